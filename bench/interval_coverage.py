@@ -259,6 +259,7 @@ DESIGNS = ("uniform", "real", "rare")
 # Methods that "auto" chooses from by what they promise; others count where those do.
 CHOSEN = ("statistics", "gradients", "newton", "natural", "variational", INFLUENCE)
 _FEW = [(d, n, e) for d in ("uniform", "real") for n in (2000, 10_000) for e in (1.0, 4.0)]
+_NATURAL = [(d, n, e) for n in (2000, 10_000) for e in (1.0, 4.0) for d in DESIGNS]
 _SLOW = [(d, n, e) for d in DESIGNS for n in SIZES[:3] for e in EPSILONS]
 LINEAR, LOGISTIC = estimators.PrivateLinearRegression, estimators.PrivateLogisticRegression
 ROBUST, POISSON = estimators.PrivateRobustRegression, estimators.PrivatePoissonRegression
@@ -287,17 +288,17 @@ AREAS: dict[str, Callable[[], Iterator[Any]]] = {
         estimators.PrivateBayesianNetworkClassifier, classes(2), (PROBABILITIES,), "variational", _FEW, hidden=(8,)
     ),
     "network-regressor-natural": lambda: designed(
-        estimators.PrivateBayesianNetworkRegressor, numbers, (NEW_TARGETS,), "natural", _FEW
+        estimators.PrivateBayesianNetworkRegressor, numbers, (NEW_TARGETS,), "natural", _NATURAL
     ),
     "network-classifier-natural": lambda: designed(
-        estimators.PrivateBayesianNetworkClassifier, classes(2), (PROBABILITIES,), "natural", _FEW
+        estimators.PrivateBayesianNetworkClassifier, classes(2), (PROBABILITIES,), "natural", _NATURAL
     ),
     "network-softmax-natural": lambda: designed(
         estimators.PrivateBayesianNetworkClassifier,
         classes(3),
         (PROBABILITIES,),
         "natural",
-        [cell for cell in _FEW if cell[1] == 2000],
+        [cell for cell in _NATURAL if cell[1] == 2000],
     ),
     "mixture": mixtures,
     "constant": constants,

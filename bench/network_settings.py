@@ -20,9 +20,7 @@ import sys
 import time
 import warnings
 from collections import defaultdict
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,9 @@ import numpy as np
 from scipy import special
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from kept_jobs import keep_results
 
 EPSILON, DELTA, SEED = 1.0, 1e-5, 5
 # A run that noise has blown up counts as this many times the noise, not more.
@@ -222,17 +223,7 @@ def main() -> None:
         for kind, places in (("numbers", (6, 7, 1, 0, 2, 3, 5, 4)), ("classes", (4, 1, 5, 2, 0, 3)))
         for place in places
     ]
-    begin, running = time.monotonic(), set()
-    with ProcessPoolExecutor(given.processes, get_context("spawn")) as pool, given.keep.open("a") as kept:
-        while waiting or running:
-            while waiting and len(running) < given.processes and time.monotonic() - begin < given.seconds:
-                running.add(pool.submit(scored, *waiting.pop(0)))
-            if not running:
-                break
-            done = next(as_completed(running))
-            running.discard(done)
-            kept.write(json.dumps(done.result()) + "\n")
-            kept.flush()
+    keep_results(scored, waiting, given.keep, given.processes, given.seconds)
 
 
 if __name__ == "__main__":

@@ -42,8 +42,9 @@ def recipe_row(found: dict[str, Any]) -> str:
 def against_example(recipes: list[dict[str, Any]], held_out: list[dict[str, Any]]) -> list[str]:
     """The convolutional network beside the example of opacus, whose network it is."""
     about = (
-        "The network of `cnn` is that of opacus's MNIST example. Rows above are with settings from a random start, "
-        "as there:"
+        "The network of `cnn` is that of opacus's MNIST example. It starts from a network that has learnt to tell "
+        "invented signs apart, curves drawn by a generator with no data in them (`digits.taught_start`), "
+        "where the example starts at random."
     )
     lines = ["", fill(about, 118), ""]
     lines += ["| epsilon | here | the example | difference |", "| --- | --- | --- | --- |"]
@@ -53,10 +54,8 @@ def against_example(recipes: list[dict[str, Any]], held_out: list[dict[str, Any]
             here, gap = found["accuracy"], found["accuracy"] - theirs
             lines.append(f"| {found['asked']:g} | {100 * here:.2f} % | {100 * theirs:.2f} % | {100 * gap:+.2f} |")
     since = (
-        "A difference of one point is aimed at in all three rows. The recipe's settings since then start from a "
-        "network that has learnt to tell invented signs apart, curves drawn by a generator with no data in them "
-        "(`digits.taught_start`). They were chosen on the cut of training rows and were not run on the test rows "
-        "yet; on the 10,000 rows that were cut off, which chose them, they have:"
+        "A difference of one point is aimed at in all three rows. The settings were chosen on the cut of training rows "
+        "before any test row was scored with them; on the 10,000 rows that chose them they have:"
     )
     lines += ["", fill(since, 118), "", "| epsilon | records a step | accuracy on rows that chose it |"]
     lines += ["| --- | --- | --- |"]

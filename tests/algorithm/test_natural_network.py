@@ -256,14 +256,16 @@ def test_laws_of_residuals_are_the_known_ones(exponent, law):
     np.testing.assert_allclose(unit_shares(np.array([0.3, 1.0, 2.0]), exponent), 2 * law.cdf([0.3, 1.0, 2.0]) - 1)
 
 
-@pytest.mark.parametrize(("draw", "exponent"), [("normal", 2.0), ("laplace", 1.0), ("uniform", 6.0)])
+@pytest.mark.parametrize(("draw", "exponent"), [("normal", 2.0), ("laplace", 1.0), ("uniform", 6.0), ("heavy", 0.65)])
 def test_counts_give_back_the_law_they_are_drawn_from(draw, exponent):
     g, records = np.random.default_rng(8), 40_000
-    sizes = np.abs(
-        {"normal": g.normal(0, 0.4, records), "laplace": g.laplace(0, 0.4, records)}.get(
-            draw, g.uniform(0, 0.7, records)
-        )
-    )
+    drawn = {
+        "normal": g.normal(0, 0.4, records),
+        "laplace": g.laplace(0, 0.4, records),
+        "uniform": g.uniform(0, 0.7, records),
+        "heavy": stats.gennorm(0.65, scale=0.1).rvs(records, random_state=g),
+    }
+    sizes = np.abs(drawn[draw])
     ends = 0.4 * np.array([0.2, 0.45, 0.75, 1.1, 1.5, 2.0, 2.6, 3.4])
     counts = np.bincount(np.searchsorted(ends, sizes), minlength=9)
     variance, found = residual_law(counts + g.normal(0, 20, 9), ends, records, 20.0)

@@ -1,6 +1,7 @@
 """The natural method of network estimators: what is planned, certified, released and predicted."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,13 +15,16 @@ from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
 from sordino.data import Category, Feature, Number, NumberTarget, Schema, Target
-from sordino.estimators.methods import METHODS
+from sordino.estimators.methods import METHODS, natural
+from sordino.estimators.methods.natural_plan import SETTINGS
 from sordino.estimators.prediction import Predictor
 from sordino.estimators.replayed import replay_release
 from sordino.estimators.situation import Situation, Task, network_settings
 from sordino.ledger.release import read_release, write_release
+from sordino.ledger.release.folder import LEAST_OF_RAREST, PROBABILITIES, RAREST, release_coverage, withheld
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
+NETWORK = Task.NETWORK_CLASSIFICATION
 NUMBERS, CLASSES = ArrayBounds(-1, 1, target=(-1, 1)), ArrayBounds(-1, 1, classes=(0, 1))
 
 
@@ -152,11 +156,11 @@ def test_hidden_units_see_numbers_alone_where_categories_are_many():
     kinds += [Feature(f"c{k}", Category(tuple("abcdefghij"))) for k in range(5)]
     schema = Schema(records=20_000, features=tuple(kinds), target=Target("y", NumberTarget(-1, 1)), intercept=True)
     situation = Situation(Task.NETWORK_REGRESSION, schema, None, 1.0, 1e-6, Relation.ADD_REMOVE, network_settings())
-    from sordino.estimators.methods.natural import SETTINGS, _columns, _network, _room
+    from sordino.estimators.methods.natural_plan import columns_read, network_of, room_for_parameters
 
     settings = SETTINGS[Task.NETWORK_REGRESSION]
-    model = _network(situation, settings)
-    columns = _columns(situation, room=_room(situation, settings))
+    model = network_of(situation, settings)
+    columns = columns_read(situation, room=room_for_parameters(situation, settings))
     assert (model.seen, columns.count, columns.first.shape) == (3, 53, (55, 53))
     np.testing.assert_array_equal(np.flatnonzero(columns.first[:, 0]), [1])
     assert model.hidden > 4
@@ -173,9 +177,48 @@ def test_noise_that_drowns_everything_ends_in_a_release_all_the_same():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = made(schema=schema, method="natural", **BUDGET | {"epsilon": 0.05}).fit(X, y)
-        low, high = model.predict_interval(X[:5])
-        assert np.isfinite(low).all()
-        assert np.all(low <= high)
+        assert np.isfinite(model.posterior_.means).all()
+        if made is PrivateBayesianNetworkRegressor:
+            low, high = model.predict_interval(X[:5])
+            assert np.all(low <= high)
+            continue
+        assert np.isfinite(model.predict_proba(X[:5])).all()
+        with pytest.raises(InputError, match="rarest class has so few records"):
+            model.predict_interval(X[:5])
+        assert "withheld" in model.interval_coverage()
+
+
+def test_intervals_are_withheld_where_a_class_is_rarer_than_noise_shows_and_for_clipped_scores(network):
+    release = network.release_
+    assert withheld(release) is None
+    assert release.settings[RAREST] > LEAST_OF_RAREST
+    for settings, words in (
+        ({RAREST: 0.9 * LEAST_OF_RAREST}, "rarest class"),
+        ({"method": "variational"}, "27 to 53 %"),
+    ):
+        other = replace(release, settings={**release.settings, **settings})
+        assert words in withheld(other)
+        assert release_coverage(other, PROBABILITIES, 0.9) is None
+
+
+def test_noise_in_whitening_widens_intervals_of_classes(monkeypatch):
+    """By one factor for all directions, 1 where the moments are known, and the more the fewer records there are."""
+    g, wider = np.random.default_rng(7), []
+    short = SETTINGS | {NETWORK: replace(SETTINGS[NETWORK], rounds=10)}
+    for records in (300, 6000):
+        X, y = g.uniform(-1, 1, (records, 4)), g.integers(0, 2, records)
+        found = []
+        for share in (natural.MISJUDGED, 0.0):
+            with monkeypatch.context() as patch:
+                patch.setattr(METHODS["natural"], "settings", short)
+                patch.setattr(natural, "MISJUDGED", share)
+                model = PrivateBayesianNetworkClassifier(schema=CLASSES, method="natural", hidden=(1,), **BUDGET)
+                found.append(model.fit(X, y).posterior_.covariances)
+        ratios = np.diag(found[0]) / np.diag(found[1])
+        np.testing.assert_allclose(ratios, ratios[0], rtol=1e-6)
+        wider.append(ratios[0])
+    assert 1.05 < wider[0] < 2.0
+    assert 1.0 < wider[1] < 1.01
 
 
 def test_the_command_line_fits_predicts_and_shows(tmp_path, rows, capsys):

@@ -66,7 +66,7 @@ IN_ESTIMATORS = (
     ),
     Mutation(
         "natural: counts noised as if a replacement moved them by 1",
-        f"{METHODS}/natural.py",
+        f"{METHODS}/natural_plan.py",
         "noise = up(REPLACED * multiplier(situation.mu * math.sqrt(share)))",
         "noise = up(multiplier(situation.mu * math.sqrt(share)))",
         ("tests/estimators/test_natural_method.py",),

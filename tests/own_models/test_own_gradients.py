@@ -31,7 +31,7 @@ from sordino.algorithm.rounds.own_gradients import (
 )
 from sordino.algorithm.rounds.variational import FactorisedGaussian, PointMass
 from sordino.algorithm.variational.guides import FullGaussian, LowRankGaussian, standards
-from sordino.algorithm.variational.natural import Sizes, first_place, natural_spec, part_of
+from sordino.algorithm.variational.natural import Measured, Sizes, first_place, informations, natural_spec, part_of
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Spec, Unit
@@ -263,3 +263,21 @@ def test_the_parts_of_a_plan_cost_what_was_asked_and_no_less_noise_runs():
     for relation in Relation:
         sizes = Sizes(4000, 3, largest_mu(1.0, 1e-5), relation, 1e-5, Unit.RECORD)
         assert 0.999 < sordino.certify(natural_spec(sizes)).epsilon <= 1.0
+
+
+@pytest.mark.parametrize("changed", [1.4, 0.7])
+def test_a_direction_whose_information_stayed_may_be_one_in_every_draw(changed):
+    """The mean information has changed, one coordinate's own noised product says that it is as it was: half believe it.
+
+    The scatter is less than noise alone would make, so that a Stein estimate keeps nothing of it.
+    """
+    records, size = 1000, 6
+    products = np.diag([changed * records] * (size - 1) + [float(records)])
+    _, _, several = informations(Measured(products, 0.25 * records), records, np.random.default_rng(0))
+    drawn = several(4000).mean(axis=0) / records
+    mean = np.trace(products) / size / records
+    others, own = drawn[0, 0], drawn[-1, -1]
+    assert abs(own - 1.0) < 0.65 * abs(mean - 1.0)  # between as it was and as the others are
+    assert abs(others - mean) < 0.35 * abs(mean - 1.0)
+    same = informations(Measured(records * np.eye(size), 0.25 * records), records, np.random.default_rng(0))[2]
+    np.testing.assert_allclose(np.diag(same(4000).mean(axis=0)) / records, 1.0, atol=0.03)

@@ -28,6 +28,7 @@ EXAMPLES = (
     "sordino audit release",
     "sordino audit release --out release/audit.json",
     "sordino audit release --method replay --confidence 0.99",
+    "sordino audit release --method replay --model mymodule:model",
     "sordino audit spec.json --method attack --models 1000 --confidence 0.95",
     "sordino audit spec.json --method attack --cluster local --workers 4",
     "sordino audit network.json --method fleet --models 2000",
@@ -99,6 +100,14 @@ def command(
     script: Annotated[
         Path | None, typer.Option(metavar="PATH.py", help="With --claim: write the counterexample here.")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME",
+            help="For a release of `sordino.fit`: the model that was fitted, which a folder does not hold, or a "
+            "mapping of what `sordino.reopen` takes (model, loss, params, constants).",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
 ) -> None:
     """Find out how much a described run leaks at least, and whether that contradicts its certificate.
@@ -106,10 +115,10 @@ def command(
     Of a release only the description is read. The method exact says how tight the certificate of that description is,
     and runs nothing: it is no test of the code. A release of an estimator is tested as well: its fit is planned again
     and run, by the code of this version, on tables drawn from the schema, and every noised call is compared with its
-    plan on neighbouring tables (replay). Without a release, replay runs the described chain. The others run the
-    described chain, by this code, on the extremal quadratic of its constants or on the instance in the spec; the run
-    that made a release is not repeated by any of them. A fleet trains the chain by code of its own, as large and as
-    many models as the device can hold.
+    plan on neighbouring tables (replay); so is a release of `sordino.fit`, with --model. Without a release, replay runs
+    the described chain. The others run it, by this code, on the extremal quadratic of its constants or on the instance
+    in the spec; the run that made a release is not repeated by any of them. A fleet trains the chain by code of its
+    own, as large and as many models as the device can hold.
 
     The verdict is tightness of the description (exact), consistent, violated, inconclusive (this attack could not have
     found a violation) or not comparable, and --json names it; violated exits with code 4. No private row is read,
@@ -137,9 +146,9 @@ def command(
     if method == REPLAY:
         if cluster is not None or keep is not None or plot is not None:
             raise InputError("Expected no --cluster, --keep or --plot with --method replay, got one; leave it out.")
-        _answer_of_replay(path, spec, replayed, seed, out, as_json)
+        _answer_of_replay(path, spec, replayed, seed, model, out, as_json)
         return
-    tested = _implementation(path, spec, replayed, seed) if method is None and os.path.isdir(path) else None
+    tested = _implementation(path, spec, replayed, seed, model) if method is None and os.path.isdir(path) else None
     method = usual_method(spec) if method is None else method
     fit_sides = _fit_elsewhere(method, cluster, workers, keep, seed)
     options = AuditOptions(
@@ -184,23 +193,64 @@ class _Tested(NamedTuple):
         return self.found is not None and self.found.verdict.kind.value == "violated"
 
 
-def _implementation(path: Path, spec: Spec, confidence: float, seed: int | None) -> _Tested | None:
-    """The replay of an estimator's release, or why it cannot be replayed; None for a folder of another kind."""
+def _implementation(path: Path, spec: Spec, confidence: float, seed: int | None, model: str | None) -> _Tested | None:
+    """The replay of the fit of a release, or why it cannot be replayed; None for a folder of another kind."""
     document = parse(read_text(path / RELEASE_FILE)) if os.path.isdir(path) else {}
     settings = document.get("settings") if isinstance(document, dict) else None
-    if not isinstance(settings, dict) or "task" not in settings or document.get("schema") is None:
+    own = _is_own(document)
+    if not own and (not isinstance(settings, dict) or "task" not in settings or document.get("schema") is None):
         return None
     try:
-        return _Tested(_replayed(path, spec, confidence, seed))
+        return _Tested(_replayed(path, spec, confidence, seed, model))
     except InputError as error:
         return _Tested(None, str(error))
 
 
-def _replayed(path: Path, spec: Spec, confidence: float, seed: int | None) -> "Implementation":
+def _is_own(document: Any) -> bool:
+    """Whether a release is of a model of one's own."""
+    return isinstance(document, dict) and str(document.get("kind")).startswith("own-model/")
+
+
+def _named_model(name: str) -> dict[str, Any]:
+    """What MODULE:NAME holds, looked for in the working folder as well: a model, or a mapping with one."""
+    import importlib  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    module, _, attribute = name.removeprefix("python:").partition(":")
+    if not module or not attribute:
+        raise InputError(f"Expected --model MODULE:NAME, got {printable(name)!r}; name a module and what it holds.")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"Expected --model to name something that can be imported, got: {error}.") from None
+    finally:
+        sys.path.pop(0)
+    given = dict(found) if isinstance(found, dict) else {"model": found}
+    unknown = sorted(set(given) - {"model", "loss", "params", "constants"})
+    if "model" not in given or unknown:
+        raise InputError(
+            "Expected --model to name a model, or a mapping with model and, where needed, loss, params and constants, "
+            f"got {', '.join(map(str, unknown)) or 'one without a model'}."
+        )
+    return given
+
+
+def _replayed(path: Path, spec: Spec, confidence: float, seed: int | None, model: str | None) -> "Implementation":
     """The test of the code: of the fit behind a release, or of the kernel of a described chain."""
     import secrets  # noqa: PLC0415
 
     drawn = secrets.randbits(32) if seed is None else seed
+    own = os.path.isdir(path) and _is_own(parse(read_text(path / RELEASE_FILE)))
+    if model is not None and not own:
+        raise InputError("Expected --model with a release of `sordino.fit`, got another path; leave it out.")
+    if own:
+        from sordino.estimators.own_release import reopen, with_model  # noqa: PLC0415
+        from sordino.estimators.replayed_own import replay_own_release  # noqa: PLC0415
+        from sordino.ledger.release import read_release  # noqa: PLC0415
+
+        release = with_model(read_release(path), None) if model is None else reopen(path, **_named_model(model))
+        return replay_own_release(release, confidence=confidence, seed=drawn)
     if not os.path.isdir(path) or "settings" not in parse(read_text(path / RELEASE_FILE)):
         from sordino.auditing.replayed_chain import replay_chain  # noqa: PLC0415
 
@@ -217,9 +267,9 @@ def _replayed(path: Path, spec: Spec, confidence: float, seed: int | None) -> "I
 
 
 def _answer_of_replay(
-    path: Path, spec: Spec, confidence: float, seed: int | None, out: Path | None, as_json: bool
+    path: Path, spec: Spec, confidence: float, seed: int | None, model: str | None, out: Path | None, as_json: bool
 ) -> None:
-    tested = _Tested(_replayed(path, spec, confidence, seed))
+    tested = _Tested(_replayed(path, spec, confidence, seed, model))
     from sordino.cli import answers  # noqa: PLC0415
     from sordino.cli.shared import write_text  # noqa: PLC0415
 

@@ -23,18 +23,15 @@ from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_o
 from sordino.estimators.bare_arrays import DeltaWarning
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.own_methods import OWN_METHODS, OwnMethod, Wanted
-from sordino.estimators.own_release import KIND, OwnRelease, stored_arrays, with_model
+from sordino.estimators.own_release import ASKED, KIND, OwnRelease, stored_arrays, with_model
 from sordino.estimators.situation import Sources
 from sordino.ledger.release import StoredRelease
 from sordino.model.own.base import FrontEnd, OwnModel, front_end_for
 from sordino.model.own.records import RecordLayout, pack, read_layout
 
 AUTO = "auto"
-# Front ends and methods register themselves; a new file of either kind is named here once.
+# Methods register themselves, as front ends do (`own_release`); a new file of them is named here once.
 for _home in (
-    "sordino.model.own.modules",
-    "sordino.model.own.numpyro_program",
-    "sordino.model.own.pytree_loss",
     "sordino.estimators.own_guides",
     "sordino.estimators.own_training",
     "sordino.estimators.own_chains",
@@ -167,6 +164,7 @@ def fit(
         "layout": [[leaf.name, list(leaf.shape), leaf.whole] for leaf in layout.leaves],
         "rows": layout.rows,
         "unit": unit,
+        ASKED: _told(asked, choices),
         **found.settings,
     }
     release = StoredRelease(
@@ -182,6 +180,12 @@ def fit(
         cautions=(*found.cautions, *cautions),
     )
     return with_model(named_in_ledger(account, entry, release), own, found.audit)
+
+
+def _told(epsilon: float, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked for as plain values; options that are none are named."""
+    plain = {name: value for name, value in options.items() if isinstance(value, str | bool | int | float | None)}
+    return {"epsilon": epsilon, "options": plain, "unsaid": [name for name in options if name not in plain]}
 
 
 def _names_in(data: Any) -> tuple[str, ...] | None:

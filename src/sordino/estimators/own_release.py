@@ -1,5 +1,6 @@
 """A release of a model of one's own: named sites, predictions, ArviZ; a folder holds it like any other release."""
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,11 +18,17 @@ from sordino.core.validate import OPEN_UNIT, InputError, number, refuse, whole_n
 from sordino.estimators.draws import guarantee_attributes
 from sordino.estimators.own_methods import WEIGHTS, Found
 from sordino.ledger.release import StoredRelease, read_release, write_release
+from sordino.ledger.release.folder import withheld
 from sordino.ledger.signing import SigningKey
 from sordino.model.own.base import OwnModel, front_end_for
 from sordino.model.own.records import Leaf, RecordLayout
 
 KIND = "own-model"
+# What was asked for, so that the run can be planned again.
+ASKED = "asked"
+# Front ends register themselves; a new file of them is named here once.
+for _home in ("sordino.model.own.modules", "sordino.model.own.numpyro_program", "sordino.model.own.pytree_loss"):
+    importlib.import_module(_home)
 SITE_DRAWS, FREE_DRAWS = "site_draws", "free_draws"
 
 
@@ -47,19 +54,22 @@ class OwnRelease(StoredRelease):
         return found
 
     def summary(self, level: float = 0.9) -> list[dict[str, Any]]:
-        """For every entry of every site its name, mean, deviation and the ends of a central interval."""
+        """For every entry of every site its name, mean, deviation and the ends of a central interval.
+
+        Ends are None where there is one point, or where intervals are withheld because they were seen not to hold.
+        """
         tail = 0.5 * (1.0 - number("level", level, OPEN_UNIT))
         table = np.asarray(self._table, np.float64)
         flat = table.reshape(-1, table.shape[-1])
-        one = len(flat) == 1
+        one, untold = len(flat) == 1, len(flat) == 1 or withheld(self) is not None
         ends = np.quantile(flat, [tail, 1.0 - tail], axis=0)
         return [
             {
                 "name": name,
                 "mean": float(flat[:, place].mean()),
                 "deviation": None if one else float(flat[:, place].std()),
-                "low": None if one else float(ends[0, place]),
-                "high": None if one else float(ends[1, place]),
+                "low": None if untold else float(ends[0, place]),
+                "high": None if untold else float(ends[1, place]),
             }
             for place, name in enumerate(entry_names(self.settings["sites"]))
         ]

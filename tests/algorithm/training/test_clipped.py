@@ -119,9 +119,9 @@ def test_rules_answer_for_dense_convolution_embedding_and_attention_layers():
         assert {word: plain.count(word) for word in expected} == expected
 
 
-@pytest.mark.parametrize("name", ["dense", "convolution", "attention"])
+@pytest.mark.parametrize("name", CASES)
 def test_no_search_finds_a_record_that_contributes_more_than_the_clip(name):
-    """A random search: 120 records of sizes over twelve orders, words in and out of the table."""
+    """120 records of sizes over twelve orders, words in and out of the table; then 80 steps uphill from the longest."""
     loss, params, examples = CASES[name]
     clipped = Clipped(loss, 0.5, microbatch=1)
     generator = np.random.default_rng(1)
@@ -132,14 +132,20 @@ def test_no_search_finds_a_record_that_contributes_more_than_the_clip(name):
         return jnp.sqrt(sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(found)))
 
     x, y = examples
-    worst = 0.0
-    for _ in range(120):
+    worst, best = 0.0, (x[0], y[0])
+    for number in range(200):
+        uphill, near = number >= 120, 1.0 + 0.3 * generator.normal(size=x.shape[1:])
         if jnp.issubdtype(x.dtype, jnp.integer):
             tried = jnp.asarray(generator.integers(-3, 12, x.shape[1:]))
+        elif uphill:
+            tried = jnp.asarray(best[0] * near, jnp.float32)
         else:
             tried = jnp.asarray(generator.normal(size=x.shape[1:]) * 10 ** generator.uniform(-6, 6), jnp.float32)
-        target = jnp.asarray(generator.normal() * 10.0 ** generator.integers(-3, 6), jnp.float32).astype(y.dtype)
-        worst = max(worst, float(length((tried, target))))
+        other = float(best[1]) * near.flat[0] if uphill else generator.normal() * 10.0 ** generator.integers(-3, 6)
+        target = jnp.asarray(other, jnp.float32).astype(y.dtype)
+        found = float(length((tried, target)))
+        if found > worst:
+            worst, best = found, (tried, target)
     assert 0.4 < worst <= 0.5
 
 

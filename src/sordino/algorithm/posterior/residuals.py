@@ -1,6 +1,7 @@
 """The law of errors around a regression, read off noised counts of their sizes.
 
-Between the double exponential and a flat one, of density exp(-|r / a|^exponent): 2 is the normal law.
+From tails heavier than a double exponential's to a nearly flat law, of density exp(-|r / a|^exponent): 2 is the
+normal law, 1 the double exponential.
 """
 
 import math
@@ -10,7 +11,7 @@ from scipy import special
 
 from sordino.core.arrays import Array
 
-MOST_PEAKED, FLATTEST = 1.0, 6.0
+MOST_PEAKED, FLATTEST = 0.5, 6.0
 
 
 def unit_quantile(level: float, exponent: float) -> float:
@@ -35,7 +36,7 @@ def median_size(counts: Array, ends: Array, records: int) -> float:
     return float(ends[min(int(reached[0]), len(ends) - 1)]) if len(reached) else float(ends[-1])
 
 
-_EXPONENTS = np.geomspace(MOST_PEAKED, FLATTEST, 24)
+_EXPONENTS = np.geomspace(MOST_PEAKED, FLATTEST, 32)
 _DEVIATIONS = np.geomspace(0.2, 5.0, 120)
 # The logarithm of an exponent over 2 has this deviation before the data speak.
 _SHAPES = 0.3

@@ -65,6 +65,8 @@ _BEGUN = 4
 _SHORTER = 0.5
 _LEAST_INFORMATION = 1e-3
 _AT_ONCE = 100
+# The share of directions whose information stays as it was while that of others changes, before it is measured.
+_STAYED = 0.4
 
 
 @dataclass(frozen=True)
@@ -293,7 +295,7 @@ def _posterior(
 
     # What is drawn from a release is post-processing, so its seed is public.
     generator = np.random.default_rng(0)
-    centre, doubt, several = informations(measured, generator)
+    centre, doubt, several = informations(measured, asked.records, generator)
     free, covariances, noises = [], [], []
     for start in range(0, draws, _AT_ONCE):
         mean, covariance, noise = given(several(min(_AT_ONCE, draws - start)))
@@ -307,23 +309,32 @@ def _posterior(
     return NaturalPosterior(given(centre)[0], covariance + noise, noise, doubt, float(place.clip), changed, table)
 
 
-def informations(measured: Measured, generator: np.random.Generator) -> tuple[Array, float, Callable[[int], Array]]:
+def informations(
+    measured: Measured, records: int, generator: np.random.Generator
+) -> tuple[Array, float, Callable[[int], Array]]:
     """The information by noised products, its relative noise, and a function that draws from what is known of it.
 
     In whitened coordinates it is a multiple of the identity plus a symmetric matrix whose entries have a common
-    variance, found from the scatter of the eigenvalues (`shrunk`); given the noised products it is normal.
+    variance, found from the scatter of the eigenvalues (`shrunk`); given the noised products it is normal. Gradients
+    were whitened where every direction had the information of `records`. If it is another one now on average, some
+    directions need not have changed: that of a scale does not, when the scale makes all others change. So every
+    coordinate may have stayed as it was, by the odds that its own noised product gives it.
     """
     size = len(measured.products)
     values, vectors = np.linalg.eigh(measured.products)
     found, doubt, kept = shrunk(values, measured.noise)
-    centre = (vectors * found) @ vectors.T
-    least = 0.2 * float(found.mean())
+    centre, mean = (vectors * found) @ vectors.T, float(found.mean())
+    least = 0.2 * mean
+    gaps = np.stack([np.diag(measured.products) - records, np.diag(measured.products) - mean]) / measured.noise
+    odds = _STAYED / (1.0 - _STAYED) * np.exp(np.clip(0.5 * (gaps[1] ** 2 - gaps[0] ** 2), -50.0, 50.0))
 
     def several(number: int) -> Array:
         entries = generator.normal(size=(number, size, size))
         scatter = 0.5 * (entries + np.swapaxes(entries, 1, 2))
         level = generator.normal(size=(number, 1, 1)) * np.eye(size) / math.sqrt(size)
         drawn = centre + measured.noise * (level + math.sqrt(kept) * scatter)
+        stayed = generator.random((number, size)) < odds / (1.0 + odds)
+        drawn += (stayed * (records - mean) * (1.0 - kept))[:, :, None] * np.eye(size)
         each, turns = np.linalg.eigh(drawn)
         return (turns * np.maximum(each, least)[:, None, :]) @ np.swapaxes(turns, 1, 2)
 

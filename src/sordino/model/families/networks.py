@@ -78,10 +78,9 @@ class DenseNetwork(Model):
         return dense_shapes((features, *self.hidden, self.outputs))
 
 
-@family("mlp-regression")
 @dataclass(frozen=True)
-class MLPRegression(DenseNetwork):
-    """y = network(x) + N(0, 1 / noise_precision)."""
+class NetworkOfNumber(Model):
+    """What every network for a number has, which inherits from it first: an error of variance 1 / noise_precision."""
 
     noise_precision: float = 1.0
 
@@ -91,25 +90,48 @@ class MLPRegression(DenseNetwork):
 
     @property
     def outputs(self) -> int:
+        """The width of the last layer."""
         return 1
 
-    def output_gradient(self, outputs: Array, y: Array) -> Array:
-        return self.noise_precision * (outputs - y[:, None])
-
-    def loss(self, theta: Array, x: Array, y: Array) -> Array:
-        return 0.5 * self.noise_precision * (self.predict(theta, x)[0] - y) ** 2
+    def loss_of(self, output: Array, y: Array) -> Array:
+        """Minus the log-density of y, up to a constant, where the network's output is this."""
+        return 0.5 * self.noise_precision * (output - y) ** 2
 
 
-@family("mlp-classification")
 @dataclass(frozen=True)
-class MLPClassification(DenseNetwork):
-    """P(y = k | x) proportional to exp(network(x)_k), classes coded 0, 1, ..."""
+class NetworkOfClasses(Model):
+    """What every network for classes coded 0, 1, ... has, which inherits from it first."""
 
     classes: int = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
         whole_number("classes", self.classes, Interval(2))
+
+    def as_labels(self, y: Array) -> Array:
+        return as_codes(y, self.classes)
+
+    def facts(self, domain: Domain) -> LossFacts:
+        need_codes(domain, self.classes, "a classification network")
+        return NOTHING_KNOWN
+
+
+@family("mlp-regression")
+@dataclass(frozen=True)
+class MLPRegression(NetworkOfNumber, DenseNetwork):
+    """y = network(x) + N(0, 1 / noise_precision)."""
+
+    def output_gradient(self, outputs: Array, y: Array) -> Array:
+        return self.noise_precision * (outputs - y[:, None])
+
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        return self.loss_of(self.predict(theta, x)[0], y)
+
+
+@family("mlp-classification")
+@dataclass(frozen=True)
+class MLPClassification(NetworkOfClasses, DenseNetwork):
+    """P(y = k | x) proportional to exp(network(x)_k), classes coded 0, 1, ..."""
 
     @property
     def outputs(self) -> int:
@@ -121,13 +143,6 @@ class MLPClassification(DenseNetwork):
 
     def loss(self, theta: Array, x: Array, y: Array) -> Array:
         return -jax.nn.log_softmax(self.predict(theta, x))[y.astype(jnp.int32)]
-
-    def as_labels(self, y: Array) -> Array:
-        return as_codes(y, self.classes)
-
-    def facts(self, domain: Domain) -> LossFacts:
-        need_codes(domain, self.classes, "a classification network")
-        return NOTHING_KNOWN
 
 
 SIDE = 28

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sordino.core.validate import POSITIVE, Interval, check_numbers, refuse, whole_number
+from sordino.core.validate import POSITIVE, check_numbers, refuse, whole_number
 from sordino.model.base import Model, family
 from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts
-from sordino.model.families.classification import as_codes, need_codes
+from sordino.model.families.networks import NetworkOfClasses, NetworkOfNumber
 
 
 @dataclass(frozen=True)
@@ -61,33 +61,17 @@ class SkipNetwork(Model):
 
 @family("skip-regression")
 @dataclass(frozen=True)
-class SkipRegression(SkipNetwork):
+class SkipRegression(NetworkOfNumber, SkipNetwork):
     """y = network(x) + an error of variance 1 / noise_precision."""
 
-    noise_precision: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_numbers(self, noise_precision=POSITIVE)
-
-    @property
-    def outputs(self) -> int:
-        return 1
-
     def loss(self, theta: Array, x: Array, y: Array) -> Array:
-        return 0.5 * self.noise_precision * (self.predict(theta, x)[0] - y) ** 2
+        return self.loss_of(self.predict(theta, x)[0], y)
 
 
 @family("skip-classification")
 @dataclass(frozen=True)
-class SkipClassification(SkipNetwork):
+class SkipClassification(NetworkOfClasses, SkipNetwork):
     """Classes coded 0, 1, ...: the log odds of the second of two, or as many scores as classes."""
-
-    classes: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_number("classes", self.classes, Interval(2))
 
     @property
     def outputs(self) -> int:
@@ -98,10 +82,3 @@ class SkipClassification(SkipNetwork):
         if self.classes == 2:
             scores = jnp.concatenate([jnp.zeros_like(scores), scores])
         return -jax.nn.log_softmax(scores)[y.astype(jnp.int32)]
-
-    def as_labels(self, y: Array) -> Array:
-        return as_codes(y, self.classes)
-
-    def facts(self, domain: Domain) -> LossFacts:
-        need_codes(domain, self.classes, "a classification network")
-        return NOTHING_KNOWN
