@@ -60,7 +60,7 @@ def test_engines_of_this_process_fit_frames(folder):
 @contextmanager
 def dask():
     distributed = pytest.importorskip("distributed", reason="needs sordino[cluster]")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         yield cluster.scheduler_address.replace("tcp://", "dask://")
 
 

@@ -4,14 +4,14 @@ Dask runs a task again whose worker was lost. Its answer is the same whole numbe
 of its part. Needs ``sordino[cluster]``.
 """
 
-import ctypes
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 from uuid import uuid4
 
+from sordino.algorithm.engines.helpers import keep_memory
 from sordino.algorithm.engines.spread import Columns, Spread
 from sordino.algorithm.engines.totals import Engine, register_engine
 from sordino.algorithm.engines.work import PartAnswer, Work
@@ -25,8 +25,6 @@ from sordino.data.table import Table
 PATIENCE = 60.0
 _LOOK_EVERY = 0.02
 _CONNECT = 15.0
-# M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt, in bytes.
-_KEPT = {-1: 2**27, -3: 2**25}
 
 
 class DaskCluster(Engine):
@@ -167,23 +165,8 @@ class ClusterBucket(Part):
             yield Table({name: piece[name] for name in columns})
 
 
-@cache
-def _keeps_memory() -> None:
-    """Let this worker keep some of the memory that arrays come and go in.
-
-    Dask has its workers give back every 64 KiB, by which the system clears a fresh page for each few rows that are
-    summed: half as much again as what is computed of them. With this up to 128 MiB stay with a worker.
-    """
-    try:
-        change = ctypes.CDLL(None).mallopt  # of the GNU library
-    except (OSError, AttributeError):
-        return
-    for what, size in _KEPT.items():
-        change(what, size)
-
-
 def _of_part(work: Work, part: Part, key: str) -> PartAnswer:
-    _keeps_memory()
+    keep_memory()
     return work.answer(part, key)
 
 
@@ -213,6 +196,16 @@ def _quietly(act: Any) -> None:
         return
 
 
+def workers_last() -> Any:
+    """A context in which a local cluster does not give up a worker that is being started again.
+
+    Fifteen seconds after a worker was lost, Dask looks whether one with its name is there, and if it is not closes the
+    process that would start it again, even where that is on its way because the worker was lost once more. With no
+    worker left a fit is refused.
+    """
+    return needed("dask", "cluster").config.set({"distributed.deploy.lost-worker-timeout": "1h"})
+
+
 def _connected(address: str) -> Engine:
     """``dask://HOST:PORT``, or ``dask://local`` for processes of this machine."""
     distributed = needed("distributed", "cluster")
@@ -220,9 +213,11 @@ def _connected(address: str) -> Engine:
     if not place:
         raise InputError("Expected the address of a Dask scheduler as dask://HOST:PORT, or dask://local, got 'dask'.")
     if place == "local":
-        cluster = distributed.LocalCluster(processes=True, threads_per_worker=1, dashboard_address=None)
+        lasting = ExitStack()
+        lasting.enter_context(workers_last())
+        cluster = distributed.LocalCluster(processes=True, threads_per_worker=1, dashboard_address=":0")
         client = distributed.Client(cluster)
-        return DaskCluster(client, own=(client, cluster))
+        return DaskCluster(client, own=(client, cluster, lasting))
     try:
         client = distributed.Client(f"tcp://{place}", timeout=_CONNECT, set_as_default=False)
     except Exception as error:
