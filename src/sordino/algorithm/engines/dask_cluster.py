@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from sordino.algorithm.engines.helpers import keep_memory
-from sordino.algorithm.engines.spread import Columns, Spread
+from sordino.algorithm.engines.spread import Columns, Spread, UnitBucket
 from sordino.algorithm.engines.totals import Engine, register_engine
 from sordino.algorithm.engines.work import PartAnswer, Work
 from sordino.core.validate import InputError
@@ -118,7 +118,7 @@ class DaskCluster(Engine):
             pieces = [self._submit(f"{run}-{place}-{bucket}", _piece, one, bucket) for place, one in enumerate(divided)]
             buckets.append(self._submit(f"{run}-bucket-{bucket}", _bucket, pieces))
         self._kept = buckets
-        return [ClusterBucket(future, place, spread.columns) for place, future in enumerate(buckets)]
+        return [ClusterBucket(place, spread.columns, future) for place, future in enumerate(buckets)]
 
     def close(self) -> None:
         for future in self._kept:
@@ -145,20 +145,10 @@ def _bucket(pieces: list[list[Columns]]) -> list[Columns]:
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterBucket(Part):
-    """Rows of whole units in the memory of the workers, or, on a worker, in its own."""
+class ClusterBucket(UnitBucket):
+    """A bucket in the memory of the workers, or, on a worker, in its own."""
 
     future: Any
-    place: int
-    columns: tuple[str, ...]
-    shared: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        return f"bucket {self.place + 1} of the units"
-
-    def names(self) -> tuple[str, ...]:
-        return self.columns
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         for piece in self.future:
@@ -171,7 +161,7 @@ def _of_part(work: Work, part: Part, key: str) -> PartAnswer:
 
 
 def _of_bucket(work: Work, rows: list[Columns], place: int, key: str) -> PartAnswer:
-    return _of_part(work, ClusterBucket(rows, place, work.columns), key)
+    return _of_part(work, ClusterBucket(place, work.columns, rows), key)
 
 
 def _of_frame(work: Work, frame: Any, empty: Any, place: int, key: str) -> PartAnswer:
