@@ -140,7 +140,7 @@ def test_an_audit_reads_every_source(folder, tmp_path):
 
     found = [
         _load(FileDataset(path=source, schema=str(tmp_path / "schema.json")), Relation.REPLACE_ONE)[1]
-        for source in paths(folder, tmp_path)
+        for source in paths(folder, tmp_path).values()
     ]
     assert all(one.features.tobytes() == found[0].features.tobytes() for one in found)
     assert all(one.target.tobytes() == found[0].target.tobytes() for one in found)

@@ -202,18 +202,15 @@ def _numbers_together(schema: Schema, table: Table, features: NDArray[np.float64
 
 
 def _numbers_written(found: _NumberColumns, table: Table, block: NDArray[np.float64]) -> dict[str, ColumnCounts]:
-    constants = (found.centre, found.scale, found.least, found.most)
-    # Column by column: one of some ten thousand rows stays in a core's own cache until it is done.
-    for name, own, centre, scale, least, most in zip(found.names, block, *constants, strict=True):
+    for name, centre, own in zip(found.names, found.centre, block, strict=True):
         column = table.columns[name]
         if not isinstance(column, Numbers) or column.missing is not None or column.values.dtype != np.float64:
             return {}
         np.subtract(column.values, centre, out=own)
-        np.divide(own, scale, out=own)
-        np.maximum(own, least, out=own)
-        np.minimum(own, most, out=own)
-        if np.isnan(own.max()):  # as it is where any number is
-            return {}
+    np.divide(block, found.scale, out=block)
+    np.clip(block, found.least, found.most, out=block)
+    if np.isnan(block.max()):  # as it is where any number is
+        return {}
     return dict.fromkeys(found.names, ColumnCounts())
 
 
