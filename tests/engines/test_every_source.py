@@ -226,7 +226,9 @@ def test_every_verb_works_with_every_source_on_every_engine(name, engine, memory
             looked(source, engine=address, ledger=ledger)
         assert not ledger.entries()
     if works(name, engine, "predict"):
-        assert memory.predict(source, address) == memory.predictions
+        found, right = memory.predict(source, address), memory.predictions
+        # Rows without an order come in any.
+        assert (sorted(found) == sorted(right)) if name in LOOSE else (found == right)
     else:
         with pytest.raises(InputError, match="save it as Parquet"):
             memory.predict(source, address)

@@ -1,6 +1,7 @@
 """Processes beside this one answer as threads do; where one is killed or cannot answer, its part is answered here."""
 
 import os
+import pickle
 import signal
 import sys
 from dataclasses import dataclass, replace
@@ -9,15 +10,22 @@ from typing import ClassVar
 import pytest
 
 from sordino.algorithm.engines import local
-from sordino.algorithm.engines.helpers import Helper, Helpers, Unanswered
+from sordino.algorithm.engines.helpers import Helper, Helpers, Unanswered, pickled
 from sordino.algorithm.engines.local import Streamed
 from sordino.algorithm.engines.totals import Engine, Totals
 from sordino.algorithm.engines.work import PartAnswer, Work
+from sordino.cli.predict import RowsAsText
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.parts import parts_of
 from sordino.data.sources.part import Part
-from tests.engines.tables import COLUMNS, asked_in_memory, planned, written
+from sordino.estimators import Predictor
+from sordino.estimators.predict_in_parts import texts_in_parts
+from tests.engines.tables import COLUMNS, ROWS, asked_in_memory, planned, written
+from tests.engines.test_fit_with_an_engine import fitted, folder, schema
+from tests.engines.test_other_verbs import looked, same_answers
+
+__all__ = ["folder"]  # a fixture
 
 FAMILY = "poisson"
 
@@ -157,6 +165,26 @@ def test_a_helper_gives_the_sums_of_memory_and_they_stay_when_it_is_killed(tmp_p
     assert total(second).sums == rest.sums
     assert engine.helpers._idle == []
     engine.helpers.close()
+
+
+class Travelled(Engine):
+    """Answers with what a helper would be sent, as it comes out there."""
+
+    def answers(self, work, parts):
+        for key, part in parts.items():
+            again, there, name = pickle.loads(pickled((work, part, key)))
+            yield again.answer(there, name)
+
+
+def test_fits_looks_and_predictions_can_travel(folder):
+    memory = fitted(folder, schema())
+    found = fitted(folder, schema(), engine=Travelled())
+    assert all(found.arrays[name].tobytes() == memory.arrays[name].tobytes() for name in memory.arrays)
+    assert same_answers(looked(folder, engine=Travelled()), looked(folder))
+    predictor = Predictor(memory)
+    text = RowsAsText(memory, 0.9, 0)
+    parts = list(texts_in_parts(schema(), folder, Travelled(), predictor.columns_to_read, text))
+    assert sum(many for _, _, many in parts) == ROWS
 
 
 def test_a_question_that_cannot_travel_is_not_sent():

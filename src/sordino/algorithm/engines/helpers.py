@@ -8,6 +8,7 @@ once in any case, by its key.
 """
 
 import ctypes
+import io
 import os
 import pickle
 import signal
@@ -16,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from sordino.algorithm.engines.work import PartAnswer, Work
@@ -69,7 +71,7 @@ class Helper:
     def answer(self, work: Work, part: Part, key: str) -> PartAnswer:
         """What a thread would answer."""
         try:
-            sent = pickle.dumps((work, part, key), protocol=5)
+            sent = pickled((work, part, key))
         except Exception:  # whatever an object of another package says of being pickled
             raise Unanswered(again=False) from None
         assert self._process.stdin is not None
@@ -99,6 +101,24 @@ class Helper:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+class _Pickler(pickle.Pickler):
+    """Settings of a fit are mappings that cannot be written to, which are not pickled without being told how."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        return (_read_only, (dict(obj),)) if isinstance(obj, MappingProxyType) else NotImplemented
+
+
+def _read_only(given: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(given)
+
+
+def pickled(given: Any) -> bytes:
+    """What is sent to a helper."""
+    text = io.BytesIO()
+    _Pickler(text, protocol=5).dump(given)
+    return text.getvalue()
 
 
 class Helpers:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
+from sordino.algorithm.engines.helpers import keep_memory
 from sordino.algorithm.engines.spread import Spread
 from sordino.algorithm.engines.totals import Engine, register_engine
 from sordino.algorithm.engines.work import PartAnswer, Sum, Work, summed
@@ -118,6 +119,7 @@ def _told(ask: Any) -> Any:
     """One row of an answer, or of the sentence why there is none: Spark's own traces would hold it among much else."""
     import pyarrow as pa  # noqa: PLC0415  on the executor
 
+    keep_memory()
     try:
         found, refused = ask(), None
     except InputError as error:
