@@ -14,9 +14,7 @@ write files. Peak memory adds up the peaks of this process and of all below it.
 import argparse
 import json
 import math
-import os
 import statistics
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -160,12 +158,12 @@ def made(word: str) -> tuple[Engine, int]:
         client = Client(cluster, set_as_default=False)
         return DaskCluster(client, own=(client, cluster)), int(size)
     if kind == "spark" and size:
-        from pyspark.sql import SparkSession  # noqa: PLC0415  where it is asked for
+        from sordino.algorithm.engines.spark_cluster import (  # noqa: PLC0415  where it is asked for
+            SparkCluster,
+            own_session,
+        )
 
-        from sordino.algorithm.engines.spark_cluster import SparkCluster  # noqa: PLC0415
-
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        session = SparkSession.builder.master(f"local[{size}]").config("spark.ui.enabled", "false").getOrCreate()
+        session = own_session(f"local[{size}]")
         return SparkCluster(session, own=True), int(size)
     return engine_of(word), cores()
 
@@ -185,6 +183,7 @@ def main() -> None:
     words.add_argument("--engines", default="streamed:1,streamed,duckdb,polars")
     words.add_argument("--reads", type=int, default=1)
     words.add_argument("--repeats", type=int, default=3)
+    words.add_argument("--warm", type=int, default=1, help="short passes before; Spark needs about eight")
     words.add_argument("--alone", action="store_true", help="without DuckDB beside")
     words.add_argument("--processes", type=int, default=max(1, cores() // 2))
     words.add_argument("--piece", type=int, help="rows that are summed at once; absent: as a fit does")
@@ -199,8 +198,9 @@ def main() -> None:
     for word in given.engines.split(",") if given.engines else ():
         engine, size = made(word)
         parts = engine.arranged(parts_of(given.folder), None)
-        # Libraries are loaded and workers found.
-        asked_once(Totals(engine, parts[: 2 * size], work.encode, work.columns, together=False), work)
+        # Libraries are loaded, workers found, and Java's compiler has seen what it will see.
+        for _ in range(given.warm):
+            asked_once(Totals(engine, parts[: 2 * size], work.encode, work.columns, together=False), work)
         total = Totals(engine, parts * given.reads, work.encode, work.columns, together=False)
         sums = None
         costs, alone = [], []

@@ -27,8 +27,8 @@ from sordino.data.sources.part import Part
 # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt, in bytes.
 _KEPT = {-1: 2**27, -3: 2**25}
 _BEGIN = "from sordino.algorithm.engines.helpers import serve; serve()"
-# Products on one core, no device taken, and memory that Arrow has freed stays with the helper.
-_OWN = {
+# Of processes that work for others: products on one core, no device taken, and memory that Arrow has freed stays.
+WORKERS_OWN = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -51,7 +51,7 @@ class Helper:
 
     def __init__(self) -> None:
         found = os.pathsep.join(path for path in sys.path if path)
-        environment = os.environ | _OWN | {"PYTHONPATH": found}
+        environment = os.environ | WORKERS_OWN | {"PYTHONPATH": found}
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _BEGIN],
