@@ -5,22 +5,20 @@
 Writes Parquet files of a logistic table into DIR if they are not there and asks every engine for one gradient, with the
 schema's encoding that a fit uses. DuckDB alone is timed before each of them, with as many threads, so that a busy
 machine slows both; shares are medians over the repeats, of wall time and of processor time. Says whether sums are the
-same to the last bit. A table of which one part is read a hundred times is measured with --reads 100: rows count every
-time. An engine is a word of `--engine`, or streamed:THREADS, dask:WORKERS, spark:CORES. With --alone DuckDB is not
-asked, and peak memory is that of the engine's own process; --processes says how many write files.
+same to the last bit. With --reads 100 all files are a hundred parts of one table each, so that one pass reads them a
+hundred times and rows count every time. An engine is a word of `--engine`, or streamed:CORES (helpers from the start),
+threads:CORES (never a helper), dask:WORKERS, spark:CORES. With --alone DuckDB is not asked; --processes says how many
+write files. Peak memory adds up the peaks of this process and of all below it.
 """
 
 import argparse
 import json
-import os
-import resource
+import math
 import statistics
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,11 +124,31 @@ def scanned(folder: Path, names: Sequence[str], threads: int, reads: int) -> Cos
     return Cost(time.perf_counter() - begun, time.process_time() - used)
 
 
-def made(word: str) -> tuple[Engine, int, Callable[[], float]]:
-    """The engine, how many cores it may use, and how to ask what processor time its workers used so far."""
+def children_time() -> float:
+    """Processor time of all processes below this one."""
+    import psutil  # noqa: PLC0415  comes with Dask
+
+    every = [one.cpu_times() for one in psutil.Process().children(recursive=True)]
+    return float(sum(one.user + one.system for one in every))
+
+
+def peak_memory() -> int:
+    """The peaks of this process and of all below it, added up, in MB: no less than the peak of all together."""
+    import psutil  # noqa: PLC0415
+
+    own = psutil.Process()
+    every = (Path(f"/proc/{one.pid}/status").read_text() for one in (own, *own.children(recursive=True)))
+    lines = [line for text in every for line in text.splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024
+
+
+def made(word: str) -> tuple[Engine, int]:
+    """The engine, and how many cores it may use."""
     kind, _, size = word.partition(":")
+    if kind == "threads":
+        return Streamed(int(size), patience=math.inf), int(size)
     if kind == "streamed":
-        return Streamed(int(size) if size else None), int(size) if size else cores(), float
+        return Streamed(int(size) if size else None, patience=0.0), int(size) if size else cores()
     if kind == "dask" and size:
         from distributed import Client, LocalCluster  # noqa: PLC0415  where it is asked for
 
@@ -138,33 +156,23 @@ def made(word: str) -> tuple[Engine, int, Callable[[], float]]:
 
         cluster = LocalCluster(n_workers=int(size), threads_per_worker=1, dashboard_address=":0", memory_limit=0)
         client = Client(cluster, set_as_default=False)
-        used = partial(lambda client: float(sum(client.run(time.process_time).values())), client)
-        return DaskCluster(client, own=(client, cluster)), int(size), used
+        return DaskCluster(client, own=(client, cluster)), int(size)
     if kind == "spark" and size:
-        import psutil  # noqa: PLC0415  where it is asked for
-        from pyspark.sql import SparkSession  # noqa: PLC0415
+        from sordino.algorithm.engines.spark_cluster import (  # noqa: PLC0415  where it is asked for
+            SparkCluster,
+            own_session,
+        )
 
-        from sordino.algorithm.engines.spark_cluster import SparkCluster  # noqa: PLC0415
-
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        session = SparkSession.builder.master(f"local[{size}]").config("spark.ui.enabled", "false").getOrCreate()
-        own = psutil.Process()
-
-        def spent() -> float:
-            every = [one.cpu_times() for one in own.children(recursive=True)]
-            return float(sum(one.user + one.system for one in every))
-
-        return SparkCluster(session, own=True), int(size), spent
-    return engine_of(word), cores(), float
+        session = own_session(f"local[{size}]")
+        return SparkCluster(session, own=True), int(size)
+    return engine_of(word), cores()
 
 
-def asked_once(total: Totals, work: Work, reads: int, used: Callable[[], float]) -> tuple[Cost, Any]:
-    """The cost of so many passes, and the sums."""
-    begun, before = time.perf_counter(), time.process_time() + used()
-    for _ in range(reads - 1):
-        total(work.asked)
+def asked_once(total: Totals, work: Work) -> tuple[Cost, Any]:
+    """The cost of one pass, and the sums."""
+    begun, before = time.perf_counter(), time.process_time() + children_time()
     found = total(work.asked)
-    return Cost(time.perf_counter() - begun, time.process_time() + used() - before), found.sums
+    return Cost(time.perf_counter() - begun, time.process_time() + children_time() - before), found.sums
 
 
 def main() -> None:
@@ -175,6 +183,7 @@ def main() -> None:
     words.add_argument("--engines", default="streamed:1,streamed,duckdb,polars")
     words.add_argument("--reads", type=int, default=1)
     words.add_argument("--repeats", type=int, default=3)
+    words.add_argument("--warm", type=int, default=1, help="short passes before; Spark needs about eight")
     words.add_argument("--alone", action="store_true", help="without DuckDB beside")
     words.add_argument("--processes", type=int, default=max(1, cores() // 2))
     words.add_argument("--piece", type=int, help="rows that are summed at once; absent: as a fit does")
@@ -187,22 +196,23 @@ def main() -> None:
     print(json.dumps({"machine": machine(), "rows": rows, "columns": given.columns, "versions": versions}), flush=True)
     first = None
     for word in given.engines.split(",") if given.engines else ():
-        engine, size, used = made(word)
+        engine, size = made(word)
         parts = engine.arranged(parts_of(given.folder), None)
-        # Libraries are loaded and workers found.
-        asked_once(Totals(engine, parts[:size], work.encode, work.columns, together=False), work, 1, used)
-        total = Totals(engine, parts, work.encode, work.columns, together=False)
+        # Libraries are loaded, workers found, and Java's compiler has seen what it will see.
+        for _ in range(given.warm):
+            asked_once(Totals(engine, parts[: 2 * size], work.encode, work.columns, together=False), work)
+        total = Totals(engine, parts * given.reads, work.encode, work.columns, together=False)
         sums = None
         costs, alone = [], []
         for _ in range(given.repeats):
             if not given.alone:
                 alone.append(scanned(given.folder, work.columns, size, given.reads))
-            cost, sums = asked_once(total, work, given.reads, used)
+            cost, sums = asked_once(total, work)
             costs.append(cost)
+        memory = peak_memory()
         engine.close()
         first = first or sums
         told = {"engine": word, "cores": size, **figures(costs, alone, rows)}
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         print(json.dumps(told | {"peak_memory_mb": memory, "same_sums": sums == first}), flush=True)
 
 

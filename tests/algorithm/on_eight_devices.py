@@ -16,11 +16,13 @@ import numpy as np
 
 from sordino.algorithm import ChainParallel, Checkpoint, DataParallel, Interrupted, SeededRandomness, run
 from sordino.algorithm.chain.rows import Workload
+from sordino.algorithm.rounds.variational import VariationalOptions, run_variational
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.model.families.classification import Logistic
 
 ROWS, WIDTH, CHAINS, STEPS = 1003, 7, 16, 20
+VARIATIONAL_ROWS = 7 * 512 + 3
 
 
 def spec_of(scheme: str) -> Spec:
@@ -65,7 +67,40 @@ def main() -> None:
         run(spec_of("full"), Logistic(), X, y, SeededRandomness(1), placement=ChainParallel(3))
     except InputError as refused:
         answer["refused"] = str(refused)
+    answer["variational"] = [variational(draws) for draws in (1, 2)]
+    try:
+        posterior(1, DataParallel(), sampling="poisson", batch=50)
+    except InputError as refused:
+        answer["variational refused"] = str(refused)
     sys.stdout.write(json.dumps(answer))
+
+
+def posterior(draws: int, placement: DataParallel | None, **others) -> np.ndarray:
+    """phi after every round of a variational fit on rows of which the last device has few."""
+    generator = np.random.default_rng(1)
+    X, y = generator.normal(size=(VARIATIONAL_ROWS, WIDTH)), generator.choice([-1.0, 1.0], VARIATIONAL_ROWS)
+    algorithm = {
+        "kind": "variational",
+        "records": VARIATIONAL_ROWS,
+        "steps": STEPS,
+        "sampling": "full",
+        "clip": 0.5,
+        "noise_multiplier": 0.7,
+        "step_size": 0.05,
+    }
+    described = {"algorithm": algorithm | others, "relation": "replace-one", "view": "all-iterates"}
+    options = VariationalOptions(draws=draws)
+    spec, randomness = Spec.from_dict(described), SeededRandomness(3)
+    found = run_variational(spec, Logistic(), X, y, randomness, options=options, placement=placement)
+    assert found.iterates is not None
+    return found.iterates
+
+
+def variational(draws: int) -> dict[str, float]:
+    """How far variational fits on eight and on three devices are from that on one, and how far that moves."""
+    one = posterior(draws, None)
+    apart = [float(np.abs(posterior(draws, DataParallel(devices)) - one).max()) for devices in (8, 3)]
+    return {"apart": max(apart), "moved": float(np.abs(one[-1] - one[0]).max())}
 
 
 def resumed(iterates) -> bool:

@@ -1,4 +1,7 @@
-"""Eight devices give what one gives: chains side by side to the bit, shared rows to the rounding of a sum."""
+"""Eight devices give what one gives: chains side by side to the bit, their rows in shares to the rounding of a sum.
+
+Variational fits whose rows are shared give the same bits: shares are whole groups of rows, whose sums add up exactly.
+"""
 
 import json
 import os
@@ -38,6 +41,10 @@ def check(answer):
         assert apart["largest"] > 0.1
     assert answer["resumed"]
     assert "multiple of the 3 devices" in answer["refused"]
+    for found in answer["variational"]:
+        assert found["apart"] == 0.0
+        assert found["moved"] > 0.1
+    assert "to be full" in answer["variational refused"]
 
 
 @pytest.mark.slow

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.auditing.instance import audit_instance
+import sordino
+from sordino.auditing.instance import audit_instance, on_table
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.data import are_neighbours, write_schema
@@ -77,6 +78,21 @@ def test_a_file_is_read_with_its_schema(tmp_path):
     dataset = {"kind": "file", "path": str(tmp_path / "rows.csv"), "schema": str(tmp_path / "rows.schema.json")}
     found = audit_instance(spec(dataset=dataset))
     assert np.allclose(found.pair.first.features[5], rows.features[5])
+    # Rows that are given take the place of the file's, and are no part of what is described.
+    columns = {"x0": 0.5 * rows.features[:, 0], "x1": rows.features[:, 1], "y": rows.target}
+    given = on_table(spec(dataset=dataset), columns)
+    half = audit_instance(given)
+    assert np.allclose(half.pair.first.features[5], found.pair.first.features[5] * [0.5, 1.0])
+    assert "records of a table" in half.description
+    with pytest.raises(InputError, match="the table that was given"):
+        audit_instance(Spec.from_dict(given.to_dict()))
+
+
+def test_a_table_is_given_to_a_spec_that_names_a_schema():
+    with pytest.raises(InputError, match="of kind file"):
+        on_table(spec(), {"x0": [0.0]})
+    with pytest.raises(InputError, match="no data to audit a claim"):
+        sordino.audit("python:statistics:mean", claim={}, data={"x0": [0.0]})
 
 
 @pytest.mark.parametrize(

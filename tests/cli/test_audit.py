@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sordino.cli import main
+from sordino.cli.audit import _from
 from sordino.core.spec import read_spec
 
 FOLDER = Path(__file__).parents[2] / "examples" / "specs"
@@ -105,6 +106,20 @@ def test_files_of_an_instance_are_found_from_the_spec(tmp_path, capsys):
     (tmp_path / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
     assert main(["audit", str(tmp_path / "spec.json")]) == 2
     assert str(tmp_path / "absent.json") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        ("visits", "{folder}/visits"),
+        ("visits/*.parquet", "{folder}/visits/*.parquet"),
+        ("clinic.duckdb#SELECT a//b FROM t", "{folder}/clinic.duckdb#SELECT a//b FROM t"),
+        ("postgresql://host/clinic#visits", "postgresql://host/clinic#visits"),
+        ("/data/visits.csv", "/data/visits.csv"),
+    ],
+)
+def test_sources_of_every_kind_are_found_from_the_spec(place, found, tmp_path):
+    assert _from(tmp_path, place) == found.format(folder=tmp_path)
 
 
 def test_a_run_without_a_certificate_is_not_comparable(capsys):

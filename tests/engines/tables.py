@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -120,7 +121,17 @@ def rows_of(folder: Path) -> pa.Table:
     return pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))])
 
 
-def paths(folder: Path, tmp_path: Path) -> list[str]:
+class Streams:
+    """Anything that exports its rows as an Arrow C stream, and has nothing else but names."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows, self.schema = rows, rows.schema
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._rows.__arrow_c_stream__(requested_schema)
+
+
+def paths(folder: Path, tmp_path: Path) -> dict[str, str]:
     """The same rows in every kind of file, as the command line is given them."""
     whole = rows_of(folder)
     place = tmp_path / "sources"
@@ -131,10 +142,35 @@ def paths(folder: Path, tmp_path: Path) -> list[str]:
     with pa.ipc.new_stream(place / "stream.arrow", whole.schema) as writer:
         writer.write_table(whole, 90)
     pq.write_table(whole, place / "visits.parquet", row_group_size=100)
-    found = [str(folder), f"{folder}/*.parquet", str(place / "visits.parquet"), f"{place}/visits-*.csv"]
-    found += [str(place / "visits.feather"), str(place / "stream.arrow")]
+    for year, first, size in ((2023, 0, 220), (2024, 220, ROWS)):
+        (place / "years" / f"year={year}").mkdir(parents=True)
+        pq.write_table(whole.slice(first, size), place / "years" / f"year={year}" / "visits.parquet")
     duckdb = pytest.importorskip("duckdb", reason="needs sordino[duckdb]")
     with duckdb.connect(str(place / "clinic.duckdb")) as connection:
         connection.register("given", whole)
         connection.sql("CREATE TABLE visits AS SELECT * FROM given")
-    return [*found, f"{place}/clinic.duckdb#SELECT * FROM visits ORDER BY rowid"]
+    return {
+        "Parquet folder": str(folder),
+        "Parquet folder with columns in names": str(place / "years"),
+        "Parquet pattern": f"{folder}/*.parquet",
+        "Parquet file": str(place / "visits.parquet"),
+        "CSV family": f"{place}/visits-*.csv",
+        "Arrow IPC file": str(place / "visits.feather"),
+        "Arrow IPC stream": str(place / "stream.arrow"),
+        "DuckDB table": f"{place}/clinic.duckdb#visits",
+        "DuckDB query": f"{place}/clinic.duckdb#SELECT * FROM visits ORDER BY rowid",
+    }
+
+
+def frames(folder: Path) -> dict[str, Any]:
+    """The same rows in memory, and promised by a lazy frame."""
+    whole = rows_of(folder)
+    polars = pytest.importorskip("polars", reason="needs sordino[polars]")
+    frame = polars.from_arrow(whole)
+    return {
+        "Arrow table": whole,
+        "Arrow C stream": Streams(whole),
+        "pandas frame": whole.to_pandas(),
+        "Polars frame": frame,
+        "Polars lazy frame": frame.lazy(),
+    }

@@ -92,7 +92,7 @@ def dask_engine():
     from sordino.algorithm.engines.dask_cluster import DaskCluster
 
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         client.run(_find_tests)

@@ -172,7 +172,7 @@ def test_an_answer_that_dask_lost_is_waited_for():
 
 def _cluster(workers: int):
     distributed = pytest.importorskip("distributed", reason="needs sordino[cluster]")
-    return distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+    return distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
 
 
 @pytest.mark.slow

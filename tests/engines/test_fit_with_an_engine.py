@@ -1,12 +1,15 @@
 """A fit on an engine: the release of memory bit for bit, one debit, and refusals before it where names suffice."""
 
 import json
+import os
+import sys
 from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from sordino.algorithm.engines import dask_cluster
 from sordino.cli.main import app
 from sordino.core.validate import InputError
 from sordino.data import BooleanTarget, Feature, Number, Schema, Target
@@ -30,15 +33,20 @@ def schema(unit: bool = False) -> Schema:
     )
 
 
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "visits").mkdir()
-    found = written(tmp_path / "visits", "logistic")
+def with_events(place):
+    """Files of the logistic table whose target is true or false."""
+    found = written(place, "logistic")
     for path in found.glob("*.parquet"):
         rows = pq.read_table(path)
         ill = [value > 0.5 for value in rows.column("y").to_pylist()]
         pq.write_table(rows.drop_columns(["y"]).append_column("ill", [ill]), path)
     return found
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "visits").mkdir()
+    return with_events(tmp_path / "visits")
 
 
 def fitted(source, declared, **others):
@@ -90,6 +98,52 @@ def test_what_names_and_types_tell_is_refused_before_the_debit(folder, tmp_path)
     pq.write_table(pq.read_table(path).drop_columns(["dose"]), path)
     with pytest.raises(InputError, match=r"'dose' in .*part-2"):
         fitted(folder, schema(), engine="streamed", ledger=ledger)
+    assert not ledger.entries()
+
+
+def _without_dose(rows):
+    return rows.drop_columns(["dose"])
+
+
+def _dose_as_text(rows):
+    return rows.set_column(rows.schema.get_field_index("dose"), "dose", rows.column("dose").cast("string"))
+
+
+def test_one_file_of_a_thousand_that_does_not_match_is_refused_with_its_name_and_without_a_debit(folder, tmp_path):
+    ledger = Ledger.open(tmp_path / "clinic.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5)
+    many = tmp_path / "many"
+    many.mkdir()
+    whole = pq.read_table(folder / "part-3.parquet")
+    pq.write_table(whole.slice(0, 1), many / "0000.parquet")
+    for place in range(1, 1000):
+        os.link(many / "0000.parquet", many / f"{place:04}.parquet")
+    for changed in (_without_dose, _dose_as_text):
+        (many / "0617.parquet").unlink()
+        pq.write_table(changed(whole.slice(0, 1)), many / "0617.parquet")
+        with pytest.raises(InputError, match=r"'dose'.*0617\.parquet"):
+            fitted(many, schema(), engine="streamed", ledger=ledger)
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize(
+    ("engine", "told"),
+    [
+        ("flink", "duckdb, polars, spark, streamed"),
+        ("polars", r"sordino\[polars\]"),
+        ("dask://localhost:1", "Dask scheduler at 'localhost:1'"),
+        ("spark", "address of a Spark master"),
+    ],
+)
+def test_an_engine_that_is_not_there_debits_nothing(folder, tmp_path, monkeypatch, engine, told):
+    ledger = Ledger.open(tmp_path / "clinic.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    if engine.startswith("dask"):
+        pytest.importorskip("distributed", reason="needs sordino[cluster]")
+        monkeypatch.setattr(dask_cluster, "_CONNECT", 0.3)
+    if engine == "spark":
+        pytest.importorskip("pyspark", reason="needs sordino[spark]")
+    with pytest.raises(InputError, match=told):
+        fitted(folder, schema(), engine=engine, ledger=ledger)
     assert not ledger.entries()
 
 

@@ -1,7 +1,8 @@
 """Workers are killed during fits: the release is that of memory or the fit is refused, and the ledger is debited once.
 
-Twenty kills on Dask and twenty on Spark, each in the middle of a part: whoever reads it finds a note, takes it away and
-kills itself; on Spark every second note kills the executor that the reader belongs to.
+Twenty kills on Dask and twenty on Spark, four in a fit, each in the middle of a part: whoever reads it finds a note,
+takes it away and kills itself; on Spark every second note kills the executor that the reader belongs to. With `-s` the
+counts are shown.
 """
 
 import os
@@ -26,7 +27,7 @@ from tests.engines.tables import written
 from tests.engines.test_faults import _cluster, _finds_tests
 from tests.engines.test_fit_with_an_engine import schema
 
-FITS, KILLS = 5, 4
+KILLS, KILLS_OF_A_FIT, MOST_FITS = 20, 4, 8
 
 
 @dataclass(frozen=True)
@@ -107,55 +108,57 @@ def folder(tmp_path):
     return found
 
 
-def fits_with_kills(folder: Path, tmp_path: Path, make, words: Sequence[str]) -> tuple[int, int]:
-    """How many fits were right, and how many refused; every kill happened, and every fit was debited once."""
+def fits_with_kills(folder: Path, tmp_path: Path, make, words: Sequence[str]) -> tuple[int, list[str]]:
+    """How many fits were right, and why others were refused, until twenty were killed; each was debited once."""
     asked = {"epsilon": 8.0, "delta": 1e-6, "relation": "replace-one", "schema": schema(), "seed": 4}
     asked |= {"method": "bounded-influence"}
     right = fit_table("logistic", folder, **asked)
     notes = tmp_path / "notes"
     notes.mkdir()
-    counts, left = [0, 0], 0
-    for fit in range(FITS):
+    well, refused, killed, fit = 0, [], 0, 0
+    while killed < KILLS:
+        fit += 1
         ledger = Ledger.open(
             tmp_path / f"{fit}.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5
         )
         rounds: list[str] = []
+        left: list[str] = []
 
-        def told(name: str, done: int, parts: int, fit: int = fit, rounds: list[str] = rounds) -> None:
-            # The first part of every second round is killed, until a fit has had its share.
+        def told(name: str, done: int, parts: int, fit=fit, rounds=rounds, left=left) -> None:
+            # The first reader of every second round is killed, until a fit has had its share.
             if done == 0:
                 rounds.append(name)
-                if len(rounds) % 2 == 0 and len(rounds) <= 2 * KILLS:
-                    kind = words[len(rounds) // 2 % len(words)]
-                    (notes / f"{fit}-{len(rounds)}.now").write_text(kind)
+                if len(rounds) % 2 == 0 and len(left) < KILLS_OF_A_FIT:
+                    left.append(words[len(left) % len(words)])
+                    (notes / f"{fit}-{len(left)}.now").write_text(left[-1])
 
         try:
             found = fit_table(
                 "logistic", FatalFolder(str(folder), str(notes)), engine=make(), ledger=ledger, told=told, **asked
             )
             assert all(found.arrays[name].tobytes() == right.arrays[name].tobytes() for name in right.arrays)
-            counts[0] += 1
-        except InputError:
-            counts[1] += 1
+            well += 1
+        except InputError as error:
+            refused.append(str(error))
         assert len(ledger.entries()) == 1  # once, whatever happened
-        left += len(list(notes.iterdir()))
-        for note in notes.iterdir():
-            note.unlink()
-    assert left == 0  # every note was found by somebody who is dead now
-    return counts[0], counts[1]
+        assert not list(notes.iterdir())  # every note was found by somebody who is dead now
+        killed += len(left)
+        assert fit <= MOST_FITS, refused
+    print(f"{killed} kills, {well} fits right, {len(refused)} refused")  # noqa: T201  shown with -s
+    return well, refused
 
 
 @pytest.mark.slow
 def test_twenty_kills_of_dask_workers(folder, tmp_path):
     from distributed import Client
 
-    from sordino.algorithm.engines.dask_cluster import DaskCluster
+    from sordino.algorithm.engines.dask_cluster import DaskCluster, workers_last
 
-    with _cluster(2) as cluster, Client(cluster, set_as_default=False) as client:
+    with workers_last(), _cluster(2) as cluster, Client(cluster, set_as_default=False) as client:
         client.register_plugin(_finds_tests())
         right, refused = fits_with_kills(folder, tmp_path, lambda: DaskCluster(client), ["reader"])
-    assert right + refused == FITS
-    assert right >= FITS - 1
+    assert right >= 4, refused
+    assert len(refused) <= 1, refused
 
 
 @pytest.mark.slow
@@ -180,5 +183,5 @@ def test_twenty_kills_of_spark_workers_and_executors(folder, tmp_path, monkeypat
         right, refused = fits_with_kills(folder, tmp_path, lambda: SparkCluster(session), ["reader", "executor"])
     finally:
         session.stop()
-    assert right + refused == FITS
-    assert right >= FITS - 1
+    assert right >= 4, refused
+    assert len(refused) <= 1, refused

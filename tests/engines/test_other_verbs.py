@@ -140,7 +140,7 @@ def test_an_audit_reads_every_source(folder, tmp_path):
 
     found = [
         _load(FileDataset(path=source, schema=str(tmp_path / "schema.json")), Relation.REPLACE_ONE)[1]
-        for source in paths(folder, tmp_path)
+        for source in paths(folder, tmp_path).values()
     ]
     assert all(one.features.tobytes() == found[0].features.tobytes() for one in found)
     assert all(one.target.tobytes() == found[0].target.tobytes() for one in found)
@@ -149,7 +149,7 @@ def test_an_audit_reads_every_source(folder, tmp_path):
 @pytest.mark.slow
 def test_look_and_predict_on_a_dask_cluster_are_those_of_memory(release, folder, tmp_path):
     distributed = pytest.importorskip("distributed", reason="needs sordino[cluster]")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         address = cluster.scheduler_address.replace("tcp://", "dask://")
         assert same_answers(looked(folder, engine=address), looked(folder))
         assert same_answers(looked(folder, unit=True, engine=address), looked(folder, unit=True))

@@ -24,8 +24,8 @@ def _program(name: str) -> str:
     return found
 
 
-@pytest.fixture
-def server(tmp_path):
+@pytest.fixture(scope="module")
+def server():
     pytest.importorskip("adbc_driver_postgresql", reason="needs sordino[postgresql]")
     own = [] if os.geteuid() else ["runuser", "-u", "postgres", "--"]  # the server does not run as root
     if own and shutil.which("runuser") is None:

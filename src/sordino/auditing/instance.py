@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -46,6 +46,24 @@ class AuditInstance:
         return next(self.pairs())
 
 
+# What stands for the path of rows that are given and lie in no file.
+_GIVEN = "the table that was given"
+
+
+def on_table(spec: Spec, table: Any) -> Spec:
+    """The same run, audited on these rows in place of those of the file that its instance names."""
+    instance = spec.instance
+    if instance is None or not isinstance(instance.dataset, FileDataset):
+        raise InputError(
+            "Expected a spec whose instance names a dataset of kind file, for its schema, to audit a table that is "
+            "given, got another; leave the table out or name a schema."
+        )
+    own = FileDataset(_GIVEN, instance.dataset.schema)
+    # Rows are no part of a description. A copy that is made of it has none, and no file of that name either.
+    object.__setattr__(own, "table", table)
+    return replace(spec, instance=replace(instance, dataset=own))
+
+
 def audit_instance(spec: Spec) -> AuditInstance:
     """Resolve the instance of a spec; refused when there is none or when it does not fit the spec."""
     instance = spec.instance
@@ -79,8 +97,10 @@ def _load(source: DatasetSource, relation: Relation) -> tuple[Schema, Dataset, s
             return drawn.schema, Dataset(drawn.features, drawn.target), f"{source.records} drawn records ({word})"
         case FileDataset():
             schema = read_schema(source.schema)
-            encoded = encode(schema, read_table(schema.source(source.path)), relation)
-            return schema, Dataset(encoded.features, encoded.target), f"{len(encoded.target)} records of a file"
+            given = getattr(source, "table", source.path)
+            encoded = encode(schema, read_table(schema.source(given)), relation)
+            kind = "file" if given is source.path else "table"
+            return schema, Dataset(encoded.features, encoded.target), f"{len(encoded.target)} records of a {kind}"
     raise refuse("instance.dataset", "to be synthetic or a file", type(source).__name__)
 
 

@@ -8,9 +8,11 @@ from sordino.accounting.evaluate import at_delta
 from sordino.auditing.hunter.processes import Target
 from sordino.auditing.hunter.report import HunterReport, hunt
 from sordino.auditing.hunter.search import HunterOptions
+from sordino.auditing.instance import on_table
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.lower_bound import audit as audit_with
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError
 
 
 @overload
@@ -22,6 +24,7 @@ def audit(
     confidence: float | None = None,
     models: int = 1000,
     seed: int | None = None,
+    data: Any = None,
 ) -> LowerBound: ...
 
 
@@ -48,6 +51,7 @@ def audit(
     claim: Any = None,
     seconds: float = 60.0,
     python: str | None = None,
+    data: Any = None,
 ) -> LowerBound | HunterReport:
     """Look for the largest leak of a described run, or for a counterexample to what is claimed of a callable.
 
@@ -64,6 +68,8 @@ def audit(
             what its module says in `CLAIMS`, under its name.
         seconds: how long to look for a counterexample to a claim.
         python: the interpreter of the environment that the callable lives in; absent: this one.
+        data: rows in any source (a data frame of any kind, an address, a path) to train models on in place of the file
+            that the spec's instance names; they are read into memory, and the schema is still the spec's.
 
     Returns:
         A `LowerBound`: its `epsilon` with delta, confidence, what was `examined` and the evidence. For a claim a
@@ -92,11 +98,14 @@ def audit(
         True
     """
     if claim is not None or callable(spec) or (isinstance(spec, str) and Target.named(spec)):
+        if data is not None:
+            raise InputError("Expected no data to audit a claim, which makes its own tables, got some; leave it out.")
         options = HunterOptions(
             confidence=0.999 if confidence is None else confidence, seconds=seconds, seed=seed, python=python
         )
         return hunt(spec, claim, options)
     confidence = 0.95 if confidence is None else confidence
     run, asked = at_delta(spec, delta)
+    run = run if data is None else on_table(run, data)
     options = AuditOptions(delta=asked, confidence=confidence, models=models, seed=seed)
     return audit_with(run, method, options)

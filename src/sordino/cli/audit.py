@@ -367,10 +367,18 @@ def described(path: Path) -> Spec:
     data = spec.instance.dataset
     return spec.with_values(
         {
-            "instance.dataset.path": str(folder / data.path),
+            "instance.dataset.path": _from(folder, data.path),
             "instance.dataset.schema": str(folder / data.schema),
         }
     )
+
+
+def _from(folder: Path, place: str) -> str:
+    """A path from a folder on; the address of a server is none, and a query behind # stays as it is."""
+    if "://" in place.partition("#")[0]:
+        return place
+    path, mark, query = place.partition("#")
+    return f"{folder / path}{mark}{query}"
 
 
 def _released(folder: Path) -> Spec:

@@ -175,10 +175,10 @@ class ArrayRows(Rows):
         return content_digest(salt, self._X, self._y)
 
 
-_AXIS = "devices"
-_EVERYWHERE = PartitionSpec()
-_FIRST = PartitionSpec(_AXIS)
-_SECOND = PartitionSpec(None, _AXIS)
+AXIS = "devices"
+EVERYWHERE = PartitionSpec()
+FIRST = PartitionSpec(AXIS)
+_SECOND = PartitionSpec(None, AXIS)
 
 
 class _OnDevices(Placement):
@@ -191,7 +191,7 @@ class _OnDevices(Placement):
         wanted = len(present) if devices is None else whole_number("devices", devices)
         if wanted > len(present):
             raise refuse("devices", f"to be at most the {len(present)} that JAX sees", wanted)
-        self._mesh = Mesh(np.array(present[:wanted]), (_AXIS,))
+        self._mesh = Mesh(np.array(present[:wanted]), (AXIS,))
 
     def described(self) -> str:
         return f"{self.shared} on {self._mesh.size} devices"
@@ -210,7 +210,7 @@ class ChainParallel(_OnDevices):
                 "algorithm.chains", f"to be a multiple of the {self._mesh.size} devices", workload.chains, "use fewer"
             )
         given = kernel.load(X, y, workload.rows_per_block if batches is None else None, *reading)
-        return jax.device_put(given, NamedSharding(self._mesh, _EVERYWHERE))
+        return jax.device_put(given, NamedSharding(self._mesh, EVERYWHERE))
 
     def advance(
         self, records: kernel.Records, program: kernel.Program, constants: kernel.Constants, theta: Array, fed: Fed
@@ -229,13 +229,13 @@ def _side_by_side(
     theta: Array,
     block: kernel.StepBlock,
 ) -> tuple[Array, Array]:
-    whole, by_chain, of_batches = _EVERYWHERE, _SECOND, _SECOND if own_batches else _EVERYWHERE
+    whole, by_chain, of_batches = EVERYWHERE, _SECOND, _SECOND if own_batches else EVERYWHERE
     of_block: Any = (whole, whole, by_chain, by_chain, whole, whole, of_batches, of_batches)
     return jax.shard_map(
         partial(kernel.advance, program),
         mesh=mesh,
-        in_specs=(_EVERYWHERE, _EVERYWHERE, _FIRST, kernel.StepBlock(*of_block)),
-        out_specs=(_FIRST, _SECOND),
+        in_specs=(EVERYWHERE, EVERYWHERE, FIRST, kernel.StepBlock(*of_block)),
+        out_specs=(FIRST, _SECOND),
         check_vma=False,
     )(records, constants, theta, block)
 
@@ -249,15 +249,26 @@ class DataParallel(_OnDevices):
         self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
     ) -> kernel.Records:
         if batches is not None:
-            return jax.device_put(kernel.load(X, y, None, *reading), NamedSharding(self._mesh, _EVERYWHERE))
-        share = -(-len(X) // self._mesh.size)
-        padded = kernel.padded_number(share, workload.rows_per_block)
+            return jax.device_put(kernel.load(X, y, None, *reading), NamedSharding(self._mesh, EVERYWHERE))
+        return self.spread(X, y, workload.rows_per_block, reading)
+
+    @property
+    def mesh(self) -> Mesh:
+        """The devices."""
+        return self._mesh
+
+    def spread(
+        self, X: NDArray[Any], y: NDArray[Any], rows_per_block: int, reading: Reading, multiple: int = 1
+    ) -> kernel.Records:
+        """Every device has a share of the rows, a `multiple` of so many but for the last ones, and their number."""
+        share = -(-len(X) // (self._mesh.size * multiple)) * multiple
+        padded = kernel.padded_number(share, rows_per_block)
         parts = [
             kernel.padded_rows(X[k * share : (k + 1) * share], y[k * share : (k + 1) * share], padded, reading.dtype)
             for k in range(self._mesh.size)
         ]
         counts = np.clip(len(X) - share * np.arange(self._mesh.size), 0, share).astype(np.int32)
-        spread = NamedSharding(self._mesh, _FIRST)
+        spread = NamedSharding(self._mesh, FIRST)
         columns = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         features, target, rows = (jax.device_put(column, spread) for column in (*columns, counts))
         return kernel.prepared(features, target, rows, reading.limits)
@@ -278,14 +289,14 @@ def _shared_out(
     block: kernel.StepBlock,
 ) -> tuple[Array, Array]:
     shared = _SHARED[type(program.gradient_sum)](program.gradient_sum, mesh.size)
-    of_records = _FIRST if isinstance(shared, _OwnRows) else _EVERYWHERE
+    of_records = FIRST if isinstance(shared, _OwnRows) else EVERYWHERE
     # A share may reach behind the last batch's padding by less than one record for each device.
     block = block._replace(records=jnp.pad(block.records, (0, mesh.size)))
     return jax.shard_map(
         partial(kernel.advance, replace(program, gradient_sum=shared)),
         mesh=mesh,
-        in_specs=(of_records, _EVERYWHERE, _EVERYWHERE, _EVERYWHERE),
-        out_specs=(_EVERYWHERE, _EVERYWHERE),
+        in_specs=(of_records, EVERYWHERE, EVERYWHERE, EVERYWHERE),
+        out_specs=(EVERYWHERE, EVERYWHERE),
         check_vma=False,
     )(records, constants, theta, block)
 
@@ -298,7 +309,7 @@ class _OwnRows:
 
     def __call__(self, row_sum: kernel.RowSum, records: kernel.Records, theta: Array, batch: kernel.StepBatch) -> Total:
         own = records._replace(rows=records.rows[0])
-        return lax.psum(self.inner(row_sum, own, theta, batch), _AXIS)
+        return lax.psum(self.inner(row_sum, own, theta, batch), AXIS)
 
 
 @dataclass(frozen=True)
@@ -308,10 +319,10 @@ class _OwnPart:
     inner: kernel.GatheredRows
 
     def __call__(self, row_sum: kernel.RowSum, records: kernel.Records, theta: Array, batch: kernel.StepBatch) -> Total:
-        before = lax.axis_index(_AXIS) * self.inner.capacity
+        before = lax.axis_index(AXIS) * self.inner.capacity
         counts = jnp.clip(batch.counts - before, 0, self.inner.capacity)
         return lax.psum(
-            self.inner(row_sum, records, theta, kernel.StepBatch(batch.records, batch.starts + before, counts)), _AXIS
+            self.inner(row_sum, records, theta, kernel.StepBatch(batch.records, batch.starts + before, counts)), AXIS
         )
 
 

@@ -4,15 +4,15 @@ Dask runs a task again whose worker was lost. Its answer is the same whole numbe
 of its part. Needs ``sordino[cluster]``.
 """
 
-import ctypes
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 from uuid import uuid4
 
-from sordino.algorithm.engines.spread import Columns, Spread
+from sordino.algorithm.engines.helpers import keep_memory
+from sordino.algorithm.engines.spread import Columns, Spread, UnitBucket
 from sordino.algorithm.engines.totals import Engine, register_engine
 from sordino.algorithm.engines.work import PartAnswer, Work
 from sordino.core.validate import InputError
@@ -25,8 +25,6 @@ from sordino.data.table import Table
 PATIENCE = 60.0
 _LOOK_EVERY = 0.02
 _CONNECT = 15.0
-# M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt, in bytes.
-_KEPT = {-1: 2**27, -3: 2**25}
 
 
 class DaskCluster(Engine):
@@ -120,7 +118,7 @@ class DaskCluster(Engine):
             pieces = [self._submit(f"{run}-{place}-{bucket}", _piece, one, bucket) for place, one in enumerate(divided)]
             buckets.append(self._submit(f"{run}-bucket-{bucket}", _bucket, pieces))
         self._kept = buckets
-        return [ClusterBucket(future, place, spread.columns) for place, future in enumerate(buckets)]
+        return [ClusterBucket(place, spread.columns, future) for place, future in enumerate(buckets)]
 
     def close(self) -> None:
         for future in self._kept:
@@ -147,48 +145,23 @@ def _bucket(pieces: list[list[Columns]]) -> list[Columns]:
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterBucket(Part):
-    """Rows of whole units in the memory of the workers, or, on a worker, in its own."""
+class ClusterBucket(UnitBucket):
+    """A bucket in the memory of the workers, or, on a worker, in its own."""
 
     future: Any
-    place: int
-    columns: tuple[str, ...]
-    shared: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        return f"bucket {self.place + 1} of the units"
-
-    def names(self) -> tuple[str, ...]:
-        return self.columns
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         for piece in self.future:
             yield Table({name: piece[name] for name in columns})
 
 
-@cache
-def _keeps_memory() -> None:
-    """Let this worker keep some of the memory that arrays come and go in.
-
-    Dask has its workers give back every 64 KiB, by which the system clears a fresh page for each few rows that are
-    summed: half as much again as what is computed of them. With this up to 128 MiB stay with a worker.
-    """
-    try:
-        change = ctypes.CDLL(None).mallopt  # of the GNU library
-    except (OSError, AttributeError):
-        return
-    for what, size in _KEPT.items():
-        change(what, size)
-
-
 def _of_part(work: Work, part: Part, key: str) -> PartAnswer:
-    _keeps_memory()
+    keep_memory()
     return work.answer(part, key)
 
 
 def _of_bucket(work: Work, rows: list[Columns], place: int, key: str) -> PartAnswer:
-    return _of_part(work, ClusterBucket(rows, place, work.columns), key)
+    return _of_part(work, ClusterBucket(place, work.columns, rows), key)
 
 
 def _of_frame(work: Work, frame: Any, empty: Any, place: int, key: str) -> PartAnswer:
@@ -213,6 +186,16 @@ def _quietly(act: Any) -> None:
         return
 
 
+def workers_last() -> Any:
+    """A context in which a local cluster does not give up a worker that is being started again.
+
+    Fifteen seconds after a worker was lost, Dask looks whether one with its name is there, and if it is not closes the
+    process that would start it again, even where that is on its way because the worker was lost once more. With no
+    worker left a fit is refused.
+    """
+    return needed("dask", "cluster").config.set({"distributed.deploy.lost-worker-timeout": "1h"})
+
+
 def _connected(address: str) -> Engine:
     """``dask://HOST:PORT``, or ``dask://local`` for processes of this machine."""
     distributed = needed("distributed", "cluster")
@@ -220,9 +203,11 @@ def _connected(address: str) -> Engine:
     if not place:
         raise InputError("Expected the address of a Dask scheduler as dask://HOST:PORT, or dask://local, got 'dask'.")
     if place == "local":
-        cluster = distributed.LocalCluster(processes=True, threads_per_worker=1, dashboard_address=None)
+        lasting = ExitStack()
+        lasting.enter_context(workers_last())
+        cluster = distributed.LocalCluster(processes=True, threads_per_worker=1, dashboard_address=":0")
         client = distributed.Client(cluster)
-        return DaskCluster(client, own=(client, cluster))
+        return DaskCluster(client, own=(client, cluster, lasting))
     try:
         client = distributed.Client(f"tcp://{place}", timeout=_CONNECT, set_as_default=False)
     except Exception as error:

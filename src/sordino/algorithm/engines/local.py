@@ -1,10 +1,11 @@
-"""Engines of this process: a part for each core, or rows for each core as DuckDB or Polars reads them.
+"""Engines of this machine: a part for each core, or rows for each core as DuckDB or Polars reads them.
 
 Reading is the engine's, computing is not: DuckDB and Polars give Arrow batches, and the one kernel computes
 contributions from them in threads, so that no engine's own exponential decides a bit.
 """
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from sordino.algorithm.engines.helpers import Helpers
 from sordino.algorithm.engines.spread import Spread
 from sordino.algorithm.engines.totals import Engine, register_engine
 from sordino.algorithm.engines.work import PartAnswer, Sum, Work, summed
@@ -22,6 +24,9 @@ from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.parquet_files import ParquetPart
 from sordino.data.sources.part import ROWS_AT_ONCE, Part, read_without_quoting
 from sordino.data.table import Table
+
+# Seconds of reading after which helpers are worth their start.
+PATIENCE = 3.0
 
 
 def cores() -> int:
@@ -50,13 +55,32 @@ def _in_order(threads: int, asked: Iterable[Callable[[], Answered]]) -> Iterator
 
 
 class Streamed(Engine):
-    """A part for each core, a few rows at a time; memory holds those alone."""
+    """A part for each core, a few rows at a time; memory holds those alone.
 
-    def __init__(self, threads: int | None = None) -> None:
+    Args:
+        threads: how many parts at once; absent: one for each core.
+        patience: after so many seconds of reading, processes beside this one read on, see `helpers`; starting them
+            takes a second or two of each core.
+    """
+
+    def __init__(self, threads: int | None = None, *, patience: float = PATIENCE) -> None:
         self._threads = threads or cores()
+        self._patience, self._spent, self._helpers = patience, 0.0, Helpers()
 
     def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
-        yield from _in_order(self._threads, (partial(work.answer, part, key) for key, part in parts.items()))
+        begun = time.monotonic()
+
+        def answer(key: str, part: Part) -> PartAnswer:
+            if self._threads == 1 or self._spent + time.monotonic() - begun < self._patience:
+                return work.answer(part, key)
+            return self._helpers.answer(work, part, key)
+
+        yield from _in_order(self._threads, (partial(answer, key, part) for key, part in parts.items()))
+        self._spent += time.monotonic() - begun
+
+    def close(self) -> None:
+        self._helpers.close()
+        super().close()
 
 
 Scan = Callable[[Sequence[str], Sequence[str]], Iterator[Any]]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
+from sordino.algorithm.engines.helpers import WORKERS_OWN, keep_memory
 from sordino.algorithm.engines.spread import Spread
 from sordino.algorithm.engines.totals import Engine, register_engine
 from sordino.algorithm.engines.work import PartAnswer, Sum, Work, summed
@@ -118,6 +119,7 @@ def _told(ask: Any) -> Any:
     """One row of an answer, or of the sentence why there is none: Spark's own traces would hold it among much else."""
     import pyarrow as pa  # noqa: PLC0415  on the executor
 
+    keep_memory()
     try:
         found, refused = ask(), None
     except InputError as error:
@@ -134,6 +136,18 @@ def _told(ask: Any) -> Any:
     )
 
 
+def own_session(master: str) -> Any:
+    """A session whose Python workers compute on one core each and keep the memory that Arrow has freed."""
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark takes the first python3 on the path
+    builder = needed("pyspark.sql", "spark").SparkSession.builder.master(master).appName("sordino")
+    settings = {f"spark.executorEnv.{name}": value for name, value in WORKERS_OWN.items()}
+    settings |= {"spark.ui.enabled": "false", "spark.sql.execution.arrow.maxRecordsPerBatch": str(2**16)}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
 def _started(address: str) -> Engine:
     """``spark://HOST:PORT``, or ``spark://local`` for threads of this machine."""
     sql = needed("pyspark.sql", "spark")
@@ -143,12 +157,8 @@ def _started(address: str) -> Engine:
     active = sql.SparkSession.getActiveSession()
     if active is not None:
         return SparkCluster(active)
-    master = "local[*]" if place == "local" else f"spark://{place}"
-    if place == "local":
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark takes the first python3 on the path
     try:
-        builder = sql.SparkSession.builder.master(master).appName("sordino").config("spark.ui.enabled", "false")
-        session = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", str(2**16)).getOrCreate()
+        session = own_session("local[*]" if place == "local" else f"spark://{place}")
     except Exception as error:
         raise InputError(
             f"Expected a Spark master at {place!r} and a Java runtime, got a {type(error).__name__}; check both."

@@ -82,11 +82,10 @@ def buckets_for(rows: int, least: int = 1) -> int:
     return max(least, min(_MOST_BUCKETS, -(-rows // _ROWS_OF_A_BUCKET)))
 
 
-@dataclass(frozen=True)
-class Bucket(Part):
-    """Rows of whole units, in a file of the run's own folder."""
+@dataclass(frozen=True, eq=False)
+class UnitBucket(Part):
+    """Rows of whole units, wherever they are kept: which bucket it is, and the columns it has."""
 
-    path: str
     place: int
     columns: tuple[str, ...]
     shared: ClassVar[bool] = True
@@ -97,6 +96,13 @@ class Bucket(Part):
 
     def names(self) -> tuple[str, ...]:
         return self.columns
+
+
+@dataclass(frozen=True, eq=False)
+class Bucket(UnitBucket):
+    """A bucket in a file of the run's own folder."""
+
+    path: str
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         with Path(self.path).open("rb") as file:
@@ -120,7 +126,7 @@ def in_folder(spread: Spread, parts: Sequence[Part], folder: Path) -> list[Part]
             for table in part.tables(spread.columns):
                 for file, piece in zip(files, spread.divided(table), strict=True):
                     pickle.dump(piece, file, protocol=5)
-    return [Bucket(str(path), place, spread.columns) for place, path in enumerate(paths)]
+    return [Bucket(place, spread.columns, str(path)) for place, path in enumerate(paths)]
 
 
 def _owner_only(path: str, flags: int) -> int:

@@ -49,7 +49,7 @@ class Question(Protocol):
 
 Encode = Callable[[Table], Iterator[Counted]]
 # Rows that are encoded and summed at once: enough that calls cost little beside what they do, few enough for a cache.
-ROWS_OF_A_PIECE = 2**15
+ROWS_OF_A_PIECE = 2**16
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _ODD = 0x9E3779B1
 

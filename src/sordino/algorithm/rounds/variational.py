@@ -21,6 +21,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from sordino.algorithm.chain.kernel import SomeRows
+from sordino.algorithm.chain.rows import DataParallel
 from sordino.algorithm.noise.exact_sums import Total, clipped_total, in_precision
 from sordino.algorithm.noise.randomness import Purpose, Randomness
 from sordino.algorithm.posterior.laws import DrawsPosterior, FactorisedPosterior, Posterior
@@ -310,12 +311,20 @@ class EvidenceGradients(Query):
 
 
 def run_variational(
-    spec: Spec, model: Model, features: Any, target: Any, randomness: Randomness, *, options: VariationalOptions
+    spec: Spec,
+    model: Model,
+    features: Any,
+    target: Any,
+    randomness: Randomness,
+    *,
+    options: VariationalOptions,
+    placement: DataParallel | None = None,
 ) -> VariationalRelease:
     """Fit the family to the posterior of a model by clipped noisy gradients, and release its parameters.
 
     The objective is the mean loss plus the model's penalty, expected under the family, minus the family's entropy over
     the number of records: with a weight decay of prior precision / n, the evidence bound over n. Options are public.
+    With a `placement`, devices share the rows of every round.
     """
     asked = EvidenceGradients(instance_of("model", model, Model), options)
-    return run_sums(spec, asked, features, target, randomness)
+    return run_sums(spec, asked, features, target, randomness, placement)

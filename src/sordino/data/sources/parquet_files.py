@@ -38,9 +38,9 @@ class ParquetPart(Part):
         return repr(self.path)
 
     def _opened(self) -> Any:
-        pa, parquet = arrow(), arrow("parquet")
+        pa, parquet, path = arrow(), arrow("parquet"), existing_file(self.path)
         try:
-            return parquet.ParquetFile(native_file(existing_file(self.path)), pre_buffer=False)
+            return parquet.ParquetFile(native_file(path), pre_buffer=False)
         except (pa.ArrowException, OSError, ValueError) as error:  # Arrow's own words may quote what the file holds
             kind = type(error).__name__
         raise InputError(f"Expected a Parquet file at {self.name}, got one that cannot be read ({kind}).")

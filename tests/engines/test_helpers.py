@@ -1,0 +1,194 @@
+"""Processes beside this one answer as threads do; where one is killed or cannot answer, its part is answered here."""
+
+import os
+import pickle
+import signal
+import sys
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pytest
+
+from sordino.algorithm.engines import local
+from sordino.algorithm.engines.helpers import Helper, Helpers, Unanswered, pickled
+from sordino.algorithm.engines.local import Streamed
+from sordino.algorithm.engines.totals import Engine, Totals
+from sordino.algorithm.engines.work import PartAnswer, Work
+from sordino.cli.predict import RowsAsText
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
+from sordino.data.parts import parts_of
+from sordino.data.sources.part import Part
+from sordino.estimators import Predictor
+from sordino.estimators.predict_in_parts import texts_in_parts
+from tests.engines.tables import COLUMNS, ROWS, asked_in_memory, planned, written
+from tests.engines.test_fit_with_an_engine import fitted, folder, schema
+from tests.engines.test_other_verbs import looked, same_answers
+
+__all__ = ["folder"]  # a fixture
+
+FAMILY = "poisson"
+
+
+@dataclass(frozen=True)
+class Nothing(Part):
+    """A part without rows that other processes could read."""
+
+    shared: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return "nothing"
+
+    def names(self) -> tuple[str, ...]:
+        return ()
+
+    def tables(self, columns):
+        return iter(())
+
+
+@dataclass(frozen=True)
+class Own(Nothing):
+    """A part of this process alone."""
+
+    shared: ClassVar[bool] = False
+
+
+class Asked:
+    """Stands for a question; remembers which parts this process answered."""
+
+    def __init__(self) -> None:
+        self.here: list[str] = []
+
+    def answer(self, part: Part, key: str) -> PartAnswer:
+        self.here.append(key)
+        return PartAnswer(key, b"here", 0, 0, "")
+
+
+class Scripted:
+    """Stands for a helper: raises what it is told to, or answers."""
+
+    def __init__(self, *script: Exception | None) -> None:
+        self.script, self.closed = list(script), 0
+
+    def answer(self, work: Work, part: Part, key: str) -> PartAnswer:
+        raised = self.script.pop(0)
+        if raised is not None:
+            raise raised
+        return PartAnswer(key, b"there", 0, 0, "")
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_helpers_are_used_again_and_closed_in_the_end():
+    made = [Scripted(None, None, None)]
+    asking, work = Helpers(lambda: made[0]), Asked()
+    assert [asking.answer(work, Nothing(), key).sums for key in "abc"] == [b"there"] * 3
+    assert not work.here
+    asking.close()
+    assert made[0].closed == 1
+
+
+def test_a_part_whose_helper_died_is_answered_here_and_another_helper_is_started():
+    made = [Scripted(None), Scripted(Unanswered(again=True))]
+    asking, work = Helpers(made.pop), Asked()
+    dead = made[1]
+    assert [asking.answer(work, Nothing(), key).sums for key in "ab"] == [b"here", b"there"]
+    assert dead.closed == 1
+    assert work.here == ["a"]
+
+
+def test_no_helper_is_asked_again_what_no_helper_can_know():
+    made = [Scripted(Unanswered(again=False))]
+    asking, work = Helpers(made.pop), Asked()
+    assert [asking.answer(work, Nothing(), key).sums for key in "abc"] == [b"here"] * 3
+
+
+def test_what_a_helper_refuses_is_refused_and_the_helper_kept():
+    made = [Scripted(InputError("Expected rows."), None)]
+    asking, work = Helpers(made.pop), Asked()
+    with pytest.raises(InputError, match="Expected rows"):
+        asking.answer(work, Nothing(), "a")
+    assert asking.answer(work, Nothing(), "b").sums == b"there"
+
+
+def test_rows_of_this_process_stay_in_it():
+    asking, work = Helpers(lambda: pytest.fail("a helper was started")), Asked()
+    assert asking.answer(work, Own(), "a").sums == b"here"
+
+
+@pytest.mark.parametrize(("threads", "patience", "used"), [(2, 0.0, True), (1, 0.0, False), (2, 1e6, False)])
+def test_helpers_read_on_after_a_while_where_there_is_more_than_one_core(monkeypatch, threads, patience, used):
+    monkeypatch.setattr(local, "Helpers", lambda: Helpers(lambda: Scripted(*[None] * 9)))
+    engine, work = Streamed(threads, patience=patience), Asked()
+    found = {answer.sums for answer in engine.answers(work, {"a": Nothing(), "b": Nothing()})}  # type: ignore[arg-type]
+    assert found == {b"there" if used else b"here"}
+
+
+def test_without_an_interpreter_to_start_there_is_no_helper(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(Unanswered) as found:
+        Helper()
+    assert not found.value.again
+
+
+class ByOneHelper(Engine):
+    """Parts one after the other by a single helper, as long as it lives."""
+
+    def __init__(self) -> None:
+        self.made: list[Helper] = []
+        self.helpers = Helpers(self._start)
+
+    def _start(self) -> Helper:
+        if self.made:
+            raise Unanswered(again=False)
+        self.made.append(Helper())
+        return self.made[0]
+
+    def answers(self, work, parts):
+        for key, part in parts.items():
+            yield self.helpers.answer(work, part, key)
+
+
+@pytest.mark.slow
+def test_a_helper_gives_the_sums_of_memory_and_they_stay_when_it_is_killed(tmp_path):
+    parts, engine = parts_of(written(tmp_path, FAMILY)), ByOneHelper()
+    _, encoded = planned(FAMILY, Relation.ADD_REMOVE, unit=False)
+    (first, summed), (second, rest) = asked_in_memory(FAMILY, Relation.ADD_REMOVE, False)[:2]
+    total = Totals(engine, parts, encoded, COLUMNS, together=False)
+    assert total(first).sums == summed.sums
+    assert [helper.pid for helper in engine.helpers._idle] == [engine.made[0].pid]
+    with pytest.raises(InputError, match="part-0"):
+        engine.made[0].answer(Work(first, encoded, COLUMNS, False), replace(parts[0], path="part-0"), "0")
+    os.kill(engine.made[0].pid, signal.SIGKILL)
+    assert total(second).sums == rest.sums
+    assert engine.helpers._idle == []
+    engine.helpers.close()
+
+
+class Travelled(Engine):
+    """Answers with what a helper would be sent, as it comes out there."""
+
+    def answers(self, work, parts):
+        for key, part in parts.items():
+            again, there, name = pickle.loads(pickled((work, part, key)))
+            yield again.answer(there, name)
+
+
+def test_fits_looks_and_predictions_can_travel(folder):
+    memory = fitted(folder, schema())
+    found = fitted(folder, schema(), engine=Travelled())
+    assert all(found.arrays[name].tobytes() == memory.arrays[name].tobytes() for name in memory.arrays)
+    assert same_answers(looked(folder, engine=Travelled()), looked(folder))
+    predictor = Predictor(memory)
+    text = RowsAsText(memory, 0.9, 0)
+    parts = list(texts_in_parts(schema(), folder, Travelled(), predictor.columns_to_read, text))
+    assert sum(many for _, _, many in parts) == ROWS
+
+
+def test_a_question_that_cannot_travel_is_not_sent():
+    helper = Helper.__new__(Helper)
+    with pytest.raises(Unanswered) as found:
+        helper.answer(lambda: None, Nothing(), "a")  # type: ignore[arg-type]
+    assert not found.value.again
