@@ -28,7 +28,7 @@ anew.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -40,6 +40,7 @@ from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.noise.lattice import check_sums, lattice_exponent
 from sordino.algorithm.training.clipped import INSIDE, Clipped, backward, factored, halved, own_gradients
 from sordino.algorithm.training.norms import Picked, Products
+from sordino.algorithm.training.own_bits import bound_with_own_bits
 from sordino.algorithm.training.uses import Traced, traced, widened
 from sordino.core.validate import InputError
 from sordino.model.contributions import exponent_above, two_to
@@ -82,6 +83,7 @@ class WholeSums:
         block: how many examples a block has, a public number.
         noise: the largest scale of noise that is added to a sum; whole numbers have to hold it.
         records: the most examples that a sum may have.
+        own_bits: whether products with weights are exact (`own_bits`), for devices where they differ by place.
     """
 
     clipped: Clipped
@@ -90,6 +92,7 @@ class WholeSums:
     block: int
     noise: float
     records: int
+    own_bits: bool = False
     _kinds: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -107,6 +110,8 @@ class WholeSums:
         if self.clipped.precision == "mixed":
             given = jax.tree.map(lambda leaf: jax.eval_shape(halved, leaf), given)
         self.apart: Traced = traced(self.clipped.loss, *given)
+        if self.own_bits:
+            self.apart = replace(self.apart, bind=bound_with_own_bits(self.apart.bind))
         self._factored, self._added = jax.jit(self._in_floating_point), jax.jit(self._in_whole_numbers)
 
     @property
