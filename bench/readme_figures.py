@@ -24,9 +24,10 @@ def _bench(rows: dict[str, Row]) -> str:
     narrow, fit = (_ratio(rows, name) for name in ("accounting-width-1e-3-dp-accounting", "fit-cpu-diffprivlib"))
     return (
         f"- Of {len(compared)} [comparisons with others](docs/results/bench.md) Sordino is ahead in "
-        f"{counts['Sordino']}, level in {counts['even']} and behind in {counts['peer']}: epsilon between ends 0.1 % apart takes "
-        f"[1/{narrow} of dp-accounting's time](docs/results/bench.md#accounting-width-1e-3-dp-accounting), a private "
-        f"classifier end to end [{1 / float(fit):.1f} times diffprivlib's](docs/results/bench.md#fit-cpu-diffprivlib)."
+        f"{counts['Sordino']}, level in {counts['even']} and behind in {counts['peer']}: epsilon between ends 0.1 % "
+        f"apart takes [1/{narrow} of dp-accounting's time](docs/results/bench.md#accounting-width-1e-3-dp-accounting), "
+        "a private classifier end to end "
+        f"[{1 / float(fit):.1f} times diffprivlib's](docs/results/bench.md#fit-cpu-diffprivlib)."
     )
 
 
