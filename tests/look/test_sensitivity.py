@@ -22,8 +22,8 @@ from sordino.data import (
     from_arrays,
     read_table,
 )
-from sordino.estimators.look import Plan
 from sordino.estimators.look_in_parts import sums_in_memory
+from sordino.estimators.look_plan import Plan
 from sordino.estimators.situation import Sources
 
 FEATURES = (

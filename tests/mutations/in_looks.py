@@ -2,35 +2,36 @@
 
 from tests.mutations.mutation import Mutation
 
-_QUESTIONS, _LOOK = "algorithm/rounds/questions.py", "estimators/look.py"
+_QUESTIONS = "algorithm/rounds/questions.py"
+_LOOK, _PLAN = "estimators/look.py", "estimators/look_plan.py"
 _SEARCH = ("tests/look/test_sensitivity.py", "-k", "search")
 _REPLAY = ("tests/look/test_sensitivity.py", "-k", "replay or noise")
 _VERB = ("tests/look/test_look.py", "-k", "spent or debit")
 IN_LOOKS = (
     Mutation(
         "look: half the noise",
-        _LOOK,
+        _PLAN,
         "np.full(len(one), noise[place] * (1.0 + HAIR))",
         "np.full(len(one), noise[place] * 0.5)",
         _REPLAY,
     ),
     Mutation(
         "look: every question has the whole budget",
-        _LOOK,
+        _PLAN,
         "share = 1.0 / len(charged)",
         "share = 1.0",
         ("tests/look/test_look.py", "-k", "one_charge"),
     ),
     Mutation(
         "look: noise of add-remove under replace-one",
-        _LOOK,
+        _PLAN,
         "return one.question.lengths.under(relation)",
         "return one.question.lengths.added",
         _REPLAY,
     ),
     Mutation(
         "look: the second round of bounds is not in the spec",
-        _LOOK,
+        _PLAN,
         "rounds=len(mus),",
         "rounds=1,",
         ("tests/look/test_sensitivity.py", "tests/look/test_look.py", "-k", "replay or one_charge"),
@@ -79,7 +80,7 @@ IN_LOOKS = (
     ),
     Mutation(
         "look: the number of rows instead of the declared one",
-        _LOOK,
+        _PLAN,
         "one.question.refined(*ends, self.schema.records, self.noise[place])",
         "one.question.refined(*ends, rows.number, self.noise[place])",
         ("tests/look/test_answers.py", "-k", "nowhere"),

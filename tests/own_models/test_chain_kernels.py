@@ -96,6 +96,17 @@ def test_a_plan_counts_the_steps_of_all_its_chains_and_runs_with_its_noise():
     assert sordino.certify(kernel.spec).epsilon <= 4.0
 
 
+def test_chains_that_begin_at_once_are_refused_because_one_call_would_count_them_as_one():
+    kernel = DPSGLD(model, records=N, steps=50, chains=3, clip=3.0, **BUDGET)
+    with in_doubles():
+        keys = jax.random.split(sordino.secure_key(), 3)
+        with pytest.raises(sordino.InputError, match="sequential"):
+            kernel.init(keys, 0, model_kwargs=DATA)
+        with pytest.raises(sordino.InputError, match="sequential"):
+            jax.vmap(lambda key: kernel.init(key, 0, model_kwargs=DATA).z)(keys)
+        kernel.init(keys[0], 0, model_kwargs=DATA)
+
+
 def test_no_step_may_be_hotter_than_the_posterior():
     dynamics = Dynamics.of(2.0, 50.0, 0.5)
     assert dynamics.step_size == pytest.approx(2.0 * 0.5 / 100.0**2)

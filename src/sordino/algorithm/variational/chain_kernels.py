@@ -217,6 +217,11 @@ class PrivateKernel:
         if jnp.zeros(()).dtype != jnp.float64:
             raise InputError("Expected 64-bit numbers for a private chain, got 32-bit ones; use jax.enable_x64(True).")
         is_secure(rng_key)
+        # A traced or stacked key begins many chains by one call, which the count below would take for one.
+        if isinstance(rng_key, jax.core.Tracer) or rng_key.shape:
+            raise InputError(
+                'Expected chains that run one after another, got several at once; give MCMC chain_method="sequential".'
+            )
         if self._begun >= self.chains:
             raise refuse("chains", "to be as many as are run with one kernel", self.chains, "make another kernel")
         self._begun += 1
