@@ -27,7 +27,7 @@ from sordino.algorithm.noise.secure import is_secure, key_for, standard_gaussian
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import AnyUnit, Batch, NoisedSums, Scheme, Spec, Unit
-from sordino.core.spec.chain import ConstantSchedule
+from sordino.core.spec.schedules import ConstantSchedule
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, refuse, whole_number
 from sordino.model.contributions import Plain
 from sordino.model.numpyro_model import numpyro
