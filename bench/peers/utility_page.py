@@ -1,6 +1,7 @@
 """The page docs/results/utility.md, written from the rows of bench/utility.py."""
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,22 @@ _BEHIND = "Rows at epsilon 1 where a peer's mean is better by more than two stan
 
 
 def write_page(document: Row) -> None:
-    """Write the page."""
+    """Write the page, and the two rows that the comparison with other libraries quotes of it."""
     (DOCS / "utility.md").write_text("\n".join(_lines(document)) + "\n", encoding="utf-8")
+    comparison = DOCS.parent / "comparison.md"
+    text = comparison.read_text(encoding="utf-8")
+    for name, measure in (("log-loss", "log_loss"), ("accuracy", "accuracy")):
+        text = re.sub(
+            rf"^\| {name} \|.*$", f"| {name} | {' | '.join(quoted(document['rows'], measure))} |", text, flags=re.M
+        )
+    comparison.write_text(text, encoding="utf-8")
+
+
+def quoted(rows: list[Row], measure: str) -> list[str]:
+    """Means of all libraries on all of Adult, epsilon 1 under add-remove."""
+    wanted = ("adult", "add-remove", 1.0)
+    here = [row for row in rows if (row["data"], row["relation"], row["epsilon"]) == wanted]
+    return [f"{_values(here, library, measure).mean():.4g}" for library in LIBRARIES]
 
 
 def _lines(document: Row) -> Iterator[str]:
