@@ -212,7 +212,7 @@ def of_network(convolution: bool) -> Callable[[bool, bool], np.ndarray]:
         "kind": "noised-sums",
         "query": "clipped gradients of a network",
         "records": RECORDS,
-        "rounds": 400,
+        "rounds": 150,
         "sampling": {"scheme": "full"},
         "contribution": 1.0,
         "noise_multiplier": 0.5,
@@ -250,7 +250,7 @@ KINDS = {
 
 
 # Programs with a listener are compiled anew in every process.
-_SLOW = {"average, Laplace", "variational", "em", "messages"}
+_SLOW = {"average, Laplace", "variational", "em", "messages", "network, dense"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(k, marks=[pytest.mark.slow] if k in _SLOW else []) for k in KINDS])
