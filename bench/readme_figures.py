@@ -60,7 +60,11 @@ def _ratio(rows: dict[str, Row], name: str) -> str:
 
 
 def write(recorded: dict[str, Any]) -> None:
-    """Put the sentences into the README, where they were."""
+    """Put the sentences into the README, where they were; they stay where a figure could not be measured."""
+    try:
+        made = f"{HEADING}\n\n" + "\n".join(sentences(recorded)) + "\n\n"
+    except (KeyError, ValueError) as missing:
+        print(f"the README's sentences stay as they are: {missing} was not measured", flush=True)
+        return
     text = README.read_text(encoding="utf-8")
-    made = f"{HEADING}\n\n" + "\n".join(sentences(recorded)) + "\n\n"
     README.write_text(re.sub(rf"^{HEADING}\n.*?(?=^## )", lambda _: made, text, flags=re.M | re.S), encoding="utf-8")
