@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from machine import machine, own_versions
+from machine import machine, measured_code, own_versions
 from rows import Row
 
 RESULTS = Path(__file__).parent / "results"
@@ -31,6 +31,7 @@ def main(name: str, measure: Callable[[bool], Measured], description: str | None
     found = measure(given.full)
     answer = {
         "area": name,
+        "code": found.figures.get("code") or measured_code(),
         "full": given.full,
         "seconds": round(time.perf_counter() - begin, 1),
         "machine": before,

@@ -13,6 +13,7 @@ TITLES = {
     "utility": "Utility at equal privacy",
     "audit": "Audit power",
     "fit": "End to end",
+    "noise": "Exact noise",
     "install": "Import and installation",
     "operations": "Operations",
     "scaling": "Scaling",
@@ -30,8 +31,8 @@ Written by `make bench`; do not edit. The figures as JSON are in [bench/](bench/
   errors of predictions, 0.2 % for accuracies, 0.05 % for upper bounds).
 - A peer that could not be run has a row that says why.
 - *recorded* rows were measured once, in an earlier run or, on a GPU, on another machine.
-- Rates of chains and of rounds (variational, messages) are from before their sums became exact whatever the order of
-  the records, which makes steps up to three times as long; `make bench` measures them anew.
+- Sordino's chains and rounds (variational, messages) add up whole numbers, so that sums are exact whatever the order of
+  the records, and draw exact noise where a row says private; the peers' sums and noise are in single precision.
 """
 SUMMARY = "## In short"
 _SUMMARY = """\
@@ -144,12 +145,19 @@ def _machine(recorded: dict[str, Any]) -> Iterator[str]:
     if known:
         machine = known[0]["machine"]
         loads = [found["machine"]["load"] for found in known]
+        yield f"Code of commit {' and '.join(f'`{code}`' for code in codes(recorded))}."
+        yield ""
         yield (
             f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gb']:g} GB of memory, "
             f"{machine['system']}, Python {machine['python']}; load between {min(loads):g} and {max(loads):g} when an "
             f"area began; {sum(found['seconds'] for found in recorded.values()) / 60:.0f} minutes in all."
         )
         yield ""
+
+
+def codes(recorded: dict[str, Any]) -> list[str]:
+    """The commits whose code was measured: one, unless areas were measured at different times."""
+    return sorted({found.get("code", "unknown") for found in recorded.values()})
 
 
 def _versions(recorded: dict[str, Any]) -> Iterator[str]:

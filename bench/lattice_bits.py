@@ -51,6 +51,9 @@ def network_sums(block: int, records: int) -> dict[str, bool]:
         return digits.cross_entropy(digits.network_scores(params, example[0]), example[1])
 
     sums = WholeSums(Clipped(loss, 0.1), params, one, block, 1.0, records)
+    plainly = sums.places_alike(params, np.random.default_rng(0))
+    if not plainly:
+        sums = WholeSums(Clipped(loss, 0.1), params, one, block, 1.0, records, own_bits=True)
     alike = sums.places_alike(params, np.random.default_rng(0))
 
     def total(order: Any) -> Any:
@@ -66,6 +69,7 @@ def network_sums(block: int, records: int) -> dict[str, bool]:
     alone = total(order[:1])
     return {
         "places alike": alike,
+        "with products of the device's own": plainly,
         "permuted": bool(np.array_equal(total(order), whole)),
         "one left out": bool(np.array_equal(total(order[1:]), whole - alone)),
         "cut elsewhere": bool(np.array_equal(total(order[:777]) + total(order[777:]), whole)),

@@ -2,9 +2,13 @@
 
 import os
 import platform
+import subprocess
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[1]
+CODE = ("src", "bench", "pyproject.toml")
 OWN = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "dp-accounting", "pandas", "pyarrow")
 
 
@@ -39,3 +43,21 @@ def own_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def measured_code() -> str:
+    """The last commit that changed what is measured or measures; marked where files differ from it.
+
+    Later commits of pages alone are the same code.
+    """
+    try:
+        found = _git("log", "-1", "--format=%h", "--abbrev=12", "--", *CODE)
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", *CODE)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{found}, changed" if changed else found
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True)
+    return done.stdout.strip()

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import bench_page
+import readme_figures
 import scaling_page
+from machine import measured_code
 from rows import Question
 
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
@@ -37,11 +39,12 @@ AREAS = {
     "utility": 400,
     "audit": 120,
     "fit": 150,
+    "noise": 60,
     "install": 200,
     "scaling": 400,
 }
 ONLY_FULL = {"operations": 200}
-SCRIPTS = {"utility": "utility_rows"}  # where the script is not called like its area
+SCRIPTS = {"utility": "utility_rows", "noise": "exact_noise"}  # where the script is not called like its area
 
 
 def install() -> dict[str, str]:
@@ -87,6 +90,7 @@ def run_area(name: str, full: bool, limit: float, folder: Path) -> dict[str, Any
     missing = Question(name, "all", f"everything about {name}", "-", "").missing("everyone", reason)
     answer = {
         "area": name,
+        "code": measured_code(),
         "full": full,
         "seconds": round(time.perf_counter() - begin, 1),
         "rows": [missing.to_dict()],
@@ -133,6 +137,7 @@ def main() -> int:
     (DOCS / "bench.md").write_text(bench_page.page(recorded), encoding="utf-8")
     if recorded.get("scaling", {}).get("figures", {}).get("seconds"):
         scaling_page.write(recorded["scaling"], DOCS)
+    readme_figures.write(recorded)
     return 0
 
 

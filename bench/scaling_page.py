@@ -64,7 +64,10 @@ def _page(measured: dict[str, Any], gpu: dict[str, float]) -> Iterator[str]:
     figures, machine = measured["figures"], measured["machine"]
     yield "# How cost grows"
     yield ""
-    yield "Written by `make bench`; do not edit. The figures as JSON: [bench/scaling.json](bench/scaling.json)."
+    yield (
+        f"Written by `make bench`, code of commit `{measured.get('code', 'unknown')}`; do not edit. The figures as "
+        "JSON: [bench/scaling.json](bench/scaling.json)."
+    )
     yield ""
     yield (
         f"Measured on one core of {machine['processor']} in one process, sizes in turns, CPU seconds. Logistic "

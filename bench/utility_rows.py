@@ -3,7 +3,8 @@
     python bench/utility_rows.py [--full]
 
 The datasets are not part of the repository: SORDINO_DATA names their folder (`make bench DATA=DIR`). Without it, and
-without recorded results in bench/results/utility.json, one row says so.
+without recorded results in bench/results/utility.json, one row says so. A full run is made first by
+`python bench/utility.py --data-dir DIR`, which also writes its page.
 """
 
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import area
+from machine import measured_code
 from rows import Question, Row
 
 HERE = Path(__file__).parent
@@ -36,7 +38,9 @@ def found_now(full: bool) -> tuple[dict[str, Any], bool] | str:
         recorded, earlier = recorded if full else quick, False
     if not recorded.exists():
         return f"the datasets are not here; name their folder with make bench DATA=DIR ({FOLDER})"
-    return json.loads(recorded.read_text(encoding="utf-8")), earlier
+    document = json.loads(recorded.read_text(encoding="utf-8"))
+    # Scores repeat whenever they are measured, so what the same code made earlier is of this run.
+    return document, earlier and document.get("code") != measured_code()
 
 
 def utility_rows(document: dict[str, Any], earlier: bool) -> list[Row]:
@@ -83,7 +87,8 @@ def measure(full: bool) -> area.Measured:
         return area.Measured([everything.missing("everyone", found)], {}, {})
     document, earlier = found
     versions = {name: {name: number} for name, number in document["versions"].items()}
-    return area.Measured(utility_rows(document, earlier), {"seeds": document["seeds"]}, versions)
+    figures = {"seeds": document["seeds"], "code": document.get("code", "unknown")}
+    return area.Measured(utility_rows(document, earlier), figures, versions)
 
 
 if __name__ == "__main__":

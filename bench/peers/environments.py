@@ -30,6 +30,7 @@ PACKAGES: dict[str, tuple[tuple[str, ...], ...]] = {
     "riskcal": (("riskcal>=1.5,<2",),),
     # It cannot be imported with scikit-learn 1.9 and says nothing of it.
     "diffprivlib": (("diffprivlib>=0.6.6,<0.7", "scikit-learn>=1.5,<1.6"),),
+    "opendp": (("opendp>=0.16,<0.17", "numpy"),),
     "blackjax": (("blackjax>=1.7,<2",),),
     "numpyro": (("numpyro>=0.22,<0.23",),),
     # Its generator needs jax.core.Primitive, which current JAX has no more, and NumPyro of the same age.

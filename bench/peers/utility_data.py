@@ -39,6 +39,11 @@ ROW_NORM = 4.0
 # Declared ranges of the UCI sets, from their descriptions: features, then target.
 UCI: dict[str, tuple[list[tuple[float, float]], tuple[float, float]]] = {
     "kin8nm": ([(-1.6, 1.6)] * 8, (0.0, 1.5)),
+    "naval": (
+        [(1, 10), (3, 27), (0, 75_000), (1000, 4000), (6000, 10_000), (0, 700), (0, 700), (400, 1200), (280, 300),
+         (500, 800), (1, 5), (0.9, 1.1), (5, 25), (1.0, 1.1), (0, 100), (0, 2)],
+        (0.95, 1.0),
+    ),
     "power": ([(0, 40), (25, 85), (990, 1035), (25, 100)], (420, 500)),
     "protein": (
         [(0, 30_000), (0, 10_000), (0, 0.6), (0, 300), (0, 4e6), (0, 400), (0, 10_000), (0, 250), (0, 60)],
@@ -48,7 +53,7 @@ UCI: dict[str, tuple[list[tuple[float, float]], tuple[float, float]]] = {
         [(4, 16), (0, 1.6), (0, 1), (0, 16), (0, 0.7), (0, 80), (0, 300), (0.98, 1.01), (2.7, 4.1), (0.3, 2), (8, 15)],
         (3, 8),
     ),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

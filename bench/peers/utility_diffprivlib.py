@@ -29,16 +29,15 @@ def regress() -> None:
     folder = Path(sys.argv[1])
     data, rows = np.load(folder / "data.npz"), []
     for job in json.loads((folder / "jobs.json").read_text(encoding="utf-8")):
-        name, train, test = job["data"], data[job["train"]], data[job["test"]]
-        X, y = data[f"{name}_X"], data[f"{name}_y"]
+        X, y, held_X, held_y = (data[f"{name}{job['place']}"] for name in ("X", "y", "held_X", "held_y"))
         low, high = np.array(job["bounds"]).T
         model = LinearRegression(
             epsilon=job["epsilon"],
             bounds_X=(low.tolist(), high.tolist()),
             bounds_y=tuple(job["target"]),
             random_state=job["seed"],
-        ).fit(X[train], y[train])
-        rows.append({"key": job["key"], "rmse": float(np.sqrt(np.mean((y[test] - model.predict(X[test])) ** 2)))})
+        ).fit(X, y)
+        rows.append({"key": job["key"], "rmse": float(np.sqrt(np.mean((held_y - model.predict(held_X)) ** 2)))})
     utility_task.write(folder, rows, VERSIONS)
 
 

@@ -15,13 +15,14 @@ Fit = Callable[[np.ndarray, np.ndarray, dict[str, Any]], Callable[[np.ndarray], 
 def classify(fit: Fit, versions: dict[str, str]) -> None:
     """Run the jobs of the folder named on the command line; `fit` gives the scores of the second class."""
     folder = Path(sys.argv[1])
-    data = np.load(folder / "data.npz")
+    with np.load(folder / "data.npz") as file:
+        data = {name: file[name] for name in file.files}
     found = []
     for job in json.loads((folder / "jobs.json").read_text(encoding="utf-8")):
-        chosen = data[job["rows"]] if job["rows"] else slice(None)
+        X, y, held_X, held_y = (data[f"{name}{job['place']}"] for name in ("X", "y", "held_X", "held_y"))
         begin = time.perf_counter()
-        scores = fit(data["X"][chosen], data["y"][chosen], job)(data["held_X"])
-        signed = np.clip(np.where(data["held_y"] > 0, scores, -scores), -700, 700)
+        scores = fit(X, y, job)(held_X)
+        signed = np.clip(np.where(held_y > 0, scores, -scores), -700, 700)
         found.append(
             {
                 "key": job["key"],

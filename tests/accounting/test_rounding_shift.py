@@ -1,7 +1,9 @@
 """Rounding as a shift: equal to the exact value where roundings are as bad as stated, and small at the default."""
 
 import itertools
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,25 @@ from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
+
+# Theorems that take roundings into account.
+ROUNDED = (
+    "average.coupling",
+    "average.random-batches",
+    "composition.gaussian",
+    "composition.kept",
+    "composition.parallel-epochs",
+    "composition.separated-uses",
+    "langevin.path",
+    "langevin.last-iterate",
+    "shifted.cyclic",
+    "shifted.drift-bounded",
+    "shifted.drift-bounded-smooth",
+    "shifted.full",
+    "shifted.projected",
+    "shifted.projected-nonconvex",
+    "shifted.projected-smooth",
+)
 
 
 def spec(rounding, scheme="full", steps=30, step=0.4, noise=0.05):
@@ -150,3 +171,35 @@ def test_means_of_averages_count_roundings_too():
 def test_kept_iterates_pay_for_roundings_at_every_step(name):
     seen = [Spec.from_dict(spec(share).to_dict() | {"view": "all-iterates"}) for share in (None, 0.1)]
     assert mu(name, seen[1]) == pytest.approx(mu(name, seen[0]) + 0.2 * math.sqrt(30))
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "specs").glob("*.json"))
+
+
+def rounded_examples():
+    """Example specs of chains that may state a rounding, without it and with the default one."""
+    for path in EXAMPLES:
+        given = json.loads(path.read_text("utf-8"))
+        algorithm = given.get("algorithm", {})
+        if algorithm.get("kind") == "noisy-gradient" and algorithm["noise"]["kind"] == "gaussian":
+            stated = given | {"algorithm": algorithm | {"rounding": ROUNDING}}
+            yield path.stem, Spec.from_dict(given), Spec.from_dict(stated)
+
+
+def test_the_default_grid_costs_half_a_percent_of_epsilon_at_most_over_all_examples():
+    """By each theorem that takes roundings into account, for every example it applies to."""
+    compared = {}
+    for name, plain, stated in rounded_examples():
+        delta = plain.delta or 1e-6
+        for theorem in ROUNDED:
+            with_rounding = evaluate(theorem_named(theorem), stated)
+            if isinstance(with_rounding, Bound):
+                first = evaluate(theorem_named(theorem), plain)
+                epsilons = [one.guarantee.epsilon(delta) for one in (first, with_rounding)]
+                assert epsilons[0] < epsilons[1] <= 1.005 * epsilons[0], (name, theorem, epsilons)
+                compared[name, theorem] = epsilons[1] / epsilons[0] - 1.0
+    assert len(compared) >= 30
+    # The largest is of a chain with many quiet steps: a grid of 2^-20 would cost it more.
+    worst = max(compared, key=compared.__getitem__)
+    assert 16 * compared[worst] > 0.005, worst
+    assert {theorem for _, theorem in compared} == set(ROUNDED)

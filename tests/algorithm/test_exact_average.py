@@ -30,7 +30,11 @@ X = GENERATOR.uniform(-0.5, 0.5, (N, WIDTH))
 Y = np.where(X[:, 0] > 0, 1.0, -1.0)
 
 
-def spec(law="gaussian", rounding: float | None = hidden.ROUNDING, scale=0.02, relation="replace-one", **algorithm):
+# More than the default, which does not cover cyclic batches of few records.
+STATED = 2.0**-20
+
+
+def spec(law="gaussian", rounding: float | None = STATED, scale=0.02, relation="replace-one", **algorithm):
     chain = {
         "kind": "noisy-gradient", "steps": 60, "step_size": 1.0, "noise": {"kind": "gaussian", "scale": 0.02},
         "batch": {"scheme": "full"},

@@ -11,7 +11,8 @@ import pytest
 
 from sordino.accounting import convert as compose
 from sordino.accounting.assumptions import CheckedBy
-from sordino.accounting.evaluate import Cell, Monotone, Theorem, copies, evaluate
+from sordino.accounting.evaluate import Monotone, Theorem, copies, evaluate
+from sordino.accounting.scope import Cell
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Inapplicable, Status, bibliography
 from sordino.core.spec import ALGORITHMS, Spec
 from sordino.core.validate import InputError

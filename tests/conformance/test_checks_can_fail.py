@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import pytest
 
-from sordino.accounting.evaluate import Cell, Monotone, Scope, Theorem
+from sordino.accounting.evaluate import Monotone, Theorem
+from sordino.accounting.scope import Cell, Scope
 from sordino.accounting.theorems.composition import gaussian
 from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP, Guarantee

@@ -100,6 +100,38 @@ def test_every_ratio_of_the_summary_leads_to_a_row_that_says_the_same(bench):
             assert shown == pages._number(ratio.median), anchor
 
 
+def everything_recorded():
+    found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RECORDED.glob("*.json"))}
+    return {name: one for name, one in found.items() if "rows" in one}
+
+
+def test_the_three_pages_are_from_one_commit():
+    """Pages say whose code they measured; so does every area, and none was measured at another time."""
+    pages = [(ROOT / "docs" / "results" / f"{name}.md").read_text("utf-8") for name in ("bench", "utility", "scaling")]
+    stated = [re.search(r"[Cc]ode\s+of\s+commit\s+`([^`]+)`", page) for page in pages]
+    codes = {found and found[1] for found in stated} | {one.get("code") for one in everything_recorded().values()}
+    assert len(codes) == 1, codes
+    assert "changed" not in str(codes)
+
+
+def test_figures_of_the_readme_are_those_recorded(bench):
+    written = importlib.import_module("readme_figures").sentences(everything_recorded())
+    assert len(written) == 3
+    pages = ("results/bench.md", "results/utility.md", "results/scaling.md")
+    for sentence, page in zip(written, pages, strict=True):
+        assert f"docs/{page}" in sentence
+        assert README.count(sentence) == 1
+
+
+def test_changed_code_is_not_called_a_commit(bench, monkeypatch):
+    machine = importlib.import_module("machine")
+    answers = {"log": "abc", "status": ""}
+    monkeypatch.setattr(machine, "_git", lambda word, *rest: answers[word])
+    assert machine.measured_code() == "abc"
+    answers["status"] = " M src/sordino/core/bound.py"
+    assert machine.measured_code() == "abc, changed"
+
+
 def test_no_sentence_of_the_readme_compares_speeds():
     """Claims of speed belong on the bench page: elsewhere they need a link to a row in the same paragraph."""
     words = r"\b(faster|fastest|slower|quicker|times as|outperforms?|per second|a second)\b"

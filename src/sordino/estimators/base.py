@@ -1,14 +1,13 @@
 """What every private estimator shares: parameters, the fit, and what it leaves."""
 
 import warnings
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sordino.algorithm.posterior.laws import Posterior
 from sordino.core.arrays import Array
 from sordino.core.bound import Bound, Relation
 from sordino.core.validate import InputError, one_of, whole_number
@@ -20,13 +19,14 @@ from sordino.estimators.bare_arrays import (
     bare_target,
     numbers_of,
 )
-from sordino.estimators.charged import as_ledger
-from sordino.estimators.declaration import bare_weights
-from sordino.estimators.fitting import AUTO, Begin, array_rows, fit, situation_of, sources_of, table_rows, untold
-from sordino.estimators.prediction import DRAWS, Predictor
-from sordino.estimators.situation import CLASSIFYING, Sources, Task
-from sordino.ledger.release.document import StoredRelease, from_document, to_document
-from sordino.ledger.release.folder import NOT_MEASURED, withheld
+from sordino.estimators.tasks import AUTO, CLASSIFYING, DRAWS, Begin, Task, untold
+
+# What fits and predicts brings JAX and most of the library, so it is loaded by the first call that needs it.
+if TYPE_CHECKING:
+    from sordino.algorithm.posterior.laws import Posterior
+    from sordino.estimators.prediction import Predictor
+    from sordino.estimators.situation import Sources
+    from sordino.ledger.release.document import StoredRelease
 
 
 class PrivateEstimator(BaseEstimator):
@@ -89,6 +89,11 @@ class PrivateEstimator(BaseEstimator):
 
     def fit_in_stages(self, X: Any, y: Any, begin: Begin, sample_weight: Any = None) -> "PrivateEstimator":
         """`fit`, where `begin` is told the name of each of the `STAGES` as it begins."""
+        from sordino.estimators.charged import as_ledger  # noqa: PLC0415
+        from sordino.estimators.declaration import bare_weights  # noqa: PLC0415
+        from sordino.estimators.fitting import array_rows, fit, situation_of, table_rows  # noqa: PLC0415
+        from sordino.estimators.prediction import Predictor  # noqa: PLC0415
+
         relation = Relation(one_of("relation", self.relation, tuple(Relation)))
         if isinstance(self.schema, ArrayBounds):
             bare, targets = self._shaped(X, y)
@@ -121,7 +126,7 @@ class PrivateEstimator(BaseEstimator):
         return self.bound_
 
     @property
-    def posterior_(self) -> Posterior:
+    def posterior_(self) -> "Posterior":
         """The posterior over the coefficients of encoded rows, with the privacy noise as far as the method knows it.
 
         Intervals of "bounded-influence" hold the truth about as often as they say, those of most other methods less
@@ -132,6 +137,8 @@ class PrivateEstimator(BaseEstimator):
 
     def interval_coverage(self, level: float = 0.9) -> str:
         """What is known of the intervals of predictions: their level, and how often they held on drawn tables."""
+        from sordino.ledger.release.folder import NOT_MEASURED, withheld  # noqa: PLC0415
+
         check_is_fitted(self, "release_")
         reason = withheld(self.release_)
         if reason is not None:
@@ -139,11 +146,13 @@ class PrivateEstimator(BaseEstimator):
         return self._predictor.coverage(level) or f"{100.0 * level:g} % nominal; {NOT_MEASURED}"
 
     @property
-    def _predictor(self) -> Predictor:
+    def _predictor(self) -> "Predictor":
         return self._kept_predictor
 
-    def _sources(self) -> Sources:
+    def _sources(self) -> "Sources":
         """Where the fit draws its random numbers; a replay puts sources of its own in this place."""
+        from sordino.estimators.fitting import sources_of  # noqa: PLC0415
+
         return sources_of(self.random_state)
 
     def _settings(self) -> dict[str, Any]:
@@ -200,6 +209,8 @@ class PrivateEstimator(BaseEstimator):
         state: dict[str, Any] = dict(own)
         state.pop("_kept_predictor", None)
         if "release_" in state:
+            from sordino.ledger.release.document import to_document  # noqa: PLC0415
+
             release = state["release_"]
             state["release_"] = to_document(release, ""), dict(release.arrays)
         return state
@@ -207,6 +218,9 @@ class PrivateEstimator(BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         if "release_" in state:
+            from sordino.estimators.prediction import Predictor  # noqa: PLC0415
+            from sordino.ledger.release.document import from_document  # noqa: PLC0415
+
             state["release_"] = from_document("the pickled estimator", *state["release_"])[0]
             state["cautions_"] = state["release_"].cautions
             state["bound_"] = state["release_"].bound

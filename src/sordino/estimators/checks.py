@@ -37,7 +37,7 @@ from sordino.estimators.scoring import (
     targets,
 )
 from sordino.estimators.shown_table import ShownTable
-from sordino.estimators.situation import CLASSIFYING
+from sordino.estimators.tasks import CLASSIFYING
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 

@@ -27,7 +27,7 @@ from sordino.estimators.charged import debited
 from sordino.estimators.inference_table import figure
 from sordino.estimators.scoring import charged_sum, check_header, losses, read_rows, scored_predictor
 from sordino.estimators.shown_table import ShownTable
-from sordino.estimators.situation import CLASSIFYING
+from sordino.estimators.tasks import CLASSIFYING
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 

@@ -28,7 +28,8 @@ from sordino.data.encode import refuse_undeclared
 from sordino.data.words import shown_names
 from sordino.estimators.bare_arrays import PUBLIC_LABELS, WEIGHT, ArrayBounds, Bare, bare_target, numbers_of
 from sordino.estimators.follow_up import check_event
-from sordino.estimators.situation import CLASSIFYING, LINEAR, Task, count_bounds
+from sordino.estimators.situation import Task, count_bounds
+from sordino.estimators.tasks import CLASSIFYING, LINEAR
 
 # What a task asks of its target.
 _TARGETS: dict[Task, Callable[[Schema], Any]] = {Task.COUNTS: count_bounds, Task.SURVIVAL: check_event}

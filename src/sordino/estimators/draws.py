@@ -10,7 +10,7 @@ from sordino.core.arrays import Array
 from sordino.core.validate import InputError, Interval, refuse, whole_number
 from sordino.core.version import __version__
 from sordino.estimators.prediction import Predictor
-from sordino.estimators.situation import LINEAR
+from sordino.estimators.tasks import LINEAR
 from sordino.ledger.release import StoredRelease
 
 _MOST = Interval(1, 1_000_000)

@@ -30,13 +30,13 @@ from sordino.estimators.in_parts import IN_MEMORY, Progress, RowsElsewhere, meth
 from sordino.estimators.in_parts import untold as _untold
 from sordino.estimators.kept_rounds import KeptRounds
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
-from sordino.estimators.situation import LINEAR, MOST_COLUMNS, OVERDISPERSED, SETTINGS, TASKS, Situation, Sources, Task
+from sordino.estimators.situation import MOST_COLUMNS, OVERDISPERSED, SETTINGS, TASKS, Situation, Sources, Task
+from sordino.estimators.tasks import AUTO, AUTO_OR_CONSTANT, FALLBACK, LINEAR, Begin, untold
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
 from sordino.model.base import describe_model
 
-AUTO, AUTO_OR_CONSTANT, FALLBACK = "auto", "auto-or-constant", "constant"
 # A method has to promise this much less error than the best constant, or nothing is worth releasing.
 WORTH_WHILE = 0.98
 # A method whose intervals hold is taken unless another gains more than this much more over the best constant; and one
@@ -269,13 +269,8 @@ def sources_of(seed: Any) -> Sources:
 
 
 _SEEDS = Interval(0, 2**128 - 1)
-Begin = Callable[[str], None]
 # What `begin` is told, one after the other.
 STAGES = ("planning", "certifying", "reading rows", "learning")
-
-
-def untold(_stage: str) -> None:
-    """Nobody wants to know how far the work is."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.algorithm.posterior.coefficients import ARRAYS, from_stored
 from sordino.core.arrays import Array, weighted_quantiles
 from sordino.core.gaussian import show_up
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
@@ -26,15 +25,14 @@ from sordino.estimators.inference_table import (
     round_step,
     wald,
 )
-from sordino.estimators.predicted_means import MeanAndNew
-from sordino.estimators.situation import LINEAR, Task
 from sordino.estimators.summary import Summary
-from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.folder import COEFFICIENTS, NOT_MEASURED, is_constant, release_coverage, withheld
+from sordino.estimators.tasks import LINEAR, Task
 
 if TYPE_CHECKING:
     from sordino.estimators.margins import Margins
+    from sordino.estimators.predicted_means import MeanAndNew
     from sordino.estimators.prediction import Predictor
+    from sordino.ledger.release import StoredRelease
 
 # What exp of a coefficient is, by family.
 RATIOS = {
@@ -63,7 +61,7 @@ _WITHHELD = (
 )
 
 
-def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
+def summary_of(release: "StoredRelease", level: float = LEVEL) -> Summary:
     """The coefficients of a release as a table.
 
     Args:
@@ -98,7 +96,7 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     return Summary(title, (), level, "", "", False, release.cautions, (words,), facts_of(release))
 
 
-def facts_of(release: StoredRelease, family: str = "") -> tuple[tuple[str, str], ...]:
+def facts_of(release: "StoredRelease", family: str = "") -> tuple[tuple[str, str], ...]:
     """What stands above the tables of a release, as statsmodels has it; public settings and the certificate."""
     schema, settings = release.schema, release.settings
     target = None if schema is None else schema.target
@@ -116,7 +114,7 @@ def facts_of(release: StoredRelease, family: str = "") -> tuple[tuple[str, str],
     )
 
 
-def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple[str, ...]:
+def _remarks(release: "StoredRelease", known: Coefficients, level: float) -> tuple[str, ...]:
     """What the columns mean, and what classes and categories are compared with."""
     labels = release.settings.get("labels")
     said = []
@@ -134,6 +132,8 @@ def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple
             f"The hazard is constant in each time bin; bins are compared with the first, from {first:g} to {second:g}, "
             "whose hazard where all columns are 0 is exp of the intercept."
         )
+    from sordino.ledger.release.folder import COEFFICIENTS, release_coverage  # noqa: PLC0415
+
     held = release_coverage(release, COEFFICIENTS, level)
     if held is not None:
         said.append(f"How often such intervals held the truth on drawn tables: {held}.")
@@ -165,11 +165,14 @@ def _column_remarks(kinds: Mapping[str, ColumnKind]) -> list[str]:
     return said
 
 
-def coefficients_if_known(release: StoredRelease) -> Coefficients | None:
+def coefficients_if_known(release: "StoredRelease") -> Coefficients | None:
     """The weighted draws of a release in the units of the table; None for methods that do not know their error.
 
     Nor are they known where there are so many coefficients that intervals are withheld.
     """
+    from sordino.algorithm.posterior.coefficients import ARRAYS, from_stored  # noqa: PLC0415
+    from sordino.ledger.release.folder import is_constant, withheld  # noqa: PLC0415
+
     if frozenset(release.arrays) != ARRAYS or is_constant(release) or withheld(release) is not None:
         return None
     law = from_stored(release.arrays, release.settings).in_table_units()
@@ -190,10 +193,12 @@ def _steps(schema: Schema | None, columns: Sequence[str], outputs: Sequence[str]
     return found
 
 
-def coefficients_of(release: StoredRelease) -> Coefficients:
+def coefficients_of(release: "StoredRelease") -> Coefficients:
     """The same; refused where there are none."""
     found = coefficients_if_known(release)
     if found is None:
+        from sordino.ledger.release.folder import withheld  # noqa: PLC0415
+
         method, reason = release.settings.get("method"), withheld(release)
         if reason is not None:
             raise InputError(f"Expected a release whose intervals are told, got one that has none: {reason}.")
@@ -207,6 +212,14 @@ def coefficients_of(release: StoredRelease) -> Coefficients:
 def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
     """Estimates of methods whose intervals are not known to hold: with what was measured, without a test."""
     release = predictor.release
+    from sordino.ledger.release.folder import (  # noqa: PLC0415
+        COEFFICIENTS,
+        NOT_MEASURED,
+        is_constant,
+        release_coverage,
+        withheld,
+    )
+
     words = release_coverage(release, COEFFICIENTS, level)
     names, matrix, constant = predictor.table_units
     if predictor.only_a_constant or is_constant(release):
@@ -238,12 +251,12 @@ _TASKS: dict[str, str] = {
 }
 
 
-def _family_word(release: StoredRelease) -> str:
+def _family_word(release: "StoredRelease") -> str:
     task = str(release.settings.get("task"))
     return _TASKS.get(task, task)
 
 
-def _title(release: StoredRelease, family: str = "") -> str:
+def _title(release: "StoredRelease", family: str = "") -> str:
     settings, word = release.settings, family or _family_word(release)
     private = "" if release.private else " NON-PRIVATE: made with a seed."
     return (
@@ -255,7 +268,7 @@ def _title(release: StoredRelease, family: str = "") -> str:
 class WithCoefficients:
     """Tables, contrasts, joint tests and intervals of means, for estimators whose coefficients mean something."""
 
-    release_: StoredRelease
+    release_: "StoredRelease"
     if TYPE_CHECKING:
 
         @property
@@ -367,7 +380,7 @@ class WithCoefficients:
         self._check_coefficients()
         return to_arviz(self.release_, draws, seed, rows)
 
-    def predict_mean(self, X: Any, level: float = LEVEL) -> MeanAndNew:
+    def predict_mean(self, X: Any, level: float = LEVEL) -> "MeanAndNew":
         """Means of rows with intervals, and intervals of new targets, from the same posterior as `summary`.
 
         Args:

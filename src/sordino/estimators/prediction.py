@@ -21,7 +21,8 @@ from sordino.data import Measurement, Number, Schema, Table, encode_features, fr
 from sordino.estimators.declaration import as_table
 from sordino.estimators.follow_up import bins_of, event_chances, with_flags
 from sordino.estimators.predicted_means import MeanAndNew, joined, predicted
-from sordino.estimators.situation import CLASSIFYING, LINEAR, Task, exposures
+from sordino.estimators.situation import Task, exposures
+from sordino.estimators.tasks import CLASSIFYING, DRAWS, LINEAR
 from sordino.ledger.release import StoredRelease, posterior_of
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED, NEW_TARGETS, PROBABILITIES, release_coverage, withheld
 from sordino.model.base import LinearScoreModel, Model
@@ -68,7 +69,6 @@ def class_shares(scores: Array) -> Array:
 # Fewer where every draw has a score for each row.
 _ROWS_PER_BLOCK, _ROWS_OF_ALL_DRAWS = 1024, 256
 _SEED = 20_264
-DRAWS = 256
 # The models that a task can be read back with; a constant is that of a linear one.
 _NUMBERS = (GaussianLinear, Huber, MLPRegression, SkipRegression)
 _CLASSES = (Logistic, Softmax, MLPClassification, SkipClassification)

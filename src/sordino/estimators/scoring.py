@@ -34,7 +34,8 @@ from sordino.estimators.charged import after_debit, as_ledger, known_bounds
 from sordino.estimators.declaration import Declaration, EncodedRows, encoded_rows
 from sordino.estimators.fitting import sources_of, table_rows
 from sordino.estimators.prediction import Predictor
-from sordino.estimators.situation import CLASSIFYING, Sources, Task, exposures
+from sordino.estimators.situation import Sources, Task, exposures
+from sordino.estimators.tasks import CLASSIFYING
 from sordino.ledger import Entry, Ledger
 from sordino.ledger.release import StoredRelease
 

@@ -8,7 +8,6 @@ moderate strength: a guess at what real data hold, the same for every method, an
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +25,7 @@ from sordino.core.gaussian import largest_mu
 from sordino.core.validate import POSITIVE, InputError, Interval, number, refuse, whole_number
 from sordino.data import Category, Number, Schema, clip_rows
 from sordino.estimators.follow_up import time_settings
+from sordino.estimators.tasks import Task, count_settings, effect_settings, robust_settings
 from sordino.model.base import Model
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture
@@ -34,23 +34,6 @@ from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegr
 
 # The largest number of encoded columns for which sums of products are kept.
 MOST_COLUMNS = 1024
-
-
-class Task(StrEnum):
-    """What is learned."""
-
-    REGRESSION = "regression"
-    ROBUST = "robust-regression"
-    CLASSIFICATION = "classification"
-    COUNTS = "count-regression"
-    SURVIVAL = "hazard-regression"
-    NETWORK_REGRESSION = "network-regression"
-    NETWORK_CLASSIFICATION = "network-classification"
-    MIXTURE = "mixture"
-
-
-CLASSIFYING = frozenset({Task.CLASSIFICATION, Task.NETWORK_CLASSIFICATION})
-LINEAR = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS, Task.SURVIVAL})
 
 
 # Counts that vary more than a Poisson law.
@@ -67,27 +50,6 @@ TASKS = {
     "network-classifier": Task.NETWORK_CLASSIFICATION,
     "mixture": Task.MIXTURE,
 }
-
-
-def effect_settings(effect_scale: float | None = None) -> dict[str, Any]:
-    """How large effects are taken to be before the data speak, see `algorithm.influence.Declaration`."""
-    return {} if effect_scale is None else {"effect_scale": number("effect_scale", effect_scale, POSITIVE)}
-
-
-def robust_settings(threshold: float = 0.3, effect_scale: float | None = None) -> dict[str, Any]:
-    """Where Huber's loss turns from square to straight, in encoded units, for the method that minimises it."""
-    return {"threshold": number("threshold", threshold, POSITIVE)} | effect_settings(effect_scale)
-
-
-def count_settings(
-    exposure: str | None = None, overdispersed: bool = False, effect_scale: float | None = None
-) -> dict[str, Any]:
-    """The column that says how long each record was watched, and whether counts vary more than a Poisson law."""
-    if exposure is not None and not isinstance(exposure, str):
-        raise refuse("exposure", "to be the name of a declared column", exposure)
-    if not isinstance(overdispersed, bool):
-        raise refuse("overdispersed", "to be true or false", overdispersed)
-    return {"exposure": exposure, "overdispersed": overdispersed} | effect_settings(effect_scale)
 
 
 def survival_settings(effect_scale: float | None = None, **followed: Any) -> dict[str, Any]:

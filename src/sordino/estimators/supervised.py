@@ -3,7 +3,7 @@
 Least squares, logistic and softmax regression, and Huber's robust regression.
 """
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,11 @@ from sordino.core.arrays import Array
 from sordino.core.validate import InputError
 from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.declaration import target_codes
-from sordino.estimators.fitting import AUTO, untold
 from sordino.estimators.inference import WithCoefficients
-from sordino.estimators.prediction import DRAWS, TableCoefficients
-from sordino.estimators.situation import Task, count_settings, effect_settings, robust_settings
+from sordino.estimators.tasks import AUTO, DRAWS, Task, count_settings, effect_settings, robust_settings, untold
+
+if TYPE_CHECKING:
+    from sordino.estimators.prediction import TableCoefficients
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
@@ -56,6 +56,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """The share of right predictions, y in any spelling that the schema declares; of private rows NON-PRIVATE."""
         if isinstance(self.schema, ArrayBounds):
             return super().score(X, y, sample_weight)
+        from sordino.estimators.declaration import target_codes  # noqa: PLC0415
+
         right = np.argmax(self.predict_proba(X), axis=1) == target_codes(self._predictor.schema, y)
         return float(np.average(right, weights=sample_weight))
 
@@ -189,7 +191,7 @@ class CoefficientEstimator(WithCoefficients, PrivateEstimator):
         """The names of the columns of `coef_`."""
         return self._known().names
 
-    def _known(self) -> TableCoefficients:
+    def _known(self) -> "TableCoefficients":
         if not hasattr(self, "release_") or self._predictor.only_a_constant:
             raise AttributeError(f"{type(self).__name__} has no coefficients: not fitted, or only a constant is known")
         return self._predictor.coefficients

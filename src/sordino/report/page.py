@@ -29,7 +29,7 @@ from sordino.core.version import __version__
 from sordino.core.whole_files import write_file
 from sordino.estimators.inference import Summary as CoefficientTable
 from sordino.estimators.inference import coefficients_if_known, summary_of
-from sordino.estimators.situation import LINEAR
+from sordino.estimators.tasks import LINEAR
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.ledger.release.protected import protected

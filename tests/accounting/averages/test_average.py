@@ -9,7 +9,7 @@ import pytest
 
 from sordino.accounting.evaluate import Theorem, evaluate, explain
 from sordino.accounting.noisy_steps import largest_position
-from sordino.accounting.theorems.transfer import average, coupling, random_average, sensitivity_of_average
+from sordino.accounting.theorems.averages import average, coupling, random_average, sensitivity_of_average
 from sordino.accounting.transfer import LONGEST_RUN, LongRun, largest_sum, step_weights
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP
@@ -117,7 +117,7 @@ def test_the_published_route_is_never_better(noise):
 
 def test_concentration_covers_the_average_of_simulated_chains():
     """Of 20,000 averages, no more leave mean +- C than t = 0.05 / 4 allows; false-alarm rate below 1e-6 (Hoeffding)."""
-    from sordino.accounting.theorems.transfer import chance_of_average
+    from sordino.accounting.theorems.averages import chance_of_average
 
     run, rng, count = spec(30), np.random.default_rng(3), 20_000
     theta, total = np.zeros(count), np.zeros(count)

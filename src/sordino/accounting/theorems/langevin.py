@@ -12,7 +12,8 @@ from sordino.accounting import langevin as formulas
 from sordino.accounting.assumptions import Assumption, caller_checked, changed
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import repeat
-from sordino.accounting.evaluate import Monotone, Scope, last_iterate_scope, theorem
+from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.scope import Scope, last_iterate_scope
 from sordino.accounting.shifts.contraction import Contraction, regulariser_contraction, resting_on
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Citation, Relation, Status, View

@@ -38,7 +38,7 @@ from functools import lru_cache, partial
 
 from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised
 from sordino.accounting.convert import compose
-from sordino.accounting.evaluate import Monotone, Scope, theorem
+from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.participation.hidden_steps import (
     Round,
     allocated,
@@ -48,6 +48,7 @@ from sordino.accounting.participation.hidden_steps import (
     full_chance,
 )
 from sordino.accounting.participation.matrix import Places, hidden_places, sampled_steps, sensitivity
+from sordino.accounting.scope import Scope
 from sordino.accounting.theorems.mechanisms import EITHER, SEEN
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised
-from sordino.accounting.evaluate import Monotone, Scope, theorem
+from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.scope import Scope
 from sordino.core.bound import Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP

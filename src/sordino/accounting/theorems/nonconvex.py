@@ -6,7 +6,8 @@ from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, changed, promised
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.evaluate import Monotone, last_iterate_scope, theorem
+from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.scope import last_iterate_scope
 from sordino.accounting.shifts import contraction as shifts
 from sordino.accounting.shifts.contraction import Identical
 from sordino.accounting.shifts.nonconvex import contracted_pair, hoelder_shift

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sordino.accounting.assumptions import Assumption, at_most, caller_checked, certified_parts, changed, promised
-from sordino.accounting.evaluate import Monotone, Scope, theorem
+from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.scope import Scope
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, ApproxDP, BoundedRange, GaussianDP, Guarantee, PureDP, RenyiDP

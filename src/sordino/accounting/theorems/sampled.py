@@ -22,7 +22,7 @@ from scipy import special
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, caller_checked, changed
 from sordino.accounting.convert import compose, repeat
-from sordino.accounting.evaluate import STEP_KINDS, STEP_VIEWS, Scope, theorem
+from sordino.accounting.evaluate import theorem
 from sordino.accounting.noisy_steps import NoisySteps, noisy_steps
 from sordino.accounting.participation.hidden_steps import (
     Round,
@@ -34,6 +34,7 @@ from sordino.accounting.participation.hidden_steps import (
     log_expm1,
     poisson_step,
 )
+from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, Scope
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP

@@ -7,7 +7,8 @@ import numpy as np
 
 from sordino.accounting.assumptions import Assumption, caller_checked, changed, promised
 from sordino.accounting.convert import to_renyi
-from sordino.accounting.evaluate import Monotone, Scope, evaluate, theorem, theorems
+from sordino.accounting.evaluate import Monotone, evaluate, theorem, theorems
+from sordino.accounting.scope import Scope
 from sordino.accounting.theorems.mechanisms import BOUNDED, EITHER, RISES_WITH_SENSITIVITY, SEEN, once, within
 from sordino.core.bound import Bound, Citation, Relation, Status, View
 from sordino.core.gaussian import up

@@ -15,9 +15,10 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
-from sordino.accounting.evaluate import last_iterate_scope, theorem
+from sordino.accounting.evaluate import theorem
 from sordino.accounting.participation.revealed import ShiftLaw, drawn_batches, reshuffled_passes
 from sordino.accounting.participation.window import SampledChain, best_with_largest_distance, best_with_random_distance
+from sordino.accounting.scope import last_iterate_scope
 from sordino.accounting.shifts.closed_forms import cyclic_shift, every_step_shift, gaussian_mixture, position_shifts
 from sordino.accounting.shifts.contraction import Identical, Listed, contraction_of, required_contraction
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Citation, Relation, Status

@@ -14,7 +14,8 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import langevin as formulas
 from sordino.accounting.assumptions import Assumption, caller_checked, changed, promised
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.evaluate import Monotone, last_iterate_scope, theorem
+from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.scope import last_iterate_scope
 from sordino.accounting.shifts import closed_forms as closed
 from sordino.accounting.shifts import contraction as shifts
 from sordino.accounting.shifts.contraction import Contraction, Identical, Listed

@@ -7,7 +7,7 @@ about real chains say when every step moves by 2 r tau_k more. The average of fl
 numbers; it is floored to a lattice of 2^30 or more spacings h to the noise, which moves two of them apart by less than
 h in every value, and whole-number noise is added: a rounded Gaussian (`rounded_gaussian`), which is the Gaussian
 mechanism post-processed, or discrete Laplace noise (`exact.whole_laplace`), whose ratio of probabilities is at most
-exp(|k - k'|_1 h / t). `accounting.theorems.transfer.rounding_of_average` adds both to the move.
+exp(|k - k'|_1 h / t). `accounting.theorems.averages.rounding_of_average` adds both to the move.
 
 Proof. |S(x) - S'(y)| <= c |x - y| + s + 2 (p + q) for the steps S, S' as computed, with p + q <= r tau: noise on
 the lattice is the same whole number in both and cutting brings no points further apart. That is the recursion of the

@@ -43,7 +43,7 @@ COVERED = (
     "shift in the bound, elementary functions being accurate to 2^-40"
 )
 # What releases state, of the noise of a step.
-ROUNDING = 2.0**-20
+ROUNDING = 2.0**-24
 _GRADIENT_ERROR = 2.0**-40
 _UNIT = 2.0**-53
 # Spacings in the least noise of a step, and digits of an iterate in spacings: sums with noise stay below 2^53.

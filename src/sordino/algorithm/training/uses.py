@@ -8,7 +8,7 @@ the network. Nothing depends on how a network was written: layers of any library
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -48,7 +48,7 @@ class Use:
 
     def answers(self, derived: Sequence[Array], given: Sequence[Array]) -> tuple[Array, ...]:
         """What the equation answers for one example, floats only."""
-        found = _bound(self.equation, self._inputs(derived, given))
+        found = bound(self.equation, self._inputs(derived, given))
         return tuple(one for one, var in zip(found, self.equation.outvars, strict=True) if _smooth(var.aval))
 
     def wide_answer(self, derived: Array, given: Sequence[Array]) -> Array:
@@ -71,6 +71,7 @@ class Traced:
         leaves: how many of the inputs are leaves of the parameters.
         uses: where parameters meet the example, in the order of the equations.
         roots: for every use, the numbers of the leaves that its derived values are made of.
+        bind: evaluates an equation of the forward pass.
     """
 
     jaxpr: Any
@@ -78,6 +79,7 @@ class Traced:
     uses: tuple[Use, ...]
     roots: tuple[frozenset[int], ...]
     _derived: frozenset[Any]
+    bind: Callable[[Any, Sequence[Any]], list[Any]] = field(default_factory=lambda: bound)
 
     def forward(self, leaves: Sequence[Array], taps: Any, example: Sequence[Array]) -> tuple[Array, Any]:
         """The loss, with `taps` added to what the uses answer, and what each use was given besides derived values."""
@@ -86,7 +88,7 @@ class Traced:
         values = self._values(leaves, example)
         for equation in self.jaxpr.jaxpr.eqns:
             inputs = [_read(values, var) for var in equation.invars]
-            answers = _bound(equation, inputs)
+            answers = self.bind(equation, inputs)
             place = pending.get(id(equation))
             if place is not None:
                 given[place] = tuple(inputs[one] for one in self.uses[place].given)
@@ -105,7 +107,7 @@ class Traced:
             if all(isinstance(var, jex.Literal) or var in values for var in equation.invars) and any(
                 var in self._derived for var in equation.outvars
             ):
-                answers = _bound(equation, [_read(values, var) for var in equation.invars])
+                answers = bound(equation, [_read(values, var) for var in equation.invars])
                 values.update(zip(equation.outvars, answers, strict=True))
         return tuple(tuple(_read(values, use.equation.invars[place]) for place in use.derived) for use in self.uses)
 
@@ -142,7 +144,7 @@ class Traced:
             for equation in reversed(steps):
                 # A conversion would round whole numbers that the leaf's own precision does not hold.
                 if equation.primitive.name != "convert_element_type":
-                    leaf = _bound(equation, (leaf,))[0]
+                    leaf = bound(equation, (leaf,))[0]
             return leaf
 
         shape = jax.ShapeDtypeStruct(var.aval.shape, sums.dtype)
@@ -219,7 +221,7 @@ def _taken_apart(closed: Any, *inputs: Any) -> list[Any]:
         given = [_read(values, var) for var in equation.invars]
         inner = equation.params.get("jaxpr") if equation.primitive.name in _WRAPPERS else None
         if inner is None:
-            found = _bound(equation, given)
+            found = bound(equation, given)
         else:
             found = _taken_apart(inner if hasattr(inner, "consts") else jex.ClosedJaxpr(inner, ()), *given)
         values.update(zip(equation.outvars, found, strict=True))
@@ -290,7 +292,8 @@ def _read(values: Mapping[Any, Any], var: Any) -> Any:
     return var.val if isinstance(var, jex.Literal) else values[var]
 
 
-def _bound(equation: Any, inputs: Sequence[Any]) -> list[Any]:
+def bound(equation: Any, inputs: Sequence[Any]) -> list[Any]:
+    """What an equation answers."""
     found = equation.primitive.get_bind_params(equation.params)
     # A pair of functions and parameters in some versions of JAX, parameters alone in others.
     functions, parameters = found if isinstance(found, tuple) else ((), found)
@@ -303,7 +306,7 @@ def _bound_wide(equation: Any, inputs: Sequence[Any]) -> Any:
     for name in ("new_dtype", "preferred_element_type"):
         if _narrow(equation.params.get(name)):
             equation = equation.replace(params={**equation.params, name: jnp.dtype(jnp.float32)})
-    return _bound(equation, [widened(one) for one in inputs])[0]
+    return bound(equation, [widened(one) for one in inputs])[0]
 
 
 def widened(value: Any) -> Any:

@@ -22,13 +22,14 @@ for every leaf of the parameters either gradients of one example each, or factor
 What is left to assume is that a contribution is computed from its own example and the parameters alone: that the first
 program treats all places of a block alike and mixes none. There is one program for all blocks, of one public size, so
 nothing depends on how many examples there are. `places_alike` puts one drawn example into every place of a block and
-compares bits, before a run begins: where they differ, a run is not called exact. Tests permute, remove and cut blocks
-anew.
+compares bits of both programs, before a run begins. Where they differ, as convolutions do on an H200, products with
+weights are made of whole numbers, which have no order (`own_bits`); where bits differ still, a run is not called exact.
+Tests permute, remove and cut blocks anew.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -40,6 +41,7 @@ from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.noise.lattice import check_sums, lattice_exponent
 from sordino.algorithm.training.clipped import INSIDE, Clipped, backward, factored, halved, own_gradients
 from sordino.algorithm.training.norms import Picked, Products
+from sordino.algorithm.training.own_bits import bound_with_own_bits
 from sordino.algorithm.training.uses import Traced, traced, widened
 from sordino.core.validate import InputError
 from sordino.model.contributions import exponent_above, two_to
@@ -82,6 +84,7 @@ class WholeSums:
         block: how many examples a block has, a public number.
         noise: the largest scale of noise that is added to a sum; whole numbers have to hold it.
         records: the most examples that a sum may have.
+        own_bits: whether products with weights are exact (`own_bits`), for devices where they differ by place.
     """
 
     clipped: Clipped
@@ -90,6 +93,7 @@ class WholeSums:
     block: int
     noise: float
     records: int
+    own_bits: bool = False
     _kinds: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -107,6 +111,8 @@ class WholeSums:
         if self.clipped.precision == "mixed":
             given = jax.tree.map(lambda leaf: jax.eval_shape(halved, leaf), given)
         self.apart: Traced = traced(self.clipped.loss, *given)
+        if self.own_bits:
+            self.apart = replace(self.apart, bind=bound_with_own_bits(self.apart.bind))
         self._factored, self._added = jax.jit(self._in_floating_point), jax.jit(self._in_whole_numbers)
 
     @property
@@ -131,7 +137,7 @@ class WholeSums:
         """
         pieces, weights = self._factored(params, examples, present)
         with in_doubles():
-            return self._added(total, pieces, weights)
+            return self._added(total, pieces, weights)[0]
 
     def places_alike(self, params: Any, generator: np.random.Generator) -> bool:
         """Whether the program here has the same bits for an example wherever it stands in a block; examples are drawn.
@@ -144,8 +150,11 @@ class WholeSums:
             drawn = generator.integers(0, 2, leaf.shape) if whole else generator.normal(size=leaf.shape)
             return jnp.broadcast_to(jnp.asarray(drawn).astype(leaf.dtype), (self.block, *leaf.shape))
 
-        found = self._factored(params, jax.tree.map(everywhere, self.example), jnp.ones(self.block))
-        words = [np.asarray(part).view(np.uint8).reshape(self.block, -1) for part in jax.tree.leaves(found)]
+        pieces, weights = self._factored(params, jax.tree.map(everywhere, self.example), jnp.ones(self.block))
+        with in_doubles():
+            squares = self._added(self.zeros(), pieces, weights)[1]
+        found = jax.tree.leaves((pieces, weights, squares))
+        words = [np.ascontiguousarray(part).view(np.uint8).reshape(self.block, -1) for part in found]
         return all(bool((one == one[:1]).all()) for one in words)
 
     def _in_floating_point(self, params: Any, examples: Any, present: Array) -> tuple[Pieces, Array]:
@@ -176,8 +185,8 @@ class WholeSums:
         shortened = jnp.minimum(1.0, reach / jnp.maximum(jnp.where(sound, lengths, 1.0), _SMALLEST))
         return tuple(pieces), jnp.where(sound, shortened, 0.0)
 
-    def _in_whole_numbers(self, total: Array, pieces: Pieces, weights: Array) -> Array:
-        """The sum with the contributions of a block added, in double precision and whole numbers of 64 bits."""
+    def _in_whole_numbers(self, total: Array, pieces: Pieces, weights: Array) -> tuple[Array, Array]:
+        """The sum with the contributions of a block added, and squared lengths, by which it is decided what counts."""
         weights = weights.astype(jnp.float64)
         parts = [self._whole(self._kinds[leaf], piece, weights) for leaf, piece in enumerate(pieces)]
         squares = sum((part.squares for part in parts if part is not None), jnp.zeros(self.block, jnp.float64))
@@ -186,7 +195,7 @@ class WholeSums:
             jnp.zeros(math.prod(leaf.shape), jnp.float64) if part is None else part.total(within).reshape(-1)
             for part, leaf in zip(parts, self.leaves, strict=True)
         ]
-        return total + jnp.concatenate(found).astype(jnp.int64)
+        return total + jnp.concatenate(found).astype(jnp.int64), squares
 
     def _whole(self, kind: Any, piece: Sequence[Array], weights: Array) -> Whole | None:
         if kind is None:

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.core import Tracer
 
 from sordino.algorithm.noise.exact_sums import GROUP, clipped_total, no_total
 from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose
@@ -27,7 +28,7 @@ from sordino.algorithm.noise.secure import is_secure, key_for, standard_gaussian
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import AnyUnit, Batch, NoisedSums, Scheme, Spec, Unit
-from sordino.core.spec.chain import ConstantSchedule
+from sordino.core.spec.schedules import ConstantSchedule
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, refuse, whole_number
 from sordino.model.contributions import Plain
 from sordino.model.numpyro_model import numpyro
@@ -218,7 +219,7 @@ class PrivateKernel:
             raise InputError("Expected 64-bit numbers for a private chain, got 32-bit ones; use jax.enable_x64(True).")
         is_secure(rng_key)
         # A traced or stacked key begins many chains by one call, which the count below would take for one.
-        if isinstance(rng_key, jax.core.Tracer) or rng_key.shape:
+        if isinstance(rng_key, Tracer) or rng_key.shape:
             raise InputError(
                 'Expected chains that run one after another, got several at once; give MCMC chain_method="sequential".'
             )

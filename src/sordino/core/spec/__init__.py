@@ -4,16 +4,12 @@ from sordino.core.spec.chain import Ball as Ball
 from sordino.core.spec.chain import Batch as Batch
 from sordino.core.spec.chain import Clipping as Clipping
 from sordino.core.spec.chain import ClippingKind as ClippingKind
-from sordino.core.spec.chain import ConstantSchedule as ConstantSchedule
 from sordino.core.spec.chain import GaussianNoise as GaussianNoise
 from sordino.core.spec.chain import GaussianStart as GaussianStart
 from sordino.core.spec.chain import Keep as Keep
-from sordino.core.spec.chain import ListSchedule as ListSchedule
 from sordino.core.spec.chain import Noise as Noise
 from sordino.core.spec.chain import NoisyGradient as NoisyGradient
 from sordino.core.spec.chain import PointStart as PointStart
-from sordino.core.spec.chain import PolynomialSchedule as PolynomialSchedule
-from sordino.core.spec.chain import Schedule as Schedule
 from sordino.core.spec.chain import Scheme as Scheme
 from sordino.core.spec.chain import StableNoise as StableNoise
 from sordino.core.spec.chain import Start as Start
@@ -73,6 +69,10 @@ from sordino.core.spec.problem import Problem as Problem
 from sordino.core.spec.problem import Regulariser as Regulariser
 from sordino.core.spec.problem import Unit as Unit
 from sordino.core.spec.problem import column_of as column_of
+from sordino.core.spec.schedules import ConstantSchedule as ConstantSchedule
+from sordino.core.spec.schedules import ListSchedule as ListSchedule
+from sordino.core.spec.schedules import PolynomialSchedule as PolynomialSchedule
+from sordino.core.spec.schedules import Schedule as Schedule
 from sordino.core.spec.sums import NoisedSums as NoisedSums
 from sordino.core.spec.sums import SumShape as SumShape
 from sordino.core.spec.sums import moves as moves

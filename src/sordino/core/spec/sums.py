@@ -11,10 +11,11 @@ from typing import Annotated, Any, ClassVar
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up
-from sordino.core.spec.chain import SCHEDULES, Batch, ConstantSchedule, Schedule, Scheduled, Scheme
+from sordino.core.spec.chain import Batch, Scheme
 from sordino.core.spec.fields import Nested
 from sordino.core.spec.instance import NO_SETTINGS, Setting, Settings
 from sordino.core.spec.problem import RUNS, UNIT, Algorithm, AnyUnit, ColumnUnit, Problem, Unit
+from sordino.core.spec.schedules import SCHEDULES, ConstantSchedule, Schedule, Scheduled
 from sordino.core.spec.shapes import Contradiction, Number, Schema, Text, Whole, Word
 from sordino.core.validate import POSITIVE, InputError
 

@@ -28,7 +28,8 @@ from sordino.estimators.methods.base import (
     sums_over_all,
     target_bound,
 )
-from sordino.estimators.situation import LINEAR, Situation, Sources, Task, class_codes, model_for, stand_in
+from sordino.estimators.situation import Situation, Sources, Task, class_codes, model_for, stand_in
+from sordino.estimators.tasks import LINEAR
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 from sordino.model.base import LinearScoreModel
 

@@ -1,0 +1,54 @@
+"""What can be learned, and the words of an estimator's signature: light, so that an import of one loads no JAX."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+from sordino.core.validate import POSITIVE, number, refuse
+
+AUTO, AUTO_OR_CONSTANT, FALLBACK = "auto", "auto-or-constant", "constant"
+# Draws of the posterior that predictions average over.
+DRAWS = 256
+Begin = Callable[[str], None]
+
+
+class Task(StrEnum):
+    """What is learned."""
+
+    REGRESSION = "regression"
+    ROBUST = "robust-regression"
+    CLASSIFICATION = "classification"
+    COUNTS = "count-regression"
+    SURVIVAL = "hazard-regression"
+    NETWORK_REGRESSION = "network-regression"
+    NETWORK_CLASSIFICATION = "network-classification"
+    MIXTURE = "mixture"
+
+
+CLASSIFYING = frozenset({Task.CLASSIFICATION, Task.NETWORK_CLASSIFICATION})
+LINEAR = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS, Task.SURVIVAL})
+
+
+def untold(_stage: str) -> None:
+    """Nobody wants to know how far the work is."""
+
+
+def effect_settings(effect_scale: float | None = None) -> dict[str, Any]:
+    """How large effects are taken to be before the data speak, see `algorithm.influence.Declaration`."""
+    return {} if effect_scale is None else {"effect_scale": number("effect_scale", effect_scale, POSITIVE)}
+
+
+def robust_settings(threshold: float = 0.3, effect_scale: float | None = None) -> dict[str, Any]:
+    """Where Huber's loss turns from square to straight, in encoded units, for the method that minimises it."""
+    return {"threshold": number("threshold", threshold, POSITIVE)} | effect_settings(effect_scale)
+
+
+def count_settings(
+    exposure: str | None = None, overdispersed: bool = False, effect_scale: float | None = None
+) -> dict[str, Any]:
+    """The column that says how long each record was watched, and whether counts vary more than a Poisson law."""
+    if exposure is not None and not isinstance(exposure, str):
+        raise refuse("exposure", "to be the name of a declared column", exposure)
+    if not isinstance(overdispersed, bool):
+        raise refuse("overdispersed", "to be true or false", overdispersed)
+    return {"exposure": exposure, "overdispersed": overdispersed} | effect_settings(effect_scale)
