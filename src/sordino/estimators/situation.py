@@ -27,6 +27,7 @@ from sordino.data import Category, Number, Schema, clip_rows
 from sordino.estimators.follow_up import time_settings
 from sordino.estimators.tasks import Task, count_settings, effect_settings, robust_settings
 from sordino.model.base import Model
+from sordino.model.compiled import check_sums
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.families.networks import MLPClassification, MLPRegression
@@ -167,7 +168,8 @@ class Sources:
         return self.seed is None and self.replayed is None
 
     def ready(self) -> None:
-        """Refuse where no secure source can be had; asked before anything is debited."""
+        """Refuse where no secure source can be had, or programs add up wrongly; asked before anything is debited."""
+        check_sums()
         if self.private:
             SecureRandomness()
 

@@ -7,6 +7,7 @@ from sordino.model.base import LinearScoreModel as LinearScoreModel
 from sordino.model.base import Model as Model
 from sordino.model.clip import clip_by_norm as clip_by_norm
 from sordino.model.clip import working_bound as working_bound
+from sordino.model.compiled import check_sums as check_sums
 from sordino.model.facts import NOTHING_KNOWN as NOTHING_KNOWN
 from sordino.model.facts import Domain as Domain
 from sordino.model.facts import Fact as Fact

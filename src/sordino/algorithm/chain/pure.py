@@ -32,6 +32,7 @@ from sordino.core.spec import Batch, GaussianStart, NoisyGradient, PointStart, P
 from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.validate import InputError, instance_of, refuse
 from sordino.model.base import Model
+from sordino.model.compiled import check_sums
 from sordino.model.registry import JaxModel
 
 Loss = Callable[[Any, Array, Array], Array]
@@ -365,4 +366,5 @@ def chain(
         >>> sordino.certify(chain.certified_spec(end), 1e-5).epsilon < 5.0
         True
     """
+    check_sums()
     return PureChain(spec, model, weight_decay, own_batches, optimiser)

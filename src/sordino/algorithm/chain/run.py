@@ -43,6 +43,7 @@ from sordino.core.bound import View
 from sordino.core.spec import Average, AverageNoiseKind, Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.model.base import Model
+from sordino.model.compiled import check_sums
 
 
 class Collector(ABC):
@@ -298,6 +299,7 @@ def run_rows(
     progress: ProgressCallback | None = None,
 ) -> ChainRelease:
     """The same on rows wherever they are: `ArrayRows`, `ParquetRows`, `MappedRows`."""
+    check_sums()
     algorithm = described_chain(spec, model)
     instance_of("randomness", randomness, Randomness)
     with in_doubles() as dtype:

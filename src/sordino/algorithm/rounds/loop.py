@@ -35,6 +35,7 @@ from sordino.algorithm.posterior.laws import Posterior
 from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit
 from sordino.core.validate import InputError, instance_of, own_arrays, refuse
+from sordino.model.compiled import check_sums
 from sordino.model.contributions import Parts
 
 _BLOCK_BYTES = 4 * 2**20
@@ -399,6 +400,7 @@ def run_sums(
     Returns:
         The release of the query: in single precision, or double where JAX has 64-bit numbers enabled.
     """
+    check_sums()
     algorithm = described(spec, asked.name, asked.replacement, units=asked.keeps_units)
     instance_of("randomness", randomness, Randomness)
     if algorithm.sum_noise.any():  # refused before a row is read

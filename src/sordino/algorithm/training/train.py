@@ -30,6 +30,7 @@ from sordino.algorithm.training.uses import Loss
 from sordino.core.bound import NOT_COVERED, Certificate, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
+from sordino.model.compiled import check_sums
 
 __all__ = ["QUERY", "Descent", "Trained", "Training", "frozen_apart", "train"]
 
@@ -92,6 +93,7 @@ def train(
         InputError: for a loss that mixes examples, leaves that cannot be trained, or rows that do not fit the spec.
     """
     instance_of("randomness", randomness, Randomness)
+    check_sums()
     run = Run(spec, loss, params, examples, training, trainable, randomness.draws_exactly)
     sums = whole_sums_of(run)
     run.exact = sums is not None

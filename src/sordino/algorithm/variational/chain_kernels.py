@@ -30,6 +30,7 @@ from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import AnyUnit, Batch, NoisedSums, Scheme, Spec, Unit
 from sordino.core.spec.schedules import ConstantSchedule
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, refuse, whole_number
+from sordino.model.compiled import check_sums
 from sordino.model.contributions import Plain
 from sordino.model.numpyro_model import numpyro
 from sordino.model.own.base import OwnModel
@@ -217,6 +218,7 @@ class PrivateKernel:
         del num_warmup
         if jnp.zeros(()).dtype != jnp.float64:
             raise InputError("Expected 64-bit numbers for a private chain, got 32-bit ones; use jax.enable_x64(True).")
+        check_sums()
         is_secure(rng_key)
         # A traced or stacked key begins many chains by one call, which the count below would take for one.
         if isinstance(rng_key, Tracer) or rng_key.shape:
