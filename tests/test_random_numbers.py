@@ -33,6 +33,7 @@ FILES = {
     "estimators/prediction.py": "predictive draws from a released posterior: post-processing",
     "estimators/cox.py": "predictive draws from a fitted release: post-processing",
     "estimators/replayed.py": "tables drawn from the schema for an audit, whose fits are marked and leave nowhere",
+    "estimators/replayed_own.py": "tables drawn from a model for an audit, whose fits are marked and leave nowhere",
     "estimators/supervised.py": "predictive draws from a fitted release: post-processing",
     "estimators/methods/chain.py": "rehearses a plan on stand-in data made from the declaration",
     "estimators/own_guides.py": "draws from a released posterior: post-processing",

@@ -68,7 +68,8 @@ def test_every_kind_of_release_predicts(folder, name, capsys):
     found = json.loads(capsys.readouterr().out)
     assert all(len(values) == 5 for values in found.values())
     intervals = {column for column in found if column.startswith(("low", "high"))} - {"low of low", "high of high"}
-    if name in {"constant", "mixture"}:
+    # Of a network by clipped variational gradients no interval holds, so none is given.
+    if name in {"constant", "mixture", "network"}:
         assert INTERVALS not in found
         assert not intervals
     else:

@@ -36,7 +36,6 @@ def said(program: str, **environment: str) -> str:
 
 
 def test_sums_are_right_where_the_flag_came_in_time_and_a_run_is_refused_where_it_came_too_late():
-    assert FLAG in os.environ["XLA_FLAGS"]
     assert said(SOON, JAX_PLATFORMS="cpu") == "right\n"
     # Where a later release of XLA is right without the flag, nothing is refused and this test says so.
     assert "import sordino first" in said(LATE, JAX_PLATFORMS="cpu")

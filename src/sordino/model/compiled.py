@@ -2,19 +2,20 @@
 
 On processors XLA may put a product of matrices and the sum over its answer into one piece. With JAX 0.10 and 0.11 that
 piece can be wrong: `sum((x @ ones((9, 10))) * v, axis=1)` of 512 rows is off by as much as the sum itself, in single
-and double precision (jax-ml/jax 39103 and 39257 are of that family). Lengths to which contributions are clipped are such
-sums, so a record could count for more than its clip. The flag below keeps sums out of those pieces.
+and double precision (jax-ml/jax 39103 and 39257 are of that family). Lengths to which contributions are clipped are
+such sums, so a record could count for more than its clip. The flag below keeps sums out of those pieces.
 
 XLA reads its flags when the first program is compiled. Whoever computed with JAX before Sordino was loaded has them
 without this one; `check_sums` runs the program that is known to go wrong, and refuses, before anything is spent.
 """
 
 import os
+import re
 from functools import cache
+from importlib.metadata import version
 
 import jax
 import jax.numpy as jnp
-import jaxlib.version
 import numpy as np
 
 from sordino.core.validate import InputError
@@ -25,15 +26,15 @@ _KNOW_IT = ((0, 10, 0), (0, 11, 2))
 _ROWS, _GIVEN, _MADE = 512, 9, 10
 
 
-def with_flag(flags: str, version: tuple[int, ...]) -> str:
+def with_flag(flags: str, release: tuple[int, ...]) -> str:
     """XLA's flags with fused sums switched off, where this release of jaxlib knows how and nobody chose otherwise."""
     name = FLAG.partition("=")[0]
-    return flags if name in flags or not _KNOW_IT[0] <= version <= _KNOW_IT[1] else f"{flags} {FLAG}".strip()
+    return flags if name in flags or not _KNOW_IT[0] <= release <= _KNOW_IT[1] else f"{flags} {FLAG}".strip()
 
 
 def _switch_off() -> None:
     flags = os.environ.get("XLA_FLAGS", "")
-    wanted = with_flag(flags, jaxlib.version.__version_info__)
+    wanted = with_flag(flags, tuple(map(int, re.findall(r"\d+", version("jaxlib"))[:3])))
     if wanted != flags:
         os.environ["XLA_FLAGS"] = wanted
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino import ArrayBounds, PrivateLinearRegression
 from sordino.algorithm.influence import Declaration, plan, release
 from sordino.algorithm.influence.readings import SCALE_EDGES, bins_of, read_scales
 from sordino.algorithm.influence.slopes import _moved
@@ -120,3 +121,18 @@ def test_a_page_keeps_the_cells_that_were_not_drawn(monkeypatch: pytest.MonkeyPa
         assert same.again == (one.again and not drawn)
         assert drawn or (np.allclose(same.rates, one.rates) and same.score == one.score)
     assert "| linear | uniform | 500 | 1 | replace-one | 20 | 50.0 | 90.0 | 95.0 |" in after
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_targets_without_errors_are_fitted_though_slopes_vanish_far_from_them(seed: int) -> None:
+    # Far from the truth all residuals are cut: the released curvature may not stand in for slopes that are 0 there.
+    x = np.random.default_rng(seed).uniform(-1, 1, (2000, 2))
+    model = PrivateLinearRegression(
+        epsilon=1.0,
+        delta=1e-6,
+        relation="replace-one",
+        schema=ArrayBounds(-1, 1, target=(-1, 1)),
+        random_state=seed,
+    )
+    model.fit(x, x @ [0.5, -0.25])
+    assert np.abs(model.coef_ - [0.5, -0.25]).max() < 0.01

@@ -45,7 +45,7 @@ _ROUNDS, _SETTLED, NEARLY_SETTLED = 14, 0.03, 0.3
 # Every so many stand-in rows are enough for how a mean gradient bends, and half of these where every round is asked.
 _PART, _AT_ONCE = 4, 64
 _UNLIKE = 0.15
-_BEYOND = 4.0
+_BEYOND, _NEAR = 4.0, 0.5
 _MOVED = 0.05
 
 
@@ -262,9 +262,10 @@ class Evidence:
         matrix, noise = self.curvature
         seen = matrix - self._released_slope(theta, slope)
         noises = noise**2 * (0.5 + 0.5 * np.eye(self.size))
-        if self.family.reads == "location":
+        if self.family.reads == "location" and level > _NEAR * float(np.mean(np.diag(matrix))):
             # Slopes of numbers are those of the columns. Entries that are so far from what declared shapes allow are
             # not theirs, such as those of a column that is 0 in nine of ten records: the curvature speaks alone there.
+            # Not at coefficients at which nearly all residuals would be cut, where slopes are 0 whatever the columns.
             beyond = seen**2 > _BEYOND**2 * (variances + noises + factor * slope**2)
             variances = np.where(beyond, seen**2, variances)
         total, upper = variances + noises, np.triu_indices(self.size)
