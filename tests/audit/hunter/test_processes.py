@@ -11,7 +11,7 @@ import pytest
 
 import sordino
 from sordino.auditing.hunter.domain import Claim, neighbours
-from sordino.auditing.hunter.processes import InProcess, Output, Target, Workers, dependence
+from sordino.auditing.hunter.processes import InProcess, Output, Target, Workers, dependence, refuse_seeded
 from sordino.auditing.hunter.report import hunt
 from sordino.auditing.hunter.search import HunterOptions
 from sordino.core.validate import InputError
@@ -47,6 +47,24 @@ def test_what_no_audit_can_work_with_is_refused_in_one_sentence(name):
         outcome(name, call_seconds=0.2 if name == "hangs" else 20.0)
     assert REFUSED[name] in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+class Coins:
+    """Two processes whose first eight answers agree by chance, and later ones only where they are seeded."""
+
+    def __init__(self, *, seeded):
+        self.seeded = seeded
+
+    def run_in_each(self, table, calls):
+        del table
+        first = [k % 2 for k in range(calls)]
+        return [first, first if self.seeded or calls == 8 else first[::-1]]
+
+
+def test_answers_of_few_values_that_agree_by_chance_are_asked_for_again():
+    refuse_seeded(Coins(seeded=False), (), "a coin")
+    with pytest.raises(InputError, match="the same outputs in every process"):
+        refuse_seeded(Coins(seeded=True), (), "a coin")
 
 
 @pytest.mark.parametrize("name", ["drifts", "remembers"])
