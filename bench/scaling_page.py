@@ -1,5 +1,6 @@
 """The page on scaling: a figure and a table of measured exponents, and what they say of a cluster."""
 
+import sys
 from collections.abc import Iterator
 from math import ceil
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import fleet
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from papers.framework.figure import Figure
 
 FEATURES = 20
