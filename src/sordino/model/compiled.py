@@ -28,8 +28,9 @@ _ROWS, _GIVEN, _MADE = 512, 9, 10
 
 def with_flag(flags: str, release: tuple[int, ...]) -> str:
     """XLA's flags with fused sums switched off, where this release of jaxlib knows how and nobody chose otherwise."""
+    # In front: XLA reads no further than a word that is no flag, such as the usual intra_op_parallelism_threads=1.
     name = FLAG.partition("=")[0]
-    return flags if name in flags or not _KNOW_IT[0] <= release <= _KNOW_IT[1] else f"{flags} {FLAG}".strip()
+    return flags if name in flags or not _KNOW_IT[0] <= release <= _KNOW_IT[1] else f"{FLAG} {flags}".strip()
 
 
 def _switch_off() -> None:

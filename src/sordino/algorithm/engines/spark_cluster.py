@@ -7,6 +7,7 @@ Spark runs tasks again, and may run twins of slow ones; an answer names its part
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -145,7 +146,10 @@ def own_session(master: str) -> Any:
     settings |= {"spark.ui.enabled": "false", "spark.sql.execution.arrow.maxRecordsPerBatch": str(2**16)}
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with warnings.catch_warnings():
+        # JAX warns of any fork. This one becomes Java at once, so no lock of this process is waited for in it.
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+        return builder.getOrCreate()
 
 
 def _started(address: str) -> Engine:
