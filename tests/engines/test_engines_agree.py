@@ -10,6 +10,7 @@ from sordino.algorithm.engines.totals import Engine, Totals, engine_of
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.parts import parts_of
+from tests.engines.spark import started
 from tests.engines.tables import COLUMNS, FAMILIES, asked_in_memory, planned, table, written
 
 LOCAL = ("streamed", "duckdb", "polars")
@@ -139,7 +140,7 @@ def test_spark_gives_the_sums_of_memory(tmp_path):
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    session = started(sql.SparkSession.builder.master("local[2]"))
     try:
         for family in FAMILIES:
             folder = tmp_path / family

@@ -24,6 +24,7 @@ from sordino.estimators import Predictor
 from sordino.estimators.predict_in_parts import texts_in_parts
 from sordino.estimators.shown_table import as_csv
 from sordino.ledger import Ledger
+from tests.engines.spark import started
 from tests.engines.tables import ROWS, frames, paths, rows_of
 from tests.engines.test_fit_with_an_engine import fitted, folder, schema, with_events
 from tests.engines.test_other_verbs import looked, predicted, release, same_answers
@@ -115,7 +116,7 @@ def spark():
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("needs a Java runtime")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    session = started(sql.SparkSession.builder.master("local[2]"))
     yield session
     session.stop()
 

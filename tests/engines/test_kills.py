@@ -23,6 +23,7 @@ from sordino.data.parts import parts_of
 from sordino.data.sources.part import Part
 from sordino.estimators.fitting import fit_table
 from sordino.ledger import Ledger
+from tests.engines.spark import started
 from tests.engines.tables import written
 from tests.engines.test_faults import _cluster, _finds_tests
 from tests.engines.test_fit_with_an_engine import schema
@@ -174,11 +175,11 @@ def test_twenty_kills_of_spark_workers_and_executors(folder, tmp_path, monkeypat
     monkeypatch.setenv("SPARK_HOME", str(Path(pyspark.__file__).parent))
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     root = str(Path(__file__).parents[2])
-    builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
+    builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]")
     builder = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join([root, *sys.path]))
     # A master gives an application up after ten dead executors, which is fewer than die here.
     builder = builder.config("spark.deploy.maxExecutorRetries", "-1").config("spark.executor.memory", "512m")
-    session = builder.getOrCreate()
+    session = started(builder)
     try:
         right, refused = fits_with_kills(folder, tmp_path, lambda: SparkCluster(session), ["reader", "executor"])
     finally:

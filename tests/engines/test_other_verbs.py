@@ -16,6 +16,7 @@ from sordino.data import write_schema
 from sordino.estimators.fitting import fit_table
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
+from tests.engines.spark import started
 from tests.engines.tables import paths, written
 from tests.engines.test_fit_with_an_engine import schema
 
@@ -164,7 +165,7 @@ def test_look_and_predict_on_spark_are_those_of_memory(release, folder, tmp_path
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("needs a Java runtime")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    session = started(sql.SparkSession.builder.master("local[2]"))
     try:
         assert same_answers(looked(folder, engine="spark://local"), looked(folder))
         assert same_answers(looked(folder, unit=True, engine="spark://local"), looked(folder, unit=True))
