@@ -259,10 +259,17 @@ IN_INFLUENCE = (
         _TAILS,
     ),
     Mutation(
+        "influence: the curvature stands in for slopes where all residuals are cut",
+        "algorithm/influence/evidence.py",
+        "_BEYOND, _NEAR = 4.0, 0.5",
+        "_BEYOND, _NEAR = 4.0, 0.0",
+        ("tests/algorithm/influence/test_influence_slopes.py", "-k", "without_errors"),
+    ),
+    Mutation(
         "influence: slopes beyond declared shapes are shrunk to them",
         f"{_FOLDER}/evidence.py",
-        "_BEYOND = 4.0",
-        "_BEYOND = 40.0",
+        "_BEYOND, _NEAR = 4.0, 0.5",
+        "_BEYOND, _NEAR = 40.0, 0.5",
         (f"{_TESTS}/test_influence_slopes.py",),
     ),
     Mutation(
