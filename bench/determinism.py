@@ -26,6 +26,7 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -194,11 +195,8 @@ def the_fit(data: Path) -> Callable[[], Parts]:
                 return found
 
         fold = regression_set("protein", data).fold(4)
-        before, networks.SeededRandomness = networks.SeededRandomness, Watched  # type: ignore[misc]
-        try:
+        with patch.object(networks, "SeededRandomness", Watched):
             found = networks.fit_network(chosen.network("point"), fold, REPLACE, 4)
-        finally:
-            networks.SeededRandomness = before  # type: ignore[misc]
         parts: Parts = {"rows": (fold.X, fold.y, fold.test_rows), "noise": " ".join(drawn)}
         parts |= {"predictions": (found.mean, found.variance)}
         return parts | {"error": repr(scored(fold, found.mean, found.variance).rmse)}

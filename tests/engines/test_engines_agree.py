@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino.algorithm.engines.spark_cluster import started
 from sordino.algorithm.engines.spread import Spread
 from sordino.algorithm.engines.totals import Engine, Totals, engine_of
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.parts import parts_of
-from tests.engines.spark import started
 from tests.engines.tables import COLUMNS, FAMILIES, asked_in_memory, planned, table, written
 
 LOCAL = ("streamed", "duckdb", "polars")

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import sordino
+from sordino.algorithm.engines.spark_cluster import started
 from sordino.auditing.instance import audit_instance, on_table
 from sordino.cli.predict import RowsAsText, _table
 from sordino.core.spec import Spec
@@ -24,7 +25,6 @@ from sordino.estimators import Predictor
 from sordino.estimators.predict_in_parts import texts_in_parts
 from sordino.estimators.shown_table import as_csv
 from sordino.ledger import Ledger
-from tests.engines.spark import started
 from tests.engines.tables import ROWS, frames, paths, rows_of
 from tests.engines.test_fit_with_an_engine import fitted, folder, schema, with_events
 from tests.engines.test_other_verbs import looked, predicted, release, same_answers

@@ -122,7 +122,7 @@ def test_rows_of_this_process_stay_in_it():
 def test_helpers_read_on_after_a_while_where_there_is_more_than_one_core(monkeypatch, threads, patience, used):
     monkeypatch.setattr(local, "Helpers", lambda: Helpers(lambda: Scripted(*[None] * 9)))
     engine, work = Streamed(threads, patience=patience), Asked()
-    found = {answer.sums for answer in engine.answers(work, {"a": Nothing(), "b": Nothing()})}  # type: ignore[arg-type]
+    found = {answer.sums for answer in engine.answers(work, {"a": Nothing(), "b": Nothing()})}
     assert found == {b"there" if used else b"here"}
 
 
@@ -190,5 +190,5 @@ def test_fits_looks_and_predictions_can_travel(folder):
 def test_a_question_that_cannot_travel_is_not_sent():
     helper = Helper.__new__(Helper)
     with pytest.raises(Unanswered) as found:
-        helper.answer(lambda: None, Nothing(), "a")  # type: ignore[arg-type]
+        helper.answer(lambda: None, Nothing(), "a")
     assert not found.value.again

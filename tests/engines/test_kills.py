@@ -17,13 +17,13 @@ from typing import ClassVar
 import pyarrow.parquet as pq
 import pytest
 
+from sordino.algorithm.engines.spark_cluster import started
 from sordino.core.validate import InputError
 from sordino.data import column_names, read_table, register_source
 from sordino.data.parts import parts_of
 from sordino.data.sources.part import Part
 from sordino.estimators.fitting import fit_table
 from sordino.ledger import Ledger
-from tests.engines.spark import started
 from tests.engines.tables import written
 from tests.engines.test_faults import _cluster, _finds_tests
 from tests.engines.test_fit_with_an_engine import schema

@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 import sordino
+from sordino.algorithm.engines.spark_cluster import started
 from sordino.cli.main import app
 from sordino.core.validate import InputError
 from sordino.data import write_schema
 from sordino.estimators.fitting import fit_table
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
-from tests.engines.spark import started
 from tests.engines.tables import paths, written
 from tests.engines.test_fit_with_an_engine import schema
 

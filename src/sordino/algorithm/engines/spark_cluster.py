@@ -143,13 +143,18 @@ def own_session(master: str) -> Any:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark takes the first python3 on the path
     builder = needed("pyspark.sql", "spark").SparkSession.builder.master(master).appName("sordino")
     settings = {f"spark.executorEnv.{name}": value for name, value in WORKERS_OWN.items()}
-    settings |= {"spark.ui.enabled": "false", "spark.sql.execution.arrow.maxRecordsPerBatch": str(2**16)}
+    settings |= {"spark.sql.execution.arrow.maxRecordsPerBatch": str(2**16)}
     for name, value in settings.items():
         builder = builder.config(name, value)
+    return started(builder)
+
+
+def started(builder: Any) -> Any:
+    """The session of a builder, without a page of its own."""
     with warnings.catch_warnings():
         # JAX warns of any fork. This one becomes Java at once, so no lock of this process is waited for in it.
         warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
-        return builder.getOrCreate()
+        return builder.config("spark.ui.enabled", "false").getOrCreate()
 
 
 def _started(address: str) -> Engine:
