@@ -51,6 +51,8 @@ DESIGNS: dict[str, tuple[tuple[str, ...], list[float], list[float], list[float],
         [0.1, 0.3],
         {(1, 0): 0.8},
     ),
+    # Everything is drawn as the reference takes it to be.
+    "drawn": (("normal", "normal", "skewed", "flag", "flag"), [], [], [], {}),
 }
 ERROR = 0.3
 
@@ -78,6 +80,8 @@ def planned(cell: Cell) -> Plan:
 
 def table(cell: Cell, g: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows, targets and the coefficients to be found."""
+    if cell.design == "drawn":
+        return _drawn_table(cell, g)
     law = column_law(cell.design, known=True)
     X = law.rows(law.drawn(g, 1), g.standard_normal((1, cell.records, law.columns)))[0]
     truth = EFFECTS[cell.family] * g.normal(size=law.columns + 1)
@@ -85,6 +89,17 @@ def table(cell: Cell, g: np.random.Generator) -> tuple[np.ndarray, np.ndarray, n
     if cell.family == "logistic":
         return X, (g.random(cell.records) < special.expit(scores)).astype(float), truth
     return X, np.clip(scores + g.normal(0, ERROR, cell.records), *TARGET), truth
+
+
+def _drawn_table(cell: Cell, g: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same with the law of columns, the coefficients and the deviation of errors from the reference's priors."""
+    made, law, targets = planned(cell), column_law(cell.design), row_laws.TARGETS[cell.family]()
+    X = law.rows(law.drawn(g, 1), g.standard_normal((1, cell.records, law.columns)))
+    theta = row_laws.Prior(made).drawn(g, 1)
+    scores = theta[:, :1] + np.einsum("cnp,cp->cn", X, theta[:, 1:])
+    y = targets.targets(scores, targets.base(g, scores.shape), targets.drawn(g, 1))[0]
+    half, middle = made.kind.units(made.declaration)
+    return X[0], half * y + middle, half * theta[0] + middle * (np.arange(law.columns + 1) == 0)
 
 
 def compared(cell: Cell, seed: int, number: int, law: str, sweeps: int = SWEEPS, burn: int = BURN) -> dict[str, Any]:
