@@ -1,7 +1,7 @@
 """How often intervals hold where a unit has ten records, and what ten records cost in noise beside one.
 
     python bench/coverage_units.py --out units.jsonl [--tables 400] [--seed 1] [--cores 16] [--seconds 520] [--page]
-        [--again SEED]
+        [--again SEED] [--rows 10,1]
 
 A cell is a family, the correlation within a unit, epsilon and a relation: 1,000 units of ten records each, of which a
 fit keeps all. Two columns are the same in all records of a unit and two vary within it, over the whole of their bounds;
@@ -174,10 +174,11 @@ def page(lines: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = options(__doc__, 400)
     parser.add_argument("--again", type=int)
+    parser.add_argument("--rows", default=f"{ROWS},1")
     given = parser.parse_args()
     lines, until = kept(given.out), time.monotonic() + given.seconds
-    relations = tuple(one.value for one in Relation)
-    cells = [Cell(*one) for one in itertools.product(FAMILIES, CORRELATIONS, EPSILONS, relations, (ROWS, 1))]
+    relations, rows = tuple(one.value for one in Relation), tuple(int(one) for one in given.rows.split(","))
+    cells = [Cell(*one) for one in itertools.product(FAMILIES, CORRELATIONS, EPSILONS, relations, rows)]
     tasks = left(cells, lines, given, PART)
     lines += measure(part, tasks, given.out, given.cores, until, with_plain_noise)
     if given.again is not None and time.monotonic() < until:

@@ -12,11 +12,15 @@ grow by sqrt(2). A unit is in one bin of each, so with p of them the sensitivity
 replaced, whatever the bound is (`sums`).
 
 The reading is a posterior mean. Squares of sizes have gamma laws: of shape 1/2 if gradients are normal, larger if they
-are all of about one size, as those of a binary target and one record are, and smaller if most of them are near 0. The
-shares of a table lie around one of its own, by as much as the histograms say. Where noise hides all of them, every
-logarithm between those of 1 / m and 1 is as likely as any other.
+are all of about one size, as those of a binary target and one record are, and smaller if most of them are near 0. Or
+some units' are several times as large as all others', such as those of the rarer class where records are alike: gamma
+laws alone miss these, since noise leaves only the bulk to be fitted, and read .82 of the variance of logistic gradients
+whose records are correlated .9. Or they are normal and cut, as gradients of cut residuals are. The shares of a table
+lie around one of its own, by as much as the histograms say. Where noise hides all of them, every logarithm between
+those of 1 / m and 1 is as likely as any other.
 """
 
+import itertools
 import math
 from functools import lru_cache
 
@@ -32,8 +36,13 @@ EDGES = np.concatenate([[0.0], 2.0 ** (-1.0 - 0.5 * np.arange(LIKENESS_BINS - 2,
 # Mean squares of sizes that are tried.
 _SQUARES = np.geomspace(1e-7, 0.5, 160)
 # Shapes of gamma laws and how likely they are.
-_SHAPES = np.array([0.12, 0.2, 0.3, 0.4, 0.5, 0.65, 0.9, 1.5, 3.0])
-_LIKELY = np.array([0.03, 0.06, 0.12, 0.2, 0.25, 0.14, 0.1, 0.06, 0.04])
+_GAMMAS = (0.12, 0.2, 0.3, 0.4, 0.5, 0.65, 0.9, 1.5, 3.0)
+_LIKELY = (0.03, 0.06, 0.12, 0.2, 0.25, 0.14, 0.1, 0.06, 0.04)
+# Shares of units whose squares are larger, with the factor; shapes of the others; and how likely it is that there are.
+_LARGER, _OTHERS, _SOME_LARGER = ((0.05, 9.0), (0.1, 9.0), (0.2, 9.0), (0.1, 20.0), (0.3, 5.0)), (0.4, 0.6, 1.0), 0.2
+_LEAST_SHAPE = 0.8  # of those that are larger
+# Where normal gradients are cut, in deviations, and how likely it is that they are.
+_CUTS, _CUT = (1.0, 1.4), 0.05
 # How far logarithms of shares of a table are apart, and how likely that is.
 _APART = np.array([0.1, 0.4, 0.8, 1.3])
 _HOW_FAR = np.array([0.25, 0.25, 0.25, 0.25])
@@ -43,8 +52,9 @@ _BEYOND, _TRIED = 2.5, 120
 
 def squares_of(counts: Array, units: float, noise: float) -> Array:
     """How likely each mean square of sizes is by the noised histogram of every axis: (axes, squares), logarithms."""
-    logs = np.array([log_weights(one, units, noise, _laws()) for one in counts])
-    logs = logs.reshape(len(counts), len(_SHAPES), -1) + np.log(_LIKELY)[:, None]
+    laws, priors = _laws()
+    logs = np.array([log_weights(one, units, noise, laws) for one in counts])
+    logs = logs.reshape(len(counts), len(priors), -1) + np.log(priors)[:, None]
     return np.asarray(np.logaddexp.reduce(logs, axis=1), np.float64)
 
 
@@ -76,12 +86,25 @@ class Likeness:
 
 
 @lru_cache(maxsize=1)
-def _laws() -> Array:
-    """Probabilities of the bins by shape and mean square."""
-    shape, square = (one.ravel()[:, None] for one in np.meshgrid(_SHAPES, _SQUARES, indexing="ij"))
-    cumulative = special.gammainc(shape, shape * np.minimum(EDGES, 1e6) ** 2 / square)
+def _laws() -> tuple[Array, Array]:
+    """Probabilities of the bins by shape and mean square (rows: all squares of the first shape first), and priors."""
+    sizes = np.minimum(EDGES, 1e6) / np.sqrt(_SQUARES)[:, None]
+    below = [special.gammainc(shape, shape * sizes**2) for shape in _GAMMAS]
+    for shape, (share, larger) in itertools.product(_OTHERS, _LARGER):
+        squares, tail = sizes**2 * (1.0 - share + share * larger), max(shape, _LEAST_SHAPE)
+        others = special.gammainc(shape, shape * squares)
+        below.append((1.0 - share) * others + share * special.gammainc(tail, tail * squares / larger))
+    for cut in _CUTS:
+        inside = special.erf(cut / math.sqrt(2.0))
+        density = math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
+        turned = sizes * math.sqrt(inside - 2.0 * cut * density + cut * cut * (1.0 - inside))
+        below.append(np.where(turned >= cut, 1.0, special.erf(turned / math.sqrt(2.0))))
+    cumulative = np.concatenate(below)
     cumulative[:, -1] = 1.0
-    return np.maximum(np.diff(cumulative, axis=1), 1e-9)
+    several = len(_OTHERS) * len(_LARGER)
+    priors = [(1.0 - _SOME_LARGER - _CUT) * one for one in _LIKELY]
+    priors += [_SOME_LARGER / several] * several + [_CUT / len(_CUTS)] * len(_CUTS)
+    return np.maximum(np.diff(cumulative, axis=1), 1e-9), np.array(priors)
 
 
 @lru_cache(maxsize=16)
