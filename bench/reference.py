@@ -239,7 +239,7 @@ def page(cells: list[Judged], before: str = "") -> str:
         "*tables' sd*: of the ratio at 90 % from table to table. *by coefficient*: the mean ratio at 90 % of each,",
         "intercept first. *means apart*: the mean distance of both posterior means in deviations of the reference.",
         "*square of z*: the mean of ((truth - mean) / deviation)^2, method / reference: 1 where widths are right for",
-        "these designs, less where they are too wide; of one table it has a deviation of about .7. *draws*: the",
+        "these designs, less where they are too wide; of single tables it is up to 9. *draws*: the",
         "effective number of draws, a mean over coefficients and tables; *R-hat*: the largest of a table, a mean;",
         "*rows taken*: how many proposals of rows are accepted.",
         "",
