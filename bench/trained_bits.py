@@ -1,6 +1,6 @@
 """A whole training run in whole numbers on whatever device is here: what it says, whether bits hold, and an attack.
 
-    python bench/trained_bits.py [--out FILE] [--rows 20000] [--block 4096]
+    python bench/trained_bits.py [--out FILE] [--rows 20000] [--block 4096] [--only attack]
 
 The network is the convolutional one of bench/networks.py, on a GPU the kind whose own convolutions have other bits in
 other places of a block. In turn: the check of compiled sums, as it is and with a wrong sum planted; a run that is free
@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,7 @@ def main() -> None:
     asked.add_argument("--out", type=Path)
     asked.add_argument("--rows", type=int, default=20_000)
     asked.add_argument("--block", type=int, default=4096)
+    asked.add_argument("--only", choices=("runs", "attack"), help="leave out the other")
     given = asked.parse_args()
     found: dict[str, Any] = {"device": jax.devices()[0].device_kind, "jax": jax.__version__}
 
@@ -121,17 +123,23 @@ def main() -> None:
             given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
     keep("sums", sums_checked())
-    examples = examples_of(given.rows)
-    turned = tuple(leaf[np.random.default_rng(1).permutation(given.rows)] for leaf in examples)
-    first, seconds = trained(examples, STEPS, given.block, None, SeededRandomness(1))
+    if given.only != "attack":
+        _runs(keep, given.rows, given.block)
+    if given.only != "runs":
+        keep("attack", attacked(min(given.rows, 2048), min(given.block, 1024)))
+
+
+def _runs(keep: Callable[[str, Any], None], rows: int, block: int) -> None:
+    examples = examples_of(rows)
+    turned = tuple(leaf[np.random.default_rng(1).permutation(rows)] for leaf in examples)
+    first, seconds = trained(examples, STEPS, block, None, SeededRandomness(1))
     said = first.floating_point.evidence.name.lower()
-    keep("run", {"steps": STEPS, "rows": given.rows, "block": given.block, "says": said, "seconds": seconds})
-    other, _ = trained(turned, STEPS, given.block, None, SeededRandomness(1))
+    keep("run", {"steps": STEPS, "rows": rows, "block": block, "says": said, "seconds": seconds})
+    other, _ = trained(turned, STEPS, block, None, SeededRandomness(1))
     pairs = zip(jax.tree.leaves(first.params), jax.tree.leaves(other.params), strict=True)
     keep("permuted rows, equal bits", all(bool(np.array_equal(one, two)) for one, two in pairs))
-    plain, seconds = trained(examples, STEPS, given.block, False, SeededRandomness(1))
+    plain, seconds = trained(examples, STEPS, block, False, SeededRandomness(1))
     keep("single precision", {"says": plain.floating_point.evidence.name.lower(), "seconds": seconds})
-    keep("attack", attacked(min(given.rows, 2048), min(given.block, 1024)))
 
 
 if __name__ == "__main__":
