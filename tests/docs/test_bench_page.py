@@ -107,6 +107,16 @@ def test_an_area_that_could_not_be_run_is_not_measured(runner, monkeypatch, tmp_
     assert not runner.measured("no_such_area", tmp_path, full=False)
 
 
+def test_a_table_that_was_measured_by_this_code_is_not_measured_again(bench, monkeypatch, tmp_path):
+    utility, calls = importlib.import_module("utility"), []
+    monkeypatch.setattr(utility, "RESULTS", tmp_path)
+    monkeypatch.setattr(utility, "task", lambda given: calls.append(given) or ([{"seed": 1}], {"peer": "2"}))
+    asked = ("adult", "sordino", tmp_path, (1.0,), 10)
+    for code in ("abc", "abc", "def", "abc, changed", "abc, changed"):
+        assert utility.kept(code, asked) == ([{"seed": 1}], {"peer": "2"})
+    assert len(calls) == 4
+
+
 def test_every_ratio_of_the_summary_leads_to_a_row_that_says_the_same(bench):
     rows, pages = bench
     summary = PAGE.read_text(encoding="utf-8").split(pages.SUMMARY)[1].split("\n## ")[0]
