@@ -93,9 +93,11 @@ def chance_of_average(spec: Spec) -> float:
         by_steps = _times(math.sqrt(weights.squares), noise, unit * _ROUND_UP)
     else:
         first, scaled = float(weights[0]), _product(weights, _values(chain.noise.scale, chain.steps), unit)
-        with np.errstate(over="ignore"):
-            # Pairwise sums of 5e6 squares at most.
-            by_steps = float(np.sqrt(np.sum(scaled * scaled))) * (1 + 1e-12)
+        # In units of the largest, so that no square is lost; pairwise sums of 5e6 squares at most.
+        largest = float(scaled.max())
+        parts = scaled / largest if 0.0 < largest < math.inf else scaled
+        with np.errstate(over="ignore", invalid="ignore"):
+            by_steps = _times(largest, float(np.sqrt(np.sum(parts * parts)))) * (1 + 1e-12) if largest else 0.0
     start = chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0
     by_start = _times(first, start, chains.largest_modulus(spec)) if start > 0.0 else 0.0
     return _per_kept(spec, math.hypot(by_steps, by_start))
