@@ -86,7 +86,8 @@ def sum_law(stages: Iterable[Stage], largest: float, jump: float, lost: float = 
     if not listed:
         return DistanceLaw((largest,), (1.0,)) if lost else DistanceLaw((0.0,), (1.0,))
     mean = math.fsum(float(values @ chances) for values, chances in listed)
-    unit = max(float(values.max()) for values, _ in listed)  # squares of these numbers themselves may not be floats
+    # In units of a power of two, which rounds nothing: squares of these numbers themselves may not be floats.
+    unit = math.ldexp(1.0, math.frexp(max(float(values.max()) for values, _ in listed))[1] - 1)
     parts = ((values / unit, chances) for values, chances in listed)
     variance = math.fsum(float(values**2 @ chances) - float(values @ chances) ** 2 for values, chances in parts)
     # P(S - mean >= t) <= exp(-t^2 / (2 variance + 2 jump t / 3)).
