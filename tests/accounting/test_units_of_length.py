@@ -82,6 +82,20 @@ def test_matrices_in_other_units_have_the_same_epsilon_or_are_refused(name):
             Spec.from_dict(scaled_matrix(name, unit))
 
 
+@pytest.mark.parametrize(
+    ("name", "path"), [("discrete-gaussian-answer", ("noise", "scale")), ("random-shift", ("scale",))]
+)
+def test_noise_so_short_that_its_square_is_no_float_certifies_nothing(name, path):
+    """The square of a Python float that is too large is an error, and was an internal failure."""
+    given = spec_of(name)
+    place: Any = given["algorithm"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = 1e-160
+    spec = Spec.from_dict(given)
+    assert explain(spec, spec.delta).epsilon == np.inf
+
+
 def test_weights_of_buffers_are_held_to_the_same_sizes():
     given = spec_of("blt-min-separation")
     given["algorithm"]["strategy"]["weights"] = [1e200, 0.1]
