@@ -27,7 +27,7 @@ IN_RUNS = (
     ),
     Mutation(
         "rounds: any number of rows under replace-one",
-        "algorithm/rounds/loop.py",
+        "algorithm/rounds/described.py",
         "if spec.relation is Relation.REPLACE_ONE and rows != records:",
         "if False:",
         ("tests/algorithm/full_gradients",),
