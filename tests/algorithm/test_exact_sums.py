@@ -155,8 +155,7 @@ def message_path(site, coordinates) -> Path:
     refinement = Refinement(coordinates, RaiseEigenvalues(1e-6), start_scale=1.0)
     setting = Messages(site, Prior(20.0), refinement, WIDTH)
     run = Run(ONE_ROUND, 1, WIDTH, np.zeros(1), SeededRandomness(0), jnp.zeros(()).dtype)
-    start = setting.first(run)
-    moments = jax.jit(setting.family.moments)(setting.kept(start))
+    moments = jax.jit(lambda: setting.family.moments(setting.kept(setting.first(run))))()
 
     def of_rows(rows: SomeRows) -> Total:
         parts = coordinates.parts(site, setting.family, moments, rows, refinement.kept_range)

@@ -131,7 +131,7 @@ def test_a_run_from_parquet_is_the_run_in_memory(parquet, scheme, keep):
 
 
 # Rows are gathered in one way whatever the scheme; the fast tests have one of each kind of batch.
-GATHERED = {Scheme.FULL, Scheme.CYCLIC, Scheme.RESHUFFLED, Scheme.POISSON, Scheme.WITH_REPLACEMENT}
+GATHERED = {Scheme.FULL, Scheme.CYCLIC, Scheme.POISSON, Scheme.WITH_REPLACEMENT}
 
 
 @pytest.mark.parametrize(

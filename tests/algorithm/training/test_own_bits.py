@@ -10,12 +10,12 @@ from jax import lax
 
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.training import own_bits, steps
-from sordino.algorithm.training.clipped import Clipped, naive
+from sordino.algorithm.training.clipped import Clipped
 from sordino.algorithm.training.own_bits import exact_product, patches
 from sordino.algorithm.training.uses import bound
 from sordino.algorithm.training.whole_sums import WholeSums
 from sordino.core.bound import Evidence
-from tests.algorithm.training.test_clipped import CASES
+from tests.algorithm.training.test_clipped import CASES, plainly
 from tests.algorithm.training.test_whole_sums import BLOCK, CLIP, drawn_examples, summed, trained
 
 
@@ -116,7 +116,7 @@ def test_sums_with_own_bits_are_near_and_the_same_in_any_order(name):
     whole = summed(sums, params, rows, np.arange(11))
     np.testing.assert_array_equal(whole, summed(sums, params, rows, order))
     with in_doubles():
-        near = naive(loss, CLIP, params, jax.tree.map(jnp.asarray, rows), jnp.ones(11))
+        near = plainly(loss, CLIP, params, jax.tree.map(jnp.asarray, rows), jnp.ones(11))
     wanted = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(near)])
     assert np.linalg.norm(whole * sums.spacing - wanted) < 0.01 * CLIP
 
