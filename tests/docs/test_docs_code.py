@@ -52,6 +52,7 @@ SLOW = {
     "estimators.md",
     "own-models.md",
     "tutorials/jax.md",
+    "tutorials/loss.md",
     "tutorials/network.md",
     "tutorials/numpyro.md",
 }
