@@ -123,7 +123,9 @@ def inside_and_outside(path, rows, spec):
 ROUNDING = {"rtol": 0.0, "atol": 24 * float(np.finfo(np.float32).eps)}
 
 
-@pytest.mark.parametrize(("scheme", "keep"), [(Scheme.FULL, "all"), (Scheme.CYCLIC, "last")])
+@pytest.mark.parametrize(
+    ("scheme", "keep"), [(Scheme.FULL, "all"), pytest.param(Scheme.CYCLIC, "last", marks=pytest.mark.slow)]
+)
 def test_a_run_from_parquet_is_the_run_in_memory(parquet, scheme, keep):
     rows = ParquetRows(parquet, SCHEMA, Relation.REPLACE_ONE)
     inside, outside = inside_and_outside(parquet, rows, spec_of(scheme, keep))
