@@ -30,10 +30,10 @@ class Judged(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """How far outside the limits the worst level is; negative inside."""
+        """How far outside the limits the worst level is; negative inside. A rate read from a page may be the limit."""
         low = np.array(LEVELS) - BELOW - self.rates
         high = self.rates - np.array(LEVELS) - ABOVE
-        return float(np.max(np.maximum(low, high)))
+        return round(float(np.max(np.maximum(low, high))), 9)
 
 
 def judged(lines: list[dict[str, Any]], effects: float = 1.0) -> list[Judged]:

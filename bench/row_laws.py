@@ -22,6 +22,17 @@ PLACE, SPREAD, SHARE = math.sqrt(0.15), (math.log(0.33), 0.6), (0.53, 1.59)
 CORRELATIONS = ((0.8, 0.1), (0.2, 0.45))
 # The share of each that lies between -1 and 1 counts.
 _LIKELY = [weight * (2.0 * special.ndtr(1.0 / spread) - 1.0) for weight, spread in CORRELATIONS]
+
+
+def beyond(correlation: float) -> float:
+    """How likely it is before anything is seen that a pair's correlation has at least this size."""
+    each = (
+        2.0 * weight * (special.ndtr(1.0 / spread) - special.ndtr(correlation / spread))
+        for weight, spread in CORRELATIONS
+    )
+    return float(sum(each) / sum(_LIKELY))
+
+
 # Of the log of the deviation of errors, over half the range of the target.
 ERROR = (math.log(0.1), 0.6)
 _GRID = np.linspace(-6.0, 6.0, 2401)

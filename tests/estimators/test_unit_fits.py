@@ -258,13 +258,18 @@ def test_records_that_belong_together_without_a_column_are_a_group():
 
 @pytest.mark.parametrize("relation", list(Relation))
 def test_noise_is_that_of_one_record_a_unit_with_as_many_units(relation):
-    """Before any row: the noise of every sum but those scaled by an answer, which have equal multipliers."""
+    """Before any row: the noise of every sum but those scaled by an answer, which have equal multipliers.
+
+    One sum is added, of how alike a unit's records are; it takes 3 % of the budget, 1.6 % of others' noise.
+    """
     several = planned(schema(400), relation).details["made"]
     single = planned(schema(400, unit=None), relation).details["made"]
-    for one, other in zip(several.mechanisms, single.mechanisms, strict=True):
-        assert one.multiplier <= 1.15 * other.multiplier
+    *as_many, added = several.mechanisms
+    assert added.name == "likeness"
+    for one, other in zip(as_many, single.mechanisms, strict=True):
+        assert one.multiplier <= 1.02 * other.multiplier
     for name in ("centre", "scales", "scatter", "location"):
-        assert Followed(several).noise(name) <= 1.15 * Followed(single).noise(name)
+        assert Followed(several).noise(name) <= 1.02 * Followed(single).noise(name)
 
 
 # A unit whose records are as far out as can be, with and without it: what an audit puts in.
@@ -371,9 +376,8 @@ def test_intervals_hold_with_ten_alike_records_a_unit():
 def test_coverage_with_ten_records_a_unit(correlation):
     """400 tables of 1,000 units: within 2 points below and 4 above, plus three standard errors of a share.
 
-    That is over all coefficients, as in the grid of records. Single ones differ by up to 6 points more at 50 %: what
-    varies within a unit is known better than the trace of the meat says, what is the same in all of it less. The error
-    is at most 1.15 times that of one record a unit with as many units, plus two standard errors of the ratio.
+    That is over all coefficients, as in the grid of records, and of each. The error is at most 1.15 times that of one
+    record a unit with as many units, plus two standard errors of the ratio.
     """
     tables = 400
     shares, errors = held(1000, correlation, tables, schema(1000))
@@ -382,7 +386,7 @@ def test_coverage_with_ten_records_a_unit(correlation):
     assert np.all(together >= levels - 0.02 - spread / math.sqrt(3)), together
     assert np.all(together <= levels + 0.04 + spread / math.sqrt(3)), together
     assert np.all(shares >= (levels - 0.02 - spread)[:, None]), shares
-    assert np.all(shares <= (levels + np.array([0.10, 0.04, 0.04]) + spread)[:, None]), shares
+    assert np.all(shares <= (levels + 0.04 + spread)[:, None]), shares
     single = schema(1000, unit=DeclaredUnit(column="patient", most_records=1))
     _, alone = held(1000, correlation, tables, single, rows=1)
     assert np.all(errors <= 1.15 * alone * (1 + 2 / math.sqrt(tables))), (errors, alone)

@@ -8,6 +8,7 @@ _SUMS = (f"{_TESTS}/test_influence_sums.py",)
 _PLAN = (f"{_TESTS}/test_influence_plan.py",)
 _KINDS = (f"{_TESTS}/test_influence_families.py",)
 _POSTERIOR = (f"{_TESTS}/test_influence_posterior.py",)
+_LIKENESS = (f"{_TESTS}/test_influence_likeness.py",)
 _TAILS = (f"{_TESTS}/test_influence_tails.py",)
 
 
@@ -121,6 +122,34 @@ IN_INFLUENCE = (
         "return values if self._starts is None else np.add.reduceat(values, self._starts, axis=0)",
         "return values",
         _SUMS,
+    ),
+    Mutation(
+        "influence: histograms of likeness pay for one",
+        f"{_FOLDER}/plan.py",
+        "shares.likeness, math.sqrt(size)))",
+        "shares.likeness, 1.0))",
+        _replayed("linear-add-remove-True"),
+    ),
+    Mutation(
+        "influence: records and not units count in likeness",
+        f"{_FOLDER}/sums.py",
+        "masses = self.rows.per_unit(_whole(self.rows.mass(rows) * np.ones(rows.stop)))",
+        "masses = self.rows.per_unit(_whole(np.ones(rows.stop)))",
+        _replayed("linear-add-remove-True"),
+    ),
+    Mutation(
+        "influence: likeness is not paid for",
+        f"{_FOLDER}/plan.py",
+        '"curvature", "meat", "likeness")',
+        '"curvature", "meat")',
+        _LIKENESS,
+    ),
+    Mutation(
+        "influence: intervals do not hear how alike records are",
+        f"{_FOLDER}/evidence.py",
+        "            model = self.likeness.of_units(model)\n",
+        "            pass\n",
+        _LIKENESS,
     ),
     Mutation(
         "influence: answers over the actual number of rows",

@@ -40,7 +40,7 @@ def test_no_call_moves_beyond_its_plan(family, relation, unit):
             most[mechanism.name] = max(most[mechanism.name], moved * mechanism.multiplier)
     # A bound that nobody comes near would be noise for nothing; a gradient needs a record of just the right length.
     for name, reached in most.items():
-        if name in ("centre", "scales", "scatter", "location", "counts"):
+        if name in ("centre", "scales", "scatter", "location", "counts", "likeness"):
             assert reached >= 0.5, name
     assert max(reached for name, reached in most.items() if name.startswith("gradients")) >= 0.3
 

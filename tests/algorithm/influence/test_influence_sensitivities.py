@@ -21,6 +21,10 @@ ROOT = Path(__file__).parents[3]
 REPLAYED = ("tests/algorithm/influence/test_influence_replay.py", "test_no_call_moves_beyond_its_plan")
 COX = ("tests/algorithm/influence/test_influence_replay.py", "test_no_call_of_cox_moves_beyond_its_plan")
 SUBJECTS = ("tests/estimators/test_cox.py", "test_no_subject_moves_a_sum_by_more_than_the_spec_says_of_one_record")
+LIKENESS = (
+    "tests/algorithm/influence/test_influence_likeness.py",
+    "test_no_unit_counts_more_than_once_in_a_histogram",
+)
 UNITS = (
     "tests/estimators/test_unit_fits.py",
     "test_ignoring_the_unit_breaks_the_guarantee_and_the_audit_with_a_whole_unit_finds_it",
@@ -50,6 +54,10 @@ TABLE = {
         ),
     ),
     "meat": ((REPLAYED, COX, SUBJECTS), ("influence: the meat is of rows and not of people",)),
+    "likeness": (
+        (REPLAYED, LIKENESS),
+        ("influence: histograms of likeness pay for one", "influence: records and not units count in likeness"),
+    ),
     # What is no sum of its own, and the method beside this engine.
     "units": (
         (UNITS,),
@@ -89,5 +97,6 @@ def test_every_noised_sum_has_a_search_and_a_mistake_that_is_found(name):
 @pytest.mark.parametrize("relation", list(Relation))
 def test_no_plan_releases_a_sum_that_is_not_in_the_table(relation):
     plans = [planned(family, records, relation) for family in FAMILIES for records in (40, 4000, 400_000)]
+    plans += [planned(family, 4000, relation, unit=True, most_records=9) for family in FAMILIES]
     plans.append(plan("cox", with_bins(Declaration((-1.0,), (1.0,)), (0.0, 1.0, 2.0)), 40_000, relation, 1.0, 1e-6))
     assert {one.name.split()[0] for made in plans for one in made.mechanisms} <= set(TABLE)

@@ -29,7 +29,7 @@ _END = "end"
 
 def digest_of(asked: Asked) -> str:
     """The same on machines that ask the same question, to the last bit."""
-    known = (asked.centre, asked.spread, asked.whitening, asked.point)
+    known = (asked.centre, asked.spread, asked.whitening, asked.point, asked.axes)
     numbers = [b"" if one is None else np.ascontiguousarray(one, "<f8").tobytes() for one in known]
     public = repr((asked.name, asked.numbers, asked.family, asked.declaration, asked.tau, asked.rho, asked.at)).encode()
     return hashlib.sha256(b"\0".join([public, *(hashlib.sha256(one).digest() for one in numbers)])).hexdigest()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.influence import readings
+from sordino.algorithm.influence import likeness, readings
 from sordino.algorithm.influence.declaration import Declaration
 from sordino.algorithm.influence.families import At, family_of
 from sordino.algorithm.influence.plan import Plan
@@ -62,6 +62,7 @@ class Asked:
         spread: of columns.
         whitening: the matrix that whitens rows.
         point: coefficients of whitened columns.
+        axes: along which sizes of units' gradients are counted.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Asked:
     spread: Array | None = None
     whitening: Array | None = None
     point: Array | None = None
+    axes: Array | None = None
 
     @property
     def exponent(self) -> int:
@@ -146,6 +148,9 @@ class Asked:
             return whole.curvature(roots, kind.slope_bound(declaration, at), together=together)
         if self.name == "meat":
             return whole.meat(psi, bound, together=together)
+        if self.name == "likeness":
+            assert self.axes is not None
+            return whole.likeness(psi, bound, self.axes, likeness.EDGES), -FINE
         return whole.gradient(psi, bound, together=together)
 
     def _column_histograms(self, rows: UnitRows) -> Sums:

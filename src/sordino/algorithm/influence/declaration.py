@@ -88,6 +88,11 @@ class Declaration:
         """The word for what is counted and hidden; a record that is cut into time bins is one record."""
         return "unit" if self.unit and not self.time_bins else "record"
 
+    @property
+    def grouped(self) -> bool:
+        """Whether units may have several records; the time bins of a record are none."""
+        return self.unit and self.most_records > 1 and not self.time_bins
+
     @cached_property
     def numbers(self) -> NDArray[np.intp]:
         """The places of the columns that are numbers."""

@@ -23,10 +23,11 @@ import numpy as np
 
 from sordino.algorithm.influence.effects import Effects
 from sordino.algorithm.influence.families import At
-from sordino.algorithm.influence.meat import with_meat
+from sordino.algorithm.influence.likeness import Likeness
+from sordino.algorithm.influence.meat import with_meat, with_meat_of_units
 from sordino.algorithm.influence.plan import Plan
 from sordino.algorithm.influence.readings import Centre
-from sordino.algorithm.influence.whitening import Whitened, bin_flags, root, stand_in_exposure
+from sordino.algorithm.influence.whitening import Whitened, bin_flags, positive, root, stand_in_exposure
 from sordino.core.arrays import Array
 
 # How far a table's slopes are from those of declared shapes, relative to the mean slope: entries on the diagonal and
@@ -47,6 +48,8 @@ _PART, _AT_ONCE = 4, 64
 _UNLIKE = 0.15
 _BEYOND, _NEAR = 4.0, 0.5
 _MOVED = 0.05
+# Axes of units' gradients are those of slopes that are at least this share of the mean slope.
+_LEAST_SLOPE = 0.05
 
 
 class Round(NamedTuple):
@@ -85,6 +88,7 @@ class Evidence:
         self.error_share = 1.0
         self.curvature: tuple[Array, float] | None = None
         self.meat: tuple[Array, float] | None = None
+        self.likeness: Likeness | None = None
         self.prior = Effects(plan, self.to_encoded)
 
     def _open_slopes(self, whitened: Whitened) -> Array:
@@ -114,6 +118,12 @@ class Evidence:
         for each in self.rounds if changed else (one,):
             self._tangents[id(each)] = self._tangent(each)
         self.scale_error = scale_error
+
+    def axes(self) -> Array:
+        """By what a gradient at the last point moves each encoded coefficient, as rows of length 1."""
+        slope = self.local(*self.centre(NEARLY_SETTLED)).slopes[-self.size :]
+        found = self.to_encoded @ np.linalg.inv(positive(slope, _LEAST_SLOPE * float(np.mean(np.diag(slope)))))
+        return np.asarray(found / np.sqrt(np.sum(found**2, axis=1, keepdims=True)), np.float64)
 
     def add_curvature(self, matrix: Array, noise: float) -> None:
         """The noised mean slope at the last point."""
@@ -306,9 +316,12 @@ class Evidence:
         if self.curvature is not None:
             ratio = root(slope) @ np.linalg.inv(root(planned))
             model = ratio @ model @ ratio.T
+        if self.likeness is not None:
+            # Also for model covariance: that is one of a record, and does not say how alike several of a unit are.
+            model = self.likeness.of_units(model)
         if self.meat is None or self.plan.covariance == "model":
             return model
-        return with_meat(model, *self.meat, self.plan.declaration)
+        return (with_meat if self.likeness is None else with_meat_of_units)(model, *self.meat)
 
     def _together(self, variances: list[Array]) -> Array:
         """Sampling errors of all rounds relative to the last: how large, and how far they are one error.

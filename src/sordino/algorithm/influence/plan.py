@@ -31,8 +31,9 @@ MOST_IN_MATRIX = 160
 # And beyond so many, three rounds are enough: a posterior takes the third power of rounds times coefficients.
 _FEWER_ROUNDS = 200
 SCALE_BINS, LOCATION_BINS, RESIDUAL_BINS, COUNT_BINS = 12, 16, 9, 16
-# How alike the records of a unit are is seen in the meat alone.
-UNIT_MEAT = 0.08
+# How alike the records of a unit are is read from histograms of units' gradients, one for each coefficient: their noise
+# does not grow with the bound of a gradient, as a meat's does, so that a small share is enough.
+LIKENESS_BINS, LIKENESS = 20, 0.03
 # A hair that covers the rounding of products of multipliers and sensitivities.
 HAIR = 1.0 + 2.0**-48
 # Add-remove noise is a factor sqrt(2) to 2 less, so a budget does what a larger one does under replace-one.
@@ -53,6 +54,7 @@ class Shares(NamedTuple):
         tau: weights are 1 up to this many root coefficients of length.
         clip: of residuals, in scales.
         cap: of scores.
+        likeness: of histograms of units' gradients there, where units have several records.
     """
 
     centre: float
@@ -65,17 +67,16 @@ class Shares(NamedTuple):
     tau: float
     clip: float = 1.345
     cap: float = 3.0
+    likeness: float = 0.0
 
     def normed(self) -> "Shares":
         """The same with shares that add up to 1."""
-        total = math.fsum(
-            [self.centre, self.scales, self.scatter, self.location, *self.gradients, self.curvature, self.meat]
-        )
+        total = math.fsum([*(getattr(self, name) for name in _SINGLE), *self.gradients])
         parts = {name: getattr(self, name) / total for name in _SINGLE}
         return self._replace(gradients=tuple(one / total for one in self.gradients), **parts)
 
 
-_SINGLE = ("centre", "scales", "scatter", "location", "curvature", "meat")
+_SINGLE = ("centre", "scales", "scatter", "location", "curvature", "meat", "likeness")
 # The least q of every row; a plan takes the last row whose q it reaches.
 BUDGETS: dict[str, tuple[tuple[float, Shares], ...]] = {
     "numbers": (
@@ -220,6 +221,8 @@ class Plan:
             found.append(("curvature", "psd", of_matrix, shares.curvature, None))
         if shares.meat:
             found.append(("meat", "psd", of_matrix, shares.meat, None))
+        if shares.likeness:
+            found.append(("likeness", "histogram", size * LIKENESS_BINS, shares.likeness, math.sqrt(size)))
         return tuple(
             Mechanism(name, shape, entries, self.multiplier(share), bound)
             for name, shape, entries, share, bound in found
@@ -305,8 +308,8 @@ def _shares(made: Plan) -> Shares:
     chosen = chosen._replace(clip=min(chosen.clip, made.kind.most_clip))
     if made.kind.reads == "nothing":
         chosen = chosen._replace(location=0.0)
-    if chosen.meat and made.declaration.most_records > 1 and not made.declaration.time_bins:
-        chosen = chosen._replace(meat=max(chosen.meat, UNIT_MEAT))
+    if made.declaration.grouped:
+        chosen = chosen._replace(likeness=LIKENESS)
     if not len(made.declaration.numbers):
         chosen = chosen._replace(scales=0.0)
     if not made.in_matrix:

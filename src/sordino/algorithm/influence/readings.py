@@ -46,12 +46,12 @@ def bins_of(values: Array, edges: Array) -> NDArray[np.intp]:
 
 def _weights(counts: Array, units: float, noise: float, laws: Array, log_prior: Array) -> Array:
     """Posterior weights of candidate laws (rows) for noised counts; normal, with the noise in the variance."""
-    logs = log_prior + _log_weights(counts, units, noise, laws)
+    logs = log_prior + log_weights(counts, units, noise, laws)
     found = np.exp(logs - logs.max())
     return found / found.sum()
 
 
-def _log_weights(counts: Array, units: float, noise: float, laws: Array) -> Array:
+def log_weights(counts: Array, units: float, noise: float, laws: Array) -> Array:
     """Logarithms of the likelihoods of the laws."""
     means = units * laws
     spread = noise**2 + means + (_ROUGH * units) ** 2 * laws
@@ -147,7 +147,7 @@ def read_scales(counts: Array, units: float, noise: float) -> Spreads:
     shows for certain.
     """
     laws, priors, logs = _scale_laws()
-    likely = np.array([_log_weights(one, units, noise, laws) for one in counts])
+    likely = np.array([log_weights(one, units, noise, laws) for one in counts])
     # By table spread, column and law.
     together = priors[:, None] + likely[None]
     evidence = np.logaddexp.reduce(together, axis=2)

@@ -6,6 +6,7 @@ was answered before, curvature and meat at the last point. Bounds of later sums 
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +15,9 @@ from sordino.algorithm.influence import readings, whitening
 from sordino.algorithm.influence.asked import Asked, Given, InMemory, NoisedTotal, Total
 from sordino.algorithm.influence.evidence import NEARLY_SETTLED, Evidence, Round
 from sordino.algorithm.influence.families import At
+from sordino.algorithm.influence.likeness import Likeness, squares_of
 from sordino.algorithm.influence.plan import HAIR, Plan
+from sordino.algorithm.influence.sums import AXIS_DIGITS
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.noise.sums import noised_sums
@@ -162,6 +165,18 @@ class Followed:
         units = self.plan.records
         self.evidence.add_meat(symmetric(sums / units), self.noise("meat", self.gradient_bound**2) / units)
 
+    def read_likeness(self, sums: Array) -> None:
+        """How large units' gradients are at the last point, number by number."""
+        counts = sums.reshape(self.plan.coefficients, -1)
+        likely = squares_of(counts, self.plan.records, self.noise("likeness"))
+        self.evidence.likeness = Likeness(likely, self.axes, self.gradient_bound, self.plan.declaration.most_records)
+
+    @cached_property
+    def axes(self) -> Array:
+        """Along which sizes of units' gradients are counted: by what a gradient moves each coefficient."""
+        found = self.evidence.axes()
+        return np.asarray(np.ldexp(np.trunc(np.ldexp(found, AXIS_DIGITS)), -AXIS_DIGITS), np.float64)
+
     def follow(self, released: Released) -> "Evidence":
         """Everything that was released, in order."""
         last = f"gradients {len(self.plan.shares.gradients)}"
@@ -185,6 +200,8 @@ class Followed:
             return question, self.curvature_bound
         if name == "meat":
             return question, self.gradient_bound**2
+        if name == "likeness":
+            return replace(question, axes=self.axes), None
         return question, self.gradient_bound if name.startswith("gradients") else None
 
     def read(self, name: str, sums: Array, *, last: bool = False) -> None:

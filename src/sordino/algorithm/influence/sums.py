@@ -30,6 +30,7 @@ be the same for a number wherever it stands, which is no theorem about NumPy: it
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,8 @@ FINE = 34
 CENTRE_SHARE = 0.75
 # Means over a person's rows are cut row by row; this much covers 4,096 rows of 8,192 columns.
 _CUT = 2.0**-14
+# Axes along which sizes of gradients are counted are whole numbers of 2 to the minus this.
+AXIS_DIGITS = 24
 # Cutting few vectors of one matrix changes its length by this share at most, see `cut_share`.
 _CUT_MATRIX = 2.0**-9
 
@@ -198,7 +201,7 @@ class UnitRows:
         counts = np.diff(np.append(self._starts, len(sizes)))
         return np.repeat(most / np.maximum(sums, most), counts)
 
-    def per_unit(self, values: Array) -> Array:
+    def per_unit(self, values: NDArray[Any]) -> NDArray[Any]:
         """Sums over the rows of each unit, of whole numbers."""
         return values if self._starts is None else np.add.reduceat(values, self._starts, axis=0)
 
@@ -321,6 +324,29 @@ class Contributions:
                 total += record_sums.products(block, block)
         assert total is not None
         return total[np.triu_indices(size)], 2 * (exponent - DIGITS)
+
+    def likeness(self, values: Callable[[slice], Array], bound: float, axes: Array, edges: Array) -> Sums:
+        """How many units have a gradient of each size along each axis: a histogram for each, in units of 2^-FINE.
+
+        Sizes are |a'u| / (tau * bound), u as in `meat`, and a unit counts as much as its rows weigh together, at most
+        1, in one bin of each histogram. So the bounds are those of histograms, whatever u is. A unit that counts as
+        m < 1 is in the bin of |a'u| / sqrt(m): then the mean square is that of the meat.
+
+        Axes are at most about 1 long and whole numbers of 2^-24, and u of 2^(exponent - 20), so that products are
+        exact: a unit's sizes are the same to the last bit wherever it stands.
+        """
+        exponent = exponent_of(self.tau * bound)
+        pulls = self._pulls(values, bound, together=False)
+        whole = self.rows.per_unit(np.concatenate([self._vectors(part, found, exponent) for part, found in pulls]))
+        along = np.abs(whole @ np.ldexp(axes, AXIS_DIGITS).T)
+        rows = slice(0, len(self.rows.y))
+        masses = self.rows.per_unit(_whole(self.rows.mass(rows) * np.ones(rows.stop)))
+        stretch = np.sqrt(np.ldexp(1.0, FINE) / np.maximum(masses, 1))
+        along *= (stretch * (math.ldexp(1.0, exponent - DIGITS - AXIS_DIGITS) / (self.tau * bound)))[:, None]
+        found = np.zeros((len(axes), len(edges) - 1), np.int64)
+        for column, own in zip(along.T, found, strict=True):
+            np.add.at(own, np.searchsorted(edges[1:-1], column, side="right"), masses)
+        return found.ravel()
 
     def _vectors(self, part: slice, values: Array, exponent: int) -> Array:
         """Direction times values for every pair of entry and output, as whole numbers of 2^(exponent - 20)."""

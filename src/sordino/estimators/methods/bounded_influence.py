@@ -66,6 +66,7 @@ _QUERIES = {
     "gradients": "gradients of whitened rows with weights",
     "curvature": "slopes of the gradients",
     "meat": "squares of the gradients",
+    "likeness": "histograms of the sizes of units' gradients",
 }
 _IN_BOUNDS = ", in units of the bound that follows from earlier sums"
 
