@@ -201,6 +201,26 @@ def test_intervals_are_withheld_where_a_class_is_rarer_than_noise_shows_and_for_
         assert release_coverage(other, PROBABILITIES, 0.9) is None
 
 
+def test_several_classes_begin_from_noised_counts_which_say_where_intervals_are_withheld(monkeypatch):
+    """Shares of 90, 9.75 and .25 %: at epsilon 4 noise hides 5 records of 2,000, and does not hide 195."""
+    g = np.random.default_rng(8)
+    X = g.uniform(-1, 1, (2000, 2))
+    schema = ArrayBounds(-1, 1, classes=("a", "b", "c"))
+    still = replace(SETTINGS[NETWORK], rounds=2, efolds=1e-9)
+    monkeypatch.setattr(METHODS["natural"], "settings", SETTINGS | {NETWORK: still})
+    for counts, told in (([1800, 195, 5], False), ([1600, 205, 195], True)):
+        y = np.repeat(["a", "b", "c"], counts)
+        model = PrivateBayesianNetworkClassifier(schema=schema, method="natural", **BUDGET | {"epsilon": 4.0}).fit(X, y)
+        parts = model.release_.spec.algorithm.parts
+        assert [part.algorithm.query.split()[0] for part in parts] == ["second", "second", "records", "natural"]
+        assert 3.99 < model.certificate_.guarantee.epsilon(BUDGET["delta"]) <= 4.0
+        shares = special.softmax(model.posterior_.means[-3 * 3 :][:3])
+        np.testing.assert_allclose(shares[:2], np.array(counts[:2]) / 2000, atol=0.03)
+        assert (withheld(model.release_) is None) is told
+        if told:
+            assert model.release_.settings[RAREST] == pytest.approx(195 * 0.9, rel=0.2)
+
+
 def test_noise_in_whitening_widens_intervals_of_classes(monkeypatch):
     """By one factor for all directions, 1 where the moments are known, and the more the fewer records there are."""
     g, wider = np.random.default_rng(7), []

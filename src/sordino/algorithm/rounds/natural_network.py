@@ -120,28 +120,46 @@ class NaturalGradients:
         return self._rounds.noised(k, sums, UNIT_EXPONENT) / self.algorithm.records
 
 
-# Sizes of residuals: how many fall between public ends.
+# Counts of records by what each one is, with noise.
 
 # Two records in different bins: one count less and one more.
 REPLACED = up(math.sqrt(2.0))
 
 
-@query("sizes of residuals")
-class ResidualSizes:
-    """The noised numbers of residuals between these ends, the first bin from 0 on and the last one open.
+class _Counts:
+    """The noised numbers of records in each of several bins.
 
     A record is in one bin: adding or removing it moves the counts by 1, replacing it by at most sqrt 2.
     """
 
     name: ClassVar[str]
 
-    def __call__(self, spec: Spec, sizes: Array, ends: Array, randomness: Randomness) -> Array:
-        """The counts of a described run."""
-        rounds = ExactRounds(spec, self.name, len(sizes), len(ends) + 1, randomness, REPLACED)
+    def _counted(self, spec: Spec, bins: Array, number: int, randomness: Randomness) -> Array:
+        rounds = ExactRounds(spec, self.name, len(bins), number, randomness, REPLACED)
         if rounds.algorithm.rounds != 1 or rounds.algorithm.contribution < 1.0:
             raise refuse("the spec", "to have one round of contributions of at least 1", "another")
-        counts = np.bincount(np.searchsorted(ends, sizes), minlength=len(ends) + 1)
-        return rounds.noised(0, counts.astype(np.int64), 0)
+        return rounds.noised(0, np.bincount(bins, minlength=number).astype(np.int64), 0)
+
+
+@query("sizes of residuals")
+class ResidualSizes(_Counts):
+    """How many residuals are between these ends, the first bin from 0 on and the last one open."""
+
+    def __call__(self, spec: Spec, sizes: Array, ends: Array, randomness: Randomness) -> Array:
+        """The counts of a described run."""
+        return self._counted(spec, np.searchsorted(ends, sizes), len(ends) + 1, randomness)
+
+
+@query("records of each class")
+class ClassCounts(_Counts):
+    """How many records have each label; labels are coded 0, 1, ... and their number is public."""
+
+    def __call__(self, spec: Spec, codes: Array, classes: int, randomness: Randomness) -> Array:
+        """The counts of a described run."""
+        codes = np.asarray(codes, np.int64)
+        if codes.size and not 0 <= codes.min() <= codes.max() < classes:
+            raise refuse("labels", f"to be coded 0 to {classes - 1}", "others")
+        return self._counted(spec, codes, classes, randomness)
 
 
 def residual_sizes(model: SkipNetwork, theta: Array, rows: Array, targets: Array) -> Array:

@@ -18,6 +18,7 @@ from sordino.algorithm.posterior.network import NetworkPosterior
 from sordino.algorithm.posterior.residuals import median_size, residual_law
 from sordino.algorithm.posterior.skip_scores import Forward, label_residuals
 from sordino.algorithm.rounds.natural_network import (
+    ClassCounts,
     Descent,
     NaturalGradients,
     Point,
@@ -149,10 +150,11 @@ class _Run:
         codes = (self.y - linear.mean) / linear.spread if numbers else class_codes(self.y, situation.classes or 2)
         targets = np.asarray(codes, np.float64)
         model = network_of(situation, settings)
-        fitted = self._followed(model, rows, targets, linear)
+        counts = self._classes(targets) if model.outputs > 1 else None
+        fitted = self._followed(model, rows, targets, linear, counts)
         found, covariance, scale = fitted
         if not numbers:
-            rarest = {RAREST: self._rarest(model, found, rows.shape[1])}
+            rarest = {RAREST: self._rarest(model, found, rows.shape[1], counts)}
             return Outcome(NetworkPosterior(model, transform, found, covariance), model, rarest)
         sizes = residual_sizes(model, found, rows, targets)
         variance, exponent = self._residuals(sizes, scale)
@@ -164,8 +166,16 @@ class _Run:
         settled = {"residual_variance": variance, "residual_exponent": exponent}
         return Outcome(NetworkPosterior(told, transform, means, covariance), told, settled)
 
-    def _rarest(self, model: SkipNetwork, theta: Array, columns: int) -> float:
-        """How many records the rarest class has by the fit, over what noise in a count would be: post-processing."""
+    def _classes(self, codes: Array) -> Array:
+        """How many records each of several classes has, with noise; as many as the noise where it hides them."""
+        spec = next(self.specs)
+        counts = ClassCounts()(spec, codes, self.situation.classes or 2, self.sources.fresh())
+        return np.maximum(counts, float(sums_of(spec).sum_noise[0]))
+
+    def _rarest(self, model: SkipNetwork, theta: Array, columns: int, counts: Array | None) -> float:
+        """How many records the rarest class has, over what noise in a count would be: post-processing."""
+        if counts is not None:
+            return float(counts.min()) * self.situation.mu
         shares, _ = label_residuals(Forward(model, theta, _law(columns)).scores)
         return float(shares.mean(axis=1).min()) * self.records * self.situation.mu
 
@@ -210,22 +220,28 @@ class _Run:
         share = float(np.clip(0.5 * (mean + 1.0), _LEAST_SHARE, 1.0 - _LEAST_SHARE))
         return _Linear(float(special.logit(share)), 1.0, gain * together * 0.5 / (share * (1.0 - share)))
 
-    def _start(self, model: SkipNetwork, columns: int, linear: _Linear, public: np.random.Generator) -> Array:
-        """Small random hidden weights, which are no data, and the linear fit."""
+    def _start(
+        self, model: SkipNetwork, columns: int, linear: _Linear, counts: Array | None, public: np.random.Generator
+    ) -> Array:
+        """Small random hidden weights, which are no data, and the linear fit, or the shares of several classes."""
         settings, draw = self.settings, public.standard_normal
         inner = settings.start * draw(model.hidden * (model.seen + 1))
         outer = settings.output / math.sqrt(model.hidden) * draw(model.hidden * model.outputs)
         constant = np.zeros(model.outputs)
         if model.outputs == 1 and self.situation.classes is not None:
             constant[0] = linear.mean
+        if counts is not None:
+            constant = np.log(counts) - np.log(counts).mean()
         slopes = linear.slopes if model.outputs == 1 else np.zeros(columns * model.outputs)
         return np.concatenate([inner, outer, constant, slopes])
 
-    def _followed(self, model: SkipNetwork, rows: Array, targets: Array, linear: _Linear) -> "_Fitted":
+    def _followed(
+        self, model: SkipNetwork, rows: Array, targets: Array, linear: _Linear, counts: Array | None
+    ) -> "_Fitted":
         """All stages, one after the other."""
         settings, situation = self.settings, self.situation
         public = self.sources.fresh().generator(Purpose.START)
-        theta = self._start(model, rows.shape[1], linear, public)
+        theta = self._start(model, rows.shape[1], linear, counts, public)
         law = _law(rows.shape[1])
         kept = max(1, int(settings.kept * settings.rounds))
         descent = Descent(theta, settings.momentum, kept, settings.rounds)
