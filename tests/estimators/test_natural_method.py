@@ -14,9 +14,9 @@ from sordino.cli.main import main
 from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
-from sordino.data import Category, Feature, Number, NumberTarget, Schema, Target
+from sordino.data import Category, CategoryTarget, Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators.methods import METHODS, natural
-from sordino.estimators.methods.natural_plan import SETTINGS
+from sordino.estimators.methods.natural_plan import SETTINGS, network_of, settings_for
 from sordino.estimators.prediction import Predictor
 from sordino.estimators.replayed import replay_release
 from sordino.estimators.situation import Situation, Task, network_settings
@@ -156,7 +156,7 @@ def test_hidden_units_see_numbers_alone_where_categories_are_many():
     kinds += [Feature(f"c{k}", Category(tuple("abcdefghij"))) for k in range(5)]
     schema = Schema(records=20_000, features=tuple(kinds), target=Target("y", NumberTarget(-1, 1)), intercept=True)
     situation = Situation(Task.NETWORK_REGRESSION, schema, None, 1.0, 1e-6, Relation.ADD_REMOVE, network_settings())
-    from sordino.estimators.methods.natural_plan import columns_read, network_of, room_for_parameters
+    from sordino.estimators.methods.natural_plan import columns_read, room_for_parameters
 
     settings = SETTINGS[Task.NETWORK_REGRESSION]
     model = network_of(situation, settings)
@@ -164,6 +164,26 @@ def test_hidden_units_see_numbers_alone_where_categories_are_many():
     assert (model.seen, columns.count, columns.first.shape) == (3, 53, (55, 53))
     np.testing.assert_array_equal(np.flatnonzero(columns.first[:, 0]), [1])
     assert model.hidden > 4
+
+
+def test_few_records_of_numbers_have_fewer_units_and_more_damping():
+    """By the declared number of records and the budget; classes have one setting."""
+    for task, records, epsilon, changed in (
+        (Task.NETWORK_REGRESSION, 2000, 1.0, True),
+        (Task.NETWORK_REGRESSION, 2000, 4.0, False),
+        (Task.NETWORK_REGRESSION, 6000, 1.0, False),
+        (NETWORK, 2000, 1.0, False),
+    ):
+        target = Target("y", NumberTarget(-1, 1) if task is not NETWORK else CategoryTarget(("a", "b")))
+        kinds = tuple(Feature(f"x{k}", Number(-1.0, 1.0)) for k in range(5))
+        schema = Schema(records=records, features=kinds, target=target, intercept=True)
+        number = None if task is not NETWORK else 2
+        situation = Situation(task, schema, number, epsilon, 1e-6, Relation.REPLACE_ONE, network_settings())
+        found = settings_for(situation, SETTINGS[task])
+        assert (found != SETTINGS[task]) is changed
+        if changed:
+            assert (found.share, found.damping) == (0.05, 0.15)
+            assert network_of(situation, found).hidden < network_of(situation, SETTINGS[task]).hidden
 
 
 def test_noise_that_drowns_everything_ends_in_a_release_all_the_same():

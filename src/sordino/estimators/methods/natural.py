@@ -50,6 +50,7 @@ from sordino.estimators.methods.natural_plan import (
     network_of,
     outputs_of,
     room_for_parameters,
+    settings_for,
     sums_options,
 )
 from sordino.estimators.situation import Situation, Sources, Task, class_codes
@@ -91,20 +92,23 @@ class NaturalNetwork(Method):
         columns = columns_read(situation, 1)
         if columns.count == 0:
             return "needs a column that can vary"
-        size = network_of(situation, self.settings[situation.task]).dim(columns.count)
+        size = network_of(situation, self._settings(situation)).dim(columns.count)
         if size > _MOST_PARAMETERS:
             return f"needs at most {_MOST_PARAMETERS} parameters, and with these columns there are {size}"
         return None
 
+    def _settings(self, situation: Situation) -> NaturalSettings:
+        return settings_for(situation, self.settings[situation.task])
+
     def plan(self, situation: Situation) -> Plan:
-        settings = self.settings[situation.task]
+        settings = self._settings(situation)
         specs = tuple(natural_specs(situation, settings))
         predicted = natural_predicted(situation, settings)
         return Plan(self, situation, in_parts(situation, *specs), predicted, {"specs": specs})
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        situation, settings = plan.situation, self.settings[plan.situation.task]
-        return _Run(situation, settings, X, y, sources, iter(plan.details["specs"])).outcome()
+        situation = plan.situation
+        return _Run(situation, self._settings(situation), X, y, sources, iter(plan.details["specs"])).outcome()
 
 
 def _law(columns: int) -> Array:
