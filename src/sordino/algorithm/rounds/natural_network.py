@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.noise import sums as exact
@@ -134,7 +135,7 @@ class _Counts:
 
     name: ClassVar[str]
 
-    def _counted(self, spec: Spec, bins: Array, number: int, randomness: Randomness) -> Array:
+    def _counted(self, spec: Spec, bins: NDArray[np.int64], number: int, randomness: Randomness) -> Array:
         rounds = ExactRounds(spec, self.name, len(bins), number, randomness, REPLACED)
         if rounds.algorithm.rounds != 1 or rounds.algorithm.contribution < 1.0:
             raise refuse("the spec", "to have one round of contributions of at least 1", "another")
@@ -147,7 +148,7 @@ class ResidualSizes(_Counts):
 
     def __call__(self, spec: Spec, sizes: Array, ends: Array, randomness: Randomness) -> Array:
         """The counts of a described run."""
-        return self._counted(spec, np.searchsorted(ends, sizes), len(ends) + 1, randomness)
+        return self._counted(spec, np.searchsorted(ends, sizes).astype(np.int64), len(ends) + 1, randomness)
 
 
 @query("records of each class")
@@ -156,10 +157,10 @@ class ClassCounts(_Counts):
 
     def __call__(self, spec: Spec, codes: Array, classes: int, randomness: Randomness) -> Array:
         """The counts of a described run."""
-        codes = np.asarray(codes, np.int64)
-        if codes.size and not 0 <= codes.min() <= codes.max() < classes:
+        bins = codes.astype(np.int64)
+        if bins.size and not 0 <= bins.min() <= bins.max() < classes:
             raise refuse("labels", f"to be coded 0 to {classes - 1}", "others")
-        return self._counted(spec, codes, classes, randomness)
+        return self._counted(spec, bins, classes, randomness)
 
 
 def residual_sizes(model: SkipNetwork, theta: Array, rows: Array, targets: Array) -> Array:
