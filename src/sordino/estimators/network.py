@@ -78,8 +78,8 @@ class PrivateBayesianNetworkClassifier(PrivateClassifier, _Network):
     Parameters are those of `PrivateBayesianNetworkRegressor`. On drawn tables of two classes whose log odds are
     linear, 90 % intervals held the true probabilities in 87 to 93 % of cases with "natural"; where the truth
     bends more than the network's few units can, they hold less often. They are withheld where the rarest class has so
-    few records that noise hides them, and with "variational", where they held 27 to 53 %: clipping bends the scores
-    of a network, and of that only the steepness is corrected.
+    few records that noise hides them, or fewer than five for each parameter of a score, and with "variational", where
+    they held 27 to 53 %: clipping bends the scores of a network, and of that only the steepness is corrected.
 
     Examples:
         >>> import numpy as np

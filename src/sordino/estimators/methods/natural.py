@@ -16,7 +16,6 @@ from sordino.algorithm.noise.randomness import Purpose
 from sordino.algorithm.noise.sums import COVERED, own_products
 from sordino.algorithm.posterior.network import NetworkPosterior
 from sordino.algorithm.posterior.residuals import median_size, residual_law
-from sordino.algorithm.posterior.skip_scores import Forward, label_residuals
 from sordino.algorithm.rounds.natural_network import (
     ClassCounts,
     Descent,
@@ -54,7 +53,7 @@ from sordino.estimators.methods.natural_plan import (
     sums_options,
 )
 from sordino.estimators.situation import Situation, Sources, Task, class_codes
-from sordino.ledger.release.folder import RAREST
+from sordino.ledger.release.folder import RAREST, RAREST_OVER_SIZE
 from sordino.model.families.skip_networks import SkipNetwork
 
 _MOST_PARAMETERS = 500
@@ -154,11 +153,12 @@ class _Run:
         codes = (self.y - linear.mean) / linear.spread if numbers else class_codes(self.y, situation.classes or 2)
         targets = np.asarray(codes, np.float64)
         model = network_of(situation, settings)
-        counts = self._classes(targets) if model.outputs > 1 else None
+        counts = None if numbers else self._classes(targets)
         fitted = self._followed(model, rows, targets, linear, counts)
         found, covariance, scale = fitted
-        if not numbers:
-            rarest = {RAREST: self._rarest(model, found, rows.shape[1], counts)}
+        if counts is not None:
+            fewest = float(counts.min())
+            rarest = {RAREST: fewest * situation.mu, RAREST_OVER_SIZE: fewest * model.outputs / len(found)}
             return Outcome(NetworkPosterior(model, transform, found, covariance), model, rarest)
         sizes = residual_sizes(model, found, rows, targets)
         variance, exponent = self._residuals(sizes, scale)
@@ -171,17 +171,10 @@ class _Run:
         return Outcome(NetworkPosterior(told, transform, means, covariance), told, settled)
 
     def _classes(self, codes: Array) -> Array:
-        """How many records each of several classes has, with noise; as many as the noise where it hides them."""
+        """How many records each class has, with noise; as many as the noise where it hides them."""
         spec = next(self.specs)
         counts = ClassCounts()(spec, codes, self.situation.classes or 2, self.sources.fresh())
         return np.maximum(counts, float(sums_of(spec).sum_noise[0]))
-
-    def _rarest(self, model: SkipNetwork, theta: Array, columns: int, counts: Array | None) -> float:
-        """How many records the rarest class has, over what noise in a count would be: post-processing."""
-        if counts is not None:
-            return float(counts.min()) * self.situation.mu
-        shares, _ = label_residuals(Forward(model, theta, _law(columns)).scores)
-        return float(shares.mean(axis=1).min()) * self.records * self.situation.mu
 
     def _rows(self, transform: Array) -> Array:
         return own_products(self.X, transform[:-1]) + transform[-1]
@@ -227,15 +220,14 @@ class _Run:
     def _start(
         self, model: SkipNetwork, columns: int, linear: _Linear, counts: Array | None, public: np.random.Generator
     ) -> Array:
-        """Small random hidden weights, which are no data, and the linear fit, or the shares of several classes."""
+        """Small random hidden weights, which are no data, the linear fit, and the shares of classes."""
         settings, draw = self.settings, public.standard_normal
         inner = settings.start * draw(model.hidden * (model.seen + 1))
         outer = settings.output / math.sqrt(model.hidden) * draw(model.hidden * model.outputs)
         constant = np.zeros(model.outputs)
-        if model.outputs == 1 and self.situation.classes is not None:
-            constant[0] = linear.mean
         if counts is not None:
-            constant = np.log(counts) - np.log(counts).mean()
+            logs = np.log(counts)
+            constant = logs[1:] - logs[0] if model.outputs == 1 else logs - logs.mean()
         slopes = linear.slopes if model.outputs == 1 else np.zeros(columns * model.outputs)
         return np.concatenate([inner, outer, constant, slopes])
 

@@ -196,14 +196,14 @@ def sums_options(situation: Situation, settings: NaturalSettings, length: float)
 def natural_specs(situation: Situation, settings: NaturalSettings) -> Iterator[Spec]:
     """Everything that is asked, in order: products twice, then sizes and steps by stages, and sizes in the end.
 
-    Where there are more than two classes, how many records each has is asked before the steps: products do not tell.
+    Of classes, how many records each has is asked once, before the steps.
     """
     for _ in range(2):
         mu = situation.mu * math.sqrt(settings.whitening / 2)
         yield sums_spec(situation, mu, sums_options(situation, settings, 1.0))
-    numbers, several = situation.classes is None, outputs_of(situation) > 1
-    counted = settings.stages * settings.share_of_scale + settings.share_of_check if numbers else 0.0
-    if several:
+    numbers = situation.classes is None
+    counted = settings.stages * settings.share_of_scale + settings.share_of_check
+    if not numbers:
         counted = settings.share_of_classes
         yield _counts_spec(situation, _CLASSES, counted)
     mu = situation.mu * math.sqrt((1.0 - settings.whitening - counted) / settings.rounds)
