@@ -51,6 +51,8 @@ _ROWS_PER_BLOCK = 4096
 # Parameters beyond this belong to a run that noise has blown up; cut, so that no product overflows.
 FAR = 1e3
 _TINY = 1e-300
+# A network that noise has made sure of every label has no metric; these keep what is computed from it finite.
+_LEAST_WEIGHT, _LEAST_SLOPE = 1e-9, 1e-6
 
 
 class Point(NamedTuple):
@@ -186,7 +188,7 @@ def inverse_root(model: SkipNetwork, theta: Array, law: Array, damping: float) -
             forward.gradients(of_label * np.sqrt(share)[:, None])
             for share, of_label in zip(shares, residuals, strict=True)
         ]
-        weight = float(np.mean(np.einsum("kn,kno->no", shares, residuals**2)))
+        weight = max(_LEAST_WEIGHT, float(np.mean(np.einsum("kn,kno->no", shares, residuals**2))))
     metric = sum((one.T @ one for one in gradients), np.zeros((len(theta), len(theta)))) / len(law)
     values, vectors = np.linalg.eigh(metric)
     return (vectors / np.sqrt(np.maximum(values, 0.0) + damping * weight)) @ vectors.T
@@ -215,7 +217,8 @@ def clipped_slope(model: SkipNetwork, point: Point, law: Array) -> Slope:
     weights = np.minimum(1.0, point.clip / np.sqrt(np.maximum(squares.max(axis=0), _TINY)))
     expected = np.einsum("kn,kn->n", shares, squares)
     total = max(float(expected.mean()), _TINY)
-    return Slope(float((weights * expected).mean()) / total, float((weights**2 * expected).mean()) / total)
+    mean = max(_LEAST_SLOPE, float((weights * expected).mean()) / total)
+    return Slope(mean, float((weights**2 * expected).mean()) / total)
 
 
 @dataclass
