@@ -1,8 +1,13 @@
 """The page of private networks, docs/results/networks.md, from bench/recorded/networks.json.
 
+    python bench/networks_page.py [--recipes FILE]
+
 `recipes` are the results of examples/mnist/recipe.py, `speed` those of bench/networks.py; nothing is measured here.
+With `--recipes`, the lines of JSON that the recipes printed into that file are recorded first: each takes the place of
+the run of that recipe at that epsilon.
 """
 
+import argparse
 import json
 from pathlib import Path
 from textwrap import fill
@@ -23,8 +28,8 @@ records, relation add-remove, delta 1e-5, one run for each row, scored on the 10
 temperature of the scores were chosen on 10,000 training rows that were cut off (`bench/mnist_settings.py`), never on
 test rows; that choice is outside the guarantee. One standard error of an accuracy is .12 points at 98.5 %. Runs were
 seeded, so that they can be made again: such a run is no release. *At least* is the lower bound of the audit by
-canaries in the same run, at a confidence of 95 %. All rows are in single precision (`--floating`); rows marked * are of
-the trainer before lengths of gradients were rounded to the safe side.
+canaries in the same run, at a confidence of 95 %. Sums and noise are whole numbers; rows marked * are in single
+precision (`--floating`).
 
 | recipe | epsilon | at least | accuracy | calibration error | log-loss |
 | --- | --- | --- | --- | --- | --- |
@@ -35,7 +40,7 @@ def recipe_row(found: dict[str, Any]) -> str:
     """One line of the table of recipes."""
     cells = (f"{found['epsilon']:.3g}", f"{found['at_least']:.2f}", f"{100 * found['accuracy']:.2f} %")
     rest = (f"{100 * found['expected calibration error']:.2f} %", f"{found['log-loss']:.4f}")
-    name = found["recipe"] + (" *" if found.get("earlier") else "")
+    name = found["recipe"] + (" *" if found.get("floating") else "")
     return "| " + " | ".join((name, *cells, *rest)) + " |"
 
 
@@ -127,9 +132,23 @@ def exact_rows(exact: dict[str, Any]) -> list[str]:
     return ["", "## Whole numbers", "", fill(places, 118), "", fill(whole, 118), "", fill(drawn, 118)]
 
 
+def with_recipes(recorded: list[dict[str, Any]], lines: list[str]) -> list[dict[str, Any]]:
+    """Runs by recipe and epsilon, the later one of each."""
+    runs = {(one["recipe"], one["asked"]): one for one in recorded}
+    for found in (json.loads(line) for line in lines if line.startswith('{"recipe"')):
+        runs[found["recipe"], found["asked"]] = found
+    return sorted(runs.values(), key=lambda one: (["scattering", "sgld", "cnn"].index(one["recipe"]), one["asked"]))
+
+
 def main() -> None:
     """Write the page."""
-    recorded = json.loads((HERE / "recorded" / "networks.json").read_text("utf-8"))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--recipes", type=Path)
+    given, kept = parser.parse_args(), HERE / "recorded" / "networks.json"
+    recorded = json.loads(kept.read_text("utf-8"))
+    if given.recipes is not None:
+        recorded["recipes"] = with_recipes(recorded["recipes"], given.recipes.read_text("utf-8").splitlines())
+        kept.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
     text = INTRODUCTION.format(**{name: recorded[name] for name in ("device", "jax", "seed")})
     lines = [recipe_row(found) for found in recorded["recipes"]]
     lines += against_example(recorded["recipes"], recorded["held_out"]) + speed_rows(recorded["speed"])

@@ -196,6 +196,7 @@ def main() -> None:
         lower = fitted.audit
         results.append(
             {"recipe": asked.recipe, "asked": epsilon, "epsilon": fitted.release.epsilon, **measured}
+            | {"floating": not fitted.trained.exact}
             | (
                 {}
                 if lower is None

@@ -10,18 +10,28 @@ from scipy import special
 from sordino import ArrayBounds, PrivateBayesianNetworkClassifier, PrivateBayesianNetworkRegressor
 from sordino.accounting.evaluate import explain
 from sordino.algorithm.posterior.network import NetworkPosterior
+from sordino.algorithm.posterior.skip_scores import Forward, label_residuals
 from sordino.cli.main import main
 from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
-from sordino.data import Category, Feature, Number, NumberTarget, Schema, Target
+from sordino.data import Category, CategoryTarget, Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators.methods import METHODS, natural
-from sordino.estimators.methods.natural_plan import SETTINGS
+from sordino.estimators.methods.natural_plan import SETTINGS, network_of, settings_for
 from sordino.estimators.prediction import Predictor
 from sordino.estimators.replayed import replay_release
 from sordino.estimators.situation import Situation, Task, network_settings
 from sordino.ledger.release import read_release, write_release
-from sordino.ledger.release.folder import LEAST_OF_RAREST, PROBABILITIES, RAREST, release_coverage, withheld
+from sordino.ledger.release.folder import (
+    LEAST_OF_RAREST,
+    LEAST_OVER_SIZE,
+    PROBABILITIES,
+    RAREST,
+    RAREST_OVER_SIZE,
+    release_coverage,
+    withheld,
+)
+from sordino.model.families.skip_networks import SkipClassification
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
 NETWORK = Task.NETWORK_CLASSIFICATION
@@ -93,7 +103,7 @@ def test_all_parts_together_keep_the_budget_and_use_it(task, relation, epsilon):
     assert queries == [
         "second",
         "second",
-        *(["sizes", "natural"] * 3 if numbers else ["natural"]),
+        *(["sizes", "natural"] * 3 if numbers else ["records", "natural"]),
         *["sizes"] * numbers,
     ]
     for part in spec.algorithm.parts:
@@ -156,7 +166,7 @@ def test_hidden_units_see_numbers_alone_where_categories_are_many():
     kinds += [Feature(f"c{k}", Category(tuple("abcdefghij"))) for k in range(5)]
     schema = Schema(records=20_000, features=tuple(kinds), target=Target("y", NumberTarget(-1, 1)), intercept=True)
     situation = Situation(Task.NETWORK_REGRESSION, schema, None, 1.0, 1e-6, Relation.ADD_REMOVE, network_settings())
-    from sordino.estimators.methods.natural_plan import columns_read, network_of, room_for_parameters
+    from sordino.estimators.methods.natural_plan import columns_read, room_for_parameters
 
     settings = SETTINGS[Task.NETWORK_REGRESSION]
     model = network_of(situation, settings)
@@ -164,6 +174,26 @@ def test_hidden_units_see_numbers_alone_where_categories_are_many():
     assert (model.seen, columns.count, columns.first.shape) == (3, 53, (55, 53))
     np.testing.assert_array_equal(np.flatnonzero(columns.first[:, 0]), [1])
     assert model.hidden > 4
+
+
+def test_few_records_of_numbers_have_fewer_units_and_more_damping():
+    """By the declared number of records and the budget; classes have one setting."""
+    for task, records, epsilon, changed in (
+        (Task.NETWORK_REGRESSION, 2000, 1.0, True),
+        (Task.NETWORK_REGRESSION, 2000, 4.0, False),
+        (Task.NETWORK_REGRESSION, 6000, 1.0, False),
+        (NETWORK, 2000, 1.0, False),
+    ):
+        target = Target("y", NumberTarget(-1, 1) if task is not NETWORK else CategoryTarget(("a", "b")))
+        kinds = tuple(Feature(f"x{k}", Number(-1.0, 1.0)) for k in range(5))
+        schema = Schema(records=records, features=kinds, target=target, intercept=True)
+        number = None if task is not NETWORK else 2
+        situation = Situation(task, schema, number, epsilon, 1e-6, Relation.REPLACE_ONE, network_settings())
+        found = settings_for(situation, SETTINGS[task])
+        assert (found != SETTINGS[task]) is changed
+        if changed:
+            assert (found.share, found.damping) == (0.05, 0.15)
+            assert network_of(situation, found).hidden < network_of(situation, SETTINGS[task]).hidden
 
 
 def test_noise_that_drowns_everything_ends_in_a_release_all_the_same():
@@ -192,13 +222,46 @@ def test_intervals_are_withheld_where_a_class_is_rarer_than_noise_shows_and_for_
     release = network.release_
     assert withheld(release) is None
     assert release.settings[RAREST] > LEAST_OF_RAREST
+    assert release.settings[RAREST_OVER_SIZE] > LEAST_OVER_SIZE
     for settings, words in (
         ({RAREST: 0.9 * LEAST_OF_RAREST}, "rarest class"),
+        ({RAREST_OVER_SIZE: 0.9 * LEAST_OVER_SIZE}, "rarest class"),
         ({"method": "variational"}, "27 to 53 %"),
     ):
         other = replace(release, settings={**release.settings, **settings})
         assert words in withheld(other)
         assert release_coverage(other, PROBABILITIES, 0.9) is None
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_noised_counts_of_classes_say_where_intervals_are_withheld(monkeypatch, classes):
+    """Of 2,000 records at epsilon 4 noise hides 5, and 195 are more than five for each parameter of a score."""
+    g = np.random.default_rng(8)
+    X = g.uniform(-1, 1, (2000, 2))
+    schema, outputs = ArrayBounds(-1, 1, classes=tuple(range(classes))), 1 if classes == 2 else 3
+    short = replace(SETTINGS[NETWORK], rounds=2)
+    monkeypatch.setattr(METHODS["natural"], "settings", SETTINGS | {NETWORK: short})
+    for fewest, told in ((5, False), (195, True)):
+        counts = [2000 - fewest, fewest] if classes == 2 else [1800 - fewest, 200, fewest]
+        y = np.repeat(np.arange(classes), counts)
+        model = PrivateBayesianNetworkClassifier(schema=schema, method="natural", hidden=(1,), **BUDGET).fit(X, y)
+        assert 3.99 < model.certificate_.guarantee.epsilon(BUDGET["delta"]) <= 4.0
+        assert (withheld(model.release_) is None) is told
+        if told:
+            settings, size = model.release_.settings, len(model.posterior_.means)
+            assert settings[RAREST] == pytest.approx(195 * 0.9, rel=0.2)
+            assert settings[RAREST_OVER_SIZE] == pytest.approx(195 * outputs / size, rel=0.2)
+
+
+def test_the_first_point_has_the_shares_that_were_counted():
+    run = object.__new__(natural._Run)
+    run.settings = replace(SETTINGS[NETWORK], output=0.0)
+    linear = natural._Linear(0.0, 1.0, np.zeros(2))
+    for classes in (2, 3):
+        model, counts = SkipClassification(2, 2, classes=classes), np.array([700.0, 250.0, 50.0])[:classes]
+        first = run._start(model, 2, linear, counts, np.random.default_rng(0))
+        shares = label_residuals(Forward(model, first, np.zeros((1, 2))).scores)[0][:, 0]
+        np.testing.assert_allclose(shares, counts / counts.sum(), rtol=1e-12)
 
 
 def test_noise_in_whitening_widens_intervals_of_classes(monkeypatch):

@@ -11,7 +11,14 @@ import pytest
 
 import sordino
 from sordino.algorithm.noise.exact_sums import in_doubles
-from sordino.algorithm.variational.chain_kernels import DPHMC, DPSGLD, Dynamics, noised_gradient, run_chains
+from sordino.algorithm.variational.chain_kernels import (
+    DPHMC,
+    DPSGLD,
+    NO_INTERVALS,
+    Dynamics,
+    noised_gradient,
+    run_chains,
+)
 from sordino.model.own.numpyro_program import NumPyroProgram
 from sordino.model.own.records import pack, read_layout
 
@@ -45,7 +52,7 @@ def test_numpyros_mcmc_runs_a_kernel_with_secure_noise(kind):
         mcmc = numpyro.infer.MCMC(kernel, num_warmup=60, num_samples=60, progress_bar=False)
         mcmc.run(sordino.secure_key(), **DATA)
         draws = np.asarray(mcmc.get_samples()["slope"])
-        assert kernel.cautions(mcmc.last_state) == ()
+        assert kernel.cautions(mcmc.last_state) == (NO_INTERVALS,)
         assert draws.shape == (60,)
         assert abs(draws.mean() - 0.7) < 0.2
         with pytest.raises(sordino.InputError, match="make another kernel"):
@@ -58,7 +65,9 @@ def test_a_seeded_chain_is_marked_and_steps_beyond_the_plan_are_no_numbers():
         mcmc = numpyro.infer.MCMC(kernel, num_warmup=0, num_samples=7, progress_bar=False)
         mcmc.run(jax.random.key(0), **DATA)
         draws = np.asarray(mcmc.get_samples()["slope"])
-        assert "NON-PRIVATE" in kernel.cautions(mcmc.last_state)[0]
+        seeded, intervals = kernel.cautions(mcmc.last_state)
+        assert "NON-PRIVATE" in seeded
+        assert intervals == NO_INTERVALS
     assert np.isfinite(draws).tolist() == [True] * 5 + [False] * 2
 
 
@@ -125,6 +134,8 @@ def test_fit_takes_both_as_methods_and_releases_kept_draws():
     assert not release.private
     assert release.sites["slope"].shape == (2, 50)
     assert abs(release.sites["slope"].mean() - 0.7) < 0.2
+    assert any("intervals were seen not to hold, and are withheld" in caution for caution in release.cautions)
+    assert all(line["low"] is line["high"] is None for line in release.summary(0.9))
     with pytest.raises(sordino.InputError, match="options with clip"):
         sordino.fit(model, DATA, **BUDGET, method="sgld")
 

@@ -238,7 +238,7 @@ _HAZARDS = ((0.9, 0.99, 0.32, 0.49, 0.13, 0.13, 0.12),) * 2
 # Natural gradients: products twice, then counts of residuals and steps three times, and counts in the end.
 # Residuals of later stages are shortened as they are, and few of both signs are opposite.
 _NATURAL = ((0.9, 0.9, _ALL, _ALL, _ALL, 0.65, _ALL, 0.65, _ALL), (0.94, *(_ALL,) * 8))
-_ADDED = (_ALL, _ALL, _ALL)
+_ADDED = (_ALL, _ALL, _ALL, _ALL)
 CASES = (
     Case("linear", "bounded-influence", _NUMBERS),
     Case("linear", "bounded-influence", _LEVELLED, width=2, named=True),
@@ -269,8 +269,8 @@ CASES = (
     Case("logistic", "constant", ((_ONE_SIGN,), (_ALL,)), 3),
     Case("network-regressor", "natural", _NATURAL, epsilon=20.0, tables=_ONE, settings={"hidden": (1,)}),
     Case("network-regressor", "natural", _NATURAL, width=2, epsilon=20.0, named=True, tables=_ONE),
-    Case("network-classifier", "natural", ((0.9, 0.9, _ALL), _ADDED), 2, tables=_ONE, settings={"hidden": (1,)}),
-    Case("network-classifier", "natural", ((0.9, 0.9, _THREE), _ADDED), 3, tables=_ONE, settings=_NETWORK),
+    Case("network-classifier", "natural", ((0.9, 0.9, _ALL, _ALL), _ADDED), 2, tables=_ONE, settings={"hidden": (1,)}),
+    Case("network-classifier", "natural", ((0.9, 0.9, _ALL, _THREE), _ADDED), 3, tables=_ONE, settings=_NETWORK),
     Case("network-regressor", "variational", ((_ALL, _ALL), (_ALL, _ALL)), settings=_NETWORK),
     Case("network-regressor", "constant", ((_ONE_SIGN,), (_ALL,)), settings=_NETWORK),
     Case("network-classifier", "variational", ((_ALL, _TEMPERATURE), (_ALL, _TEMPERATURE)), 2, settings=_NETWORK),

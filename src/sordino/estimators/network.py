@@ -50,7 +50,7 @@ class PrivateBayesianNetworkRegressor(PrivateRegressor, _Network):
     whitened rows; "variational" has as many layers as `hidden` has widths. Without `hidden` the budget says how many
     units there are. `prior_precision` is that of every weight; the other parameters are those of `PrivateEstimator`.
     Intervals hold the posterior, the privacy noise, and a spread of residuals that is released: on drawn tables, 90 %
-    intervals held 89 to 93 % of new targets with "natural" and 92 to 99 % with "variational".
+    intervals held 88 to 93 % of new targets with "natural" and 92 to 99 % with "variational".
 
     Examples:
         >>> import numpy as np
@@ -76,10 +76,10 @@ class PrivateBayesianNetworkClassifier(PrivateClassifier, _Network):
     """A private Bayesian network for classes; methods "natural", "variational" and "constant".
 
     Parameters are those of `PrivateBayesianNetworkRegressor`. On drawn tables of two classes whose log odds are
-    linear, 90 % intervals held the true probabilities in 87 to 93 % of cases with "natural"; where the truth
+    linear, 90 % intervals held the true probabilities in 88 to 94 % of cases with "natural"; where the truth
     bends more than the network's few units can, they hold less often. They are withheld where the rarest class has so
-    few records that noise hides them, and with "variational", where they held 27 to 53 %: clipping bends the scores
-    of a network, and of that only the steepness is corrected.
+    few records that noise hides them, or fewer than five for each parameter of a score, and with "variational", where
+    they held 27 to 53 %: clipping bends the scores of a network, and of that only the steepness is corrected.
 
     Examples:
         >>> import numpy as np

@@ -15,8 +15,9 @@ from sordino.estimators.own_methods import Found, OwnMethod, Wanted, check_worth
 from sordino.estimators.situation import Sources
 
 _CAUTION = (
-    "Draws along a chain do not know the bias of clipping, and depend on each other; their intervals were seen not to "
-    "hold, and are withheld. Their noise is drawn in double precision, and the theorems are about real numbers."
+    "Draws along a chain know neither the bias of clipping nor how far the chain still is from where it settles, and "
+    "depend on each other; their intervals were seen not to hold, and are withheld. Their noise is drawn in double "
+    "precision, and the theorems are about real numbers."
 )
 
 

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.noise import sums as exact
@@ -51,6 +52,8 @@ _ROWS_PER_BLOCK = 4096
 # Parameters beyond this belong to a run that noise has blown up; cut, so that no product overflows.
 FAR = 1e3
 _TINY = 1e-300
+# A network that noise has made sure of every label has no metric; these keep what is computed from it finite.
+_LEAST_WEIGHT, _LEAST_SLOPE = 1e-9, 1e-6
 
 
 class Point(NamedTuple):
@@ -121,28 +124,46 @@ class NaturalGradients:
         return self._rounds.noised(k, sums, UNIT_EXPONENT) / self.algorithm.records
 
 
-# Sizes of residuals: how many fall between public ends.
+# Counts of records by what each one is, with noise.
 
 # Two records in different bins: one count less and one more.
 REPLACED = up(math.sqrt(2.0))
 
 
-@query("sizes of residuals")
-class ResidualSizes:
-    """The noised numbers of residuals between these ends, the first bin from 0 on and the last one open.
+class _Counts:
+    """The noised numbers of records in each of several bins.
 
     A record is in one bin: adding or removing it moves the counts by 1, replacing it by at most sqrt 2.
     """
 
     name: ClassVar[str]
 
-    def __call__(self, spec: Spec, sizes: Array, ends: Array, randomness: Randomness) -> Array:
-        """The counts of a described run."""
-        rounds = ExactRounds(spec, self.name, len(sizes), len(ends) + 1, randomness, REPLACED)
+    def _counted(self, spec: Spec, bins: NDArray[np.int64], number: int, randomness: Randomness) -> Array:
+        rounds = ExactRounds(spec, self.name, len(bins), number, randomness, REPLACED)
         if rounds.algorithm.rounds != 1 or rounds.algorithm.contribution < 1.0:
             raise refuse("the spec", "to have one round of contributions of at least 1", "another")
-        counts = np.bincount(np.searchsorted(ends, sizes), minlength=len(ends) + 1)
-        return rounds.noised(0, counts.astype(np.int64), 0)
+        return rounds.noised(0, np.bincount(bins, minlength=number).astype(np.int64), 0)
+
+
+@query("sizes of residuals")
+class ResidualSizes(_Counts):
+    """How many residuals are between these ends, the first bin from 0 on and the last one open."""
+
+    def __call__(self, spec: Spec, sizes: Array, ends: Array, randomness: Randomness) -> Array:
+        """The counts of a described run."""
+        return self._counted(spec, np.searchsorted(ends, sizes).astype(np.int64), len(ends) + 1, randomness)
+
+
+@query("records of each class")
+class ClassCounts(_Counts):
+    """How many records have each label; labels are coded 0, 1, ... and their number is public."""
+
+    def __call__(self, spec: Spec, codes: Array, classes: int, randomness: Randomness) -> Array:
+        """The counts of a described run."""
+        bins = codes.astype(np.int64)
+        if bins.size and not 0 <= bins.min() <= bins.max() < classes:
+            raise refuse("labels", f"to be coded 0 to {classes - 1}", "others")
+        return self._counted(spec, bins, classes, randomness)
 
 
 def residual_sizes(model: SkipNetwork, theta: Array, rows: Array, targets: Array) -> Array:
@@ -168,7 +189,7 @@ def inverse_root(model: SkipNetwork, theta: Array, law: Array, damping: float) -
             forward.gradients(of_label * np.sqrt(share)[:, None])
             for share, of_label in zip(shares, residuals, strict=True)
         ]
-        weight = float(np.mean(np.einsum("kn,kno->no", shares, residuals**2)))
+        weight = max(_LEAST_WEIGHT, float(np.mean(np.einsum("kn,kno->no", shares, residuals**2))))
     metric = sum((one.T @ one for one in gradients), np.zeros((len(theta), len(theta)))) / len(law)
     values, vectors = np.linalg.eigh(metric)
     return (vectors / np.sqrt(np.maximum(values, 0.0) + damping * weight)) @ vectors.T
@@ -197,7 +218,8 @@ def clipped_slope(model: SkipNetwork, point: Point, law: Array) -> Slope:
     weights = np.minimum(1.0, point.clip / np.sqrt(np.maximum(squares.max(axis=0), _TINY)))
     expected = np.einsum("kn,kn->n", shares, squares)
     total = max(float(expected.mean()), _TINY)
-    return Slope(float((weights * expected).mean()) / total, float((weights**2 * expected).mean()) / total)
+    mean = max(_LEAST_SLOPE, float((weights * expected).mean()) / total)
+    return Slope(mean, float((weights**2 * expected).mean()) / total)
 
 
 @dataclass

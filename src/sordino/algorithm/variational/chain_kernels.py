@@ -8,7 +8,9 @@ Of that, the privacy noise s on the gradient makes h^2 s^2, and public noise the
 is its default: then all of the noise is privacy noise. Everything after the noised sums is post-processing. A chain of
 so many steps is so many noised sums of every unit, composed; whoever keeps fewer draws pays for all of them.
 
-What a chain does not know is the bias of clipping, and its draws depend on each other.
+What a chain does not know is the bias of clipping, nor how far it still is from where it settles, and its draws depend
+on each other. With steps as short as privacy noise makes them it had not settled in any setting that was measured
+(docs/own-models.md), so its draws are no posterior, and no interval is told of them.
 """
 
 import math
@@ -96,6 +98,11 @@ def chain_sums(
     return Spec(algorithm=algorithm, relation=relation, view=View.ALL_ITERATES, delta=delta)
 
 
+NO_INTERVALS = (
+    "The chain need not have settled and does not know the bias of clipping: quantiles of its draws are no intervals."
+)
+
+
 class ChainPoint(NamedTuple):
     """Where a chain is: the step that comes next, the unconstrained parameters, the velocity, and the chain's key."""
 
@@ -137,6 +144,8 @@ def stepped(
 class PrivateKernel:
     """A kernel for `numpyro.infer.MCMC` whose whole chain is one release within an epsilon.
 
+    Draws are points of a chain that need not have settled: their quantiles are no intervals (see the module).
+
     >>> import jax, jax.numpy as jnp, numpy as np, numpyro, numpyro.distributions as dist, sordino
     >>> from sordino.algorithm.variational.chain_kernels import DPSGLD
     >>> def model(x, y=None):
@@ -151,8 +160,10 @@ class PrivateKernel:
     ...     mcmc = numpyro.infer.MCMC(kernel, num_warmup=50, num_samples=100, progress_bar=False)
     ...     mcmc.run(sordino.secure_key(), x=x, y=0.5 * x)
     ...     slope = np.asarray(mcmc.get_samples()["slope"])
-    >>> slope.shape, bool(abs(slope.mean() - 0.5) < 0.3), kernel.cautions(mcmc.last_state)
-    ((100,), True, ())
+    >>> slope.shape, bool(abs(slope.mean() - 0.5) < 0.3)
+    ((100,), True)
+    >>> print(*kernel.cautions(mcmc.last_state))
+    The chain need not have settled and does not know the bias of clipping: quantiles of its draws are no intervals.
     """
 
     friction = 1.0
@@ -252,10 +263,11 @@ class PrivateKernel:
         return f"step size {self.dynamics.step_size:.2e}"
 
     def cautions(self, state: ChainPoint) -> tuple[str, ...]:
-        """What a reader must know first; empty where nothing is amiss."""
+        """What a reader must know first."""
         if is_secure(state.rng_key):
-            return ()
-        return ("NON-PRIVATE: the keys are not those of secure_key, so whoever knows the seed can subtract the noise.",)
+            return (NO_INTERVALS,)
+        seeded = "NON-PRIVATE: the keys are not those of secure_key, so whoever knows the seed can subtract the noise."
+        return (seeded, NO_INTERVALS)
 
     def _model(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> OwnModel:
         if args or not kwargs:
@@ -271,11 +283,14 @@ class PrivateKernel:
 
 
 class DPSGLD(PrivateKernel):
-    """Stochastic gradient Langevin dynamics with clipped gradients of all records."""
+    """Stochastic gradient Langevin dynamics with clipped gradients of all records; its draws give no intervals."""
 
 
 class DPHMC(PrivateKernel):
-    """Hamiltonian dynamics with friction on noised gradients of all records: no step is accepted or refused."""
+    """Hamiltonian dynamics with friction on noised gradients of all records; its draws give no intervals.
+
+    No step is accepted or refused.
+    """
 
     friction = 0.1
 

@@ -16,8 +16,8 @@ from sordino.algorithm.noise.randomness import Purpose
 from sordino.algorithm.noise.sums import COVERED, own_products
 from sordino.algorithm.posterior.network import NetworkPosterior
 from sordino.algorithm.posterior.residuals import median_size, residual_law
-from sordino.algorithm.posterior.skip_scores import Forward, label_residuals
 from sordino.algorithm.rounds.natural_network import (
+    ClassCounts,
     Descent,
     NaturalGradients,
     Point,
@@ -49,10 +49,11 @@ from sordino.estimators.methods.natural_plan import (
     network_of,
     outputs_of,
     room_for_parameters,
+    settings_for,
     sums_options,
 )
 from sordino.estimators.situation import Situation, Sources, Task, class_codes
-from sordino.ledger.release.folder import RAREST
+from sordino.ledger.release.folder import RAREST, RAREST_OVER_SIZE
 from sordino.model.families.skip_networks import SkipNetwork
 
 _MOST_PARAMETERS = 500
@@ -90,20 +91,23 @@ class NaturalNetwork(Method):
         columns = columns_read(situation, 1)
         if columns.count == 0:
             return "needs a column that can vary"
-        size = network_of(situation, self.settings[situation.task]).dim(columns.count)
+        size = network_of(situation, self._settings(situation)).dim(columns.count)
         if size > _MOST_PARAMETERS:
             return f"needs at most {_MOST_PARAMETERS} parameters, and with these columns there are {size}"
         return None
 
+    def _settings(self, situation: Situation) -> NaturalSettings:
+        return settings_for(situation, self.settings[situation.task])
+
     def plan(self, situation: Situation) -> Plan:
-        settings = self.settings[situation.task]
+        settings = self._settings(situation)
         specs = tuple(natural_specs(situation, settings))
         predicted = natural_predicted(situation, settings)
         return Plan(self, situation, in_parts(situation, *specs), predicted, {"specs": specs})
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        situation, settings = plan.situation, self.settings[plan.situation.task]
-        return _Run(situation, settings, X, y, sources, iter(plan.details["specs"])).outcome()
+        situation = plan.situation
+        return _Run(situation, self._settings(situation), X, y, sources, iter(plan.details["specs"])).outcome()
 
 
 def _law(columns: int) -> Array:
@@ -149,10 +153,12 @@ class _Run:
         codes = (self.y - linear.mean) / linear.spread if numbers else class_codes(self.y, situation.classes or 2)
         targets = np.asarray(codes, np.float64)
         model = network_of(situation, settings)
-        fitted = self._followed(model, rows, targets, linear)
+        counts = None if numbers else self._classes(targets)
+        fitted = self._followed(model, rows, targets, linear, counts)
         found, covariance, scale = fitted
-        if not numbers:
-            rarest = {RAREST: self._rarest(model, found, rows.shape[1])}
+        if counts is not None:
+            fewest = float(counts.min())
+            rarest = {RAREST: fewest * situation.mu, RAREST_OVER_SIZE: fewest * model.outputs / len(found)}
             return Outcome(NetworkPosterior(model, transform, found, covariance), model, rarest)
         sizes = residual_sizes(model, found, rows, targets)
         variance, exponent = self._residuals(sizes, scale)
@@ -164,10 +170,11 @@ class _Run:
         settled = {"residual_variance": variance, "residual_exponent": exponent}
         return Outcome(NetworkPosterior(told, transform, means, covariance), told, settled)
 
-    def _rarest(self, model: SkipNetwork, theta: Array, columns: int) -> float:
-        """How many records the rarest class has by the fit, over what noise in a count would be: post-processing."""
-        shares, _ = label_residuals(Forward(model, theta, _law(columns)).scores)
-        return float(shares.mean(axis=1).min()) * self.records * self.situation.mu
+    def _classes(self, codes: Array) -> Array:
+        """How many records each class has, with noise; as many as the noise where it hides them."""
+        spec = next(self.specs)
+        counts = ClassCounts()(spec, codes, self.situation.classes or 2, self.sources.fresh())
+        return np.maximum(counts, float(sums_of(spec).sum_noise[0]))
 
     def _rows(self, transform: Array) -> Array:
         return own_products(self.X, transform[:-1]) + transform[-1]
@@ -210,22 +217,27 @@ class _Run:
         share = float(np.clip(0.5 * (mean + 1.0), _LEAST_SHARE, 1.0 - _LEAST_SHARE))
         return _Linear(float(special.logit(share)), 1.0, gain * together * 0.5 / (share * (1.0 - share)))
 
-    def _start(self, model: SkipNetwork, columns: int, linear: _Linear, public: np.random.Generator) -> Array:
-        """Small random hidden weights, which are no data, and the linear fit."""
+    def _start(
+        self, model: SkipNetwork, columns: int, linear: _Linear, counts: Array | None, public: np.random.Generator
+    ) -> Array:
+        """Small random hidden weights, which are no data, the linear fit, and the shares of classes."""
         settings, draw = self.settings, public.standard_normal
         inner = settings.start * draw(model.hidden * (model.seen + 1))
         outer = settings.output / math.sqrt(model.hidden) * draw(model.hidden * model.outputs)
         constant = np.zeros(model.outputs)
-        if model.outputs == 1 and self.situation.classes is not None:
-            constant[0] = linear.mean
+        if counts is not None:
+            logs = np.log(counts)
+            constant = logs[1:] - logs[0] if model.outputs == 1 else logs - logs.mean()
         slopes = linear.slopes if model.outputs == 1 else np.zeros(columns * model.outputs)
         return np.concatenate([inner, outer, constant, slopes])
 
-    def _followed(self, model: SkipNetwork, rows: Array, targets: Array, linear: _Linear) -> "_Fitted":
+    def _followed(
+        self, model: SkipNetwork, rows: Array, targets: Array, linear: _Linear, counts: Array | None
+    ) -> "_Fitted":
         """All stages, one after the other."""
         settings, situation = self.settings, self.situation
         public = self.sources.fresh().generator(Purpose.START)
-        theta = self._start(model, rows.shape[1], linear, public)
+        theta = self._start(model, rows.shape[1], linear, counts, public)
         law = _law(rows.shape[1])
         kept = max(1, int(settings.kept * settings.rounds))
         descent = Descent(theta, settings.momentum, kept, settings.rounds)

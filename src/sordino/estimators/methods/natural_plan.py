@@ -32,7 +32,7 @@ from sordino.model.families.skip_networks import SkipClassification, SkipNetwork
 
 # A uniform number between its bounds, times this, has variance 1.
 _WIDTH = math.sqrt(3.0)
-_SIZES = "sizes of residuals, counted"
+_SIZES, _CLASSES = "sizes of residuals, counted", "records of each class, counted"
 # Where hidden units can see every column only if there are fewer of them than this, they see numbers alone.
 _FEW_UNITS = 4
 
@@ -63,6 +63,7 @@ class NaturalSettings:
     cut: float = 4.0
     share_of_scale: float = 0.01
     share_of_check: float = 0.04
+    share_of_classes: float = 0.03
 
     @property
     def step_sizes(self) -> Array:
@@ -111,6 +112,18 @@ SETTINGS = {
         shrunk=False,
     ),
 }
+
+
+# Of tables of numbers with fewer records times mu: more of the metric is damped, and there are fewer units.
+# Chosen on the two shapes of `papers/vinaroz_park/sets.py` that have so few, 24 tables of each.
+_FEW, _SHARE_OF_FEW, _DAMPING_OF_FEW = 600.0, 0.05, 0.15
+
+
+def settings_for(situation: Situation, settings: NaturalSettings) -> NaturalSettings:
+    """The settings of a task as they are used with so many records and such a budget."""
+    if situation.classes is not None or situation.records * situation.mu >= _FEW:
+        return settings
+    return replace(settings, share=min(settings.share, _SHARE_OF_FEW), damping=max(settings.damping, _DAMPING_OF_FEW))
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,28 +194,34 @@ def sums_options(situation: Situation, settings: NaturalSettings, length: float)
 
 
 def natural_specs(situation: Situation, settings: NaturalSettings) -> Iterator[Spec]:
-    """Everything that is asked, in order: products twice, then sizes and steps by stages, and sizes in the end."""
+    """Everything that is asked, in order: products twice, then sizes and steps by stages, and sizes in the end.
+
+    Of classes, how many records each has is asked once, before the steps.
+    """
     for _ in range(2):
         mu = situation.mu * math.sqrt(settings.whitening / 2)
         yield sums_spec(situation, mu, sums_options(situation, settings, 1.0))
     numbers = situation.classes is None
-    counted = settings.stages * settings.share_of_scale + settings.share_of_check if numbers else 0.0
+    counted = settings.stages * settings.share_of_scale + settings.share_of_check
+    if not numbers:
+        counted = settings.share_of_classes
+        yield _counts_spec(situation, _CLASSES, counted)
     mu = situation.mu * math.sqrt((1.0 - settings.whitening - counted) / settings.rounds)
     begin = 0
     for rounds in settings.rounds_of_stages:
         if numbers:
-            yield _sizes_spec(situation, settings.share_of_scale)
+            yield _counts_spec(situation, _SIZES, settings.share_of_scale)
         steps = ListSchedule(tuple(settings.step_sizes[begin : begin + rounds].tolist()))
         words = "natural gradients of a network with a linear part"
         yield sums_over_all(situation, words, rounds, 1.0, mu, step_size=steps)
         begin += rounds
     if numbers:
-        yield _sizes_spec(situation, settings.share_of_check)
+        yield _counts_spec(situation, _SIZES, settings.share_of_check)
 
 
-def _sizes_spec(situation: Situation, share: float) -> Spec:
+def _counts_spec(situation: Situation, words: str, share: float) -> Spec:
     """Counts: a replacement moves them by sqrt 2, less than twice a contribution."""
-    spec = sums_over_all(situation, _SIZES, 1, 1.0, situation.mu * math.sqrt(share))
+    spec = sums_over_all(situation, words, 1, 1.0, situation.mu * math.sqrt(share))
     if situation.relation is not Relation.REPLACE_ONE:
         return spec
     noise = up(REPLACED * multiplier(situation.mu * math.sqrt(share)))

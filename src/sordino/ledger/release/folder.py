@@ -192,12 +192,14 @@ TOO_MANY = (
 
 # Of networks for classes by variational gradients: clipping bends the scores, and the spread does not know it.
 VARIATIONAL_CLASSES = "90 % intervals held the true probabilities of drawn tables in 27 to 53 % of cases"
-# How many records the rarest class has by the fit, in units of the noise that a count of them would have; below this
-# the noise may be mistaken for the class (bench/network_estimators.py).
+# How many records the rarest class has, by noised counts, over the noise that a count for the whole budget would have,
+# and over the parameters behind one score; below these, noise or chance may be mistaken for the class
+# (bench/network_estimators.py).
 RAREST, LEAST_OF_RAREST = "rarest_class_over_noise", 20.0
+RAREST_OVER_SIZE, LEAST_OVER_SIZE = "rarest_class_over_parameters", 5.0
 TOO_RARE = (
-    "the rarest class has so few records, by the fit, that noise hides them, and where that is so intervals of "
-    "probabilities were seen not to hold"
+    "the rarest class has so few records, by noised counts, that noise hides them or that there are too many "
+    "parameters for them; there intervals of probabilities were seen not to hold"
 )
 
 # Of models of one's own by draws along a chain (bench/own_models.py coverage --method sgld).
@@ -288,9 +290,10 @@ def withheld(release: StoredRelease) -> str | None:
         return VARIATIONAL_CLASSES
     if release.kind in ("own-model/sgld", "own-model/hmc"):
         return CHAINS
-    rarest = release.settings.get(RAREST)
-    if isinstance(rarest, int | float) and rarest < LEAST_OF_RAREST:
-        return TOO_RARE
+    for name, least in ((RAREST, LEAST_OF_RAREST), (RAREST_OVER_SIZE, LEAST_OVER_SIZE)):
+        rarest = release.settings.get(name)
+        if isinstance(rarest, int | float) and rarest < least:
+            return TOO_RARE
     return WITHHELD.get(method)
 
 
