@@ -23,8 +23,8 @@ N, STEP = 30_000, 0.12
     place="Lemma 18",
     severity=Severity.LOOSE,
     printed="TV <= |mu_1 - mu_2| sqrt(2) Gamma(1 + 1/alpha) / (c pi).",
-    reason="The best test is a half-space, and every projection is the one-dimensional stable law; the constant is a"
-    " factor sqrt(2) too large.",
+    reason="The best test is a half-space, and every projection is the one-dimensional stable law; the lemma"
+    " holds without the factor sqrt(2).",
     instead="TV = 2 F_alpha(|mu_1 - mu_2| / (2c)) - 1 exactly, in any dimension, at most |mu_1 - mu_2| Gamma(1 +"
     " 1/alpha) / (c pi).",
 )
