@@ -20,8 +20,8 @@ statement that holds and marks it `corrected`; what is printed stays reachable f
 NOT VALID, or NOT PROVED where a proof has a gap and no case refutes what it is for. Every entry is a test in
 `tests/errata/cases`: the numbers are what it computed, and it asserts what they are said to show. What no computed case
 refutes stands apart, below the errata: what we could not reproduce, hypotheses about where a number comes from, what a
-reader may take for a claim that the paper does not make, and what holds with a smaller number too. None of this takes away from the papers: the ideas are
-theirs, and the results that we checked and found to hold are far more; the
+reader may take for a claim that the paper does not make, and what holds with a smaller number too. None of this takes
+away from the papers: the ideas are theirs, and the results that we checked and found to hold are far more; the
 [inventory](results/README.md) lists all of them.
 """
 
