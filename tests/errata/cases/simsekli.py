@@ -70,8 +70,9 @@ def dropped_factor() -> Numbers:
     severity=Severity.UNSAFE,
     printed="(0, delta)-DP with delta = C log(n)/n implies Rényi DP of order n/(C log n) with epsilon = O(log(n)/n).",
     reason="A bound on total variation bounds no Rényi divergence above order 1: what happens with probability delta"
-    " may tell all. The mechanism below tells a bit with probability delta, and flips it one time in 1/s; its divergence"
-    " grows as log(1/s). The paper uses the step to compare itself with prior work; none of its theorems rests on it.",
+    " may tell all. The mechanism below tells a bit with probability delta, and flips it one time in 1/s; its"
+    " divergence grows as log(1/s). The paper uses the step to compare itself with prior work; none of its theorems"
+    " rests on it.",
     instead="Both sides at epsilon = 0, where a Rényi bound does give a delta: `sordino reproduce simsekli-renyi`.",
 )
 def from_total_variation_to_renyi() -> Numbers:
