@@ -102,7 +102,7 @@ def exact_rows(exact: dict[str, Any]) -> list[str]:
     each = ", ".join(f"{float(rate) / 1e9:.2f} at scale {scale}" for scale, rate in exact["draws a second"].items())
     drawn = (
         f"Exact whole-number Gaussians on the device, ChaCha20 words and what the host settles included, billions a "
-        f"second: {each} (aim 2; {exact['draws']:,} at once)."
+        f"second: {each} (aim 2; {exact['draws']:,} at once, the best of several rounds beside other work)."
     )
     own = exact["own bits"]
     places = (
@@ -110,12 +110,21 @@ def exact_rows(exact: dict[str, Any]) -> list[str]:
         f"block. On this GPU convolutions of its own do not: {own['places that differ']:,} of {own['block']:,} places "
         "had other bits, and some had with `--xla_gpu_deterministic_ops=true`. The check before a run finds it, and "
         "products with weights are then made of whole numbers (`algorithm/training/own_bits.py`): all places are alike "
-        "here, sums are the same for permuted, removed and otherwise cut records, and a run says *proved*. That has "
+        "here, and sums are the same for permuted, removed and otherwise cut records. That has "
         f"{own['images a second']:,.0f} images a second, where single precision had {own['single precision']:,.0f} in "
         "the same minute; the rate of *sordino exact* above is with the device's own products. On processors these "
         "are alike in all places (`tests/algorithm/training`)."
     )
-    return ["", "## Whole numbers", "", fill(places, 118), "", fill(drawn, 118)]
+    run, attack = exact["whole run"], exact["whole run"]["attack"]
+    whole = (
+        f"A whole run there (`python bench/trained_bits.py`; this network, {run['rows']:,} rows, {run['steps']} steps, "
+        f"blocks of {run['block']:,}) says *{run['says']}* for floating point, and its weights have the same bits on "
+        "permuted rows. The check of compiled sums accepts the device and refuses a planted wrong sum. An attack on "
+        f"the last bits of {attack['numbers']:,} noised numbers, with one record that contributes or none, has a "
+        f"p-value of {attack['whole numbers']:.2f} in whole numbers and of less than "
+        f"{max(attack['single precision'], 1e-300):.0e} in single precision."
+    )
+    return ["", "## Whole numbers", "", fill(places, 118), "", fill(whole, 118), "", fill(drawn, 118)]
 
 
 def main() -> None:

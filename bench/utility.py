@@ -243,6 +243,21 @@ def task(given: tuple[str, str, Path, tuple[float, ...], int]) -> tuple[list[Row
     return rows, versions
 
 
+def kept(code: str, given: tuple[str, str, Path, tuple[float, ...], int]) -> tuple[list[Row], Row]:
+    """One library on one table, unless this very code has measured it before: a run that was stopped goes on."""
+    name, library, _, epsilons, seeds = given
+    file = RESULTS / "utility_parts" / f"{code}-{name}-{library}-{len(epsilons)}-{seeds}.json"
+    if "changed" not in code and file.exists():
+        rows, versions = json.loads(file.read_text(encoding="utf-8"))
+        return rows, versions
+    rows, versions = task(given)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_suffix(".part")
+    unfinished.write_text(json.dumps([rows, versions]), encoding="utf-8")
+    unfinished.replace(file)
+    return rows, versions
+
+
 def tasks(data: Path, names: list[str], libraries: list[str], epsilons: tuple[float, ...], seeds: int) -> list[Any]:
     """What there is to do, what takes longest first."""
     numbers = (*UCI, *public_numbers())
@@ -274,9 +289,19 @@ def main() -> None:
     seeds, epsilons = (2, (0.5, 1.0)) if given.quick else (given.seeds, EPSILONS)
     rows: list[Row] = []
     versions: Row = {name: number for name, number in own_versions().items() if name == "sordino"}
+    asked = tasks(given.data_dir, names, given.libraries.split(","), epsilons, seeds)
+    failed = []
     with ProcessPoolExecutor(given.processes, multiprocessing.get_context("spawn")) as pool:
-        for found, named in pool.map(task, tasks(given.data_dir, names, given.libraries.split(","), epsilons, seeds)):
+        for one, future in [(one, pool.submit(kept, code, one)) for one in asked]:
+            try:
+                found, named = future.result()
+            except Exception as failure:  # whatever it is, the others go on
+                failed.append(f"{one[0]} by {one[1]}: {failure!r}"[:300])
+                continue
             rows, versions = rows + found, versions | named
+    if failed:
+        told = "\n".join(failed)
+        raise SystemExit(f"{told}\nNothing was written; what was measured is kept, so call this again.")
     RESULTS.mkdir(exist_ok=True)
     usual = RESULTS / ("utility_quick.json" if given.quick else "utility.json")
     file = usual if given.out is None else given.out

@@ -3,7 +3,7 @@
 The page docs/results/audit-power.md is written from here by `make docs`; seeds are fixed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,9 +70,9 @@ class PowerRow:
     known_noise: float
 
 
-def power_rows(shift: float) -> Iterator[PowerRow]:
+def power_rows(shift: float, numbers: Sequence[int] = MODELS) -> Iterator[PowerRow]:
     """One row for each number of models, for a Gaussian release whose two means are `shift` apart."""
-    for models in MODELS:
+    for models in numbers:
         generator = np.random.default_rng([models, round(1000 * shift)])
         bounds = np.array([_audited(generator, shift, models) for _ in range(REPETITIONS)])
         attack, thresholds, pair, one_run, curve, known = (float(value) for value in np.median(bounds, axis=0))

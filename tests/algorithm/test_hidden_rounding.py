@@ -76,6 +76,12 @@ def test_a_computed_step_is_as_far_off_as_counted_at_most(size):
     assert np.all(np.asarray(made) / lattice.spacing % 1.0 == 0.0)
 
 
+@jax.jit
+def _scores(given, weights):
+    rows = whole_rows(given)
+    return products(rows, weights), rows.rows
+
+
 @pytest.mark.parametrize("width", [4, 64, 512])
 def test_scores_are_as_far_off_as_counted_at_most_in_any_dimension(width):
     """Rows and weights of one sign, so that what is cut off adds up: 2^-46.6 of the lengths with 64 entries."""
@@ -83,9 +89,8 @@ def test_scores_are_as_far_off_as_counted_at_most_in_any_dimension(width):
     given = generator.uniform(0.9, 1.0, (4, width)) / np.sqrt(width)
     theta = generator.uniform(0.5, 1.0, width)
     with in_doubles():
-        rows = whole_rows(jnp.asarray(given))
-        found, used = np.asarray(products(rows, jnp.asarray(theta)[:, None]))[:, 0], np.asarray(rows.rows)
-    for row, score in zip(used.tolist(), found.tolist(), strict=True):
+        found, used = map(np.asarray, _scores(given, theta[:, None]))
+    for row, score in zip(used.tolist(), found[:, 0].tolist(), strict=True):
         exact = sum(Fraction(a) * Fraction(b) for a, b in zip(row, theta.tolist(), strict=True))
         worst = max(worst, abs(float(Fraction(score) - exact)) / (np.linalg.norm(row) * np.linalg.norm(theta)))
     assert worst <= score_error(width)

@@ -26,7 +26,7 @@ def test_draws_are_the_keystream_of_chacha20():
     """Block after block, word after word, with the nonce of draws; the block function has the vector of RFC 8439."""
     key = jax.random.wrap_key_data(jnp.arange(8, dtype=jnp.uint32), impl=secure_kind())
     zero = jnp.zeros((), jnp.uint32)
-    blocks = chacha20(jnp.arange(8, dtype=jnp.uint32), jnp.arange(2, dtype=jnp.uint32), (zero, zero, zero + 3))
+    blocks = jax.jit(chacha20)(jnp.arange(8, dtype=jnp.uint32), jnp.arange(2, dtype=jnp.uint32), (zero, zero, zero + 3))
     wanted = np.asarray(blocks).T.ravel()[:20]
     assert np.array_equal(np.asarray(jax.random.bits(key, (20,), jnp.uint32)), wanted)
     with jax.enable_x64(True):
@@ -37,7 +37,10 @@ def test_draws_are_the_keystream_of_chacha20():
 
 def test_children_parents_and_draws_have_nothing_in_common():
     key = secure_key()
-    children = [*words(jax.random.split(key, 3)), *(words(jax.random.fold_in(key, k)) for k in range(3))]
+    children = [
+        *words(jax.random.split(key, 3)),
+        *words(jax.jit(jax.vmap(jax.random.fold_in, (None, 0)))(key, np.arange(3))),
+    ]
     drawn = np.asarray(jax.random.bits(key, (64,), jnp.uint32))
     everything = np.concatenate([words(key), *children, drawn])
     assert len(np.unique(everything)) == everything.size
@@ -67,7 +70,7 @@ def test_every_width_of_bits_and_gaussians_far_into_the_tails():
         for width in (8, 16, 32, 64):
             bits = np.asarray(jax.random.bits(key, (4000,), jnp.dtype(f"uint{width}")))
             assert abs((bits / 2.0**width).mean() - 0.5) < 5 * (12 * 4000) ** -0.5
-        drawn = np.asarray(standard_gaussians(key, (1_000_000,)))
+        drawn = np.asarray(jax.jit(standard_gaussians, static_argnums=1)(key, (1_000_000,)))
     assert abs(drawn.mean()) < 5e-3
     assert abs(drawn.var() - 1.0) < 5 * 2**0.5 * 1e-3
     assert np.abs(drawn).max() > 4.0

@@ -104,6 +104,10 @@ RUNS = {
 KERNELS = {loop.advance}
 
 
+class Seen(Exception):
+    """The kernel was asked for."""
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_every_product_of_a_kernel_asks_for_full_precision(name, monkeypatch):
     """And is made in double precision, which no shorter kind of number replaces."""
@@ -115,10 +119,11 @@ def test_every_product_of_a_kernel_asks_for_full_precision(name, monkeypatch):
 
     def watched(*arguments):
         texts.append(kernel.lower(*arguments).as_text())
-        return kernel(*arguments)
+        raise Seen  # its text is enough: it need be neither compiled nor run
 
     monkeypatch.setattr(place, watched)
-    made()
+    with pytest.raises(Seen):
+        made()
     products = [line for text in texts for line in text.splitlines() if "dot_general" in line]
     assert products
     for line in products:

@@ -50,7 +50,7 @@ def test_the_result_does_not_depend_on_the_blocks_of_steps(quadratic, scheme, ke
     spec = quadratic.spec(scheme, 37, 3, keep=keep, noise=noise)
     whole = iterates(quadratic, spec)
     # Each length is a program of its own; single steps for one scheme of each kind.
-    for length in (1, 8) if scheme in KINDS else (8,):
+    for length in (1, 8) if scheme in KINDS and keep not in ("last", "all") else (8,):
         # The kernel is compiled for each length, so sums may be rounded differently; the draws are the same.
         np.testing.assert_allclose(iterates(quadratic, spec, steps_per_block=length), whole, rtol=1e-4, atol=1e-5)
 

@@ -123,7 +123,9 @@ def inside_and_outside(path, rows, spec):
 ROUNDING = {"rtol": 0.0, "atol": 24 * float(np.finfo(np.float32).eps)}
 
 
-@pytest.mark.parametrize(("scheme", "keep"), [(Scheme.FULL, "all"), (Scheme.CYCLIC, "last")])
+@pytest.mark.parametrize(
+    ("scheme", "keep"), [(Scheme.FULL, "all"), pytest.param(Scheme.CYCLIC, "last", marks=pytest.mark.slow)]
+)
 def test_a_run_from_parquet_is_the_run_in_memory(parquet, scheme, keep):
     rows = ParquetRows(parquet, SCHEMA, Relation.REPLACE_ONE)
     inside, outside = inside_and_outside(parquet, rows, spec_of(scheme, keep))
@@ -131,7 +133,7 @@ def test_a_run_from_parquet_is_the_run_in_memory(parquet, scheme, keep):
 
 
 # Rows are gathered in one way whatever the scheme; the fast tests have one of each kind of batch.
-GATHERED = {Scheme.FULL, Scheme.CYCLIC, Scheme.RESHUFFLED, Scheme.POISSON, Scheme.WITH_REPLACEMENT}
+GATHERED = {Scheme.FULL, Scheme.CYCLIC, Scheme.POISSON, Scheme.WITH_REPLACEMENT}
 
 
 @pytest.mark.parametrize(

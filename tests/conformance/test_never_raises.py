@@ -122,7 +122,7 @@ _MODERATE = {
 
 
 @given(st.sampled_from(sorted(EXAMPLES)), st.sampled_from(sorted(_MODERATE)), st.data())
-@settings(FIXED, max_examples=20)
+@settings(FIXED, max_examples=12)
 def test_every_epsilon_of_a_reasonable_run_is_a_number(name: str, path: str, data: st.DataObject) -> None:
     check_epsilons(name, path, data)
 

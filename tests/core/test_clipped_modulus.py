@@ -41,13 +41,14 @@ def test_norm_clipping_of_three_classes_expands(eta, expansion):
     with jax.enable_x64(True):
         x, y = jnp.full((1, 1), np.sqrt(2.0)), jnp.zeros(1)
         theta = jnp.log(probabilities) / np.sqrt(2.0)
-        length = float(jnp.linalg.norm(model.gradient(theta, x[0], y[0])))
+        length = float(jnp.linalg.norm(jax.jit(model.gradient)(theta, x[0], y[0])))
         clipping = Clipping(ClippingKind.NORM, 0.98 * length)
 
+        @jax.jit
         def step(theta):
             return theta - eta * model.batch_gradient(theta, x, y, jnp.ones(1), clipping)
 
-        jacobian = np.asarray(jax.jacobian(step)(theta))
+        jacobian = np.asarray(jax.jit(jax.jacobian(step))(theta))
         _, stretch, right = np.linalg.svd(jacobian)
         moved = step(theta + 1e-6 * right[0]) - step(theta - 1e-6 * right[0])
     assert stretch[0] - 1.0 == pytest.approx(expansion - 1.0, rel=0.07)

@@ -80,6 +80,43 @@ def test_an_area_that_fails_becomes_a_row(runner, tmp_path, capsys):
     assert "could not be run" in capsys.readouterr().out
 
 
+FAILS_AT_FIRST = """
+import json, pathlib, sys
+seen, output = pathlib.Path(__file__).with_suffix(".seen"), pathlib.Path(sys.argv[2])
+if not seen.exists():
+    seen.touch(); output.write_text("{half"); sys.exit("a busy machine")
+output.write_text(json.dumps({"area": "sometimes", "code": "abc", "full": False, "seconds": 1.0, "figures": {}}))
+"""
+
+
+def test_an_area_that_fails_once_is_tried_again_and_one_that_was_measured_is_left_out(runner, monkeypatch, tmp_path):
+    monkeypatch.setattr(runner, "HERE", tmp_path)
+    monkeypatch.setattr(runner, "measured_code", lambda: "abc")
+    (tmp_path / "sometimes.py").write_text(FAILS_AT_FIRST, encoding="utf-8")
+    assert not runner.measured("sometimes", tmp_path, full=False)
+    assert runner.run_area("sometimes", full=False, limit=60.0, folder=tmp_path)["code"] == "abc"
+    assert runner.measured("sometimes", tmp_path, full=False)
+    assert not runner.measured("sometimes", tmp_path, full=True)
+    monkeypatch.setattr(runner, "measured_code", lambda: "other")
+    assert not runner.measured("sometimes", tmp_path, full=False)
+
+
+def test_an_area_that_could_not_be_run_is_not_measured(runner, monkeypatch, tmp_path):
+    monkeypatch.setattr(runner, "measured_code", lambda: "abc")
+    runner.run_area("no_such_area", full=False, limit=60.0, folder=tmp_path)
+    assert not runner.measured("no_such_area", tmp_path, full=False)
+
+
+def test_a_table_that_was_measured_by_this_code_is_not_measured_again(bench, monkeypatch, tmp_path):
+    utility, calls = importlib.import_module("utility"), []
+    monkeypatch.setattr(utility, "RESULTS", tmp_path)
+    monkeypatch.setattr(utility, "task", lambda given: calls.append(given) or ([{"seed": 1}], {"peer": "2"}))
+    asked = ("adult", "sordino", tmp_path, (1.0,), 10)
+    for code in ("abc", "abc", "def", "abc, changed", "abc, changed"):
+        assert utility.kept(code, asked) == ([{"seed": 1}], {"peer": "2"})
+    assert len(calls) == 4
+
+
 def test_every_ratio_of_the_summary_leads_to_a_row_that_says_the_same(bench):
     rows, pages = bench
     summary = PAGE.read_text(encoding="utf-8").split(pages.SUMMARY)[1].split("\n## ")[0]

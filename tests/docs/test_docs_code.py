@@ -1,5 +1,6 @@
 """Every page of the docs is executed: Python blocks in one namespace, `sordino` commands beside them, in order."""
 
+import ast
 import re
 import shlex
 from importlib.util import find_spec
@@ -9,6 +10,7 @@ from typing import Any
 import jax
 import pytest
 
+import sordino
 from sordino.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -43,8 +45,37 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 EXECUTED = [page for page in PAGES if blocks(page) and page not in ELSEWHERE]
-# The cookbook makes ten fits. Fits networks; the examples in the docstrings of the estimators are its smaller siblings.
-SLOW = {"estimators.md", "cookbook.md", "tutorials/numpyro.md"}
+# The cookbook makes ten fits, others fit networks or compile programs of their own. What they show is tested in small:
+# in the docstrings of the estimators, of `sordino.fit` and `sordino.chain`, in tests/own_models and in test_pure_chain.
+SLOW = {
+    "cookbook.md",
+    "estimators.md",
+    "own-models.md",
+    "tutorials/jax.md",
+    "tutorials/loss.md",
+    "tutorials/network.md",
+    "tutorials/numpyro.md",
+}
+
+
+@pytest.mark.parametrize("page", sorted(SLOW))
+def test_a_page_that_takes_long_imports_names_that_there_are(page):
+    needed = NEEDS.get(page)
+    if needed is not None and find_spec(needed) is None:
+        pytest.skip(f"the page needs the package {needed}, which an extra installs")
+    trees = [ast.parse(text) for kind, text in blocks(page) if kind == "python"]
+    imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert imports
+    space: dict[str, Any] = {}
+    exec(compile(ast.Module(imports, []), page, "exec"), space)
+    # And what is called of the package itself.
+    called = {
+        node.attr
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "sordino"
+    }
+    assert {name for name in called if not hasattr(sordino, name)} == set()
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,17 @@ def fitted(task, name, rows):
     return kind(schema=bounds, method=name, **settings, **BUDGET).fit(X, None if task is Task.MIXTURE else y).release_
 
 
-@pytest.mark.parametrize(("task", "name"), CASES, ids=[f"{task.value}-{name}" for task, name in CASES])
+# Networks of classes by the same method stay with the fast tests.
+TWIN = (Task.NETWORK_REGRESSION, "variational")
+
+
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [
+        pytest.param(task, name, id=f"{task.value}-{name}", marks=pytest.mark.slow if (task, name) == TWIN else ())
+        for task, name in CASES
+    ],
+)
 def test_every_method_answers_for_no_records_what_it_answers_for_one(task, name):
     none, one = (fitted(task, name, rows) for rows in (0, 1))
     assert none.spec == one.spec

@@ -30,7 +30,8 @@ from sordino.data import (
 from sordino.data.schema import write_schema
 from sordino.estimators import METHODS
 from sordino.estimators.declaration import declared_columns
-from sordino.estimators.planning import FAMILIES, LIMITS, Expectation
+from sordino.estimators.expectation import LIMITS, Expectation
+from sordino.estimators.planning import FAMILIES
 from sordino.estimators.situation import Situation, Task
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one"}

@@ -41,6 +41,7 @@ def test_the_search_attains_the_constants_of_logistic_regression(quantity, attai
     assert 0.9 * attained <= found <= attained * (1 + 1e-9)
 
 
+@pytest.mark.slow  # the search is that of logistic regression, above
 @pytest.mark.parametrize(
     ("quantity", "attained"),
     [("gradient_bound", math.sqrt(2) * R), ("gradient_sensitivity", 2 * math.sqrt(2) * R), ("smoothness", R * R / 2)],
@@ -64,8 +65,12 @@ def test_a_wrong_certificate_is_caught(name, factor):
     assert found[0].startswith(name)
 
 
+@pytest.mark.slow
 def test_claiming_contraction_for_norm_clipped_softmax_is_caught():
-    """Ye & Shokri's Proposition F.2 at work: the update would contract by 1 - eta lambda if it were true."""
+    """Ye & Shokri's Proposition F.2 at work: the update would contract by 1 - eta lambda if it were true.
+
+    Wrong certificates of logistic regression are caught above; tests/core/test_clipped_modulus.py has the expansion.
+    """
     case = Case(Softmax(3, weight_decay=0.1), ROWS, (0.0, 1.0, 2.0), norm(0.7))
     wrong = {
         constant.name: Certificate(constant, value, Evidence.DECLARED, "as if clipping kept convexity")

@@ -249,7 +249,7 @@ IN_ESTIMATORS = (
     ),
     Mutation(
         "full gradients: noise halved",
-        "algorithm/rounds/loop.py",
+        "algorithm/rounds/exact_rounds.py",
         "self.scale(k) if scale is None else scale",
         "0.5 * self.scale(k) if scale is None else scale",
         replay("gradients"),

@@ -1,16 +1,10 @@
-"""Mistakes in compiled rounds and chains, in batches, and in secure randomness."""
+"""Mistakes in compiled rounds, in chains, in Propose-Test-Sample and in draws of a posterior."""
 
-from tests.mutations.mutation import SECURE, Mutation, engines, replay
+from tests.mutations.mutation import Mutation, engines, replay
 
-_SOURCE = ("tests/algorithm/test_secure_randomness.py",)
 _DRAWN = ("tests/algorithm/test_posterior_sample.py",)
-_FORKS = ("tests/algorithm/test_forks.py",)
-_ALLOCATION = ("tests/accounting/renyi/test_random_allocation.py", "-k", "quadrature or patterns")
-_BATCHES = ("tests/algorithm/test_batches.py",)
 _PURE = ("tests/algorithm/test_pure_chain.py",)
-_KEYS = ("tests/algorithm/test_keys.py",)
 IN_RUNS = (
-    # Compiled rounds and chains.
     Mutation(
         "rounds: one clip under replace-one",
         "core/spec/sums.py",
@@ -27,7 +21,7 @@ IN_RUNS = (
     ),
     Mutation(
         "rounds: any number of rows under replace-one",
-        "algorithm/rounds/loop.py",
+        "algorithm/rounds/described.py",
         "if spec.relation is Relation.REPLACE_ONE and rows != records:",
         "if False:",
         ("tests/algorithm/full_gradients",),
@@ -166,20 +160,6 @@ IN_RUNS = (
         ("tests/algorithm/test_release.py",),
     ),
     Mutation(
-        "batches: a new order is the old one",
-        "algorithm/chain/batches.py",
-        "if earlier is not None and not self.redrawn:",
-        "if earlier is not None:",
-        _BATCHES,
-    ),
-    Mutation(
-        "batches: Poisson at twice the rate",
-        "algorithm/chain/batches.py",
-        "-math.log1p(-sampling.rate)",
-        "-2.0 * math.log1p(-sampling.rate)",
-        _BATCHES,
-    ),
-    Mutation(
         "EM: sums grown by the actual number of records",
         "algorithm/rounds/loop.py",
         "(bound, algorithm.records, algorithm.batch_size)",
@@ -221,84 +201,6 @@ IN_RUNS = (
         "kept = int(near.sum()) - margin(run)",
         ("tests/algorithm/test_propose_test_sample.py",),
     ),
-    Mutation(
-        "random allocation: one use too few",
-        "algorithm/chain/batches.py",
-        "uniform_subsets(self.sampling.generator, self._length, uses, rows).reshape(-1)",
-        "uniform_subsets(self.sampling.generator, self._length, uses, rows).reshape(-1) * 0",
-        _BATCHES,
-    ),
-    Mutation(
-        "truncated Poisson: one record more than the cap",
-        "algorithm/chain/batches.py",
-        "return records[places < cap], np.minimum(counts, cap)",
-        "return records[places < cap + 1], np.minimum(counts, cap + 1)",
-        _BATCHES,
-    ),
-    Mutation(
-        "random allocation: several uses accounted as one",
-        "accounting/theorems/sampled.py",
-        "else total, ratio, count * uses)",
-        "else total, ratio, count)",
-        ("tests/accounting/test_mechanisms.py",),
-    ),
-    Mutation(
-        "random allocation by moments: uses that are independent of each other",
-        "accounting/participation/allocation_renyi.py",
-        "mu * mu * k * (k - 1.0) / 2 - factorials",
-        "mu * mu * k / 2 - factorials",
-        _ALLOCATION,
-    ),
-    Mutation(
-        "draws with replacement by moments: uses in one step as if in many",
-        "accounting/theorems/sampled.py",
-        "(order - 1) / 2 * (k * ratio) ** 2",
-        "(order - 1) / 2 * k * ratio**2",
-        ("tests/accounting/renyi/test_counted_uses.py", "-k", "mean_over"),
-    ),
-    Mutation(
-        "truncated Poisson by moments: a full batch moves once",
-        "accounting/participation/hidden_steps.py",
-        "poisson_renyi(order, rate, 2 * ratio, Relation.ADD_REMOVE)",
-        "poisson_renyi(order, rate, ratio, Relation.ADD_REMOVE)",
-        ("tests/accounting/renyi/test_counted_uses.py", "-k", "mean_over"),
-    ),
-    Mutation(
-        "matrix mechanisms by moments: a replaced unit moves the shared part once",
-        "accounting/participation/hidden_steps.py",
-        "parts.append((GaussianDP(ways * shared), one.count))",
-        "parts.append((GaussianDP(shared), one.count))",
-        ("tests/accounting/test_matrices_by_chance.py", "-k", "largest_order"),
-    ),
-    Mutation(
-        "matrix mechanisms: a unit that takes another's place moves once",
-        "accounting/theorems/matrices.py",
-        " or run.participation.cap is not None",
-        "",
-        ("tests/accounting/test_matrices_by_chance.py", "-k", "takes_the_place"),
-    ),
-    Mutation(
-        "random allocation by moments: a round of half the steps",
-        "accounting/participation/allocation_renyi.py",
-        "- k * math.log(total)",
-        "- k * math.log(2 * total)",
-        _ALLOCATION,
-    ),
-    Mutation(
-        "random allocation by moments: a record more at one power less",
-        "accounting/participation/allocation_renyi.py",
-        "g = s * w + logs",
-        "g = (s - 0.5) * w + logs",
-        _ALLOCATION,
-    ),
-    Mutation(
-        "random allocation by moments: a replaced record counts as a removal",
-        "accounting/participation/allocation_renyi.py",
-        "both = order / b * after + (1 - order / b) * added",
-        "both = order / b * after",
-        _ALLOCATION,
-    ),
-    # Pure chains.
     Mutation(
         "pure chain: noise halved",
         "algorithm/chain/pure.py",
@@ -355,112 +257,6 @@ IN_RUNS = (
         "growth = Fraction(spec.n, algorithm.divisor(spec.n))",
         "growth = Fraction(1)",
         _PURE,
-    ),
-    Mutation(
-        "pure batches: Poisson at twice the rate",
-        "algorithm/chain/pure_batches.py",
-        "threshold = int(Fraction(rate) * 2**64)",
-        "threshold = int(Fraction(rate) * 2**65)",
-        _PURE,
-    ),
-    Mutation(
-        "keys: a secure key of 32 random bits",
-        "algorithm/noise/secure.py",
-        'np.frombuffer(secrets.token_bytes(KEY_BYTES), "<u4")',
-        'np.frombuffer(secrets.token_bytes(4) * (KEY_BYTES // 4), "<u4")',
-        _KEYS,
-    ),
-    Mutation(
-        "keys: children are draws",
-        "algorithm/noise/secure.py",
-        "_SPLIT, _FOLD, _BITS = 1, 2, 3",
-        "_SPLIT, _FOLD, _BITS = 1, 2, 2",
-        _KEYS,
-    ),
-    # Secure randomness.
-    Mutation(
-        "secure source: a key of 32 random bits",
-        "algorithm/noise/secure.py",
-        "self._begin(secrets.token_bytes(KEY_BYTES))",
-        "self._begin(secrets.token_bytes(4) * (KEY_BYTES // 4))",
-        SECURE,
-    ),
-    Mutation(
-        "secure source: one key for all purposes",
-        "algorithm/noise/secure.py",
-        'f"{use} {int(purpose)}".encode()',
-        'f"{use}".encode()',
-        _SOURCE,
-    ),
-    Mutation(
-        "secure source: one key for device and host",
-        "algorithm/noise/secure.py",
-        'f"{use} {int(purpose)}".encode()',
-        'f"{int(purpose)}".encode()',
-        _SOURCE,
-    ),
-    Mutation(
-        "secure source: eight rounds of ChaCha on the host",
-        "algorithm/noise/secure.py",
-        "_ROUNDS = 20",
-        "_ROUNDS = 8",
-        _SOURCE,
-    ),
-    Mutation(
-        "secure source: Gaussians are given again",
-        "algorithm/noise/secure.py",
-        "if first < self._next.get(purpose, 0):",
-        "if False:",
-        _SOURCE,
-    ),
-    Mutation(
-        "secure source: generators are given again",
-        "algorithm/noise/secure.py",
-        "if purpose in self._started:",
-        "if False:",
-        _SOURCE,
-    ),
-    Mutation(
-        "secure source: every step has the first step's noise",
-        "algorithm/noise/secure.py",
-        "(first + number // np.uint32(per_step), zero, zero)",
-        "(number // np.uint32(per_step), zero, zero)",
-        _SOURCE,
-    ),
-    Mutation(
-        "secure source: both words of a draw are the same",
-        "algorithm/noise/secure.py",
-        "gaussians_from_words(words[:_DRAWS], words[_DRAWS:], dtype)",
-        "gaussians_from_words(words[:_DRAWS], words[:_DRAWS], dtype)",
-        _SOURCE,
-    ),
-    Mutation(
-        "secure source: forks go on",
-        "algorithm/noise/randomness.py",
-        'if object.__getattribute__(self, "_made_in") != this_process():',
-        "if False:",
-        _FORKS,
-    ),
-    Mutation(
-        "secure source: forks are told by their number alone",
-        "algorithm/noise/randomness.py",
-        "return os.getpid(), _Forks.number",
-        "return os.getpid(), 0",
-        _FORKS,
-    ),
-    Mutation(
-        "secure source: a plain generator",
-        "algorithm/noise/secure.py",
-        "return SecureGenerator(_bit_generator()(key=key, rounds=_ROUNDS))",
-        "return np.random.Generator(_bit_generator()(key=key, rounds=_ROUNDS))",
-        _FORKS,
-    ),
-    Mutation(
-        "secure source: bits keep their key in a fork",
-        "algorithm/noise/secure.py",
-        "        living.add(self)\n",
-        "",
-        _FORKS,
     ),
     Mutation(
         "posterior draws: every proposal is accepted",

@@ -12,7 +12,7 @@ SURVIVED = (
     ),
     Mutation(
         "constant: Gaussian noise quartered",
-        "algorithm/rounds/loop.py",
+        "algorithm/rounds/exact_rounds.py",
         "return float(self.sum_noise[k] * (1.0 + HAIR))",
         "return float(self.sum_noise[k] / 4)",
         replay("constant"),

@@ -16,6 +16,8 @@ from tests.mutations.in_estimators import IN_ESTIMATORS
 from tests.mutations.in_influence import IN_INFLUENCE
 from tests.mutations.in_looks import IN_LOOKS
 from tests.mutations.in_runs import IN_RUNS
+from tests.mutations.in_sampling import IN_SAMPLING
+from tests.mutations.in_secure import IN_SECURE
 from tests.mutations.in_units import IN_UNITS
 from tests.mutations.in_weights import IN_WEIGHTS
 from tests.mutations.survived import SURVIVED
@@ -23,7 +25,18 @@ from tests.mutations.survived import SURVIVED
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(sordino.__file__).parent
 PASSED, FAILED = 0, 1
-MUTATIONS = SURVIVED + IN_ESTIMATORS + IN_RUNS + IN_INFLUENCE + IN_UNITS + IN_LOOKS + IN_CHOICES + IN_WEIGHTS
+MUTATIONS = (
+    *SURVIVED,
+    *IN_ESTIMATORS,
+    *IN_RUNS,
+    *IN_SAMPLING,
+    *IN_SECURE,
+    *IN_INFLUENCE,
+    *IN_UNITS,
+    *IN_LOOKS,
+    *IN_CHOICES,
+    *IN_WEIGHTS,
+)
 NAMES = [mutation.name for mutation in MUTATIONS]
 
 

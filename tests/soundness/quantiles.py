@@ -21,7 +21,8 @@ import numpy as np
 from tests.soundness.compare import Comparison, compare, epsilons
 from tests.soundness.registry import draw, generator_names
 from tests.soundness.suite import EVERY_RUN, MANY, MORE
-from tests.soundness.thresholds import THRESHOLDS, Threshold
+from tests.soundness.threshold import Threshold
+from tests.soundness.thresholds import THRESHOLDS
 
 LEVELS = (0.0, 0.1, 0.5, 0.9)
 # What is compared: the column's title, and the quantity as `compare` names it.

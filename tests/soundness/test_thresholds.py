@@ -13,8 +13,10 @@ from sordino.core.bound import Bound
 from sordino.core.validate import InputError
 from tests.soundness import long_runs
 from tests.soundness.compare import violations
+from tests.soundness.not_sizes import INLINE, NOT_SIZES
 from tests.soundness.registry import Instance
-from tests.soundness.thresholds import INLINE, NOT_SIZES, THRESHOLDS, Draw, Threshold
+from tests.soundness.threshold import Draw, Threshold
+from tests.soundness.thresholds import THRESHOLDS
 
 ROOT = Path(sordino.__file__).parent
 SOURCES = ("accounting/**/*.py", "core/loss/*.py", "core/guarantee/*.py", "core/*.py", "core/spec/document.py")

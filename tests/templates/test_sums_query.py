@@ -10,7 +10,7 @@ import pytest
 
 from sordino.accounting.evaluate import explain
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.rounds import loop
+from sordino.algorithm.rounds import described as registry
 from sordino.algorithm.rounds.loop import queries, run_sums
 from sordino.auditing.replay import Recorder, compare
 from sordino.core.spec import Spec
@@ -41,7 +41,7 @@ def added(tmp_path_factory):
     assert set(queries()) == before | {NAME}
     yield
     package.__path__.remove(str(folder))
-    del loop._QUERIES[NAME], sys.modules[MODULE]
+    del registry._QUERIES[NAME], sys.modules[MODULE]
     assert set(queries()) == before
 
 
@@ -144,4 +144,4 @@ def test_a_spec_of_another_query_is_refused():
 
 def test_two_queries_cannot_have_one_name():
     with pytest.raises(InputError, match="already registered"):
-        loop.query(NAME)(type("Other", (), {}))
+        registry.query(NAME)(type("Other", (), {}))

@@ -18,10 +18,10 @@ not: that no other pair moves further, that the theorems are right, or that this
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,12 +44,23 @@ _INDEPENDENT = frozenset(
 _PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
 
 
+Table = TypeVar("Table")
+
+
 class Trial(NamedTuple):
     """A table that is recorded, and neighbours of it that are replayed: each with words and a run on it."""
 
     words: str
     run: Run
     others: tuple[tuple[str, Run], ...]
+
+
+def trials_on(
+    fit: Callable[[Table], Run], drawn: Iterable[tuple[str, Table, list[tuple[str, Table]]]]
+) -> Iterator[Trial]:
+    """Trials of whole fits, each made when its turn comes: words, a table, and neighbours of it with words."""
+    for words, table, others in drawn:
+        yield Trial(words, fit(table), tuple((other, fit(neighbour)) for other, neighbour in others))
 
 
 @dataclass(frozen=True)
@@ -122,10 +133,17 @@ class Implementation:
 
 
 def examine(
-    spec: Spec, trials: Iterable[Trial], *, confidence: float, seed: int, recorder: Recorder, seconds: float = SECONDS
+    spec: Spec,
+    trials: Iterable[Trial],
+    *,
+    confidence: float,
+    seed: int,
+    recorder: Recorder | None = None,
+    seconds: float = SECONDS,
 ) -> Implementation:
     """Record and replay every trial, and hold what was seen against the description."""
     number("confidence", confidence, OPEN_UNIT)
+    recorder = Recorder() if recorder is None else recorder
     begin, complete, calls, pairs = time.monotonic(), True, 0, 0
     worst: tuple[float, str, Replayed] | None = None
     largest, drawn, size = 0.0, 0, math.inf

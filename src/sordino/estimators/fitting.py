@@ -31,7 +31,7 @@ from sordino.estimators.in_parts import untold as _untold
 from sordino.estimators.kept_rounds import KeptRounds
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
 from sordino.estimators.situation import MOST_COLUMNS, OVERDISPERSED, SETTINGS, TASKS, Situation, Sources, Task
-from sordino.estimators.tasks import AUTO, AUTO_OR_CONSTANT, FALLBACK, LINEAR, Begin, untold
+from sordino.estimators.tasks import ASKED, AUTO, AUTO_OR_CONSTANT, FALLBACK, LINEAR, Begin, untold
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
@@ -352,7 +352,7 @@ def fit(
         "predicted_error_of_constant": plan.predicted.constant,
         "labels": None if given.declaration.labels is None else list(given.declaration.labels),
         # What an audit needs to plan the same run again.
-        "asked": {"epsilon": situation.epsilon, **_plain(situation.settings)},
+        ASKED: {"epsilon": situation.epsilon, **_plain(situation.settings)},
         **outcome.settings,
         **({} if given.in_parts is None else {"where": given.in_parts.settings(schema)}),
     }

@@ -18,7 +18,7 @@ from sordino.algorithm.noise import sums as exact
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.rounds.answers import FILLED, Asked, Row, answer, first_ends
-from sordino.algorithm.rounds.loop import HAIR
+from sordino.algorithm.rounds.exact_rounds import HAIR
 from sordino.algorithm.rounds.question_words import Asking
 from sordino.algorithm.rounds.questions import EXPONENT, Bounds, Correlation, Count, Question
 from sordino.core.arrays import Array

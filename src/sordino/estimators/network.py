@@ -56,7 +56,7 @@ class PrivateBayesianNetworkRegressor(PrivateRegressor, _Network):
         >>> import numpy as np
         >>> from sordino import ArrayBounds, PrivateBayesianNetworkRegressor
         >>> generator = np.random.default_rng(0)
-        >>> X = generator.uniform(-1, 1, (5000, 2))
+        >>> X = generator.uniform(-1, 1, (1500, 2))
         >>> model = PrivateBayesianNetworkRegressor(
         ...     epsilon=4.0,
         ...     delta=1e-6,
@@ -85,7 +85,7 @@ class PrivateBayesianNetworkClassifier(PrivateClassifier, _Network):
         >>> import numpy as np
         >>> from sordino import ArrayBounds, PrivateBayesianNetworkClassifier
         >>> generator = np.random.default_rng(0)
-        >>> X = generator.uniform(-1, 1, (5000, 2))
+        >>> X = generator.uniform(-1, 1, (1500, 2))
         >>> model = PrivateBayesianNetworkClassifier(
         ...     epsilon=4.0,
         ...     delta=1e-6,

@@ -23,8 +23,9 @@ from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_o
 from sordino.estimators.bare_arrays import DeltaWarning
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.own_methods import OWN_METHODS, OwnMethod, Wanted
-from sordino.estimators.own_release import ASKED, KIND, OwnRelease, stored_arrays, with_model
+from sordino.estimators.own_release import KIND, OwnRelease, stored_arrays, with_model
 from sordino.estimators.situation import Sources
+from sordino.estimators.tasks import ASKED
 from sordino.ledger.release import StoredRelease
 from sordino.model.own.base import FrontEnd, OwnModel, front_end_for
 from sordino.model.own.records import RecordLayout, pack, read_layout

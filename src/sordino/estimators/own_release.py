@@ -24,8 +24,6 @@ from sordino.model.own.base import OwnModel, front_end_for
 from sordino.model.own.records import Leaf, RecordLayout
 
 KIND = "own-model"
-# What was asked for, so that the run can be planned again.
-ASKED = "asked"
 # Front ends register themselves; a new file of them is named here once.
 for _home in ("sordino.model.own.modules", "sordino.model.own.numpyro_program", "sordino.model.own.pytree_loss"):
     importlib.import_module(_home)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sordino.algorithm.noise.randomness import Randomness
-from sordino.auditing.implementation import SECONDS, Implementation, Trial, examine
+from sordino.auditing.implementation import SECONDS, Implementation, examine, trials_on
 from sordino.auditing.replay import Recorder, Run, planned_calls
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, SordinoError
@@ -24,9 +24,9 @@ from sordino.data.columns.number import OutOfRange
 from sordino.estimators.declaration import declared_columns
 from sordino.estimators.fitting import choose, fit, situation_of, table_rows
 from sordino.estimators.situation import SETTINGS, Situation, Sources, Task
+from sordino.estimators.tasks import asked_of
 from sordino.ledger.release import StoredRelease
 
-ASKED = "asked"
 _OUTSIDE, _FAR = 4.0, 1e6
 _FAR_OUT = ("a row far from all others", "values far outside")
 # Left out of a table with them, or the same but for the target.
@@ -53,16 +53,12 @@ def replay_release(
     situation, method = _situation(release)
     drawn = _DrawnTables(situation, np.random.default_rng(seed))
     fits = _Fits(situation, method)
-    trials = (
-        Trial(words, fits.on(table), tuple((other, fits.on(neighbour)) for other, neighbour in others))
-        for words, table, others in drawn.trials()
-    )
     return examine(
         release.spec,
-        trials,
+        trials_on(fits.on, drawn.trials()),
         confidence=confidence,
         seed=seed,
-        recorder=Recorder() if recorder is None else recorder,
+        recorder=recorder,
         seconds=seconds,
     )
 
@@ -75,11 +71,7 @@ def _situation(release: StoredRelease) -> tuple[Situation, str]:
             "Expected a release of an estimator for a replay, got one without schema or task; audit its spec instead."
         )
     task, method = Task(settings["task"]), str(settings["method"])
-    asked = settings.get(ASKED)
-    if not isinstance(asked, Mapping) or "epsilon" not in asked:
-        raise InputError(
-            "Expected a release that says what was asked for, got one of an earlier version; fit it again to replay it."
-        )
+    asked = asked_of(settings)
     chosen = {name: tuple(value) if isinstance(value, list) else value for name, value in asked.items()}
     epsilon = chosen.pop("epsilon")
     settings = SETTINGS[task](**_taken(SETTINGS[task], chosen)) if task in SETTINGS else {}

@@ -14,7 +14,7 @@ import numpy as np
 
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.variational.natural import Sizes
-from sordino.auditing.implementation import SECONDS, Implementation, Trial, examine
+from sordino.auditing.implementation import SECONDS, Implementation, examine, trials_on
 from sordino.auditing.replay import Recorder, Run, planned_calls
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
@@ -22,8 +22,9 @@ from sordino.core.gaussian import largest_mu
 from sordino.core.validate import InputError, instance_of
 from sordino.estimators.own_methods import OwnMethod, Wanted
 from sordino.estimators.own_model import OWN_METHODS
-from sordino.estimators.own_release import ASKED, OwnRelease
+from sordino.estimators.own_release import OwnRelease
 from sordino.estimators.situation import Sources
+from sordino.estimators.tasks import asked_of
 from sordino.model.own.base import OwnModel
 from sordino.model.own.records import RecordLayout
 
@@ -62,16 +63,12 @@ def replay_own_release(
     calls = len(planned_calls(release.spec))
     drawn = _DrawnUnits(model, wanted.sizes, np.random.default_rng(seed))
     fits = _Fits(chosen, wanted, release)
-    trials = (
-        Trial(words, fits.on(table), tuple((other, fits.on(neighbour)) for other, neighbour in others))
-        for words, table, others in drawn.trials()
-    )
     found = examine(
         release.spec,
-        trials,
+        trials_on(fits.on, drawn.trials()),
         confidence=confidence,
         seed=seed,
-        recorder=Recorder() if recorder is None else recorder,
+        recorder=recorder,
         seconds=seconds,
     )
     if not found.calls and calls:
@@ -84,11 +81,7 @@ def replay_own_release(
 
 def _asked(release: OwnRelease, model: OwnModel, options: dict[str, Any]) -> tuple[Wanted, OwnMethod]:
     """What was asked for, so that a plan from it has the spec of the release."""
-    asked = release.settings.get(ASKED)
-    if not isinstance(asked, Mapping) or "epsilon" not in asked:
-        raise InputError(
-            "Expected a release that says what was asked for, got one of an earlier version; fit it again to replay it."
-        )
+    asked = asked_of(release.settings)
     chosen = OWN_METHODS[release.settings["method"]]
     if not chosen.packs:
         raise InputError(

@@ -1,14 +1,16 @@
 """What can be learned, and the words of an estimator's signature: light, so that an import of one loads no JAX."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from sordino.core.validate import POSITIVE, number, refuse
+from sordino.core.validate import POSITIVE, InputError, number, refuse
 
 AUTO, AUTO_OR_CONSTANT, FALLBACK = "auto", "auto-or-constant", "constant"
 # Draws of the posterior that predictions average over.
 DRAWS = 256
+# In the settings of a release: what was asked for, so that the run can be planned again.
+ASKED = "asked"
 Begin = Callable[[str], None]
 
 
@@ -31,6 +33,16 @@ LINEAR = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUN
 
 def untold(_stage: str) -> None:
     """Nobody wants to know how far the work is."""
+
+
+def asked_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the fit of a release was asked for, as its settings say; refused where they do not."""
+    asked = settings.get(ASKED)
+    if not isinstance(asked, Mapping) or "epsilon" not in asked:
+        raise InputError(
+            "Expected a release that says what was asked for, got one of an earlier version; fit it again to replay it."
+        )
+    return asked
 
 
 def effect_settings(effect_scale: float | None = None) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from sordino.report.coefficients import LEVEL, Marginal
 from sordino.report.steps import Sandwich, StepCurves
 
 if TYPE_CHECKING:
+    from sordino.estimators.expectation import Expectation
     from sordino.estimators.inference import Summary as Inference
-    from sordino.estimators.planning import Expectation
 
 # More than these make a figure that nobody reads; the table has them all.
 MOST_INTERVALS = 30

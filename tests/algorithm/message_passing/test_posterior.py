@@ -31,6 +31,9 @@ SITES = {
 }
 
 
+LONG = ("mixture", "probit", "network")
+
+
 def posterior_of(name):
     rng = np.random.default_rng(0)
     site = SITES[name]
@@ -46,7 +49,11 @@ def posterior_of(name):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in ("mixture", "probit") else name for name in SITES]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in ("mixture", "probit", "network") else name
+        for name in SITES
+    ],
 )
 def test_gaussian_predictions_match_those_of_its_own_draws(name):
     """40,000 draws: means and log-densities within 2 % of the closed form, variances within 5 %; errors are 0.5 %."""

@@ -67,9 +67,8 @@ def sums_of(setting, coordinates_clip, X, y):
 
     with in_doubles() as dtype:
         algorithm = described(1, "full").algorithm
-        moments = jax.jit(setting.family.moments)(
-            setting.kept(setting.first(Run(algorithm, 1, FEATURES, np.zeros(6), SeededRandomness(0), dtype)))
-        )
+        run = Run(algorithm, 1, FEATURES, np.zeros(6), SeededRandomness(0), dtype)
+        moments = jax.jit(lambda: setting.family.moments(setting.kept(setting.first(run))))()
 
         @jax.jit
         def summed(records):

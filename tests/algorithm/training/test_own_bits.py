@@ -1,6 +1,7 @@
 """Products of whole numbers: exact, the same in any order and place, with derivatives of the same kind."""
 
 from fractions import Fraction
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -10,13 +11,17 @@ from jax import lax
 
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.training import own_bits, steps
-from sordino.algorithm.training.clipped import Clipped, naive
+from sordino.algorithm.training.clipped import Clipped
 from sordino.algorithm.training.own_bits import exact_product, patches
 from sordino.algorithm.training.uses import bound
 from sordino.algorithm.training.whole_sums import WholeSums
 from sordino.core.bound import Evidence
-from tests.algorithm.training.test_clipped import CASES
+from tests.algorithm.training.test_clipped import CASES, plainly
 from tests.algorithm.training.test_whole_sums import BLOCK, CLIP, drawn_examples, summed, trained
+
+# As in runs, compiled.
+product = jax.jit(exact_product)
+products = jax.jit(jax.vmap(exact_product, (0, None)))
 
 
 def drawn(*shape, seed=0):
@@ -39,9 +44,9 @@ def test_a_product_is_that_of_rounded_factors_rounded_once(terms):
     exact = [
         [sum(a * b for a, b in zip(row, column, strict=True)) for column in zip(*right, strict=True)] for row in left
     ]
-    np.testing.assert_array_equal(exact_product(rows, weight), np.array(exact, float).astype(np.float32))
+    np.testing.assert_array_equal(product(rows, weight), np.array(exact, float).astype(np.float32))
     np.testing.assert_allclose(
-        exact_product(rows, weight),
+        product(rows, weight),
         rows.astype(float) @ weight.astype(float),
         atol=4 * terms * 2.0**-bits * np.abs(rows).max() * np.abs(weight).max(),
     )
@@ -50,7 +55,7 @@ def test_a_product_is_that_of_rounded_factors_rounded_once(terms):
 def test_every_order_of_terms_has_the_same_bits_where_plain_sums_do_not():
     rows, weight = drawn(4, 500), drawn(500, 3, seed=1)
     orders = [np.random.default_rng(seed).permutation(500) for seed in range(5)]
-    found = [np.asarray(exact_product(rows[:, order], weight[order])) for order in orders]
+    found = [np.asarray(product(rows[:, order], weight[order])) for order in orders]
     assert all((one == found[0]).all() for one in found)
     plain = [np.cumsum(rows[:, order, None] * weight[order], axis=1)[:, -1] for order in orders]
     assert not all((one == plain[0]).all() for one in plain)
@@ -58,17 +63,17 @@ def test_every_order_of_terms_has_the_same_bits_where_plain_sums_do_not():
 
 def test_derivatives_are_products_of_the_same_kind():
     rows, weight, pulled = drawn(4, 30), drawn(30, 5, seed=1), drawn(4, 5, seed=2)
-    found = jax.vjp(lambda given: exact_product(given, weight), rows)[1](pulled)[0]
-    np.testing.assert_array_equal(found, exact_product(pulled, weight.T))
+    found = jax.jit(lambda rows: jax.vjp(lambda given: exact_product(given, weight), rows)[1](pulled)[0])(rows)
+    np.testing.assert_array_equal(found, product(pulled, weight.T))
 
 
 def test_an_example_that_is_not_finite_has_no_answer_and_touches_no_other():
     examples, weight = drawn(3, 2, 6), drawn(6, 2, seed=1)
-    good = np.asarray(jax.vmap(exact_product, (0, None))(examples, weight))
+    good = np.asarray(products(examples, weight))
     for bad in (np.nan, np.inf, -np.inf):
         spoilt = examples.copy()
         spoilt[1, 0, 3] = bad
-        found = np.asarray(jax.vmap(exact_product, (0, None))(spoilt, weight))
+        found = np.asarray(products(spoilt, weight))
         assert np.isnan(found[1]).all()
         np.testing.assert_array_equal(found[[0, 2]], good[[0, 2]])
 
@@ -91,8 +96,8 @@ def test_convolutions_are_those_of_jax(strides, padding, apart, into):
             return lax.conv_general_dilated(x, w, strides, padding, into, apart, dimension_numbers=numbers)
 
         [equation] = jax.make_jaxpr(convolved)(*given).jaxpr.eqns
-        [found] = own_bits.bound_with_own_bits(bound)(equation, given)
-        np.testing.assert_array_equal(found, convolved(*given))
+        [found] = jax.jit(partial(own_bits.bound_with_own_bits(bound), equation))(given)
+        np.testing.assert_array_equal(found, jax.jit(convolved)(*given))
 
 
 def test_patches_move_numbers_and_compute_none():
@@ -116,7 +121,7 @@ def test_sums_with_own_bits_are_near_and_the_same_in_any_order(name):
     whole = summed(sums, params, rows, np.arange(11))
     np.testing.assert_array_equal(whole, summed(sums, params, rows, order))
     with in_doubles():
-        near = naive(loss, CLIP, params, jax.tree.map(jnp.asarray, rows), jnp.ones(11))
+        near = plainly(loss, CLIP, params, jax.tree.map(jnp.asarray, rows), jnp.ones(11))
     wanted = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(near)])
     assert np.linalg.norm(whole * sums.spacing - wanted) < 0.01 * CLIP
 

@@ -12,13 +12,13 @@ from sordino.algorithm import SeededRandomness
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.noise.randomness import NoisePort
 from sordino.algorithm.training import whole_sums
-from sordino.algorithm.training.clipped import Clipped, naive
+from sordino.algorithm.training.clipped import Clipped
 from sordino.algorithm.training.train import Descent, Training, train
 from sordino.algorithm.training.whole_sums import WholeSums
 from sordino.core.bound import Evidence
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from tests.algorithm.training.test_clipped import CASES
+from tests.algorithm.training.test_clipped import CASES, plainly
 
 CLIP, BLOCK = 0.3, 8
 _MADE: dict[tuple, WholeSums] = {}
@@ -81,7 +81,7 @@ def test_the_sum_is_near_that_of_gradients_of_one_example_each(name):
     loss, params, examples = CASES[name]
     sums, present = sums_of(name), jnp.ones(5).at[1].set(0.0)
     found = summed(sums, params, jax.tree.map(np.asarray, examples), [0, 2, 3, 4]) * sums.spacing
-    expected = np.asarray(ravel_pytree(naive(loss, CLIP, params, examples, present))[0])
+    expected = np.asarray(ravel_pytree(plainly(loss, CLIP, params, examples, present))[0])
     # Four records, each shortened to 2^-11 less than the clip, and factors of 16 bits.
     assert np.abs(found - expected).max() < 4 * CLIP * 2.0**-10
 

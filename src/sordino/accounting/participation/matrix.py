@@ -11,9 +11,9 @@ import numpy as np
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import up
-from sordino.core.loss.allocation import AllocationPair
+from sordino.core.loss.allocation import SMALLEST_MU, AllocationPair, largest_reach
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair
-from sordino.core.loss.pair import Factors
+from sordino.core.loss.pair import Factors, Pair
 from sordino.core.spec.matrices import MOST_STEPS, MatrixMechanism, Participation, ParticipationScheme
 
 _ROUNDING = 1e-12
@@ -230,7 +230,14 @@ def hidden_uses(run: MatrixMechanism) -> tuple[Factors, str] | None:
         shared = min(square, max(shared, 0.0)) * (1 - _ROUNDING)
         own = math.sqrt((square - shared) * (1 - 2 * _ROUNDING)) / run.noise_multiplier
         answers = ((GaussianPair(math.sqrt(shared) / run.noise_multiplier), 1),) if shared > 0 else ()
-        return (*answers, (AllocationPair(every, every, own), 1)), "in every place alike"
+        return (*answers, (_one_of(every, own), 1)), "in every place alike"
     parts = -(-(every - 1 + bands) // every)
     rounds = [moves[first * every : (first + 1) * every] for first in range(0, whole, parts)]
-    return tuple((AllocationPair(every, every, float(one.min())), 1) for one in rounds), "in rounds that share no row"
+    return tuple((_one_of(every, float(one.min())), 1) for one in rounds), "in rounds that share no row"
+
+
+def _one_of(every: int, mu: float) -> Pair:
+    """What a use in one of so many steps shows, or less of it where that is beyond a grid."""
+    if mu < SMALLEST_MU:
+        return PoissonRemovePair(1 / every, mu)
+    return AllocationPair(every, every, min(mu, largest_reach()))

@@ -86,9 +86,12 @@ def sum_law(stages: Iterable[Stage], largest: float, jump: float, lost: float = 
     if not listed:
         return DistanceLaw((largest,), (1.0,)) if lost else DistanceLaw((0.0,), (1.0,))
     mean = math.fsum(float(values @ chances) for values, chances in listed)
-    variance = math.fsum(float(values**2 @ chances) - float(values @ chances) ** 2 for values, chances in listed)
+    # In units of a power of two, which rounds nothing: squares of these numbers themselves may not be floats.
+    unit = math.ldexp(1.0, math.frexp(max(float(values.max()) for values, _ in listed))[1] - 1)
+    parts = ((values / unit, chances) for values, chances in listed)
+    variance = math.fsum(float(values**2 @ chances) - float(values @ chances) ** 2 for values, chances in parts)
     # P(S - mean >= t) <= exp(-t^2 / (2 variance + 2 jump t / 3)).
-    reach = min(largest, mean + math.sqrt(2 * _LOG_CUT * max(variance, 0.0)) + _LOG_CUT * jump)
+    reach = min(largest, mean + unit * math.sqrt(2 * _LOG_CUT * max(variance, 0.0)) + _LOG_CUT * jump)
     # Every stage is rounded up by less than a cell, and all of them together still fit.
     spacing = reach / (_CELLS - len(listed) - 2)
     masses = np.ones(1)

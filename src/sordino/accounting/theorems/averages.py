@@ -93,9 +93,12 @@ def chance_of_average(spec: Spec) -> float:
         by_steps = _times(math.sqrt(weights.squares), noise, unit * _ROUND_UP)
     else:
         first, scaled = float(weights[0]), _product(weights, _values(chain.noise.scale, chain.steps), unit)
+        # In units of a power of two near the largest, so that no square is lost.
+        largest = float(scaled.max())
+        near = math.ldexp(1.0, math.frexp(largest)[1] - 1) if 0.0 < largest < math.inf else 1.0
         with np.errstate(over="ignore"):
             # Pairwise sums of 5e6 squares at most.
-            by_steps = float(np.sqrt(np.sum(scaled * scaled))) * (1 + 1e-12)
+            by_steps = near * float(np.sqrt(np.sum(np.square(scaled / near)))) * (1 + 1e-12)
     start = chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0
     by_start = _times(first, start, chains.largest_modulus(spec)) if start > 0.0 else 0.0
     return _per_kept(spec, math.hypot(by_steps, by_start))

@@ -211,7 +211,7 @@ def discrete_gaussian(spec: Spec) -> Guarantee:
     scope=_ANSWERS,
     assumptions=(
         _has_noise("discrete-gaussian"),
-        within(lambda spec: _ratio(spec) ** 2, "the squared ratio", {"algorithm.sensitivity": 1e6}),
+        within(lambda spec: _ratio(spec) * _ratio(spec), "the squared ratio", {"algorithm.sensitivity": 1e6}),
         BOUNDED,
     ),
     monotone=(_FALLS_WITH_NOISE,),
@@ -315,7 +315,11 @@ def _largest_shift(spec: Spec) -> float:
     status=Status.AS_STATED,
     scope=Scope({"random-shift"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
     assumptions=(
-        within(lambda spec: _largest_shift(spec) ** 2, "the squared shift over the noise", {"algorithm.scale": 1e-6}),
+        within(
+            lambda spec: _largest_shift(spec) * _largest_shift(spec),
+            "the squared shift over the noise",
+            {"algorithm.scale": 1e-6},
+        ),
         caller_checked(
             "secret draw", "which length it is depends on nothing that is seen or private, and stays secret"
         ),

@@ -21,7 +21,8 @@ from sordino.algorithm.noise import sums as exact
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.noise.sums import checked_rows
-from sordino.algorithm.rounds.loop import ExactRounds, query
+from sordino.algorithm.rounds.described import query
+from sordino.algorithm.rounds.exact_rounds import ExactRounds
 from sordino.core.arrays import Array
 from sordino.core.bound import View
 from sordino.core.gaussian import narrow

@@ -1,47 +1,64 @@
-"""The one loop of noised sums: batches, blocks of rounds, bounded contributions and noise, whatever is summed.
+"""The one compiled loop of noised sums: batches, blocks of rounds, bounded contributions and noise, whatever is summed.
 
 A query says what each record contributes to a round and what follows from the noised sum; it never sees a sum without
 noise. It is one file of this package: a frozen dataclass derived from `Query` and registered under the words that the
 specs of its runs begin with. Queries on compiled rounds are made by `run_sums`; those that sum whole numbers on the
-host, so that noise is exact too, ask `ExactRounds` for every round's noised sum.
+host, so that noise is exact too, ask `exact_rounds.ExactRounds` for every round's noised sum.
 """
 
-import importlib
 import math
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.sharding import Mesh
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sordino.algorithm.chain.batch_stream import Batches, Sampling, power_of_two, power_of_two_within
 from sordino.algorithm.chain.batches import batches_for
 from sordino.algorithm.chain.kernel import Records, RowLimits, SomeRows, chosen_from, load, slice_of
 from sordino.algorithm.chain.rows import AXIS, EVERYWHERE, FIRST, DataParallel, Reading
 from sordino.algorithm.noise import exact_sums
-from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.lattice import Lattice, LatticeNoise
 from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose, Randomness
-from sordino.algorithm.noise.sums import checked_rows, noised_sums
-from sordino.algorithm.posterior.laws import Posterior
-from sordino.core.bound import Relation, View
-from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit
-from sordino.core.validate import InputError, instance_of, own_arrays, refuse
+from sordino.algorithm.noise.sums import checked_rows
+from sordino.algorithm.rounds.described import SumsRelease, check_rows_fit, described, queries, query
+from sordino.core.bound import View
+from sordino.core.spec import NoisedSums, Scheme, Spec
+from sordino.core.validate import instance_of, refuse
 from sordino.model.compiled import check_sums
 from sordino.model.contributions import Parts
 
+# A file with a query needs nothing else.
+__all__ = [
+    "Batch",
+    "Program",
+    "Public",
+    "Query",
+    "RoundBlock",
+    "Rows",
+    "Run",
+    "SumsRelease",
+    "advance",
+    "check_rows_fit",
+    "described",
+    "execute",
+    "load_table",
+    "make_rounds",
+    "queries",
+    "query",
+    "rows_total",
+    "run_sums",
+]
+
 _BLOCK_BYTES = 4 * 2**20
 _LONGEST_BLOCK = 4096
-# More noise than the rounding of its scale could take away.
-HAIR = 2.0**-50
 
 
 class Public(NamedTuple):
@@ -59,29 +76,6 @@ class Rows(NamedTuple):
     clipped: bool
     total: Callable[[int, Callable[[SomeRows], exact_sums.Total]], exact_sums.Total]
     """The total, of a given size, of a function that sums over some of the rows."""
-
-
-@dataclass(frozen=True, eq=False)
-class SumsRelease(ABC):
-    """What leaves a run: `spec` is the very object that ran, and that is certified. Arrays are copies, not writable."""
-
-    query: ClassVar[str]
-    """The words of the query that ran."""
-
-    spec: Spec
-
-    def __post_init__(self) -> None:
-        own_arrays(self)
-
-    @property
-    def algorithm(self) -> NoisedSums:
-        """What ran."""
-        return instance_of("spec.algorithm", self.spec.algorithm, NoisedSums)
-
-    @property
-    @abstractmethod
-    def posterior(self) -> Posterior:
-        """What is known after the run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,31 +203,6 @@ class Query(ABC):
     @abstractmethod
     def release(self, spec: Spec, run: Run, state: Any, iterates: NDArray[Any] | None) -> SumsRelease:
         """What leaves, from the last state."""
-
-
-Kind = TypeVar("Kind", bound=type)
-_QUERIES: dict[str, type] = {}
-
-
-def query(name: str) -> Callable[[Kind], Kind]:
-    """Class decorator: register a query, compiled or on the host, under the words that specs of its runs begin with."""
-
-    def registered(kind: Kind) -> Kind:
-        if name in _QUERIES and _QUERIES[name].__qualname__ != kind.__qualname__:
-            raise InputError(f"Expected a new query, got {name!r}, which is already registered.")
-        kind.name = name
-        _QUERIES[name] = kind
-        return kind
-
-    return registered
-
-
-def queries() -> dict[str, type]:
-    """Every query of this package, by the words it is registered under."""
-    package = importlib.import_module("sordino.algorithm.rounds")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    return dict(_QUERIES)
 
 
 class Batch(NamedTuple):
@@ -413,61 +382,3 @@ def run_sums(
         run = Run(algorithm, len(X), X.shape[1], algorithm.sum_noise, randomness, dtype)
         state, iterates = execute(run, asked, X, y, keep=spec.view is View.ALL_ITERATES, placement=placement)
         return asked.release(spec, run, state, iterates)
-
-
-def described(spec: Spec, name: str, replacement: float | None = None, *, units: bool = False) -> NoisedSums:
-    """The noised sums of a spec; refused if they are said to be of something else than what is about to run."""
-    # Contributions are shortened as vectors, row by row, so a spec may claim neither another shape nor, unless a row
-    # holds all records of one, `units` of several records, and no less for a replacement than the `replacement` that
-    # the caller proves.
-    instance_of("spec", spec, Spec)
-    algorithm = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
-    word = name.split(maxsplit=1)[0]
-    if algorithm.query.split(maxsplit=1)[0] != word:
-        raise refuse("algorithm.query", f"to begin with {word!r} for a run of {name}", algorithm.query)
-    if algorithm.shape is not SumShape.VECTOR:
-        raise refuse("algorithm.shape", "to be vector for a run: contributions are bounded as vectors", algorithm.shape)
-    if algorithm.unit is not Unit.RECORD and not units:
-        raise refuse("algorithm.unit", "to be record: no run keeps the records of a unit together", "a column")
-    claimed = algorithm.replacement
-    if claimed is not None and (replacement is None or claimed < replacement):
-        proved = "left out" if replacement is None else f"at least {replacement:.6g}"
-        raise refuse("algorithm.replacement", f"to be {proved} for a run of {name}", claimed)
-    return algorithm
-
-
-def check_rows_fit(spec: Spec, rows: int) -> None:
-    """Refuse a number of rows that is not the spec's, where that number is public."""
-    records = instance_of("spec.algorithm", spec.algorithm, NoisedSums).records
-    if spec.relation is Relation.REPLACE_ONE and rows != records:
-        raise refuse("the number of rows", f"to be algorithm.records = {records} under replace-one", rows)
-
-
-class ExactRounds:
-    """Rounds over all records whose sums are whole numbers on the host and whose noise is drawn without rounding."""
-
-    # What is released is what is certified, rounded to a grid (`noise.sums`).
-    def __init__(
-        self, spec: Spec, name: str, rows: int, size: int, randomness: Randomness, replacement: float | None = None
-    ) -> None:
-        self.algorithm = described(spec, name, replacement)
-        instance_of("randomness", randomness, Randomness)
-        if self.algorithm.sampling.scheme is not Scheme.FULL:
-            raise refuse(
-                "algorithm.sampling.scheme", "to be full, all records every round", self.algorithm.sampling.scheme.value
-            )
-        check_rows_fit(spec, rows)
-        self.sum_noise, self._size = self.algorithm.sum_noise, size
-        self._noise = ExactGaussians.of(randomness, self.algorithm.rounds * size)
-
-    def scale(self, k: int) -> float:
-        """The standard deviation of the noise on every entry of round k, a hair more than the spec says."""
-        return float(self.sum_noise[k] * (1.0 + HAIR))
-
-    def noised(self, k: int, sums: NDArray[np.int64], exponent: int, scale: ArrayLike | None = None) -> NDArray[Any]:
-        """The sums of round k, in units of 2^exponent, with noise; a round is asked for once, or its noise is reused.
-
-        `scale` is that of the noise where sums are noised before they are weighed.
-        """
-        part = slice(k * self._size, (k + 1) * self._size)
-        return noised_sums(sums, exponent, self.scale(k) if scale is None else scale, self._noise, part)

@@ -34,7 +34,8 @@ from scipy import special
 from sordino.algorithm.noise import sums as exact
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.posterior.skip_scores import Forward, label_residuals
-from sordino.algorithm.rounds.loop import ExactRounds, query
+from sordino.algorithm.rounds.described import query
+from sordino.algorithm.rounds.exact_rounds import ExactRounds
 from sordino.core.arrays import Array
 from sordino.core.bound import View
 from sordino.core.gaussian import up

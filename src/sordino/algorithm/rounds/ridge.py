@@ -20,8 +20,9 @@ from scipy import special
 
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.noise.sums import checked_rows
+from sordino.algorithm.rounds.described import query
+from sordino.algorithm.rounds.exact_rounds import ExactRounds
 from sordino.algorithm.rounds.gradients import OuterProducts
-from sordino.algorithm.rounds.loop import ExactRounds, query
 from sordino.algorithm.rounds.newton import level_shares
 from sordino.core.arrays import Array
 from sordino.core.spec import Spec

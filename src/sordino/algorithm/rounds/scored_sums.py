@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.noise import sums as exact
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.rounds.loop import HAIR
+from sordino.algorithm.rounds.exact_rounds import HAIR
 from sordino.algorithm.rounds.questions import EXPONENT, ONE, Lengths
 from sordino.core.arrays import Array
 from sordino.core.gaussian import up

@@ -21,7 +21,8 @@ from sordino.algorithm.noise import sums as exact
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.noise.sums import checked_rows
 from sordino.algorithm.posterior.laws import DenseGaussianPosterior
-from sordino.algorithm.rounds.loop import HAIR, ExactRounds, SumsRelease, query
+from sordino.algorithm.rounds.described import SumsRelease, query
+from sordino.algorithm.rounds.exact_rounds import HAIR, ExactRounds
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up, widen_up

@@ -14,7 +14,7 @@ X beyond the grid is cut off; what that takes from the mean counts as infinite l
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from scipy import special
 
 from sordino.core import validate
 from sordino.core.arrays import Array
-from sordino.core.gaussian import UNIT_ROUNDOFF
+from sordino.core.gaussian import UNIT_ROUNDOFF, least_true
 from sordino.core.loss import convolve
 from sordino.core.loss.atomic_pairs import AtomicPair, ExplicitPair, pair_from_curve
 from sordino.core.loss.discretise import Atoms
@@ -127,6 +127,12 @@ class AllocationAddPair(AllocationPair):
 def within_reach(mu: float) -> bool:
     """Whether the lognormals of this mu fit on a grid."""
     return SMALLEST_MU <= mu <= _LARGEST_MU and _top(mu) / _spacing(mu) <= _MOST_CELLS
+
+
+@cache
+def largest_reach() -> float:
+    """The largest mu whose lognormals fit; a round of a larger one shows at least as much."""
+    return least_true(lambda mu: not within_reach(mu), 1.0, _LARGEST_MU) * (1 - 1e-6)
 
 
 def _spacing(mu: float) -> float:

@@ -94,7 +94,8 @@ def mixture(weights: tuple[float, ...], laws: list[GridLaw]) -> GridLaw:
         masses[start : start + len(law.masses)] += factor * law.masses
         error += factor * (law.error + 4 * UNIT_ROUNDOFF)
         infinite += weight * law.infinite
-    total = float(masses.sum())
+    # Where every finite loss is far below 0 nothing is left of their tilted masses, and nothing is to be scaled.
+    total = float(masses.sum()) or 1.0
     return GridLaw(
         laws[0].spacing,
         first,

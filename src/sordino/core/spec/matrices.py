@@ -6,7 +6,7 @@ step of every round (random-allocation). Chance that is kept secret amplifies pr
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
@@ -22,6 +22,7 @@ from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval
 
 STRATEGIES = Tagged()
 MOST_STEPS = 2048  # of a matrix mechanism whose matrix is written out: its Gram matrix is held in memory
+_SMALLEST = 1e-90  # an entry other than 0; one over it is the largest
 
 
 class Strategy(Section):
@@ -53,6 +54,15 @@ class Strategy(Section):
         return iter(())
 
 
+def _sizes(name: str, entries: Iterable[float]) -> Iterator[Contradiction]:
+    """Squares of entries have to be floats: one that is lost would make a contribution look shorter than it is."""
+    for entry in entries:
+        if entry != 0.0 and not _SMALLEST <= abs(entry) <= 1.0 / _SMALLEST:
+            said = f"to hold 0 or numbers between {_SMALLEST:g} and {1.0 / _SMALLEST:g} in size"
+            yield Contradiction(name, said, entry, "multiply entries and noise_multiplier by one number")
+            return
+
+
 @STRATEGIES.register("toeplitz")
 @dataclass(frozen=True)
 class ToeplitzStrategy(Strategy):
@@ -69,6 +79,7 @@ class ToeplitzStrategy(Strategy):
         """A matrix with a zero diagonal has no inverse."""
         if self.coefficients[0] == 0.0:
             yield Contradiction("coefficients", "to begin with a number other than 0", 0.0)
+        yield from _sizes("coefficients", self.coefficients)
 
     def misfits(self, steps: int) -> Iterator[Contradiction]:
         if len(self.coefficients) > steps:
@@ -87,6 +98,7 @@ class BufferedStrategy(Strategy):
         """A weight for every decay."""
         if len(self.weights) != len(self.decays):
             yield Contradiction("weights", f"to be {len(self.decays)}, as many as decays", len(self.weights))
+        yield from _sizes("weights", self.weights)
 
     def first_column(self, steps: int) -> Array:
         powers = np.asarray(self.decays)[:, None] ** np.arange(max(steps - 1, 0))[None, :]
@@ -157,6 +169,7 @@ class DenseStrategy(Strategy):
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Nothing above the diagonal: noise that knows later steps cannot be drawn in order."""
+        yield from _sizes("rows", (entry for row in self.rows for entry in row))
         for place, row in enumerate(self.rows):
             later = [(column, entry) for column, entry in enumerate(row) if column > place and entry != 0.0]
             if later:

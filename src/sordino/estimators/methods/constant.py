@@ -11,7 +11,7 @@ from sordino.algorithm.noise.exact import noised_whole
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.noise.sums import COVERED, DIGITS, check_size, digits
 from sordino.algorithm.posterior.laws import DenseGaussianPosterior
-from sordino.algorithm.rounds.loop import HAIR, ExactRounds
+from sordino.algorithm.rounds.exact_rounds import HAIR, ExactRounds
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.spec import Spec

@@ -20,7 +20,7 @@ from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.noise.lattice import COVERED
 from sordino.algorithm.noise.sums import DIGITS, digits
 from sordino.algorithm.posterior.laws import FactorisedPosterior
-from sordino.algorithm.rounds.loop import ExactRounds
+from sordino.algorithm.rounds.exact_rounds import ExactRounds
 from sordino.algorithm.rounds.variational import (
     FactorisedGaussian,
     VariationalOptions,

@@ -23,7 +23,7 @@ from sordino.algorithm.posterior.laws import (
 )
 from sordino.algorithm.posterior.network import ARRAYS as NETWORK_ARRAYS
 from sordino.algorithm.posterior.network import NetworkPosterior
-from sordino.algorithm.rounds.loop import SumsRelease
+from sordino.algorithm.rounds.described import SumsRelease
 from sordino.core.bound import (
     FLOATING_POINT,
     NOT_COVERED,
