@@ -107,8 +107,8 @@ def _short(margin: float | None) -> str | None:
 
 
 _CAPTION = (
-    "The share of cases in which each statement holds as printed: filled bars hold everywhere, hatched ones fail "
-    "somewhere, or everywhere where there is no bar, and hold after the change that the table names."
+    "The share of cases in which each statement holds as printed: filled bars hold everywhere, hatched ones, "
+    "with their share above, fail somewhere and hold after the change that the table names."
 )
 
 
@@ -119,6 +119,8 @@ def _draw(canvas: "Canvas", found: tuple[Judged, ...]) -> None:
         failing: dict[str, Any] = {"color": "#f3d3c4", "edgecolor": COLOURS[1], "hatch": "///"}
         holding: dict[str, Any] = {"color": COLOURS[0]}
         axes.bar(place, share, width=0.8, **(holding if one.holds else failing))
+        if not one.holds:  # a bar of no height is seen by its number
+            axes.text(place, share + 1, f"{share:.0f}", ha="center", va="bottom", fontsize=9, color=COLOURS[1])
     axes.set_xticks(range(len(found)), [one.place for one in found], rotation=90, fontsize=8)
     axes.set(ylabel="cases in which it holds as printed, %", ylim=(0, 104), xlim=(-0.8, len(found) - 0.2))
     axes.grid(visible=False, axis="x")

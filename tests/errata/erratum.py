@@ -14,13 +14,13 @@ from pathlib import Path
 
 
 class Severity(StrEnum):
-    """What an entry means for a number somebody reports; the last three are not errata."""
+    """What an entry means for a number somebody reports; the last four are not errata."""
 
     UNSAFE = "unsafe: a reported privacy loss can be below the truth"
     GAP = "gap: the printed proof does not show it"
-    LOOSE = "safe but loose, or safe for another reason than the one given"
     MISPRINT = "misprint: what the proof shows is right"
     ACCURACY = "accuracy: privacy is not affected"
+    LOOSE = "holds as printed; a smaller number holds too"
     SCOPE = "scope: the paper does not claim it, and it is easily taken for its claim"
     HYPOTHESIS = "hypothesis: it would explain a number, and is not shown"
     NOT_REPRODUCED = "we could not reproduce it"
@@ -28,7 +28,7 @@ class Severity(StrEnum):
     @property
     def refutes(self) -> bool:
         """Whether what is printed fails a computed case: only then is the entry an erratum."""
-        return self not in {Severity.SCOPE, Severity.HYPOTHESIS, Severity.NOT_REPRODUCED}
+        return self not in {Severity.LOOSE, Severity.SCOPE, Severity.HYPOTHESIS, Severity.NOT_REPRODUCED}
 
 
 @dataclass(frozen=True)

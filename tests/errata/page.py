@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from sordino.core.bound import Citation
-from tests.errata.erratum import Erratum, errata
+from tests.errata.erratum import Erratum, Severity, errata
 
 _INTRODUCTION = """# Errata
 
@@ -19,9 +19,9 @@ Sordino grew out of five papers. Where a printed statement fails a case whose an
 statement that holds and marks it `corrected`; what is printed stays reachable from `sordino reproduce` alone, labelled
 NOT VALID, or NOT PROVED where a proof has a gap and no case refutes what it is for. Every entry is a test in
 `tests/errata/cases`: the numbers are what it computed, and it asserts what they are said to show. What no computed case
-refutes stands apart, below the errata: what we could not reproduce, hypotheses about where a number comes from, and
-what a reader may take for a claim that the paper does not make. None of this takes away from the papers: the ideas are
-theirs, and the results that we checked and found to hold are far more; the
+refutes stands apart, below the errata: what we could not reproduce, hypotheses about where a number comes from, what a
+reader may take for a claim that the paper does not make, and what holds with a smaller number too. None of this takes
+away from the papers: the ideas are theirs, and the results that we checked and found to hold are far more; the
 [inventory](results/README.md) lists all of them.
 """
 
@@ -37,15 +37,16 @@ def page() -> str:
     for paper, entries in groupby(refuted, lambda entry: entry.paper):
         parts.append(f"\n## {_short(paper)}\n\n{Citation(paper, _LOCATOR).reference}")
         parts.extend(_entry(entry, "Why not") for entry in entries)
-    parts += [_APART, *_contents(others), *(_entry(entry, "What is open") for entry in others)]
+    parts += [_APART, *_contents(others)]
+    parts += [_entry(entry, "Also" if entry.severity is Severity.LOOSE else "What is open") for entry in others]
     return "\n".join(parts) + "\n"
 
 
 _APART = """
 ## Not errata
 
-Nothing here is refuted. An entry says what we could not reproduce, what would explain a number and is not shown, or
-what the paper does not claim although it is easily read that way.
+Nothing here is refuted. An entry says what we could not reproduce, what would explain a number and is not shown, what
+the paper does not claim although it is easily read that way, or that what is printed is true and can be made smaller.
 """
 
 

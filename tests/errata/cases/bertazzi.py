@@ -13,10 +13,10 @@ PAPER = "bertazzi2025differential"
 @erratum(
     paper=PAPER,
     place="Theorems 5.2 and 5.6, the constant",
-    severity=Severity.LOOSE,
+    severity=Severity.GAP,
     printed="C = beta v^2 (2(L+1)/(a - gamma L^2/2) + 1)^2.",
-    reason="Condition (8) holds with 2v where the proof uses v, which would give +2 in place of +1; the constant"
-    " holds all the same, because the shift bound is smaller still.",
+    reason="Condition (8) holds with 2v where the proof uses v, which would give +2 in place of +1; the theorems"
+    " hold all the same, because the shift bound is smaller still.",
     instead="`shifted.drift-bounded`: C = 4 beta v^2 gamma (1+r)/(1-r) (1-r^T)/(1+r^T), r = sqrt(1 - 2 gamma a +"
     " gamma^2 L^2), attained on linear drifts.",
 )

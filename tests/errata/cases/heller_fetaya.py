@@ -129,16 +129,27 @@ def displays_of_appendix_d() -> Numbers:
     place="n_min, equation (33)",
     severity=Severity.MISPRINT,
     printed="The last entry is n_1^{rho_2/gamma_1}.",
-    reason="The proof of Claim C.14 uses n_2, the noisy count, which can pass n_1.",
+    reason="The proof of Claim C.14 needs n^gamma_1 >= n_2^rho_2 of the n records that are left, with n_2 the noisy"
+    " count, which passes n_1 with probability delta; an n that is just enough as printed is then too small.",
     instead="n_2^{rho_2/gamma_1}, in `propose-test-sample` as it runs.",
 )
 def noisy_count() -> Numbers:
     epsilon, delta = 0.2, 1e-5
-    chance = 0.5 * math.exp(-math.log(1 / (2 * delta)))
-    by_law = float(stats.laplace.sf(math.log(1 / (2 * delta)) / epsilon, scale=1 / epsilon))
-    assert math.isclose(chance, by_law, rel_tol=1e-9)
+    margin = math.log(1 / (2 * delta)) / epsilon
+    chance = float(stats.laplace.sf(margin, scale=1 / epsilon))
     assert math.isclose(chance, delta, rel_tol=1e-9)
-    return numbers(**{"chance that n_2 > n_1 (delta = 1e-5)": chance})
+    count, noisy, rho, gamma = 1000.0, 1010.0, 0.3, 0.35
+    printed, right = count ** (rho / gamma), noisy ** (rho / gamma)
+    assert printed**gamma < noisy**rho
+    assert math.isclose(right**gamma, noisy**rho, rel_tol=1e-12)
+    return numbers(
+        **{
+            "chance that n_2 > n_1 (delta = 1e-5)": chance,
+            "n_1 = 1,000, n_2 = 1,010, rho_2 = .3, gamma_1 = .35: n_2^rho_2": noisy**rho,
+            "n^gamma_1, said to be at least that, of the least n as printed": printed**gamma,
+            "of the least n with n_2": right**gamma,
+        }
+    )
 
 
 @erratum(
