@@ -24,6 +24,7 @@ from sordino.estimators.situation import Situation, Task, network_settings
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.folder import (
     LEAST_OF_RAREST,
+    LEAST_OF_SEVERAL,
     LEAST_OVER_SIZE,
     PROBABILITIES,
     RAREST,
@@ -231,6 +232,12 @@ def test_intervals_are_withheld_where_a_class_is_rarer_than_noise_shows_and_for_
         other = replace(release, settings={**release.settings, **settings})
         assert words in withheld(other)
         assert release_coverage(other, PROBABILITIES, 0.9) is None
+    # Several classes have a score each, and hold where two do not.
+    several = {**release.settings, "labels": [0, 1, 2]}
+    between = replace(release, settings={**several, RAREST: 0.9 * LEAST_OF_RAREST})
+    below = replace(release, settings={**several, RAREST: 0.9 * LEAST_OF_SEVERAL})
+    assert withheld(between) is None
+    assert "rarest class" in withheld(below)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
