@@ -8,9 +8,14 @@ network of Vinaroz & Park's kin8nm rows; wall time needs an idle machine, CPU ti
 """
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+# The networks of Vinaroz & Park are in the folder beside this one.
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import area
 import jax

@@ -148,6 +148,7 @@ def test_the_three_pages_are_from_one_commit():
     stated = [re.search(r"[Cc]ode\s+of\s+commit\s+`([^`]+)`", page) for page in pages]
     codes = {found and found[1] for found in stated} | {one.get("code") for one in everything_recorded().values()}
     assert len(codes) == 1, codes
+    assert None not in codes
     assert "changed" not in str(codes)
 
 
