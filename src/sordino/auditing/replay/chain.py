@@ -16,9 +16,10 @@ from sordino.algorithm.chain.run import run
 from sordino.auditing.attack.chains import ConstantPull, on_first_axes
 from sordino.auditing.attack.experiment import chain_of
 from sordino.auditing.exact.extremal_chain import extremal_decay, extremal_gap
-from sordino.auditing.implementation import Implementation, Trial, examine
 from sordino.auditing.instance import audit_instance
-from sordino.auditing.replay import Recorder, Run, planned_calls
+from sordino.auditing.replay.examine import Implementation, Trial, examine
+from sordino.auditing.replay.plan import planned_calls
+from sordino.auditing.replay.port import Recorder, Run
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import refuse
@@ -61,8 +62,9 @@ def _of_instance(spec: Spec) -> Iterator[Trial]:
     instance = audit_instance(spec)
     bare = spec.with_values({"instance": None})
     for pair in instance.pairs():
-        others = ((f"record {pair.position} of {instance.description}", _run_on(bare, instance.model, pair.second)),)
-        yield Trial("worst records of the schema", _run_on(bare, instance.model, pair.first), others)
+        words = f"record {pair.position} of {instance.description}"
+        tables = ("one", pair.first), ("its neighbour", pair.second)
+        yield Trial(words, tuple((word, _run_on(bare, instance.model, table)) for word, table in tables))
 
 
 def _of_quadratic(spec: Spec) -> Iterator[Trial]:
@@ -95,6 +97,5 @@ def _of_quadratic(spec: Spec) -> Iterator[Trial]:
             long = "" if length == 1.0 else f", {length:g} times as long as the clip"
             yield Trial(
                 f"record {place} pulls along one axis{long}",
-                _run_on(spec, model, first),
-                ((words, _run_on(spec, model, other)),),
+                (("with it", _run_on(spec, model, first)), (words, _run_on(spec, model, other))),
             )
