@@ -27,6 +27,7 @@ FILES = {
     "algorithm/posterior/laws.py": "predictive draws from a released posterior: post-processing",
     "algorithm/influence/readings.py": "public numbers for stand-in rows and draws from a posterior: no data, no noise",
     "cli/predict.py": "predictive draws from a stored release: post-processing",
+    "estimators/released.py": "predictive draws from a stored release: post-processing",
     "estimators/draws.py": "named draws from a released posterior: post-processing",
     "estimators/rehearsed_intervals.py": "rehearses a plan on tables drawn from the declaration",
     "estimators/inference.py": "draws from a released posterior for its intervals: post-processing",
