@@ -21,7 +21,7 @@ def test_the_python_blocks_run_in_order(monkeypatch, capsys):
     assert blocks
     for block in blocks:
         exec(compile(block, "README.md", "exec"), namespace)
-    assert "measured" in capsys.readouterr().out
+    assert "95 % interval" in capsys.readouterr().out
 
 
 def test_it_is_a_screen_and_a_half_with_one_picture():
