@@ -41,6 +41,12 @@ SAID = (
     "a patient has ten visits",
     "truth about people in general",
     "plan with a deductible for each person",
+    "if a person can have several rows",
+    "identifies the person",
+    "visits of one patient are then",
+    "for the person who decides",
+    "person who ran the fit",
+    "two keys for one person",
 )
 
 
