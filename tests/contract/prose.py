@@ -1,10 +1,11 @@
 """Measures the prose of README, docs and messages: sentence lengths, and phrases that readers stumbled over.
 
-    python -m tests.contract.prose        every page with its figures, the longest sentences last
+python -m tests.contract.prose        every page with its figures, the longest sentences last
 """
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,21 +78,25 @@ def _template(node: ast.expr) -> str:
 
 def main() -> None:
     """Print the figures of every page."""
-    every = []
+    every, lines = [], []
     for path in PAGES:
-        page = sentences(path.read_text(encoding="utf-8"))
-        if not page:
-            continue
-        found = lengths(page)
-        every += page
-        stumbles = len(STUMBLING.findall(path.read_text(encoding="utf-8")))
-        print(f"{found.mean():5.1f} {np.quantile(found, 0.95):5.0f} {stumbles:3} {path.relative_to(ROOT)}")
+        text = path.read_text(encoding="utf-8")
+        if page := sentences(text):
+            every += page
+            lines.append(f"{_figures(page)} {len(STUMBLING.findall(text)):3} {path.relative_to(ROOT)}")
     said = [text for _, text in messages()]
     parts = [one for text in said for one in sentences(text)]
-    for name, group in (("pages", every), ("messages", parts)):
-        found = lengths(group)
-        print(f"{found.mean():5.1f} {np.quantile(found, 0.95):5.0f} {name}, {len(group)} sentences")
-    print(sum(len(STUMBLING.findall(text)) for text in said), "stumbling phrases in", len(said), "messages")
+    lines += [
+        f"{_figures(group)}     {name}, {len(group)} sentences"
+        for name, group in (("pages", every), ("messages", parts))
+    ]
+    lines.append(f"{sum(len(STUMBLING.findall(text)) for text in said)} stumbling phrases in {len(said)} messages")
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _figures(group: list[str]) -> str:
+    found = lengths(group)
+    return f"{found.mean():5.1f} {np.quantile(found, 0.95):5.0f}"
 
 
 if __name__ == "__main__":
