@@ -33,6 +33,7 @@ from sordino.estimators.scoring import (
     means,
     probabilities,
     read_rows,
+    refuse_number,
     scored_predictor,
     targets,
 )
@@ -194,6 +195,7 @@ def check(
         ledger=ledger,
         random_state=random_state,
     )
+    refuse_number(release.schema, relation, data)
     entry = plan.debit()
     (rows,) = read_rows([declaration], relation, data, entry)
     places, values = _placed(predictor, rows, edges)

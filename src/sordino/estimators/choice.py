@@ -33,7 +33,7 @@ from sordino.estimators.declaration import Declaration
 from sordino.estimators.fitting import situation_of, sources_of
 from sordino.estimators.methods import METHODS, Outcome, Plan
 from sordino.estimators.prediction import Predictor
-from sordino.estimators.scoring import SCORED, check_header, losses, read_rows
+from sordino.estimators.scoring import SCORED, check_header, losses, read_rows, refuse_number
 from sordino.estimators.situation import SETTINGS, TASKS, Sources, Task
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, posterior_arrays
@@ -189,8 +189,9 @@ def choose(
     made = ChoicePlan.of(task, declared, named, data, epsilon, delta, related, expected)
     sources, book = sources_of(random_state), as_ledger(ledger)
     sources.ready()
+    refuse_number(declared, related, data)
     entry = None if book is None else book.debit(known_bounds(made.explanation), made.spec)
-    table = after_debit(lambda: read_table(declared.source(data)), entry)
+    table = after_debit(lambda: read_table(declared.source(data), declared.named_columns()), entry)
     rows = read_rows([plan.declaration for plan in made.plans], related, table, entry)
     best = made.ran(rows, sources)
     place, outcome = best.told

@@ -25,7 +25,7 @@ from sordino.data import Schema
 from sordino.data.words import shown_names
 from sordino.estimators.charged import debited
 from sordino.estimators.inference_table import figure
-from sordino.estimators.scoring import charged_sum, check_header, losses, read_rows, scored_predictor
+from sordino.estimators.scoring import charged_sum, check_header, losses, read_rows, refuse_number, scored_predictor
 from sordino.estimators.shown_table import ShownTable
 from sordino.estimators.tasks import CLASSIFYING
 from sordino.ledger.release import StoredRelease
@@ -186,6 +186,7 @@ def compare(
         ledger=ledger,
         random_state=random_state,
     )
+    refuse_number(schema, relation, data)
     entry = plan.debit()
     rows = read_rows(declarations, relation, data, entry)
     lost = np.stack([losses(one, own.X, own.y) for one, own in zip(predictors, rows, strict=True)], axis=1)

@@ -25,7 +25,7 @@ from sordino.data import (
     read_table,
 )
 from sordino.data.encode import check_number, check_types, refuse_undeclared
-from sordino.data.parts import parts_of
+from sordino.data.parts import check_parts, parts_of
 from sordino.data.sources.registry import empty_table
 from sordino.data.words import shown_names
 from sordino.estimators.bare_arrays import PUBLIC_LABELS, WEIGHT, ArrayBounds, Bare, bare_target, numbers_of
@@ -255,7 +255,9 @@ def _check_types(schema: Schema, X: Any, apart: dict[str, Any]) -> None:
     if isinstance(X, np.ndarray) and X.dtype.names is None:
         found = [as_table(schema, X[:0])]
     else:
-        found = [part.empty() for part in parts_of(schema.source(X))]
+        parts = parts_of(schema.source(X))
+        check_parts(schema, parts, [name for name in schema.named_columns() if name not in apart])
+        found = [part.empty() for part in parts]
     for table in (*found, empty_table(apart) if apart else None):
         if table is not None:
             check_types(schema, table)

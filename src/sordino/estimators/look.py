@@ -29,7 +29,7 @@ from sordino.data import (
     read_table,
 )
 from sordino.data.encode import check_number
-from sordino.data.parts import number_of, parts_of
+from sordino.data.parts import check_parts, number_of, parts_of
 from sordino.data.table import Table
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.fitting import sources_of
@@ -288,9 +288,10 @@ def _unit(schema: Schema) -> tuple[str, ...]:
 
 def _check_types(asked: Sequence[Asking], schema: Schema, data: Any, names: tuple[str, ...]) -> None:
     """Ask a table without rows: types are public, so that one which cannot be read is refused before the debit."""
-    for part in parts_of(schema.source(data)):
-        empty = part.empty()
-        if empty is None or not names or not set(names) <= set(empty.names):
+    parts = parts_of(schema.source(data))
+    check_parts(schema, parts, names)
+    for empty in (part.empty() for part in parts):
+        if empty is None or not names:
             continue
         rows = Rows.of(Table({name: empty.columns[name] for name in names}), schema)
         for one in asked:

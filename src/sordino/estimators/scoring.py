@@ -14,6 +14,7 @@ wherever they are computed.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
 from sordino.data import Number, Schema
+from sordino.data.encode import check_number
+from sordino.data.parts import number_of
 from sordino.estimators.charged import after_debit, as_ledger, known_bounds
 from sordino.estimators.declaration import Declaration, EncodedRows, encoded_rows
 from sordino.estimators.fitting import sources_of, table_rows
@@ -233,3 +236,9 @@ def _reader(declaration: Declaration, relation: Relation, data: Any) -> Callable
 def check_header(schema: Schema, task: Task, relation: Relation, data: Any) -> Declaration:
     """The declaration of rows whose columns were looked at, and no cell."""
     return table_rows(schema, task, relation, data, None).declaration
+
+
+def refuse_number(schema: Schema, relation: Relation, data: Any) -> None:
+    """Refuse, before the debit, another number of records or units than is declared: replace-one makes it public."""
+    if relation is Relation.REPLACE_ONE:
+        check_number(schema, relation, after_debit(partial(number_of, schema, data), None))

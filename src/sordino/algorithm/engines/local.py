@@ -21,7 +21,7 @@ from sordino.algorithm.engines.work import PartAnswer, Sum, Work, summed
 from sordino.core.validate import InputError
 from sordino.data.sources.duckdb_tables import connected, needed, quoted
 from sordino.data.sources.in_memory import from_arrow
-from sordino.data.sources.parquet_files import ParquetPart
+from sordino.data.sources.parquet_files import ParquetPart, opened_parquet
 from sordino.data.sources.part import ROWS_AT_ONCE, Part, read_without_quoting
 from sordino.data.table import Table
 
@@ -112,17 +112,31 @@ class Scanned(Engine):
             yield from work.tables(part)
 
     def arranged(self, parts: Sequence[Part], spread: Spread | None) -> list[Part]:
-        """The library scans plain Parquet files together; folders whose names say columns are read part by part."""
-        if spread is None and all(isinstance(part, ParquetPart) and not part.keys for part in parts):
-            return [ScannedFiles(list(parts))]
+        """The library scans plain Parquet files of one schema together; all others are read part by part.
+
+        Folders whose names say columns are such others. So are files of several types: DuckDB would cast the cells of
+        all files to the types of the first.
+        """
+        files = [part for part in parts if isinstance(part, ParquetPart) and not part.keys]
+        if spread is None and len(files) == len(parts) and len({_types(path) for path in _paths(files)}) == 1:
+            return [ScannedFiles(files)]
         return super().arranged(parts, spread)
+
+
+def _paths(parts: Sequence[ParquetPart]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.path for part in parts))
+
+
+def _types(path: str) -> str:
+    with opened_parquet(path) as file:
+        return str(file.schema_arrow.remove_metadata())
 
 
 class ScannedFiles(Part):
     """Parquet files that are scanned together."""
 
-    def __init__(self, parts: Sequence[Any]) -> None:
-        self.paths = tuple(dict.fromkeys(part.path for part in parts))
+    def __init__(self, parts: Sequence[ParquetPart]) -> None:
+        self.paths = _paths(parts)
         self._parts = parts
 
     @property
