@@ -1,5 +1,7 @@
 """A database file is code: DuckDB answers one SELECT from that file, and reaches nothing else."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,6 +54,17 @@ def test_a_query_that_reaches_beyond_its_file_is_refused(clinic, query):
         assert "hidden" not in str(refused.value)
     assert sorted(clinic.iterdir()) == before
     assert len(seen) == 1
+
+
+def test_a_file_of_another_format_fetches_no_extension(clinic):
+    """DuckDB downloaded its reader of SQLite files before Sordino had switched external access off."""
+    with closing(sqlite3.connect("other.duckdb")) as made:
+        made.execute("CREATE TABLE visits (age INTEGER)")
+        made.commit()
+    with pytest.raises(InputError, match="PermissionException"):
+        read_table("other.duckdb#visits")
+    with pytest.raises(duckdb.PermissionException):
+        connected().sql("ATTACH 'other.duckdb'")
 
 
 def test_a_query_may_end_in_a_comment_and_a_name_may_hold_any_sign(clinic):
