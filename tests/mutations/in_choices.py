@@ -74,7 +74,7 @@ if int(generator.integers(0, 2)) == 0 and parts:
         "choose",
         """\
 entry = None if book is None else book.debit(known_bounds(made.explanation), made.spec)
-table = after_debit(lambda: read_table(declared.source(data)), entry)
+table = after_debit(lambda: read_table(declared.source(data), declared.named_columns()), entry)
 rows = read_rows([plan.declaration for plan in made.plans], related, table, entry)
 """,
         """\

@@ -21,7 +21,7 @@ from sordino.algorithm.training.correlated import INDEPENDENT, Correlation, by_p
 from sordino.algorithm.training.uses import Loss, check_leaves
 from sordino.core.bound import Relation, View
 from sordino.core.spec import MatrixMechanism, NoisedSums, Spec, SumShape, Unit
-from sordino.core.validate import COUNT, Interval, instance_of, number, refuse, whole_number
+from sordino.core.validate import COUNT, InputError, Interval, instance_of, number, refuse, whole_number
 from sordino.core.version import __version__
 
 QUERY = "clipped gradients"
@@ -266,3 +266,38 @@ class Run:
             "rows": [self.rows, [list(leaf.shape) for leaf in leaves]],
             "content": content_digest(salt, *(np.asarray(leaf) for leaf in leaves)),
         }
+
+
+def check_run(
+    spec: Spec,
+    loss: Loss,
+    params: Any,
+    examples: Any,
+    training: Training,
+    trainable: Callable[[str], bool] | None,
+    draws_exactly: bool,
+) -> None:
+    """Refuse, before a debit, what `train` would: a trace of one step by types and shapes alone, which are public."""
+    shapes = [getattr(leaf, "shape", ()) for leaf in jax.tree.leaves(examples)]
+    if len({shape[:1] for shape in shapes} - {()}) != 1 or () in shapes:
+        raise refuse("examples", "to be arrays with one first axis of examples", "others")
+    records = instance_of("spec.algorithm", spec.algorithm, NoisedSums).records
+
+    def stand_in(leaf: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((records, *leaf.shape[1:]), jax.dtypes.canonicalize_dtype(leaf.dtype))
+
+    def step(rows: Any) -> Any:
+        run = Run(spec, loss, params, rows, training, trainable, draws_exactly)
+        leaves, key = run.unravel(run.first), jnp.zeros(2, jnp.uint32)
+        gradient = jax.grad(run.own_loss)(leaves, (jax.tree.map(lambda leaf: leaf[0], run.examples), key))
+        return training.optimiser.update(gradient, training.optimiser.init(leaves), leaves)
+
+    try:
+        jax.eval_shape(step, jax.tree.map(stand_in, examples))
+    except InputError:
+        raise
+    except Exception as error:  # of the caller's loss or optimiser, which have seen no number
+        raise InputError(
+            "Expected arrays of numbers, a loss and an optimiser that fit each other, got a "
+            f"{type(error).__name__}: {str(error)[:200]}"
+        ) from None

@@ -99,12 +99,7 @@ def train_and_audit(
     The spec is about records and canaries together: its number of records holds both. What is returned of the run is
     what it would be without canaries but for their part in the public number of records.
     """
-    run = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
-    if run.sampling.scheme not in _SCHEMES:
-        raise refuse("algorithm.sampling.scheme", "to be full or poisson for canaries", run.sampling.scheme.value)
-    many = whole_number("canaries", canaries)
-    if training.watch is not None:
-        raise InputError("Expected no watch of one's own in a run with canaries, got one; watch a run without them.")
+    run, many = check_planting(spec, training), whole_number("canaries", canaries)
     planted = Planted(loss, many, spec.relation is Relation.REPLACE_ONE, run.contribution)
     augment = None if training.augment is None else planted.augmented(training.augment)
     watching = replace(training, watch=lambda tree: tree["canaries"], augment=augment)
@@ -136,6 +131,16 @@ def train_and_audit(
         watched=None,
     )
     return own, lower
+
+
+def check_planting(spec: Spec, training: Training) -> NoisedSums:
+    """The run, if canaries can be planted in it; public, so to be asked before a debit."""
+    run = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
+    if run.sampling.scheme not in _SCHEMES:
+        raise refuse("algorithm.sampling.scheme", "to be full or poisson for canaries", run.sampling.scheme.value)
+    if training.watch is not None:
+        raise InputError("Expected no watch of one's own in a run with canaries, got one; watch a run without them.")
+    return run
 
 
 RunWith = Callable[[Coins, int], NDArray[np.float64]]
