@@ -149,7 +149,7 @@ class Subject:
             proved = f"epsilon {show_up(self.explanation.epsilon)}" if finite else "no finite epsilon"
             words = (
                 f"The folder claims {claim}, and the theorems of this version certify {proved} for the run it "
-                "describes. This page states what is certified."
+                "describes. The certified number is the one shown."
             )
             warnings.append(("The stored certificate does not hold.", words))
         if self.unplanned and not self.not_as_charged:
@@ -235,6 +235,13 @@ def open_subject(folder: Path, audit: Path | None = None, account: Account | Non
         broken_signature(folder),
         unplanned(release),
     )
+
+
+def contradictions(folder: Path) -> tuple[tuple[str, str], ...]:
+    """What in a release folder contradicts the rest of it; no audit and no ledger is asked."""
+    release = stored_at(folder)
+    again = explain(release.spec, release.delta)
+    return Subject(folder.resolve().name, release, again, unplanned=unplanned(release)).discrepancies
 
 
 def paid_once(subjects: Sequence[Subject]) -> list[Subject]:
