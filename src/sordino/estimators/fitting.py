@@ -329,6 +329,7 @@ def _debited(
         check_number(situation.schema, situation.relation, after_debit(given.number, None))
     if lies is not None and lies.keep is not None:
         kept = KeptRounds.at(lies.keep, plan.spec, schema, lies.settings(schema), ledger, private=private)
+        kept.check_answers({one.name: one.numbers for one in plan.details["made"].mechanisms})
     try:
         run = None if kept is None else kept.name
         entry = None if ledger is None else ledger.debit(known_bounds(explanation), plan.spec, run=run)

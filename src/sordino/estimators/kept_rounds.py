@@ -14,10 +14,12 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sordino.algorithm.engines.work import PartAnswer
 from sordino.algorithm.io.checkpoint_file import Record, damaged, read_record, remove_privately, write_record
@@ -28,6 +30,8 @@ from sordino.data import Schema, schema_to_text
 from sordino.ledger import Entry, Ledger
 
 _FORMAT = "rounds 2"
+# No sum of clipped contributions, nor its noise, comes near.
+_FAR = 1e100
 
 
 @dataclass(eq=False)
@@ -84,6 +88,12 @@ class KeptRounds:
                 "budget, engine, ledger or --seed differ; repeat the command as it was, or name a new file."
             )
         return kept
+
+    def check_answers(self, numbers: Mapping[str, int]) -> None:
+        """Refuse answers that are none of this plan's, which has so many numbers by the names of its mechanisms."""
+        for name, sums in self.answered.items():
+            if sums.dtype != np.float64 or sums.shape != (numbers.get(name),) or not (abs(sums) < _FAR).all():
+                raise damaged(self.path)
 
     def refuse_finished(self, entry: Entry | None, names: Iterable[str]) -> None:
         """Refuse to ask more of rows for an entry whose release was made; one that is whole is made again, alike."""
