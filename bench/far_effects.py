@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sordino.ledger.release.coverage import LEVELS
 
 from sordino import estimators
 from sordino.estimators import ArrayBounds
-from sordino.ledger.release.folder import LEVELS
 
 PAGE = Path(__file__).parent / "pages" / "far-effects.md"
 MULTIPLES, CELLS, COLUMNS = (3.0, 4.5, 6.0), ((2000, 1.0), (10_000, 1.0), (2000, 4.0)), 4

@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 from interval_ranges import INFLUENCE, of_grid, write
 from scipy import special
+from sordino.fitting.choose import BEATS_CONSTANT
+from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES, measured_task
 
 from sordino import estimators
-from sordino.algorithm.influence import Declaration, expected, plan, with_bins
 from sordino.core.bound import Relation
 from sordino.estimators import ArrayBounds, BudgetWarning
-from sordino.estimators.fitting import WORTH_WHILE
-from sordino.ledger.release.folder import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES, measured_task
+from sordino.mechanisms.influence import Declaration, expected, plan, with_bins
 
 DELTA = 1e-6
 SIZES, EPSILONS = (500, 2000, 10_000, 50_000), (0.25, 1.0, 4.0)
@@ -127,7 +127,7 @@ def hopeless(model: Any) -> bool:
         made = plan(stated["family"], columns, stated["records"], Relation(stated["relation"]), model.epsilon, DELTA)
         return expected(made).refused
     settings = model.release_.settings
-    return settings["predicted_error"] > WORTH_WHILE * settings["predicted_error_of_constant"]
+    return settings["predicted_error"] > BEATS_CONSTANT * settings["predicted_error_of_constant"]
 
 
 def counts(generator: np.random.Generator, design: str, records: int) -> Drawn:

@@ -29,8 +29,8 @@ from jax.flatten_util import ravel_pytree
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "mnist"))
 import digits
 
-from sordino.algorithm.training.clipped import Clipped
 from sordino.core.guarantee import GaussianDP
+from sordino.mechanisms.networks.clipped_gradients import Clipped
 
 DELTA = 1e-5
 CUT = 50_000

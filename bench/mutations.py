@@ -81,19 +81,19 @@ class Edit(NamedTuple):
     new: str
 
 
-_SUMS, _KERNEL, _LOOP = "algorithm/noise/sums.py", "algorithm/chain/kernel.py", "algorithm/rounds/loop.py"
-_INFLUENCE, _CONSTANT = "algorithm/influence/sums.py", "estimators/methods/constant.py"
+_SUMS, _KERNEL, _LOOP = "noise/integer_sums.py", "mechanisms/chain/kernel.py", "mechanisms/rounds/device.py"
+_INFLUENCE, _CONSTANT = "mechanisms/influence/sums.py", "fitting/methods/constant.py"
 MISTAKES: dict[str, tuple[Edit, ...]] = {
     "as it is": (),
     "half the noise is drawn": (
         Edit(_SUMS, "(cells + drawn).astype", "(cells + drawn // 2).astype"),
         Edit(
-            "algorithm/noise/exact.py",
+            "noise/gaussian.py",
             "value + whole_laplace(randomness.generator(Purpose.NOISE), scale))",
             "value + whole_laplace(randomness.generator(Purpose.NOISE), scale) // 2)",
         ),
         # Whole numbers on the lattice of the sums, and stable noise, which has none.
-        Edit("algorithm/noise/randomness.py", "padded = scales[np", "padded = 0.5 * scales[np"),
+        Edit("noise/randomness.py", "padded = scales[np", "padded = 0.5 * scales[np"),
         Edit(
             _KERNEL,
             "isinstance(noise, LatticeNoise) else -noise)",
@@ -104,7 +104,7 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
         Edit(_SUMS, "_checked(scales, sums.shape)", "_checked(0.5 * np.asarray(scales), sums.shape)"),
         Edit(_SUMS, "_checked(scales, given.shape)", "_checked(0.5 * np.asarray(scales), given.shape)"),
         Edit(
-            "algorithm/noise/exact.py",
+            "noise/gaussian.py",
             "call = NoisedCall(Law.LAPLACE,",
             "scale = 0.5 * scale\n    call = NoisedCall(Law.LAPLACE,",
         ),
@@ -117,18 +117,18 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
         Edit("data/columns/number.py", "return np.clip(values, *self.limits, out=values)", "return values"),
         Edit("data/scaling.py", "rows[long] *= (safe / lengths[long])[:, None]", "rows[long] *= 1.0"),
         Edit(
-            "algorithm/noise/exact_sums.py",
+            "noise/lattice.py",
             "return grid_total(shortened(parts, reach, weights), present, reach)",
             "return plain_total(parts, present)",
         ),
         Edit(_KERNEL, "within = shortened(parts, constants.reach)", "return plain_total(parts, rows.present)"),
-        Edit("estimators/methods/constant.py", "np.clip(y / bound, -1.0, 1.0)", "y / bound"),
+        Edit("fitting/methods/constant.py", "np.clip(y / bound, -1.0, 1.0)", "y / bound"),
         Edit(
-            "estimators/methods/ridge.py",
+            "fitting/methods/ridge.py",
             "np.clip(y / target_bound(situation), -1.0, 1.0)",
             "y / target_bound(situation)",
         ),
-        Edit("estimators/methods/output.py", "np.clip(y, -bound, bound)", "y"),
+        Edit("fitting/methods/output.py", "np.clip(y, -bound, bound)", "y"),
         # Sums of statistics, gradients, ridge and newton: rows into the ball, products to their clip, targets.
         Edit(_SUMS, "digits(rows * (INSIDE / np.maximum(row_lengths(rows), INSIDE))[:, None])", "digits(rows)"),
         Edit(
@@ -136,10 +136,10 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
             "digits(values * (most / np.maximum(row_lengths(values), most))[:, None], exponent)",
             "digits(values, exponent)",
         ),
-        Edit("algorithm/rounds/second_moments.py", "np.clip(y[part], -1.0, 1.0)", "y[part]"),
+        Edit("mechanisms/statistics/second_moments.py", "np.clip(y[part], -1.0, 1.0)", "y[part]"),
         # Bounded influence: cells, the centre, the scatter, the weight of a row, its pull, its curvature.
         Edit(
-            "algorithm/influence/declaration.py",
+            "mechanisms/influence/declaration.py",
             "np.clip(column, -1.0, 1.0, out=column)",
             "pass",
         ),
@@ -172,7 +172,7 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
 }
 _ROWS = (
     Edit(
-        "algorithm/chain/run.py",
+        "mechanisms/chain/run.py",
         "constants = run_constants(spec, algorithm, model)",
         "constants = run_constants(spec, algorithm, model)._replace(divisor=jnp.asarray(rows.count, float))",
     ),
@@ -185,62 +185,62 @@ _ROWS = (
     ),
     Edit(_LOOP, "(bound, algorithm.records, algorithm.batch_size)", "(bound, run.rows, run.rows)"),
     Edit(
-        "estimators/methods/newton.py",
+        "fitting/methods/newton.py",
         "options.row_norm**2 * sums.noise, situation.records",
         "options.row_norm**2 * sums.noise, len(X)",
     ),
     Edit(
-        "algorithm/rounds/ridge.py",
+        "mechanisms/regression/ridge.py",
         "self._sums.exponent) / self.algorithm.records",
         "self._sums.exponent) / len(self._sums._lengths)",
     ),
     Edit(
-        "algorithm/rounds/gradients.py",
+        "mechanisms/regression/gradients.py",
         "self._sums.exponent) / self.algorithm.records",
         "self._sums.exponent) / len(self._sums._y)",
     ),
     Edit(
-        "algorithm/influence/release.py",
+        "mechanisms/influence/release.py",
         "summed = total(asked)",
         "summed = total(asked)\n            vars(plan)['records'] = summed.units",
     ),
     Edit(
-        "estimators/methods/variational.py",
+        "fitting/methods/variational.py",
         "(noised + rounds.scale(0)) / situation.records",
         "(noised + rounds.scale(0)) / len(X)",
     ),
-    Edit("estimators/methods/constant.py", "_shrunk(count / situation.records,", "_shrunk(count / len(y),"),
-    Edit("estimators/methods/constant.py", "second / situation.records", "second / len(y)"),
+    Edit("fitting/methods/constant.py", "_shrunk(count / situation.records,", "_shrunk(count / len(y),"),
+    Edit("fitting/methods/constant.py", "second / situation.records", "second / len(y)"),
 )
 MISTAKES["divided by the number of rows"] = _ROWS
 # Of chains: batches are drawn in another way than described.
 OF_CHAINS: dict[str, tuple[Edit, ...]] = {
     "another sampler": (
-        Edit("algorithm/chain/batches.py", "Scheme.CYCLIC: Cyclic,", "Scheme.CYCLIC: Reshuffled,"),
-        Edit("algorithm/chain/batches.py", "Scheme.SHUFFLE_ONCE: ShuffleOnce,", "Scheme.SHUFFLE_ONCE: Reshuffled,"),
-        Edit("algorithm/chain/batches.py", "Scheme.RESHUFFLED: Reshuffled,", "Scheme.RESHUFFLED: Cyclic,"),
-        Edit("algorithm/chain/batches.py", "Scheme.POISSON: Poisson,", "Scheme.POISSON: Reshuffled,"),
+        Edit("mechanisms/chain/batches.py", "Scheme.CYCLIC: Cyclic,", "Scheme.CYCLIC: Reshuffled,"),
+        Edit("mechanisms/chain/batches.py", "Scheme.SHUFFLE_ONCE: ShuffleOnce,", "Scheme.SHUFFLE_ONCE: Reshuffled,"),
+        Edit("mechanisms/chain/batches.py", "Scheme.RESHUFFLED: Reshuffled,", "Scheme.RESHUFFLED: Cyclic,"),
+        Edit("mechanisms/chain/batches.py", "Scheme.POISSON: Poisson,", "Scheme.POISSON: Reshuffled,"),
         Edit(
-            "algorithm/chain/batches.py",
+            "mechanisms/chain/batches.py",
             "Scheme.WITHOUT_REPLACEMENT: WithoutReplacement,",
             "Scheme.WITHOUT_REPLACEMENT: Reshuffled,",
         ),
         Edit(
-            "algorithm/chain/batches.py",
+            "mechanisms/chain/batches.py",
             "Scheme.WITH_REPLACEMENT: WithReplacement,",
             "Scheme.WITH_REPLACEMENT: Reshuffled,",
         ),
         Edit(
-            "algorithm/chain/batches.py",
+            "mechanisms/chain/batches.py",
             "Scheme.RANDOM_ALLOCATION: RandomAllocation,",
             "Scheme.RANDOM_ALLOCATION: WithoutReplacement,",
         ),
         Edit(
-            "algorithm/chain/batches.py",
+            "mechanisms/chain/batches.py",
             "Scheme.TRUNCATED_POISSON: TruncatedPoisson,",
             "Scheme.TRUNCATED_POISSON: Reshuffled,",
         ),
-        Edit("algorithm/chain/batches.py", "Scheme.MIN_SEPARATION: MinSeparation,", "Scheme.MIN_SEPARATION: Poisson,"),
+        Edit("mechanisms/chain/batches.py", "Scheme.MIN_SEPARATION: MinSeparation,", "Scheme.MIN_SEPARATION: Poisson,"),
     ),
 }
 SCHEMES = (
@@ -264,10 +264,10 @@ def _releases(seconds: float) -> Any:
     """Every case, fitted to drawn rows: its name, and a function that tests it."""
     import numpy as np  # noqa: PLC0415
 
-    from sordino.auditing.replay import Recorder  # noqa: PLC0415
+    from sordino.auditing.replay.port import Recorder  # noqa: PLC0415
     from sordino.estimators import ArrayBounds  # noqa: PLC0415
-    from sordino.estimators.named import ESTIMATORS  # noqa: PLC0415
-    from sordino.estimators.replayed import replay_release  # noqa: PLC0415
+    from sordino.estimators.registry import ESTIMATORS  # noqa: PLC0415
+    from sordino.estimators.replay import replay_release  # noqa: PLC0415
 
     recorder, rng = Recorder(), np.random.default_rng(1)
     X = rng.uniform(-1, 1, (RECORDS, 3))
@@ -304,13 +304,13 @@ def _of_people(X: Any, y: Any) -> tuple[Any, tuple[Any, ...]]:
     """The same rows as a table of people who have two each."""
     import numpy as np  # noqa: PLC0415
 
-    from sordino.data import CategoryTarget, Feature, Number, Schema, Target  # noqa: PLC0415
+    from sordino.data import Category, Feature, Number, Schema, Target  # noqa: PLC0415
     from sordino.data.units import DeclaredUnit  # noqa: PLC0415
 
     schema = Schema(
         records=RECORDS // 2,
         features=tuple(Feature(f"x{place}", Number(-1.0, 1.0)) for place in range(X.shape[1])),
-        target=Target("y", CategoryTarget(("0", "1"))),
+        target=Target("y", Category(("0", "1"))),
         unit=DeclaredUnit(column="person", most_records=2),
         intercept=True,
     )

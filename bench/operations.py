@@ -21,9 +21,11 @@ import area
 import jax
 import numpy as np
 from chains import CLIPPED, MODEL, OPTIONS, rows_of
+from sordino.noise.port import noised_numbers
 from targets import Target, as_dicts
 
-from sordino.algorithm import (
+from sordino.core.spec import Batch, Problem, Scheme
+from sordino.mechanisms import (
     ChainParallel,
     Checkpoint,
     DataParallel,
@@ -35,11 +37,9 @@ from sordino.algorithm import (
     noisy_sgd,
     run,
 )
-from sordino.algorithm.noise.exact import ExactGaussians
-from sordino.algorithm.noise.sums import noised_numbers
-from sordino.algorithm.rounds.gradients import ClippedGradients, residuals
-from sordino.algorithm.rounds.second_moments import StatisticsStack
-from sordino.core.spec import Batch, Problem, Scheme
+from sordino.mechanisms.regression.gradients import ClippedGradients, residuals
+from sordino.mechanisms.statistics.second_moments import StatisticsStack
+from sordino.noise.gaussian import ExactGaussians
 
 DEVICES = (1, 2)
 

@@ -23,11 +23,12 @@ import numpy as np
 import tune_utility
 from utility_suite import SHAPES, TEST_ROWS
 
-from sordino.algorithm.rounds import ridge as fits
 from sordino.core.bound import Relation
-from sordino.data import UNIT, BooleanTarget, Feature, Number, RowNorm, Schema, Target
-from sordino.estimators.methods import ridge
-from sordino.estimators.situation import Situation, Sources, Task
+from sordino.data import UNIT, Boolean, Feature, Number, RowNorm, Schema, Target
+from sordino.fitting.methods import ridge
+from sordino.fitting.problem import FitProblem, Sources
+from sordino.fitting.tasks import Task
+from sordino.mechanisms.regression import ridge as fits
 
 FIRST_SEED = 3001
 RECORDS, BUDGETS, DELTA = (400, 1600), (0.5, 1.0, 4.0), 1e-5
@@ -64,9 +65,7 @@ def alike(records: int, seed: int, columns: int, signal: float) -> Case:
     positive = signal * (score - score.mean()) / score.std() + generator.logistic(size=rows) > 0.5
     y = np.where(positive, 1.0, -1.0)
     features = tuple(Feature(f"n{place}", Number(0.0, 1.0, UNIT)) for place in range(columns))
-    schema = Schema(
-        records, features, Target("y", BooleanTarget()), True, RowNorm(float(np.sqrt(2 + columns / 4)), True)
-    )
+    schema = Schema(records, features, Target("y", Boolean()), True, RowNorm(float(np.sqrt(2 + columns / 4)), True))
     return _case(schema, X, y, records)
 
 
@@ -105,7 +104,7 @@ def main() -> None:
     scores: dict[str, dict[str, list[float]]] = {choice: {name: [] for name in TABLES} for choice in CHOICES}
     for name, records, epsilon, relation in cells():
         cases = [TABLES[name](records, given.first + seed) for seed in range(given.seeds)]
-        situation = Situation(Task.CLASSIFICATION, cases[0].schema, 2, epsilon, DELTA, relation)
+        situation = FitProblem(Task.CLASSIFICATION, cases[0].schema, 2, epsilon, DELTA, relation)
         plan = method.plan(situation)
         for choice, (multiples, weights) in CHOICES.items():
             fits._SMALLER, fits._WEIGHTS = np.array(multiples), np.array(weights)

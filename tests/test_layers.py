@@ -130,13 +130,13 @@ def test_every_room_is_known():
 @pytest.mark.parametrize(
     ("name", "text", "violations"),
     [
-        ("algorithm/noise/sums.py", "from sordino.algorithm.chain.batches import bucket\n", 1),
-        ("algorithm/chain/run.py", "from sordino.algorithm.rounds import loop\n", 1),
-        ("algorithm/io/checkpoint.py", "from ..chain.rows import Rows\n", 1),
-        ("algorithm/chain/run.py", "from sordino.algorithm.io.checkpoint import Keeper\n", 0),
-        ("algorithm/io/checkpoint.py", "from sordino.algorithm.chain.release import LastIterate\n", 1),
-        ("algorithm/rounds/loop.py", "from sordino.algorithm.posterior.laws import Posterior\n", 0),
-        ("algorithm/chain/run.py", "from sordino.algorithm import run\n", 1),
+        ("noise/integer_sums.py", "from sordino.mechanisms.chain.batches import bucket\n", 1),
+        ("mechanisms/chain/run.py", "from sordino.mechanisms.rounds import loop\n", 1),
+        ("mechanisms/checkpoint.py", "from ..chain.rows import Rows\n", 1),
+        ("mechanisms/chain/run.py", "from sordino.mechanisms.checkpoint import Keeper\n", 0),
+        ("mechanisms/checkpoint.py", "from sordino.mechanisms.chain.release import LastIterate\n", 1),
+        ("mechanisms/rounds/device.py", "from sordino.mechanisms.posterior.laws import Posterior\n", 0),
+        ("mechanisms/chain/run.py", "from sordino.mechanisms import run\n", 1),
     ],
 )
 def test_the_walk_through_the_rooms(tree, name, text, violations):

@@ -5,16 +5,21 @@ from importlib.metadata import version
 import task
 import vi_task
 
-from sordino.algorithm import SeededRandomness
-from sordino.algorithm.rounds.variational import Descent, FactorisedGaussian, VariationalOptions, run_variational
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
-from sordino.model.families.networks import MLPRegression
+from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms.variational.evidence_bound import (
+    FactorisedGaussian,
+    GradientDescent,
+    VariationalOptions,
+    run_variational,
+)
+from sordino.models.families.networks import MLPRegression
 
 X, Y = vi_task.data()
 MODEL = MLPRegression(hidden=(vi_task.HIDDEN,), activation="tanh")
 OPTIONS = VariationalOptions(
-    family=FactorisedGaussian(first_deviation=vi_task.FIRST_DEVIATION), optimiser=Descent(), start_scale=0.1
+    family=FactorisedGaussian(first_deviation=vi_task.FIRST_DEVIATION), optimiser=GradientDescent(), start_scale=0.1
 )
 
 

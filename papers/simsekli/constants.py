@@ -21,8 +21,8 @@ from papers.framework.item import (
     item,
 )
 from papers.simsekli.setting import BATCH, DIM, LINEAR, LOGISTIC, Array, Setting
-from sordino.accounting.heavy_tail import Dissipative, Lyapunov, absolute_moment, lyapunov
-from sordino.model.exact import shift_total_variation
+from sordino.accounting.bounds.heavy_tail import Dissipative, Lyapunov, absolute_moment, lyapunov
+from sordino.models.exact import shift_total_variation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

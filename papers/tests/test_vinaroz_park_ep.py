@@ -6,10 +6,10 @@ import pytest
 from scipy import special
 
 from papers.vinaroz_park.message_passing import expectation_propagation, stochastic_ep
-from sordino.algorithm import SeededRandomness
-from sordino.algorithm.rounds.messages import Prior, Refinement
 from sordino.core.spec import Scheme
-from sordino.model.sites import GaussianSite, LogisticSite, MixtureSite, ProbitSite
+from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms.messages import Prior, Refinement
+from sordino.models.message_passing.likelihoods import GaussianSite, LogisticSite, MixtureSite, ProbitSite
 
 
 def regression(n=12, dim=3, seed=0):

@@ -9,16 +9,17 @@ from scipy import integrate, stats
 
 from sordino import InputError, Ledger, LedgerRefusal, read_release
 from sordino.accounting.evaluate import explain
-from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.auditing.replay import Recorder
+from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.core.spec.document import NegativeBinomialTrials
 from sordino.data import declared_lines, schema_to_text
-from sordino.estimators.choice import ChoicePlan, Trial, best_of_trials, choice_spec, largest_trial, spent
-from sordino.estimators.scoring import read_rows
-from sordino.estimators.situation import Sources, Task
 from sordino.explore import Candidate, choose
+from sordino.explore.scoring import read_rows
+from sordino.explore.selection import ChoicePlan, SelectionTrial, best_of_trials, choice_spec, largest_trial, spent
+from sordino.fitting.problem import Sources
+from sordino.fitting.tasks import Task
+from sordino.noise.randomness import SeededRandomness
 
 LINES = "records = {n}\na: -1..1\nb: -1..1\ny: yes/no [target]"
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one"}
@@ -48,7 +49,7 @@ def test_the_best_of_trials_has_the_law_that_the_theorem_is_about():
     def trial(place):
         nonlocal trials
         trials += 1
-        return Trial(float(rng.choice(lost[place])), (place,), place)
+        return SelectionTrial(float(rng.choice(lost[place])), (place,), place)
 
     for seed in range(draws):
         counts[int(best_of_trials(trial, 2, stop, SeededRandomness(seed)).loss)] += 1
@@ -59,7 +60,7 @@ def test_the_best_of_trials_has_the_law_that_the_theorem_is_about():
 
 def test_equal_losses_are_told_apart_by_what_is_told_and_not_by_who_came_first():
     for seed in range(20):
-        found = best_of_trials(lambda place: Trial(1.0, (place,), place), 3, 0.02, SeededRandomness(seed))
+        found = best_of_trials(lambda place: SelectionTrial(1.0, (place,), place), 3, 0.02, SeededRandomness(seed))
         assert found.told == 0
 
 

@@ -4,6 +4,7 @@ import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sordino.auditing.instance import audit_instance
@@ -11,7 +12,9 @@ from sordino.cli import main
 from sordino.cli.audit import described
 from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError
-from sordino.data import write_schema
+from sordino.data import declared_lines, write_schema
+from sordino.fitting.fit import fit_table
+from sordino.ledger.release import write_release
 
 FOLDER = Path(__file__).parents[2] / "examples" / "specs"
 SPEC = str(FOLDER / "full-last-iterate.json")
@@ -244,3 +247,31 @@ def test_two_parts_that_show_different_records_are_no_violation(tmp_path, capsys
     assert found["verdict"]["kind"] == "tightness-of-description"
     assert found["lower_bound"]["epsilon"] == pytest.approx(4.3772, abs=1e-4)
     assert found["bound"]["epsilon"] == pytest.approx(6.573, abs=1e-3)
+
+
+def test_a_release_that_contradicts_itself_is_shown_in_red_and_exits_2(tmp_path, capsys):
+    """With ten times the noise in its spec an audit printed an epsilon of .07, and exit code 0."""
+    g = np.random.default_rng(0)
+    schema = declared_lines("records = 500\na: 0..1\ny: 0..1 [target]")
+    columns = {name: g.uniform(0, 1, 500) for name in ("a", "y")}
+    asked = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one", "schema": schema, "seed": 1}
+    folder = write_release(tmp_path / "release", fit_table("linear", columns, method="bounded-influence", **asked))
+    assert main(["audit", str(folder), "--seed", "1"]) == 0
+    file = folder / "release.json"
+    plain = file.read_text("utf-8")
+    document = json.loads(plain)
+    for part in document["spec"]["algorithm"]["parts"]:
+        part["algorithm"]["noise_multiplier"] *= 10.0
+    file.write_text(json.dumps(document), encoding="utf-8")
+    capsys.readouterr()
+    assert main(["audit", str(folder), "--seed", "1"]) == 2
+    said = capsys.readouterr().out
+    assert "The stored certificate does not hold." in said
+    assert "This version would not plan this run." in said
+    assert main(["audit", str(folder), "--seed", "1", "--json"]) == 2
+    assert len(json.loads(capsys.readouterr().out)["contradicted"]) == 2
+    file.write_text(plain, encoding="utf-8")
+    arrays = folder / "arrays.safetensors"
+    arrays.write_bytes(arrays.read_bytes()[:-1] + b"\x01")
+    assert main(["audit", str(folder), "--seed", "1"]) == 2
+    assert "the folder was changed" in capsys.readouterr().err

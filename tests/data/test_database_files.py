@@ -1,17 +1,18 @@
 """A database file is code: DuckDB answers one SELECT from that file, and reaches nothing else."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.algorithm.engines.local import _duckdb, _polars
 from sordino.core.validate import InputError
-from sordino.data.sources.duckdb_tables import DuckDBTable, as_query, connected
-from sordino.data.sources.lazy_frames import LazyPolars
+from sordino.data.sources.databases import DuckDBTable, as_query, connected
+from sordino.data.sources.frames import LazyPolars, SparkRows
 from sordino.data.sources.registry import read_table
-from sordino.data.sources.spark_frames import SparkRows
+from sordino.engines.local import _duckdb, _polars
 
 duckdb = pytest.importorskip("duckdb", reason="needs sordino[duckdb]")
 
@@ -52,6 +53,17 @@ def test_a_query_that_reaches_beyond_its_file_is_refused(clinic, query):
         assert "hidden" not in str(refused.value)
     assert sorted(clinic.iterdir()) == before
     assert len(seen) == 1
+
+
+def test_a_file_of_another_format_fetches_no_extension(clinic):
+    """DuckDB downloaded its reader of SQLite files before Sordino had switched external access off."""
+    with closing(sqlite3.connect("other.duckdb")) as made:
+        made.execute("CREATE TABLE visits (age INTEGER)")
+        made.commit()
+    with pytest.raises(InputError, match="PermissionException"):
+        read_table("other.duckdb#visits")
+    with pytest.raises(duckdb.PermissionException):
+        connected().sql("ATTACH 'other.duckdb'")
 
 
 def test_a_query_may_end_in_a_comment_and_a_name_may_hold_any_sign(clinic):

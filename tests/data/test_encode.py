@@ -17,15 +17,12 @@ from sordino.data import (
     UNIT,
     UNSCALED,
     Boolean,
-    BooleanTarget,
     Category,
-    CategoryTarget,
     ColumnCounts,
     ColumnKind,
     Feature,
     MissingRule,
     Number,
-    NumberTarget,
     RowNorm,
     Scaling,
     Schema,
@@ -35,7 +32,7 @@ from sordino.data import (
     from_arrays,
     read_table,
 )
-from sordino.data.raw_columns import UNSEEN, Numbers
+from sordino.data.raw_columns import UNSEEN, NumberColumn
 from sordino.data.table import as_codes
 
 FIXED = settings(deadline=None, derandomize=True)
@@ -200,17 +197,17 @@ def schema_with(kind, rows, **changes):
 
 
 def test_number_targets_are_scaled_and_come_back():
-    kind = NumberTarget(0, 50)
+    kind = Number(0, 50)
     result = encode(schema_with(kind, 4), table_of([0.0, 25.0, 50.0, 80.0]), Relation.REPLACE_ONE)
     assert result.target.tolist() == [-1.0, 0.0, 1.0, 1.0]
     assert result.report.columns["y"] == ColumnCounts(clipped=1)
     assert kind.decode(result.target).tolist() == [0.0, 25.0, 50.0, 50.0]
     with pytest.raises(InputError, match="got '1 outside'"):
-        encode(schema_with(NumberTarget(0, 50, out_of_range="refuse"), 1), table_of([80.0]), Relation.REPLACE_ONE)
+        encode(schema_with(Number(0, 50, out_of_range="refuse"), 1), table_of([80.0]), Relation.REPLACE_ONE)
 
 
 def test_category_targets_are_codes_and_come_back():
-    kind = CategoryTarget(("no", "maybe", "yes"), unseen="other")
+    kind = Category(("no", "maybe", "yes"), unseen="other")
     result = encode(schema_with(kind, 4), table_of(["yes", "no", "hm", "maybe"]), Relation.REPLACE_ONE)
     assert result.target.tolist() == [2, 0, 3, 1]
     assert kind.classes == 4
@@ -222,7 +219,7 @@ def test_category_targets_are_codes_and_come_back():
 
 @pytest.mark.parametrize(("labels", "expected"), [("signs", [1.0, -1.0]), ("bits", [1.0, 0.0])])
 def test_boolean_targets_are_labels_and_come_back(labels, expected):
-    kind = BooleanTarget(labels)
+    kind = Boolean(labels)
     result = encode(schema_with(kind, 2), table_of([True, False]), Relation.REPLACE_ONE)
     assert result.target.tolist() == expected
     assert kind.decode(result.target).tolist() == [True, False]
@@ -233,9 +230,9 @@ def test_boolean_targets_are_labels_and_come_back(labels, expected):
 @pytest.mark.parametrize(
     ("kind", "filled", "expected"),
     [
-        (NumberTarget(0, 2), NumberTarget(0, 2, missing=MissingRule("value", 2)), 1.0),
-        (CategoryTarget(("0", "1")), CategoryTarget(("0", "1"), missing=MissingRule("value", "1")), 1),
-        (BooleanTarget(), BooleanTarget(missing=MissingRule("value", True)), 1.0),
+        (Number(0, 2), Number(0, 2, missing=MissingRule("value", 2)), 1.0),
+        (Category(("0", "1")), Category(("0", "1"), missing=MissingRule("value", "1")), 1),
+        (Boolean(), Boolean(missing=MissingRule("value", True)), 1.0),
     ],
 )
 def test_a_missing_target_follows_the_declared_rule(kind, filled, expected):
@@ -253,7 +250,7 @@ def test_a_missing_target_follows_the_declared_rule(kind, filled, expected):
     scaling=st.sampled_from([SYMMETRIC, UNIT, UNSCALED, Scaling("constants", 3.0, 7.0)]),
 )
 def test_decoding_inverts_encoding(low, width, share, scaling):
-    kind = NumberTarget(low, low + width, scaling)
+    kind = Number(low, low + width, scaling)
     value = np.array([min(low + share * width, low + width)])
     back = kind.decode(kind.scaled(value.copy()))
     largest = max(abs(kind.low), abs(kind.high), 3.0)
@@ -273,7 +270,7 @@ def test_counts_are_right(values, scaling):
 
 
 def test_columns_must_match():
-    schema = schema_with(NumberTarget(0, 1), 2)
+    schema = schema_with(Number(0, 1), 2)
     with pytest.raises(InputError, match="Expected the declared columns 'x' in the table, got 'z', 'y'"):
         encode(schema, from_arrays({"z": [0, 0], "y": [0, 0]}), Relation.REPLACE_ONE)
     with pytest.raises(InputError, match="Expected the target column 'y' in the table, got 'x'; check its name"):
@@ -285,7 +282,7 @@ def test_columns_must_match():
 
 
 def test_prediction_needs_no_target_and_no_record_count():
-    schema = schema_with(NumberTarget(0, 1), 1000)
+    schema = schema_with(Number(0, 1), 1000)
     for columns in ({"x": [0.5]}, {"x": [0.5], "y": ["anything"]}):
         result = encode_features(schema, from_arrays(columns))
         assert result.features.tolist() == [[1.0, 0.5]]
@@ -293,7 +290,7 @@ def test_prediction_needs_no_target_and_no_record_count():
 
 
 def test_the_number_of_records_is_public_under_replace_one_only():
-    schema = schema_with(NumberTarget(0, 1), 3)
+    schema = schema_with(Number(0, 1), 3)
     table = from_arrays({"x": [0, 0], "y": [0, 0]})
     with pytest.raises(InputError, match="Expected 3 records as the schema declares, got 2"):
         encode(schema, table, Relation.REPLACE_ONE)
@@ -304,7 +301,7 @@ def test_the_number_of_records_is_public_under_replace_one_only():
 
 
 def test_a_table_without_records_is_encoded_where_their_number_is_private():
-    schema, empty = schema_with(NumberTarget(0, 1), 1), from_arrays({"x": [], "y": []})
+    schema, empty = schema_with(Number(0, 1), 1), from_arrays({"x": [], "y": []})
     found = encode(schema, empty, Relation.ADD_REMOVE)
     assert found.features.shape == (0, len(schema.feature_names))
     assert found.target.shape == (0,)
@@ -318,7 +315,7 @@ def test_no_target_is_refused():
 
 
 def test_the_report_says_that_it_is_not_private():
-    schema = schema_with(NumberTarget(0, 1), 2, row_norm=RowNorm(1.5, includes_intercept=True))
+    schema = schema_with(Number(0, 1), 2, row_norm=RowNorm(1.5, includes_intercept=True))
     schema = replace(schema, features=(*schema.features, Feature("z", Number(-1, 1))))
     table = from_arrays({"x": [1.0, 0.0], "z": [3.0, 0.0], "y": [0.0, 0.0]})
     report = encode(schema, table, Relation.REPLACE_ONE).report
@@ -335,7 +332,7 @@ def test_the_report_says_that_it_is_not_private():
 def test_one_record_changes_one_row():
     rng = np.random.default_rng(11)
     columns = {"x": rng.normal(size=50), "y": rng.normal(size=50)}
-    schema = schema_with(NumberTarget(-1, 1), 50, row_norm=RowNorm(1.2, includes_intercept=True))
+    schema = schema_with(Number(-1, 1), 50, row_norm=RowNorm(1.2, includes_intercept=True))
     before = encode(schema, from_arrays(columns), Relation.REPLACE_ONE)
     changed = {name: np.where(np.arange(50) == 17, 1e9, values) for name, values in columns.items()}
     after = encode(schema, from_arrays(changed), Relation.REPLACE_ONE)
@@ -354,4 +351,4 @@ def test_encoding_leaves_the_table_alone():
 
 def test_small_integers_from_one_end_to_the_other_are_read_as_words():
     values = np.array([-128, 127, 0], np.int8)
-    assert as_codes(Numbers(values), "x", ("-128", "127"), ()).tolist() == [0, 1, UNSEEN]
+    assert as_codes(NumberColumn(values), "x", ("-128", "127"), ()).tolist() == [0, 1, UNSEEN]

@@ -17,7 +17,6 @@ from sordino.data import (
     DeclaredUnit,
     Feature,
     Number,
-    NumberTarget,
     Schema,
     Target,
     check,
@@ -34,7 +33,7 @@ UNIT = DeclaredUnit(column="patient", most_records=2)
 SCHEMA = Schema(
     records=3,
     features=(Feature("x", Number(0.0, 10.0)),),
-    target=Target("y", NumberTarget(0.0, 10.0, UNSCALED)),
+    target=Target("y", Number(0.0, 10.0, UNSCALED)),
     intercept=True,
     unit=UNIT,
 )

@@ -6,14 +6,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather, ipc
 
-from sordino.algorithm.engines.totals import Totals, engine_of
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import Feature, Number, Schema, Target
 from sordino.data.columns.number import Number as NumberTarget
-from sordino.data.parts import check_parts, parts_of
-from sordino.data.sources.duckdb_tables import DuckDBTable
+from sordino.data.encode import check_parts
+from sordino.data.sources.databases import DuckDBTable
 from sordino.data.sources.parquet_files import ParquetFiles
+from sordino.data.sources.registry import parts_of
+from sordino.engines.totals import Totals, engine_of
 from tests.engines.tables import COLUMNS, asked_in_memory, planned, table, written
 
 FAMILY = "linear"
@@ -124,7 +125,7 @@ def test_a_family_with_two_headers_and_a_folder_without_files_are_refused(tmp_pa
 def test_a_cell_that_is_no_number_is_told_by_file_and_row_and_not_quoted(tmp_path):
     (tmp_path / "a.csv").write_text("age,dose,ward,y,watched,who\n" + "1,2,0,1,1,1\n" * 3)
     (tmp_path / "b.csv").write_text("age,dose,ward,y,watched,who\n1,2,0,1,1,1\n1,secret,0,1,1,1\n")
-    from sordino.estimators.fitting import fit_table
+    from sordino.fitting.fit import fit_table
 
     with pytest.raises(InputError, match=r"in row 2.*b\.csv") as refused:
         fit_table(

@@ -6,22 +6,23 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import explain
-from sordino.algorithm.influence.release import Followed
-from sordino.auditing.replay import Recorder
+from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
-from sordino.data import BooleanTarget, Category, Feature, Number, NumberTarget, RowNorm, Schema, Target
+from sordino.data import Boolean, Category, Feature, Number, RowNorm, Schema, Target
 from sordino.estimators import METHODS, ArrayBounds, Predictor, PrivateLinearRegression, PrivateLogisticRegression
-from sordino.estimators.methods.bounded_influence import public_columns
-from sordino.estimators.situation import Situation, Sources, Task
+from sordino.fitting.methods.bounded_influence import public_columns
+from sordino.fitting.problem import FitProblem, Sources
+from sordino.fitting.tasks import Task
 from sordino.ledger.release import read_release, write_release
+from sordino.mechanisms.influence.release import Followed
 
 WORD = "bounded-influence"
 AGE, SITE = Number(20.0, 80.0), Category(("a", "b", "c"), unseen="other")
 
 
 def schema(records: int = 3000, target: object = None, **changes: object) -> Schema:
-    kind = NumberTarget(50.0, 250.0) if target is None else target
+    kind = Number(50.0, 250.0) if target is None else target
     features = (Feature("age", AGE), Feature("site", SITE), Feature("dose", Number(0.0, 1.0)))
     return replace(Schema(records=records, features=features, target=Target("y", kind), intercept=True), **changes)
 
@@ -34,9 +35,9 @@ def table(records: int = 3000, seed: int = 0) -> dict[str, np.ndarray]:
     return {"age": age, "site": site, "dose": dose, "y": y}
 
 
-def situation(task: Task, relation: Relation, epsilon: float, classes: int | None = None) -> Situation:
-    target = Category(("0", "1", "2")) if classes == 3 else BooleanTarget() if classes else None
-    return Situation(task, schema(500, target), classes, epsilon, 1e-6, relation)
+def situation(task: Task, relation: Relation, epsilon: float, classes: int | None = None) -> FitProblem:
+    target = Category(("0", "1", "2")) if classes == 3 else Boolean() if classes else None
+    return FitProblem(task, schema(500, target), classes, epsilon, 1e-6, relation)
 
 
 def fitted(relation: str = "replace-one", seed: int = 1, **changes: object) -> PrivateLinearRegression:
@@ -150,20 +151,20 @@ def test_the_first_level_of_a_category_is_the_reference():
     assert found.declaration.kinds == ("number", "category", "category", "category", "number")
     assert found.places.tolist() == [0, 1, 3, 4, 5, 6]
     dropped = schema(features=(Feature("site", replace(SITE, drop_first=True)),))
-    kept = public_columns(Situation(Task.REGRESSION, dropped, None, 1.0, 1e-6, Relation.ADD_REMOVE))
+    kept = public_columns(FitProblem(Task.REGRESSION, dropped, None, 1.0, 1e-6, Relation.ADD_REMOVE))
     assert kept.names == ("intercept", "site=b", "site=c", "site is unseen")
 
 
 def test_tables_too_wide_for_a_matrix_are_left_to_other_methods():
     """With 200 correlated columns and no matrix, 95 % intervals held 58 to 76 %: better none than those."""
     wide = schema(features=tuple(Feature(f"x{place}", Number(0.0, 1.0)) for place in range(200)))
-    asked = Situation(Task.REGRESSION, wide, None, 1.0, 1e-6, Relation.REPLACE_ONE)
+    asked = FitProblem(Task.REGRESSION, wide, None, 1.0, 1e-6, Relation.REPLACE_ONE)
     assert "at most 160 coefficients, and the schema has 201" in METHODS[WORD].refusal(asked)
     assert METHODS[WORD].refusal(situation(Task.REGRESSION, Relation.REPLACE_ONE, 1.0)) is None
 
 
 def test_a_yes_or_no_target_can_be_taken_for_a_number():
-    declared = schema(3000, BooleanTarget())
+    declared = schema(3000, Boolean())
     rows = table()
     rows["y"] = rows["y"] > np.median(rows["y"])
     model = PrivateLinearRegression(

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.algorithm import SeededRandomness, run
 from sordino.cli import main
 from sordino.core.spec import Scheme, Spec
-from sordino.data import BooleanTarget, Feature, Number, Schema, Target, write_schema
+from sordino.data import Boolean, Feature, Number, Schema, Target, write_schema
 from sordino.estimators import (
     METHODS,
     ArrayBounds,
@@ -26,8 +25,9 @@ from sordino.estimators import (
     PrivatePoissonRegression,
     PrivateRobustRegression,
 )
-from sordino.estimators.situation import Task
-from sordino.model import Logistic
+from sordino.fitting.tasks import Task
+from sordino.mechanisms import SeededRandomness, run
+from sordino.models import Logistic
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "add-remove", "random_state": 0}
 RECORDS = 5000
@@ -96,7 +96,7 @@ def test_an_empty_array_under_replace_one_is_still_refused():
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_the_command_line_fits_a_table_without_records(tmp_path, capsys, ending):
-    schema = Schema(RECORDS, (Feature("age", Number(0, 100)),), Target("ill", BooleanTarget()), True)
+    schema = Schema(RECORDS, (Feature("age", Number(0, 100)),), Target("ill", Boolean()), True)
     write_schema(schema, tmp_path / "schema.json")
     answers = []
     for rows in (0, 1):

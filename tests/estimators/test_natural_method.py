@@ -7,24 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import special
-
-from sordino import ArrayBounds, PrivateBayesianNetworkClassifier, PrivateBayesianNetworkRegressor
-from sordino.accounting.evaluate import explain
-from sordino.algorithm.posterior.network import NetworkPosterior
-from sordino.algorithm.posterior.skip_scores import Forward, label_residuals
-from sordino.cli.main import main
-from sordino.core.bound import Evidence, Relation, floating_point_line
-from sordino.core.spec import NoisedSums
-from sordino.core.validate import InputError
-from sordino.data import Category, CategoryTarget, Feature, Number, NumberTarget, Schema, Target
-from sordino.estimators.methods import METHODS, natural
-from sordino.estimators.methods.natural import _Run
-from sordino.estimators.methods.natural_plan import SETTINGS, network_of, settings_for
-from sordino.estimators.prediction import Predictor
-from sordino.estimators.replayed import replay_release
-from sordino.estimators.situation import Situation, Task, network_settings
-from sordino.ledger.release import read_release, write_release
-from sordino.ledger.release.folder import (
+from sordino.ledger.release.coverage import (
     LEAST_OF_RAREST,
     LEAST_OF_SEVERAL,
     LEAST_OVER_SIZE,
@@ -34,7 +17,24 @@ from sordino.ledger.release.folder import (
     release_coverage,
     withheld,
 )
-from sordino.model.families.skip_networks import SkipClassification
+
+from sordino import ArrayBounds, PrivateBayesianNetworkClassifier, PrivateBayesianNetworkRegressor
+from sordino.accounting.evaluate import explain
+from sordino.cli.main import main
+from sordino.core.bound import Evidence, Relation, floating_point_line
+from sordino.core.spec import NoisedSums
+from sordino.core.validate import InputError
+from sordino.data import Category, Feature, Number, Schema, Target
+from sordino.estimators.replay import replay_release
+from sordino.fitting.methods import METHODS, natural
+from sordino.fitting.methods.natural import _Run
+from sordino.fitting.methods.natural_plan import SETTINGS, network_of, settings_for
+from sordino.fitting.problem import FitProblem
+from sordino.fitting.tasks import Task, network_settings
+from sordino.inference.prediction import Predictor
+from sordino.ledger.release import read_release, write_release
+from sordino.mechanisms.posterior.network import Forward, NetworkPosterior, label_residuals
+from sordino.models.families.networks import SkipClassification
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
 NETWORK = Task.NETWORK_CLASSIFICATION
@@ -98,7 +98,7 @@ def test_probabilities_are_learned_and_their_intervals_hold(network):
 def test_all_parts_together_keep_the_budget_and_use_it(task, relation, epsilon):
     numbers = task is Task.NETWORK_REGRESSION
     schema = (NUMBERS if numbers else CLASSES).schema(3, 5000, None)
-    situation = Situation(task, schema, None if numbers else 2, epsilon, 1e-6, relation, network_settings())
+    situation = FitProblem(task, schema, None if numbers else 2, epsilon, 1e-6, relation, network_settings())
     spec = METHODS["natural"].plan(situation).spec
     found = explain(spec, 1e-6)
     assert 0.999 * epsilon < found.epsilon <= epsilon
@@ -147,11 +147,11 @@ def test_several_layers_and_many_columns_are_left_to_the_other_method(rows):
     X, y, _ = rows
     deep = network_settings((4, 4))
     schema = NUMBERS.schema(2, 4000, None)
-    situation = Situation(Task.NETWORK_REGRESSION, schema, None, 4.0, 1e-6, Relation.REPLACE_ONE, deep)
+    situation = FitProblem(Task.NETWORK_REGRESSION, schema, None, 4.0, 1e-6, Relation.REPLACE_ONE, deep)
     assert METHODS["variational"].considered(situation)
     with pytest.raises(InputError, match="one hidden layer"):
         PrivateBayesianNetworkRegressor(schema=NUMBERS, hidden=(4, 4), method="natural", **BUDGET).fit(X, y)
-    wide = Situation(
+    wide = FitProblem(
         Task.NETWORK_REGRESSION,
         NUMBERS.schema(600, 4000, None),
         None,
@@ -161,15 +161,15 @@ def test_several_layers_and_many_columns_are_left_to_the_other_method(rows):
         network_settings(),
     )
     assert "500 parameters" in METHODS["natural"].refusal(wide)
-    assert METHODS["natural"].refusal(Situation(**{**vars(situation), "settings": network_settings()})) is None
+    assert METHODS["natural"].refusal(FitProblem(**{**vars(situation), "settings": network_settings()})) is None
 
 
 def test_hidden_units_see_numbers_alone_where_categories_are_many():
     kinds = [Feature(f"x{k}", Number(-1.0, 1.0)) for k in range(3)]
     kinds += [Feature(f"c{k}", Category(tuple("abcdefghij"))) for k in range(5)]
-    schema = Schema(records=20_000, features=tuple(kinds), target=Target("y", NumberTarget(-1, 1)), intercept=True)
-    situation = Situation(Task.NETWORK_REGRESSION, schema, None, 1.0, 1e-6, Relation.ADD_REMOVE, network_settings())
-    from sordino.estimators.methods.natural_plan import columns_read, room_for_parameters
+    schema = Schema(records=20_000, features=tuple(kinds), target=Target("y", Number(-1, 1)), intercept=True)
+    situation = FitProblem(Task.NETWORK_REGRESSION, schema, None, 1.0, 1e-6, Relation.ADD_REMOVE, network_settings())
+    from sordino.fitting.methods.natural_plan import columns_read, room_for_parameters
 
     settings = SETTINGS[Task.NETWORK_REGRESSION]
     model = network_of(situation, settings)
@@ -187,11 +187,11 @@ def test_few_records_of_numbers_have_fewer_units_and_more_damping():
         (Task.NETWORK_REGRESSION, 6000, 1.0, False),
         (NETWORK, 2000, 1.0, False),
     ):
-        target = Target("y", NumberTarget(-1, 1) if task is not NETWORK else CategoryTarget(("a", "b")))
+        target = Target("y", Number(-1, 1) if task is not NETWORK else Category(("a", "b")))
         kinds = tuple(Feature(f"x{k}", Number(-1.0, 1.0)) for k in range(5))
         schema = Schema(records=records, features=kinds, target=target, intercept=True)
         number = None if task is not NETWORK else 2
-        situation = Situation(task, schema, number, epsilon, 1e-6, Relation.REPLACE_ONE, network_settings())
+        situation = FitProblem(task, schema, number, epsilon, 1e-6, Relation.REPLACE_ONE, network_settings())
         found = settings_for(situation, SETTINGS[task])
         assert (found != SETTINGS[task]) is changed
         if changed:
@@ -309,7 +309,7 @@ def test_the_command_line_fits_predicts_and_shows(tmp_path, rows, capsys):
     declared = Schema(
         records=1500,
         features=(Feature("a", Number(-1.0, 1.0)), Feature("b", Number(-1.0, 1.0))),
-        target=Target("y", NumberTarget(-1, 1)),
+        target=Target("y", Number(-1, 1)),
         intercept=True,
     )
     from sordino.data.schema import schema_to_dict
@@ -328,7 +328,7 @@ def test_an_audit_of_the_code_that_made_a_release_finds_nothing_and_reaches_the_
     g = np.random.default_rng(6)
     a, b = g.uniform(-1, 1, (2, 100))
     kinds = (Feature("a", Number(-1.0, 1.0)), Feature("b", Number(-1.0, 1.0)))
-    schema = Schema(records=100, features=kinds, target=Target("y", NumberTarget(-1, 1)), intercept=True)
+    schema = Schema(records=100, features=kinds, target=Target("y", Number(-1, 1)), intercept=True)
     model = PrivateBayesianNetworkRegressor(schema=schema, method="natural", hidden=(1,), **BUDGET)
     release = model.fit({"a": a, "b": b, "y": a}).release_
     found = replay_release(release, confidence=0.9999, seed=1, seconds=1.0)

@@ -11,28 +11,19 @@ import pytest
 from scipy import stats
 
 import sordino
-from sordino.algorithm.influence import Declaration, expected, with_bins
-from sordino.algorithm.influence import plan as engine_plan
 from sordino.cli import main
-from sordino.cli.plan import FAMILIES as WORDS
+from sordino.cli.fit import FAMILIES as WORDS
 from sordino.core.bound import Relation
-from sordino.data import (
-    Boolean,
-    BooleanTarget,
-    Category,
-    CategoryTarget,
-    DeclaredUnit,
-    Feature,
-    Number,
-    Schema,
-    Target,
-)
+from sordino.data import Boolean, Category, DeclaredUnit, Feature, Number, Schema, Target
 from sordino.data.schema import write_schema
 from sordino.estimators import METHODS
-from sordino.estimators.declaration import declared_columns
-from sordino.estimators.expectation import LIMITS, Expectation
-from sordino.estimators.planning import FAMILIES
-from sordino.estimators.situation import Situation, Task
+from sordino.fitting.declaration import declared_columns
+from sordino.fitting.problem import FitProblem
+from sordino.fitting.tasks import Task
+from sordino.inference.expectation import LIMITS, Expectation
+from sordino.inference.power import FAMILIES
+from sordino.mechanisms.influence import Declaration, expected, with_bins
+from sordino.mechanisms.influence import plan as engine_plan
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one"}
 FEATURES = (
@@ -46,9 +37,9 @@ TARGETS = {
     "robust": COST,
     "poisson": COST,
     "negative-binomial": COST,
-    "logistic": Target("ill", BooleanTarget()),
-    "cox": Target("ill", BooleanTarget()),
-    "multinomial": Target("grade", CategoryTarget(("low", "middle", "high"))),
+    "logistic": Target("ill", Boolean()),
+    "cox": Target("ill", Boolean()),
+    "multinomial": Target("grade", Category(("low", "middle", "high"))),
 }
 
 
@@ -120,7 +111,7 @@ def test_the_plan_is_that_of_a_fit():
     for family, task in (("linear", Task.REGRESSION), ("logistic", Task.CLASSIFICATION), ("poisson", Task.COUNTS)):
         declared = declared_columns(schema(family), task)
         classes = None if declared.labels is None else len(declared.labels)
-        situation = Situation(task, declared.schema, classes, 1.0, 1e-6, Relation.REPLACE_ONE, {}, declared.labels)
+        situation = FitProblem(task, declared.schema, classes, 1.0, 1e-6, Relation.REPLACE_ONE, {}, declared.labels)
         wanted = METHODS["bounded-influence"].plan(situation).details["made"]
         assert made(family).plan.mechanisms == wanted.mechanisms
 

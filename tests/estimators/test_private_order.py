@@ -5,10 +5,11 @@ import re
 
 import numpy as np
 import pytest
+from sordino.fitting.choose import choose
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data import BooleanTarget, CategoryTarget, Feature, Number, Schema, Target, infer_schema, read_table
+from sordino.data import Boolean, Category, Feature, Number, Schema, Target, infer_schema, read_table
 from sordino.estimators import (
     METHODS,
     ArrayBounds,
@@ -16,9 +17,9 @@ from sordino.estimators import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
 )
-from sordino.estimators.declaration import declared
-from sordino.estimators.fitting import choose
-from sordino.estimators.situation import Situation, Task
+from sordino.fitting.declaration import declared
+from sordino.fitting.problem import FitProblem
+from sordino.fitting.tasks import Task
 from sordino.ledger import Ledger, LedgerRefusal
 from sordino.ledger.release import read_release, write_release
 
@@ -37,7 +38,7 @@ def situation(task=Task.REGRESSION, relation=Relation.REPLACE_ONE, epsilon=1.0, 
     bounds = ArrayBounds(-1, 1, target=(-1, 1), classes=(0, 1), records=records)
     found = declared(bounds, task, relation, np.zeros((1, width)), None)
     classes = None if found.labels is None else len(found.labels)
-    return Situation(task, found.schema, classes, epsilon, 1e-6, relation, {"threshold": 0.3})
+    return FitProblem(task, found.schema, classes, epsilon, 1e-6, relation, {"threshold": 0.3})
 
 
 @pytest.mark.every(3)
@@ -114,10 +115,10 @@ def test_a_plan_that_certifies_more_than_the_budget_is_refused_before_anything_i
     from dataclasses import replace
 
     monkeypatch.setattr(
-        "sordino.estimators.fitting.choose",
+        "sordino.fitting.choose.choose",
         lambda situation, name: choose(replace(situation, epsilon=1.001 * situation.epsilon), name),
     )
-    monkeypatch.setattr("sordino.estimators.fitting.encoded_arrays", lambda *_: pytest.fail("rows were read"))
+    monkeypatch.setattr("sordino.fitting.fit.encoded_arrays", lambda *_: pytest.fail("rows were read"))
     ledger = Ledger.open(tmp_path / "ledger", "clinic", "replace-one", 8.0, 1e-5)
     with pytest.raises(InputError, match=r"a budget that method 'statistics' can keep, got epsilon 1 while"):
         PrivateLinearRegression(schema=BOUNDS, ledger=ledger, method="statistics", **BUDGET).fit(*rows)
@@ -175,7 +176,7 @@ def test_a_budget_without_hope_is_refused_unless_a_constant_is_asked_for(tmp_pat
 
 
 @pytest.mark.parametrize("epsilon", [0.3, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.05, 1.0))])
-@pytest.mark.filterwarnings("ignore::sordino.estimators.fitting.BudgetWarning")
+@pytest.mark.filterwarnings("ignore::sordino.fitting.choose.BudgetWarning")
 def test_a_fit_is_never_much_worse_than_the_constant(epsilon):
     """Ten seeds of 800 records with a weak signal in 20 columns: the mean loss is at most 1 % above the constant's."""
     losses, constants = [], []
@@ -213,9 +214,7 @@ def test_what_cannot_be_private_is_refused(rows):
         PrivateLogisticRegression(schema=BOUNDS, **BUDGET).fit(X, y > 0)
     with pytest.raises(InputError, match="list every class"):
         PrivateLogisticRegression(schema=ArrayBounds(-1, 1, classes=(1, 2)), **BUDGET).fit(X, np.arange(3000) % 3)
-    bare = Schema(
-        records=3000, features=(Feature("a", Number(-1, 1)),), target=Target("y", BooleanTarget()), intercept=False
-    )
+    bare = Schema(records=3000, features=(Feature("a", Number(-1, 1)),), target=Target("y", Boolean()), intercept=False)
     with pytest.raises(InputError, match="intercept"):
         PrivateLogisticRegression(schema=bare, **BUDGET).fit(table)
 
@@ -232,7 +231,7 @@ def test_tables_come_with_names_and_targets_in_or_beside_them(rows):
     schema = Schema(
         records=3000,
         features=tuple(Feature(name, Number(-1, 1)) for name in "abc"),
-        target=Target("y", BooleanTarget()),
+        target=Target("y", Boolean()),
         intercept=True,
     )
     table = {name: X[:, place] for place, name in enumerate("abc")}
@@ -245,10 +244,10 @@ def test_tables_come_with_names_and_targets_in_or_beside_them(rows):
 
 
 WORDS = {
-    "yes and no": (BooleanTarget(true_values=("yes", "y"), false_values=("no",)), ("yes", "no"), ["no", "yes"]),
-    "digits": (BooleanTarget(true_values=("1",), false_values=("0",)), (1, 0), ["0", "1"]),
-    "booleans": (BooleanTarget(), (True, False), [False, True]),
-    "booleans as bits": (BooleanTarget("bits"), ("TRUE", "false"), [False, True]),
+    "yes and no": (Boolean(true_values=("yes", "y"), false_values=("no",)), ("yes", "no"), ["no", "yes"]),
+    "digits": (Boolean(true_values=("1",), false_values=("0",)), (1, 0), ["0", "1"]),
+    "booleans": (Boolean(), (True, False), [False, True]),
+    "booleans as bits": (Boolean("bits"), ("TRUE", "false"), [False, True]),
 }
 
 
@@ -275,7 +274,7 @@ def test_boolean_targets_keep_their_words(rows, tmp_path, kind, given, labels):
 def test_a_category_target_is_scored_in_its_words(rows):
     """Also where the column is called as arrays call theirs."""
     X, y = rows
-    kind = CategoryTarget(("low", "middle", "high"))
+    kind = Category(("low", "middle", "high"))
     schema = Schema(3000, (Feature("a", Number(-1, 1)),), Target("target", kind), intercept=True)
     words = np.array(["low", "middle", "high"])[np.digitize(y, [-0.2, 0.2])]
     model = PrivateLogisticRegression(schema=schema, **BUDGET).fit({"a": X[:, 0]}, words)
@@ -283,7 +282,7 @@ def test_a_category_target_is_scored_in_its_words(rows):
 
 
 def test_the_stages_of_a_fit_are_told_as_they_begin(rows):
-    from sordino.estimators.fitting import STAGES
+    from sordino.fitting.fit import STAGES
 
     told: list[str] = []
     PrivateLinearRegression(schema=BOUNDS, **BUDGET).fit_in_stages(*rows, told.append)

@@ -9,18 +9,18 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from sordino.fitting.choose import choose
+from sordino.noise.port import Law
 
-from sordino.algorithm.influence.release import Followed
-from sordino.algorithm.noise.randomness import Law
-from sordino.algorithm.noise.wide_sums import check_capacity
 from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.auditing.lower_bound import AuditOptions, audit
-from sordino.auditing.replay import Recorder, compare
+from sordino.auditing.replay.plan import compare
+from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.core.validate import InputError
-from sordino.data import UNSCALED, BooleanTarget, DeclaredUnit, Feature, Number, NumberTarget, Schema, Target
+from sordino.data import UNSCALED, Boolean, DeclaredUnit, Feature, Number, Schema, Target
 from sordino.estimators import (
     PrivateBayesianNetworkRegressor,
     PrivateGaussianMixture,
@@ -29,12 +29,14 @@ from sordino.estimators import (
     PrivatePoissonRegression,
     PrivateRobustRegression,
 )
-from sordino.estimators.fitting import choose
-from sordino.estimators.methods import METHODS
-from sordino.estimators.named import methods_of
-from sordino.estimators.situation import Situation, Sources, Task
+from sordino.estimators.registry import methods_of
+from sordino.fitting.methods import METHODS
+from sordino.fitting.problem import FitProblem, Sources
+from sordino.fitting.tasks import Task
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
+from sordino.mechanisms.influence.release import Followed
+from sordino.noise.integer_sums import check_capacity
 
 WORD = "bounded-influence"
 ROWS = 10
@@ -62,7 +64,7 @@ def schema(units, rows=ROWS, **changes):
         Schema(
             records=units,
             features=(Feature("group", Number(-1, 1)), Feature("dose", Number(-1, 1))),
-            target=Target("y", NumberTarget(-LIMIT, LIMIT)),
+            target=Target("y", Number(-LIMIT, LIMIT)),
             intercept=True,
             unit=DeclaredUnit(column="patient", most_records=rows),
         ),
@@ -82,7 +84,7 @@ def people(units, correlation, seed, rows=ROWS):
 
 
 def planned(declared, relation=Relation.REPLACE_ONE, epsilon=1.0):
-    return choose(Situation(Task.REGRESSION, declared, None, epsilon, 1e-6, relation), WORD)
+    return choose(FitProblem(Task.REGRESSION, declared, None, epsilon, 1e-6, relation), WORD)
 
 
 def learned(plan, table, sources):
@@ -155,7 +157,7 @@ def test_a_table_without_the_column_is_refused_before_anything_is_debited(tmp_pa
     [(PrivateLinearRegression, "linear"), (PrivateRobustRegression, "robust"), (PrivateLogisticRegression, "logistic")],
 )
 def test_methods_that_do_not_keep_units_together_refuse_and_name_the_one_that_does(kind, model):
-    declared = schema(100, target=Target("y", BooleanTarget() if model == "logistic" else NumberTarget(-3, 3)))
+    declared = schema(100, target=Target("y", Boolean() if model == "logistic" else Number(-3, 3)))
     frame = people(100, 0.5, 4).frame()
     for method in set(methods_of(model)) - {"auto", "auto-or-constant", WORD}:
         estimator = kind(epsilon=1.0, delta=1e-6, relation="replace-one", schema=declared, method=method)
@@ -184,7 +186,7 @@ def test_classes_and_counts_keep_units_together_too():
     table = people(2000, 0.5, 8)
     shared = {"epsilon": 4.0, "delta": 1e-6, "relation": "replace-one", "random_state": 1}
     yes = table.frame().assign(y=table.y > 0.2)
-    logistic = PrivateLogisticRegression(schema=schema(2000, target=Target("y", BooleanTarget())), **shared).fit(yes)
+    logistic = PrivateLogisticRegression(schema=schema(2000, target=Target("y", Boolean())), **shared).fit(yes)
     counts = table.frame().assign(y=np.random.default_rng(1).poisson(np.exp(0.5 + table.X @ TRUTH)))
     count_schema = schema(2000, target=Target("y", Number(0, 40, UNSCALED)))
     poisson = PrivatePoissonRegression(schema=count_schema, **shared).fit(counts)
@@ -213,7 +215,7 @@ def test_a_table_of_coefficients_says_whom_it_is_about_and_what_was_not_measured
 
 
 def test_the_largest_table_that_can_be_declared_is_summed_exactly():
-    asked = Situation(Task.REGRESSION, schema(2**53, 4096), None, 1.0, 1e-6, Relation.REPLACE_ONE)
+    asked = FitProblem(Task.REGRESSION, schema(2**53, 4096), None, 1.0, 1e-6, Relation.REPLACE_ONE)
     assert METHODS[WORD].refusal(asked) is None
     check_capacity(asked.records * asked.schema.unit.most_records)
 

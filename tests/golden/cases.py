@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import sordino
-from sordino.auditing.replay import Recorder, Recording
+from sordino.auditing.replay.port import Recorder, Recording
 from sordino.data import declared_lines
-from sordino.estimators.named import ESTIMATORS
-from sordino.estimators.situation import Sources
+from sordino.estimators.registry import ESTIMATORS
+from sordino.fitting.problem import Sources
 
 RELATIONS = ("replace-one", "add-remove")
 DELTA = 1e-6

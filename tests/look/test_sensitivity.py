@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from sordino.noise.port import Law
 
-from sordino.algorithm.noise.randomness import Law
-from sordino.algorithm.rounds.question_words import parsed
-from sordino.algorithm.rounds.questions import EXPONENT, Correlation, Rows
-from sordino.auditing.replay import Recorder, compare
+from sordino.auditing.replay.plan import compare
+from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation
 from sordino.data import (
     Boolean,
@@ -22,9 +21,10 @@ from sordino.data import (
     from_arrays,
     read_table,
 )
-from sordino.estimators.look_in_parts import sums_in_memory
-from sordino.estimators.look_plan import Plan
-from sordino.estimators.situation import Sources
+from sordino.explore.look_plan import LookPlan, sums_in_memory
+from sordino.fitting.problem import Sources
+from sordino.mechanisms.statistics.parse_questions import parsed
+from sordino.mechanisms.statistics.questions import EXPONENT, Correlation, Rows
 
 FEATURES = (
     Feature("age", Number(0, 100)),
@@ -150,7 +150,7 @@ def test_replay_moves_no_call_beyond_the_plan_of_the_spec(relation, units):
     rng = np.random.default_rng(11)
     declared = schema(units, records=7)
     found = parsed(QUESTIONS, declared, NAMES)
-    plan = Plan.of(found, declared, 300.0, 1e-5, relation)
+    plan = LookPlan.of(found, declared, 300.0, 1e-5, relation)
     rest = joined(*(drawn(rng, 1, f"other {place}") for place in range(6)))
 
     def run(columns):
@@ -180,7 +180,7 @@ def test_noise_is_what_the_plan_says():
     """Deviations of recorded calls over the scales of the plan are standard normal; false alarms: 1 in 10^6."""
     declared = declared_lines("records = 200\nage: 0..100\nward: a|b")
     found = parsed(["histogram: age [bins=500]", "mean: age", "table: age, ward [bins=200]"], declared, ("age", "ward"))
-    plan = Plan.of(found, declared, 1.0, 1e-5, Relation.REPLACE_ONE)
+    plan = LookPlan.of(found, declared, 1.0, 1e-5, Relation.REPLACE_ONE)
     table = from_arrays({"age": np.linspace(0, 100, 200), "ward": np.array(["a", "b"] * 100)})
     sums = sums_in_memory(Rows.of(table, declared))
     run = lambda sources: {"n": len(plan.answered(sums, Sources(None, sources), 0.95))}  # noqa: E731

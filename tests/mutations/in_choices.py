@@ -2,7 +2,7 @@
 
 from tests.mutations.mutation import Mutation
 
-_SUMS, _CHOICE = "algorithm/rounds/scored_sums.py", "estimators/choice.py"
+_SUMS, _CHOICE = "mechanisms/statistics/scored_sums.py", "explore/selection.py"
 _SEARCH = ("tests/choose/test_scored_rows.py", "-k", "search")
 _REPLAY = ("tests/choose/test_choice.py", "-k", "replay or counts")
 IN_CHOICES = (
@@ -74,7 +74,7 @@ if int(generator.integers(0, 2)) == 0 and parts:
         "choose",
         """\
 entry = None if book is None else book.debit(known_bounds(made.explanation), made.spec)
-table = after_debit(lambda: read_table(declared.source(data)), entry)
+table = after_debit(lambda: read_table(declared.source(data), declared.named_columns()), entry)
 rows = read_rows([plan.declaration for plan in made.plans], related, table, entry)
 """,
         """\

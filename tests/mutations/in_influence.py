@@ -315,7 +315,7 @@ def slope_bound(self, declaration: Declaration, at: At) -> float:
         "",
         "_BEYOND, _NEAR = 4.0, 0.5",
         "_BEYOND, _NEAR = 4.0, 0.0",
-        ("tests/algorithm/influence/test_influence_slopes.py", "-k", "without_errors"),
+        ("tests/mechanisms/influence/test_influence_slopes.py", "-k", "without_errors"),
     ),
     Mutation(
         "influence: slopes beyond declared shapes are shrunk to them",

@@ -19,10 +19,10 @@ from sordino.core.bound import (
 from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError
 from sordino.estimators import METHODS, ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
-from sordino.estimators.described_chain import chain_line
-from sordino.estimators.situation import Task
+from sordino.fitting.gradient_runs import chain_line
+from sordino.fitting.tasks import Task
 from sordino.ledger.release import read_release, write_release
-from sordino.model import Logistic
+from sordino.models import Logistic
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
 SPECS = Path(__file__).parents[2] / "examples" / "specs"

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from sordino import InputError, Ledger, LedgerRefusal
-from sordino.algorithm.training.train import Descent, Training
-from sordino.estimators.trained import fit_network
+from sordino.fitting.gradient_runs import fit_network
 from sordino.ledger.release.document import to_document
+from sordino.mechanisms.networks.training import Descent, Training
 
 X = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
 Y = X @ np.array([1.0, -1.0], np.float32)
@@ -42,6 +42,13 @@ class Untouched:
     __len__ = __iter__ = __array__ = __getitem__ = __getattr__
 
 
+class Typed(Untouched):
+    """Rows of which nothing but type and shape may be asked for."""
+
+    def __init__(self, *shape):
+        self.shape, self.ndim, self.dtype = shape, len(shape), np.dtype(np.float32)
+
+
 def test_the_number_of_examples_is_declared_under_add_remove(tmp_path):
     """Without it the spec of the release held the exact number of rows."""
     ledger = Ledger.open(tmp_path / "ledger", "digits", "add-remove", 3.0, 1e-4)
@@ -53,7 +60,7 @@ def test_the_number_of_examples_is_declared_under_add_remove(tmp_path):
 def test_no_example_is_read_that_the_ledger_does_not_cover(tmp_path):
     ledger = Ledger.open(tmp_path / "ledger", "digits", "add-remove", 1.0, 1e-4)
     with pytest.raises(LedgerRefusal):
-        fitted((Untouched(), Untouched()), "add-remove", records=400, ledger=ledger)
+        fitted((Typed(400, 2), Typed(400)), "add-remove", records=400, ledger=ledger)
 
 
 def test_a_release_does_not_tell_how_many_examples_there_are():
@@ -71,3 +78,34 @@ def test_under_replace_one_the_number_of_examples_is_public():
         fitted((X, Y), "replace-one", records=399)
     with pytest.raises(InputError, match="relation to be one of"):
         fitted((X, Y), "both", records=400)
+
+
+PUBLIC = {
+    "another number of columns": (np.hstack([X, X]), Y),
+    "an array without numbers": (X.astype(object), Y),
+    "text": (X.astype(str), Y),
+    "lists": (X.tolist(), Y.tolist()),
+    "arrays of several lengths": (X, Y[:-1]),
+    "another tree": {"x": X, "y": Y},
+    "nothing": (X, None),
+}
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("examples", PUBLIC.values(), ids=PUBLIC)
+def test_types_and_shapes_are_refused_before_the_debit(examples, relation, tmp_path):
+    """The ledger was debited for a loss that does not fit its examples."""
+    ledger = Ledger.open(tmp_path / "ledger", "digits", relation, 3.0, 1e-4)
+    with pytest.raises(InputError, match=r"to be arrays with one first axis|fit each other") as refused:
+        fitted(examples, relation, records=400, ledger=ledger)
+    assert "399" not in str(refused.value)
+    assert not ledger.entries()
+
+
+def test_what_canaries_do_not_go_with_is_refused_before_the_debit(tmp_path):
+    ledger = Ledger.open(tmp_path / "ledger", "digits", "replace-one", 3.0, 1e-4)
+    with pytest.raises(InputError, match="full or poisson for canaries"):
+        fitted(
+            (X, Y), "replace-one", canaries=40, sampling={"scheme": "without-replacement", "size": 40}, ledger=ledger
+        )
+    assert not ledger.entries()

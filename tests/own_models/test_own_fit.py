@@ -15,8 +15,8 @@ import pytest
 
 import sordino
 from sordino.cli import main
-from sordino.estimators.own_release import with_model
-from sordino.model.own.pytree_loss import refuse_layers
+from sordino.inference.custom_release import with_model
+from sordino.models.custom.pytree_loss import refuse_layers
 
 
 def _cases():

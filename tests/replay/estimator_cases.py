@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from sordino.auditing.replay import Recorder, Recording, Replayed, compare
+from sordino.auditing.replay.plan import Replayed, compare
+from sordino.auditing.replay.port import Recorder, Recording
 from sordino.core.bound import Relation
-from sordino.data import Category, CategoryTarget, Feature, Number, NumberTarget, Schema, Target
+from sordino.data import Category, Feature, Number, Schema, Target
 from sordino.estimators import ArrayBounds
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.named import ESTIMATORS
-from sordino.estimators.situation import Sources
+from sordino.estimators.registry import ESTIMATORS
+from sordino.fitting.problem import Sources
 from sordino.ledger.release import StoredRelease
 
 RECORDS = 60
@@ -74,7 +75,7 @@ class Case:
 
     def _schema(self) -> Schema | ArrayBounds:
         if self.named:
-            kind = CategoryTarget(("0", "1")) if self.classes else NumberTarget(-1.0, 1.0)
+            kind = Category(("0", "1")) if self.classes else Number(-1.0, 1.0)
             features = (Feature("number", Number(-1.0, 1.0)), Feature("level", Category(_LEVELS)))
             return Schema(records=RECORDS, features=features, target=Target("target", kind), intercept=True)
         return ArrayBounds(

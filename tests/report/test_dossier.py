@@ -16,9 +16,9 @@ from sordino.core.validate import InputError
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release
 from sordino.ledger.signing import read_key, sign_folder, verify_folder
-from sordino.report.dossier import evidence
-from sordino.report.dossier.evidence import TESTS, source_digest
-from sordino.report.dossier.folder import printed_page
+from sordino.report import dossier_evidence as evidence
+from sordino.report.dossier import printed_page
+from sordino.report.dossier_evidence import TESTS, source_digest
 from tests.report.example_releases import last_iterate, written
 from tests.report.handed_over import BUDGET, DELTA, EPSILON, RECORDS, STATEMENTS, HandedOver, handed_over
 

@@ -27,9 +27,9 @@ import numpy as np
 from scipy import special
 
 from sordino.accounting.assumptions import certificate_for, promised, public_certificate
-from sordino.accounting.shifts import contraction as shifts
-from sordino.accounting.shifts.contraction import Contraction
-from sordino.accounting.shifts.solver import best_window, optimal_shift
+from sordino.accounting.bounds import contraction as shifts
+from sordino.accounting.bounds.contraction import Contraction
+from sordino.accounting.bounds.solver import best_window, optimal_shift
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate

@@ -14,7 +14,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Constant, Relation
 from sordino.core.spec import Algorithm, GaussianNoise, NoisedSums, NoisyGradient, Scheme, Spec
 from sordino.core.spec.fields import Section
-from sordino.core.spec.schedules import ConstantSchedule, Schedule
+from sordino.core.spec.problem import ConstantSchedule, Schedule
 
 # Schemes that pass over the records in batches of b, the last of a pass smaller if b does not divide n.
 PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})

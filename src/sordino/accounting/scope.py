@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
+from sordino.accounting.scope import noise_of, scheme_of, statable
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ALGORITHMS, Algorithm, Scheme, Spec
 from sordino.core.spec.chain import OWN_PLACES

@@ -9,7 +9,7 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 
 import numpy as np
 
-from sordino.accounting.noisy_steps import largest_position
+from sordino.accounting.scope import largest_position
 from sordino.core import validate
 from sordino.core.arrays import Array
 from sordino.core.gaussian import up

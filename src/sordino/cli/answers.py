@@ -144,6 +144,14 @@ def print_sandwich(lower: LowerBound, bound: Bound | None, unit: AnyUnit = Unit.
     console.print(lower.examined.sentence, soft_wrap=True)
 
 
+def print_contradictions(found: Sequence[tuple[str, str]]) -> None:
+    """What contradicts the release that was audited, in red."""
+    console = plain_console()
+    for title, words in found:
+        console.print(f"\n{title}", style="bold red", end="")
+        console.print(f" {words}", soft_wrap=True)
+
+
 def print_implementation(found: "Implementation | None", reason: str) -> None:
     """What a replay of the code found, or why there is none."""
     console = plain_console()

@@ -121,7 +121,8 @@ def command(
     own, as large and as many models as the device can hold.
 
     The verdict is tightness of the description (exact), consistent, violated, inconclusive (this attack could not have
-    found a violation) or not comparable, and --json names it; violated exits with code 4. No private row is read,
+    found a violation) or not comparable, and --json names it; violated exits with code 4, and a release folder
+    that contradicts itself (its certificate or plan comes out otherwise) with 2. No private row is read,
     unless the spec names a file of them.
 
     With --claim, what is audited is code: a callable (a list of records in, anything out) or a program (a line of JSON
@@ -148,6 +149,7 @@ def command(
             raise InputError("Expected no --cluster, --keep or --plot with --method replay, got one; leave it out.")
         _answer_of_replay(path, spec, replayed, seed, model, out, as_json)
         return
+    contradicted = _contradicted(path)
     tested = _implementation(path, spec, replayed, seed, model) if method is None and os.path.isdir(path) else None
     method = usual_method(spec) if method is None else method
     fit_sides = _fit_elsewhere(method, cluster, workers, keep, seed)
@@ -163,6 +165,7 @@ def command(
     if plot is not None:
         _draw(lower, bound, plot)
     both = answers.audit_as_json(lower, bound, spec.unit) | ({} if tested is None else {"implementation": tested.json})
+    both |= {"contradicted": [f"{title} {words}" for title, words in contradicted]} if contradicted else {}
     answer = json.dumps(both, indent=2, allow_nan=False)
     if out is not None:
         write_text(out, answer + "\n")
@@ -172,10 +175,22 @@ def command(
         answers.print_sandwich(lower, bound, spec.unit)
         if tested is not None:
             answers.print_implementation(tested.found, tested.reason)
+        answers.print_contradictions(contradicted)
         if plot is not None:
             typer.echo(f"\nTrade-off curves: {printable(str(plot))}")
     if verdict(bound, lower).kind is VerdictKind.VIOLATED or (tested is not None and tested.violated):
         raise typer.Exit(VIOLATED)
+    if contradicted:
+        raise typer.Exit(2)
+
+
+def _contradicted(path: Path) -> tuple[tuple[str, str], ...]:
+    """What contradicts a release that was stored whole; a changed file is refused."""
+    if not os.path.isdir(path) or "bound" not in parse(read_text(path / RELEASE_FILE)):
+        return ()
+    from sordino.report.subject import contradictions  # noqa: PLC0415
+
+    return contradictions(path)
 
 
 class _Tested(NamedTuple):
@@ -245,17 +260,17 @@ def _replayed(path: Path, spec: Spec, confidence: float, seed: int | None, model
     if model is not None and not own:
         raise InputError("Expected --model with a release of `sordino.fit`, got another path; leave it out.")
     if own:
-        from sordino.estimators.own_release import reopen, with_model  # noqa: PLC0415
-        from sordino.estimators.replayed_own import replay_own_release  # noqa: PLC0415
+        from sordino.estimators.custom_replay import replay_custom_release  # noqa: PLC0415
+        from sordino.inference.custom_release import reopen, with_model  # noqa: PLC0415
         from sordino.ledger.release import read_release  # noqa: PLC0415
 
         release = with_model(read_release(path), None) if model is None else reopen(path, **_named_model(model))
-        return replay_own_release(release, confidence=confidence, seed=drawn)
+        return replay_custom_release(release, confidence=confidence, seed=drawn)
     if not os.path.isdir(path) or "settings" not in parse(read_text(path / RELEASE_FILE)):
         from sordino.auditing.replay.chain import replay_chain  # noqa: PLC0415
 
         return replay_chain(spec, confidence=confidence, seed=drawn)
-    from sordino.estimators.replayed import replay_release  # noqa: PLC0415
+    from sordino.estimators.replay import replay_release  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     release = read_release(path)

@@ -62,11 +62,11 @@ def _any_visit(ledger: "Ledger", seed: int | None) -> "tuple[PrivateEstimator, T
 
 
 def _visits(ledger: "Ledger", seed: int | None) -> "tuple[PrivateEstimator, Table]":
-    from sordino.data import NumberTarget, Target, rand_health  # noqa: PLC0415
+    from sordino.data import Number, Target, rand_health  # noqa: PLC0415
     from sordino.estimators import PrivateRobustRegression  # noqa: PLC0415
 
     loaded = rand_health("visits")
-    capped = loaded.schema.with_target(Target("mdvis", NumberTarget(0.0, MOST_VISITS)))
+    capped = loaded.schema.with_target(Target("mdvis", Number(0.0, MOST_VISITS)))
     return PrivateRobustRegression(schema=capped, **_given(ledger, seed)), loaded.table
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from sordino.cli.fit import check_out
-from sordino.cli.key import PassphraseFile, signing_key
 from sordino.cli.shared import AsJson, print_json, progress
+from sordino.cli.sign import PassphraseFile, signing_key
 from sordino.core.validate import printable
 
 SHORT = "Write a signed folder that answers a reviewer."
@@ -53,7 +53,7 @@ def command(
     signer = None if key is None else signing_key(key, passphrase_file)
     # Imported here: bad input is refused without them.
     from sordino.ledger import Ledger  # noqa: PLC0415
-    from sordino.report.dossier.folder import read_statements, write_dossier  # noqa: PLC0415
+    from sordino.report.dossier import read_statements, write_dossier  # noqa: PLC0415
 
     said = None if statements is None else read_statements(statements)
     book = None if ledger is None else Ledger.at(ledger)

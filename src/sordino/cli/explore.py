@@ -2,7 +2,9 @@
 
 import typer
 
-from sordino.cli import check, choose, compare
+from sordino.cli import explore as check
+from sordino.cli import explore as choose
+from sordino.cli import explore as compare
 from sordino.cli.shared import epilog
 
 app = typer.Typer(help="Check a fit, compare fits, or choose among models, privately.", rich_markup_mode=None)

@@ -15,14 +15,11 @@ import typer
 
 from sordino.cli import (
     audit,
-    calibrate,
     certify,
     demo,
     explore,
     fit,
     ledger,
-    look,
-    plan,
     predict,
     report,
     reproduce,
@@ -31,9 +28,12 @@ from sordino.cli import (
     sign,
     start,
 )
+from sordino.cli import certify as calibrate
+from sordino.cli import explore as look
+from sordino.cli import fit as plan
 from sordino.cli.shared import epilog
+from sordino.core import __version__
 from sordino.core.validate import SordinoError, printable
-from sordino.core.version import __version__
 
 NAME = "sordino"
 

@@ -10,7 +10,7 @@ from sordino.cli.shared import epilog, print_document, print_json, relations, wr
 from sordino.core.validate import InputError, one_of, printable
 
 if TYPE_CHECKING:
-    from sordino.data import Dialect, Finding
+    from sordino.data import Dialect, SchemaFinding
 
 app = typer.Typer(help="Declare and check the public schema of a table.", rich_markup_mode=None)
 NEW_EXAMPLES = (
@@ -147,7 +147,7 @@ def _lines(data: Path, declare: Path | None, column: list[str] | None) -> list[s
 
 def _charged(release: Path, lines: list[str]) -> dict[str, str]:
     """The lines that a look suggests for columns that have none, by their names."""
-    from sordino.estimators.look import bounds_lines  # noqa: PLC0415
+    from sordino.explore.looks import bounds_lines  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     found = bounds_lines(read_release(release))
@@ -199,7 +199,7 @@ def impute(
     the look says nothing about keep their rule.
     """
     import sordino.data as tables  # noqa: PLC0415
-    from sordino.estimators.look import imputed  # noqa: PLC0415
+    from sordino.explore.looks import imputed  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     made = imputed(tables.read_schema(schema), read_release(release))
@@ -257,7 +257,7 @@ def check(
         raise InputError(f"Expected a schema and table that fit together, got {errors} error(s); see the findings.")
 
 
-def _unfinished(schema: Path, error: InputError) -> "tuple[Finding, ...]":
+def _unfinished(schema: Path, error: InputError) -> "tuple[SchemaFinding, ...]":
     """One finding for each column of a file that declares no schema yet; the error itself where it is no such file."""
     import sordino.data as tables  # noqa: PLC0415
     from sordino.core.spec.document import parse, read_text  # noqa: PLC0415

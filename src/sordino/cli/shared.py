@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino.core.atomic_write import write_file
 from sordino.core.bound import Relation
 from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, printable, refuse
-from sordino.core.whole_files import write_file
 
 if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
@@ -132,14 +132,14 @@ def models(incomplete: str) -> list[str]:
 
 def families(incomplete: str) -> list[str]:
     """The families that `plan` knows."""
-    from sordino.cli.plan import FAMILIES  # noqa: PLC0415
+    from sordino.cli.fit import FAMILIES  # noqa: PLC0415
 
     return _beginning(FAMILIES, incomplete)
 
 
 def methods(context: typer.Context, incomplete: str) -> list[str]:
     """How the model that was named can be fitted; before one is named, every method."""
-    from sordino.estimators.named import methods_of  # noqa: PLC0415
+    from sordino.estimators.registry import methods_of  # noqa: PLC0415
 
     # Behind an option that still waits for its value, words that came before are left over instead of parsed.
     model = context.params.get("model") or next(iter(context.args), None)

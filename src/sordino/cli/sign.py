@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli import dossier, key, verify
-from sordino.cli.key import KeyPath, PassphraseFile, signing_key
+from sordino.cli import sign as dossier
+from sordino.cli import sign as key
+from sordino.cli import sign as verify
 from sordino.cli.shared import AsJson, epilog, print_json
+from sordino.cli.sign import KeyPath, PassphraseFile, signing_key
 from sordino.core.validate import printable
 
 app = typer.Typer(help="Make keys, sign releases, write dossiers, verify them.", rich_markup_mode=None)

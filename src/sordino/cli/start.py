@@ -180,7 +180,7 @@ class Walk:
         if not typer.confirm("Answer a reviewer's twenty questions in a signed folder?", default=True):
             return
         from sordino.ledger.signing.keys import need_cryptography  # noqa: PLC0415
-        from sordino.report.dossier.questions import STATEMENTS  # noqa: PLC0415
+        from sordino.report.dossier_questions import STATEMENTS  # noqa: PLC0415
 
         typer.echo("What no program knows, in a sentence each; - leaves it open, with room to write.")
         for name, words in STATEMENTS.items():

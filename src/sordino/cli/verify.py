@@ -45,7 +45,7 @@ def command(
     found = verify_folder(folder, None if key is None else read_fingerprint(key))
     # Imported here: what was not signed so is refused without them.
     from sordino.ledger import Ledger  # noqa: PLC0415
-    from sordino.report.dossier.folder import check_entry  # noqa: PLC0415
+    from sordino.report.dossier import check_entry  # noqa: PLC0415
     from sordino.report.subject import Account, open_subject  # noqa: PLC0415
 
     subject = open_subject(folder, account=None if ledger is None else Account.of(Ledger.at(ledger)))

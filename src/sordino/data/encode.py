@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, instance_of
 from sordino.data.columns.base import ColumnCounts, EncodingReport
-from sordino.data.columns.interaction import Together
+from sordino.data.columns.interaction import ProductColumns
 from sordino.data.columns.number import Number, OutOfRange
-from sordino.data.raw_columns import Column, Numbers
+from sordino.data.raw_columns import Column, NumberColumn
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
 from sordino.data.table import Table, empty_columns, numbers_among
-from sordino.data.units import Grouped, grouped, key_codes
+from sordino.data.units import UnitGroups, grouped, key_codes
 from sordino.data.words import shown_names
 
 
@@ -112,7 +112,7 @@ def check_number(schema: Schema, relation: Relation, number: int) -> None:
         )
 
 
-def grouped_records(schema: Schema, column: str, most_records: int, table: Table) -> Grouped:
+def grouped_records(schema: Schema, column: str, most_records: int, table: Table) -> UnitGroups:
     """The records of a table by the unit's column, which the table must have."""
     if column not in table.columns:
         raise InputError(
@@ -210,7 +210,7 @@ def _numbers_together(schema: Schema, table: Table, features: NDArray[np.float64
 def _numbers_written(found: _NumberColumns, table: Table, block: NDArray[np.float64]) -> dict[str, ColumnCounts]:
     for name, centre, own in zip(found.names, found.centre, block, strict=True):
         column = table.columns[name]
-        if not isinstance(column, Numbers) or column.missing is not None or column.values.dtype != np.float64:
+        if not isinstance(column, NumberColumn) or column.missing is not None or column.values.dtype != np.float64:
             return {}
         np.subtract(column.values, centre, out=own)
     np.divide(block, found.scale, out=block)
@@ -224,7 +224,7 @@ def column_of(table: Table, declared: DeclaredColumn) -> Column:
     """The column of a table that is declared, or those of a product together."""
     if declared.kind.reads is None:
         return table.columns[declared.name]
-    return Together({name: table.columns[name] for name in declared.reads})
+    return ProductColumns({name: table.columns[name] for name in declared.reads})
 
 
 def check_types(schema: Schema, table: Table) -> None:

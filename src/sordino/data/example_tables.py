@@ -13,7 +13,7 @@ from scipy import special
 
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data.columns.base import ColumnKind
-from sordino.data.columns.declared_words import Boolean, Category
+from sordino.data.columns.category import Boolean, Category
 from sordino.data.columns.number import Number
 from sordino.data.scaling import SHRINK, UNSCALED, RowNorm, clip_rows
 from sordino.data.schema import Feature, Schema, Target, schema_from_text

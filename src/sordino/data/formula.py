@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from sordino.core.validate import Checks, InputError
-from sordino.data.columns.declared_words import Category
+from sordino.data.columns.category import Category
 from sordino.data.columns.interaction import Factor, Interaction
 from sordino.data.schema import ExtraColumns, Feature, Schema, Target
 from sordino.data.words import shown_names

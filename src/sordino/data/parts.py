@@ -11,13 +11,12 @@ from typing import Any
 from sordino.core.validate import InputError
 from sordino.data.encode import check_types, grouped_records, refuse_undeclared
 from sordino.data.schema import ExtraColumns, Schema
-from sordino.data.sources.part import Part, joined
-from sordino.data.sources.registry import Source, column_kinds, read_table, source_of
+from sordino.data.sources.registry import Source, TablePart, column_kinds, joined, read_table, source_of
 from sordino.data.table import Table
 from sordino.data.words import shown_names
 
 
-class WholeSource(Part):
+class WholeSource(TablePart):
     """A source without parts of its own: the columns that were read last are kept."""
 
     def __init__(self, source: Any, reader: Source) -> None:
@@ -40,7 +39,7 @@ class WholeSource(Part):
         yield Table({name: self._table.columns[name] for name in columns})
 
 
-def parts_of(source: Any) -> list[Part]:
+def parts_of(source: Any) -> list[TablePart]:
     """The parts of a table, in order; no row is read."""
     reader = source_of(source)
     return [WholeSource(source, reader)] if reader.parts is None else list(reader.parts(source))
@@ -66,7 +65,7 @@ def wanted_columns(schema: Schema, *more: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*schema.named_columns(), *more)))
 
 
-def check_parts(schema: Schema, parts: Sequence[Part], only: Sequence[str] | None = None) -> tuple[str, ...]:
+def check_parts(schema: Schema, parts: Sequence[TablePart], only: Sequence[str] | None = None) -> tuple[str, ...]:
     """Refuse parts that lack a declared column, have one that nobody declared, or disagree about a column's kind.
 
     Returns the columns to read: all declared ones, or those in `only`, where the others do not matter. Looks at names

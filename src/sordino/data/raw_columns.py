@@ -74,7 +74,7 @@ class Column(ABC):
     def take(self, rows: Indices | slice) -> Self:
         """The chosen rows, in the order given; those of a slice without a copy of them."""
 
-    def joined(self, others: Sequence[Any]) -> Self:
+    def joined(self, others: Sequence[Any]) -> "Column":
         """The same column with the rows of others of its type behind it."""
         raise Unreadable(self.holds)
 
@@ -133,13 +133,24 @@ class Numbers(Column):
     def take(self, rows: Indices | slice) -> Self:
         return replace(self, values=self.values[rows], missing=None if self.missing is None else self.missing[rows])
 
-    def joined(self, others: Sequence[Any]) -> Self:
+    def joined(self, others: Sequence[Any]) -> Column:
         every = (self, *others)
+        kinds = {one.values.dtype.kind for one in every}
+        if len(kinds) > 1:
+            if "b" in kinds:
+                raise Unreadable(self.holds)
+            # A common type would spell the whole numbers of one part as the floats of another.
+            return Objects(np.concatenate([one.cells() for one in every]))
         values = np.concatenate([one.values for one in every])
-        if values.dtype.kind not in {one.values.dtype.kind for one in every}:  # of two kinds of integers floats
-            raise Unreadable(self.holds)
         absent = [np.zeros(len(one), bool) if one.missing is None else one.missing for one in every]
         return type(self)(values, None if all(one.missing is None for one in every) else np.concatenate(absent))
+
+    def cells(self) -> NDArray[np.object_]:
+        """The same values one by one, None where they are missing."""
+        values = self.values.astype(object)
+        if self.missing is not None:
+            values[self.missing] = None
+        return values
 
     def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
         values = self.values.astype(np.float64)

@@ -10,17 +10,32 @@ from typing import Annotated, Any, ClassVar
 
 from sordino.core.bound import ROW_NORM, TARGET_BOUND, TARGET_WIDTH, Certificate, Constant, Evidence
 from sordino.core.spec.document import check_plain, read_text
-from sordino.core.spec.fields import Nested, Section, Spelled, build, keys_of, object_schema, read_keys
-from sordino.core.spec.shapes import Contradiction, Flag, Several, Shape, Whole, Word, as_object, join, missing_key
-from sordino.core.spec.shapes import Schema as JsonSchema
+from sordino.core.spec.fields import (
+    Contradiction,
+    Flag,
+    Nested,
+    Section,
+    Several,
+    Shape,
+    Spelled,
+    Whole,
+    Word,
+    as_object,
+    build,
+    join,
+    keys_of,
+    missing_key,
+    object_schema,
+    read_keys,
+)
+from sordino.core.spec.fields import Schema as JsonSchema
 from sordino.core.validate import COUNT, Checks, InputError, refuse
 from sordino.data.columns.base import KINDS, ColumnKind, written
 from sordino.data.scaling import RowNorm, norm_up
 from sordino.data.sources.csv_files import Dialect, written_as
 from sordino.data.sources.registry import existing_file
-from sordino.data.units import DeclaredUnit
-from sordino.data.weights import DeclaredWeight
-from sordino.data.words import Line, Unquoted, Words, repeats, shown_names
+from sordino.data.units import DeclaredUnit, DeclaredWeight
+from sordino.data.words import TextLine, Unquoted, WordList, repeats, shown_names
 
 INTERCEPT = "intercept"
 DEFAULT_MISSING_TOKENS = ("",)
@@ -38,7 +53,7 @@ class DeclaredColumn(Section):
 
     other_role: ClassVar[str]
 
-    name: Annotated[str, Line(blank=False)]
+    name: Annotated[str, TextLine(blank=False)]
     kind: Annotated[ColumnKind, KINDS]
 
     @property
@@ -101,7 +116,7 @@ class Declared(Shape):
         if name is None:
             checks.refused(missing_key(place, "name", "name the column"))
         else:
-            checks.attempt(Line(blank=False).read, join(place, "name"), name)
+            checks.attempt(TextLine(blank=False).read, join(place, "name"), name)
         values = {"name": name, "kind": checks.attempt(KINDS.read, place, given)}
         checks.finish()
         return build(self.section, place, values)
@@ -117,7 +132,7 @@ class Declared(Shape):
 
 def _kind_schema(word: str, kind: type[Section], definitions: dict[str, JsonSchema]) -> JsonSchema:
     if kind.__name__ not in definitions:
-        tags = {"name": Line(blank=False).schema(definitions), "kind": {"const": word}}
+        tags = {"name": TextLine(blank=False).schema(definitions), "kind": {"const": word}}
         definitions[kind.__name__] = object_schema(kind, definitions, tags)
     return {"$ref": f"#/$defs/{kind.__name__}"}
 
@@ -159,7 +174,7 @@ class Schema(Section):
 
     root: ClassVar[str] = "the schema"
 
-    description: Annotated[str, Line()] = field(default="", kw_only=True)
+    description: Annotated[str, TextLine()] = field(default="", kw_only=True)
     reads_private_data: Annotated[
         bool, Flag(), "true if anything here was inferred from private rows; theorems then refuse it"
     ] = field(default=False, kw_only=True)
@@ -169,7 +184,7 @@ class Schema(Section):
     intercept: Annotated[bool, Flag()]
     row_norm: Annotated[RowNorm | None, Nested(RowNorm)] = None
     extra_columns: Annotated[str, Word(tuple(ExtraColumns))] = ExtraColumns.REFUSE
-    missing_tokens: Annotated[tuple[str, ...], Words(least=0)] = DEFAULT_MISSING_TOKENS
+    missing_tokens: Annotated[tuple[str, ...], WordList(least=0)] = DEFAULT_MISSING_TOKENS
     unit: Annotated[
         DeclaredUnit | None, Nested(DeclaredUnit), "whose records belong together; absent: a record is a unit by itself"
     ] = None
@@ -179,7 +194,7 @@ class Schema(Section):
 
     charged: Annotated[
         tuple[str, ...] | None,
-        Words(),
+        WordList(),
         "columns whose bounds a charged look suggested; the others are public knowledge",
     ] = None
     weight: Annotated[

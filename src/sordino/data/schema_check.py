@@ -14,10 +14,10 @@ from sordino.core.bound import Relation
 from sordino.core.spec.fields import Section, keys_of, object_schema
 from sordino.core.validate import InputError, one_of
 from sordino.data.columns.base import INDICATOR, KINDS, REFUSE, ColumnCounts, ColumnKind, MissingRule, written
-from sordino.data.columns.declared_words import DEFAULT_FALSE, DEFAULT_TRUE, Boolean, Category
+from sordino.data.columns.category import DEFAULT_FALSE, DEFAULT_TRUE, Boolean, Category
 from sordino.data.columns.number import Number
 from sordino.data.encode import column_of, encode, encode_features, grouped_records, undeclared_columns
-from sordino.data.raw_columns import MISSING, Column, Numbers, Objects, Texts, parsed_number
+from sordino.data.raw_columns import MISSING, Column, NumberColumn, ObjectColumn, TextColumn, parsed_number
 from sordino.data.schema import (
     DEFAULT_MISSING_TOKENS,
     FORMAT,
@@ -67,7 +67,7 @@ def infer_schema(table: Table, target: str | None, *, intercept: bool = True) ->
 
 def _guess(name: str, column: Column) -> ColumnKind:
     """How a column can be declared: yes or no, a number within its range, or one of its words."""
-    words = _words(column) if isinstance(column, Texts | Objects) else None
+    words = _words(column) if isinstance(column, TextColumn | ObjectColumn) else None
     if words is not None and len(words) == 2 and all(set(words) & set(side) for side in (DEFAULT_TRUE, DEFAULT_FALSE)):
         return Boolean(missing=_rule(_has_missing(name, column)))
     values = as_numbers(column, name, DEFAULT_MISSING_TOKENS)
@@ -78,7 +78,9 @@ def _guess(name: str, column: Column) -> ColumnKind:
     if finite.size == 0:
         raise InputError(f"Expected column {name!r} to hold some values, got none that is finite; drop the column.")
     rule, low, high = _rule(bool(absent.any())), float(finite.min()), float(finite.max())
-    if column.kind == "boolean" or (isinstance(column, Numbers) and np.unique(values[~absent]).tolist() == [0.0, 1.0]):
+    if column.kind == "boolean" or (
+        isinstance(column, NumberColumn) and np.unique(values[~absent]).tolist() == [0.0, 1.0]
+    ):
         return Boolean(missing=rule)
     # A constant column has no width of its own; any interval around it will do.
     slack = max(1.0, abs(low)) if low == high else 0.0
@@ -217,7 +219,7 @@ def _grouped_findings(
 
 def _may_be_a_key(column: Column, schema: Schema) -> bool:
     """Whether a column holds words or whole numbers; every cell of a CSV file arrives as text."""
-    if not isinstance(column, Texts | Objects):
+    if not isinstance(column, TextColumn | ObjectColumn):
         return False
     values = column.numbers(schema.missing_tokens)
     words = column.codes(lambda word: MISSING if word.strip() in schema.missing_tokens else 0) != MISSING

@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.spec import AnyUnit, ColumnUnit, Unit
-from sordino.core.spec.fields import Section
-from sordino.core.spec.shapes import Text, Whole
+from sordino.core.spec.fields import Section, Text, Whole
 from sordino.core.validate import InputError, Interval, raise_alone
-from sordino.data.raw_columns import MISSING, Column, Indices, Numbers, Opaque, Unreadable
+from sordino.data.raw_columns import MISSING, Column, Indices, NumberColumn, OpaqueColumn, Unreadable
 
-# Sums over so many records of one unit are still exact; see `sordino.algorithm.influence.sums`.
+# Sums over so many records of one unit are still exact; see `sordino.mechanisms.influence.sums`.
 MOST_RECORDS = Interval(1, 4096)
 # What columns are called that say whose a record is; a name is public, so this may be said of a schema alone.
 _KEYS = {"id", "ids", "key", "uid", "uuid", "guid", "identifier", "pseudonym", "ssn", "nhs", "mrn"}
@@ -115,8 +114,8 @@ def keys(name: str, column: Column, tokens: Sequence[str], code_of: Callable[[st
         plain = word.strip()
         return MISSING if plain in absent else code_of(plain)
 
-    if isinstance(column, Numbers) and column.values.dtype.kind not in "iu":
-        column = Opaque(column.holds, len(column))
+    if isinstance(column, NumberColumn) and column.values.dtype.kind not in "iu":
+        column = OpaqueColumn(column.holds, len(column))
     try:
         return np.maximum(column.codes(code), MISSING)
     except Unreadable as unreadable:

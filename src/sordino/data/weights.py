@@ -12,19 +12,18 @@ from typing import Annotated
 import numpy as np
 
 from sordino.core.arrays import Array
-from sordino.core.spec.fields import Section
-from sordino.core.spec.shapes import Contradiction, Number
+from sordino.core.spec.fields import Contradiction, Number, Section
 from sordino.core.validate import NON_NEGATIVE, POSITIVE
 from sordino.data.raw_columns import Column
 from sordino.data.table import as_numbers
-from sordino.data.words import Line
+from sordino.data.words import TextLine
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredWeight(Section):
     """The column of survey weights, its public bounds, and the public mean of the weights."""
 
-    column: Annotated[str, Line(blank=False), "column that says how much a record counts"]
+    column: Annotated[str, TextLine(blank=False), "column that says how much a record counts"]
     low: Annotated[float, Number(NON_NEGATIVE), "public lower bound; smaller weights count as this"]
     high: Annotated[float, Number(POSITIVE), "public upper bound; larger weights count as this, and it sets the noise"]
     mean: Annotated[float, Number(POSITIVE), "public mean of the weights, 1 where they were scaled to it"]

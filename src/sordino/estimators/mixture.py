@@ -9,10 +9,9 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.core.validate import instance_of
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.fitting import AUTO
-from sordino.estimators.prediction import DRAWS
-from sordino.estimators.situation import Task, mixture_settings
-from sordino.model.families.mixture import GaussianMixture
+from sordino.fitting.tasks import AUTO, Task, mixture_settings
+from sordino.inference.prediction import DRAWS
+from sordino.models.families.mixture import GaussianMixture
 
 
 class PrivateGaussianMixture(PrivateEstimator):

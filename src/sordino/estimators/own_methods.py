@@ -12,15 +12,15 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
-from sordino.algorithm.variational.natural import Sizes, information_left, natural_spec, run_natural
 from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate
 from sordino.core.gaussian import largest_mu, least_true
 from sordino.core.spec import Spec, Unit
 from sordino.core.validate import InputError
-from sordino.estimators.situation import Sources
-from sordino.model.own.base import MOST_NATURAL, OwnModel
+from sordino.fitting.problem import Sources
+from sordino.mechanisms.variational.natural import Sizes, information_left, natural_spec, run_natural
+from sordino.models.custom.base import MOST_NATURAL, CustomModel
 
 _LARGEST_EPSILON = 1e6
 # At 41 records a parameter, intervals of a regression were measured to hold, at 12 they did not (bench/own_models.py).
@@ -36,7 +36,7 @@ _SETTLED = 1.6
 class Wanted:
     """What is to be fitted, and for what: all of it public."""
 
-    model: OwnModel
+    model: CustomModel
     sizes: Sizes
     epsilon: float
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -12,16 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from sordino.accounting.calibration import calibrate
-from sordino.algorithm.training.train import QUERY, Descent, Trained, Training, train
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.one_run.training import train_and_audit
 from sordino.core.spec import NoisedSums, Spec, Unit
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, whole_number
-from sordino.estimators.own_methods import Found, OwnMethod, Wanted, own_method
-from sordino.estimators.released import WEIGHTS
-from sordino.estimators.situation import Sources
-from sordino.estimators.trained import MEASURED
-from sordino.model.own.pytree_loss import PytreeLoss
+from sordino.fitting.custom_methods import WEIGHTS, CustomMethod, CustomOutcome, CustomProblem, custom_method
+from sordino.fitting.gradient_runs import MEASURED
+from sordino.fitting.problem import Sources
+from sordino.mechanisms.networks.trainer import Trained, train
+from sordino.mechanisms.networks.training import QUERY, Descent, Training
+from sordino.models.custom.pytree_loss import PytreeLoss
 
 _OPTIONS = (
     "augment",
@@ -45,7 +45,7 @@ def _canaries(options: Mapping[str, Any]) -> int:
     return 0 if given == 0 else whole_number("canaries", given)
 
 
-def _training(wanted: Wanted) -> Training:
+def _training(wanted: CustomProblem) -> Training:
     options = wanted.options
     return Training(
         options.get("optimiser") or Descent(0.25, 0.9),
@@ -59,13 +59,13 @@ def _training(wanted: Wanted) -> Training:
     )
 
 
-@own_method("training")
-class NetworkTraining(OwnMethod):
+@custom_method("training")
+class NetworkTraining(CustomMethod):
     """Noised sums of clipped gradients, then any optimiser and a running average of the weights."""
 
     packs: ClassVar[bool] = False
 
-    def refusal(self, wanted: Wanted) -> str | None:
+    def refusal(self, wanted: CustomProblem) -> str | None:
         if not isinstance(wanted.model, PytreeLoss):
             return "needs a module, or a loss on a pytree"
         if wanted.sizes.unit is not Unit.RECORD:
@@ -75,7 +75,7 @@ class NetworkTraining(OwnMethod):
         unknown = sorted(set(wanted.options) - {*_OPTIONS, *_EVERYWHERE})
         return f"has no option {unknown[0]!r}; it has {', '.join(_OPTIONS)}" if unknown else None
 
-    def plan(self, wanted: Wanted) -> Spec:
+    def plan(self, wanted: CustomProblem) -> Spec:
         options, sizes = wanted.options, wanted.sizes
         _check_optimiser(_training(wanted), instance_of("the model", wanted.model, PytreeLoss))
         batch = options.get("batch")
@@ -99,7 +99,9 @@ class NetworkTraining(OwnMethod):
         )
         return calibrate(described, wanted.epsilon, sizes.delta, "noise").explanation.spec
 
-    def run(self, wanted: Wanted, spec: Spec, rows: Any, sources: Sources, begin: Callable[[str], None]) -> Found:
+    def run(
+        self, wanted: CustomProblem, spec: Spec, rows: Any, sources: Sources, begin: Callable[[str], None]
+    ) -> CustomOutcome:
         model, options = instance_of("the model", wanted.model, PytreeLoss), wanted.options
         begin("training")
 
@@ -121,7 +123,7 @@ class NetworkTraining(OwnMethod):
             settings[MEASURED] = _measured(options["measure"], model, points)
         several = f"{len(points)} points of the weights were" if len(points) > 1 else "One point of the weights was"
         cautions = (f"{several} released, without a spread.",)
-        return Found(points[None], settings, cautions, {WEIGHTS: points}, audit, trained.floating_point)
+        return CustomOutcome(points[None], settings, cautions, {WEIGHTS: points}, audit, trained.floating_point)
 
 
 def _points(trained: Trained) -> np.ndarray:

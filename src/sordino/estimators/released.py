@@ -11,16 +11,20 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.gaussian import show_up
 from sordino.core.validate import OPEN_UNIT, InputError, number
-from sordino.estimators.checks import CHECK, shown_check
-from sordino.estimators.comparison import COMPARISON, shown_comparison
-from sordino.estimators.inference import summary_of
-from sordino.estimators.inference_table import LEVEL, Line
-from sordino.estimators.look import LOOK, shown_answers
-from sordino.estimators.shown_table import ShownTable
-from sordino.estimators.summary import Summary
-from sordino.estimators.tasks import is_fit
+from sordino.fitting.tasks import is_fit
+from sordino.inference.contrasts import LEVEL, Line
+from sordino.inference.summary import Summary, summary_of
+from sordino.inference.table_formats import (
+    CHECK,
+    COMPARISON,
+    LOOK,
+    ResultTable,
+    answer_table,
+    check_table,
+    comparison_table,
+)
 from sordino.ledger.release import StoredRelease, folder
-from sordino.ledger.release.folder import NOT_MEASURED, withheld
+from sordino.ledger.release.coverage import NOT_MEASURED, withheld
 from sordino.ledger.signing import SigningKey
 
 CUSTOM = "own-model"
@@ -47,7 +51,7 @@ class Release(StoredRelease):
         (['intercept', 'x0', 'x1'], (10, 3))
     """
 
-    def summary(self, level: float = LEVEL) -> Summary | ShownTable:
+    def summary(self, level: float = LEVEL) -> Summary | ResultTable:
         """What the release says, as a table that prints itself; intervals only where it is known how often they hold.
 
         Args:
@@ -74,7 +78,7 @@ class Release(StoredRelease):
         if not is_fit(self.settings):
             raise InputError(f"This release is a {self.kind} and predicts no rows; print its summary().")
         # Loaded where it is needed: it brings JAX.
-        from sordino.estimators.prediction import Predictor  # noqa: PLC0415
+        from sordino.inference.prediction import Predictor  # noqa: PLC0415
 
         predictor = Predictor(self)
         rows = predictor.encode(data)
@@ -175,17 +179,17 @@ def _parameters(release: StoredRelease) -> tuple[list[str], Array, tuple[str, ..
     return names[:_MOST_LINES], table, (f"The first {_MOST_LINES} of {len(names)} parameters; the folder holds all.",)
 
 
-def _of_check(release: StoredRelease) -> ShownTable:
+def _of_check(release: StoredRelease) -> ResultTable:
     given = release.settings
-    return shown_check(given["bands"], given["about"], given["level"], release)
+    return check_table(given["bands"], given["about"], given["level"], release)
 
 
-def _of_comparison(release: StoredRelease) -> ShownTable:
-    return shown_comparison(release.settings["models"], release.settings["level"], release)
+def _of_comparison(release: StoredRelease) -> ResultTable:
+    return comparison_table(release.settings["models"], release.settings["level"], release)
 
 
-_ANSWERS: Mapping[str, Callable[[StoredRelease], ShownTable]] = {
-    LOOK: shown_answers,
+_ANSWERS: Mapping[str, Callable[[StoredRelease], ResultTable]] = {
+    LOOK: answer_table,
     CHECK: _of_check,
     COMPARISON: _of_comparison,
 }

@@ -17,21 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.algorithm.noise.randomness import Randomness, SeededRandomness
-from sordino.algorithm.noise.secure import SecureRandomness
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
 from sordino.core.validate import POSITIVE, InputError, Interval, number, refuse, whole_number
 from sordino.data import Category, Number, Schema, clip_rows
-from sordino.estimators.follow_up import time_settings
-from sordino.estimators.tasks import Task, count_settings, effect_settings, robust_settings
-from sordino.model.base import Model
-from sordino.model.compiled import check_sums
-from sordino.model.families.classification import Logistic, Softmax
-from sordino.model.families.mixture import GaussianMixture
-from sordino.model.families.networks import MLPClassification, MLPRegression
-from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
+from sordino.fitting.tasks import Task, count_settings, effect_settings, robust_settings, survival_settings
+from sordino.models.base import Model
+from sordino.models.clip import check_sums
+from sordino.models.families.classification import Logistic, Softmax
+from sordino.models.families.mixture import GaussianMixture
+from sordino.models.families.networks import MLPClassification, MLPRegression
+from sordino.models.families.regression import GaussianLinear, Huber, PoissonRegression
+from sordino.noise.randomness import Randomness, SeededRandomness
+from sordino.noise.secure import SecureRandomness
 
 # The largest number of encoded columns for which sums of products are kept.
 MOST_COLUMNS = 1024
@@ -55,7 +54,7 @@ TASKS = {
 
 def survival_settings(effect_scale: float | None = None, **followed: Any) -> dict[str, Any]:
     """The column of times and the time bins, see `follow_up.time_settings`."""
-    return time_settings(**followed) | effect_settings(effect_scale)
+    return survival_settings(**followed) | effect_settings(effect_scale)
 
 
 def network_settings(hidden: tuple[int, ...] | None = None, prior_precision: float = 1.0) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sordino.core.validate import InputError
-from sordino.estimators.inference_table import INTERCEPT, Line, figure, p_words, percent, ratio_figure, text_table
-from sordino.estimators.shown_table import ShownTable
+from sordino.inference.contrasts import INTERCEPT, Line, figure, p_words, percent, ratio_figure, text_table
+from sordino.inference.table_formats import ResultTable
 
 SHARE_HEADER = ("share of the variance", "sampling", "privacy", "prior", "privacy widened it by")
 
@@ -123,11 +123,11 @@ class Summary:
         }
 
     @property
-    def shown(self) -> ShownTable:
+    def shown(self) -> ResultTable:
         """As a table that knows how to write itself as text, HTML, LaTeX and CSV."""
         tables = [(tuple(self.header), tuple(map(tuple, self.rows)))] if self.lines else []
         tables += [(SHARE_HEADER, tuple(map(tuple, self.share_rows)))] if self.share_rows else []
-        return ShownTable(self.title, tuple(tables), self.columns, self.facts, self.cautions, self.remarks)
+        return ResultTable(self.title, tuple(tables), self.columns, self.facts, self.cautions, self.remarks)
 
     def to_csv(self) -> str:
         """All digits, one line a coefficient."""

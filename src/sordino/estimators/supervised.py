@@ -14,13 +14,13 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, raise_alone
-from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.inference import WithCoefficients
-from sordino.estimators.tasks import AUTO, DRAWS, Task, count_settings, effect_settings, robust_settings, untold
+from sordino.estimators.coefficients import CoefficientEstimator
+from sordino.fitting.array_schema import PUBLIC_LABELS, ArrayBounds, Bare
+from sordino.fitting.tasks import AUTO, DRAWS, Task, count_settings, effect_settings, ignore_progress, robust_settings
 
 if TYPE_CHECKING:
-    from sordino.estimators.prediction import TableCoefficients
+    from sordino.inference.prediction import TableCoefficients
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
@@ -59,7 +59,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         if isinstance(self.schema, ArrayBounds):
             predicted = self.predict(X)
             return _compared(lambda: accuracy_score(y, predicted, sample_weight=sample_weight))
-        from sordino.estimators.declaration import target_codes  # noqa: PLC0415
+        from sordino.fitting.declaration import target_codes  # noqa: PLC0415
 
         right = np.argmax(self.predict_proba(X), axis=1) == target_codes(self._predictor.schema, y)
         return _compared(lambda: np.average(right, weights=sample_weight))
@@ -144,7 +144,7 @@ def column_name(given: Any) -> Any:
     return f"x{given}" if isinstance(given, int) and not isinstance(given, bool) else given
 
 
-class CoefficientEstimator(WithCoefficients, PrivateEstimator):
+class CoefficientEstimator(CoefficientEstimator, PrivateEstimator):
     """Linear models: the size of effects that is taken for granted, and coefficients in the units of the table.
 
     `coef_` and `intercept_` are posterior means; `coef_names_` are the names of the columns of `coef_`, one for each
@@ -185,7 +185,7 @@ class CoefficientEstimator(WithCoefficients, PrivateEstimator):
         before the debit, their values are cut to the bounds after it. A table with a schema has its weights in the
         column that the schema declares.
         """
-        self.fit_in_stages(X, y, untold, sample_weight)
+        self.fit_in_stages(X, y, ignore_progress, sample_weight)
         return self
 
     @property

@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import as_json
-from sordino.algorithm.training.clipped import check_examples
-from sordino.algorithm.training.train import QUERY, Trained, Training, train
-from sordino.algorithm.training.uses import Loss
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
-from sordino.auditing.one_run.training import train_and_audit
+from sordino.auditing.one_run.training import check_planting, train_and_audit
 from sordino.core.bound import Relation, with_floating_point
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError, one_of, refuse, whole_number
-from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
-from sordino.estimators.situation import Sources
+from sordino.fitting.charge import after_debit, as_ledger, debited, known_bounds, named_in_ledger
+from sordino.fitting.problem import Sources
 from sordino.ledger.release import StoredRelease
+from sordino.mechanisms.networks.clipped_gradients import check_examples
+from sordino.mechanisms.networks.jaxpr import Loss
+from sordino.mechanisms.networks.trainer import Trained, train
+from sordino.mechanisms.networks.training import QUERY, Training, check_run
 
 NETWORK = "network"
 MEASURED = "measured"
@@ -133,8 +134,12 @@ def fit_network(
         raise InputError("Expected a run that a theorem gives a finite epsilon, got one that none does.")
     sources, account = Sources(random_state), as_ledger(ledger)
     sources.ready()
+    randomness = sources.fresh()
+    check_run(plan.spec, loss, params, examples, training, trainable, randomness.draws_exactly)
+    if canaries:
+        check_planting(plan.spec, training)
     entry = None if account is None else account.debit(known_bounds(plan), plan.spec)
-    arguments = (plan.spec, loss, params, examples, sources.fresh(), training)
+    arguments = (plan.spec, loss, params, examples, randomness, training)
     if canaries:
         options = AuditOptions(delta=delta, seed=random_state)
         trained, lower = after_debit(

@@ -4,19 +4,19 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sordino.core import __version__
 from sordino.core.bound import Evidence, floating_point_line
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.spec import ColumnUnit
-from sordino.core.version import __version__
 from sordino.data import Boolean, Category, Date, Number, Ordered, Schema
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.interaction import Interaction
-from sordino.estimators.look import LOOK
-from sordino.estimators.replayed import can_plan
-from sordino.estimators.tasks import is_fit
+from sordino.estimators.replay import can_plan
+from sordino.fitting.tasks import is_fit
+from sordino.inference.table_formats import LOOK
 from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.coverage import COEFFICIENTS, is_constant, measured_of
 from sordino.ledger.release.document import BY_SCHEMA
-from sordino.ledger.release.folder import COEFFICIENTS, is_constant, measured_of
 from sordino.report.charts import label
 from sordino.report.subject import Subject
 

@@ -21,18 +21,18 @@ from markupsafe import Markup
 
 from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import caller_checks, theorems
+from sordino.core import __version__
+from sordino.core.atomic_write import write_file
 from sordino.core.bound import Citation
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec, column_of
 from sordino.core.validate import InputError
-from sordino.core.version import __version__
-from sordino.core.whole_files import write_file
-from sordino.estimators.inference import Summary as CoefficientTable
-from sordino.estimators.inference import coefficients_if_known, summary_of
-from sordino.estimators.tasks import LINEAR
+from sordino.fitting.tasks import LINEAR
+from sordino.inference.summary import Summary as CoefficientTable
+from sordino.inference.summary import coefficients_if_known, summary_of
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
-from sordino.ledger.release.protected import protected
+from sordino.ledger.release.protection import protection_of
 from sordino.report import figures, plain_words
 from sordino.report.charts import label
 from sordino.report.coefficients import answered, array_shapes, summarise
@@ -140,7 +140,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         audit=shown,
         withheld=withheld,
         # By the bound that the page states, which this version certifies.
-        protected=protected(release.spec, release.schema, bound, release.delta),
+        protection_of=protection_of(release.spec, release.schema, bound, release.delta),
         odds=None
         if bound is None or math.isinf(subject.epsilon)
         else plain_words.worked_odds(bound.guarantee, subject.epsilon, release.delta),

@@ -19,10 +19,11 @@ from sordino.core.gaussian import show_up
 from sordino.core.spec import FileDataset, Spec
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, number, one_of, refuse
-from sordino.estimators.replayed import unplanned
+from sordino.estimators.replay import unplanned
 from sordino.ledger import Balance, Entry, Ledger
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.folder import cautions_of, stored_at
+from sordino.ledger.release.coverage import cautions_of
+from sordino.ledger.release.folder import stored_at
 from sordino.ledger.signing.folder import broken_signature
 
 AUDIT_FILE = "audit.json"
@@ -149,7 +150,7 @@ class Subject:
             proved = f"epsilon {show_up(self.explanation.epsilon)}" if finite else "no finite epsilon"
             words = (
                 f"The folder claims {claim}, and the theorems of this version certify {proved} for the run it "
-                "describes. This page states what is certified."
+                "describes. The certified number is the one shown."
             )
             warnings.append(("The stored certificate does not hold.", words))
         if self.unplanned and not self.not_as_charged:
@@ -235,6 +236,13 @@ def open_subject(folder: Path, audit: Path | None = None, account: Account | Non
         broken_signature(folder),
         unplanned(release),
     )
+
+
+def contradictions(folder: Path) -> tuple[tuple[str, str], ...]:
+    """What in a release folder contradicts the rest of it; no audit and no ledger is asked."""
+    release = stored_at(folder)
+    again = explain(release.spec, release.delta)
+    return Subject(folder.resolve().name, release, again, unplanned=unplanned(release)).discrepancies
 
 
 def paid_once(subjects: Sequence[Subject]) -> list[Subject]:

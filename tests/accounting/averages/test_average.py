@@ -7,14 +7,14 @@ import mpmath
 import numpy as np
 import pytest
 
+from sordino.accounting.bounds.segments import LONGEST_RUN, LongRun, largest_sum, step_weights
 from sordino.accounting.evaluate import Theorem, evaluate, explain
-from sordino.accounting.noisy_steps import largest_position
+from sordino.accounting.scope import largest_position
 from sordino.accounting.theorems.averages import average, coupling, random_average, sensitivity_of_average
-from sordino.accounting.transfer import LONGEST_RUN, LongRun, largest_sum, step_weights
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP
 from sordino.core.spec import Scheme, Spec
-from sordino.model.exact import Quadratics, chain_law
+from sordino.models.exact import Quadratics, chain_law
 from tests.soundness.cells import CellTruth
 from tests.soundness.compare import violations
 from tests.soundness.registry import draw, generator_names

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from papers.simsekli.variants import stated_bound
+from sordino.accounting.bounds.heavy_tail import Dissipative, Lyapunov, corrected_bound, lyapunov
 from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import explain
-from sordino.accounting.heavy_tail import Dissipative, Lyapunov, corrected_bound, lyapunov
 from sordino.core.gaussian import least_true
 from sordino.core.spec import Spec
 

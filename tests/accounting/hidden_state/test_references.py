@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sordino.accounting import hidden_state as fixed_batches
-from sordino.accounting import hidden_state as random_batches
+from sordino.accounting.theorems import hidden_state as fixed_batches
+from sordino.accounting.theorems import hidden_state as random_batches
 from sordino.core.guarantee import ORDERS
 
 # n = 1000, b = 100, eta = 0.02, m = 1, Delta = 4, sigma = 0.02: contraction 0.98, kappa 0.2, ten batches a pass.

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import evaluate
-from sordino.accounting.langevin import langevin_distance
-from sordino.accounting.theorems.transfer import distance_to_posterior, transfer_langevin
+from sordino.accounting.theorems.transfer import distance_to_posterior, langevin_distance, transfer_langevin
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import read_spec
 from sordino.core.validate import InputError
-from sordino.model.exact import GaussianLaw, total_variation
+from sordino.models.exact import GaussianLaw, total_variation
 from tests.conformance.examples import FOLDER
 
 

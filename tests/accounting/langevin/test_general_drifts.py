@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sordino.accounting.langevin import final_constant, mu_of, path_constant
+from sordino.accounting.theorems.langevin import final_constant, mu_of, path_constant
 
 
 def exact_final_mu(beta: float, pull: float, apart: float, time: float) -> float:

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from sordino.accounting import langevin as girsanov
+from sordino.accounting.bounds.closed_forms import full_shift
 from sordino.accounting.evaluate import Theorem, evaluate
-from sordino.accounting.shifts.closed_forms import full_shift
+from sordino.accounting.theorems import langevin as girsanov
 from sordino.accounting.theorems.langevin import last_iterate, last_iterate_window, path
 from sordino.accounting.theorems.shifted_bounded import drift_bounded
 from sordino.core.bound import Bound

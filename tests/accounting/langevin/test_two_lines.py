@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
+from sordino.accounting.bounds.contraction import Contraction, near_modulus
+from sordino.accounting.bounds.solver import TwoLines, optimal_shift, two_line_shift
 from sordino.accounting.evaluate import Theorem, evaluate
-from sordino.accounting.langevin import TwoLines, near_modulus, two_line_shift
-from sordino.accounting.shifts.contraction import Contraction
-from sordino.accounting.shifts.solver import optimal_shift
 from sordino.accounting.theorems.composition import gaussian
 from sordino.accounting.theorems.shifted_bounded import drift_bounded, drift_bounded_smooth
 from sordino.core.bound import Bound, Inapplicable

@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
+from sordino.accounting.bounds import hidden_steps as clones
 from sordino.accounting.evaluate import evaluate, theorem_named
-from sordino.accounting.participation import clones
 from sordino.auditing.exact.extremal_chain import extremal_findings
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.gaussian import delta_range

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from sordino.accounting.participation.window import distance_law, largest_distance
+from sordino.accounting.bounds.window import distance_law, largest_distance
 
 
 def exact(contraction: float, rate: float, steps: int) -> tuple[np.ndarray, np.ndarray]:

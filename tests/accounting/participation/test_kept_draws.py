@@ -7,19 +7,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from sordino.accounting.bounds.segments import PassParts, one_weight_law, pass_sum_law, segments_of, weighted_uses_law
 from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import evaluate, theorem_named
-from sordino.accounting.participation.segments import (
-    PassParts,
-    one_weight_law,
-    pass_sum_law,
-    segments_of,
-    weighted_uses_law,
-)
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Spec
-from sordino.model.exact import Quadratics, chain_law
+from sordino.models.exact import Quadratics, chain_law
 from tests.soundness.cells import CellTruth
 
 DELTA = 1e-5

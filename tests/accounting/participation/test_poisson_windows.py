@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from sordino.accounting.bounds.contraction import Contraction, contraction_of
+from sordino.accounting.bounds.window import SampledChain
 from sordino.accounting.evaluate import evaluate, theorem_named
-from sordino.accounting.participation.window import SampledChain
-from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.loss.normal_pairs import PoissonRemovePair, PoissonReplacePair
 from sordino.core.spec import Spec
-from sordino.model.exact import Quadratics, chain_law
+from sordino.models.exact import Quadratics, chain_law
 from tests.soundness.cells import CellTruth
 
 DELTA = 1e-5

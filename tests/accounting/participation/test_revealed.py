@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sordino.accounting.participation import revealed
-from sordino.accounting.participation import revealed as feedback
-from sordino.accounting.participation.revealed import ShiftLaw, drawn_batches, reshuffled_passes
-from sordino.accounting.shifts.solver import optimal_shift, optimal_shifts
+from sordino.accounting.bounds import revealed
+from sordino.accounting.bounds import revealed as feedback
+from sordino.accounting.bounds.revealed import ShiftLaw, drawn_batches, reshuffled_passes
+from sordino.accounting.bounds.solver import optimal_shift, optimal_shifts
 
 Enumerated = tuple[np.ndarray, np.ndarray]
 

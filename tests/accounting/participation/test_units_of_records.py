@@ -3,7 +3,7 @@
 import mpmath as mp
 import pytest
 
-from sordino.accounting.participation.hidden_steps import _MOST_USES, unit_step
+from sordino.accounting.bounds.hidden_steps import _MOST_USES, unit_step
 from sordino.core.guarantee import LossDistribution
 
 mp.mp.dps = 40

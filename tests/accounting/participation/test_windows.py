@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from sordino.accounting.bounds.window import SampledChain, best_with_largest_distance, best_with_random_distance
 from sordino.accounting.evaluate import Theorem, evaluate, theorems
-from sordino.accounting.participation.window import (
-    SampledChain,
-    best_with_largest_distance,
-    best_with_random_distance,
-)
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import Guarantee, LossDistribution
 from sordino.core.loss.normal_pairs import WithoutReplacementPair
 from sordino.core.spec import Spec
-from sordino.model.exact import Quadratics, chain_law, hockey_stick
+from sordino.models.exact import Quadratics, chain_law, hockey_stick
 
 DELTA = 1e-5
 RANDOM = {

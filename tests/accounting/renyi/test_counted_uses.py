@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sordino.accounting.bounds import hidden_steps
+from sordino.accounting.bounds.renyi import poisson_renyi
 from sordino.accounting.evaluate import evaluate, theorem_named
-from sordino.accounting.participation import hidden_steps
-from sordino.accounting.renyi import poisson_renyi
 from sordino.accounting.theorems import sampled
 from sordino.core.bound import Bound, Relation
 from sordino.core.guarantee import Guarantee, LossDistribution, RenyiDP

@@ -6,8 +6,8 @@ import math
 import mpmath as mp
 import pytest
 
+from sordino.accounting.bounds.renyi import LARGEST_ORDER, poisson_renyi
 from sordino.accounting.convert import repeat
-from sordino.accounting.renyi import LARGEST_ORDER, poisson_renyi
 from sordino.core.bound import Relation
 from sordino.core.guarantee import ORDERS, RenyiDP
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from flint import arb, arb_series, ctx
 
+from sordino.accounting.bounds import renyi as allocation_renyi
+from sordino.accounting.bounds.renyi import addition, removal, round_renyi
 from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import evaluate, explain, theorem_named
-from sordino.accounting.participation import allocation_renyi
-from sordino.accounting.participation.allocation_renyi import addition, removal, round_renyi
 from sordino.core.bound import Bound, Relation
 from sordino.core.guarantee import ORDERS, LossDistribution, RenyiDP
 from sordino.core.loss.allocation import AllocationPair

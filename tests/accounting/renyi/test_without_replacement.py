@@ -8,8 +8,8 @@ from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
-from sordino.accounting.renyi import LARGEST_SUBSET_ORDER as LARGEST_ORDER
-from sordino.accounting.renyi import without_replacement_renyi
+from sordino.accounting.bounds.renyi import LARGEST_SUBSET_ORDER as LARGEST_ORDER
+from sordino.accounting.bounds.renyi import without_replacement_renyi
 from sordino.core.loss.normal_pairs import WithoutReplacementPair
 from sordino.core.loss.pair import Request, Side
 

@@ -6,14 +6,14 @@ import time
 import numpy as np
 import pytest
 
-from sordino.accounting.shifts.closed_forms import (
+from sordino.accounting.bounds.closed_forms import (
     bounded_cyclic_shift,
     bounded_full_shift,
     cyclic_shift,
     full_shift,
     uses_of,
 )
-from sordino.accounting.shifts.solver import optimal_shift, optimal_shift_bounded
+from sordino.accounting.bounds.solver import optimal_shift, optimal_shift_bounded
 
 CONTRACTIONS = [0.0, 1e-3, 0.3, 0.9, 0.98, 0.9999, 1 - 1e-9, 1.0, 1 + 1e-9, 1.001, 1.3, 3.0]
 RATIO = 0.37

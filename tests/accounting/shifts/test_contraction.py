@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sordino.accounting.bounds.contraction import Contraction, clipped_modulus, contraction_of, regulariser_contraction
 from sordino.accounting.evaluate import evaluate, explain, theorems
-from sordino.accounting.shifts.contraction import Contraction, clipped_modulus, contraction_of, regulariser_contraction
 from sordino.cli import answers
 from sordino.core.bound import Bound, Inapplicable, Status
 from sordino.core.spec import Spec

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from sordino.accounting.shifts.closed_forms import bounded_full_shift, full_shift
-from sordino.accounting.shifts.solver import optimal_shift
+from sordino.accounting.bounds.closed_forms import bounded_full_shift, full_shift
+from sordino.accounting.bounds.solver import optimal_shift
 from sordino.core.validate import InputError
 from tests.accounting.shifts.programmed_shift import dynamic_shift
 

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from sordino.accounting.bounds import closed_forms
 from sordino.accounting.evaluate import evaluate, theorem_named
-from sordino.accounting.shifts import closed_forms, nonconvex
+from sordino.accounting.theorems import nonconvex
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP, LossDistribution
 from sordino.core.spec import read_spec

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sordino.accounting.shifts.closed_forms import position_shifts
-from sordino.accounting.shifts.solver import (
+from sordino.accounting.bounds.closed_forms import position_shifts
+from sordino.accounting.bounds.solver import (
     best_window,
     minorant_energies,
     minorant_energy,

@@ -29,9 +29,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sordino.accounting.bounds.renyi import poisson_renyi, round_renyi, without_replacement_renyi
 from sordino.accounting.convert import compose, replace_one_from_add_remove
-from sordino.accounting.participation.allocation_renyi import round_renyi
-from sordino.accounting.renyi import poisson_renyi, without_replacement_renyi
 from sordino.core import binomial
 from sordino.core.arrays import Array
 from sordino.core.binomial import at_least

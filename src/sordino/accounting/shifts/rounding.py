@@ -21,9 +21,9 @@ import math
 
 import numpy as np
 
-from sordino.accounting.shifts.closed_forms import full_shift
-from sordino.accounting.shifts.contraction import contraction_of
-from sordino.accounting.shifts.solver import optimal_shift
+from sordino.accounting.bounds.closed_forms import full_shift
+from sordino.accounting.bounds.contraction import contraction_of
+from sordino.accounting.bounds.solver import optimal_shift
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import NoisyGradient, Spec

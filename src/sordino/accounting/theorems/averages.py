@@ -12,15 +12,15 @@ import numpy as np
 
 from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting import transfer as formulas
 from sordino.accounting.assumptions import Assumption, changed, promised
+from sordino.accounting.bounds.contraction import contraction_of, required_contraction, resting_on
+from sordino.accounting.bounds.segments import one_weight_law, weighted_uses_law
+from sordino.accounting.bounds.window import DistanceLaw
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.participation.segments import one_weight_law, weighted_uses_law
-from sordino.accounting.participation.window import DistanceLaw
 from sordino.accounting.scope import Scope
-from sordino.accounting.shifts.contraction import contraction_of, required_contraction, resting_on
+from sordino.accounting.theorems import transfer as formulas
 from sordino.accounting.theorems.shifted import left_by_use, sampled_certificates
 from sordino.core import bound as constants
 from sordino.core.arrays import Array

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting import hidden_state as formulas
 from sordino.accounting.assumptions import Assumption, section_certificates
 from sordino.accounting.evaluate import Monotone, Theorem, theorem
 from sordino.accounting.scope import last_iterate_scope
+from sordino.accounting.theorems import hidden_state as formulas
 from sordino.core.bound import GRADIENT_SENSITIVITY, SMOOTHNESS, STRONG_CONVEXITY, Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, RenyiDP

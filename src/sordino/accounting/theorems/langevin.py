@@ -8,13 +8,13 @@ from fractions import Fraction
 
 from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting import langevin as formulas
 from sordino.accounting.assumptions import Assumption, caller_checked, changed
+from sordino.accounting.bounds.contraction import Contraction, regulariser_contraction, resting_on
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import repeat
 from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import Scope, last_iterate_scope
-from sordino.accounting.shifts.contraction import Contraction, regulariser_contraction, resting_on
+from sordino.accounting.theorems import langevin as formulas
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import down, up

@@ -5,13 +5,13 @@ import math
 from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, changed, promised
+from sordino.accounting.bounds import contraction as shifts
+from sordino.accounting.bounds.contraction import IdenticalSteps
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import last_iterate_scope
-from sordino.accounting.shifts import contraction as shifts
-from sordino.accounting.shifts.contraction import Identical
-from sordino.accounting.shifts.nonconvex import contracted_pair, hoelder_shift
 from sordino.accounting.theorems import shifted_bounded as bounded
+from sordino.accounting.theorems.nonconvex import contracted_pair, hoelder_shift
 from sordino.core import bound as constants
 from sordino.core.bound import GRADIENT_BOUND, Certificate, Citation, Status
 from sordino.core.gaussian import up
@@ -59,7 +59,7 @@ def projected_hoelder(spec: Spec) -> Guarantee:
     chain, values = chain_of(spec), assume.section_values(spec, _HOELDER)
     modulus = promised(bounded.regulariser_modulus(spec), "a run with a public regulariser")
     steps = chains.shifted_by(spec, modulus)
-    if not isinstance(steps, Identical) or chain.step_size.constant is None:
+    if not isinstance(steps, IdenticalSteps) or chain.step_size.constant is None:
         return GaussianDP(math.inf)
     exponent = values[constants.HOELDER_EXPONENT]
     factor = up(chain.step_size.constant * values[constants.HOELDER_CONSTANT] * steps.noise ** (exponent - 1), 4)
@@ -75,7 +75,7 @@ def _far(spec: Spec) -> float | None:
     if math.isinf(3.0 * bound.value):
         return math.inf
     steps = bounded.clipped_steps(spec)
-    if not isinstance(steps, Identical):
+    if not isinstance(steps, IdenticalSteps):
         return None
     # Under add-remove both points may be those of the larger dataset, with up to so many records more than the divisor.
     larger = 1.0 + spec.surplus / spec.n

@@ -7,12 +7,12 @@ import math
 
 from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting import transfer as formulas
 from sordino.accounting.assumptions import Assumption, caller_checked, changed
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.langevin import langevin_distance
 from sordino.accounting.scope import last_iterate_scope
+from sordino.accounting.theorems import transfer as formulas
+from sordino.accounting.theorems.transfer import langevin_distance
 from sordino.core import bound as constants
 from sordino.core.bound import Citation, Status
 from sordino.core.gaussian import up

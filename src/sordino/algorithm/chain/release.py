@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
+from sordino.noise.port import grid_below
 
-from sordino.algorithm.noise.sums import grid_below
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Evidence, View
 from sordino.core.spec import Average, NoisyGradient, Spec

@@ -17,7 +17,7 @@ What this assumes, besides fair bits and IEEE 754 double precision on the device
 
 - *own bits*: a contribution as computed depends on its record and the state alone. Rows of one block are worked on by
   one compiled program of a fixed shape, whose products are exact in any order; that its elementwise operations treat
-  all places of a block alike is what tests compare bit by bit (`tests/algorithm/test_exact_sums.py`);
+  all places of a block alike is what tests compare bit by bit (`tests/noise/test_exact_sums.py`);
 - *one program*: the step after the noise has the same bits on both of two neighbours: they run the same compiled
   program. Under add-remove that holds where both tables fit the same padded size, which changes at few sizes; at those,
   equal sub-programs are taken to round alike, which tests compare as well;
@@ -33,9 +33,9 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from sordino.algorithm.noise.exact_sums import REST_DIGITS, UNIT_DIGITS
-from sordino.algorithm.noise.rounded_gaussian import SCALES, rounded_gaussians
 from sordino.core.validate import InputError, Interval, number, whole_number
+from sordino.noise.lattice import REST_DIGITS, UNIT_DIGITS
+from sordino.noise.rounded_gaussian import SCALES, rounded_gaussians
 
 COVERED = (
     "noise from fair bits, without rounding, on exact sums of whole numbers on a public lattice, each computed from "

@@ -3,9 +3,9 @@
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.noise.sums import own_products
 from sordino.core.arrays import Array
-from sordino.model.families.skip_networks import SkipNetwork
+from sordino.models.families.networks import SkipNetwork
+from sordino.noise.integer_sums import own_products
 
 
 def parts(model: SkipNetwork, theta: Array, columns: int) -> tuple[Array, Array, Array, Array, Array]:

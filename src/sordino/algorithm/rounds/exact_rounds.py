@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sordino.noise.port import noised_sums
 
-from sordino.algorithm.noise.exact import ExactGaussians
-from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.noise.sums import noised_sums
-from sordino.algorithm.rounds.described import check_rows_fit, described
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import instance_of, refuse
+from sordino.mechanisms.rounds.registry import check_rows_fit, described
+from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.randomness import Randomness
 
 # More noise than the rounding of its scale could take away.
 HAIR = 2.0**-50

@@ -18,19 +18,19 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.batch_stream import BatchState
-from sordino.algorithm.chain.release import Progress, ProgressCallback
-from sordino.algorithm.io.checkpoint import Checkpoint, Keeper, Moment, believing
-from sordino.algorithm.io.checkpoint_file import Record
-from sordino.algorithm.noise.lattice import COVERED
-from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.training.run import QUERY, Descent, Run, Training, frozen_apart
-from sordino.algorithm.training.steps import FloatingSteps, State, Steps, WholeSteps, whole_sums_of
-from sordino.algorithm.training.uses import Loss
 from sordino.core.bound import NOT_COVERED, Certificate, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
-from sordino.model.compiled import check_sums
+from sordino.mechanisms.chain.batch_stream import BatchState
+from sordino.mechanisms.chain.release import Progress, ProgressCallback
+from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, validating
+from sordino.mechanisms.checkpoint_file import Record
+from sordino.mechanisms.networks.jaxpr import Loss
+from sordino.mechanisms.networks.trainer import FloatingSteps, TrainingState, TrainingSteps, WholeSteps, whole_sums_of
+from sordino.mechanisms.networks.training import QUERY, Descent, Training, TrainingRun, frozen_apart
+from sordino.models.clip import check_sums
+from sordino.noise.lattice import COVERED
+from sordino.noise.randomness import Randomness
 
 __all__ = ["QUERY", "Descent", "Trained", "Training", "frozen_apart", "train"]
 
@@ -94,14 +94,14 @@ def train(
     """
     instance_of("randomness", randomness, Randomness)
     check_sums()
-    run = Run(spec, loss, params, examples, training, trainable, randomness.draws_exactly)
+    run = TrainingRun(spec, loss, params, examples, training, trainable, randomness.draws_exactly)
     sums = whole_sums_of(run)
     run.exact = sums is not None
     keeper = None
     if checkpoint is not None:
         keeper = Keeper(checkpoint, run.steps, run.identity)
         if keeper.found is not None:
-            with believing(checkpoint.path):
+            with validating(checkpoint.path):
                 randomness = randomness.resumed(keeper.found.record.values["randomness"])
     steps = FloatingSteps(run, randomness) if sums is None else WholeSteps(run, randomness, sums)
     return _Loop(run, randomness, steps, keeper, progress).made()
@@ -112,9 +112,9 @@ class _Loop:
 
     def __init__(
         self,
-        run: Run,
+        run: TrainingRun,
         randomness: Randomness,
-        steps: Steps,
+        steps: TrainingSteps,
         keeper: Keeper | None,
         progress: ProgressCallback | None,
     ) -> None:
@@ -124,7 +124,7 @@ class _Loop:
 
     def made(self) -> Trained:
         run, training = self.run, self.run.training
-        state = State(
+        state = TrainingState(
             run.first,
             training.optimiser.init(run.unravel(run.first)),
             run.first,
@@ -160,7 +160,7 @@ class _Loop:
             self.keeper.complete()
         return trained
 
-    def _one(self, state: State, k: int) -> tuple[State, Any]:
+    def _one(self, state: TrainingState, k: int) -> tuple[TrainingState, Any]:
         if self.batches is None:
             return self.steps(state, k, self.everybody)
         block = self.batches.take(1)
@@ -170,7 +170,7 @@ class _Loop:
     def _tree(self, flat: Any) -> Any:
         return self.run.whole([np.asarray(leaf) for leaf in self.run.unravel(jnp.asarray(flat))])
 
-    def _moment(self, state: State, step: int, kept: list[Any], watched: list[Any]) -> Moment:
+    def _moment(self, state: TrainingState, step: int, kept: list[Any], watched: list[Any]) -> Snapshot:
         stream = None if self.batches is None else self.batches.state()
         values = {
             "block": 1,
@@ -180,23 +180,23 @@ class _Loop:
         leaves = [*jax.tree.leaves(state), *kept, *jax.tree.leaves(watched)]
         arrays = {f"leaf{place:05d}": np.asarray(leaf) for place, leaf in enumerate(leaves)}
         arrays["waiting"] = np.zeros(0) if stream is None else np.asarray(stream.waiting)
-        return Moment(step, Record(values, arrays))
+        return Snapshot(step, Record(values, arrays))
 
-    def _taken_up(self, state: State) -> tuple[State, int, list[Any], list[Any]]:
+    def _taken_up(self, state: TrainingState) -> tuple[TrainingState, int, list[Any], list[Any]]:
         """The state to begin from: the first one, or that of the moment an earlier process wrote."""
         keeper = self.keeper
         kept: list[Any] = []
         watched: list[Any] = []
         step = 0
         if keeper is not None and keeper.found is not None:
-            with believing(keeper.checkpoint.path):
+            with validating(keeper.checkpoint.path):
                 state, kept, watched = self._restored(keeper.found, state)
                 step = keeper.found.step
         if keeper is not None:
             keeper.begin(self._moment(state, step, kept, watched))
         return state, step, kept, watched
 
-    def _restored(self, moment: Moment, first: State) -> tuple[State, list[Any], list[Any]]:
+    def _restored(self, moment: Snapshot, first: TrainingState) -> tuple[TrainingState, list[Any], list[Any]]:
         values, arrays = moment.record.values, moment.record.arrays
         leaves, structure = jax.tree.flatten(first)
         found = [arrays[name] for name in sorted(name for name in arrays if name.startswith("leaf"))]

@@ -15,8 +15,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from sordino.algorithm.rounds.variational import FactorisedGaussian, PointMass, VariationalFamily
 from sordino.core.validate import POSITIVE, check_numbers, one_of, refuse, whole_number
+from sordino.mechanisms.variational.evidence_bound import FactorisedGaussian, PointMass, VariationalFamily
 
 _LIMITS = (math.log(1e-4), math.log(10.0))
 

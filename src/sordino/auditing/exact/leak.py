@@ -22,8 +22,8 @@ from sordino.core.guarantee import LossDistribution
 from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, number
-from sordino.model.exact import GaussianLaw, GaussianLoss, Law, hockey_stick, renyi
-from sordino.model.exact.line import NORMAL
+from sordino.models.exact import ExactLaw, GaussianLaw, GaussianLoss, hockey_stick, renyi
+from sordino.models.exact.line import NORMAL
 
 CURVE_POINTS = 81
 _ERROR = 1e-13  # relative accuracy of a normal tail at an argument rounded to double precision
@@ -126,8 +126,8 @@ def composed_down(mus: ArrayLike) -> float:
 class LawPair:
     """The laws of what is seen under two neighbours; every answer holds in the worse of the two directions."""
 
-    first: Law
-    second: Law
+    first: ExactLaw
+    second: ExactLaw
 
     def epsilon(self, delta: float) -> float:
         """The last point of a bisection at which delta is certainly exceeded."""
@@ -171,7 +171,7 @@ def _of_losses(loss: GaussianLoss) -> tuple[TradeOffPoint, ...]:
     return tuple(TradeOffPoint(min(1.0, a + ROUNDING), min(1.0, b + ROUNDING)) for a, b in points)
 
 
-def _of_cells(first: Law, second: Law) -> tuple[TradeOffPoint, ...]:
+def _of_cells(first: ExactLaw, second: ExactLaw) -> tuple[TradeOffPoint, ...]:
     """Cut the line into cells and put those with the largest ratio into the test first."""
     laws = first.line(), second.line()
     locations = np.concatenate([law.locations for law in laws])

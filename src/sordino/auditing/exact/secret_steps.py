@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.auditing.exact.leak import ComposedLoss, GaussianShift, ShiftLaw
+from sordino.auditing.exact.leak import ComposedLoss, GaussianShift, ShiftDistribution
 from sordino.core.bound import Relation
 from sordino.core.gaussian import UNIT_ROUNDOFF
 from sordino.core.guarantee import LossDistribution
@@ -46,7 +46,7 @@ class SecretSteps:
         return SecretSteps(move, self.total, self.total, self.chains).leak()
 
 
-def renewals(steps: int, apart: int, chance: float) -> ShiftLaw:
+def renewals(steps: int, apart: int, chance: float) -> ShiftDistribution:
     """How often a record is used, rounded down: while free with this chance, `apart` steps from use to use at least.
 
     It starts as if steps had been made before. So many uses are made if the failures before the last of them fit
@@ -60,7 +60,7 @@ def renewals(steps: int, apart: int, chance: float) -> ShiftLaw:
     fit = stats.nbinom.cdf(steps - 1 - waits - (uses - 1) * apart, uses, chance)
     reached = fit @ np.where(waits == 0, 1 - (apart - 1) * share, share) * (1 - 1e-9)
     reached = np.minimum.accumulate(np.concatenate([[1.0], reached, [0.0]]))
-    return ShiftLaw(np.arange(most + 1, dtype=np.float64), -np.diff(reached))
+    return ShiftDistribution(np.arange(most + 1, dtype=np.float64), -np.diff(reached))
 
 
 def refuse_repeated_draws(relation: Relation, scheme: Scheme) -> None:

@@ -32,8 +32,8 @@ from sordino.auditing.fleet.plan import Device, FleetPlan, FleetRecords, Members
 from sordino.auditing.fleet.trainer import (
     BY_MODEL,
     SHARED,
+    FleetRows,
     Lanes,
-    Rows,
     Trainer,
     batch_weights,
     by_share,
@@ -42,7 +42,7 @@ from sordino.auditing.fleet.trainer import (
 )
 from sordino.core.spec import Scheme
 from sordino.core.validate import instance_of, refuse, whole_number
-from sordino.model.base import Model
+from sordino.models.base import Model
 
 Arrays = dict[str, NDArray[np.float32]]
 
@@ -155,7 +155,13 @@ class Numbers(NamedTuple):
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
 def _epoch(
-    program: Program, mesh: Mesh, lanes: Lanes, theta: Array, numbers: Numbers, rows: Rows, probes: dict[str, Probe]
+    program: Program,
+    mesh: Mesh,
+    lanes: Lanes,
+    theta: Array,
+    numbers: Numbers,
+    rows: FleetRows,
+    probes: dict[str, Probe],
 ) -> tuple[Array, dict[str, Array]]:
     given = (BY_MODEL, BY_MODEL, SHARED, SHARED, SHARED)
     return by_share(partial(_epoch_of_share, program), mesh, given, (BY_MODEL, BY_MODEL))(
@@ -164,7 +170,7 @@ def _epoch(
 
 
 def _epoch_of_share(
-    program: Program, lanes: Lanes, theta: Array, numbers: Numbers, rows: Rows, probes: dict[str, Probe]
+    program: Program, lanes: Lanes, theta: Array, numbers: Numbers, rows: FleetRows, probes: dict[str, Probe]
 ) -> tuple[Array, dict[str, Array]]:
     network, size = program.network, program.size
     orders = records_of_epoch(program.scheme, size, lanes, numbers.epoch, rows).transpose(1, 0, 2)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.auditing.hunter.processes import Output
+from sordino.auditing.hunter.processes import CallOutput
 
 Values = NDArray[np.float64]
 MOST_NUMBERS, MOST_PAIRED, MOST_CATEGORIES, MOST_CUTS = 24, 5, 400, 200
@@ -49,7 +49,7 @@ class Feature:
 class Sample:
     """Outputs of one table, with their numbers as a matrix that is NaN where an output has fewer."""
 
-    def __init__(self, outputs: Sequence[Output]) -> None:
+    def __init__(self, outputs: Sequence[CallOutput]) -> None:
         self.outputs = outputs
         self.width = min(max((len(output.numbers) for output in outputs), default=0), 512)
         self.numbers = np.full((len(outputs), self.width), np.nan)
@@ -112,7 +112,7 @@ def texts_of(feature: Feature, sample: Sample) -> list[str]:
     return [repr((output.shape, list(output.numbers), list(output.texts))) for output in sample.outputs]
 
 
-def _nature(output: Output) -> str:
+def _nature(output: CallOutput) -> str:
     return "".join("n" if math.isnan(x) else "i" if math.isinf(x) else "0" if x == 0 else "." for x in output.numbers)
 
 

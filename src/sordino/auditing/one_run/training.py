@@ -20,9 +20,6 @@ from jax import Array
 from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import tightest
-from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.training.train import Trained, Training, train
-from sordino.algorithm.training.uses import Loss
 from sordino.auditing.attack.experiment import Claim
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.one_run.guesses import Coins, audit_in_one_run, fair_coins, planned_guesses
@@ -30,6 +27,10 @@ from sordino.auditing.one_run.known_laws import KnownGaussian, bound_from_scores
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums, Scheme, Spec
 from sordino.core.validate import InputError, instance_of, refuse, whole_number
+from sordino.mechanisms.networks.jaxpr import Loss
+from sordino.mechanisms.networks.trainer import Trained, train
+from sordino.mechanisms.networks.training import Training
+from sordino.noise.randomness import Randomness
 
 # How much longer than the clip a canary's gradient is: a clip that is skipped shows.
 _LOUDER = 4.0
@@ -99,12 +100,7 @@ def train_and_audit(
     The spec is about records and canaries together: its number of records holds both. What is returned of the run is
     what it would be without canaries but for their part in the public number of records.
     """
-    run = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
-    if run.sampling.scheme not in _SCHEMES:
-        raise refuse("algorithm.sampling.scheme", "to be full or poisson for canaries", run.sampling.scheme.value)
-    many = whole_number("canaries", canaries)
-    if training.watch is not None:
-        raise InputError("Expected no watch of one's own in a run with canaries, got one; watch a run without them.")
+    run, many = check_planting(spec, training), whole_number("canaries", canaries)
     planted = Planted(loss, many, spec.relation is Relation.REPLACE_ONE, run.contribution)
     augment = None if training.augment is None else planted.augmented(training.augment)
     watching = replace(training, watch=lambda tree: tree["canaries"], augment=augment)
@@ -136,6 +132,16 @@ def train_and_audit(
         watched=None,
     )
     return own, lower
+
+
+def check_planting(spec: Spec, training: Training) -> NoisedSums:
+    """The run, if canaries can be planted in it; public, so to be asked before a debit."""
+    run = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
+    if run.sampling.scheme not in _SCHEMES:
+        raise refuse("algorithm.sampling.scheme", "to be full or poisson for canaries", run.sampling.scheme.value)
+    if training.watch is not None:
+        raise InputError("Expected no watch of one's own in a run with canaries, got one; watch a run without them.")
+    return run
 
 
 RunWith = Callable[[Coins, int], NDArray[np.float64]]

@@ -26,19 +26,10 @@ from jax.experimental import io_callback
 from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
-from sordino.algorithm.noise.exact_sums import Total
-from sordino.algorithm.noise.lattice import LatticeNoise, noised_exactly
-from sordino.algorithm.noise.randomness import (
-    ADDED,
-    Law,
-    NoisedCall,
-    NoisePort,
-    Purpose,
-    Randomness,
-    SeededRandomness,
-    gaussian_call,
-)
 from sordino.core.validate import Interval, whole_number
+from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
+from sordino.noise.port import ADDED, Law, NoisedCall, NoisePort, gaussian_call
+from sordino.noise.randomness import Purpose, Randomness, SeededRandomness
 
 Sources = Callable[[], Randomness]
 Run = Callable[[Sources], Mapping[str, Any]]

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from sordino.auditing.replay.examine import Trial
+from sordino.auditing.replay.examine import ReplayTrial
 from sordino.auditing.replay.port import Run
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import Category, Number, Schema
 from sordino.data.columns.base import ColumnKind
-from sordino.data.columns.declared_words import Boolean, Unseen
+from sordino.data.columns.category import Boolean, Unseen
 from sordino.data.columns.number import OutOfRange
 
 Cells = dict[str, Any]
@@ -56,7 +56,7 @@ class DrawnTables:
         """Which kinds of odd cells the schema allows, so that they were tried."""
         return tuple(self._odd())
 
-    def trials(self) -> Iterator[Trial]:
+    def trials(self) -> Iterator[ReplayTrial]:
         """Records that are far out come last: where nothing cuts them, a search for an optimum may not end."""
         near = {words: record for words, record in self._records.items() if words not in _FAR_OUT}
         far = {words: record for words, record in self._records.items() if words in _FAR_OUT or words == "a corner"}
@@ -66,7 +66,7 @@ class DrawnTables:
         for kind, place in (("spread", 0.0), ("corners", 1.0), ("middles", 0.5)):
             yield self._trial(kind, place, far, 1.0)
 
-    def _trial(self, kind: str, place: float, records: dict[str, Cells], stretch: float) -> Trial:
+    def _trial(self, kind: str, place: float, records: dict[str, Cells], stretch: float) -> ReplayTrial:
         n = self._schema.records - 1
         rest = {name: self._filled(kind, name, n) for name in self._columns}
         known: list[Cells | None] = list(records.values())
@@ -84,7 +84,7 @@ class DrawnTables:
 
         tables = tuple((word, run(one)) for word, one in zip(words, known, strict=True))
         large = stretch > 1.0
-        return Trial(f"{kind}, large noise" if large else kind, tables, replaced, varied, stretch)
+        return ReplayTrial(f"{kind}, large noise" if large else kind, tables, replaced, varied, stretch)
 
     def _filled(self, kind: str, name: str, count: int) -> Any:
         """Cells of a column around the odd record."""

@@ -13,8 +13,8 @@ import numpy as np
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, narrow, sum_up, up
 from sordino.core.loss.convolve import coarsen, compose
-from sordino.core.loss.cumulant import Cumulant
 from sordino.core.loss.discretise import LARGEST_LOSS
+from sordino.core.loss.evaluate import Cumulant
 from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, nothing, unknown
 
 # Exponents up to this are evaluated; their exponentials times any error bound stay within the range of floats.

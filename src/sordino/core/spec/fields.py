@@ -14,8 +14,8 @@ from types import NoneType
 from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from sordino.core import validate
-from sordino.core.spec import shapes
-from sordino.core.spec.shapes import Contradiction, Schema, Shape, Word, as_object, join
+from sordino.core.spec import fields as shapes
+from sordino.core.spec.fields import Contradiction, Schema, Shape, Word, as_object, join
 from sordino.core.validate import Checks, Mistakes
 
 

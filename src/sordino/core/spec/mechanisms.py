@@ -11,12 +11,22 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from sordino.core.bound import View
-from sordino.core.spec.fields import Section, Tagged
+from sordino.core.spec.fields import (
+    COUNT,
+    Contradiction,
+    Flag,
+    Number,
+    Section,
+    Several,
+    TaggedUnion,
+    Text,
+    Whole,
+    Word,
+)
 from sordino.core.spec.problem import RUNS, Algorithm
-from sordino.core.spec.shapes import COUNT, Contradiction, Flag, Number, Several, Text, Whole, Word
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, Interval
 
-ANSWER_NOISES = Tagged()
+ANSWER_NOISES = TaggedUnion()
 
 _TWO_OR_MORE = Interval(2, COUNT.high)
 _SENSITIVITY = "how far one unit moves it at most, under the spec's relation"

@@ -10,8 +10,24 @@ from typing import Annotated, Any, ClassVar
 from sordino.core import bound as constants
 from sordino.core import validate
 from sordino.core.bound import Certificate, Constant, Evidence, View
-from sordino.core.spec.fields import Nested, Section, Tagged, WordOrObject, object_schema, read_keys, write_keys
-from sordino.core.spec.shapes import Contradiction, Flag, Number, Schema, Shape, Text, Whole, Word, join
+from sordino.core.spec.fields import (
+    Contradiction,
+    Flag,
+    Nested,
+    Number,
+    Schema,
+    Section,
+    Shape,
+    TaggedUnion,
+    Text,
+    Whole,
+    Word,
+    WordOrObject,
+    join,
+    object_schema,
+    read_keys,
+    write_keys,
+)
 from sordino.core.validate import POSITIVE, refuse
 
 PLAIN_REASON = "given in the spec"
@@ -181,10 +197,10 @@ class Average(Section):
     noise: Annotated[AverageNoise, Nested(AverageNoise)]
 
 
-RUNS = Tagged()
+RUNS = TaggedUnion()
 """Algorithms that run by themselves."""
 
-ALGORITHMS = Tagged(wider=RUNS)
+ALGORITHMS = TaggedUnion(wider=RUNS)
 """All algorithms: runs, and composites of runs."""
 
 

@@ -10,11 +10,10 @@ import numpy as np
 
 from sordino.core import validate
 from sordino.core.arrays import Array
-from sordino.core.spec.fields import Section, Spelled, Tagged
-from sordino.core.spec.shapes import Contradiction, Number, Numbers, Schema, Shape
+from sordino.core.spec.fields import Contradiction, Number, Numbers, Schema, Section, Shape, Spelled, TaggedUnion
 from sordino.core.validate import NON_NEGATIVE, POSITIVE
 
-SCHEDULES = Tagged()
+SCHEDULES = TaggedUnion()
 
 
 class Schedule(Section):

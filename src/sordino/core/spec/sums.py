@@ -12,11 +12,20 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up
 from sordino.core.spec.chain import Batch, Scheme
-from sordino.core.spec.fields import Nested
+from sordino.core.spec.fields import Contradiction, Nested, Number, Schema, Text, Whole, Word
 from sordino.core.spec.instance import NO_SETTINGS, Setting, Settings
-from sordino.core.spec.problem import RUNS, UNIT, Algorithm, AnyUnit, ColumnUnit, Problem, Unit
-from sordino.core.spec.schedules import SCHEDULES, Schedule, Scheduled
-from sordino.core.spec.shapes import Contradiction, Number, Schema, Text, Whole, Word
+from sordino.core.spec.problem import (
+    RUNS,
+    SCHEDULES,
+    UNIT,
+    Algorithm,
+    AnyUnit,
+    ColumnUnit,
+    Problem,
+    Schedule,
+    Scheduled,
+    Unit,
+)
 from sordino.core.validate import POSITIVE, InputError
 
 

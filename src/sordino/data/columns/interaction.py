@@ -14,17 +14,16 @@ from typing import Annotated, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.spec.fields import Nested, Section
-from sordino.core.spec.shapes import Contradiction, Several
-from sordino.core.spec.shapes import Schema as JsonSchema
+from sordino.core.spec.fields import Contradiction, Nested, Section, Several
+from sordino.core.spec.fields import Schema as JsonSchema
 from sordino.core.validate import InputError
 from sordino.data.columns.base import KINDS, REFUSE, ColumnKind, ColumnKinds, MissingRule, RawValue, column_kind
-from sordino.data.columns.declared_words import Boolean, Category
+from sordino.data.columns.category import Boolean, Category
 from sordino.data.columns.number import Measurement
 from sordino.data.raw_columns import Column, Indices
 from sordino.data.scaling import SYMMETRIC, Scaling
 from sordino.data.table import as_codes
-from sordino.data.words import Line
+from sordino.data.words import TextLine
 
 _PARTS = 3
 
@@ -43,9 +42,9 @@ class Simple(ColumnKinds):
 class Factor(Section):
     """A column of a product, its declaration, and the word that counts as 1 where it holds words."""
 
-    column: Annotated[str, Line(blank=False)]
+    column: Annotated[str, TextLine(blank=False)]
     kind: Annotated[ColumnKind, Simple()]
-    word: Annotated[str | None, Line(), "of a column of words: the one that is 1"] = None
+    word: Annotated[str | None, TextLine(), "of a column of words: the one that is 1"] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         """A word of a column of words, none of a number, and no product of products."""

@@ -22,15 +22,13 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from sordino.core.spec.fields import Section
-from sordino.core.spec.shapes import Contradiction, Text, Word
+from sordino.core.spec.fields import Contradiction, Section, Text, Word
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.raw_columns import Column, Texts, arrow
+from sordino.data.raw_columns import Column, TextColumn, arrow
 from sordino.data.sources.in_memory import from_arrow
-from sordino.data.sources.part import Part
-from sordino.data.sources.registry import check_expansion, existing_file, register_source, unique_names
+from sordino.data.sources.registry import TablePart, check_expansion, existing_file, register_source, unique_names
 from sordino.data.table import Table, native_file
-from sordino.data.words import Line
+from sordino.data.words import TextLine
 
 # A row must fit into one block; sixteen mebibytes hold a row of 10^5 columns with room to spare.
 _BLOCK_BYTES = 16 * 2**20
@@ -52,7 +50,7 @@ _PACKED_ENDINGS = (".gz", ".bz2", ".zst", ".xz")
 class Dialect(Section):
     """How a CSV file is written; what is absent is told from the header."""
 
-    delimiter: Annotated[str | None, Line(), "one character between cells; absent: told from the header"] = None
+    delimiter: Annotated[str | None, TextLine(), "one character between cells; absent: told from the header"] = None
     decimal: Annotated[str, Word({".": ".", ",": ","}), "mark in front of the decimals of a number"] = "."
     encoding: Annotated[str | None, Text(), "such as windows-1252; absent: by the byte order mark, else UTF-8"] = None
 
@@ -125,7 +123,7 @@ class CsvFile:
         table = from_arrow(pa.concat_tables([empty, *parts]) if len(parts) != 1 else parts[0])
         return Table({name: _marked(column, self.dialect) for name, column in table.columns.items()})
 
-    def parts(self) -> "list[Part]":
+    def parts(self) -> "list[TablePart]":
         """One part for each file; headers are read, and no row."""
         headers = self._headers()
         return [CsvPart(str(header.file), self.dialect) for header in headers]
@@ -140,7 +138,7 @@ class CsvFile:
 
 
 @dataclass(frozen=True)
-class CsvPart(Part):
+class CsvPart(TablePart):
     """One CSV file, a block at a time where it is plain UTF-8, and whole where it has to be unpacked or decoded."""
 
     path: str
@@ -169,7 +167,7 @@ class CsvPart(Part):
 
 
 def _marked(column: Column, dialect: Dialect) -> Column:
-    return replace(column, decimal=dialect.decimal) if isinstance(column, Texts) else column
+    return replace(column, decimal=dialect.decimal) if isinstance(column, TextColumn) else column
 
 
 def read_csv(path: str | Path, *, delimiter: str | None = None, only: Collection[str] | None = None) -> Table:

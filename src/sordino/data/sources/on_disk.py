@@ -14,8 +14,16 @@ from sordino.core.validate import InputError, raise_alone
 from sordino.data.raw_columns import arrow
 from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.parquet_files import opened_parquet, parquet_parts
-from sordino.data.sources.part import ROWS_AT_ONCE, Part, read_without_quoting
-from sordino.data.sources.registry import check_expansion, existing_file, is_path_ending, register_source, unique_names
+from sordino.data.sources.registry import (
+    ROWS_AT_ONCE,
+    TablePart,
+    check_expansion,
+    existing_file,
+    is_path_ending,
+    read_without_quoting,
+    register_source,
+    unique_names,
+)
 from sordino.data.table import Table, native_file
 
 
@@ -111,7 +119,7 @@ def _read_arrow(path: str | Path) -> Table:
 
 
 @dataclass(frozen=True)
-class ArrowPart(Part):
+class ArrowPart(TablePart):
     """An Arrow file or stream, batch by batch."""
 
     path: str

@@ -14,10 +14,18 @@ from typing import Any, ClassVar
 from urllib.parse import unquote
 
 from sordino.core.validate import InputError
-from sordino.data.raw_columns import Texts, arrow, text_array
+from sordino.data.raw_columns import TextColumn, arrow, text_array
 from sordino.data.sources.in_memory import from_arrow
-from sordino.data.sources.part import ROWS_AT_ONCE, Part, joined, read_without_quoting
-from sordino.data.sources.registry import check_expansion, existing_file, register_source, unique_names
+from sordino.data.sources.registry import (
+    ROWS_AT_ONCE,
+    TablePart,
+    check_expansion,
+    existing_file,
+    joined,
+    read_without_quoting,
+    register_source,
+    unique_names,
+)
 from sordino.data.table import Table, native_file
 
 # A part has at least so many rows where a file has more: few parts cost little, and many of them spread well.
@@ -59,7 +67,7 @@ def _promised(footer: Any) -> int:
 
 
 @dataclass(frozen=True)
-class ParquetPart(Part):
+class ParquetPart(TablePart):
     """Some row groups of a Parquet file, and the columns that its folders say."""
 
     path: str
@@ -78,7 +86,7 @@ class ParquetPart(Part):
     def empty(self) -> Table:
         with opened_parquet(self.path) as file:
             inside = from_arrow(file.schema_arrow.empty_table()).columns
-        return Table({**inside, **{name: Texts(text_array([])) for name, _ in self.keys}})
+        return Table({**inside, **{name: TextColumn(text_array([])) for name, _ in self.keys}})
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         pa, keys = arrow(), dict(self.keys)
@@ -89,7 +97,7 @@ class ParquetPart(Part):
                 found = dict(from_arrow(batch).columns) if inside else {}
                 for name in columns:
                     if name in keys:
-                        found[name] = Texts(pa.repeat(pa.scalar(keys[name], pa.large_string()), batch.num_rows))
+                        found[name] = TextColumn(pa.repeat(pa.scalar(keys[name], pa.large_string()), batch.num_rows))
                 yield Table({name: found[name] for name in columns})
 
 
@@ -161,7 +169,7 @@ class ParquetFiles:
         stored = sum(os.stat(path).st_size for path in {part.path for part in parts if isinstance(part, ParquetPart)})
         for table in (table for part in parts for table in part.tables(kept)):
             tables.append(table)
-            text += sum(column.values.nbytes for column in table.columns.values() if isinstance(column, Texts))
+            text += sum(column.values.nbytes for column in table.columns.values() if isinstance(column, TextColumn))
             check_expansion(repr(str(self.path)), text, stored)
         return joined(tables, kept)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.raw_columns import Column, Texts, Unreadable, text_array
+from sordino.data.raw_columns import Column, TextColumn, Unreadable, text_array
 from sordino.data.table import Table
 
 # Rows that are read at once: enough to keep a kernel busy, few enough for twenty such parts to fit into memory.
@@ -62,7 +62,7 @@ def read_without_quoting(name: str, batches: Iterable[Any]) -> Iterator[Any]:
 def joined(tables: Sequence[Table], names: Sequence[str]) -> Table:
     """Tables with the same columns, one after the other; none of them makes a table without rows."""
     if not tables:
-        return Table({name: Texts(text_array([])) for name in names})
+        return Table({name: TextColumn(text_array([])) for name in names})
     if len(tables) == 1:
         return tables[0]
     return Table({name: _joined(name, [table.columns[name] for table in tables]) for name in names})

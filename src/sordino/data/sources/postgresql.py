@@ -6,17 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.sources.duckdb_tables import as_query, chosen, needed, read_part
+from sordino.data.sources.databases import as_query, chosen, needed, read_part
 from sordino.data.sources.in_memory import from_arrow
-from sordino.data.sources.part import Part, read_without_quoting
-from sordino.data.sources.registry import register_source, unique_names
+from sordino.data.sources.registry import TablePart, read_without_quoting, register_source, unique_names
 from sordino.data.table import Table
 
 _SCHEMES = ("postgresql://", "postgres://")
 
 
 @dataclass(frozen=True)
-class PostgreSQLTable(Part):
+class PostgreSQLTable(TablePart):
     """A table or query of a PostgreSQL database.
 
     Attributes:

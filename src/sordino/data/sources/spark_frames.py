@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sordino.data.sources.in_memory import from_arrow, is_spark
-from sordino.data.sources.part import Part
-from sordino.data.sources.registry import register_source, unique_names
+from sordino.data.sources.registry import TablePart, register_source, unique_names
 from sordino.data.table import Table
 
 
@@ -16,7 +15,7 @@ def quoted(name: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class SparkRows(Part):
+class SparkRows(TablePart):
     """All rows of a Spark frame; their order is nobody's promise."""
 
     frame: Any

@@ -10,19 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.release import KeptIterates, LastIterate, NoisedAverage, on_release_grid
-from sordino.algorithm.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
-from sordino.algorithm.posterior.coefficients import CoefficientPosterior, from_stored
-from sordino.algorithm.posterior.laws import (
-    DenseGaussianPosterior,
-    DrawsPosterior,
-    FactorisedPosterior,
-    GaussianPosterior,
-    Posterior,
-)
-from sordino.algorithm.posterior.network import ARRAYS as NETWORK_ARRAYS
-from sordino.algorithm.posterior.network import NetworkPosterior
-from sordino.algorithm.rounds.described import SumsRelease
+from sordino.core import __version__
 from sordino.core.bound import (
     FLOATING_POINT,
     NOT_COVERED,
@@ -38,12 +26,24 @@ from sordino.core.spec import Spec
 from sordino.core.spec.fields import read_keys, write_keys
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, number, one_of, refuse
-from sordino.core.version import __version__
 from sordino.data import Schema
 from sordino.data.schema import schema_from_dict, schema_to_dict
 from sordino.data.words import shown_names
-from sordino.ledger.release.protected import Protected, protected
-from sordino.model.registry import build_model
+from sordino.ledger.release.protection import Protection, protection_of
+from sordino.mechanisms.chain.release import KeptIterates, LastIterate, NoisedAverage, on_release_grid
+from sordino.mechanisms.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
+from sordino.mechanisms.posterior.coefficients import CoefficientPosterior, from_stored
+from sordino.mechanisms.posterior.laws import (
+    DenseGaussianPosterior,
+    DrawsPosterior,
+    FactorisedPosterior,
+    GaussianPosterior,
+    Posterior,
+)
+from sordino.mechanisms.posterior.network import ARRAYS as NETWORK_ARRAYS
+from sordino.mechanisms.posterior.network import NetworkPosterior
+from sordino.mechanisms.rounds.registry import SumsRelease
+from sordino.models.registry import build_model
 
 FORMAT = "sordino-release"
 # Written and read: a larger minor version has keys that a reader may ignore.
@@ -109,9 +109,9 @@ class StoredRelease:
         return self.bound.guarantee.epsilon(self.delta)
 
     @property
-    def protected(self) -> Protected:
+    def protection_of(self) -> Protection:
         """Whom it protects: one record, or all records of a unit."""
-        return protected(self.spec, self.schema, self.bound, self.delta)
+        return protection_of(self.spec, self.schema, self.bound, self.delta)
 
 
 def to_document(release: StoredRelease, digest: str) -> dict[str, Any]:

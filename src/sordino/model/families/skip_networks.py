@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from sordino.core.validate import POSITIVE, check_numbers, refuse, whole_number
-from sordino.model.base import Model, family
-from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts
-from sordino.model.families.networks import NetworkOfClasses, NetworkOfNumber
+from sordino.models.base import Model, family
+from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
+from sordino.models.families.networks import NetworkOfClasses, NetworkOfNumber
 
 
 @dataclass(frozen=True)

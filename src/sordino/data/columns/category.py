@@ -1,0 +1,215 @@
+"""Columns of words: true or false, as 1 and 0, signs or bits; or one of a declared list, one-hot or its position."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.spec.fields import Contradiction, Flag, Word
+from sordino.core.validate import InputError, refuse
+from sordino.data.columns.base import (
+    REFUSE,
+    Cells,
+    ColumnCounts,
+    ColumnKind,
+    MissingRule,
+    MissingRuleShape,
+    column_kind,
+)
+from sordino.data.raw_columns import MISSING, UNSEEN, Column
+from sordino.data.table import RowError, as_codes, first_row
+from sordino.data.words import TextLine, WordList, shown_names
+
+DEFAULT_TRUE = ("true", "True", "TRUE", "1")
+DEFAULT_FALSE = ("false", "False", "FALSE", "0")
+
+
+class Labels(StrEnum):
+    """Which two numbers stand for false and true in a target: -1 and 1, or 0 and 1."""
+
+    SIGNS = "signs"
+    BITS = "bits"
+
+
+_NUMBERS: dict[str, tuple[float, float]] = {Labels.SIGNS: (-1.0, 1.0), Labels.BITS: (0.0, 1.0)}
+
+
+@column_kind("boolean")
+@dataclass(frozen=True)
+class Boolean(ColumnKind):
+    """A yes-or-no column; a word that is neither on the list for true nor on that for false counts as missing."""
+
+    keys_only_for: ClassVar[Mapping[str, frozenset[str]]] = {"feature": frozenset(), "target": frozenset({"labels"})}
+
+    labels: Annotated[str, Word(tuple(Labels)), "of a target"] = field(default=Labels.SIGNS, kw_only=True)
+    true_values: Annotated[tuple[str, ...], WordList()] = DEFAULT_TRUE
+    false_values: Annotated[tuple[str, ...], WordList()] = DEFAULT_FALSE
+    missing: Annotated[MissingRule, MissingRuleShape(Flag())] = REFUSE
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """No word means both."""
+        both = sorted(set(self.true_values) & set(self.false_values))
+        if both:
+            yield Contradiction("true_values", "and false_values to differ", both)
+
+    @property
+    def class_words(self) -> tuple[bool, bool] | tuple[str, str]:
+        """What false and true are called in predictions: the first declared word of each, or booleans by default."""
+        if (self.true_values, self.false_values) == (DEFAULT_TRUE, DEFAULT_FALSE):
+            return False, True
+        return self.false_values[0], self.true_values[0]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return self.true_values + self.false_values
+
+    @property
+    def classes(self) -> int | None:
+        return 2
+
+    @property
+    def bound(self) -> float | None:
+        return 1.0
+
+    @property
+    def width(self) -> float | None:
+        low, high = _NUMBERS[self.labels]
+        return high - low
+
+    def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
+        codes = as_codes(column, name, self.words, tokens)
+        missing = codes < 0
+        self.missing.check(name, missing, f"one of {shown_names(self.words)}")
+        truth = (codes < len(self.true_values)) & ~missing
+        if self.missing.value is not None:
+            truth |= missing & bool(self.missing.value)
+        return Cells(truth, missing)
+
+    def encode_target(self, name: str, column: Column, tokens: Sequence[str]) -> tuple[NDArray[Any], ColumnCounts]:
+        truth, counts = super().encode_target(name, column, tokens)
+        low, high = _NUMBERS[self.labels]
+        return np.where(truth, high, low), counts
+
+    def decode(self, encoded: Any) -> NDArray[Any]:
+        values = np.asarray(encoded)
+        if not np.isin(values, _NUMBERS[self.labels]).all():
+            raise refuse("encoded labels", f"to be among {_NUMBERS[self.labels]}", "others")
+        return values == _NUMBERS[self.labels][1]
+
+    def extremes(self) -> tuple[str, str]:
+        return self.true_values[0], self.false_values[0]
+
+    target_extremes = extremes
+
+
+def BooleanTarget(  # noqa: N802  (a kind, with its labels first)
+    labels: str = Labels.SIGNS,
+    true_values: Sequence[str] = DEFAULT_TRUE,
+    false_values: Sequence[str] = DEFAULT_FALSE,
+    missing: MissingRule = REFUSE,
+) -> Boolean:
+    """A `Boolean` for a target, its labels first."""
+    return Boolean(tuple(true_values), tuple(false_values), missing, labels=labels)
+
+
+OTHER = "other (unseen)"
+
+
+class Unseen(StrEnum):
+    """What a word outside the declared list does: stop the run, or count as one more category."""
+
+    REFUSE = "refuse"
+    OTHER = "other"
+
+
+@column_kind("category")
+@dataclass(frozen=True)
+class Category(ColumnKind):
+    """A word from `values`; as a target codes 0, 1, ..., and with ``unseen: other`` the last is every other word."""
+
+    keys_only_for: ClassVar[Mapping[str, frozenset[str]]] = {
+        "feature": frozenset({"drop_first"}),
+        "target": frozenset(),
+    }
+    missed: ClassVar[str] = "missing values"
+
+    values: Annotated[tuple[str, ...], WordList()]
+    unseen: Annotated[str, Word(tuple(Unseen)), "stop on another word, or take it as one more"] = Unseen.REFUSE
+    drop_first: Annotated[bool, Flag(), "of a feature: encode the first value as zeros"] = False
+    missing: Annotated[MissingRule, MissingRuleShape(TextLine())] = REFUSE
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """A constant for missing values is one of the list, and something is left to encode."""
+        if self.missing.rule == "value" and self.missing.value not in self.values:
+            yield Contradiction("missing.value", "to be one of the declared values", self.missing.value)
+        if not self.feature_names("x"):
+            yield Contradiction("drop_first", "to leave something to encode", True, "there is only one value")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return self.values
+
+    def _refused_content(self) -> tuple[str, ...]:
+        return ("unseen categories",) if self.unseen == Unseen.REFUSE else ()
+
+    def feature_names(self, name: str) -> tuple[str, ...]:
+        kept = self.values[1:] if self.drop_first else self.values
+        other = (f"{name} is unseen",) if self.unseen == Unseen.OTHER else ()
+        indicator = (f"{name} is missing",) if self.missing.adds_indicator else ()
+        return (*(f"{name}={value}" for value in kept), *other, *indicator)
+
+    @property
+    def classes(self) -> int | None:
+        return len(self.values) + (self.unseen == Unseen.OTHER)
+
+    def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
+        codes = as_codes(column, name, self.values, tokens)
+        missing, unseen = codes == MISSING, codes == UNSEEN
+        self.missing.check(name, missing, "a word")
+        if self.unseen == Unseen.REFUSE and unseen.any():
+            raise RowError(
+                f"Expected only declared categories in column {name!r}, got {int(unseen.sum())} others (the first in "
+                "row ",
+                first_row(unseen),
+                "); add them to its values or declare unseen as 'other'.",
+            )
+        if isinstance(self.missing.value, str):
+            codes[missing] = self.values.index(self.missing.value)
+        codes[unseen] = len(self.values)
+        return Cells(codes, missing, unseen=int(unseen.sum()))
+
+    def encode_feature(self, name: str, column: Column, tokens: Sequence[str], out: NDArray[Any]) -> ColumnCounts:
+        cells = self.read(name, column, tokens)
+        if self.missing.adds_indicator:
+            cells.values[cells.missing] = len(self.values) + (self.unseen == Unseen.OTHER)
+        positions = cells.values - 1 if self.drop_first else cells.values
+        out[...] = 0.0
+        rows = np.flatnonzero(positions >= 0)
+        out[rows, positions[rows]] = 1.0
+        return cells.counts
+
+    def decode(self, encoded: Any) -> NDArray[Any]:
+        words = self.values + ((OTHER,) if self.unseen == Unseen.OTHER else ())
+        codes = np.asarray(encoded)
+        whole = codes.astype(np.int64)
+        if codes.size and (np.any(whole != codes) or whole.min() < 0 or whole.max() >= len(words)):
+            raise InputError(
+                f"Expected class codes in 0..{len(words) - 1}, got others; pass codes this schema encoded."
+            )
+        return np.array(words, dtype=object)[whole]
+
+    def extremes(self) -> tuple[str, str]:
+        return self.values[-1], self.values[0]
+
+    def target_extremes(self) -> tuple[str, str]:
+        return self.values[0], self.values[-1]
+
+
+def CategoryTarget(  # noqa: N802  (a kind, without what only features have)
+    values: Sequence[str], unseen: str = Unseen.REFUSE, missing: MissingRule = REFUSE
+) -> Category:
+    """A `Category` for a target."""
+    return Category(tuple(values), unseen, missing=missing)

@@ -1,0 +1,440 @@
+"""Arrays without names or a schema of their own: their declared bounds, what their types allow, and their numbers.
+
+Types and shapes are public, cells are not. So a complex array or a column of text is refused by its type alone, before
+anything is debited. What cannot be known from a type (an array of Python objects, a list) is read after the debit, and
+a cell that is no number counts as missing. No message names a cell, and no foreign exception, which might, is chained.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.arrays import Array
+from sordino.core.validate import Checks, InputError, Interval, number, one_of, refuse, whole_number
+from sordino.data import Category, ColumnKind, DeclaredWeight, Feature, MissingRule, Number, RowNorm, Schema, Target
+from sordino.data.raw_columns import ObjectColumn, arrow
+from sordino.data.schema import INTERCEPT
+from sordino.data.sources.in_memory import arrow_schema, is_arrow, is_pandas
+from sordino.data.sources.registry import is_instance_named, read_table, unique_names
+from sordino.data.table import as_numbers
+from sordino.data.words import shown_names
+
+
+class DeltaWarning(UserWarning):
+    """Delta is so large that a run could publish a whole record and keep its promise.
+
+    Examples:
+        >>> import sordino
+        >>> issubclass(sordino.estimators.DeltaWarning, UserWarning)
+        True
+    """
+
+
+class NonPrivateWarning(UserWarning):
+    """Something that was seen in private rows: for the eyes of whoever may see the rows, never part of a release.
+
+    Examples:
+        >>> import sordino
+        >>> issubclass(sordino.estimators.NonPrivateWarning, UserWarning)
+        True
+    """
+
+
+PUBLIC_LABELS = "public"
+TARGET, WEIGHT = "target", "sample_weight"
+_PLACES = Interval(0)
+MIDDLE, REFUSE_MISSING = "middle", "refuse"
+
+
+@dataclass(frozen=True)
+class ArrayBounds:
+    """Bounds for arrays; values outside are clipped to them.
+
+    Attributes:
+        low: smallest value of every feature, or a list with one for each column; or names with a pair of bounds each,
+            ``{"age": (0, 110)}``, for data frames, whose columns are then taken by name.
+        high: largest value of every feature, or a list; left out where `low` has names.
+        target: smallest and largest target, for regression.
+        classes: the labels, for classification; "public" declares that the set of labels that occur is public
+            knowledge, so that it may be read off the targets.
+        records: the number of records; may be left out under replace-one, where it is public by definition.
+        row_norm: a cap on the length of a row scaled to [-1, 1], intercept excluded; longer rows are shortened.
+        missing: what a cell that is no number counts as: "middle" of the bounds, of the target as well, so that no row
+            can stop a fit; or "refuse", which stops, after the debit, and that it stopped is covered by no guarantee.
+            Infinities are clipped to the bounds, or refused too. A label that is not declared always stops the fit.
+        names: of the columns, where they are declared by name; otherwise a data frame's own names are kept.
+        columns: bounds (low, high) of single columns by their number, the first being 0, where they are others than
+            `low` and `high`, such as those of an exposure or a time.
+        weight: bounds (low, high) of `sample_weight`, or (low, high, mean) with the public mean of the weights, which
+            is 1 if left out; weights outside count as the bounds, and one that is no number as the mean.
+
+    Examples:
+        >>> ArrayBounds(0, 10, target=(0, 1)).schema(features=2, records=100, labels=None).feature_names
+        ('intercept', 'x0', 'x1')
+        >>> ArrayBounds({"age": (0, 110), "bmi": (10, 60)}, target=(0, 1)).schema(2, 100, None).feature_names
+        ('intercept', 'age', 'bmi')
+    """
+
+    low: Any
+    high: Any = None
+    target: tuple[float, float] | None = None
+    classes: Sequence[Any] | str | None = None
+    records: int | None = None
+    row_norm: float | None = None
+    missing: str = MIDDLE
+    names: Sequence[str] | None = None
+    columns: Mapping[int, tuple[float, float]] | Sequence[tuple[int, tuple[float, float]]] = ()
+    weight: tuple[float, float] | tuple[float, float, float] | None = None
+
+    def __post_init__(self) -> None:
+        self._take_bounds()
+        self._declared_weight(WEIGHT)
+        one_of("missing", self.missing, (MIDDLE, REFUSE_MISSING))
+        if self.target is not None:
+            if not isinstance(self.target, Sequence) or len(self.target) != 2:
+                raise refuse("target", "to be a pair (low, high)", self.target)
+            Number(*self.target)
+        if isinstance(self.classes, str) and self.classes != PUBLIC_LABELS:
+            raise refuse("classes", f"to be a list of labels or {PUBLIC_LABELS!r}", self.classes)
+        if self.classes is not None and not isinstance(self.classes, str):
+            object.__setattr__(self, "classes", tuple(self.classes))
+        if self.records is not None:
+            whole_number("records", self.records)
+        if self.row_norm is not None:
+            number("row_norm", self.row_norm)
+        given = self.columns.items() if isinstance(self.columns, Mapping) else self.columns
+        try:
+            own = tuple(sorted((whole_number("columns", place, _PLACES), (low, high)) for place, (low, high) in given))
+        except (TypeError, ValueError):
+            raise refuse("columns", "to be pairs (low, high) by the number of a column", self.columns) from None
+        for _, bounds in own:
+            Number(*bounds)
+        object.__setattr__(self, "columns", own)
+
+    def _take_bounds(self) -> None:
+        """One pair of bounds, or as many as there are columns; all mistakes at once, by the name of the column."""
+        if isinstance(self.low, Mapping):
+            pairs = list(self.low.values())
+            if self.high is not None or self.names is not None or not pairs:
+                raise refuse("bounds by name", "to come alone, a pair for each column", dict(self.low))
+            if not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in pairs):
+                raise refuse("bounds by name", "to be pairs (low, high)", pairs)
+            object.__setattr__(self, "names", unique_names(list(self.low)))
+            object.__setattr__(self, "low", [pair[0] for pair in pairs])
+            object.__setattr__(self, "high", [pair[1] for pair in pairs])
+        elif self.names is not None:
+            object.__setattr__(self, "names", unique_names(list(self.names)))
+        checks = Checks()
+        for place, (low, high) in enumerate(self._pairs()):
+            name = "" if np.isscalar(self.low) else f"Column {self._name(place)}: "
+            try:
+                Number(low, high)
+            except InputError as error:
+                checks.refused(InputError(f"{name}{error}"))
+        checks.finish()
+        for end in ("low", "high"):
+            given = getattr(self, end)
+            if given is not None and not np.isscalar(given):
+                object.__setattr__(self, end, tuple(given))
+
+    def _name(self, place: int) -> str:
+        return str(place) if self.names is None else repr(self.names[place])
+
+    def _pairs(self) -> list[tuple[Any, Any]]:
+        """The bounds, one pair for all columns or one for each."""
+        lows, highs = ([end] if np.isscalar(end) or end is None else list(end) for end in (self.low, self.high))
+        if len(lows) == len(highs):
+            return list(zip(lows, highs, strict=True))
+        if 1 in (len(lows), len(highs)):
+            return [(low, high) for low in lows for high in highs]
+        raise refuse("low and high", "to have one number for each column", f"{len(lows)} and {len(highs)} of them")
+
+    def schema(
+        self, features: int, records: int, labels: Sequence[Any] | None, names: Sequence[str] | None = None
+    ) -> Schema:
+        """The full schema for arrays of this width; labels become codes, and `names` are those of a data frame."""
+        pairs = self._pairs()
+        listed = self.names is not None or not (np.isscalar(self.low) and np.isscalar(self.high))
+        if listed and len(self.names or pairs) != features:
+            raise InputError(
+                f"Expected ArrayBounds for {features} columns, got bounds for {len(self.names or pairs)}; give one "
+                "pair for all, or one for each."
+            )
+        ends = pairs * (features // len(pairs))
+        for place, bounds in dict(self.columns).items():
+            if place >= features:
+                raise InputError(f"Expected bounds of columns 0 to {features - 1}, got some of column {place}.")
+            ends[place] = bounds
+        called = self.names or _usable(names) or tuple(f"x{index}" for index in range(features))
+        answer = TARGET if TARGET not in called else f"{TARGET} (y)"
+        named = None if labels is None and self.target is None else Target(answer, self._target_kind(labels))
+        return Schema(
+            records=records,
+            features=tuple(
+                Feature(name, Number(*pair, missing=self._rule(*pair))) for name, pair in zip(called, ends, strict=True)
+            ),
+            target=named,
+            intercept=True,
+            row_norm=None if self.row_norm is None else RowNorm(self.row_norm, includes_intercept=False),
+            weight=self._declared_weight(WEIGHT if WEIGHT not in called else f"{WEIGHT} (of records)"),
+        )
+
+    def _declared_weight(self, name: str) -> DeclaredWeight | None:
+        if self.weight is None:
+            return None
+        if not isinstance(self.weight, Sequence) or len(self.weight) not in (2, 3):
+            raise refuse("weight", "to be (low, high) or (low, high, mean)", self.weight)
+        low, high, mean = (*self.weight, 1.0)[:3]
+        try:
+            return DeclaredWeight(column=name, low=low, high=high, mean=mean)
+        except InputError as error:
+            raise InputError(f"Bounds of {WEIGHT}: {error}") from None
+
+    def _target_kind(self, labels: Sequence[Any] | None) -> ColumnKind:
+        if labels is not None:
+            return Category(tuple(str(code) for code in range(len(labels))))
+        if self.target is None:
+            raise InputError("Expected ArrayBounds with a target for regression, got none; declare target=(low, high).")
+        return Number(*self.target, missing=self._rule(*self.target))
+
+    def _rule(self, low: float, high: float) -> MissingRule:
+        return MissingRule("value", low / 2 + high / 2) if self.missing == MIDDLE else MissingRule("refuse")
+
+
+def _usable(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The names of a data frame, if they can be those of a schema; numbers are names of another kind."""
+    if names is None or not all(isinstance(name, str) and name.strip() for name in names):
+        return None
+    clash = len(set(names)) < len(names) or INTERCEPT in names or f"{TARGET} (y)" in names
+    return None if clash else tuple(names)
+
+
+_NUMBERS, _TEXT = "biuf", "UT"
+_WORDS = {
+    "c": "complex numbers",
+    "M": "dates",
+    "m": "durations",
+    "U": "text",
+    "S": "bytes",
+    "T": "text",
+    "V": "structured records",
+}
+_REMEDY = "convert it to numbers by public rules first, or declare a schema for a table with named columns"
+
+_is_sparse = is_instance_named("scipy", "sparray", "spmatrix")
+_is_pandas_series = is_instance_named("pandas", "Series")
+
+
+class NotNumbers(InputError, TypeError):
+    """Cells of Python objects that are no finite numbers; a `TypeError` too, as scikit-learn has it."""
+
+
+@dataclass(frozen=True)
+class Bare:
+    """Something like an array whose type was looked at and whose cells were not.
+
+    Attributes:
+        name: "X" or "y".
+        shape: of the whole.
+        kind: numpy's letter for its type; "O" where cells may be anything.
+        read: the cells as float64, NaN where one is no number; reads private rows.
+        cells: the cells as they are, for labels; reads private rows.
+        labels: the same one by one, as Python values, each with a type of its own.
+        names: of the columns, where it is a data frame.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str
+    read: Callable[[], Array]
+    cells: Callable[[], NDArray[Any]]
+    labels: Callable[[], list[Any]]
+    names: tuple[Any, ...] | None = None
+
+    def by_name(self, names: Sequence[str] | None) -> "Bare":
+        """The columns that are declared by name, in that order; what has no names is taken to be in order."""
+        if names is None or self.names is None:
+            return self
+        absent = [name for name in names if name not in self.names]
+        extra = [name for name in self.names if name not in names]
+        if absent or extra:
+            raise InputError(
+                f"Expected the columns that ArrayBounds names, got a frame without {shown_names(absent) or 'none'} and "
+                f"with {shown_names(map(str, extra)) or 'none'} besides; select the columns."
+            )
+        order = [self.names.index(name) for name in names]
+        return replace(
+            self, read=lambda: self.read()[:, order], cells=lambda: self.cells()[:, order], names=tuple(names)
+        )
+
+    def flat(self) -> "Bare":
+        """One column as one list of cells."""
+        flat = replace(self, shape=self.shape[:1], read=lambda: self.read().ravel(), cells=lambda: self.cells().ravel())
+        return replace(flat, labels=lambda: flat.cells().tolist())
+
+
+def bare_features(X: Any) -> Bare:
+    """Rows of numbers; refused where their type or shape says that they are none."""
+    if _is_sparse(X):
+        raise InputError("Expected X to be dense, got a sparse matrix; sparse rows are not supported, so densify them.")
+    for accepts, take in _FRAMES:
+        if accepts(X):
+            bare = take(X)
+            break
+    else:
+        bare = _of_array("X", X)
+    if len(bare.shape) != 2:
+        raise InputError(
+            f"Expected X to be 2-dimensional, got shape {bare.shape}. Reshape your data: one row for each record, one "
+            "column for each feature."
+        )
+    if bare.shape[1] == 0:
+        raise InputError(f"Expected columns, got 0 feature(s) (shape={bare.shape}) while a minimum of 1 is required.")
+    return bare
+
+
+def bare_target(y: Any, labels: bool, name: str = "y") -> Bare:
+    """One target, or weight, for each record: numbers, or labels, which may also be text."""
+    kind = getattr(y, "dtype", None) if _is_pandas_series(y) else None
+    if kind is not None and not labels and _pandas_kind(kind) not in (*_NUMBERS, "O"):
+        raise _wrong(name, _pandas_word(kind))
+    return _of_array(name, y, _NUMBERS + (_TEXT if labels else ""))
+
+
+def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
+    """The numbers, after the debit; for cells that are none, what the bounds declare.
+
+    A NaN or an object that is no number stays NaN, which the schema of the bounds takes for the middle; an infinity is
+    clipped like any number outside. That there are some is said in a warning marked NON-PRIVATE. With
+    ``missing="refuse"`` they stop the fit instead, and that it stopped is seen.
+    """
+    numbers = given.read()
+    if np.isfinite(numbers).all():
+        return numbers
+    if bounds.missing == REFUSE_MISSING:
+        kind = NotNumbers if given.kind == "O" else InputError
+        raise kind(
+            f"Expected finite numbers in {given.name}, got NaN, an infinity or something else (an argument must be a "
+            f'string or a real number), which ArrayBounds(missing="{REFUSE_MISSING}") refuses; correct them, or '
+            'declare missing="middle".'
+        )
+    warnings.warn(
+        f"NON-PRIVATE: some cells of {given.name} are no finite numbers. As ArrayBounds declares, NaN and what is no "
+        "number count as the middle of the bounds, of weights as their mean, and infinities as the nearer bound. This "
+        "was seen in private rows: keep it with them.",
+        NonPrivateWarning,
+        stacklevel=2,
+    )
+    return numbers
+
+
+def _of_array(name: str, given: Any, allowed: str = _NUMBERS) -> Bare:
+    """An array, or what can become one; of a list, which has no type, cells are looked at later."""
+    array = _as_array(given)
+    if isinstance(given, list | tuple) and (array is None or array.dtype.kind not in _NUMBERS):
+        array = _cells_of_lists(given, 2 if name == "X" else 1)
+    if array is None:
+        raise InputError(f"Expected {name} to be an array of numbers, got rows of unequal length or no array at all.")
+    kind = array.dtype.kind
+    if kind == "c":
+        raise InputError(f"Complex data not supported: expected real numbers in {name}, got complex ones; {_REMEDY}.")
+    if kind not in (*allowed, "O"):
+        raise _wrong(name, _WORDS.get(kind, "values of another type"))
+    return Bare(name, array.shape, kind, lambda: numbers_in(array), lambda: array, lambda: _listed(given))
+
+
+def _listed(given: Any) -> list[Any]:
+    """The cells of an array, a series or a list; no type that they share changes one."""
+    way = next((way for way in ("to_pylist", "to_list", "tolist") if hasattr(given, way)), None)
+    return list(given) if way is None else getattr(given, way)()
+
+
+def _as_array(given: Any) -> NDArray[Any] | None:
+    try:
+        return np.asarray(given)
+    except Exception:  # whatever a foreign class raises may quote what it holds
+        return None
+
+
+def _cells_of_lists(given: Any, dimensions: int) -> NDArray[Any] | None:
+    """Python objects in an array of so many dimensions, none of them looked at; None for rows of unequal length."""
+    if dimensions == 1:
+        cells = np.empty(len(given), dtype=object)
+        for place, cell in enumerate(given):
+            cells[place] = cell
+        return cells
+    if not given or not all(isinstance(row, list | tuple | np.ndarray) for row in given):
+        return None
+    if len({len(row) for row in given}) != 1:
+        return None
+    cells = np.empty((len(given), len(given[0])), dtype=object)
+    for place, row in enumerate(given):
+        for column, cell in enumerate(row):
+            cells[place, column] = cell
+    return cells
+
+
+def numbers_in(cells: NDArray[Any]) -> Array:
+    """Cells as float64; NaN for those that are no real number, each by itself."""
+    if cells.dtype.kind != "O":
+        return cells.astype(np.float64)
+    return ObjectColumn.of(cells.ravel()).numbers(()).reshape(cells.shape)
+
+
+def _of_pandas(frame: Any) -> Bare:
+    kinds = [_pandas_kind(kind) for kind in frame.dtypes]
+    for place, kind in enumerate(kinds):
+        if kind not in (*_NUMBERS, "O"):
+            raise _wrong(f"column {frame.columns[place]!r} of X", _pandas_word(frame.dtypes.iloc[place]))
+
+    def column(place: int) -> Array:
+        series = frame.iloc[:, place]
+        if isinstance(series.dtype, np.dtype):
+            return numbers_in(np.asarray(series))
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+
+    def read() -> Array:
+        return np.column_stack([column(place) for place in range(len(kinds))])
+
+    return Bare("X", frame.shape, "O" if "O" in kinds else "f", read, read, list, tuple(frame.columns))
+
+
+def _pandas_kind(kind: Any) -> str:
+    """The letter of a type; types that are pandas's own and hold neither numbers nor truth have none."""
+    letter = getattr(kind, "kind", "")
+    return letter if isinstance(kind, np.dtype) or letter in _NUMBERS else ""
+
+
+def _pandas_word(kind: Any) -> str:
+    if isinstance(kind, np.dtype):
+        return _WORDS.get(kind.kind, "values of another type")
+    # The name of the type: its text would list the categories.
+    return f"values of type {type(kind).__name__}"
+
+
+def _of_arrow(frame: Any) -> Bare:
+    types, schema = arrow().types, arrow_schema(frame)
+    for place, kind in enumerate(schema.types):
+        tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
+        if not any(test(kind) for test in tests):
+            raise _wrong(f"column {schema.names[place]!r} of X", "values that are no numbers by their type")
+
+    def read() -> Array:
+        columns = read_table(frame).columns
+        return np.column_stack([as_numbers(columns[name], name, ()) for name in schema.names])
+
+    return Bare("X", (len(frame), len(schema.names)), "f", read, read, list, tuple(schema.names))
+
+
+_FRAMES: tuple[tuple[Callable[[Any], bool], Callable[[Any], Bare]], ...] = (
+    (is_pandas, _of_pandas),
+    (is_arrow, _of_arrow),
+)
+
+
+def _wrong(where: str, holds: str) -> InputError:
+    return InputError(f"Expected numbers in {where}, got {holds}; {_REMEDY}.")

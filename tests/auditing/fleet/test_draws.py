@@ -1,0 +1,101 @@
+"""A fleet's random numbers: known words, standard Gaussians, and nothing shared between members, steps or pairs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.random import threefry2x32_p
+from scipy import stats
+
+from sordino.auditing.fleet import trainer
+from sordino.auditing.fleet.trainer import KeyPurpose, batch_weights, member_keys, threefry
+from sordino.core.spec import Scheme
+
+FALSE_ALARM = 1e-6
+gaussians = jax.jit(trainer.gaussians, static_argnums=2)
+epoch_batches = jax.jit(trainer.epoch_batches, static_argnums=(0, 3, 4))
+
+
+def test_words_are_those_of_jax() -> None:
+    words = [jnp.uint32(value) for value in (5, 6, 7, 8)]
+    found = threefry((words[0], words[1]), words[2], words[3])
+    assert [int(word) for word in found] == [int(word) for word in threefry2x32_p.bind(*words)]
+
+
+def test_gaussians_are_standard_and_uncorrelated() -> None:
+    # Six tests, each of level FALSE_ALARM: the whole fails by chance with probability below 6e-6.
+    z = np.asarray(gaussians(_keys(20), jnp.uint32(3), 20_001), np.float64)
+    assert stats.kstest(z.ravel(), "norm").pvalue > FALSE_ALARM
+    normal = stats.norm.isf(FALSE_ALARM / 2)
+    count = z.size
+    assert abs(z.mean()) < normal / np.sqrt(count)
+    assert abs(z.var() - 1.0) < normal * np.sqrt(2.0 / count)
+    assert abs((z**4).mean() - 3.0) < normal * np.sqrt(96.0 / count)
+    pairs = z[:, 0:20_000:2] * z[:, 1:20_000:2]
+    assert abs(pairs.mean()) < normal / np.sqrt(pairs.size)
+    between = z[:-1] * z[1:]
+    assert abs(between.mean()) < normal / np.sqrt(between.size)
+
+
+def test_tails_are_gaussian() -> None:
+    # A binomial count beyond three standard deviations; fails by chance with probability 1e-6.
+    z = np.asarray(gaussians(_keys(50), jnp.uint32(1), 20_000))
+    beyond = int((np.abs(z) > 3.0).sum())
+    assert stats.binomtest(beyond, z.size, 2.0 * stats.norm.sf(3.0)).pvalue > FALSE_ALARM
+
+
+def test_whole_numbers_below_a_limit_are_the_fraction_of_their_words() -> None:
+    generator = np.random.default_rng(0)
+    first, second = generator.integers(0, 2**32, (2, 500), dtype=np.uint64)
+    limits = np.concatenate([np.array([1, 2, 2**31, 2**32 - 1]), generator.integers(1, 2**32, 496)])
+    first[:3], second[:3] = 2**32 - 1, 2**32 - 1
+    found = trainer.below(*(jnp.asarray(words.astype(np.uint32)) for words in (limits, first, second)))
+    words = zip(limits, first, second, strict=True)
+    expected = [(int(limit) * ((int(high) << 32) + int(low))) >> 64 for limit, high, low in words]
+    assert np.asarray(found).tolist() == expected
+
+
+def test_a_member_draws_the_same_in_any_company() -> None:
+    together = gaussians(_keys(7), jnp.uint32(2), 31)
+    alone = gaussians(member_keys(9, jnp.asarray([4], jnp.uint32), KeyPurpose.NOISE), jnp.uint32(2), 31)
+    assert np.array_equal(together[4], alone[0])
+
+
+def test_purposes_steps_and_seeds_draw_differently() -> None:
+    numbers = jnp.arange(3, dtype=jnp.uint32)
+    drawn = [
+        gaussians(member_keys(seed, numbers, purpose), jnp.uint32(step), 11)
+        for seed, purpose, step in [
+            (1, KeyPurpose.NOISE, 0),
+            (1, KeyPurpose.NOISE, 1),
+            (1, KeyPurpose.START, 0),
+            (2, KeyPurpose.NOISE, 0),
+        ]
+    ]
+    values = np.concatenate([np.asarray(each).ravel() for each in drawn])
+    assert len(np.unique(values)) == len(values)
+
+
+@pytest.mark.parametrize("scheme", [Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.CYCLIC])
+def test_a_pass_uses_every_record_once(scheme) -> None:
+    first, second = (np.asarray(epoch_batches(scheme, _keys(3), jnp.uint32(k), 10, 4)) for k in (0, 1))
+    assert first.shape == (3, 3, 4)
+    for epoch in (first, second):
+        assert all(sorted(each.ravel()[:10]) == list(range(10)) for each in epoch)
+    assert np.array_equal(first, second) == (scheme != Scheme.RESHUFFLED)
+    assert np.array_equal(first[0], first[1]) == (scheme == Scheme.CYCLIC)
+    assert np.array_equal(batch_weights(scheme, 10, 4), [[1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 0, 0]])
+
+
+def test_subsets_are_uniform_and_without_replacement() -> None:
+    # A chi-square test over all 20 subsets of three of six records; fails by chance with probability 1e-6.
+    drawn = np.asarray(epoch_batches(Scheme.WITHOUT_REPLACEMENT, _keys(4000), jnp.uint32(1), 6, 3)).reshape(-1, 3)
+    subsets, counts = np.unique(np.sort(drawn, axis=1), axis=0, return_counts=True)
+    assert len(subsets) == 20
+    assert all(len(set(subset)) == 3 for subset in subsets)
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM
+    assert batch_weights(Scheme.WITHOUT_REPLACEMENT, 7, 3) is None
+
+
+def _keys(members: int):
+    return member_keys(9, jnp.arange(members, dtype=jnp.uint32), KeyPurpose.NOISE)

@@ -1,0 +1,111 @@
+"""Canaries in a training run bound its epsilon from below: near the certificate for sound code, above it for broken."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sordino.accounting.evaluate import tightest
+from sordino.auditing.lower_bound import AuditOptions
+from sordino.auditing.one_run.training import train_and_audit
+from sordino.core.spec import Spec
+from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms.networks import trainer as steps
+from sordino.mechanisms.networks.clipped_gradients import Clipped
+from sordino.mechanisms.networks.training import Descent, Training
+
+X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+Y = X @ np.array([1.0, -1.0, 0.5], np.float32)
+CANARIES = 400
+
+
+def loss(params, example):
+    return 0.5 * (example[0] @ params - example[1]) ** 2
+
+
+def described(relation="add-remove", **sampling):
+    return Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "noised-sums",
+                "query": "clipped gradients of a test",
+                "records": len(X) + CANARIES,
+                "rounds": 9,
+                "sampling": sampling or {"scheme": "full"},
+                "contribution": 0.5,
+                "noise_multiplier": 2.0,
+            },
+            "relation": relation,
+            "view": "all-iterates",
+            "delta": 1e-5,
+        }
+    )
+
+
+def audited(spec, trainable=None, **more):
+    return train_and_audit(
+        spec,
+        loss,
+        jnp.zeros(3),
+        (X, Y),
+        SeededRandomness(4),
+        Training(Descent(0.1), **more),
+        AuditOptions(delta=1e-5, seed=3),
+        canaries=CANARIES,
+        trainable=trainable,
+    )
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_full_batches_are_bounded_within_a_tenth_of_the_certificate(relation):
+    spec = described(relation)
+    trained, lower = audited(spec)
+    certified = tightest(spec, 1e-5).guarantee.epsilon(1e-5)
+    assert 0.85 * certified < lower.epsilon <= certified
+    assert trained.params.shape == (3,)
+    assert lower.relation.value == relation
+
+
+def test_hidden_batches_are_audited_by_guesses():
+    spec = described(scheme="poisson", size=220)
+    _, lower = audited(spec)
+    assert 0.0 <= lower.epsilon <= tightest(spec, 1e-5).guarantee.epsilon(1e-5)
+    assert dict(lower.counts)["coins"] == CANARIES
+
+
+def test_augmented_records_are_audited_and_canaries_stay_what_they_are():
+    def other_view(_key, example):
+        return -example[0], -example[1]
+
+    spec = described()
+    paths = []
+
+    def trainable(path):
+        paths.append(path)
+        return path == ""
+
+    plain, first = audited(spec)
+    seen, second = audited(spec, trainable, augment=other_view, views=2)
+    assert paths == [""]  # as without canaries
+    assert second.epsilon == pytest.approx(first.epsilon, rel=1e-4)
+    np.testing.assert_allclose(seen.params, plain.params, atol=1e-5)
+
+
+def test_halved_noise_and_skipped_clips_are_found(monkeypatch):
+    spec = described()
+    certified = tightest(spec, 1e-5).guarantee.epsilon(1e-5)
+    with monkeypatch.context() as patched:
+        drawn = steps.WholeSteps._noise
+        patched.setattr(steps.WholeSteps, "_noise", lambda self, k: drawn(self, k) // 2)
+        assert audited(spec)[1].epsilon > certified
+    with monkeypatch.context() as patched:
+        patched.setattr(steps, "noised_total", lambda port, total, scale, noise: total + 0.5 * scale * noise)
+        assert audited(spec, exact=False)[1].epsilon > certified
+    with monkeypatch.context() as patched:
+        whole = Clipped._lengths
+
+        def unclipped(self, *arguments):
+            lengths, pull = whole(self, *arguments)
+            return 1e-9 * lengths, pull
+
+        patched.setattr(Clipped, "_lengths", unclipped)
+        assert audited(spec, exact=False)[1].epsilon > certified

@@ -1,0 +1,114 @@
+"""A wrong number of records or units, public under replace-one, and files that disagree are refused before a debit."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sordino
+from sordino import PrivateLinearRegression
+from sordino.core.validate import InputError
+from sordino.data import declared_lines, encode_features, read_table
+from sordino.fitting.fit import fit_table
+from sordino.ledger import Ledger
+
+ROWS = 400
+LINES = f"records = {ROWS}\na: 0..1\nb: 0..1\ny: 0..1 [target]"
+BUDGET = {"epsilon": 2.0, "delta": 1e-6}
+
+
+def columns(rows=ROWS):
+    g = np.random.default_rng(1)
+    return {name: g.uniform(0, 1, rows) for name in ("a", "b", "y")}
+
+
+@pytest.mark.parametrize("rows", [ROWS - 1, ROWS + 1])
+@pytest.mark.parametrize("verb", ["check", "compare", "choose"])
+def test_verbs_that_score_refuse_another_number_before_the_debit(verb, rows, tmp_path):
+    """They debited the ledger and refused then."""
+    schema = declared_lines(LINES)
+    ledger = Ledger.open(tmp_path / "ledger", "clinic", "replace-one", 50.0, 1e-4)
+    fits = [
+        PrivateLinearRegression(schema=schema, relation="replace-one", method=method, random_state=1, **BUDGET)
+        .fit(columns())
+        .release_
+        for method in ("bounded-influence", "constant")
+    ]
+
+    def ask(data):
+        if verb == "check":
+            return sordino.explore.check(fits[0], data, ledger=ledger, **BUDGET)
+        if verb == "compare":
+            return sordino.explore.compare({"slope": fits[0], "constant": fits[1]}, data, ledger=ledger, **BUDGET)
+        candidates = ["y ~ a", "y ~ b"]
+        more = {"schema": schema, "relation": "replace-one", "trials": 2, "ledger": ledger}
+        return sordino.explore.choose("linear", data, candidates, epsilon=20.0, delta=1e-6, **more)
+
+    with pytest.raises(InputError, match=f"Expected {ROWS} records as the schema declares, got {rows}"):
+        ask(columns(rows))
+    assert not ledger.entries()
+    ask(columns())
+    assert len(ledger.entries()) == 1
+
+
+def files(folder, *cells):
+    """A folder of Parquet files, each with its own cells in column c."""
+    folder.mkdir()
+    for place, own in enumerate(cells):
+        g = np.random.default_rng(place)
+        table = {"a": g.uniform(0, 1, 300), "y": g.uniform(0, 1, 300)} | ({} if own is None else {"c": own})
+        pq.write_table(pa.table(table), folder / f"{place}.parquet")
+    return folder
+
+
+NUMBER, WORDS = "c: 0..1 [missing=0]", "c: true|false [unseen=other, missing=true]"
+DISAGREE = {
+    "numbers and nothing": (NUMBER, pa.array([1.0] * 300), pa.nulls(300)),
+    "numbers and text": (NUMBER, pa.array([1.0] * 300), pa.array(["1"] * 300)),
+    "truth and numbers": (WORDS, pa.array([True] * 300), pa.array([1] * 300)),
+    "a file without the column": (NUMBER, pa.array([1.0] * 300), None),
+}
+
+
+@pytest.mark.parametrize("engine", [None, "streamed"])
+@pytest.mark.parametrize(("line", "first", "second"), DISAGREE.values(), ids=DISAGREE)
+def test_files_that_disagree_are_refused_before_the_debit(line, first, second, engine, tmp_path):
+    """In memory they were refused after it; true became the word 1 where another file held numbers."""
+    rows = files(tmp_path / "rows", first, second)
+    schema = declared_lines(f"records = 600\na: 0..1\n{line}\ny: 0..1 [target]")
+    ledger = Ledger.open(tmp_path / "ledger", "clinic", "add-remove", 50.0, 1e-4)
+    asked = {"schema": schema, "relation": "add-remove", "ledger": ledger, "engine": engine, **BUDGET}
+    with pytest.raises(InputError):
+        fit_table("linear", rows, **asked)
+    with pytest.raises(InputError):
+        sordino.explore.look(rows, ["histogram: c"], **asked)
+    assert not ledger.entries()
+
+
+def test_the_type_of_one_file_does_not_change_how_another_is_read(tmp_path):
+    """Whole numbers beside floats became floats: those beyond 2^53 lost their words."""
+    keys = pa.array([2**60 + 1, 2**60 + 3] * 150)
+    schema = declared_lines(
+        f"records = 600\nc: {2**60 + 1}|{2**60 + 3} [unseen=other, missing=indicator]\ny: 0..1 [target]"
+    )
+    whole = encode_features(schema, read_table(files(tmp_path / "one", keys), ("c", "y"))).features
+    others = {"floats": pa.array([1.0, None] * 150), "unsigned": pa.array([2**63] * 300, pa.uint64())}
+    for name, other in others.items():
+        both = encode_features(schema, read_table(files(tmp_path / name, keys, other), ("c", "y"))).features
+        np.testing.assert_array_equal(both[:300], whole)
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "polars"])
+def test_engines_that_scan_files_together_read_each_by_its_own_types(engine, tmp_path):
+    """DuckDB cast the fractions of the second file to the integers of the first; Polars stopped after the debit."""
+    pytest.importorskip(engine)
+    second = np.random.default_rng(5).uniform(0, 1, 300)
+    second[7] = np.nan
+    rows = files(tmp_path / "rows", pa.array([0, 1] * 150), pa.array(second))
+    schema = declared_lines("records = 600\na: 0..1\nc: 0..1 [missing=0]\ny: 0..1 [target]")
+    asked = {"schema": schema, "relation": "add-remove", "seed": 3, **BUDGET}
+    memory, scanned = (
+        fit_table("linear", rows, engine=one, method="bounded-influence", **asked) for one in (None, engine)
+    )
+    for name, values in memory.arrays.items():
+        assert scanned.arrays[name].tobytes() == values.tobytes()
