@@ -37,9 +37,8 @@ from sordino.algorithm.influence import Declaration, plan
 from sordino.algorithm.influence.asked import Asked
 from sordino.core.bound import Relation
 from sordino.core.validate import SordinoError
-from sordino.data import BooleanTarget, Feature, Number, Schema, Target
-from sordino.data.parts import parts_of
-from sordino.data.sources.part import Part
+from sordino.data import Boolean, Feature, Number, Schema, Target
+from sordino.data.sources.registry import TablePart, parts_of
 from sordino.estimators.fitting import fit_table
 
 ROWS_OF_A_FILE = 2_500_000
@@ -77,7 +76,7 @@ class Overheard(Engine):
 
     work: Work | None = None
 
-    def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
+    def answers(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
         self.work = work
         return iter(())
 
@@ -87,7 +86,7 @@ def fit_work(folder: Path, rows: int, columns: int) -> Work:
     schema = Schema(
         records=rows,
         features=tuple(Feature(f"x{k}", Number(*BOUNDS)) for k in range(columns)),
-        target=Target("y", BooleanTarget()),
+        target=Target("y", Boolean()),
         intercept=True,
         extra_columns="ignore",
     )

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 import sordino
 from sordino.core.validate import InputError
-from sordino.data import Boolean, BooleanTarget, Feature, MissingRule, Number, Schema, Table, Target, from_arrays
+from sordino.data import Boolean, Feature, MissingRule, Number, Schema, Table, Target, from_arrays
 from sordino.data.columns.number import Number as NumberKind
 from sordino.estimators.fitting import fit_table
 from sordino.estimators.prediction import Predictor
@@ -66,7 +66,7 @@ def columns_of(name: str, folder: Path) -> dict[str, Any]:
 def schema_of(columns: dict[str, Any], bounds: dict[str, Any], records: int) -> Schema:
     def kind(column: str) -> Any:
         if columns[column].dtype == bool:
-            return BooleanTarget() if column == "y" else Boolean()
+            return Boolean()
         low, high = bounds[column]
         return Number(low, high, missing=MissingRule("value", (low + high) / 2))
 

@@ -304,13 +304,13 @@ def _of_people(X: Any, y: Any) -> tuple[Any, tuple[Any, ...]]:
     """The same rows as a table of people who have two each."""
     import numpy as np  # noqa: PLC0415
 
-    from sordino.data import CategoryTarget, Feature, Number, Schema, Target  # noqa: PLC0415
+    from sordino.data import Category, Feature, Number, Schema, Target  # noqa: PLC0415
     from sordino.data.units import DeclaredUnit  # noqa: PLC0415
 
     schema = Schema(
         records=RECORDS // 2,
         features=tuple(Feature(f"x{place}", Number(-1.0, 1.0)) for place in range(X.shape[1])),
-        target=Target("y", CategoryTarget(("0", "1"))),
+        target=Target("y", Category(("0", "1"))),
         unit=DeclaredUnit(column="person", most_records=2),
         intercept=True,
     )

@@ -118,7 +118,7 @@ def on_classes(changes: dict[str, Any], place: int) -> float:
     """The part that is left of what a constant loses over the truth."""
     from papers.vinaroz_park.sets import FUNCTIONS, HALF_WIDTH  # noqa: PLC0415
     from sordino import PrivateBayesianNetworkClassifier  # noqa: PLC0415
-    from sordino.data import Category, CategoryTarget, Feature, Number, Schema, Target  # noqa: PLC0415
+    from sordino.data import Category, Feature, Number, Schema, Target  # noqa: PLC0415
 
     use(changes, "network-classification")
     shape, g = LABELLED[place], np.random.default_rng(201 + place)
@@ -141,7 +141,7 @@ def on_classes(changes: dict[str, Any], place: int) -> float:
         declared.append(Feature(f"c{k}", Category(levels)))
     p = special.expit(f)
     table["y"] = np.where(g.random(rows) < p, "1", "0")
-    target = Target("y", CategoryTarget(("0", "1")))
+    target = Target("y", Category(("0", "1")))
     schema = Schema(records=shape.records, features=tuple(declared), target=target, intercept=True)
     first, later = (
         {name: column[part] for name, column in table.items()}

@@ -25,7 +25,7 @@ from utility_suite import SHAPES, TEST_ROWS
 
 from sordino.algorithm.rounds import ridge as fits
 from sordino.core.bound import Relation
-from sordino.data import UNIT, BooleanTarget, Feature, Number, RowNorm, Schema, Target
+from sordino.data import UNIT, Boolean, Feature, Number, RowNorm, Schema, Target
 from sordino.estimators.methods import ridge
 from sordino.estimators.situation import Situation, Sources, Task
 
@@ -64,9 +64,7 @@ def alike(records: int, seed: int, columns: int, signal: float) -> Case:
     positive = signal * (score - score.mean()) / score.std() + generator.logistic(size=rows) > 0.5
     y = np.where(positive, 1.0, -1.0)
     features = tuple(Feature(f"n{place}", Number(0.0, 1.0, UNIT)) for place in range(columns))
-    schema = Schema(
-        records, features, Target("y", BooleanTarget()), True, RowNorm(float(np.sqrt(2 + columns / 4)), True)
-    )
+    schema = Schema(records, features, Target("y", Boolean()), True, RowNorm(float(np.sqrt(2 + columns / 4)), True))
     return _case(schema, X, y, records)
 
 

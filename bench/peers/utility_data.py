@@ -10,20 +10,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from papers.framework.benchmark import load_benchmark
-from sordino.data import (
-    BooleanTarget,
-    Category,
-    Feature,
-    Number,
-    NumberTarget,
-    RowNorm,
-    Scaling,
-    Schema,
-    Table,
-    Target,
-    encode_features,
-)
-from sordino.data.raw_columns import Numbers
+from sordino.data import Boolean, Category, Feature, Number, RowNorm, Scaling, Schema, Table, Target, encode_features
+from sordino.data.raw_columns import NumberColumn
 
 # Public constants: what the census form allows, or nearly, and a unit in which each number is of order one.
 _NUMBERS = {
@@ -78,7 +66,7 @@ class Adult:
         return Schema(
             records=records,
             features=tuple(Feature(name, kinds[name]) for name in self.features),
-            target=Target("y", BooleanTarget()),
+            target=Target("y", Boolean()),
             intercept=True,
             row_norm=RowNorm(ROW_NORM, includes_intercept=True),
         )
@@ -94,7 +82,7 @@ def load_adult(data: Path) -> Adult:
     found = load_benchmark("adult", data)
     split = found.splits[0]
     labels = np.asarray(found.table.columns["y"].values).astype(np.float64)
-    table = Table({**found.table.columns, "y": Numbers(labels)})
+    table = Table({**found.table.columns, "y": NumberColumn(labels)})
     bare = Adult(table, found.features, split.train, table.take(split.test), labels, labels[split.test], *(_EMPTY,) * 2)
     rows = encode_features(bare.schema(len(split.train)), table).features
     return Adult(table, found.features, split.train, bare.test, labels, labels[split.test], rows, rows[split.test])
@@ -108,7 +96,7 @@ def uci_schema(name: str, features: tuple[str, ...], records: int) -> Schema:
     return Schema(
         records=records,
         features=tuple(Feature(one, Number(*ends)) for one, ends in zip(features, bounds, strict=True)),
-        target=Target("y", NumberTarget(*target)),
+        target=Target("y", Number(*target)),
         intercept=True,
         row_norm=RowNorm(1.0 + 0.15 * len(bounds), includes_intercept=True),
     )

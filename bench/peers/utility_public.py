@@ -14,19 +14,7 @@ import numpy as np
 from sklearn import datasets
 from utility_suite import SHAPES, draw
 
-from sordino.data import (
-    SYMMETRIC,
-    UNIT,
-    BooleanTarget,
-    Feature,
-    Number,
-    NumberTarget,
-    RowNorm,
-    Schema,
-    Table,
-    Target,
-    from_arrays,
-)
+from sordino.data import SYMMETRIC, UNIT, Boolean, Feature, Number, RowNorm, Schema, Table, Target, from_arrays
 
 RECORDS, FIRST_SEED, HELD = 2000, 901, 0.3
 Bounds = Mapping[str, tuple[float, float]]
@@ -149,7 +137,7 @@ def _split(source: Source, seed: int) -> Sample:
     table = from_arrays({name: given[name] for name in (*source.bounds, source.target)})
     order = np.random.default_rng(seed).permutation(table.rows)
     held = round(HELD * table.rows)
-    target = BooleanTarget() if source.ends is None else NumberTarget(*source.ends)
+    target = Boolean() if source.ends is None else Number(*source.ends)
     schema = Schema(
         records=table.rows - held,
         # What begins at 0, as a count or a pixel does, is mostly near it.

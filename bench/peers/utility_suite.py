@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.data import BooleanTarget, Category, Feature, Number, NumberTarget, RowNorm, Schema, Target
+from sordino.data import Boolean, Category, Feature, Number, RowNorm, Schema, Target
 
 TRAITS = 3
 TEST_ROWS = 8000
@@ -75,11 +75,11 @@ def draw(shape: Shape, records: int, seed: int, regression: bool = False) -> Dra
     score = (score - score.mean()) / score.std()
     if regression:
         columns["y"] = np.clip(score + generator.normal(0, 1.0, rows), -6, 6)
-        target = NumberTarget(-6.0, 6.0)
+        target = Number(-6.0, 6.0)
     else:
         logits = shape.signal * score
         columns["y"] = (logits + generator.logistic(size=rows) > _offset(logits, shape.share)).astype(bool)
-        target = BooleanTarget()
+        target = Boolean()
     schema = Schema(
         records=records,
         features=tuple(features),

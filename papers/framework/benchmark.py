@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, one_of
 from sordino.data import read_parquet
-from sordino.data.raw_columns import Numbers, Texts
+from sordino.data.raw_columns import NumberColumn, TextColumn
 from sordino.data.sources.registry import existing_file
 from sordino.data.table import Table
 
@@ -94,7 +94,7 @@ def _regression(name: str, rows: int, width: int) -> Callable[[Path], Benchmark]
 def _adult(folder: Path) -> Benchmark:
     table = read_parquet(folder / "adult.parquet")
     label, side = table.columns.get("y"), table.columns.get("split")
-    if table.rows not in (48842, SLICE_ROWS) or not isinstance(label, Numbers) or not isinstance(side, Texts):
+    if table.rows not in (48842, SLICE_ROWS) or not isinstance(label, NumberColumn) or not isinstance(side, TextColumn):
         raise InputError("Expected 48842 records with the columns y and split in adult.parquet; fetch the file again.")
     official = np.array(side.values.to_pylist(), dtype=object)
     split = Split(np.flatnonzero(official == "train"), np.flatnonzero(official == "test"))

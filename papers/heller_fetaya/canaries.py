@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.spec import Clipping
 from sordino.core.validate import POSITIVE, InputError, number, refuse, whole_number
-from sordino.data.neighbours import Record
+from sordino.data.neighbours import EncodedRecord
 from sordino.model.base import Model
 from sordino.model.facts import Domain
 from sordino.model.families.classification import Logistic, Probit, Softmax
@@ -75,7 +75,7 @@ def _(model: Logistic | Probit) -> tuple[float, ...]:
     return (-1.0, 1.0)
 
 
-def inside_domain(record: Record, domain: Domain) -> Record:
+def inside_domain(record: EncodedRecord, domain: Domain) -> EncodedRecord:
     """The nearest record of the public domain: what encoding makes of a record that lies outside of it."""
     row = np.asarray(record.features, float)
     if row.shape != (domain.features,) or not np.isfinite(row).all() or not np.isfinite(record.target):
@@ -83,17 +83,17 @@ def inside_domain(record: Record, domain: Domain) -> Record:
     length = float(np.linalg.norm(row))
     cap = domain.row_norm.value
     shortened = row if length <= cap else row * (cap / length) * (1 - 1e-12)
-    return Record(shortened, _target_inside(record.target, domain))
+    return EncodedRecord(shortened, _target_inside(record.target, domain))
 
 
-def out_of_range(domain: Domain, directions: ArrayLike, targets: Sequence[float]) -> tuple[Record, ...]:
+def out_of_range(domain: Domain, directions: ArrayLike, targets: Sequence[float]) -> tuple[EncodedRecord, ...]:
     """Records far outside the domain along each direction, with each target, brought back to its edge."""
     rows = np.atleast_2d(np.asarray(directions, float))
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     if (lengths == 0).any():
         raise InputError("Expected directions that are not zero, got one that is.")
     far: NDArray[np.float64] = 1e6 * domain.row_norm.value * rows / lengths
-    return tuple(inside_domain(Record(row, target), domain) for row in far for target in targets)
+    return tuple(inside_domain(EncodedRecord(row, target), domain) for row in far for target in targets)
 
 
 def _target_inside(target: float, domain: Domain) -> float:
@@ -106,7 +106,7 @@ def _target_inside(target: float, domain: Domain) -> float:
 
 
 def gradients_as_run(
-    model: Model, thetas: ArrayLike, records: tuple[Record, ...], clipping: Clipping | None
+    model: Model, thetas: ArrayLike, records: tuple[EncodedRecord, ...], clipping: Clipping | None
 ) -> NDArray[np.float64]:
     """The gradients that the kernel would add up, clipped as it clips them, shape (records, thetas, dim)."""
     if not records:
@@ -118,15 +118,17 @@ def gradients_as_run(
     return np.asarray(_gradients(model, clipping, points, rows, targets), float)
 
 
-def longest_gradient(model: Model, thetas: ArrayLike, records: tuple[Record, ...], clipping: Clipping | None) -> Record:
+def longest_gradient(
+    model: Model, thetas: ArrayLike, records: tuple[EncodedRecord, ...], clipping: Clipping | None
+) -> EncodedRecord:
     """The record that pulls hardest on average over some public points: the canary for add-remove."""
     pulls = np.linalg.norm(gradients_as_run(model, thetas, records, clipping), axis=-1).mean(axis=1)
     return records[int(np.argmax(pulls))]
 
 
 def most_distant_gradients(
-    model: Model, thetas: ArrayLike, records: tuple[Record, ...], clipping: Clipping | None
-) -> tuple[Record, Record]:
+    model: Model, thetas: ArrayLike, records: tuple[EncodedRecord, ...], clipping: Clipping | None
+) -> tuple[EncodedRecord, EncodedRecord]:
     """The two records whose pulls differ most on average over some public points: the canaries for replace-one."""
     gradients = gradients_as_run(model, thetas, records, clipping)
     distances = np.linalg.norm(gradients[:, None] - gradients[None], axis=-1).mean(axis=-1)
@@ -144,8 +146,14 @@ def _gradients(model: Model, clipping: Clipping | None, points: Array, rows: Arr
 
 
 def deepfool(
-    model: Model, ensemble: ArrayLike, record: Record, domain: Domain, *, overshoot: float = 0.02, steps: int = 50
-) -> Record:
+    model: Model,
+    ensemble: ArrayLike,
+    record: EncodedRecord,
+    domain: Domain,
+    *,
+    overshoot: float = 0.02,
+    steps: int = 50,
+) -> EncodedRecord:
     """A canary near `record`: pushed over the ensemble's boundary, target kept as the class it was pushed out of.
 
     `ensemble` holds one parameter vector a row. The push is made a little longer than needed by `overshoot`, and the
@@ -159,7 +167,7 @@ def deepfool(
     targets = class_targets(model)
     settings = number("overshoot", overshoot, POSITIVE), whole_number("steps", steps)
     pushed, decided = _pushed(model, thetas, row, jnp.asarray(settings[0], dtype), settings[1])
-    return inside_domain(Record(np.asarray(pushed, float), targets[int(decided)]), domain)
+    return inside_domain(EncodedRecord(np.asarray(pushed, float), targets[int(decided)]), domain)
 
 
 def ensemble_decision(model: Model, ensemble: ArrayLike, row: ArrayLike) -> int:

@@ -20,7 +20,7 @@ from sordino.auditing.fleet.network import FleetNetwork, network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Replacement
 from sordino.core.guarantee import check_delta
 from sordino.core.validate import OPEN_UNIT, Interval, instance_of, number, refuse, whole_number
-from sordino.data.neighbours import Record
+from sordino.data.neighbours import EncodedRecord
 from sordino.model.base import Model
 from sordino.model.facts import Domain
 
@@ -177,7 +177,7 @@ def _of_records(
     wanted = data.target[: len(rows)].astype(int)
     agreed = np.flatnonzero((_decisions(network, thetas, rows) == wanted).all(axis=0))
     for row in agreed[:tries]:
-        record = Record(data.features[row].astype(float), float(wanted[row]))
+        record = EncodedRecord(data.features[row].astype(float), float(wanted[row]))
         push = deepfool(network.model, thetas, record, data.domain).features - record.features
         fooling = partial(_fooling, network, data, thetas, record, push)
         shortest = next(fooling(_LENGTHS), None)
@@ -194,12 +194,14 @@ def _fooling(
     network: FleetNetwork,
     data: NeuralData,
     thetas: Array,
-    record: Record,
+    record: EncodedRecord,
     push: NDArray[np.float64],
     lengths: NDArray[np.float64],
 ) -> Iterator[tuple[float, NDArray[np.float32]]]:
     """The lengths of a push after which every model is wrong, each with the image it leads to."""
-    longer = [inside_domain(Record(record.features + length * push, record.target), data.domain) for length in lengths]
+    longer = [
+        inside_domain(EncodedRecord(record.features + length * push, record.target), data.domain) for length in lengths
+    ]
     points = np.stack([each.features for each in longer]).astype(np.float32)
     wrong = (_decisions(network, thetas, points) != int(record.target)).all(axis=0)
     return ((float(lengths[place]), points[place]) for place in np.flatnonzero(wrong))

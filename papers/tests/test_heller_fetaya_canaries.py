@@ -12,7 +12,7 @@ from papers.heller_fetaya.canaries import (
 )
 from sordino.core.spec import Clipping, ClippingKind
 from sordino.core.validate import InputError
-from sordino.data.neighbours import Record
+from sordino.data.neighbours import EncodedRecord
 from sordino.model import Domain, Logistic, MLPClassification
 
 SIGNS = Domain(3, 2.0, target_bound=1.0, target_width=2.0, classes=2)
@@ -29,14 +29,14 @@ SIGNS = Domain(3, 2.0, target_bound=1.0, target_width=2.0, classes=2)
     ],
 )
 def test_a_record_outside_is_brought_to_the_edge(domain, target, inside):
-    record = inside_domain(Record(np.array([30.0, 0.0, 40.0]), target), domain)
+    record = inside_domain(EncodedRecord(np.array([30.0, 0.0, 40.0]), target), domain)
     assert np.linalg.norm(record.features) <= 2.0
     assert np.allclose(record.features, [1.2, 0.0, 1.6])
     assert record.target == inside
 
 
 def test_a_record_inside_stays_as_it_is():
-    record = Record(np.array([0.1, 0.2, 0.3]), 1.0)
+    record = EncodedRecord(np.array([0.1, 0.2, 0.3]), 1.0)
     assert np.array_equal(inside_domain(record, SIGNS).features, record.features)
 
 
@@ -50,7 +50,7 @@ def test_records_far_out_end_at_the_edge_in_every_direction():
 
 def test_the_pair_with_the_most_distant_gradients_attains_the_sensitivity():
     """Logistic regression at the origin: residual 1/2, so two opposite records of length R differ by R."""
-    records = (*out_of_range(SIGNS, np.eye(3), (-1.0, 1.0)), Record(np.zeros(3), 1.0))
+    records = (*out_of_range(SIGNS, np.eye(3), (-1.0, 1.0)), EncodedRecord(np.zeros(3), 1.0))
     one, other = most_distant_gradients(Logistic(), np.zeros(3), records, None)
     gradients = gradients_as_run(Logistic(), np.zeros(3), (one, other), None)
     assert np.linalg.norm(gradients[0] - gradients[1]) == pytest.approx(2.0, rel=1e-5)
@@ -60,6 +60,6 @@ def test_the_pair_with_the_most_distant_gradients_attains_the_sensitivity():
 def test_gradients_are_clipped_as_the_kernel_clips_them():
     model, clipping = MLPClassification(hidden=(4,), classes=3), Clipping(ClippingKind.NORM, 0.1)
     theta = np.random.default_rng(0).normal(size=(2, model.dim(3)))
-    gradients = gradients_as_run(model, theta, (Record(np.ones(3), 2.0),), clipping)
+    gradients = gradients_as_run(model, theta, (EncodedRecord(np.ones(3), 2.0),), clipping)
     assert gradients.shape == (1, 2, model.dim(3))
     assert np.linalg.norm(gradients, axis=-1) == pytest.approx(0.1, rel=1e-4)

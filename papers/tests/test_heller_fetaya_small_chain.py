@@ -17,7 +17,7 @@ from sordino.auditing.attack.experiment import Claim
 from sordino.auditing.lower_bound import AuditOptions, VerdictKind, verdict
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Clipping, ClippingKind, Spec
-from sordino.data.neighbours import Dataset, Record, neighbours
+from sordino.data.neighbours import Dataset, EncodedRecord, neighbours
 from sordino.model import Domain, MLPClassification
 
 CLIPPING = Clipping(ClippingKind.NORM, 1.0)
@@ -72,10 +72,10 @@ def attack(spec, seed):
     data = drawn()
     ensemble = ChainFit(described(1e-4), MODEL)(data, np.arange(MODELS // 2, dtype=np.uint64))[:5]
     inside = data.features[data.target == 1][0]
-    canary = deepfool(MODEL, ensemble, Record(1.2 * inside, 1.0), DOMAIN)
+    canary = deepfool(MODEL, ensemble, EncodedRecord(1.2 * inside, 1.0), DOMAIN)
     assert ensemble_decision(MODEL, ensemble, canary.features) != canary.target
     base = neighbours(data, Relation.REPLACE_ONE, 0, canary).second
-    pair = neighbours(base, Relation.REPLACE_ONE, 0, Record(canary.features, 1.0 - canary.target))
+    pair = neighbours(base, Relation.REPLACE_ONE, 0, EncodedRecord(canary.features, 1.0 - canary.target))
     return audit_by_attack(
         ChainFit(spec, MODEL),
         pair.first,

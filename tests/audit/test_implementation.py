@@ -20,7 +20,7 @@ from sordino.auditing.replay.participation import _many_times
 from sordino.cli import main
 from sordino.core.spec import Scheme, Spec, read_spec
 from sordino.core.validate import InputError
-from sordino.data import Category, Feature, Number, NumberTarget, Schema, Target
+from sordino.data import Category, Feature, Number, Schema, Target
 from sordino.estimators import ArrayBounds, PrivateCoxRegression, PrivateLinearRegression
 from sordino.estimators.methods import constant
 from sordino.estimators.replayed import replay_release
@@ -30,7 +30,7 @@ RECORDS = 80
 SCHEMA = Schema(
     records=RECORDS,
     features=(Feature("age", Number(20.0, 80.0)), Feature("ward", Category(("a", "bb", "ccc")))),
-    target=Target("stay", NumberTarget(0.0, 30.0)),
+    target=Target("stay", Number(0.0, 30.0)),
     intercept=True,
 )
 

@@ -14,18 +14,7 @@ import numpy as np
 import pytest
 
 from sordino.cli import main
-from sordino.data import (
-    Boolean,
-    BooleanTarget,
-    Feature,
-    Number,
-    NumberTarget,
-    Schema,
-    Target,
-    infer_schema,
-    read_table,
-    write_schema,
-)
+from sordino.data import Boolean, Feature, Number, Schema, Target, infer_schema, read_table, write_schema
 from sordino.estimators import Predictor
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release
@@ -44,7 +33,7 @@ def folder(tmp_path_factory):
     ill = generator.random(RECORDS) < 1 / (1 + np.exp(-(age - 50) / 6 - smoker))
     lines = [f"{a:.1f},{s},{c:.2f},{i}\n" for a, s, c, i in zip(age, smoker, cost, ill, strict=True)]
     (place / "data.csv").write_text("âge,smoker,cost,ill\n" + "".join(lines), encoding="utf-8")
-    for name, target in (("cost", NumberTarget(0, 2000)), ("ill", BooleanTarget())):
+    for name, target in (("cost", Number(0, 2000)), ("ill", Boolean())):
         write_schema(_schema(Target(name, target)), place / f"{name}.json")
     return place
 
@@ -164,12 +153,12 @@ def test_tables_that_do_not_fit_their_schema_are_refused(folder, tmp_path, capsy
         more = ("--schema", tmp_path / "schema.json", *BUDGET, "--out", tmp_path / "release")
         return refusal(capsys, 2, "fit", "linear", table, *more, "--or-constant")
 
-    schema = _schema(Target("cost", NumberTarget(0, 2000)), records=2)
+    schema = _schema(Target("cost", Number(0, 2000)), records=2)
     assert "âge" in refused("age,smoker,cost\n1,True,3\n2,False,4\n", schema)
     assert "âge" in refused("âge,smoker,cost\nold,True,3\nyoung,False,4\n", schema)
     assert "records" in refused("âge,smoker,cost\n1,True,3\n", schema)
     wide = tuple(Feature(f"c{index}", Number(0, 1)) for index in range(2000))
-    many = Schema(records=2, features=wide, target=Target("cost", NumberTarget(0, 1)), intercept=True)
+    many = Schema(records=2, features=wide, target=Target("cost", Number(0, 1)), intercept=True)
     names = [feature.name for feature in wide]
     assert "1024" in refused(",".join([*names, "cost"]) + "\n" + "0," * len(names) + "1\n", many)
 
@@ -205,7 +194,7 @@ def test_counts_are_fitted_with_their_exposure(tmp_path, capsys):
     lines = ["age,years,visits", *(f"{a},{b},{c}" for a, b, c in zip(age, years, visits, strict=True))]
     (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     features = (Feature("age", Number(20, 80)), Feature("years", Number(0.5, 4)))
-    target = Target("visits", NumberTarget(0, 30))
+    target = Target("visits", Number(0, 30))
     write_schema(Schema(records=4000, features=features, target=target, intercept=True), tmp_path / "schema.json")
     words = [
         "fit",

@@ -8,7 +8,7 @@ import pytest
 
 from sordino.cli import main
 from sordino.cli.predict import INTERVALS, _table
-from sordino.data import BooleanTarget, CategoryTarget, Feature, Number, NumberTarget, Schema, Target
+from sordino.data import Boolean, Category, Feature, Number, Schema, Target
 from sordino.estimators import (
     Predictor,
     PrivateBayesianNetworkClassifier,
@@ -34,13 +34,13 @@ def schema(target):
 
 def fitted():
     """Releases of several kinds, by name."""
-    words, number = BooleanTarget(true_values=("yes",), false_values=("no",)), NumberTarget(-4, 4)
+    words, number = Boolean(true_values=("yes",), false_values=("no",)), Number(-4, 4)
     three = np.array(["low", "middle", "high"])[np.digitize(SCORE, [-0.3, 0.3])]
     ill = np.where(SCORE > 0, "yes", "no")
     labels = schema(Target("y", words))
     yield "linear", PrivateLinearRegression(schema=schema(Target("y", number)), **BUDGET).fit({**ROWS, "y": SCORE})
     yield "logistic", PrivateLogisticRegression(schema=labels, **BUDGET).fit({**ROWS, "y": ill})
-    classes = schema(Target("y", CategoryTarget(("low", "middle", "high"))))
+    classes = schema(Target("y", Category(("low", "middle", "high"))))
     yield "softmax", PrivateLogisticRegression(schema=classes, **BUDGET).fit({**ROWS, "y": three})
     constant = PrivateLogisticRegression(schema=labels, method="constant", **BUDGET)
     yield "constant", constant.fit({**ROWS, "y": ill})

@@ -10,13 +10,10 @@ from sordino.data import (
     INDICATOR,
     REFUSE,
     Boolean,
-    BooleanTarget,
     Category,
-    CategoryTarget,
     Feature,
     MissingRule,
     Number,
-    NumberTarget,
     RowNorm,
     Scaling,
     Schema,
@@ -62,7 +59,7 @@ def categories(draw, rules):
 def category_targets(draw):
     words = draw(WORDS)
     fills = st.sampled_from(words).map(lambda word: MissingRule("value", word))
-    return CategoryTarget(words, draw(st.sampled_from(("refuse", "other"))), draw(st.just(REFUSE) | fills))
+    return Category(words, draw(st.sampled_from(("refuse", "other"))), missing=draw(st.just(REFUSE) | fills))
 
 
 BOOLEAN_FILLS = st.booleans().map(lambda value: MissingRule("value", value))
@@ -74,10 +71,10 @@ def schemas_of(draw):
     booleans = (rules | BOOLEAN_FILLS).map(lambda rule: Boolean(missing=rule))
     kinds = numbers(Number, rules) | categories(rules) | booleans
     targets = (
-        numbers(NumberTarget, st.just(REFUSE))
+        numbers(Number, st.just(REFUSE))
         | category_targets()
         | st.builds(
-            lambda labels, rule: BooleanTarget(labels, missing=rule),
+            lambda labels, rule: Boolean(labels=labels, missing=rule),
             st.sampled_from(("signs", "bits")),
             st.just(REFUSE) | BOOLEAN_FILLS,
         )

@@ -16,7 +16,7 @@ from papers.framework.benchmark import (
 )
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data import Numbers, encode, infer_schema
+from sordino.data import NumberColumn, encode, infer_schema
 
 REGRESSION = [
     ("naval", 16, 0.975000, 0.014720, 20),
@@ -32,7 +32,7 @@ def test_regression_sets(data_dir, name, width, mean, deviation, splits):
     loaded = load_benchmark(name, data_dir)
     assert isinstance(loaded, TableBenchmark)
     target = loaded.table.columns[loaded.target]
-    assert isinstance(target, Numbers)
+    assert isinstance(target, NumberColumn)
     assert (len(loaded.features), len(loaded.splits)) == (width, splits)
     assert target.values.mean() == pytest.approx(mean, abs=1e-6)
     assert target.values.std() == pytest.approx(deviation, abs=1e-6)
@@ -55,7 +55,7 @@ def test_adult(data_dir):
     (split,) = loaded.splits
     assert (len(loaded.features), len(split.train), len(split.test)) == (14, 32561, 16281)
     label = loaded.table.columns["y"]
-    assert isinstance(label, Numbers)
+    assert isinstance(label, NumberColumn)
     assert label.values.mean() == pytest.approx(0.239282, abs=1e-6)
     assert set(loaded.table.names) == {*loaded.features, "y"}
     # The missing mark is a word until a schema declares it a missing token.
@@ -88,11 +88,7 @@ def test_an_absent_or_broken_file_is_refused(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("name", "columns"),
-    [
-        ("power", ["x0", "y"]),
-        ("power", ["x0", "x1", "x2", "x3", "y"]),
-        ("adult", ["age", "split", "y"]),
-    ],
+    [("power", ["x0", "y"]), ("power", ["x0", "x1", "x2", "x3", "y"]), ("adult", ["age", "split", "y"])],
 )
 def test_another_table_under_the_name_is_refused(tmp_path, name, columns):
     pq.write_table(pa.table({column: [1.0] for column in columns}), tmp_path / f"{name}.parquet")
@@ -110,7 +106,7 @@ def test_a_generated_slice_is_read_like_the_set_it_stands_for(name, tmp_path):
         together = np.sort(np.concatenate([split.train, split.test]))
         np.testing.assert_array_equal(together, np.arange(SLICE_ROWS))
     target = loaded.table.columns["y"]
-    assert isinstance(target, Numbers)
+    assert isinstance(target, NumberColumn)
     assert np.isfinite(target.values).all()
     assert target.values.std() > 0.3
 

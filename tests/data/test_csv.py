@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sordino.core.validate import InputError
-from sordino.data import Feature, Number, Schema, Texts, column_names, encode_features, read_csv, read_table
+from sordino.data import Feature, Number, Schema, TextColumn, column_names, encode_features, read_csv, read_table
 from sordino.data.table import Table
 
 FIXED = settings(deadline=None, derandomize=True)
@@ -20,7 +20,7 @@ def written(folder, content: bytes | str):
 
 
 def texts(table: Table) -> dict[str, list[str]]:
-    return {name: column.values.to_pylist() for name, column in table.columns.items() if isinstance(column, Texts)}
+    return {name: column.values.to_pylist() for name, column in table.columns.items() if isinstance(column, TextColumn)}
 
 
 @pytest.mark.parametrize(
@@ -37,18 +37,7 @@ def texts(table: Table) -> dict[str, list[str]]:
         ("a,b\n\n1,2\n\n", {"a": ["1"], "b": ["2"]}),
         ("a\n1\n\n2\n", {"a": ["1", "", "2"]}),
     ],
-    ids=[
-        "plain",
-        "crlf",
-        "mark",
-        "unicode",
-        "formula",
-        "zeros",
-        "quotes",
-        "empty",
-        "blank",
-        "one-column",
-    ],
+    ids=["plain", "crlf", "mark", "unicode", "formula", "zeros", "quotes", "empty", "blank", "one-column"],
 )
 def test_cells_are_text(tmp_path, content, expected):
     assert texts(read_table(written(tmp_path, content))) == expected
@@ -152,7 +141,7 @@ def test_no_content_raises_anything_but_input_error(tmp_path_factory, content):
     except InputError:
         return
     assert len(set(table.names)) == len(table.names) > 0
-    assert all(isinstance(column, Texts) for column in table.columns.values())
+    assert all(isinstance(column, TextColumn) for column in table.columns.values())
 
 
 PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)

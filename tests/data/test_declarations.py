@@ -9,14 +9,11 @@ from sordino.core.validate import InputError
 from sordino.data import (
     INDICATOR,
     Boolean,
-    BooleanTarget,
     Category,
-    CategoryTarget,
     Date,
     Feature,
     MissingRule,
     Number,
-    NumberTarget,
     Ordered,
     Scaling,
     Schema,
@@ -38,13 +35,13 @@ from sordino.data import (
         (lambda: Number(0, 5e-324), "to be further apart"),
         (lambda: Number(0, 1e20, Scaling("none")), "to encode within 1e\\+15"),
         (lambda: Category(("a",), drop_first=True), "drop_first to leave something to encode"),
-        (lambda: Target("y", NumberTarget(0, 1, missing=INDICATOR)), 'missing to be "refuse" or a value'),
+        (lambda: Target("y", Number(0, 1, missing=INDICATOR)), 'missing to be "refuse" or a value'),
         (lambda: Target("y", Category(("a", "b"), drop_first=True)), "drop_first to be absent here.*for a feature"),
-        (lambda: Target("y", CategoryTarget(("a",))), "values to list at least two classes"),
+        (lambda: Target("y", Category(("a",))), "values to list at least two classes"),
         (lambda: Feature("x", Boolean(labels="bits")), "labels to be absent here.*for a target"),
-        (lambda: BooleanTarget("words"), "labels to be one of bits, signs"),
-        (lambda: CategoryTarget(("a", "b"), missing=MissingRule("value", "c")), "one of the declared values"),
-        (lambda: BooleanTarget(missing=MissingRule("value", 1.0)), "true or false"),
+        (lambda: Boolean(labels="words"), "labels to be one of bits, signs"),
+        (lambda: Category(("a", "b"), missing=MissingRule("value", "c")), "one of the declared values"),
+        (lambda: Boolean(missing=MissingRule("value", 1.0)), "true or false"),
         (lambda: Feature("x", 3), "kind to be a JSON object or a column kind"),
         (lambda: column_kind("number")(Number), "already registered"),
     ],
@@ -55,13 +52,13 @@ def test_a_wrong_declaration_is_refused(make, message):
 
 
 def test_targets_know_their_classes():
-    assert NumberTarget(0, 1).classes is None
-    assert BooleanTarget().classes == 2
-    assert CategoryTarget(("a", "b", "c")).classes == 3
+    assert Number(0, 1).classes is None
+    assert Boolean().classes == 2
+    assert Category(("a", "b", "c")).classes == 3
 
 
 def test_what_may_stop_a_run_is_listed():
-    kinds = (NumberTarget(0, 1, out_of_range="refuse"), BooleanTarget(), CategoryTarget(("a", "b")))
+    kinds = (Number(0, 1, out_of_range="refuse"), Boolean(), Category(("a", "b")))
     unread = "missing or unreadable values"
     assert [kind.can_refuse for kind in kinds] == [
         (unread, "values out of range"),
@@ -74,7 +71,7 @@ def test_what_may_stop_a_run_is_listed():
         Boolean(missing=INDICATOR),
         Ordered(("a", "b"), missing=INDICATOR),
         Date("2020-01-01", "2021-01-01", missing=INDICATOR),
-        NumberTarget(0, 1, missing=MissingRule("value", 0)),
+        Number(0, 1, missing=MissingRule("value", 0)),
     )
     assert [kind.can_refuse for kind in silent] == [()] * len(silent)
 

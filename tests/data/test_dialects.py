@@ -21,8 +21,8 @@ from sordino.data import (
     read_csv,
     read_table,
 )
-from sordino.data.parts import parts_of
 from sordino.data.sources import registry
+from sordino.data.sources.registry import parts_of
 from sordino.data.table import as_numbers
 
 TEXT = "age;cost\n47;1,5\n30;20,25\n"

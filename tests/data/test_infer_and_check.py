@@ -11,13 +11,10 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import (
     Boolean,
-    BooleanTarget,
     Category,
-    CategoryTarget,
     DeclaredUnit,
     Feature,
     Number,
-    NumberTarget,
     RowNorm,
     Schema,
     Target,
@@ -54,7 +51,7 @@ def test_infer_marks_and_encodes():
     assert kinds["job"] == Category(("a", "b"))
     assert kinds["flag"] == kinds["bit"] == Boolean()
     assert [kinds[name].missing.rule for name in ("age", "gap", "word")] == ["refuse", "indicator", "indicator"]
-    assert schema.target == Target("y", NumberTarget(0.5, 2.5))
+    assert schema.target == Target("y", Number(0.5, 2.5))
     encoded = encode(schema, table, Relation.REPLACE_ONE)
     assert encoded.report.rows_clipped == 0
     assert np.isfinite(encoded.features).all()
@@ -67,12 +64,7 @@ def test_infer_reads_the_same_from_csv(tmp_path):
 
 @pytest.mark.parametrize(
     ("values", "kind"),
-    [
-        (["a", "b"], CategoryTarget(("a", "b"))),
-        ([True, False], BooleanTarget()),
-        ([0, 1], BooleanTarget()),
-        ([0.0, 2.0], NumberTarget(0, 2)),
-    ],
+    [(["a", "b"], Category(("a", "b"))), ([True, False], Boolean()), ([0, 1], Boolean()), ([0.0, 2.0], Number(0, 2))],
 )
 def test_infer_targets(values, kind):
     assert infer_schema(from_arrays({"x": [1, 2], "y": values}), "y").target == Target("y", kind)
@@ -101,7 +93,7 @@ SCHEMA = Schema(
         Feature("job", Category(("a",), unseen="other")),
         Feature("nope", Boolean()),
     ),
-    target=Target("y", CategoryTarget(("1", "2"))),
+    target=Target("y", Category(("1", "2"))),
     intercept=True,
     row_norm=RowNorm(100.0, includes_intercept=True),
 )

@@ -10,14 +10,11 @@ from sordino.core.validate import InputError
 from sordino.data import (
     UNIT,
     Boolean,
-    BooleanTarget,
     Category,
-    CategoryTarget,
     Dataset,
+    EncodedRecord,
     Feature,
     Number,
-    NumberTarget,
-    Record,
     RowNorm,
     Schema,
     Target,
@@ -34,7 +31,7 @@ def dataset(records: int = 5) -> Dataset:
     return Dataset(rng.normal(size=(records, 3)), rng.normal(size=records))
 
 
-RECORD = Record(np.array([9.0, 8.0, 7.0]), 1.0)
+RECORD = EncodedRecord(np.array([9.0, 8.0, 7.0]), 1.0)
 
 
 @FIXED
@@ -90,9 +87,9 @@ def test_two_changes_are_no_neighbours():
         (Relation.REPLACE_ONE, 0, None, "Expected a record to put in place"),
         (Relation.ADD_REMOVE, 6, RECORD, "position in"),
         (Relation.ADD_REMOVE, 5, None, "position in"),
-        (Relation.REPLACE_ONE, 0, Record(np.zeros(2), 1.0), "3 finite features"),
-        (Relation.REPLACE_ONE, 0, Record(np.full(3, np.nan), 1.0), "3 finite features"),
-        (Relation.REPLACE_ONE, 0, Record(np.zeros(3), np.inf), "finite target"),
+        (Relation.REPLACE_ONE, 0, EncodedRecord(np.zeros(2), 1.0), "3 finite features"),
+        (Relation.REPLACE_ONE, 0, EncodedRecord(np.full(3, np.nan), 1.0), "3 finite features"),
+        (Relation.REPLACE_ONE, 0, EncodedRecord(np.zeros(3), np.inf), "finite target"),
         ("replace-one", 0, RECORD, "relation to be a Relation"),
     ],
 )
@@ -117,8 +114,7 @@ FEATURES = (
 
 
 @pytest.mark.parametrize(
-    ("kind", "opposite"),
-    [(NumberTarget(0, 10), (1.0, -1.0)), (BooleanTarget(), (1.0, -1.0)), (CategoryTarget(("p", "q", "r")), (0, 2))],
+    ("kind", "opposite"), [(Number(0, 10), (1.0, -1.0)), (Boolean(), (1.0, -1.0)), (Category(("p", "q", "r")), (0, 2))]
 )
 @pytest.mark.parametrize("cap", [None, 1.5])
 def test_the_first_two_worst_records_attain_the_cap_with_opposite_targets(kind, opposite, cap):
@@ -134,5 +130,5 @@ def test_the_first_two_worst_records_attain_the_cap_with_opposite_targets(kind, 
 
 
 def test_a_missing_token_at_a_bound_does_not_hide_the_corner():
-    schema = Schema(5, FEATURES[:1], Target("y", BooleanTarget()), True, missing_tokens=("6",))
+    schema = Schema(5, FEATURES[:1], Target("y", Boolean()), True, missing_tokens=("6",))
     assert worst_records(schema)[0].features.tolist() == [1.0, 1.0]

@@ -21,12 +21,11 @@ from sordino.data import (
     Feature,
     MissingRule,
     Number,
-    NumberTarget,
-    Objects,
+    ObjectColumn,
     Ordered,
     Schema,
     Target,
-    Texts,
+    TextColumn,
     encode,
     encode_features,
     from_arrays,
@@ -82,7 +81,7 @@ def _without(found, place):
     return found.features[rest], found.target[rest], weights[rest], units[rest][:, None] == units[rest]
 
 
-ATTACKED = Schema(600, (Feature("x", Number(0, 1)),), Target("y", NumberTarget(0, 1)), intercept=True)
+ATTACKED = Schema(600, (Feature("x", Number(0, 1)),), Target("y", Number(0, 1)), intercept=True)
 RNG = np.random.default_rng(7)
 ATTACKS = {
     "grades and one text": (
@@ -102,7 +101,7 @@ NUMBERS = RNG.uniform(0, 1, 600).tolist()
 @pytest.mark.parametrize(("kind", "cells", "odd"), ATTACKS.values(), ids=ATTACKS)
 def test_one_cell_of_a_list_does_not_change_how_the_others_are_read(kind, cells, odd):
     """One odd grade made all 600 records *other*: 433 times the planned shift, certified as one record's."""
-    declared = Schema(600, (Feature("x", kind),), Target("y", NumberTarget(0, 1)), intercept=True)
+    declared = Schema(600, (Feature("x", kind),), Target("y", Number(0, 1)), intercept=True)
     before, after = (from_arrays({"x": some, "y": NUMBERS}) for some in (cells, [odd, *cells[1:]]))
     first, second = (encode(declared, table, Relation.REPLACE_ONE).features for table in (before, after))
     np.testing.assert_array_equal(first[1:], second[1:])
@@ -244,8 +243,8 @@ PIECES = st.sampled_from(
 )
 def test_text_is_parsed_cell_by_cell(cells, spelling):
     """Arrow parses whole columns and stops at the first text that it does not know."""
-    together, alone = Texts(text_array(cells)), [Texts(text_array([cell])) for cell in cells]
-    beside = Objects.of([*cells, {}])
+    together, alone = TextColumn(text_array(cells)), [TextColumn(text_array([cell])) for cell in cells]
+    beside = ObjectColumn.of([*cells, {}])
     numbers = [one.numbers(("",))[0] for one in alone]
     np.testing.assert_array_equal(together.numbers(("",)), numbers)
     np.testing.assert_array_equal(beside.numbers(("",))[:-1], numbers)

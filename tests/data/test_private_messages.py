@@ -15,12 +15,9 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError, refuse
 from sordino.data import (
     Boolean,
-    BooleanTarget,
     Category,
-    CategoryTarget,
     Feature,
     Number,
-    NumberTarget,
     Schema,
     Target,
     check,
@@ -42,10 +39,10 @@ COLUMNS: dict[str, tuple[Feature | Target, list[object]]] = {
     "an unseen category": (Feature("x", Category(("a", "b"))), ["a", SECRET]),
     "a number that is no category": (Feature("x", Category(("a", "b"))), ["a", NUMBER]),
     "a word that is neither true nor false": (Feature("x", Boolean()), ["true", SECRET]),
-    "text in a target of numbers": (Target("x", NumberTarget(0, 1)), [0.5, SECRET]),
-    "a target out of range": (Target("x", NumberTarget(0, 1, out_of_range="refuse")), [0.5, NUMBER]),
-    "an unseen class": (Target("x", CategoryTarget(("a", "b"))), ["a", SECRET]),
-    "a target that is neither true nor false": (Target("x", BooleanTarget()), ["true", SECRET]),
+    "text in a target of numbers": (Target("x", Number(0, 1)), [0.5, SECRET]),
+    "a target out of range": (Target("x", Number(0, 1, out_of_range="refuse")), [0.5, NUMBER]),
+    "an unseen class": (Target("x", Category(("a", "b"))), ["a", SECRET]),
+    "a target that is neither true nor false": (Target("x", Boolean()), ["true", SECRET]),
 }
 CASES = pytest.mark.parametrize(("declared", "cells"), COLUMNS.values(), ids=COLUMNS.keys())
 
@@ -53,7 +50,7 @@ CASES = pytest.mark.parametrize(("declared", "cells"), COLUMNS.values(), ids=COL
 def schema(declared: Feature | Target) -> Schema:
     if isinstance(declared, Target):
         return Schema(2, (Feature("other", Number(0, 1)),), declared, False)
-    return Schema(2, (declared,), Target("other", NumberTarget(0, 1)), False)
+    return Schema(2, (declared,), Target("other", Number(0, 1)), False)
 
 
 def frame(cells: list[object], *, as_text: bool) -> pd.DataFrame:
@@ -113,11 +110,7 @@ def test_the_command_line_does_not_show_the_cell_either(tmp_path, capsys, declar
 
 @pytest.mark.parametrize(
     "rows",
-    [
-        f"1,{SECRET}\n{SECRET}\n",
-        f"{SECRET},2,{NUMBER}\n",
-        f"1,2\n\n{SECRET}\n",
-    ],
+    [f"1,{SECRET}\n{SECRET}\n", f"{SECRET},2,{NUMBER}\n", f"1,2\n\n{SECRET}\n"],
     ids=["short", "long", "after a blank line"],
 )
 def test_rows_that_do_not_parse_are_not_quoted(tmp_path, rows):
@@ -167,7 +160,7 @@ ADDRESSES = (
 @pytest.mark.parametrize("verb", ["fit", "look", "predict", "check", "schema"])
 def test_the_password_of_a_database_is_never_printed(address, verb, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    schema = Schema(3, (Feature("x", Number(0, 1)),), Target("y", NumberTarget(0, 1)), True)
+    schema = Schema(3, (Feature("x", Number(0, 1)),), Target("y", Number(0, 1)), True)
     write_schema(schema, tmp_path / "schema.json")
     monkeypatch.setitem(sys.modules, "adbc_driver_postgresql.dbapi", None)  # nothing is asked of anybody
     cost = ["--epsilon", "1", "--delta", "1e-6", "--relation", "replace-one", "--schema", "schema.json", "--out", "out"]

@@ -9,7 +9,7 @@ import pytest
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data import Number, Numbers, encode, rand_health, rand_health_schema, schema_to_text
+from sordino.data import Number, NumberColumn, encode, rand_health, rand_health_schema, schema_to_text
 
 
 def test_the_committed_schema_is_canonical():
@@ -43,7 +43,7 @@ def test_no_declared_bound_is_an_observed_extreme():
     for feature in loaded.schema.features:
         column = loaded.table.columns[feature.name]
         # A share of 1 is the end of its scale, whatever the rows say.
-        if isinstance(feature.kind, Number) and isinstance(column, Numbers) and feature.name != "physlm":
+        if isinstance(feature.kind, Number) and isinstance(column, NumberColumn) and feature.name != "physlm":
             assert feature.kind.high > column.values.max()
 
 

@@ -15,12 +15,9 @@ from sordino.data import (
     INDICATOR,
     UNSCALED,
     Boolean,
-    BooleanTarget,
     Category,
-    CategoryTarget,
     Feature,
     Number,
-    NumberTarget,
     RowNorm,
     Scaling,
     Schema,
@@ -87,7 +84,7 @@ def test_encoded_rows_and_targets_respect_their_certificates(values, low, scalin
     schema = Schema(
         records=4,
         features=tuple(Feature(name, Number(low, 10, Scaling(scaling), INDICATOR)) for name in "ab"),
-        target=Target("c", NumberTarget(low, 10, Scaling(scaling))),
+        target=Target("c", Number(low, 10, Scaling(scaling))),
         intercept=intercept,
         row_norm=None if cap is None else RowNorm(cap, includes),
     )
@@ -149,7 +146,7 @@ def test_rows_keep_their_direction():
 
 
 def test_certificates_are_by_construction_and_remember_private_reads():
-    schema = Schema(2, (Feature("x", Number(-1, 1)),), Target("y", BooleanTarget()), True)
+    schema = Schema(2, (Feature("x", Number(-1, 1)),), Target("y", Boolean()), True)
     inferred = infer_schema(from_matrix([[0.5, 1], [0.7, 2]], ["x", "y"]), "y")
     for given_schema, private in ((schema, False), (inferred, True)):
         for certificate in (
@@ -162,11 +159,11 @@ def test_certificates_are_by_construction_and_remember_private_reads():
             assert ("inferred from private rows" in certificate.reason) is private
     assert schema.target_bound_certificate().value == 1.0
     assert schema.target_width_certificate().value == 2.0
-    assert Schema(2, schema.features, Target("y", BooleanTarget("bits")), True).target_width_certificate().value == 1.0
+    assert Schema(2, schema.features, Target("y", Boolean(labels="bits")), True).target_width_certificate().value == 1.0
 
 
 def test_labels_have_no_magnitude():
-    schema = Schema(2, (Feature("x", Number(-1, 1)),), Target("y", CategoryTarget(("a", "b"))), True)
+    schema = Schema(2, (Feature("x", Number(-1, 1)),), Target("y", Category(("a", "b"))), True)
     for certify in (schema.target_bound_certificate, schema.target_width_certificate):
         with pytest.raises(InputError, match="got the category 'y'"):
             certify()

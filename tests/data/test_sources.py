@@ -18,14 +18,13 @@ from sordino.data import (
     Category,
     Feature,
     Number,
-    Numbers,
-    NumberTarget,
-    Objects,
-    Opaque,
+    NumberColumn,
+    ObjectColumn,
+    OpaqueColumn,
     Schema,
     Table,
     Target,
-    Texts,
+    TextColumn,
     column_names,
     encode,
     from_arrays,
@@ -34,7 +33,7 @@ from sordino.data import (
     read_table,
     register_source,
 )
-from sordino.data.raw_columns import Dates
+from sordino.data.raw_columns import DateColumn
 from sordino.estimators import PrivateLinearRegression
 
 AGE = [31, 42, 53]
@@ -43,12 +42,8 @@ FIT = [True, False, True]
 PAY = [1.5, 2.5, -1.0]
 SCHEMA = Schema(
     records=3,
-    features=(
-        Feature("âge", Number(0, 100)),
-        Feature("job", Category(("clerk", "nurse"))),
-        Feature("fit", Boolean()),
-    ),
-    target=Target("pay", NumberTarget(-10, 10)),
+    features=(Feature("âge", Number(0, 100)), Feature("job", Category(("clerk", "nurse"))), Feature("fit", Boolean())),
+    target=Target("pay", Number(-10, 10)),
     intercept=True,
 )
 COLUMNS = {"âge": AGE, "job": JOB, "fit": FIT, "pay": PAY}
@@ -182,15 +177,15 @@ def test_types_survive():
     )
     kinds = {name: type(column) for name, column in table.columns.items()}
     assert kinds == {
-        "big": Numbers,
-        "decimal": Numbers,
-        "flag": Numbers,
-        "when": Dates,
-        "nothing": Texts,
-        "word": Texts,
+        "big": NumberColumn,
+        "decimal": NumberColumn,
+        "flag": NumberColumn,
+        "when": DateColumn,
+        "nothing": TextColumn,
+        "word": TextColumn,
     }
     big = table.columns["big"]
-    assert isinstance(big, Numbers)
+    assert isinstance(big, NumberColumn)
     assert big.missing is not None
     assert big.values[0] == 2**60 + 1
     assert big.missing.tolist() == [False, True]
@@ -198,16 +193,16 @@ def test_types_survive():
 
 def test_an_opaque_column_is_harmless_until_declared():
     table = read_table(pd.DataFrame({"x": [0.5], "when": pd.to_datetime(["2020-01-01"]), "mixed": [{"a": 1}]}))
-    schema = Schema(1, (Feature("x", Number(0, 1)),), Target("when", NumberTarget(0, 1)), True, extra_columns="ignore")
+    schema = Schema(1, (Feature("x", Number(0, 1)),), Target("when", Number(0, 1)), True, extra_columns="ignore")
     with pytest.raises(InputError, match=r"column 'when' to hold numbers, got dates"):
         encode(schema, table, Relation.REPLACE_ONE)
 
 
 def test_lists_and_objects_have_no_type():
     for mixed in (pd.DataFrame({"x": [1, "a", 2.5]}), {"x": [1, "a", {}]}, {"x": np.array([1, "a", {}], dtype=object)}):
-        assert isinstance(read_table(mixed).columns["x"], Objects)
-    assert isinstance(from_arrays({"x": [1.0, 2.0]}).columns["x"], Objects)
-    assert isinstance(from_arrays({"x": np.array([1j])}).columns["x"], Opaque)
+        assert isinstance(read_table(mixed).columns["x"], ObjectColumn)
+    assert isinstance(from_arrays({"x": [1.0, 2.0]}).columns["x"], ObjectColumn)
+    assert isinstance(from_arrays({"x": np.array([1j])}).columns["x"], OpaqueColumn)
 
 
 @pytest.mark.parametrize(
@@ -259,8 +254,8 @@ def test_a_table_takes_rows_of_every_type():
     assert taken.rows == 2
     assert all(type(taken.columns[name]) is type(table.columns[name]) for name in table.names)
     numbers, texts = taken.columns["n"], taken.columns["t"]
-    assert isinstance(numbers, Numbers)
-    assert isinstance(texts, Texts)
+    assert isinstance(numbers, NumberColumn)
+    assert isinstance(texts, TextColumn)
     assert numbers.values.tolist() == [3, 1]
     assert texts.values.to_pylist() == [None, "a"]
 
@@ -268,7 +263,7 @@ def test_a_table_takes_rows_of_every_type():
 def test_a_table_cannot_be_changed_through_its_columns():
     table = from_arrays({"x": np.zeros(3)})
     column = table.columns["x"]
-    assert isinstance(column, Numbers)
+    assert isinstance(column, NumberColumn)
     with pytest.raises(ValueError, match="read-only"):
         column.values[0] = 1.0
     with pytest.raises(TypeError):

@@ -17,7 +17,6 @@ from sordino.data import (
     DeclaredUnit,
     Feature,
     Number,
-    NumberTarget,
     Schema,
     Target,
     check,
@@ -34,7 +33,7 @@ UNIT = DeclaredUnit(column="patient", most_records=2)
 SCHEMA = Schema(
     records=3,
     features=(Feature("x", Number(0.0, 10.0)),),
-    target=Target("y", NumberTarget(0.0, 10.0, UNSCALED)),
+    target=Target("y", Number(0.0, 10.0, UNSCALED)),
     intercept=True,
     unit=UNIT,
 )
@@ -151,9 +150,7 @@ def test_keys_that_say_nothing_are_one_unit_with_those_that_are_missing():
 
 
 def test_a_column_that_is_no_key_is_refused_in_one_line():
-    dates = from_arrow(
-        pa.table({"patient": pa.array([0] * 6, pa.timestamp("s")), "x": VALUES, "y": VALUES}),
-    )
+    dates = from_arrow(pa.table({"patient": pa.array([0] * 6, pa.timestamp("s")), "x": VALUES, "y": VALUES}))
     floats = table(np.array([7.0, 8.0, 7.0, 7.0, np.nan, 8.0]))
     for given, held in ((dates, "dates"), (floats, "float64 values"), (table(np.ones(6, bool)), "bool values")):
         with pytest.raises(InputError, match=f"the unit's column 'patient' to hold text or integers, got {held}"):

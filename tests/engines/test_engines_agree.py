@@ -10,7 +10,7 @@ from sordino.algorithm.engines.spread import Spread
 from sordino.algorithm.engines.totals import Engine, Totals, engine_of
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data.parts import parts_of
+from sordino.data.sources.registry import parts_of
 from tests.engines.tables import COLUMNS, FAMILIES, asked_in_memory, planned, table, written
 
 LOCAL = ("streamed", "duckdb", "polars")
@@ -207,8 +207,7 @@ def test_a_table_in_memory_is_refused_by_engines_of_other_processes():
 def test_a_frame_of_another_cluster_is_refused():
     from sordino.algorithm.engines.dask_cluster import DaskCluster
     from sordino.algorithm.engines.spark_cluster import SparkCluster
-    from sordino.data.sources.lazy_frames import DaskPart
-    from sordino.data.sources.spark_frames import SparkRows
+    from sordino.data.sources.frames import DaskPart, SparkRows
 
     of_dask, of_spark = DaskPart(None, None, 0), SparkRows(None)
     DaskCluster(None).check([of_dask])

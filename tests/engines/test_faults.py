@@ -13,7 +13,7 @@ import pytest
 from sordino.algorithm.engines.totals import Engine, Totals, engine_of
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data.parts import parts_of
+from sordino.data.sources.registry import parts_of
 from tests.engines.tables import COLUMNS, Encoded, asked_in_memory, planned, written
 
 FAMILY, RELATION = "logistic", Relation.ADD_REMOVE

@@ -14,9 +14,8 @@ from sordino.algorithm.engines import dask_cluster, spark_cluster
 from sordino.cli import main
 from sordino.cli.main import app
 from sordino.core.validate import InputError
-from sordino.data import BooleanTarget, Feature, Number, Schema, Target, write_schema
-from sordino.data.units import DeclaredUnit
-from sordino.data.weights import DeclaredWeight
+from sordino.data import Boolean, Feature, Number, Schema, Target, write_schema
+from sordino.data.units import DeclaredUnit, DeclaredWeight
 from sordino.estimators.fitting import fit_table
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
@@ -29,7 +28,7 @@ def schema(unit: bool = False) -> Schema:
     return Schema(
         records=PEOPLE if unit else ROWS,
         features=(Feature("age", Number(0, 100)), Feature("dose", Number(-4, 4))),
-        target=Target("ill", BooleanTarget()),
+        target=Target("ill", Boolean()),
         intercept=True,
         extra_columns="ignore",
         unit=DeclaredUnit(column="who", most_records=3) if unit else None,

@@ -17,8 +17,7 @@ from sordino.algorithm.engines.work import PartAnswer, Work
 from sordino.cli.predict import RowsAsText
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data.parts import parts_of
-from sordino.data.sources.part import Part
+from sordino.data.sources.registry import TablePart, parts_of
 from sordino.estimators import Predictor
 from sordino.estimators.predict_in_parts import texts_in_parts
 from tests.engines.tables import COLUMNS, ROWS, asked_in_memory, planned, written
@@ -31,7 +30,7 @@ FAMILY = "poisson"
 
 
 @dataclass(frozen=True)
-class Nothing(Part):
+class Nothing(TablePart):
     """A part without rows that other processes could read."""
 
     shared: ClassVar[bool] = True
@@ -60,7 +59,7 @@ class Asked:
     def __init__(self) -> None:
         self.here: list[str] = []
 
-    def answer(self, part: Part, key: str) -> PartAnswer:
+    def answer(self, part: TablePart, key: str) -> PartAnswer:
         self.here.append(key)
         return PartAnswer(key, b"here", 0, 0, "")
 
@@ -71,7 +70,7 @@ class Scripted:
     def __init__(self, *script: Exception | None) -> None:
         self.script, self.closed = list(script), 0
 
-    def answer(self, work: Work, part: Part, key: str) -> PartAnswer:
+    def answer(self, work: Work, part: TablePart, key: str) -> PartAnswer:
         raised = self.script.pop(0)
         if raised is not None:
             raise raised

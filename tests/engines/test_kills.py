@@ -19,9 +19,8 @@ import pytest
 
 from sordino.algorithm.engines.spark_cluster import started
 from sordino.core.validate import InputError
-from sordino.data import column_names, read_table, register_source
-from sordino.data.parts import parts_of
-from sordino.data.sources.part import Part
+from sordino.data import register_source
+from sordino.data.sources.registry import TablePart, parts_of
 from sordino.estimators.fitting import fit_table
 from sordino.ledger import Ledger
 from tests.engines.tables import written
@@ -40,10 +39,10 @@ class FatalFolder:
 
 
 @dataclass(frozen=True)
-class FatalPart(Part):
+class FatalPart(TablePart):
     """A part that kills who reads it, where a note for its turn is left."""
 
-    inner: Part
+    inner: TablePart
     notes: str
     shared: ClassVar[bool] = True
 
@@ -83,17 +82,11 @@ def _executor() -> int:
 def source():
     from sordino.data.sources.registry import _SOURCES
 
-    def parts(given: FatalFolder) -> list[Part]:
+    def parts(given: FatalFolder) -> list[TablePart]:
         return [FatalPart(part, given.notes) for part in parts_of(given.folder)]
 
     word = "a folder whose readers are killed"
-    register_source(
-        word,
-        lambda given: isinstance(given, FatalFolder),
-        lambda given: read_table(given.folder),
-        lambda given: column_names(given.folder),
-        parts=parts,
-    )
+    register_source(word, lambda given: isinstance(given, FatalFolder), parts=parts)
     yield
     del _SOURCES[word]
 

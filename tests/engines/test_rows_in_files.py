@@ -19,8 +19,8 @@ from sordino.algorithm.engines import spread as spreading
 from sordino.algorithm.engines.helpers import Helper
 from sordino.algorithm.engines.spread import Bucket, Spread, _from_bytes, _to_bytes
 from sordino.algorithm.engines.totals import engine_of
-from sordino.data.parts import parts_of
-from sordino.data.raw_columns import Dates, Numbers, Objects, Opaque, Texts
+from sordino.data.raw_columns import DateColumn, NumberColumn, ObjectColumn, OpaqueColumn, TextColumn
+from sordino.data.sources.registry import parts_of
 from tests.core.doubling import Doubling, doubled
 from tests.engines.tables import COLUMNS, table
 from tests.fuzz.watch import watched
@@ -51,7 +51,7 @@ def test_files_of_rows_have_no_name_and_nothing_is_unpickled(tmp_path, monkeypat
 KILLED = """
 import os, signal
 from sordino.algorithm.engines.totals import engine_of
-from sordino.data.parts import parts_of
+from sordino.data.encode import parts_of
 from tests.engines.test_rows_in_files import SPREAD
 from tests.engines.tables import table
 engine = engine_of("streamed")
@@ -80,14 +80,14 @@ def test_another_process_of_the_owner_reads_the_same_rows(monkeypatch):
 def test_every_kind_of_column_comes_back_as_it_was():
     missing = np.array([False, True, False])
     columns = {
-        "whole": Numbers(np.array([2**63 - 1, 0, -(2**63)]), missing),
-        "natural": Numbers(np.array([2**64 - 1, 0, 1], np.uint64)),
-        "real": Numbers(np.array([np.nan, -0.0, 1e308])),
-        "missing": Numbers(np.array([np.nan, 7.0, 1.0]), missing),
-        "flag": Numbers(np.array([True, False, False]), missing),
-        "text": Texts(pa.array(["1,5", None, "\0 é"], pa.large_string()), ","),
-        "date": Dates(np.array([0, "NaT", 20_000], "datetime64[D]")),
-        "odd": Opaque("nested values", 3),
+        "whole": NumberColumn(np.array([2**63 - 1, 0, -(2**63)]), missing),
+        "natural": NumberColumn(np.array([2**64 - 1, 0, 1], np.uint64)),
+        "real": NumberColumn(np.array([np.nan, -0.0, 1e308])),
+        "missing": NumberColumn(np.array([np.nan, 7.0, 1.0]), missing),
+        "flag": NumberColumn(np.array([True, False, False]), missing),
+        "text": TextColumn(pa.array(["1,5", None, "\0 é"], pa.large_string()), ","),
+        "date": DateColumn(np.array([0, "NaT", 20_000], "datetime64[D]")),
+        "odd": OpaqueColumn("nested values", 3),
     }
     found = _from_bytes(_to_bytes(columns))
     assert list(found) == list(columns)
@@ -96,9 +96,9 @@ def test_every_kind_of_column_comes_back_as_it_was():
         assert type(again) is type(column)
         assert len(again) == 3
         match column, again:
-            case (Texts(), Texts()):
+            case (TextColumn(), TextColumn()):
                 assert (again.decimal, again.values) == (column.decimal, column.values)
-            case (Opaque(), Opaque()):
+            case (OpaqueColumn(), OpaqueColumn()):
                 assert again.holds == column.holds
             case _:
                 assert again.values.dtype == column.values.dtype
@@ -155,7 +155,7 @@ def test_pickles_are_read_from_pipes_of_child_processes_alone():
 
 
 def test_cells_of_every_type_come_back_from_a_file():
-    cells = Objects.of(
+    cells = ObjectColumn.of(
         [None, True, 1, -(10**5000), 1.5, float("inf"), Decimal("2.50"), "s", "", np.datetime64("2020-02-29"), b"x"]
     )
     back = _from_bytes(_to_bytes({"a": cells}))["a"]

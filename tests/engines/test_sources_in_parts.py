@@ -10,10 +10,10 @@ from sordino.algorithm.engines.totals import Totals, engine_of
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import Feature, Number, Schema, Target
-from sordino.data.columns.number import Number as NumberTarget
-from sordino.data.parts import check_parts, parts_of
-from sordino.data.sources.duckdb_tables import DuckDBTable
+from sordino.data.encode import check_parts
+from sordino.data.sources.databases import DuckDBTable
 from sordino.data.sources.parquet_files import ParquetFiles
+from sordino.data.sources.registry import parts_of
 from tests.engines.tables import COLUMNS, asked_in_memory, planned, table, written
 
 FAMILY = "linear"
@@ -89,7 +89,7 @@ def test_tables_and_queries_of_duckdb(tmp_path):
 SCHEMA = Schema(
     records=600,
     features=(Feature("age", Number(0, 100)), Feature("dose", Number(-4, 4))),
-    target=Target("y", NumberTarget(-5, 5)),
+    target=Target("y", Number(-5, 5)),
     intercept=True,
     extra_columns="ignore",
 )

@@ -11,7 +11,7 @@ from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.noise.wide_sums import WideSums
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data.parts import parts_of
+from sordino.data.sources.registry import parts_of
 from tests.engines.tables import COLUMNS, ROWS, arrays, asked_in_memory, planned, table
 
 SITES = 3

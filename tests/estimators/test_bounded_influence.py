@@ -10,7 +10,7 @@ from sordino.algorithm.influence.release import Followed
 from sordino.auditing.replay import Recorder
 from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
-from sordino.data import BooleanTarget, Category, Feature, Number, NumberTarget, RowNorm, Schema, Target
+from sordino.data import Boolean, Category, Feature, Number, RowNorm, Schema, Target
 from sordino.estimators import METHODS, ArrayBounds, Predictor, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.estimators.methods.bounded_influence import public_columns
 from sordino.estimators.situation import Situation, Sources, Task
@@ -21,7 +21,7 @@ AGE, SITE = Number(20.0, 80.0), Category(("a", "b", "c"), unseen="other")
 
 
 def schema(records: int = 3000, target: object = None, **changes: object) -> Schema:
-    kind = NumberTarget(50.0, 250.0) if target is None else target
+    kind = Number(50.0, 250.0) if target is None else target
     features = (Feature("age", AGE), Feature("site", SITE), Feature("dose", Number(0.0, 1.0)))
     return replace(Schema(records=records, features=features, target=Target("y", kind), intercept=True), **changes)
 
@@ -35,7 +35,7 @@ def table(records: int = 3000, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def situation(task: Task, relation: Relation, epsilon: float, classes: int | None = None) -> Situation:
-    target = Category(("0", "1", "2")) if classes == 3 else BooleanTarget() if classes else None
+    target = Category(("0", "1", "2")) if classes == 3 else Boolean() if classes else None
     return Situation(task, schema(500, target), classes, epsilon, 1e-6, relation)
 
 
@@ -163,7 +163,7 @@ def test_tables_too_wide_for_a_matrix_are_left_to_other_methods():
 
 
 def test_a_yes_or_no_target_can_be_taken_for_a_number():
-    declared = schema(3000, BooleanTarget())
+    declared = schema(3000, Boolean())
     rows = table()
     rows["y"] = rows["y"] > np.median(rows["y"])
     model = PrivateLinearRegression(

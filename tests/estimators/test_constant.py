@@ -10,7 +10,7 @@ import pytest
 
 from sordino.cli import main
 from sordino.core.validate import InputError
-from sordino.data import Boolean, BooleanTarget, Feature, Number, NumberTarget, Schema, Target, write_schema
+from sordino.data import Boolean, Feature, Number, Schema, Target, write_schema
 from sordino.estimators import (
     ArrayBounds,
     BudgetWarning,
@@ -33,11 +33,11 @@ X = GENERATOR.uniform(-1, 1, (N, 3))
 SCORE = 0.5 * X[:, 0] + 0.2 * GENERATOR.normal(size=N)
 BUDGET = {"epsilon": 0.01, "delta": 1e-6, "relation": "replace-one", "method": "auto-or-constant"}
 MODELS = {
-    "linear": (PrivateLinearRegression, NumberTarget(-1, 1), {}),
-    "robust": (PrivateRobustRegression, NumberTarget(-1, 1), {}),
-    "logistic": (PrivateLogisticRegression, BooleanTarget(), {}),
-    "network-regressor": (PrivateBayesianNetworkRegressor, NumberTarget(-1, 1), {"hidden": (4,)}),
-    "network-classifier": (PrivateBayesianNetworkClassifier, BooleanTarget(), {"hidden": (4,)}),
+    "linear": (PrivateLinearRegression, Number(-1, 1), {}),
+    "robust": (PrivateRobustRegression, Number(-1, 1), {}),
+    "logistic": (PrivateLogisticRegression, Boolean(), {}),
+    "network-regressor": (PrivateBayesianNetworkRegressor, Number(-1, 1), {"hidden": (4,)}),
+    "network-classifier": (PrivateBayesianNetworkClassifier, Boolean(), {"hidden": (4,)}),
 }
 
 

@@ -20,7 +20,7 @@ from sordino.estimators import (
     PrivateLogisticRegression,
     PrivateRobustRegression,
 )
-from sordino.ledger.release.folder import COEFFICIENTS, PROBABILITIES, measured
+from sordino.ledger.release.coverage import COEFFICIENTS, PROBABILITIES, measured
 
 
 def rate(kind, records, width, epsilon, relation, runs, scale):

@@ -13,17 +13,7 @@ from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.core.spec import Unit
 from sordino.core.validate import InputError
-from sordino.data import (
-    Boolean,
-    BooleanTarget,
-    DeclaredUnit,
-    Feature,
-    Number,
-    NumberTarget,
-    Schema,
-    Target,
-    write_schema,
-)
+from sordino.data import Boolean, DeclaredUnit, Feature, Number, Schema, Target, write_schema
 from sordino.estimators import ArrayBounds, Predictor, PrivateCoxRegression, PrivatePoissonRegression
 from sordino.estimators.declaration import declared_columns
 from sordino.estimators.fitting import choose
@@ -38,7 +28,7 @@ TRUTH = np.array([0.03, -0.7])
 
 def schema(records, **changes):
     features = (Feature("years", Number(0, 4)), Feature("age", Number(20, 80)), Feature("drug", Boolean()))
-    return Schema(records=records, features=features, target=Target("died", BooleanTarget()), intercept=True, **changes)
+    return Schema(records=records, features=features, target=Target("died", Boolean()), intercept=True, **changes)
 
 
 def subjects(records, seed=0):
@@ -109,7 +99,7 @@ def test_what_the_schema_does_not_allow_is_refused_before_a_row_is_read(tmp_path
     frame = subjects(300)
     path = tmp_path / "ledger"
     Ledger.open(path, "clinic", "replace-one", 5.0, 1e-5)
-    number = Target("died", NumberTarget(0, 9))
+    number = Target("died", Number(0, 9))
     for changes, words in (
         ({"time": None}, "name of the declared column of times"),
         ({"time": "months"}, "one of the declared columns"),
@@ -246,7 +236,7 @@ def test_overdispersed_counts_go_through_the_command_line(tmp_path, capsys):
     age = g.uniform(20, 80, 4000)
     visits = g.poisson(np.exp(0.4 + 0.01 * (age - 50)) * g.gamma(2.0, 0.5, 4000))
     pd.DataFrame({"age": age, "visits": visits}).to_csv(tmp_path / "visits.csv", index=False)
-    features, target = (Feature("age", Number(20, 80)),), Target("visits", NumberTarget(0, 40))
+    features, target = (Feature("age", Number(20, 80)),), Target("visits", Number(0, 40))
     write_schema(Schema(records=4000, features=features, target=target, intercept=True), tmp_path / "schema.json")
     budget = ["--schema", tmp_path / "schema.json", "--epsilon", 2, "--delta", 1e-6, "--relation", "replace-one"]
     assert json.loads(_told(capsys, "plan", "negative-binomial", *budget, "--json"))["family"] == "negative-binomial"

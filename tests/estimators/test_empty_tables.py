@@ -13,7 +13,7 @@ import pytest
 from sordino.algorithm import SeededRandomness, run
 from sordino.cli import main
 from sordino.core.spec import Scheme, Spec
-from sordino.data import BooleanTarget, Feature, Number, Schema, Target, write_schema
+from sordino.data import Boolean, Feature, Number, Schema, Target, write_schema
 from sordino.estimators import (
     METHODS,
     ArrayBounds,
@@ -96,7 +96,7 @@ def test_an_empty_array_under_replace_one_is_still_refused():
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_the_command_line_fits_a_table_without_records(tmp_path, capsys, ending):
-    schema = Schema(RECORDS, (Feature("age", Number(0, 100)),), Target("ill", BooleanTarget()), True)
+    schema = Schema(RECORDS, (Feature("age", Number(0, 100)),), Target("ill", Boolean()), True)
     write_schema(schema, tmp_path / "schema.json")
     answers = []
     for rows in (0, 1):

@@ -16,7 +16,7 @@ from sordino.cli.main import main
 from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
-from sordino.data import Category, CategoryTarget, Feature, Number, NumberTarget, Schema, Target
+from sordino.data import Category, Feature, Number, Schema, Target
 from sordino.estimators.methods import METHODS, natural
 from sordino.estimators.methods.natural import _Run
 from sordino.estimators.methods.natural_plan import SETTINGS, network_of, settings_for
@@ -24,7 +24,7 @@ from sordino.estimators.prediction import Predictor
 from sordino.estimators.replayed import replay_release
 from sordino.estimators.situation import Situation, Task, network_settings
 from sordino.ledger.release import read_release, write_release
-from sordino.ledger.release.folder import (
+from sordino.ledger.release.coverage import (
     LEAST_OF_RAREST,
     LEAST_OF_SEVERAL,
     LEAST_OVER_SIZE,
@@ -167,7 +167,7 @@ def test_several_layers_and_many_columns_are_left_to_the_other_method(rows):
 def test_hidden_units_see_numbers_alone_where_categories_are_many():
     kinds = [Feature(f"x{k}", Number(-1.0, 1.0)) for k in range(3)]
     kinds += [Feature(f"c{k}", Category(tuple("abcdefghij"))) for k in range(5)]
-    schema = Schema(records=20_000, features=tuple(kinds), target=Target("y", NumberTarget(-1, 1)), intercept=True)
+    schema = Schema(records=20_000, features=tuple(kinds), target=Target("y", Number(-1, 1)), intercept=True)
     situation = Situation(Task.NETWORK_REGRESSION, schema, None, 1.0, 1e-6, Relation.ADD_REMOVE, network_settings())
     from sordino.estimators.methods.natural_plan import columns_read, room_for_parameters
 
@@ -187,7 +187,7 @@ def test_few_records_of_numbers_have_fewer_units_and_more_damping():
         (Task.NETWORK_REGRESSION, 6000, 1.0, False),
         (NETWORK, 2000, 1.0, False),
     ):
-        target = Target("y", NumberTarget(-1, 1) if task is not NETWORK else CategoryTarget(("a", "b")))
+        target = Target("y", Number(-1, 1) if task is not NETWORK else Category(("a", "b")))
         kinds = tuple(Feature(f"x{k}", Number(-1.0, 1.0)) for k in range(5))
         schema = Schema(records=records, features=kinds, target=target, intercept=True)
         number = None if task is not NETWORK else 2
@@ -309,7 +309,7 @@ def test_the_command_line_fits_predicts_and_shows(tmp_path, rows, capsys):
     declared = Schema(
         records=1500,
         features=(Feature("a", Number(-1.0, 1.0)), Feature("b", Number(-1.0, 1.0))),
-        target=Target("y", NumberTarget(-1, 1)),
+        target=Target("y", Number(-1, 1)),
         intercept=True,
     )
     from sordino.data.schema import schema_to_dict
@@ -328,7 +328,7 @@ def test_an_audit_of_the_code_that_made_a_release_finds_nothing_and_reaches_the_
     g = np.random.default_rng(6)
     a, b = g.uniform(-1, 1, (2, 100))
     kinds = (Feature("a", Number(-1.0, 1.0)), Feature("b", Number(-1.0, 1.0)))
-    schema = Schema(records=100, features=kinds, target=Target("y", NumberTarget(-1, 1)), intercept=True)
+    schema = Schema(records=100, features=kinds, target=Target("y", Number(-1, 1)), intercept=True)
     model = PrivateBayesianNetworkRegressor(schema=schema, method="natural", hidden=(1,), **BUDGET)
     release = model.fit({"a": a, "b": b, "y": a}).release_
     found = replay_release(release, confidence=0.9999, seed=1, seconds=1.0)

@@ -19,18 +19,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from sordino.core.validate import SordinoError
-from sordino.data import (
-    Boolean,
-    BooleanTarget,
-    Category,
-    CategoryTarget,
-    Feature,
-    MissingRule,
-    Number,
-    NumberTarget,
-    Schema,
-    Target,
-)
+from sordino.data import Boolean, Category, Feature, MissingRule, Number, Schema, Target
 from sordino.estimators import (
     ArrayBounds,
     NonPrivateWarning,
@@ -292,7 +281,7 @@ def named(cells):
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
 def test_columns_of_a_schema_are_not_quoted(kind, cell):
-    schema = Schema(N, (Feature("a", kind),), Target("y", NumberTarget(-1, 1)), intercept=True)
+    schema = Schema(N, (Feature("a", kind),), Target("y", Number(-1, 1)), intercept=True)
     model = PrivateLinearRegression(schema=schema, **BUDGET)
     for table in named([cell] * N):
         tried(model.fit, table)
@@ -303,9 +292,9 @@ def test_columns_of_a_schema_are_not_quoted(kind, cell):
 
 @pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
 def test_targets_of_a_schema_are_not_quoted(cell):
-    for kind in (NumberTarget(-1, 1), CategoryTarget(("a", "b")), BooleanTarget()):
+    for kind in (Number(-1, 1), Category(("a", "b")), Boolean()):
         schema = Schema(N, (Feature("y", Number(-1, 1)),), Target("a", kind), intercept=True)
-        asked = PrivateLinearRegression if isinstance(kind, NumberTarget) else PrivateLogisticRegression
+        asked = PrivateLinearRegression if isinstance(kind, Number) else PrivateLogisticRegression
         for table in named([cell] * N):
             tried(asked(schema=schema, **BUDGET).fit, table)
         tried(asked(schema=schema, **BUDGET).fit, {"y": Y}, [cell] * N)
@@ -322,7 +311,7 @@ def test_what_is_seen_in_private_rows_is_marked(ledger):
     with pytest.warns(NonPrivateWarning, match="NON-PRIVATE") as caught:
         linear().fit(bad, Y)
     assert not any("imputer" in str(one.message).lower() for one in caught)
-    schema = Schema(N, (Feature("a", Number(-1, 1)),), Target("y", NumberTarget(-1, 1)), intercept=True)
+    schema = Schema(N, (Feature("a", Number(-1, 1)),), Target("y", Number(-1, 1)), intercept=True)
     with pytest.raises(SordinoError, match=r"cells that are missing .*NON-PRIVATE"):
         PrivateLinearRegression(schema=schema, **BUDGET).fit({"a": bad[:, 1], "y": Y})
 

@@ -15,7 +15,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 
 from sordino.core.validate import InputError
-from sordino.data import Feature, Number, NumberTarget, Schema, Target
+from sordino.data import Feature, Number, Schema, Target
 from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression, public_pipeline
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
@@ -131,7 +131,7 @@ def test_a_release_from_arrays_says_that_preprocessing_is_the_callers_word(tmp_p
 SCHEMA = Schema(
     records=2000,
     features=(Feature("a", Number(-1, 1)), Feature("b", Number(-1, 1))),
-    target=Target("y", NumberTarget(-1, 1)),
+    target=Target("y", Number(-1, 1)),
     intercept=True,
 )
 COLUMNS = {"a": X[:, 0], "b": X[:, 1], "y": Y}

@@ -14,19 +14,9 @@ import sordino
 from sordino.algorithm.influence import Declaration, expected, with_bins
 from sordino.algorithm.influence import plan as engine_plan
 from sordino.cli import main
-from sordino.cli.plan import FAMILIES as WORDS
+from sordino.cli.fit import FAMILIES as WORDS
 from sordino.core.bound import Relation
-from sordino.data import (
-    Boolean,
-    BooleanTarget,
-    Category,
-    CategoryTarget,
-    DeclaredUnit,
-    Feature,
-    Number,
-    Schema,
-    Target,
-)
+from sordino.data import Boolean, Category, DeclaredUnit, Feature, Number, Schema, Target
 from sordino.data.schema import write_schema
 from sordino.estimators import METHODS
 from sordino.estimators.declaration import declared_columns
@@ -46,9 +36,9 @@ TARGETS = {
     "robust": COST,
     "poisson": COST,
     "negative-binomial": COST,
-    "logistic": Target("ill", BooleanTarget()),
-    "cox": Target("ill", BooleanTarget()),
-    "multinomial": Target("grade", CategoryTarget(("low", "middle", "high"))),
+    "logistic": Target("ill", Boolean()),
+    "cox": Target("ill", Boolean()),
+    "multinomial": Target("grade", Category(("low", "middle", "high"))),
 }
 
 

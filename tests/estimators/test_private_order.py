@@ -8,7 +8,7 @@ import pytest
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data import BooleanTarget, CategoryTarget, Feature, Number, Schema, Target, infer_schema, read_table
+from sordino.data import Boolean, Category, Feature, Number, Schema, Target, infer_schema, read_table
 from sordino.estimators import (
     METHODS,
     ArrayBounds,
@@ -213,9 +213,7 @@ def test_what_cannot_be_private_is_refused(rows):
         PrivateLogisticRegression(schema=BOUNDS, **BUDGET).fit(X, y > 0)
     with pytest.raises(InputError, match="list every class"):
         PrivateLogisticRegression(schema=ArrayBounds(-1, 1, classes=(1, 2)), **BUDGET).fit(X, np.arange(3000) % 3)
-    bare = Schema(
-        records=3000, features=(Feature("a", Number(-1, 1)),), target=Target("y", BooleanTarget()), intercept=False
-    )
+    bare = Schema(records=3000, features=(Feature("a", Number(-1, 1)),), target=Target("y", Boolean()), intercept=False)
     with pytest.raises(InputError, match="intercept"):
         PrivateLogisticRegression(schema=bare, **BUDGET).fit(table)
 
@@ -232,7 +230,7 @@ def test_tables_come_with_names_and_targets_in_or_beside_them(rows):
     schema = Schema(
         records=3000,
         features=tuple(Feature(name, Number(-1, 1)) for name in "abc"),
-        target=Target("y", BooleanTarget()),
+        target=Target("y", Boolean()),
         intercept=True,
     )
     table = {name: X[:, place] for place, name in enumerate("abc")}
@@ -245,10 +243,10 @@ def test_tables_come_with_names_and_targets_in_or_beside_them(rows):
 
 
 WORDS = {
-    "yes and no": (BooleanTarget(true_values=("yes", "y"), false_values=("no",)), ("yes", "no"), ["no", "yes"]),
-    "digits": (BooleanTarget(true_values=("1",), false_values=("0",)), (1, 0), ["0", "1"]),
-    "booleans": (BooleanTarget(), (True, False), [False, True]),
-    "booleans as bits": (BooleanTarget("bits"), ("TRUE", "false"), [False, True]),
+    "yes and no": (Boolean(true_values=("yes", "y"), false_values=("no",)), ("yes", "no"), ["no", "yes"]),
+    "digits": (Boolean(true_values=("1",), false_values=("0",)), (1, 0), ["0", "1"]),
+    "booleans": (Boolean(), (True, False), [False, True]),
+    "booleans as bits": (Boolean(labels="bits"), ("TRUE", "false"), [False, True]),
 }
 
 
@@ -275,7 +273,7 @@ def test_boolean_targets_keep_their_words(rows, tmp_path, kind, given, labels):
 def test_a_category_target_is_scored_in_its_words(rows):
     """Also where the column is called as arrays call theirs."""
     X, y = rows
-    kind = CategoryTarget(("low", "middle", "high"))
+    kind = Category(("low", "middle", "high"))
     schema = Schema(3000, (Feature("a", Number(-1, 1)),), Target("target", kind), intercept=True)
     words = np.array(["low", "middle", "high"])[np.digitize(y, [-0.2, 0.2])]
     model = PrivateLogisticRegression(schema=schema, **BUDGET).fit({"a": X[:, 0]}, words)

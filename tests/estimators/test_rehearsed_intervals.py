@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sordino.core.bound import Relation
-from sordino.data import BooleanTarget, Category, Feature, Number, NumberTarget, Schema, Target
+from sordino.data import Boolean, Category, Feature, Number, Schema, Target
 from sordino.estimators import rehearsed_intervals as rehearsal
 from sordino.estimators.fitting import AUTO, _as_good, _least_error, choose
 from sordino.estimators.methods import METHODS, Predicted
@@ -23,7 +23,7 @@ def declared(columns: int, levels: tuple[int, ...], records: int, classes: int |
         Feature(f"c{place}", Category(tuple(f"level {code}" for code in range(size))))
         for place, size in enumerate(levels)
     ]
-    kind = NumberTarget(-1.0, 1.0) if classes is None else BooleanTarget()
+    kind = Number(-1.0, 1.0) if classes is None else Boolean()
     schema = Schema(records=records, features=tuple(features), target=Target("y", kind), intercept=True)
     task = Task.REGRESSION if classes is None else Task.CLASSIFICATION
     return Situation(task, schema, classes, epsilon, 1e-5, Relation.REPLACE_ONE)
@@ -79,7 +79,7 @@ def test_many_coefficients_for_a_budget_are_not_left_to_intervals_that_do_not_ho
 
 def test_counts_are_not_rehearsed():
     asked = declared(3, (), 1000, None, 2.0)
-    counted = replace(asked, task=Task.COUNTS, schema=replace(asked.schema, target=Target("y", NumberTarget(0, 9))))
+    counted = replace(asked, task=Task.COUNTS, schema=replace(asked.schema, target=Target("y", Number(0, 9))))
     assert rehearsed_intervals(engine(counted)) is None
 
 

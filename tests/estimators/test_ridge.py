@@ -8,21 +8,11 @@ import pytest
 from sordino import ArrayBounds, InputError, PrivateLogisticRegression
 from sordino.algorithm.rounds.ridge import Geometry, public_middle, read_geometry, with_sketch
 from sordino.core.bound import Relation
-from sordino.data import (
-    BooleanTarget,
-    Category,
-    Feature,
-    Number,
-    NumberTarget,
-    Schema,
-    Target,
-    encode_features,
-    read_table,
-)
+from sordino.data import Boolean, Category, Feature, Number, Schema, Target, encode_features, read_table
 from sordino.estimators.fitting import AUTO, choose
 from sordino.estimators.methods import METHODS
 from sordino.estimators.situation import Situation, Sources, Task, log_loss
-from sordino.ledger.release.folder import WITHHELD
+from sordino.ledger.release.coverage import WITHHELD
 from sordino.report.coefficients import summarise
 
 WORD = "ridge"
@@ -50,7 +40,7 @@ def survey(records: int, seed: int) -> tuple[Schema, dict, dict]:
     logits = 2.5 * (score - score.mean()) / score.std() - 1.0
     columns["y"] = generator.logistic(size=rows) < logits
     schema = Schema(
-        records=records, features=tuple(features), target=Target("y", BooleanTarget()), intercept=True, row_norm=None
+        records=records, features=tuple(features), target=Target("y", Boolean()), intercept=True, row_norm=None
     )
     return schema, *({k: v[part] for k, v in columns.items()} for part in (slice(records), slice(records, None)))
 
@@ -89,7 +79,7 @@ def numbers(columns: int, records: int, shared: float, seed: int) -> tuple[Schem
     y = np.where(generator.logistic(size=len(X)) < 1.5 * scores / scores.std() - 0.7, 1.0, -1.0)
     X = np.column_stack([np.ones(len(X)), X])
     features = tuple(Feature(f"x{place}", Number(-1.0, 1.0)) for place in range(columns))
-    schema = Schema(records=records, features=features, target=Target("y", BooleanTarget()), intercept=True)
+    schema = Schema(records=records, features=features, target=Target("y", Boolean()), intercept=True)
     return schema, (X[:records], y[:records]), (X[records:], y[records:])
 
 
@@ -108,7 +98,7 @@ def test_numbers_of_many_columns_are_learned_too(shared):
     generator = np.random.default_rng(5)
     scores = np.concatenate([rows[0], held[0]])[:, 1:] @ generator.standard_normal(200)
     y = np.clip(0.3 + 0.15 * scores / scores.std() + generator.normal(0, 0.1, len(scores)), -1, 1)
-    schema = replace(schema, target=Target("y", NumberTarget(-1.0, 1.0)))
+    schema = replace(schema, target=Target("y", Number(-1.0, 1.0)))
     asked = Situation(Task.REGRESSION, schema, None, 1.0, 1e-6, Relation.REPLACE_ONE)
     plan = choose(asked, AUTO)
     assert plan.method.name == WORD

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sordino.algorithm.rounds.newton import PriorRule, effects, second_moments
-from sordino.data import BooleanTarget, Category, Feature, Number, Schema, Target
+from sordino.data import Boolean, Category, Feature, Number, Schema, Target
 
 RULE = PriorRule(nothing=0.5, largest=1.0, steps=9, common=4.0)
 BLOCKS = (slice(0, 10), slice(10, 20), slice(20, 30))
@@ -49,7 +49,7 @@ def test_second_moments_have_no_empty_direction_and_shares_are_shares():
     schema = Schema(
         records=1000,
         features=(Feature("a", Category(("x", "y", "z"))), Feature("b", Number(-1, 1))),
-        target=Target("y", BooleanTarget()),
+        target=Target("y", Boolean()),
         intercept=True,
     )
     generator = np.random.default_rng(2)

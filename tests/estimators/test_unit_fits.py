@@ -20,7 +20,7 @@ from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.core.validate import InputError
-from sordino.data import UNSCALED, BooleanTarget, DeclaredUnit, Feature, Number, NumberTarget, Schema, Target
+from sordino.data import UNSCALED, Boolean, DeclaredUnit, Feature, Number, Schema, Target
 from sordino.estimators import (
     PrivateBayesianNetworkRegressor,
     PrivateGaussianMixture,
@@ -62,7 +62,7 @@ def schema(units, rows=ROWS, **changes):
         Schema(
             records=units,
             features=(Feature("group", Number(-1, 1)), Feature("dose", Number(-1, 1))),
-            target=Target("y", NumberTarget(-LIMIT, LIMIT)),
+            target=Target("y", Number(-LIMIT, LIMIT)),
             intercept=True,
             unit=DeclaredUnit(column="patient", most_records=rows),
         ),
@@ -155,7 +155,7 @@ def test_a_table_without_the_column_is_refused_before_anything_is_debited(tmp_pa
     [(PrivateLinearRegression, "linear"), (PrivateRobustRegression, "robust"), (PrivateLogisticRegression, "logistic")],
 )
 def test_methods_that_do_not_keep_units_together_refuse_and_name_the_one_that_does(kind, model):
-    declared = schema(100, target=Target("y", BooleanTarget() if model == "logistic" else NumberTarget(-3, 3)))
+    declared = schema(100, target=Target("y", Boolean() if model == "logistic" else Number(-3, 3)))
     frame = people(100, 0.5, 4).frame()
     for method in set(methods_of(model)) - {"auto", "auto-or-constant", WORD}:
         estimator = kind(epsilon=1.0, delta=1e-6, relation="replace-one", schema=declared, method=method)
@@ -184,7 +184,7 @@ def test_classes_and_counts_keep_units_together_too():
     table = people(2000, 0.5, 8)
     shared = {"epsilon": 4.0, "delta": 1e-6, "relation": "replace-one", "random_state": 1}
     yes = table.frame().assign(y=table.y > 0.2)
-    logistic = PrivateLogisticRegression(schema=schema(2000, target=Target("y", BooleanTarget())), **shared).fit(yes)
+    logistic = PrivateLogisticRegression(schema=schema(2000, target=Target("y", Boolean())), **shared).fit(yes)
     counts = table.frame().assign(y=np.random.default_rng(1).poisson(np.exp(0.5 + table.X @ TRUTH)))
     count_schema = schema(2000, target=Target("y", Number(0, 40, UNSCALED)))
     poisson = PrivatePoissonRegression(schema=count_schema, **shared).fit(counts)

@@ -7,14 +7,14 @@ import pytest
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data import Feature, Number, NumberTarget, Schema, Target
+from sordino.data import Feature, Number, Schema, Target
 from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.estimators.methods import METHODS
 from sordino.estimators.planning import plan
 from sordino.estimators.released import answering
 from sordino.estimators.situation import Situation, Task
 from sordino.ledger.release import read_release, write_release
-from sordino.ledger.release.folder import (
+from sordino.ledger.release.coverage import (
     FAR_COVERED,
     FAR_EFFECTS,
     MOST_COEFFICIENTS,
@@ -73,7 +73,7 @@ def test_auto_counts_withheld_intervals_as_none():
     """`tells_intervals` says so from the declaration; every method that withholds all of them is listed."""
     for columns, tells in ((MOST_COEFFICIENTS - 1, True), (MOST_COEFFICIENTS, False)):
         features = tuple(Feature(f"x{place}", Number(-1, 1)) for place in range(columns))
-        schema = Schema(records=3000, features=features, target=Target("y", NumberTarget(-4, 4)), intercept=True)
+        schema = Schema(records=3000, features=features, target=Target("y", Number(-4, 4)), intercept=True)
         situation = Situation(Task.REGRESSION, schema, None, 8.0, 1e-6, Relation.REPLACE_ONE)
         assert METHODS["bounded-influence"].tells_intervals(situation) is tells
         assert not any(METHODS[name].tells_intervals(situation) for name in WITHHELD)
@@ -82,7 +82,7 @@ def test_auto_counts_withheld_intervals_as_none():
 def test_a_plan_says_beforehand_that_intervals_will_be_withheld():
     for columns, told in ((MOST_COEFFICIENTS - 1, False), (MOST_COEFFICIENTS, True)):
         features = tuple(Feature(f"x{place}", Number(-1, 1)) for place in range(columns))
-        schema = Schema(records=3000, features=features, target=Target("y", NumberTarget(-4, 4)), intercept=True)
+        schema = Schema(records=3000, features=features, target=Target("y", Number(-4, 4)), intercept=True)
         found = plan("linear", schema, epsilon=8.0, delta=1e-6, relation="replace-one")
         assert (TOO_MANY in str(found)) is told
         assert found.as_dict()["intervals_withheld"] is told

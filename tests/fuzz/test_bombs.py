@@ -16,9 +16,9 @@ from pyarrow import ipc
 from sordino.algorithm.engines import local as engines
 from sordino.core.validate import InputError
 from sordino.data import Category, Feature, Schema, read_table
-from sordino.data.parts import parts_of
 from sordino.data.sources import registry
 from sordino.data.sources.in_memory import from_arrow
+from sordino.data.sources.registry import parts_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
 
@@ -27,11 +27,11 @@ SCHEMA = Schema(1, (Feature("x", Category(("a", "b"))),), None, True)
 LIMIT = 3 * 2**30
 READERS = {
     "table": "from sordino.data import column_names, read_table; read = lambda p: (column_names(p), read_table(p))",
-    "parts": "from sordino.data.parts import parts_of\n"
+    "parts": "from sordino.data.encode import parts_of\n"
     "read = lambda p: [list(part.tables(part.names())) for part in parts_of(p)]",
     "duckdb": "from sordino.algorithm.engines.local import _duckdb\n"
     "from sordino.data.sources.in_memory import from_arrow\n"
-    "from sordino.data.sources.part import read_without_quoting\n"
+    "from sordino.data.sources.registry import read_without_quoting\n"
     "read = lambda p: [from_arrow(one) for one in read_without_quoting(p, _duckdb([p], ['x']))]",
     "polars": "from sordino.algorithm.engines.local import _polars\n"
     "from sordino.data.sources.in_memory import from_arrow\n"

@@ -25,7 +25,6 @@ from sordino.data import (
     Category,
     Feature,
     Number,
-    NumberTarget,
     Schema,
     Table,
     Target,
@@ -35,7 +34,7 @@ from sordino.data import (
     infer_schema,
     read_table,
 )
-from sordino.data.parts import parts_of
+from sordino.data.sources.registry import parts_of
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import TROUBLE, changed_bytes, text
 from tests.fuzz.watch import read_or_refused
@@ -44,7 +43,7 @@ ROOT = Path(__file__).parents[2]
 SCHEMA = Schema(
     records=3,
     features=(Feature("age", Number(0, 120)), Feature("ward", Category(("a", "b"))), Feature("smoker", Boolean())),
-    target=Target("score", NumberTarget(0, 1)),
+    target=Target("score", Number(0, 1)),
     intercept=True,
 )
 VALID = "age,ward,smoker,score\n41,a,true,0.5\n29,b,false,0.25\n77,a,true,1\n"
@@ -158,8 +157,7 @@ print(*tried)
 
 
 @pytest.mark.parametrize(
-    ("kind", "examples"),
-    [("stream", 60), *(pytest.param(kind, 500, marks=pytest.mark.slow) for kind in ARROW)],
+    ("kind", "examples"), [("stream", 60), *(pytest.param(kind, 500, marks=pytest.mark.slow) for kind in ARROW)]
 )
 def test_damaged_arrow_files(tmp_path, examples, kind):
     """In a process of its own, because a file that is believed ends it: 57 of 500 streams did."""

@@ -18,7 +18,7 @@ from sordino.core.bound import GRADIENT_SENSITIVITY, Certificate, Evidence, Stat
 from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP, RenyiDP, TotalVariation
 from sordino.core.spec import read_spec
 from sordino.core.validate import InputError
-from sordino.ledger import ContentWarning, Ledger, LedgerError, LedgerRefusal, Verdict, book, filter_kinds, log
+from sordino.ledger import ContentWarning, EntryVerdict, Ledger, LedgerError, LedgerRefusal, book, filter_kinds, log
 from sordino.ledger.book import fingerprint
 
 
@@ -125,7 +125,7 @@ def test_an_add_remove_bound_is_a_group_of_two_in_a_replace_one_budget_and_not_c
     entry = replace_one.debit(*gaussian_release(0.1, "add-remove"))
     mu = entry.bound.guarantee.mu
     assert entry.charge.amounts == (pytest.approx(4 * mu * mu),)
-    assert [found.verdict for found in replace_one.verify().findings] == [Verdict.AGREES]
+    assert [found.verdict for found in replace_one.verify().findings] == [EntryVerdict.AGREES]
     add_remove = Ledger.open(tmp_path / "other", "clinic", "add-remove", 1.0, 1e-5)
     with pytest.raises(InputError, match="under add-remove"):
         add_remove.debit(*gaussian_release(0.1))
@@ -213,7 +213,7 @@ def test_verify_notices_that_more_was_spent_than_the_budget(ledger, gaussian_rel
     found = ledger.verify()
     assert found.overspent
     assert not found.sound
-    assert {finding.verdict for finding in found.findings} == {Verdict.AGREES}
+    assert {finding.verdict for finding in found.findings} == {EntryVerdict.AGREES}
 
 
 def test_verify_reports_each_kind_of_difference(ledger, gaussian_release, release_with, monkeypatch):
@@ -224,7 +224,13 @@ def test_verify_reports_each_kind_of_difference(ledger, gaussian_release, releas
     ledger.debit(replace(bound, certificates=()), spec)
     ledger.debit(*release_with(PureDP(0.01)))
     found = ledger.verify()
-    verdicts = [Verdict.AGREES, Verdict.UNDERCHARGED, Verdict.CHANGED, Verdict.CHANGED, Verdict.UNKNOWN]
+    verdicts = [
+        EntryVerdict.AGREES,
+        EntryVerdict.UNDERCHARGED,
+        EntryVerdict.CHANGED,
+        EntryVerdict.CHANGED,
+        EntryVerdict.UNKNOWN,
+    ]
     assert [finding.verdict for finding in found.findings] == verdicts
     assert "0.04" not in found.findings[0].reason
     assert not found.sound
@@ -235,7 +241,7 @@ def test_an_entry_whose_theorem_is_unknown_is_not_called_sound(ledger, gaussian_
     bound, spec = gaussian_release(0.05)
     ledger.debit(replace(bound, theorem="made.up"), spec)
     found = ledger.verify()
-    assert [finding.verdict for finding in found.findings] == [Verdict.UNKNOWN]
+    assert [finding.verdict for finding in found.findings] == [EntryVerdict.UNKNOWN]
     assert "not registered" in found.findings[0].reason
     assert not found.sound
     assert found.to_dict()["sound"] is False
@@ -247,7 +253,7 @@ def test_verify_notices_a_theorem_that_no_longer_applies(ledger, gaussian_releas
     corrected = replace(found, status=Status.CORRECTED, scope=replace(found.scope, kinds=frozenset({"composite"})))
     monkeypatch.setitem(registry._THEOREMS, found.id, corrected)
     (finding,) = ledger.verify().findings
-    assert finding.verdict is Verdict.UNSUPPORTED
+    assert finding.verdict is EntryVerdict.UNSUPPORTED
     assert not ledger.verify().sound
 
 
@@ -294,12 +300,7 @@ def test_other_columns_of_the_same_rows_do_not_warn(ledger, gaussian_release):
     """A second target, another choice of columns, one column corrected: the same people."""
     generator = np.random.default_rng(0)
     table = {name: generator.normal(size=9) for name in ("age", "income", "visits")} | {"intercept": np.ones(9)}
-    chosen = (
-        ("intercept", "age", "income"),
-        ("intercept", "age", "visits"),
-        ("income", "visits"),
-        ("intercept",),
-    )
+    chosen = (("intercept", "age", "income"), ("intercept", "age", "visits"), ("income", "visits"), ("intercept",))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for names in chosen:

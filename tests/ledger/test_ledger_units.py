@@ -13,18 +13,8 @@ from sordino.core.bound import Relation
 from sordino.core.guarantee import PureDP
 from sordino.core.spec import Spec, Unit
 from sordino.core.validate import InputError
-from sordino.data import (
-    UNSCALED,
-    DeclaredUnit,
-    Feature,
-    Number,
-    NumberTarget,
-    Schema,
-    Target,
-    encode,
-    from_arrays,
-)
-from sordino.ledger import Budget, Ledger, LedgerUnit, Verdict
+from sordino.data import UNSCALED, DeclaredUnit, Feature, Number, Schema, Target, encode, from_arrays
+from sordino.ledger import Budget, EntryVerdict, Ledger, LedgerUnit
 from sordino.ledger.budget import charged, charged_as
 
 RELATIONS = ("replace-one", "add-remove")
@@ -84,7 +74,7 @@ def test_a_release_is_charged_for_the_ledgers_unit(tmp_path, of, ledger_relation
     ledger = opened(tmp_path / "a", ledger_relation, of)
     entry = ledger.debit(*sums(0.05, relation, unit))
     assert times * 0.05 <= mu_of(entry) <= times * 0.05 * (1 + 1e-9)
-    assert [finding.verdict for finding in ledger.verify().findings] == [Verdict.AGREES]
+    assert [finding.verdict for finding in ledger.verify().findings] == [EntryVerdict.AGREES]
     words = charged_as(entry.spec, ledger.budget)
     if column(of) == column(unit):
         assert words is None
@@ -139,7 +129,7 @@ def test_a_record_really_moves_a_sum_over_units_by_two(tmp_path):
     schema = Schema(
         records=2,
         features=(Feature("x", Number(-1, 1)),),
-        target=Target("y", NumberTarget(-1, 1, UNSCALED)),
+        target=Target("y", Number(-1, 1, UNSCALED)),
         intercept=True,
         unit=DeclaredUnit(column="patient", most_records=1),
     )

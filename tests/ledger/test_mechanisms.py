@@ -4,7 +4,7 @@ import pytest
 
 from sordino.accounting.evaluate import tightest
 from sordino.core.spec import Spec
-from sordino.ledger import Ledger, Verdict
+from sordino.ledger import EntryVerdict, Ledger
 
 NAMED = {
     "laplace": {"kind": "noised-answer", "query": "a", "sensitivity": 1.0, "noise": {"kind": "laplace", "scale": 50.0}},
@@ -37,7 +37,7 @@ def test_every_mechanism_is_charged_and_verified(path, kind):
         )
         made.debit(tightest(spec, 1e-5), spec)
     assert len(made.entries()) == len(NAMED)
-    assert {found.verdict for found in made.verify().findings} == {Verdict.AGREES}
+    assert {found.verdict for found in made.verify().findings} == {EntryVerdict.AGREES}
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "renyi", "either"])
@@ -57,4 +57,4 @@ def test_draws_that_finish_are_charged_and_verified(path, kind):
         spec = Spec.from_dict({"algorithm": algorithm, "relation": "replace-one", "view": "one-sample", "delta": 1e-5})
         made.debit(tightest(spec, 1e-5), spec)
     assert len(made.entries()) == len(runs)
-    assert {found.verdict for found in made.verify().findings} == {Verdict.AGREES}
+    assert {found.verdict for found in made.verify().findings} == {EntryVerdict.AGREES}

@@ -7,7 +7,7 @@ import pytest
 from sordino.core.bound import Evidence, Relation, View
 from sordino.core.spec import Ball, Batch, ConstantSchedule, GaussianNoise, NoisyGradient, Scheme, Spec
 from sordino.core.validate import InputError
-from sordino.data import BooleanTarget, CategoryTarget, Feature, Number, NumberTarget, RowNorm, Schema, Target
+from sordino.data import Boolean, Category, Feature, Number, RowNorm, Schema, Target
 from sordino.model import (
     MODELS,
     Domain,
@@ -146,7 +146,7 @@ def test_a_users_loss_claims_what_clipping_gives_or_the_user_declares():
 def test_evidence_is_the_weakest_link():
     assert Logistic().certificates(PLAIN, None)["gradient_bound"].evidence == Evidence.DECLARED
     assert Logistic().certificates(PLAIN, norm(1.0))["gradient_bound"].evidence == Evidence.BY_CONSTRUCTION
-    domain = Domain.from_schema(schema(BooleanTarget()))
+    domain = Domain.from_schema(schema(Boolean()))
     assert Logistic().certificates(domain, None)["gradient_bound"].evidence == Evidence.BY_CONSTRUCTION
     assert Logistic().certificates(domain, None)["strong_convexity"].evidence == Evidence.PROVED
 
@@ -169,17 +169,17 @@ def schema(target, reads_private_data=False):
 
 
 def test_the_domain_of_a_schema():
-    domain = Domain.from_schema(schema(NumberTarget(-4.0, 4.0)))
+    domain = Domain.from_schema(schema(Number(-4.0, 4.0)))
     assert domain.features == 3
-    assert domain.row_norm == schema(NumberTarget(-4.0, 4.0)).feature_norm_certificate()
+    assert domain.row_norm == schema(Number(-4.0, 4.0)).feature_norm_certificate()
     assert domain.target_bound is not None
     assert domain.target_bound.value == 1.0
-    assert Domain.from_schema(schema(CategoryTarget(("u", "v", "w")))).classes == 3
+    assert Domain.from_schema(schema(Category(("u", "v", "w")))).classes == 3
 
 
 @pytest.mark.parametrize("clipping", [None, norm(0.5), feature(0.5)])
 def test_private_domains_mark_every_certificate_of_the_loss(clipping):
-    domain = Domain.from_schema(schema(BooleanTarget(), reads_private_data=True))
+    domain = Domain.from_schema(schema(Boolean(), reads_private_data=True))
     for name, certificate in Logistic().certificates(domain, clipping).items():
         assert certificate.reads_private_data is not name.startswith("regulariser.")
 
@@ -187,11 +187,11 @@ def test_private_domains_mark_every_certificate_of_the_loss(clipping):
 @pytest.mark.parametrize(
     ("model", "target"),
     [
-        (Logistic(), BooleanTarget("bits")),
-        (Probit(), CategoryTarget(("u", "v", "w"))),
-        (Logistic(), NumberTarget(0.0, 5.0)),
-        (Softmax(3), CategoryTarget(("u", "v"))),
-        (Softmax(2), BooleanTarget("signs")),
+        (Logistic(), Boolean(labels="bits")),
+        (Probit(), Category(("u", "v", "w"))),
+        (Logistic(), Number(0.0, 5.0)),
+        (Softmax(3), Category(("u", "v"))),
+        (Softmax(2), Boolean(labels="signs")),
     ],
 )
 def test_a_target_coded_for_another_model_is_refused(model, target):
@@ -200,7 +200,7 @@ def test_a_target_coded_for_another_model_is_refused(model, target):
 
 
 def test_softmax_reads_bits():
-    assert "gradient_bound" in values(Softmax(2), Domain.from_schema(schema(BooleanTarget("bits"))))
+    assert "gradient_bound" in values(Softmax(2), Domain.from_schema(schema(Boolean(labels="bits"))))
 
 
 def test_the_problem_section_survives_a_spec_unchanged():

@@ -9,7 +9,7 @@ import pytest
 
 from sordino.cli.main import main
 from sordino.core.validate import printable
-from sordino.data import Category, CategoryTarget, Feature, Number, NumberTarget, Schema, Target, write_schema
+from sordino.data import Category, Feature, Number, Schema, Target, write_schema
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
 from tests.ledger.release.test_folder import example
@@ -29,10 +29,7 @@ def test_fit_spells_out_the_folder_it_made(tmp_path, capsys):
     table = generator.uniform(-1, 1, (300, 2))
     (tmp_path / "rows.csv").write_text("x,y\n" + "\n".join(f"{a},{b}" for a, b in table))
     schema = Schema(
-        records=300,
-        features=(Feature("x", Number(-1.0, 1.0)),),
-        target=Target("y", NumberTarget(-1.0, 1.0)),
-        intercept=True,
+        records=300, features=(Feature("x", Number(-1.0, 1.0)),), target=Target("y", Number(-1.0, 1.0)), intercept=True
     )
     write_schema(schema, tmp_path / "schema.json")
     common = [
@@ -85,7 +82,7 @@ def clinic(tmp_path_factory) -> Path:
             at, sick = int(generator.integers(2)), int(generator.random() < value)
             writer.writerow([value, words["ward"][at], words["ill"][sick]])
     features = (Feature(age, Number(0, 1)), Feature(ward, Category(words["ward"])))
-    write_schema(Schema(2000, features, Target(ill, CategoryTarget(words["ill"])), True), place / "schema.json")
+    write_schema(Schema(2000, features, Target(ill, Category(words["ill"])), True), place / "schema.json")
     budget = ["--epsilon", "8", "--delta", "1e-6", "--relation", "replace-one", "--schema", str(place / "schema.json")]
     rows = str(place / "rows.csv")
     assert main(["fit", "logistic", rows, *budget, "--out", str(place / "fit")]) == 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sordino import Ledger
-from sordino.data import Feature, Number, NumberTarget, Schema, Target
+from sordino.data import Feature, Number, Schema, Target
 from sordino.estimators import PrivateLinearRegression
 from sordino.ledger import ContentWarning
 
@@ -17,7 +17,7 @@ def asked(target: str, ledger: Ledger) -> PrivateLinearRegression:
     schema = Schema(
         records=400,
         features=tuple(Feature(name, Number(-4.0, 4.0)) for name in NAMES if name != target),
-        target=Target(target, NumberTarget(-4.0, 4.0)),
+        target=Target(target, Number(-4.0, 4.0)),
         intercept=True,
     )
     return PrivateLinearRegression(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sordino.cli import main
-from sordino.report.dossier.folder import printed_page
+from sordino.report.dossier import printed_page
 from tests.report.handed_over import HandedOver, handed_over
 
 pytestmark = [pytest.mark.page, pytest.mark.slow]

@@ -9,7 +9,7 @@ import numpy as np
 
 from sordino.auditing.replay import Recorder, Recording, Replayed, compare
 from sordino.core.bound import Relation
-from sordino.data import Category, CategoryTarget, Feature, Number, NumberTarget, Schema, Target
+from sordino.data import Category, Feature, Number, Schema, Target
 from sordino.estimators import ArrayBounds
 from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.named import ESTIMATORS
@@ -74,7 +74,7 @@ class Case:
 
     def _schema(self) -> Schema | ArrayBounds:
         if self.named:
-            kind = CategoryTarget(("0", "1")) if self.classes else NumberTarget(-1.0, 1.0)
+            kind = Category(("0", "1")) if self.classes else Number(-1.0, 1.0)
             features = (Feature("number", Number(-1.0, 1.0)), Feature("level", Category(_LEVELS)))
             return Schema(records=RECORDS, features=features, target=Target("target", kind), intercept=True)
         return ArrayBounds(

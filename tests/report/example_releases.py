@@ -10,7 +10,7 @@ from sordino.accounting.evaluate import explain
 from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.spec import Spec, read_spec
 from sordino.core.spec.instance import NamedModel
-from sordino.data import Boolean, BooleanTarget, Category, Feature, Number, Schema, Target
+from sordino.data import Boolean, Category, Feature, Number, Schema, Target
 from sordino.ledger.release import StoredRelease, write_release
 from sordino.model.base import describe_model
 from sordino.model.families.classification import Logistic
@@ -26,7 +26,7 @@ def columns(names: tuple[str, ...], records: int, **changes: Any) -> Schema:
     made = Schema(
         records=records,
         features=tuple(Feature(name, Number(0.0, 1.0)) for name in names),
-        target=Target("readmitted", BooleanTarget()),
+        target=Target("readmitted", Boolean()),
         intercept=True,
         description="A clinic's table.",
     )
@@ -76,7 +76,7 @@ def coefficients(family: str = "logistic", **changes: Any) -> StoredRelease:
         Feature("ward", Category(("medicine", "surgery"))),
     )
     counted = family in ("linear", "robust", "poisson")
-    target = Target("cost", Number(0.0, 100.0)) if counted else Target("readmitted", BooleanTarget())
+    target = Target("cost", Number(0.0, 100.0)) if counted else Target("readmitted", Boolean())
     schema = Schema(records=5000, features=features, target=target, intercept=True)
     half, middle = (50.0, 50.0) if family in ("linear", "robust") else (1.0, 0.0)
     deviations = np.array([0.1, 0.15, 0.2, 0.06, 0.6])

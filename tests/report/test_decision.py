@@ -7,7 +7,7 @@ import pytest
 
 from sordino.core.guarantee import GaussianDP
 from sordino.data import Category, Date, Feature, Number, Ordered, Schema, Target
-from sordino.data.columns.declared_words import Boolean, BooleanTarget
+from sordino.data.columns.category import Boolean
 from sordino.ledger import Ledger
 from sordino.ledger.filters.either import EitherFilter
 from sordino.report.decision import decide, declared_rows, learned, why_budgets_do_not_add
@@ -132,7 +132,7 @@ def test_declared_bounds_and_categories_are_shown(tmp_path):
             Feature("smoker", Boolean()),
             Feature("ward", Category(("medicine", "<b>surgery</b>"))),
         ),
-        target=Target("readmitted", BooleanTarget()),
+        target=Target("readmitted", Boolean()),
         intercept=True,
     )
     rows = {name: values for name, values, _ in declared_rows(schema)}

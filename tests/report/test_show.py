@@ -16,7 +16,7 @@ from sordino import (
     PrivatePoissonRegression,
 )
 from sordino.cli import main
-from sordino.data import BooleanTarget, Feature, Number, Schema, Target
+from sordino.data import Boolean, Feature, Number, Schema, Target
 from sordino.estimators import Predictor
 from sordino.estimators.inference import coefficients_of, summary_of
 from sordino.estimators.inference_table import contrast, wald
@@ -235,7 +235,7 @@ def test_counts_and_yes_or_no_targets_taken_for_numbers_have_tables_too(table):
     assert np.all(means.new_low <= means.new_high)
     assert np.all(means.new_low == np.round(means.new_low))
     columns = tuple(Feature(name, Number(0.0, 100.0)) for name in ("x0", "x1"))
-    signs = Schema(records=4000, features=columns, target=Target("high", BooleanTarget()), intercept=True)
+    signs = Schema(records=4000, features=columns, target=Target("high", Boolean()), intercept=True)
     rows = {"x0": X[:, 0], "x1": X[:, 1], "high": (y > 35).astype(str)}
     shown = PrivateLinearRegression(schema=signs, method="bounded-influence", **BUDGET).fit(rows).summary()
     assert shown.line("x0").p_value < 1e-6

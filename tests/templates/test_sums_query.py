@@ -17,7 +17,7 @@ from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, stored, write_release
-from sordino.ledger.verification import Verdict
+from sordino.ledger.verification import EntryVerdict
 from sordino.model.base import describe_model
 from sordino.model.families.regression import GaussianLinear
 
@@ -113,7 +113,7 @@ def test_a_ledger_recomputes_its_entry(tmp_path):
     assert bound is not None
     ledger = Ledger.open(tmp_path / "intake.ledger", "intake", "replace-one", 2.0, DELTA)
     ledger.debit(bound, spec)
-    assert [found.verdict for found in ledger.verify().findings] == [Verdict.AGREES]
+    assert [found.verdict for found in ledger.verify().findings] == [EntryVerdict.AGREES]
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])

@@ -23,7 +23,7 @@ from sordino.core.spec import (
 )
 from sordino.core.spec.instance import SettingValues
 from sordino.core.validate import InputError, one_of, refuse
-from sordino.data import Dataset, NeighbourPair, Record, Schema, encode, neighbours, read_schema, read_table
+from sordino.data import Dataset, EncodedRecord, NeighbourPair, Schema, encode, neighbours, read_schema, read_table
 from sordino.data.example_tables import GENERATORS
 from sordino.data.neighbours import worst_records
 from sordino.model.base import Model
@@ -121,14 +121,14 @@ def _pairs(choice: NeighbourChoice, data: Dataset, schema: Schema, relation: Rel
         case WorstNeighbour():
             yield from _worst_pairs(choice, data, schema, relation)
         case ZeroNeighbour():
-            yield neighbours(data, relation, choice.position, Record(np.zeros(data.features.shape[1]), 0.0))
+            yield neighbours(data, relation, choice.position, EncodedRecord(np.zeros(data.features.shape[1]), 0.0))
         case RemovedNeighbour() if relation is Relation.ADD_REMOVE:
             yield neighbours(data, relation, choice.position, None)
         case RemovedNeighbour():
             allowed, remedy = "other than removed under replace-one", "use worst, zero or given"
             raise refuse("instance.neighbour", allowed, "removed", remedy)
         case GivenNeighbour():
-            yield neighbours(data, relation, choice.position, Record(np.array(choice.features), choice.target))
+            yield neighbours(data, relation, choice.position, EncodedRecord(np.array(choice.features), choice.target))
         case _:
             raise refuse("instance.neighbour", "to be worst, zero, removed or given", type(choice).__name__)
 

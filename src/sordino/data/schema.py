@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -18,9 +19,8 @@ from sordino.data.columns.base import KINDS, ColumnKind, written
 from sordino.data.scaling import RowNorm, norm_up
 from sordino.data.sources.csv_files import Dialect, written_as
 from sordino.data.sources.registry import existing_file
-from sordino.data.units import DeclaredUnit
-from sordino.data.weights import DeclaredWeight
-from sordino.data.words import Line, Unquoted, Words, repeats, shown_names
+from sordino.data.units import DeclaredUnit, DeclaredWeight
+from sordino.data.words import TextLine, Unquoted, WordList, repeats, shown_names
 
 INTERCEPT = "intercept"
 DEFAULT_MISSING_TOKENS = ("",)
@@ -38,7 +38,7 @@ class DeclaredColumn(Section):
 
     other_role: ClassVar[str]
 
-    name: Annotated[str, Line(blank=False)]
+    name: Annotated[str, TextLine(blank=False)]
     kind: Annotated[ColumnKind, KINDS]
 
     @property
@@ -84,7 +84,7 @@ class Target(DeclaredColumn):
 
 
 @dataclass(frozen=True)
-class Declared(Shape):
+class DeclarationShape(Shape):
     """The declaration of one column: an object with its name, its kind and the keys of the kind."""
 
     section: type[DeclaredColumn]
@@ -101,7 +101,7 @@ class Declared(Shape):
         if name is None:
             checks.refused(missing_key(place, "name", "name the column"))
         else:
-            checks.attempt(Line(blank=False).read, join(place, "name"), name)
+            checks.attempt(TextLine(blank=False).read, join(place, "name"), name)
         values = {"name": name, "kind": checks.attempt(KINDS.read, place, given)}
         checks.finish()
         return build(self.section, place, values)
@@ -117,7 +117,7 @@ class Declared(Shape):
 
 def _kind_schema(word: str, kind: type[Section], definitions: dict[str, JsonSchema]) -> JsonSchema:
     if kind.__name__ not in definitions:
-        tags = {"name": Line(blank=False).schema(definitions), "kind": {"const": word}}
+        tags = {"name": TextLine(blank=False).schema(definitions), "kind": {"const": word}}
         definitions[kind.__name__] = object_schema(kind, definitions, tags)
     return {"$ref": f"#/$defs/{kind.__name__}"}
 
@@ -159,17 +159,17 @@ class Schema(Section):
 
     root: ClassVar[str] = "the schema"
 
-    description: Annotated[str, Line()] = field(default="", kw_only=True)
+    description: Annotated[str, TextLine()] = field(default="", kw_only=True)
     reads_private_data: Annotated[
         bool, Flag(), "true if anything here was inferred from private rows; theorems then refuse it"
     ] = field(default=False, kw_only=True)
     records: Annotated[int, Whole(COUNT), "declared number of records n, or of units where unit.column is given"]
-    features: Annotated[tuple[Feature, ...], Several(Declared(Feature)), Spelled("columns")]
-    target: Annotated[Target | None, Declared(Target)]
+    features: Annotated[tuple[Feature, ...], Several(DeclarationShape(Feature)), Spelled("columns")]
+    target: Annotated[Target | None, DeclarationShape(Target)]
     intercept: Annotated[bool, Flag()]
     row_norm: Annotated[RowNorm | None, Nested(RowNorm)] = None
     extra_columns: Annotated[str, Word(tuple(ExtraColumns))] = ExtraColumns.REFUSE
-    missing_tokens: Annotated[tuple[str, ...], Words(least=0)] = DEFAULT_MISSING_TOKENS
+    missing_tokens: Annotated[tuple[str, ...], WordList(least=0)] = DEFAULT_MISSING_TOKENS
     unit: Annotated[
         DeclaredUnit | None, Nested(DeclaredUnit), "whose records belong together; absent: a record is a unit by itself"
     ] = None
@@ -179,7 +179,7 @@ class Schema(Section):
 
     charged: Annotated[
         tuple[str, ...] | None,
-        Words(),
+        WordList(),
         "columns whose bounds a charged look suggested; the others are public knowledge",
     ] = None
     weight: Annotated[
@@ -188,37 +188,33 @@ class Schema(Section):
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Names are different, no missing token is a declared word, and a cap leaves room for the intercept."""
-        repeated = repeats(column.name for column in self.declared_columns())
-        if repeated:
-            given = Unquoted(f"{shown_names(repeated)} more than once")
+        names = [column.name for column in self.declared_columns()]
+        if repeats(names):
+            given = Unquoted(f"{shown_names(repeats(names))} more than once")
             yield Contradiction("columns", "to declare each column once", given)
         elif repeats(self.feature_names):
             given = Unquoted(f"{shown_names(repeats(self.feature_names))} twice")
             yield Contradiction("columns", "to have different encoded names", given, "rename a column")
-        if self.unit_column is not None and self.unit_column in {column.name for column in self.declared_columns()}:
+        if self.unit_column in names:
             yield Contradiction(
                 "unit.column",
                 "to be neither a feature nor the target",
                 self.unit_column,
                 "a unit's column is a key to group by and nothing is learned from it, so declare it once",
             )
-        taken = {self.unit_column, *(column.name for column in self.declared_columns())}
-        if self.weight is not None and self.weight.column in taken:
+        if self.weight is not None and self.weight.column in (self.unit_column, *names):
             yield Contradiction(
                 "weight.column", "to be neither a feature, nor the target, nor the unit's column", self.weight.column
             )
-        strange = [
-            name for name in self.charged or () if name not in {column.name for column in self.declared_columns()}
-        ]
+        strange = [name for name in self.charged or () if name not in names]
         if strange:
             yield Contradiction("charged", "to name declared columns", Unquoted(shown_names(strange)))
         for column in self.declared_columns():
             both = sorted(set(column.kind.words) & set(self.missing_tokens))
             if both:
                 given = Unquoted(f"{shown_names(both)}, which column {column.name!r} declares")
-                yield Contradiction(
-                    "missing_tokens", "to be no value of a column", given, "remove it from one of the two"
-                )
+                remedy = "remove it from one of the two"
+                yield Contradiction("missing_tokens", "to be no value of a column", given, remedy)
         cap = self.row_norm
         if cap is not None and cap.includes_intercept and self.intercept and cap.cap <= 1.0:
             yield Contradiction(
@@ -241,12 +237,9 @@ class Schema(Section):
 
     @cached_property
     def _blocks(self) -> tuple[tuple[Feature, slice], ...]:
-        start, found = int(self.intercept), []
-        for feature in self.features:
-            stop = start + len(feature.kind.feature_names(feature.name))
-            found.append((feature, slice(start, stop)))
-            start = stop
-        return tuple(found)
+        widths = [len(feature.kind.feature_names(feature.name)) for feature in self.features]
+        ends = accumulate(widths, initial=int(self.intercept))
+        return tuple((feature, slice(*span)) for feature, span in zip(self.features, pairwise(ends), strict=True))
 
     @property
     def natural_norm(self) -> float:
@@ -282,7 +275,6 @@ class Schema(Section):
         return self._certify_target(TARGET_WIDTH, self.declared_target().kind.width)
 
     def with_target(self, target: Target | None) -> "Schema":
-        """The same schema with another target."""
         return replace(self, target=target)
 
     @property

@@ -14,10 +14,10 @@ from sordino.core.bound import Relation
 from sordino.core.spec.fields import Section, keys_of, object_schema
 from sordino.core.validate import InputError, one_of
 from sordino.data.columns.base import INDICATOR, KINDS, REFUSE, ColumnCounts, ColumnKind, MissingRule, written
-from sordino.data.columns.declared_words import DEFAULT_FALSE, DEFAULT_TRUE, Boolean, Category
+from sordino.data.columns.category import DEFAULT_FALSE, DEFAULT_TRUE, Boolean, Category
 from sordino.data.columns.number import Number
 from sordino.data.encode import column_of, encode, encode_features, grouped_records, undeclared_columns
-from sordino.data.raw_columns import MISSING, Column, Numbers, Objects, Texts, parsed_number
+from sordino.data.raw_columns import MISSING, Column, NumberColumn, ObjectColumn, TextColumn, parsed_number
 from sordino.data.schema import (
     DEFAULT_MISSING_TOKENS,
     FORMAT,
@@ -67,7 +67,7 @@ def infer_schema(table: Table, target: str | None, *, intercept: bool = True) ->
 
 def _guess(name: str, column: Column) -> ColumnKind:
     """How a column can be declared: yes or no, a number within its range, or one of its words."""
-    words = _words(column) if isinstance(column, Texts | Objects) else None
+    words = _words(column) if isinstance(column, TextColumn | ObjectColumn) else None
     if words is not None and len(words) == 2 and all(set(words) & set(side) for side in (DEFAULT_TRUE, DEFAULT_FALSE)):
         return Boolean(missing=_rule(_has_missing(name, column)))
     values = as_numbers(column, name, DEFAULT_MISSING_TOKENS)
@@ -78,7 +78,9 @@ def _guess(name: str, column: Column) -> ColumnKind:
     if finite.size == 0:
         raise InputError(f"Expected column {name!r} to hold some values, got none that is finite; drop the column.")
     rule, low, high = _rule(bool(absent.any())), float(finite.min()), float(finite.max())
-    if column.kind == "boolean" or (isinstance(column, Numbers) and np.unique(values[~absent]).tolist() == [0.0, 1.0]):
+    if column.kind == "boolean" or (
+        isinstance(column, NumberColumn) and np.unique(values[~absent]).tolist() == [0.0, 1.0]
+    ):
         return Boolean(missing=rule)
     # A constant column has no width of its own; any interval around it will do.
     slack = max(1.0, abs(low)) if low == high else 0.0
@@ -110,7 +112,7 @@ def _words(column: Column) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Finding:
+class SchemaFinding:
     """One remark: an error stops a run, a warning deserves a decision, a note is for information.
 
     `reads_private_data` says whether the remark was learnt from private rows; such a finding is NON-PRIVATE.
@@ -122,7 +124,7 @@ class Finding:
     reads_private_data: bool = False
 
 
-def check(schema: Schema, table: Table | None = None, relation: Relation | None = None) -> tuple[Finding, ...]:
+def check(schema: Schema, table: Table | None = None, relation: Relation | None = None) -> tuple[SchemaFinding, ...]:
     """Check a schema on its own and, if a table is given, against it; errors first.
 
     A number of records, or units, that is not the declared one is an error unless the relation is add-remove. Where a
@@ -132,46 +134,35 @@ def check(schema: Schema, table: Table | None = None, relation: Relation | None 
     return tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level)))
 
 
-def _schema_findings(schema: Schema) -> list[Finding]:
-    findings = [
-        Finding(
-            "note",
-            f"Every encoded record has length at most {schema.norm_bound:.4g}, intercept included: with every column "
-            "that is declared, noise has more to cover.",
-        )
-    ]
-    if schema.reads_private_data:
-        findings.append(
-            Finding("error", "The schema was inferred from private rows: fits and looks refuse it, and theorems do.")
-        )
-    if schema.target is None:
-        findings.append(Finding("warning", "No target is declared; only prediction is possible."))
+def _schema_findings(schema: Schema) -> list[SchemaFinding]:
     stops: dict[str, list[str]] = {}
     for name, content in schema.can_refuse:
         stops.setdefault(content, []).append(name)
-    findings += [
-        Finding(
-            "note",
-            f"The run stops on {content} in {shown_names(names)}, which whoever runs it can see; no guarantee covers "
-            "that.",
-            names[0] if len(names) == 1 else None,
-        )
-        for content, names in stops.items()
+    length = f"Every encoded record has length at most {schema.norm_bound:.4g}, intercept included: with every column"
+    inferred = "The schema was inferred from private rows: fits and looks refuse it, and theorems do."
+    said = [
+        (True, "note", f"{length} that is declared, noise has more to cover."),
+        (schema.reads_private_data, "error", inferred),
+        (schema.target is None, "warning", "No target is declared; only prediction is possible."),
     ]
+    findings = [SchemaFinding(level, message) for holds, level, message in said if holds]
+    for content, names in stops.items():
+        seen = f"The run stops on {content} in {shown_names(names)}, which whoever runs it can see;"
+        named = names[0] if len(names) == 1 else None
+        findings.append(SchemaFinding("note", f"{seen} no guarantee covers that.", named))
     findings += _unit_findings(schema)
     if schema.row_norm is not None and schema.clip_length is None:
-        findings.append(
-            Finding("note", f"The row-norm cap never acts: the bounds alone imply {schema.natural_norm:.6g}.")
-        )
+        idle = f"The row-norm cap never acts: the bounds alone imply {schema.natural_norm:.6g}."
+        findings.append(SchemaFinding("note", idle))
     return findings
 
 
-def _unit_findings(schema: Schema) -> list[Finding]:
+def _unit_findings(schema: Schema) -> list[SchemaFinding]:
     """What the declaration alone says about whose records are hidden; names are public."""
     if schema.unit is not None:
-        return [Finding("note", f"The unit of privacy is {schema.unit.words}.", schema.unit_column)]
+        return [SchemaFinding("note", f"The unit of privacy is {schema.unit.words}.", schema.unit_column)]
     return [
-        Finding(
+        SchemaFinding(
             "warning",
             "The name is that of an identifier, and the column is declared as something to learn from. If it says "
             "whose a record is, declare it as the unit; without one a record is a unit by itself.",
@@ -182,27 +173,29 @@ def _unit_findings(schema: Schema) -> list[Finding]:
     ]
 
 
-def _number_findings(schema: Schema, number: int, relation: Relation | None) -> list[Finding]:
+def _number_findings(schema: Schema, number: int, relation: Relation | None) -> list[SchemaFinding]:
     """A number of records, or units, that is not the declared one; under add-remove it is private and stops nothing."""
     if number == schema.records:
         return []
     level, rest = ("warning", "") if relation is Relation.ADD_REMOVE else ("error", ": under replace-one a run stops")
     message = f"{schema.records} {schema.counted} are declared and the table has {number}{rest}."
-    return [Finding(level, message, schema.unit_column, True)]
+    return [SchemaFinding(level, message, schema.unit_column, True)]
 
 
 def _grouped_findings(
     schema: Schema, unit: DeclaredUnit, column: str, table: Table, relation: Relation | None
-) -> list[Finding]:
+) -> list[SchemaFinding]:
     """The declared unit beside the rows."""
     if column not in table.columns:
         return [
-            Finding("error", "The schema declares this column as the unit's and the table does not have it.", column)
+            SchemaFinding(
+                "error", "The schema declares this column as the unit's and the table does not have it.", column
+            )
         ]
     try:
         groups = grouped_records(schema, column, unit.most_records, table)
     except InputError as error:
-        return [Finding("error", str(error), column, True)]
+        return [SchemaFinding("error", str(error), column, True)]
     remarks = [
         (
             groups.cut > 0,
@@ -211,13 +204,13 @@ def _grouped_findings(
         ),
         (groups.missing > 0, f"{groups.missing} records have no value and count as one unit together."),
     ]
-    told = [Finding("warning", message, column, True) for holds, message in remarks if holds]
+    told = [SchemaFinding("warning", message, column, True) for holds, message in remarks if holds]
     return [*_number_findings(schema, groups.number, relation), *told]
 
 
 def _may_be_a_key(column: Column, schema: Schema) -> bool:
     """Whether a column holds words or whole numbers; every cell of a CSV file arrives as text."""
-    if not isinstance(column, Texts | Objects):
+    if not isinstance(column, TextColumn | ObjectColumn):
         return False
     values = column.numbers(schema.missing_tokens)
     words = column.codes(lambda word: MISSING if word.strip() in schema.missing_tokens else 0) != MISSING
@@ -225,10 +218,10 @@ def _may_be_a_key(column: Column, schema: Schema) -> bool:
     return bool(np.any(words & np.isnan(values)) or np.all(present == np.round(present)))
 
 
-def _repeating_findings(schema: Schema, table: Table) -> list[Finding]:
+def _repeating_findings(schema: Schema, table: Table) -> list[SchemaFinding]:
     """Columns that look as if they said whose a record is, and repeat, where no unit is declared."""
     named = set(schema.named_columns())
-    findings: list[Finding] = []
+    findings: list[SchemaFinding] = []
     for name, column in table.columns.items():
         if not sounds_like_an_identifier(name) and (name in named or not _may_be_a_key(column, schema)):
             continue
@@ -240,7 +233,7 @@ def _repeating_findings(schema: Schema, table: Table) -> list[Finding]:
         many = sounds_like_an_identifier(name) or len(sizes) > _MANY * table.rows
         if many and sizes.max(initial=0) > 1 and len(sizes) > 1:
             findings.append(
-                Finding(
+                SchemaFinding(
                     "warning",
                     f"Values repeat, up to {sizes.max()} records share one of {len(sizes)}. If it says whose a record "
                     "is, declare it as the unit: what is certified without one is about one record, and whoever has "
@@ -252,8 +245,8 @@ def _repeating_findings(schema: Schema, table: Table) -> list[Finding]:
     return findings
 
 
-def _table_findings(schema: Schema, table: Table, relation: Relation | None) -> list[Finding]:
-    findings: list[Finding] = []
+def _table_findings(schema: Schema, table: Table, relation: Relation | None) -> list[SchemaFinding]:
+    findings: list[SchemaFinding] = []
     unit = schema.unit
     if unit is not None and unit.column is not None:
         findings += _grouped_findings(schema, unit, unit.column, table, relation)
@@ -261,7 +254,7 @@ def _table_findings(schema: Schema, table: Table, relation: Relation | None) -> 
         findings += [*_repeating_findings(schema, table), *_number_findings(schema, table.rows, relation)]
     if table.rows == 0:
         level = "warning" if relation is Relation.ADD_REMOVE else "error"
-        findings.append(Finding(level, "The table has no records.", None, True))
+        findings.append(SchemaFinding(level, "The table has no records.", None, True))
     extra = undeclared_columns(schema, table)
     if extra:
         level, rest = (
@@ -269,7 +262,7 @@ def _table_findings(schema: Schema, table: Table, relation: Relation | None) -> 
         )
         named = extra[0] if len(extra) == 1 else None
         findings.append(
-            Finding(
+            SchemaFinding(
                 level,
                 f"The schema does not name {shown_names(extra)} of the table; {rest} {'it' if named else 'them'}.",
                 named,
@@ -282,26 +275,28 @@ def _table_findings(schema: Schema, table: Table, relation: Relation | None) -> 
         try:
             encode(schema, table, Relation.ADD_REMOVE) if schema.target else encode_features(schema, table)
         except InputError as error:
-            findings.append(Finding("error", str(error), None, True))
+            findings.append(SchemaFinding("error", str(error), None, True))
     return findings
 
 
-def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> list[Finding]:
+def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> list[SchemaFinding]:
     if any(name not in table.columns for name in declared.reads):
-        return [Finding("error", "The schema declares this column and the table does not have it.", declared.name)]
+        return [
+            SchemaFinding("error", "The schema declares this column and the table does not have it.", declared.name)
+        ]
     try:
         counts, constant = _dry_run(schema, declared, table)
     except InputError as error:
-        return [Finding("error", str(error), declared.name, True)]
+        return [SchemaFinding("error", str(error), declared.name, True)]
     numbers = {"missing or unreadable": counts.missing, "out of range (clipped)": counts.clipped}
     numbers |= {"unseen": counts.unseen}
     findings = [
-        Finding("warning", f"{count} of {table.rows} values are {what}.", declared.name, True)
+        SchemaFinding("warning", f"{count} of {table.rows} values are {what}.", declared.name, True)
         for what, count in numbers.items()
         if count
     ]
     if constant and table.rows > 1:
-        findings.append(Finding("warning", "Every record has the same encoded value.", declared.name, True))
+        findings.append(SchemaFinding("warning", "Every record has the same encoded value.", declared.name, True))
     return findings
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.validate import Checks, InputError, Interval, number, one_of, refuse, whole_number
 from sordino.data import Category, ColumnKind, DeclaredWeight, Feature, MissingRule, Number, RowNorm, Schema, Target
-from sordino.data.raw_columns import Objects, arrow
+from sordino.data.raw_columns import ObjectColumn, arrow
 from sordino.data.schema import INTERCEPT
 from sordino.data.sources.in_memory import arrow_schema, is_arrow, is_pandas
 from sordino.data.sources.registry import is_instance_named, read_table, unique_names
@@ -382,7 +382,7 @@ def numbers_in(cells: NDArray[Any]) -> Array:
     """Cells as float64; NaN for those that are no real number, each by itself."""
     if cells.dtype.kind != "O":
         return cells.astype(np.float64)
-    return Objects.of(cells.ravel()).numbers(()).reshape(cells.shape)
+    return ObjectColumn.of(cells.ravel()).numbers(()).reshape(cells.shape)
 
 
 def _of_pandas(frame: Any) -> Bare:

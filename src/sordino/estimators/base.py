@@ -131,7 +131,7 @@ class PrivateEstimator(BaseEstimator):
 
     def interval_coverage(self, level: float = 0.9) -> str:
         """What is known of the intervals of predictions: their level, and how often they held on drawn tables."""
-        from sordino.ledger.release.folder import NOT_MEASURED, withheld  # noqa: PLC0415
+        from sordino.ledger.release.coverage import NOT_MEASURED, withheld  # noqa: PLC0415
 
         check_is_fitted(self, "release_")
         reason = withheld(self.release_)

@@ -25,8 +25,7 @@ from sordino.data import (
     read_table,
 )
 from sordino.data.encode import check_number, check_types, refuse_undeclared
-from sordino.data.parts import parts_of
-from sordino.data.sources.registry import empty_table
+from sordino.data.sources.registry import empty_table, parts_of
 from sordino.data.words import shown_names
 from sordino.estimators.bare_arrays import PUBLIC_LABELS, WEIGHT, ArrayBounds, Bare, bare_target, numbers_of
 from sordino.estimators.follow_up import check_event

@@ -26,7 +26,7 @@ from sordino.estimators.methods.bounded_influence import PublicColumns
 from sordino.estimators.situation import (
     OVERDISPERSED,
 )
-from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY
+from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY
 
 # Epsilons that are looked at: for the curve that is shown, and for the search.
 CURVE = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)

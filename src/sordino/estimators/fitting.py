@@ -24,8 +24,7 @@ from sordino.core.validate import (
     whole_number,
 )
 from sordino.data import Schema, clip_rows
-from sordino.data.encode import check_number
-from sordino.data.parts import number_of
+from sordino.data.encode import check_number, number_of
 from sordino.estimators.bare_arrays import ArrayBounds, Bare, DeltaWarning
 from sordino.estimators.charged import (
     Store,

@@ -18,8 +18,8 @@ from sordino.algorithm.rounds.questions import Rows
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, instance_of
 from sordino.data import Schema
-from sordino.data.parts import check_parts, counting_column, parts_of
-from sordino.data.sources.part import Part
+from sordino.data.encode import check_parts, counting_column
+from sordino.data.sources.registry import TablePart, parts_of
 from sordino.data.table import Table
 from sordino.estimators.declaration import Declaration, encoded_table
 from sordino.estimators.kept_rounds import KeptRounds
@@ -89,7 +89,7 @@ class TableInParts:
 
     engine: Engine
     word: str
-    parts: Sequence[Part]
+    parts: Sequence[TablePart]
     columns: tuple[str, ...]
     whole_units: bool
     told: Progress = untold

@@ -74,7 +74,7 @@ def summary_of(release: "StoredRelease", level: float = LEVEL) -> Summary:
     number("level", level, OPEN_UNIT)
     known = coefficients_if_known(release)
     if known is not None:
-        from sordino.ledger.release.folder import cautions_of  # noqa: PLC0415
+        from sordino.ledger.release.coverage import cautions_of  # noqa: PLC0415
 
         title, words = _title(release, known.family), f"{100.0 * level:g} % interval"
         return Summary(
@@ -134,7 +134,7 @@ def _remarks(release: "StoredRelease", known: Coefficients, level: float) -> tup
             f"The hazard is constant in each time bin; bins are compared with the first, from {first:g} to {second:g}, "
             "whose hazard where all columns are 0 is exp of the intercept."
         )
-    from sordino.ledger.release.folder import COEFFICIENTS, release_coverage  # noqa: PLC0415
+    from sordino.ledger.release.coverage import COEFFICIENTS, release_coverage  # noqa: PLC0415
 
     held = release_coverage(release, COEFFICIENTS, level)
     if held is not None:
@@ -173,7 +173,7 @@ def coefficients_if_known(release: "StoredRelease") -> Coefficients | None:
     Nor are they known where there are so many coefficients that intervals are withheld.
     """
     from sordino.algorithm.posterior.coefficients import ARRAYS, from_stored  # noqa: PLC0415
-    from sordino.ledger.release.folder import is_constant, withheld  # noqa: PLC0415
+    from sordino.ledger.release.coverage import is_constant, withheld  # noqa: PLC0415
 
     if frozenset(release.arrays) != ARRAYS or is_constant(release) or withheld(release) is not None:
         return None
@@ -199,7 +199,7 @@ def coefficients_of(release: "StoredRelease") -> Coefficients:
     """The same; refused where there are none."""
     found = coefficients_if_known(release)
     if found is None:
-        from sordino.ledger.release.folder import withheld  # noqa: PLC0415
+        from sordino.ledger.release.coverage import withheld  # noqa: PLC0415
 
         method, reason = release.settings.get("method"), withheld(release)
         if reason is not None:
@@ -214,13 +214,7 @@ def coefficients_of(release: "StoredRelease") -> Coefficients:
 def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
     """Estimates of methods whose intervals are not known to hold: with what was measured, without a test."""
     release = predictor.release
-    from sordino.ledger.release.folder import (  # noqa: PLC0415
-        COEFFICIENTS,
-        NOT_MEASURED,
-        is_constant,
-        release_coverage,
-        withheld,
-    )
+    from sordino.ledger.release.coverage import COEFFICIENTS, NOT_MEASURED, is_constant, release_coverage, withheld  # noqa: PLC0415
 
     words = release_coverage(release, COEFFICIENTS, level)
     names, matrix, constant = predictor.table_units

@@ -28,8 +28,8 @@ from sordino.data import (
     read_schema,
     read_table,
 )
-from sordino.data.encode import check_number
-from sordino.data.parts import number_of, parts_of
+from sordino.data.encode import check_number, number_of
+from sordino.data.sources.registry import parts_of
 from sordino.data.table import Table
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.fitting import sources_of

@@ -12,7 +12,7 @@ from sordino.algorithm.rounds.questions import EXPONENT, Question, Rows
 from sordino.core.bound import Relation
 from sordino.data import Schema
 from sordino.data.encode import check_number
-from sordino.data.parts import parts_of
+from sordino.data.sources.registry import parts_of
 from sordino.estimators.in_parts import RowsThere, TableInParts, table_in_parts
 
 Whole = NDArray[Any]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.variational.natural import Sizes
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, refuse, whole_number
-from sordino.data import Numbers, column_names, from_arrays, read_table
+from sordino.data import NumberColumn, column_names, from_arrays, read_table
 from sordino.data.raw_columns import MISSING, Column
 from sordino.data.sources.in_memory import no_rows
 from sordino.data.units import key_codes, keys
@@ -51,7 +51,7 @@ def _typed(name: str, values: Any) -> Any:
 
 def _array(column: Column) -> Any:
     """A column of numbers as an array, 0 where a cell is missing; another column as it is."""
-    if not isinstance(column, Numbers):
+    if not isinstance(column, NumberColumn):
         return column
     values, missing = column.values, column.missing
     return values if missing is None else np.where(missing, values.dtype.type(0), values)
@@ -145,7 +145,7 @@ def _unit_codes(unit: str, given: Any) -> NDArray[np.intp]:
     column = given if isinstance(given, Column) else from_arrays({unit: given}).columns[unit]
     known: dict[str, int] = {}
     codes = keys(unit, column, (), lambda word: known.setdefault(word, len(known)))
-    if not isinstance(column, Numbers):  # whose keys come in order
+    if not isinstance(column, NumberColumn):  # whose keys come in order
         places = {word: place for place, word in enumerate(sorted(known))}
         codes = np.array([*(places[word] for word in known), MISSING])[codes]
     return np.unique(codes, return_inverse=True)[1].ravel()

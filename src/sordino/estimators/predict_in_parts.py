@@ -10,8 +10,8 @@ from sordino.algorithm.engines.totals import Engine, engine_of
 from sordino.algorithm.engines.work import PartAnswer, for_each
 from sordino.core.validate import InputError
 from sordino.data import Schema
-from sordino.data.parts import check_parts, parts_of
-from sordino.data.sources.part import Part
+from sordino.data.encode import check_parts
+from sordino.data.sources.registry import TablePart, parts_of
 from sordino.data.table import Table
 
 # Parts that are asked at once: texts of so many wait for the one before them.
@@ -33,7 +33,7 @@ class Predicted:
     text: Callable[[Table], tuple[str, str]]
     columns: tuple[str, ...]
 
-    def answer(self, part: Part, key: str) -> PartAnswer:
+    def answer(self, part: TablePart, key: str) -> PartAnswer:
         """The text of one part, and of how many rows it is."""
         header, pieces, rows = "", list[str](), 0
 
@@ -79,7 +79,7 @@ def texts_in_parts(
         asking.close()
 
 
-def _window(engine: Engine, work: Any, parts: list[Part]) -> Iterator[tuple[str, str, int]]:
+def _window(engine: Engine, work: Any, parts: list[TablePart]) -> Iterator[tuple[str, str, int]]:
     named = {f"{place}": part for place, part in enumerate(parts)}
     found: dict[str, PartAnswer] = {}
     for answer in engine.answers(work, dict(named)):

@@ -24,7 +24,7 @@ from sordino.estimators.predicted_means import MeanAndNew, joined, predicted
 from sordino.estimators.read_back import ReadBack
 from sordino.estimators.situation import Task, exposures
 from sordino.estimators.tasks import DRAWS, LINEAR
-from sordino.ledger.release.folder import NEW_TARGETS, PROBABILITIES, release_coverage, withheld
+from sordino.ledger.release.coverage import NEW_TARGETS, PROBABILITIES, release_coverage, withheld
 from sordino.model.base import LinearScoreModel, Model
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.families.networks import DenseNetwork

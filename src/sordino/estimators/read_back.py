@@ -21,7 +21,7 @@ from sordino.estimators.follow_up import bins_of
 from sordino.estimators.situation import Task
 from sordino.estimators.tasks import CLASSIFYING
 from sordino.ledger.release import StoredRelease, posterior_of
-from sordino.ledger.release.folder import A_CONSTANT, LEARNED
+from sordino.ledger.release.coverage import A_CONSTANT, LEARNED
 from sordino.model.base import Model
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture

@@ -20,7 +20,7 @@ from sordino.estimators.shown_table import ShownTable
 from sordino.estimators.summary import Summary
 from sordino.estimators.tasks import is_fit
 from sordino.ledger.release import StoredRelease, folder
-from sordino.ledger.release.folder import NOT_MEASURED, withheld
+from sordino.ledger.release.coverage import NOT_MEASURED, withheld
 from sordino.ledger.signing import SigningKey
 
 CUSTOM = "own-model"

@@ -9,6 +9,6 @@ from sordino.ledger.budget import LedgerUnit as LedgerUnit
 from sordino.ledger.filters import filter_kinds as filter_kinds
 from sordino.ledger.ledger import Balance as Balance
 from sordino.ledger.ledger import Ledger as Ledger
-from sordino.ledger.verification import Finding as Finding
-from sordino.ledger.verification import Verdict as Verdict
+from sordino.ledger.verification import EntryFinding as EntryFinding
+from sordino.ledger.verification import EntryVerdict as EntryVerdict
 from sordino.ledger.verification import Verification as Verification

@@ -22,7 +22,8 @@ from sordino.core.validate import InputError, number, one_of, refuse
 from sordino.estimators.replayed import unplanned
 from sordino.ledger import Balance, Entry, Ledger
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.folder import cautions_of, stored_at
+from sordino.ledger.release.coverage import cautions_of
+from sordino.ledger.release.folder import stored_at
 from sordino.ledger.signing.folder import broken_signature
 
 AUDIT_FILE = "audit.json"

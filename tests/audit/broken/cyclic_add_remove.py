@@ -7,7 +7,7 @@ from sordino.auditing.attack.chains import ChainFit, ConstantPull
 from sordino.auditing.attack.experiment import Claim, LinearScore
 from sordino.core.bound import Bound, Citation, Relation, Status, View
 from sordino.core.guarantee import GaussianDP
-from sordino.data.neighbours import Dataset, Record, neighbours
+from sordino.data.neighbours import Dataset, EncodedRecord, neighbours
 from tests.audit.broken.registry import Case, case, chain, claimed, options
 
 CHANGES = {
@@ -44,7 +44,7 @@ def attack(spec, record, asked):
 @case("add-remove claimed for cyclic batches")
 def cyclic_add_remove():
     asked = options(0.05, 2000)
-    turned = Record(np.array([-1.0]), 0.0)
+    turned = EncodedRecord(np.array([-1.0]), 0.0)
     return Case(
         NAIVE,
         lambda: attack(INSERTED, None, asked),

@@ -6,7 +6,7 @@ from sordino.auditing.attack.audit import audit_by_attack
 from sordino.auditing.attack.chains import ChainFit
 from sordino.auditing.attack.experiment import Claim, LinearScore
 from sordino.core.bound import Relation, View
-from sordino.data.neighbours import Dataset, Record, neighbours
+from sordino.data.neighbours import Dataset, EncodedRecord, neighbours
 from sordino.model import Logistic
 from tests.audit.broken.registry import Case, case, chain, claimed, options
 
@@ -28,8 +28,8 @@ UNCLIPPED = SPEC.with_values(
 def attack(spec, asked):
     rng = np.random.default_rng(0)
     data = Dataset(rng.normal(size=(20, 2)), rng.choice([-1.0, 1.0], 20))
-    base = neighbours(data, Relation.REPLACE_ONE, 0, Record(np.array([6.0, 6.0]), 1.0)).second
-    pair = neighbours(base, Relation.REPLACE_ONE, 0, Record(np.array([6.0, 6.0]), -1.0))
+    base = neighbours(data, Relation.REPLACE_ONE, 0, EncodedRecord(np.array([6.0, 6.0]), 1.0)).second
+    pair = neighbours(base, Relation.REPLACE_ONE, 0, EncodedRecord(np.array([6.0, 6.0]), -1.0))
     return audit_by_attack(
         ChainFit(spec, Logistic()),
         pair.first,

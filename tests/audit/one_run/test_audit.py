@@ -24,7 +24,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import read_spec
 from sordino.core.validate import InputError
-from sordino.data.neighbours import Dataset, Record
+from sordino.data.neighbours import Dataset, EncodedRecord
 
 SPECS = Path(__file__).parents[3] / "examples" / "specs"
 CLAIM = Claim(Relation.ADD_REMOVE, View.ONE_SAMPLE)
@@ -75,8 +75,8 @@ def test_coins_are_fair():
 
 def test_canaries_know_their_relation():
     base = Dataset(np.zeros((3, 2)), np.zeros(3))
-    heads = (Record(np.ones(2), 1.0), Record(2 * np.ones(2), 1.0))
-    tails = (Record(-np.ones(2), 0.0), Record(-2 * np.ones(2), 0.0))
+    heads = (EncodedRecord(np.ones(2), 1.0), EncodedRecord(2 * np.ones(2), 1.0))
+    tails = (EncodedRecord(-np.ones(2), 0.0), EncodedRecord(-2 * np.ones(2), 0.0))
     coins = np.array([True, False])
     there = Canaries(base, heads)
     assert there.relation is Relation.ADD_REMOVE
@@ -171,7 +171,7 @@ def test_the_plan_expects_what_happens(directions, distance):
 
 
 def test_a_wrong_target_is_the_farthest_one():
-    record = Record(np.ones(3), 1.0)
+    record = EncodedRecord(np.ones(3), 1.0)
     assert mislabelled(record, [-1.0, 1.0]).target == -1.0
     assert mislabelled(record, [0, 1, 2, 7]).target == 7.0
     with pytest.raises(InputError, match="other than"):

@@ -13,7 +13,7 @@ import pytest
 from sordino.cli import main
 from sordino.estimators import ESTIMATORS, METHODS, ArrayBounds, PrivateLinearRegression
 from sordino.ledger.release import release_coverage, write_release
-from sordino.ledger.release.folder import (
+from sordino.ledger.release.coverage import (
     COEFFICIENTS,
     LEVELS,
     MEASURED,
@@ -189,10 +189,10 @@ def test_what_is_told_of_bounded_influence_is_what_the_page_of_the_grid_shows(mo
 
 
 def test_predictions_carry_it_in_a_column(tmp_path, capsys):
-    from sordino.data import NumberTarget, Target
+    from sordino.data import Number, Target
     from tests.cli.test_predict import ROWS, SCORE, schema
 
-    model = PrivateLinearRegression(schema=schema(Target("y", NumberTarget(-4, 4))), **BUDGET | {"epsilon": 4.0})
+    model = PrivateLinearRegression(schema=schema(Target("y", Number(-4, 4))), **BUDGET | {"epsilon": 4.0})
     write_release(tmp_path / "release", model.fit({**ROWS, "y": SCORE}).release_)
     (tmp_path / "rows.csv").write_text("a,b\n0.1,0.2\n")
     assert main(["predict", str(tmp_path / "release"), str(tmp_path / "rows.csv"), "--level", "0.9", "--json"]) == 0

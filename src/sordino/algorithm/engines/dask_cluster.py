@@ -15,9 +15,9 @@ from sordino.algorithm.engines.spread import Columns, Spread, UnitBucket
 from sordino.algorithm.engines.totals import Engine, register_engine
 from sordino.algorithm.engines.work import PartAnswer, Work
 from sordino.core.validate import InputError
-from sordino.data.sources.duckdb_tables import needed
-from sordino.data.sources.lazy_frames import DaskPart
-from sordino.data.sources.part import Part
+from sordino.data.sources.databases import needed
+from sordino.data.sources.frames import DaskPart
+from sordino.data.sources.registry import TablePart
 from sordino.data.table import Table
 
 # A cluster without a worker, or without a scheduler, is waited for so long.
@@ -35,13 +35,13 @@ class DaskCluster(Engine):
     """
 
     elsewhere: ClassVar[bool] = True
-    own_frames: ClassVar[tuple[type[Part], ...]] = (DaskPart,)
+    own_frames: ClassVar[tuple[type[TablePart], ...]] = (DaskPart,)
 
     def __init__(self, client: Any, *, own: Sequence[Any] = (), patience: float = PATIENCE) -> None:
         self._client, self._own, self._patience = client, tuple(own), patience
         self._kept: list[Any] = []
 
-    def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
+    def answers(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
         run = f"sordino-{work.asked.name.replace(' ', '-')}-{uuid4().hex[:12]}"
         waiting = {self._submitted(work, part, key, f"{run}-{key}"): part.name for key, part in parts.items()}
         seen = time.monotonic()
@@ -62,7 +62,7 @@ class DaskCluster(Engine):
             for future in waiting:
                 _quietly(future.cancel)
 
-    def _submitted(self, work: Work, part: Part, key: str, task: str) -> Any:
+    def _submitted(self, work: Work, part: TablePart, key: str, task: str) -> Any:
         if isinstance(part, DaskPart):
             return self._submit(task, _of_frame, work, part.delayed, part.empty, part.place, key)
         if isinstance(part, ClusterBucket):
@@ -106,7 +106,7 @@ class DaskCluster(Engine):
             f"Expected an answer from {name}, got a {kind} on the Dask cluster; look at its workers and repeat the fit."
         )
 
-    def arranged(self, parts: Sequence[Part], spread: Spread | None) -> list[Part]:
+    def arranged(self, parts: Sequence[TablePart], spread: Spread | None) -> list[TablePart]:
         """Units are brought together in the memory of the workers."""
         if spread is None:
             return list(parts)
@@ -126,7 +126,7 @@ class DaskCluster(Engine):
             _quietly(owned.close)
 
 
-def _divided(spread: Spread, part: Part) -> list[list[Columns]]:
+def _divided(spread: Spread, part: TablePart) -> list[list[Columns]]:
     """For each bucket the pieces of a part's tables."""
     found: list[list[Columns]] = [[] for _ in range(spread.buckets)]
     for table in part.tables(spread.columns):
@@ -154,7 +154,7 @@ class ClusterBucket(UnitBucket):
             yield Table({name: piece[name] for name in columns})
 
 
-def _of_part(work: Work, part: Part, key: str) -> PartAnswer:
+def _of_part(work: Work, part: TablePart, key: str) -> PartAnswer:
     keep_memory()
     return work.answer(part, key)
 

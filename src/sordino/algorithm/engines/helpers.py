@@ -22,7 +22,7 @@ from typing import Any
 
 from sordino.algorithm.engines.work import PartAnswer, Work
 from sordino.core.validate import InputError
-from sordino.data.sources.part import Part
+from sordino.data.sources.registry import TablePart
 
 # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt, in bytes.
 _KEPT = {-1: 2**27, -3: 2**25}
@@ -70,7 +70,7 @@ class Helper:
         """Of the process."""
         return self._process.pid
 
-    def answer(self, work: Work, part: Part, key: str) -> PartAnswer:
+    def answer(self, work: Work, part: TablePart, key: str) -> PartAnswer:
         """What a thread would answer."""
         try:
             sent = pickled((work, part, key))
@@ -131,7 +131,7 @@ class Helpers:
         self._idle: list[Helper] = []
         self._use = True
 
-    def answer(self, work: Work, part: Part, key: str) -> PartAnswer:
+    def answer(self, work: Work, part: TablePart, key: str) -> PartAnswer:
         """The answer of a helper, or of this thread where no helper has one."""
         if not (self._use and part.shared):
             return work.answer(part, key)

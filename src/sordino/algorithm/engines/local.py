@@ -19,10 +19,10 @@ from sordino.algorithm.engines.spread import Spread
 from sordino.algorithm.engines.totals import Engine, register_engine
 from sordino.algorithm.engines.work import PartAnswer, Sum, Work, summed
 from sordino.core.validate import InputError
-from sordino.data.sources.duckdb_tables import connected, needed, quoted
+from sordino.data.sources.databases import connected, needed, quoted_list
 from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.parquet_files import ParquetPart
-from sordino.data.sources.part import ROWS_AT_ONCE, Part, read_without_quoting
+from sordino.data.sources.registry import ROWS_AT_ONCE, TablePart, read_without_quoting
 from sordino.data.table import Table
 
 # Seconds of reading after which helpers are worth their start.
@@ -67,10 +67,10 @@ class Streamed(Engine):
         self._threads = threads or cores()
         self._patience, self._spent, self._helpers = patience, 0.0, Helpers()
 
-    def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
+    def answers(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
         begun = time.monotonic()
 
-        def answer(key: str, part: Part) -> PartAnswer:
+        def answer(key: str, part: TablePart) -> PartAnswer:
             if self._threads == 1 or self._spent + time.monotonic() - begun < self._patience:
                 return work.answer(part, key)
             return self._helpers.answer(work, part, key)
@@ -93,7 +93,7 @@ class Scanned(Engine):
         self._scan = scan
         self._threads = threads or cores()
 
-    def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
+    def answers(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
         if not work.adds:
             yield from Streamed(self._threads).answers(work, parts)
             return
@@ -104,21 +104,21 @@ class Scanned(Engine):
                 total.add_sum(found)
             yield total.answer(key)
 
-    def _tables(self, work: Work, part: Part) -> Iterator[Table]:
+    def _tables(self, work: Work, part: TablePart) -> Iterator[Table]:
         if isinstance(part, ScannedFiles):
             for batch in read_without_quoting(part.name, self._scan(part.paths, work.columns)):
                 yield from_arrow(batch)
         else:
             yield from work.tables(part)
 
-    def arranged(self, parts: Sequence[Part], spread: Spread | None) -> list[Part]:
+    def arranged(self, parts: Sequence[TablePart], spread: Spread | None) -> list[TablePart]:
         """The library scans plain Parquet files together; folders whose names say columns are read part by part."""
         if spread is None and all(isinstance(part, ParquetPart) and not part.keys for part in parts):
             return [ScannedFiles(list(parts))]
         return super().arranged(parts, spread)
 
 
-class ScannedFiles(Part):
+class ScannedFiles(TablePart):
     """Parquet files that are scanned together."""
 
     def __init__(self, parts: Sequence[Any]) -> None:
@@ -140,7 +140,7 @@ class ScannedFiles(Part):
 def _duckdb(paths: Sequence[str], columns: Sequence[str]) -> Iterator[Any]:
     files = [_plain(path) for path in paths]
     with connected(files=files) as connection:
-        asked = f"SELECT {quoted(columns)} FROM read_parquet($1, hive_partitioning = false)"
+        asked = f"SELECT {quoted_list(columns)} FROM read_parquet($1, hive_partitioning = false)"
         found = connection.sql(asked, params=[files])
         yield from found.to_arrow_reader(ROWS_AT_ONCE)
 

@@ -17,10 +17,10 @@ from sordino.algorithm.engines.spread import Spread, UnitBucket
 from sordino.algorithm.engines.totals import Engine, register_engine
 from sordino.algorithm.engines.work import PartAnswer, Sum, Work, summed
 from sordino.core.validate import InputError
-from sordino.data.sources.duckdb_tables import needed
+from sordino.data.sources.databases import needed
+from sordino.data.sources.frames import SparkRows, quoted
 from sordino.data.sources.in_memory import from_arrow
-from sordino.data.sources.part import Part
-from sordino.data.sources.spark_frames import SparkRows, quoted
+from sordino.data.sources.registry import TablePart
 
 # A job that Spark gave up, because executors died faster than it tried again, is begun anew after so many seconds.
 _ATTEMPTS = 3
@@ -37,18 +37,18 @@ class SparkCluster(Engine):
     """
 
     elsewhere: ClassVar[bool] = True
-    own_frames: ClassVar[tuple[type[Part], ...]] = (SparkRows,)
+    own_frames: ClassVar[tuple[type[TablePart], ...]] = (SparkRows,)
 
     def __init__(self, session: Any, *, own: bool = False) -> None:
         self._session, self._own, self._here = session, own, Streamed()
 
-    def arranged(self, parts: Sequence[Part], spread: Spread | None) -> list[Part]:
+    def arranged(self, parts: Sequence[TablePart], spread: Spread | None) -> list[TablePart]:
         """Units are brought together, and answered for, on this machine: executors do not see its files."""
         if spread is not None and any(isinstance(part, SparkRows) for part in parts):
             raise InputError("Expected units of a Spark frame to lie in one part each, got others.")
         return super().arranged(parts, spread)
 
-    def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
+    def answers(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
         for key, part in parts.items():
             if isinstance(part, SparkRows) and work.adds:
                 yield self._of_frame(work, part, key)
@@ -59,7 +59,7 @@ class SparkCluster(Engine):
         if files:
             yield from self._of_files(work, files)
 
-    def _of_files(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
+    def _of_files(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
         frame = self._keys(list(parts))
 
         def there(batches: Any) -> Any:

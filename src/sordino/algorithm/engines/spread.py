@@ -24,16 +24,16 @@ from sordino.data.cells import Odd, Plain
 from sordino.data.raw_columns import (
     MISSING,
     Column,
-    Dates,
-    Numbers,
-    Objects,
-    Opaque,
-    Texts,
+    DateColumn,
+    NumberColumn,
+    ObjectColumn,
+    OpaqueColumn,
+    TextColumn,
     arrow,
     numpy_values,
     text_array,
 )
-from sordino.data.sources.part import Part, read_without_quoting
+from sordino.data.sources.registry import TablePart, read_without_quoting
 from sordino.data.table import Table
 from sordino.data.units import keys
 
@@ -87,7 +87,7 @@ def buckets_for(rows: int, least: int = 1) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class UnitBucket(Part):
+class UnitBucket(TablePart):
     """Rows of whole units, wherever they are kept: which bucket it is, and the columns it has."""
 
     place: int
@@ -141,7 +141,7 @@ def _cut_short() -> bytes:
     raise InputError("Expected a whole bucket of rows, got one that was cut short; is the disk full?")
 
 
-def in_files(spread: Spread, parts: Sequence[Part], files: Sequence[BinaryIO]) -> list[Part]:
+def in_files(spread: Spread, parts: Sequence[TablePart], files: Sequence[BinaryIO]) -> list[TablePart]:
     """Buckets in files that are open already, one for each."""
     for part in parts:
         for table in part.tables(spread.columns):
@@ -160,15 +160,15 @@ def _to_bytes(columns: Columns) -> bytes:
     for name, column in columns.items():
         noted = {"column": type(column).__name__}
         match column:
-            case Texts():
+            case TextColumn():
                 array, noted = column.values, noted | {"decimal": column.decimal, "kind": column.kind}
-            case Numbers():
+            case NumberColumn():
                 array = pa.array(column.values, mask=column.missing)
-            case Dates():
+            case DateColumn():
                 array = pa.array(column.values.astype(np.int64))
-            case Objects():
+            case ObjectColumn():
                 array = text_array([_spelled(cell) for cell in column.values])
-            case Opaque():
+            case OpaqueColumn():
                 array, noted = pa.nulls(len(column)), noted | {"stored": column.stored}
             case _:
                 raise TypeError(type(column).__name__)
@@ -187,16 +187,16 @@ def _from_bytes(content: bytes) -> Columns:
         name, noted = column.name, {key.decode(): value.decode() for key, value in column.metadata.items()}
         match noted["column"]:
             case "Texts":
-                found[name] = Texts(array, noted["decimal"], noted["kind"])
+                found[name] = TextColumn(array, noted["decimal"], noted["kind"])
             case "Dates":
-                found[name] = Dates(numpy_values(array).astype("datetime64[D]"))
+                found[name] = DateColumn(numpy_values(array).astype("datetime64[D]"))
             case "Objects":
-                found[name] = Objects.of(_read(cell) for cell in array.to_pylist())
+                found[name] = ObjectColumn.of(_read(cell) for cell in array.to_pylist())
             case "Opaque":
-                found[name] = Opaque(noted["stored"], len(array))
+                found[name] = OpaqueColumn(noted["stored"], len(array))
             case _:
                 values = numpy_values(array.fill_null(False if column.type == arrow().bool_() else 0))
-                found[name] = Numbers(values, numpy_values(array.is_null()) if array.null_count else None)
+                found[name] = NumberColumn(values, numpy_values(array.is_null()) if array.null_count else None)
     return found
 
 

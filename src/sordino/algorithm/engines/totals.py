@@ -15,7 +15,7 @@ from sordino.algorithm.engines.work import Encode, PartAnswer, Question, Work
 from sordino.algorithm.influence.asked import Summed
 from sordino.algorithm.noise.wide_sums import WideSums
 from sordino.core.validate import InputError, one_of
-from sordino.data.sources.part import Part
+from sordino.data.sources.registry import TablePart
 
 # Told the name of a question, how many parts have answered, and of how many.
 Progress = Callable[[str, int, int], None]
@@ -31,10 +31,10 @@ class Engine(ABC):
     # Whether parts are read by other processes, so that they have to be such that these can read them.
     elsewhere: ClassVar[bool] = False
     # Frames that lie with those processes already; frames of another cluster have to be saved first.
-    own_frames: ClassVar[tuple[type[Part], ...]] = ()
+    own_frames: ClassVar[tuple[type[TablePart], ...]] = ()
     _files: Sequence[BinaryIO] = ()
 
-    def check(self, parts: Sequence[Part]) -> None:
+    def check(self, parts: Sequence[TablePart]) -> None:
         """Refuse parts that this engine cannot read; before anything is debited."""
         if self.elsewhere:
             own = next((part.name for part in parts if not (part.shared or isinstance(part, self.own_frames))), None)
@@ -45,10 +45,10 @@ class Engine(ABC):
                 )
 
     @abstractmethod
-    def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
+    def answers(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
         """The answers of parts, by their keys, in any order; a part may answer more than once."""
 
-    def arranged(self, parts: Sequence[Part], spread: Spread | None) -> list[Part]:
+    def arranged(self, parts: Sequence[TablePart], spread: Spread | None) -> list[TablePart]:
         """The parts as this engine reads them, after the debit; with `spread`, such that none divides a unit."""
         if spread is None:
             return list(parts)
@@ -86,7 +86,7 @@ class Totals:
     def __init__(
         self,
         engine: Engine,
-        parts: Sequence[Part],
+        parts: Sequence[TablePart],
         encode: Encode,
         columns: tuple[str, ...],
         *,

@@ -19,7 +19,7 @@ from scipy import special
 
 from sordino.algorithm.noise.wide_sums import WideSums
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.sources.part import Part, joined
+from sordino.data.sources.registry import TablePart, joined
 from sordino.data.table import RowError, Table
 
 
@@ -83,11 +83,11 @@ class Work:
     columns: tuple[str, ...]
     together: bool
 
-    def answer(self, part: Part, key: str) -> "PartAnswer":
+    def answer(self, part: TablePart, key: str) -> "PartAnswer":
         """The answer of one part; what goes wrong is told with the part's name and without a cell."""
         return summed(self, self.tables(part), part.name).answer(key)
 
-    def tables(self, part: Part) -> Iterator[Table]:
+    def tables(self, part: TablePart) -> Iterator[Table]:
         """What is encoded at once."""
         if self.together:
             yield joined(list(part.tables(self.columns)), self.columns)

@@ -29,9 +29,9 @@ from sordino.core.bound import Relation
 from sordino.core.gaussian import up
 from sordino.core.validate import InputError
 from sordino.data import Boolean, Category, ColumnKind, Measurement, Ordered, Schema, Table
-from sordino.data.raw_columns import MISSING, Column, Dates, Numbers, Opaque
+from sordino.data.raw_columns import MISSING, Column, DateColumn, NumberColumn, OpaqueColumn
 from sordino.data.table import as_codes, as_numbers
-from sordino.data.units import Grouped, grouped
+from sordino.data.units import UnitGroups, grouped
 
 Whole = NDArray[np.int64]
 ONE = 2**exact.DIGITS
@@ -44,7 +44,9 @@ _SQRT2 = up(math.sqrt(2.0))
 class Rows:
     """The private columns of a table as a look reads them, each once, and the weight of every record."""
 
-    def __init__(self, table: Table, kinds: Mapping[str, ColumnKind], tokens: tuple[str, ...], groups: Grouped | None):
+    def __init__(
+        self, table: Table, kinds: Mapping[str, ColumnKind], tokens: tuple[str, ...], groups: UnitGroups | None
+    ):
         self._table = table if groups is None or len(groups.kept) == table.rows else table.take(groups.kept)
         self._kinds, self._tokens = dict(kinds), tokens
         self.number = table.rows if groups is None else groups.number
@@ -102,11 +104,11 @@ class Rows:
 
 def _eight_bytes(column: Column) -> Array:
     """A number for each cell that is another where the cell is."""
-    if isinstance(column, Opaque):
+    if isinstance(column, OpaqueColumn):
         return np.zeros(len(column))
-    if isinstance(column, Numbers):
+    if isinstance(column, NumberColumn):
         return column.numbers(())
-    if isinstance(column, Dates):
+    if isinstance(column, DateColumn):
         return column.days("", ()).view(np.float64)
     return column.codes(lambda word: int.from_bytes(_short(word), "little", signed=True)).view(np.float64)
 
@@ -115,7 +117,7 @@ def _short(word: str) -> bytes:
     return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-def _weights(rows: int, groups: Grouped | None) -> Whole:
+def _weights(rows: int, groups: UnitGroups | None) -> Whole:
     if groups is None:
         return np.full(rows, ONE, np.int64)
     sizes = np.bincount(groups.units, minlength=max(groups.number, 1))

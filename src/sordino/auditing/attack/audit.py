@@ -41,7 +41,7 @@ from sordino.auditing.joint_test import joint_cap, joint_epsilon
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.core.bound import Relation, View
 from sordino.core.validate import refuse
-from sordino.data.neighbours import NeighbourPair, Record
+from sordino.data.neighbours import EncodedRecord, NeighbourPair
 from sordino.model.base import Model
 
 
@@ -173,7 +173,8 @@ def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:
     replaced = pair.relation is Relation.REPLACE_ONE
     holding = (pair.second, pair.first) if replaced else (max(pair.first, pair.second, key=len),)
     records = [
-        Record(np.asarray(data.features[pair.position], float), float(data.target[pair.position])) for data in holding
+        EncodedRecord(np.asarray(data.features[pair.position], float), float(data.target[pair.position]))
+        for data in holding
     ]
     return CanaryLoss(model, *records), LinearScore()
 
@@ -186,8 +187,8 @@ class CanaryLoss(Score):
     """
 
     model: Model
-    record: Record
-    instead_of: Record | None = None
+    record: EncodedRecord
+    instead_of: EncodedRecord | None = None
 
     def learn(self, first: Releases, second: Releases) -> ScoreFunction:
         sign = -1.0 if np.median(self.fit(second)) < np.median(self.fit(first)) else 1.0
@@ -201,7 +202,7 @@ class CanaryLoss(Score):
         return other - own
 
 
-def record_losses(model: Model, releases: Releases, *records: Record) -> Scores:
+def record_losses(model: Model, releases: Releases, *records: EncodedRecord) -> Scores:
     """The loss of each record under every release, the mean over the points of a release; shape (releases, records)."""
     dtype = jnp.zeros(()).dtype
     rows = jnp.asarray(np.stack([record.features for record in records]), dtype)

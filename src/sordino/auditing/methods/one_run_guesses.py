@@ -29,7 +29,7 @@ from sordino.auditing.one_run.known_laws import MOST_CANARIES, shown_axes
 from sordino.core.bound import Relation, View
 from sordino.core.spec import GaussianNoise, PointStart, Spec
 from sordino.core.validate import InputError
-from sordino.data.neighbours import Dataset, Record
+from sordino.data.neighbours import Dataset, EncodedRecord
 from sordino.model.base import Model
 
 RUN = "Run by this code: the described chain, once"
@@ -77,8 +77,8 @@ def axis_canaries(spec: Spec, plan: GuessPlan) -> Canaries:
     pulls = (gap / 2 if replaced else gap) * np.eye(plan.directions, spec.dim)
     along = np.arange(plan.canaries) % plan.directions
     base = Dataset(np.zeros((spec.n - plan.canaries, spec.dim)), np.zeros(spec.n - plan.canaries))
-    heads = tuple(Record(pulls[axis], 0.0) for axis in along)
-    return Canaries(base, heads, tuple(Record(-pulls[axis], 0.0) for axis in along) if replaced else None)
+    heads = tuple(EncodedRecord(pulls[axis], 0.0) for axis in along)
+    return Canaries(base, heads, tuple(EncodedRecord(-pulls[axis], 0.0) for axis in along) if replaced else None)
 
 
 def _axis_score(spec: Spec, weight_decay: float) -> CoinScores:
@@ -109,7 +109,9 @@ def _mislabelled(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
         raise InputError(f"Expected at least two records for canaries in one run, got {len(data)}.")
     plan = _plan(spec, len(data) // 2, options)
     rest = len(data) - plan.canaries
-    own = tuple(Record(np.asarray(data.features[i], float), data.target[i].item()) for i in range(rest, len(data)))
+    own = tuple(
+        EncodedRecord(np.asarray(data.features[i], float), data.target[i].item()) for i in range(rest, len(data))
+    )
     wrong = tuple(mislabelled(record, data.target) for record in own)
     base = Dataset(data.features[:rest], data.target[:rest])
     canaries = Canaries(base, wrong, own if spec.relation is Relation.REPLACE_ONE else None)

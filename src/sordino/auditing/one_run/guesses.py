@@ -56,7 +56,7 @@ from sordino.core.validate import (
     number,
     whole_number,
 )
-from sordino.data.neighbours import Dataset, Record
+from sordino.data.neighbours import Dataset, EncodedRecord
 
 Coins = NDArray[np.bool_]
 RunWithCoins = Callable[[Coins, int], Any]
@@ -288,7 +288,7 @@ def weighed_errors(scores: NDArray[np.floating], coins: Coins, steps: tuple[int,
     return int(tails_above[upper].sum() + heads_below[guesses - upper].sum())
 
 
-def mislabelled(record: Record, targets: ArrayLike) -> Record:
+def mislabelled(record: EncodedRecord, targets: ArrayLike) -> EncodedRecord:
     """The record with the target, of those given, that is farthest from its own."""
     values = np.unique(np.asarray(targets, float))
     farthest = float(values[np.argmax(np.abs(values - record.target))]) if len(values) else record.target
@@ -296,7 +296,7 @@ def mislabelled(record: Record, targets: ArrayLike) -> Record:
         raise InputError(
             f"Expected a target other than {record.target!r} to mislabel with, got {values.tolist()!r:.60}."
         )
-    return Record(record.features, farthest)
+    return EncodedRecord(record.features, farthest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,8 +308,8 @@ class Canaries:
     """
 
     base: Dataset
-    heads: tuple[Record, ...]
-    otherwise: tuple[Record, ...] | None = None
+    heads: tuple[EncodedRecord, ...]
+    otherwise: tuple[EncodedRecord, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.heads or (self.otherwise is not None and len(self.otherwise) != len(self.heads)):

@@ -17,7 +17,7 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import Category, Number, Schema
 from sordino.data.columns.base import ColumnKind
-from sordino.data.columns.declared_words import Boolean, Unseen
+from sordino.data.columns.category import Boolean, Unseen
 from sordino.data.columns.number import OutOfRange
 
 Cells = dict[str, Any]

@@ -19,17 +19,17 @@ from sordino.core.spec.shapes import Contradiction, Several
 from sordino.core.spec.shapes import Schema as JsonSchema
 from sordino.core.validate import InputError
 from sordino.data.columns.base import KINDS, REFUSE, ColumnKind, ColumnKinds, MissingRule, RawValue, column_kind
-from sordino.data.columns.declared_words import Boolean, Category
+from sordino.data.columns.category import Boolean, Category
 from sordino.data.columns.number import Measurement
 from sordino.data.raw_columns import Column, Indices
 from sordino.data.scaling import SYMMETRIC, Scaling
 from sordino.data.table import as_codes
-from sordino.data.words import Line
+from sordino.data.words import TextLine
 
 _PARTS = 3
 
 
-class Simple(ColumnKinds):
+class SimpleKinds(ColumnKinds):
     """Every kind but products."""
 
     def __init__(self) -> None:
@@ -43,9 +43,9 @@ class Simple(ColumnKinds):
 class Factor(Section):
     """A column of a product, its declaration, and the word that counts as 1 where it holds words."""
 
-    column: Annotated[str, Line(blank=False)]
-    kind: Annotated[ColumnKind, Simple()]
-    word: Annotated[str | None, Line(), "of a column of words: the one that is 1"] = None
+    column: Annotated[str, TextLine(blank=False)]
+    kind: Annotated[ColumnKind, SimpleKinds()]
+    word: Annotated[str | None, TextLine(), "of a column of words: the one that is 1"] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         """A word of a column of words, none of a number, and no product of products."""
@@ -76,7 +76,7 @@ class Factor(Section):
 
 
 @dataclass(frozen=True)
-class Together(Column):
+class ProductColumns(Column):
     """The columns of a product, by name."""
 
     columns: dict[str, Column]
@@ -113,12 +113,10 @@ class Interaction(Measurement):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns of the table that it is made of."""
         return tuple(part.column for part in self.of)
 
     @property
     def high(self) -> float:  # type: ignore[override]
-        """The largest product, by the bounds of the parts."""
         return float(math.prod(part.half for part in self.of))
 
     @property
@@ -127,7 +125,7 @@ class Interaction(Measurement):
         return -self.high if any(isinstance(part.kind, Measurement) for part in self.of) else 0.0
 
     def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
-        if not isinstance(column, Together):
+        if not isinstance(column, ProductColumns):
             raise InputError(f"Expected the columns of the product {name!r} together, got one; encode the table.")
         values = np.ones(len(column))
         for part in self.of:

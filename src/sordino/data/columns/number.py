@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from sordino.core.spec import shapes
 from sordino.core.spec.shapes import Contradiction, Word
 from sordino.core.validate import Interval, refuse
-from sordino.data.columns.base import REFUSE, Cells, ColumnKind, Missing, MissingRule, RawValue, column_kind
-from sordino.data.raw_columns import NO_DAY, Column, Texts
-from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SYMMETRIC, Scaled, Scaling, add_up, float32_up
+from sordino.data.columns.base import REFUSE, Cells, ColumnKind, MissingRule, MissingRuleShape, RawValue, column_kind
+from sordino.data.raw_columns import NO_DAY, Column, TextColumn
+from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SYMMETRIC, Scaling, ScalingShape, add_up, float32_up
 from sordino.data.table import as_codes, as_days, as_numbers
-from sordino.data.words import Line, Words, clean_text, shown_names
+from sordino.data.words import TextLine, WordList, clean_text, shown_names
 
 _RAW = shapes.Number(RAW_RANGE)
 
@@ -38,7 +38,6 @@ class Measurement(ColumnKind):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The encoded bounds."""
         return self.scaling.limits(self.low, self.high)
 
     @property
@@ -73,7 +72,6 @@ class Measurement(ColumnKind):
 
     @property
     def domain(self) -> str:
-        """What its cells hold, in words."""
         return "numbers"
 
     @abstractmethod
@@ -128,8 +126,8 @@ class Number(Measurement):
 
     low: Annotated[float, _RAW, "public lower bound"]
     high: Annotated[float, _RAW, "public upper bound, above low"]
-    scaling: Annotated[Scaling, Scaled()] = SYMMETRIC
-    missing: Annotated[MissingRule, Missing(_RAW)] = REFUSE
+    scaling: Annotated[Scaling, ScalingShape()] = SYMMETRIC
+    missing: Annotated[MissingRule, MissingRuleShape(_RAW)] = REFUSE
     out_of_range: Annotated[str, Word(tuple(OutOfRange)), "clip and count, or stop"] = OutOfRange.CLIP
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -154,7 +152,7 @@ class Number(Measurement):
         return as_numbers(column, name, tokens)
 
     def _hint(self, column: Column) -> str:
-        if not isinstance(column, Texts):
+        if not isinstance(column, TextColumn):
             return ""
         comma = column.decimal == ","
         return " Its decimal mark is declared a comma." if comma else " If its decimal mark is a comma, declare that."
@@ -169,9 +167,6 @@ class Number(Measurement):
             )
 
 
-NumberTarget = Number
-
-
 @column_kind("ordered")
 @dataclass(frozen=True)
 class Ordered(Measurement):
@@ -183,8 +178,8 @@ class Ordered(Measurement):
     as_target: ClassVar[bool] = False
     scaling: ClassVar[Scaling] = SYMMETRIC  # type: ignore[misc]
 
-    values: Annotated[tuple[str, ...], Words(least=2), "the words, the lowest first"]
-    missing: Annotated[MissingRule, Missing(Line())] = REFUSE
+    values: Annotated[tuple[str, ...], WordList(least=2), "the words, the lowest first"]
+    missing: Annotated[MissingRule, MissingRuleShape(TextLine())] = REFUSE
 
     def contradictions(self) -> Iterator[Contradiction]:
         """A constant for missing values is one of the list."""
@@ -193,12 +188,10 @@ class Ordered(Measurement):
 
     @property
     def low(self) -> float:  # type: ignore[override]
-        """The first place."""
         return 0.0
 
     @property
     def high(self) -> float:  # type: ignore[override]
-        """The last place."""
         return float(len(self.values) - 1)
 
     @property
@@ -244,7 +237,7 @@ _ONE_MORE = {
 _ENDS = {DatePart.MONTH: (1.0, 12.0), DatePart.WEEKDAY: (1.0, 7.0)}
 
 
-class Day(Line):
+class Day(TextLine):
     """A date as YYYY-MM-DD."""
 
     def read(self, path: str, value: Any) -> str:
@@ -270,8 +263,8 @@ class Date(Measurement):
     first: Annotated[str, Day(), "public first date"]
     last: Annotated[str, Day(), "public last date, after the first"]
     part: Annotated[str, Word(tuple(DatePart)), "days, or the number of year, month or day of the week"] = DatePart.DAYS
-    format: Annotated[str, Line(blank=False), "how text spells a date, such as %d.%m.%Y"] = _ISO
-    missing: Annotated[MissingRule, Missing(Day())] = REFUSE
+    format: Annotated[str, TextLine(blank=False), "how text spells a date, such as %d.%m.%Y"] = _ISO
+    missing: Annotated[MissingRule, MissingRuleShape(Day())] = REFUSE
 
     def contradictions(self) -> Iterator[Contradiction]:
         """The dates have a width, and a constant for missing values lies between them."""
@@ -286,12 +279,10 @@ class Date(Measurement):
 
     @property
     def low(self) -> float:  # type: ignore[override]
-        """The smallest number of the part."""
         return _ENDS[DatePart(self.part)][0] if self.part in _ENDS else self._number(self.first)
 
     @property
     def high(self) -> float:  # type: ignore[override]
-        """The largest number of the part."""
         return _ENDS[DatePart(self.part)][1] if self.part in _ENDS else self._number(self.last)
 
     @property

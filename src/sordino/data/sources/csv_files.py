@@ -25,12 +25,18 @@ from typing import Annotated, Any, ClassVar
 from sordino.core.spec.fields import Section
 from sordino.core.spec.shapes import Contradiction, Text, Word
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.raw_columns import Column, Texts, arrow
+from sordino.data.raw_columns import Column, TextColumn, arrow
 from sordino.data.sources.in_memory import from_arrow
-from sordino.data.sources.part import Part
-from sordino.data.sources.registry import check_expansion, existing_file, register_source, unique_names
+from sordino.data.sources.registry import (
+    TablePart,
+    check_expansion,
+    existing_file,
+    kept_names,
+    register_source,
+    unique_names,
+)
 from sordino.data.table import Table, native_file
-from sordino.data.words import Line
+from sordino.data.words import TextLine
 
 # A row must fit into one block; sixteen mebibytes hold a row of 10^5 columns with room to spare.
 _BLOCK_BYTES = 16 * 2**20
@@ -52,13 +58,12 @@ _PACKED_ENDINGS = (".gz", ".bz2", ".zst", ".xz")
 class Dialect(Section):
     """How a CSV file is written; what is absent is told from the header."""
 
-    delimiter: Annotated[str | None, Line(), "one character between cells; absent: told from the header"] = None
+    delimiter: Annotated[str | None, TextLine(), "one character between cells; absent: told from the header"] = None
     decimal: Annotated[str, Word({".": ".", ",": ","}), "mark in front of the decimals of a number"] = "."
     encoding: Annotated[str | None, Text(), "such as windows-1252; absent: by the byte order mark, else UTF-8"] = None
 
     @property
     def words(self) -> str:
-        """The dialect in words for people."""
         mark = "told from the header" if self.delimiter is None else _NAMED.get(self.delimiter, self.delimiter)
         decimal = "comma" if self.decimal == "," else "point"
         return f"delimiter {mark}, decimal {decimal}, encoding {self.encoding or 'UTF-8 or by its mark'}"
@@ -117,15 +122,21 @@ class CsvFile:
         """The table; with `only`, other columns are checked for their number of cells and dropped."""
         headers = self._headers()
         names = headers[0].names
-        kept = names if only is None else tuple(name for name in names if name in set(only)) or names[:1]
+        kept = kept_names(names, only)
         pa = arrow()
         empty = pa.table({name: pa.array([], pa.string()) for name in kept})
-        size = _Size(str(self.path), sum(header.file.stat().st_size for header in headers))
-        parts = [_parsed(header, kept, size) for header in headers if header.more]
+        stored, expanded = sum(header.file.stat().st_size for header in headers), 0
+
+        def count(more: int) -> None:
+            nonlocal expanded
+            expanded += more
+            check_expansion(str(self.path), expanded, stored)
+
+        parts = [_parsed(header, kept, count) for header in headers if header.more]
         table = from_arrow(pa.concat_tables([empty, *parts]) if len(parts) != 1 else parts[0])
         return Table({name: _marked(column, self.dialect) for name, column in table.columns.items()})
 
-    def parts(self) -> "list[Part]":
+    def parts(self) -> "list[TablePart]":
         """One part for each file; headers are read, and no row."""
         headers = self._headers()
         return [CsvPart(str(header.file), self.dialect) for header in headers]
@@ -140,7 +151,7 @@ class CsvFile:
 
 
 @dataclass(frozen=True)
-class CsvPart(Part):
+class CsvPart(TablePart):
     """One CSV file, a block at a time where it is plain UTF-8, and whole where it has to be unpacked or decoded."""
 
     path: str
@@ -169,7 +180,7 @@ class CsvPart(Part):
 
 
 def _marked(column: Column, dialect: Dialect) -> Column:
-    return replace(column, decimal=dialect.decimal) if isinstance(column, Texts) else column
+    return replace(column, decimal=dialect.decimal) if isinstance(column, TextColumn) else column
 
 
 def read_csv(path: str | Path, *, delimiter: str | None = None, only: Collection[str] | None = None) -> Table:
@@ -285,24 +296,12 @@ def _options(header: _Header, kept: tuple[str, ...]) -> tuple[Any, Any, Any]:
     return read, parse, convert
 
 
-class _Size:
-    """How many bytes files expand to, together."""
-
-    def __init__(self, name: str, stored: int) -> None:
-        self._name, self._stored, self._expanded = name, stored, 0
-
-    def add(self, expanded: int) -> None:
-        """Count some more, or refuse them."""
-        self._expanded += expanded
-        check_expansion(self._name, self._expanded, self._stored)
-
-
-def _parsed(header: _Header, kept: tuple[str, ...], size: _Size) -> Any:
+def _parsed(header: _Header, kept: tuple[str, ...], count: Callable[[int], None]) -> Any:
     pa, reader, options = arrow(), arrow("csv"), _options(header, kept)
     try:
         if header.packed is None and header.encoding in ("utf-8", "utf-8-sig"):
             return reader.read_csv(native_file(header.file), *options)
-        return reader.read_csv(pa.BufferReader(_as_utf8(header, size)), *options)
+        return reader.read_csv(pa.BufferReader(_as_utf8(header, count)), *options)
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -313,14 +312,14 @@ def _uneven(header: _Header, error: Exception) -> InputError:
     return InputError(f"Expected equally long rows in {str(header.file)!r}, got {_complaint(error)}.")
 
 
-def _as_utf8(header: _Header, size: _Size) -> bytes:
+def _as_utf8(header: _Header, count: Callable[[int], None]) -> bytes:
     """The whole text in memory, unpacked and decoded; Arrow's own decoding would call Python from its threads."""
     pieces = []
     try:
         with _opened(header.file, header.packed) as stream:
             while piece := bytes(stream.read(_BLOCK_BYTES)):
                 pieces.append(piece)
-                size.add(len(piece))
+                count(len(piece))
     except _not_unpacked():
         raise_alone(_unpackable(header.file))
     text = b"".join(pieces)
@@ -411,19 +410,13 @@ def written_as(source: Any, dialect: Dialect | None) -> Any:
     return CsvFile(source, dialect) if dialect is not None and is_csv_path(source) else source
 
 
+def _file(source: Any) -> CsvFile:
+    return source if isinstance(source, CsvFile) else CsvFile(source)
+
+
 register_source(
-    "a path ending in .csv",
-    is_csv_path,
-    lambda path: CsvFile(path).read(),
-    lambda path: CsvFile(path).names(),
-    lambda path, only: CsvFile(path).read(only),
-    parts=lambda path: CsvFile(path).parts(),
-)
-register_source(
-    "a CsvFile",
-    lambda source: isinstance(source, CsvFile),
-    CsvFile.read,
-    CsvFile.names,
-    lambda file, only: file.read(only),
-    parts=CsvFile.parts,
+    "a path ending in .csv, or a CsvFile",
+    lambda source: isinstance(source, CsvFile) or is_csv_path(source),
+    lambda source, only: _file(source).read(only),
+    parts=lambda source: _file(source).parts(),
 )

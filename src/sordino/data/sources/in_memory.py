@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.raw_columns import (
     Column,
-    Dates,
-    Numbers,
-    Objects,
-    Opaque,
-    Texts,
+    DateColumn,
+    NumberColumn,
+    ObjectColumn,
+    OpaqueColumn,
+    TextColumn,
     arrow,
     numpy_values,
     numpy_view,
     text_array,
     valid_text,
 )
-from sordino.data.sources.registry import check_expansion, is_instance_named, register_source, unique_names
+from sordino.data.sources.registry import check_expansion, is_instance_named, kept_names, register_source, unique_names
 from sordino.data.table import Table
 
 is_pandas = is_instance_named("pandas", "DataFrame")
@@ -91,24 +91,26 @@ def arrow_column(array: Any) -> Column:
     whole = plain[0] if len(plain) == 1 else pa.concat_arrays(plain)
     if types.is_decimal(whole.type) and whole.type.scale == 0:
         if whole.type.precision > _DIGITS:
-            return Texts(whole.cast(pa.large_string()), kind="number")
+            return TextColumn(whole.cast(pa.large_string()), kind="number")
         whole = whole.cast(pa.int64())
     if types.is_float64(whole.type) and not whole.null_count:
-        return Numbers(numpy_view(whole))
+        return NumberColumn(numpy_view(whole))
     if types.is_large_string(whole.type):
-        return Texts(valid_text(whole))
+        return TextColumn(valid_text(whole))
     if types.is_boolean(whole.type) or types.is_integer(whole.type):
-        return Numbers(numpy_values(whole.fill_null(False if types.is_boolean(whole.type) else 0)), _missing(whole))
+        return NumberColumn(
+            numpy_values(whole.fill_null(False if types.is_boolean(whole.type) else 0)), _missing(whole)
+        )
     if types.is_floating(whole.type) or types.is_decimal(whole.type):
-        return Numbers(numpy_values(whole.cast(pa.float64()).fill_null(np.nan)))
+        return NumberColumn(numpy_values(whole.cast(pa.float64()).fill_null(np.nan)))
     if types.is_date(whole.type) or types.is_timestamp(whole.type):
         days = whole.cast(pa.timestamp("s"), safe=False).cast(pa.date32(), safe=False).cast(pa.int32())
         dates = numpy_values(days.fill_null(0)).astype("datetime64[D]")
         dates[numpy_values(whole.is_null())] = np.datetime64("NaT")
-        return Dates(dates)
+        return DateColumn(dates)
     # The type of a nested value lists names that may come from cells.
     nested = types.is_nested(whole.type) or types.is_union(whole.type)
-    return Opaque("nested values" if nested else f"{whole.type} values", len(whole))
+    return OpaqueColumn("nested values" if nested else f"{whole.type} values", len(whole))
 
 
 def _plain(array: Any) -> Any:
@@ -149,8 +151,8 @@ def from_pandas(frame: Any, only: Collection[str] | None = None) -> Table:
 
 def _chosen(names: Sequence[str], only: Collection[str] | None) -> dict[str, int]:
     """The places of the columns that are wanted, of which there is one at least."""
-    kept = {name: place for place, name in enumerate(names) if only is None or name in only}
-    return kept or dict.fromkeys(names[:1], 0)
+    places = {name: place for place, name in enumerate(names)}
+    return {name: places[name] for name in kept_names(tuple(names), only)}
 
 
 def _pandas_column(series: Any) -> Column:
@@ -159,7 +161,7 @@ def _pandas_column(series: Any) -> Column:
     if isinstance(series.dtype, np.dtype) and series.dtype.kind != "M":
         return _array_column(np.asarray(series))
     if words.dtype == object:
-        return Objects.of(np.asarray(series, dtype=object))
+        return ObjectColumn.of(np.asarray(series, dtype=object))
     try:
         return arrow_column(arrow().array(series, from_pandas=True))
     except Exception:  # a type without an Arrow type, or text that is no UTF-8
@@ -172,12 +174,16 @@ def _array_column(values: NDArray[Any]) -> Column:
     if kind in "biuf":
         values = (values.astype(np.float64) if kind == "f" and values.dtype != np.float64 else values).view()
         values.flags.writeable = False
-        return Numbers(values)
+        return NumberColumn(values)
     if kind == "U":
-        return Texts(text_array(values.tolist()))
+        return TextColumn(text_array(values.tolist()))
     if kind in "OT":
-        return Objects.of(values)
-    return Dates(values.astype("datetime64[D]")) if kind == "M" else Opaque(f"{values.dtype} values", len(values))
+        return ObjectColumn.of(values)
+    return (
+        DateColumn(values.astype("datetime64[D]"))
+        if kind == "M"
+        else OpaqueColumn(f"{values.dtype} values", len(values))
+    )
 
 
 def from_arrays(arrays: Mapping[str, Any], only: Collection[str] | None = None) -> Table:
@@ -197,7 +203,7 @@ def from_matrix(matrix: Any, names: Sequence[str]) -> Table:
             raise InputError(
                 f"Expected rows with a cell for each of the {len(names)} names, got rows of other lengths."
             )
-        return Table({name: Objects.of(row[index] for row in rows) for index, name in enumerate(checked)})
+        return Table({name: ObjectColumn.of(row[index] for row in rows) for index, name in enumerate(checked)})
     values = np.asarray(matrix)
     if values.ndim != 2 or values.shape[1] != len(names):
         raise InputError(
@@ -214,7 +220,7 @@ def from_structured(array: Any) -> Table:
 
 def _column(name: str, given: Any) -> Column:
     if isinstance(given, Sequence) and not isinstance(given, str | bytes) and not _is_typed(given):
-        return Objects.of(given)
+        return ObjectColumn.of(given)
     if _is_series(given):
         return _pandas_column(given)
     values: Any = None
@@ -252,16 +258,15 @@ def _is_structured(source: Any) -> bool:
 register_source(
     "an Arrow table or a data frame that exports one",
     is_arrow,
-    from_arrow,
+    lambda table, _: from_arrow(table),
     lambda table: unique_names(arrow_schema(table).names),
-    empty=lambda table: from_arrow(arrow_schema(table).empty_table()),
+    lambda table: from_arrow(arrow_schema(table).empty_table()),
 )
 register_source(
     "a pandas DataFrame",
     is_pandas,
     from_pandas,
     lambda frame: unique_names(frame.columns),
-    from_pandas,
     lambda frame: from_pandas(frame.iloc[:0]),
 )
 register_source(
@@ -269,20 +274,19 @@ register_source(
     lambda source: isinstance(source, Mapping),
     from_arrays,
     unique_names,
-    from_arrays,
     no_rows,
 )
 register_source(
     "a structured NumPy array",
     _is_structured,
-    from_structured,
+    lambda source, _: from_structured(source),
     lambda source: unique_names(source.dtype.names),
-    empty=lambda source: from_structured(source[:0]),
+    lambda source: from_structured(source[:0]),
 )
 register_source(
     "a Table",
     lambda source: isinstance(source, Table),
-    lambda source: source,
+    lambda source, _: source,
     lambda source: source.names,
-    empty=lambda table: table.take(np.zeros(0, np.intp)),
+    lambda table: table.take(np.zeros(0, np.intp)),
 )

@@ -43,7 +43,7 @@ from sordino.estimators.situation import (
     stand_in,
     stand_ins,
 )
-from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY
+from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY
 
 # Larger tables are simulated by so many records with the same budget for each of them.
 _MOST_SIMULATED = 4000

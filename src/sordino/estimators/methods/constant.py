@@ -30,7 +30,7 @@ from sordino.estimators.methods.base import (
 )
 from sordino.estimators.situation import Situation, Sources, Task, class_codes, model_for, stand_in
 from sordino.estimators.tasks import LINEAR
-from sordino.ledger.release.folder import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
+from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 from sordino.model.base import LinearScoreModel
 
 # The linear model whose intercept stands for a network's constant.

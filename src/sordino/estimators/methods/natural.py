@@ -53,7 +53,7 @@ from sordino.estimators.methods.natural_plan import (
     sums_options,
 )
 from sordino.estimators.situation import Situation, Sources, Task, class_codes
-from sordino.ledger.release.folder import RAREST, RAREST_OVER_SIZE
+from sordino.ledger.release.coverage import RAREST, RAREST_OVER_SIZE
 from sordino.model.families.skip_networks import SkipNetwork
 
 _MOST_PARAMETERS = 500

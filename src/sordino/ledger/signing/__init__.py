@@ -2,7 +2,7 @@
 
 from sordino.ledger.signing.folder import MANIFEST as MANIFEST
 from sordino.ledger.signing.folder import SIGNATURE as SIGNATURE
-from sordino.ledger.signing.folder import Verified as Verified
+from sordino.ledger.signing.folder import SignedFolder as SignedFolder
 from sordino.ledger.signing.folder import sign_folder as sign_folder
 from sordino.ledger.signing.folder import signed_files as signed_files
 from sordino.ledger.signing.folder import verify_folder as verify_folder

@@ -13,18 +13,18 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sordino.core.atomic_write import write_new_folder
 from sordino.core.spec import Spec
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, refuse
-from sordino.core.whole_files import write_new_folder
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import ARRAYS, DOCUMENT
 from sordino.ledger.signing import SigningKey, signed_files
 from sordino.ledger.signing.folder import DOSSIER, is_signed, now
 from sordino.report.decision import decide
-from sordino.report.dossier.evidence import Checks, run_checks, source_digest
-from sordino.report.dossier.questions import STATEMENTS, Answer, Case, answers, registry_entry
+from sordino.report.dossier_evidence import DossierChecks, run_checks, source_digest
+from sordino.report.dossier_questions import STATEMENTS, Answer, Case, answers, registry_entry
 from sordino.report.page import content_policy, environment, private_page, style_sheet
 from sordino.report.subject import AUDIT_FILE, Account, Subject, open_subject, read_audit, reads_rows
 
@@ -39,7 +39,7 @@ Begin = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Made:
+class Dossier:
     """A dossier that was written."""
 
     folder: Path
@@ -58,7 +58,7 @@ def write_dossier(
     key: SigningKey | None = None,
     pdf: bool = True,
     begin: Begin = lambda _name: None,
-) -> Made:
+) -> Dossier:
     """Check a release in every way that reads no rows, and write a new folder that answers for it.
 
     Refused where the release must not leave, where nothing is certified, where the stored certificate does not hold,
@@ -92,7 +92,7 @@ def write_dossier(
         printed, reason = printed_page(files[PAGE])
         files |= {} if printed is None else {PDF: printed}
     write_new_folder(out, files if key is None else signed_files(DOSSIER, files, key))
-    return Made(out, found, case.signer, reason)
+    return Dossier(out, found, case.signer, reason)
 
 
 def _check(subject: Subject, audit: Path | None) -> None:
@@ -103,7 +103,7 @@ def _check(subject: Subject, audit: Path | None) -> None:
         raise InputError("Expected an audit that read no private row, got one that did; it stays with the auditor.")
 
 
-def _further(case: Case, checks: Checks, account: Account | None, release: Path) -> dict[str, bytes]:
+def _further(case: Case, checks: DossierChecks, account: Account | None, release: Path) -> dict[str, bytes]:
     """What is there only sometimes."""
     files = {}
     if checks.lower is not None:

@@ -10,10 +10,18 @@ from numpy.typing import NDArray
 
 from sordino.core.spec.shapes import Contradiction, Flag, Word
 from sordino.core.validate import InputError, refuse
-from sordino.data.columns.base import REFUSE, Cells, ColumnCounts, ColumnKind, Missing, MissingRule, column_kind
+from sordino.data.columns.base import (
+    REFUSE,
+    Cells,
+    ColumnCounts,
+    ColumnKind,
+    MissingRule,
+    MissingRuleShape,
+    column_kind,
+)
 from sordino.data.raw_columns import MISSING, UNSEEN, Column
 from sordino.data.table import RowError, as_codes, first_row
-from sordino.data.words import Line, Words, shown_names
+from sordino.data.words import TextLine, WordList, shown_names
 
 DEFAULT_TRUE = ("true", "True", "TRUE", "1")
 DEFAULT_FALSE = ("false", "False", "FALSE", "0")
@@ -37,12 +45,11 @@ class Boolean(ColumnKind):
     keys_only_for: ClassVar[Mapping[str, frozenset[str]]] = {"feature": frozenset(), "target": frozenset({"labels"})}
 
     labels: Annotated[str, Word(tuple(Labels)), "of a target"] = field(default=Labels.SIGNS, kw_only=True)
-    true_values: Annotated[tuple[str, ...], Words()] = DEFAULT_TRUE
-    false_values: Annotated[tuple[str, ...], Words()] = DEFAULT_FALSE
-    missing: Annotated[MissingRule, Missing(Flag())] = REFUSE
+    true_values: Annotated[tuple[str, ...], WordList()] = DEFAULT_TRUE
+    false_values: Annotated[tuple[str, ...], WordList()] = DEFAULT_FALSE
+    missing: Annotated[MissingRule, MissingRuleShape(Flag())] = REFUSE
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """No word means both."""
         both = sorted(set(self.true_values) & set(self.false_values))
         if both:
             yield Contradiction("true_values", "and false_values to differ", both)
@@ -97,16 +104,6 @@ class Boolean(ColumnKind):
     target_extremes = extremes
 
 
-def BooleanTarget(  # noqa: N802  (a kind, with its labels first)
-    labels: str = Labels.SIGNS,
-    true_values: Sequence[str] = DEFAULT_TRUE,
-    false_values: Sequence[str] = DEFAULT_FALSE,
-    missing: MissingRule = REFUSE,
-) -> Boolean:
-    """A `Boolean` for a target, its labels first."""
-    return Boolean(tuple(true_values), tuple(false_values), missing, labels=labels)
-
-
 OTHER = "other (unseen)"
 
 
@@ -128,10 +125,10 @@ class Category(ColumnKind):
     }
     missed: ClassVar[str] = "missing values"
 
-    values: Annotated[tuple[str, ...], Words()]
+    values: Annotated[tuple[str, ...], WordList()]
     unseen: Annotated[str, Word(tuple(Unseen)), "stop on another word, or take it as one more"] = Unseen.REFUSE
     drop_first: Annotated[bool, Flag(), "of a feature: encode the first value as zeros"] = False
-    missing: Annotated[MissingRule, Missing(Line())] = REFUSE
+    missing: Annotated[MissingRule, MissingRuleShape(TextLine())] = REFUSE
 
     def contradictions(self) -> Iterator[Contradiction]:
         """A constant for missing values is one of the list, and something is left to encode."""
@@ -198,10 +195,3 @@ class Category(ColumnKind):
 
     def target_extremes(self) -> tuple[str, str]:
         return self.values[0], self.values[-1]
-
-
-def CategoryTarget(  # noqa: N802  (a kind, without what only features have)
-    values: Sequence[str], unseen: str = Unseen.REFUSE, missing: MissingRule = REFUSE
-) -> Category:
-    """A `Category` for a target."""
-    return Category(tuple(values), unseen, missing=missing)

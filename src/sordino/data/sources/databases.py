@@ -1,0 +1,197 @@
+"""DuckDB and PostgreSQL in: a table or a query, asked of the database, as Arrow batches.
+
+A DuckDB file holds views and macros, so it is code. It runs with no access to other files, extensions, the network or
+variables of this process, in one SELECT, and cannot change any of that. The packages are extras: ``sordino[duckdb]``,
+``sordino[postgresql]`` (ADBC).
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sordino.core.validate import InputError, raise_alone
+from sordino.data.sources.in_memory import from_arrow
+from sordino.data.sources.registry import ROWS_AT_ONCE, TablePart, read_without_quoting, register_source, unique_names
+from sordino.data.table import Table
+
+_ENDINGS = (".duckdb", ".ddb")
+_SCHEMES = ("postgresql://", "postgres://")
+
+
+def needed(package: str, extra: str) -> Any:
+    """A package of an extra, or a sentence that says how to install it."""
+    try:
+        return import_module(package)
+    except ImportError:
+        raise InputError(
+            f"Expected the package {package!r} for this source or engine, got an installation without it; "
+            f"install sordino[{extra}]."
+        ) from None
+
+
+def as_query(text: str) -> str:
+    """A query as it stands, or all of a table whose name is given."""
+    words = text.strip().rstrip(";")
+    if not words:
+        raise InputError("Expected the name of a table or a query behind '#', got nothing; add it.")
+    if any(letter.isspace() for letter in words):
+        return words
+    return "SELECT * FROM " + ".".join(quoted_list([word]) for word in words.split("."))
+
+
+def quoted_list(columns: Sequence[str]) -> str:
+    """A list of columns, each of which SQL takes for a name."""
+    return ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+
+
+def connected(database: str = ":memory:", files: Sequence[str] = ()) -> Any:
+    """A DuckDB connection that reads one database, or these files, and reaches nothing else."""
+    connection = needed("duckdb", "duckdb").connect(database, read_only=database != ":memory:")
+    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    connection.execute(f"SET allowed_paths = [{listed}]")
+    connection.execute("SET enable_progress_bar = false")  # it would go to stdout, among answers
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+class DatabaseTable(TablePart):
+    """A table or query of a database: `query` is a table's name, or SQL that gives the same rows whenever asked."""
+
+    query: str
+    shared: ClassVar[bool] = True
+
+    @property
+    def ordered(self) -> bool:
+        """Without an ORDER BY a query promises no order."""
+        return "order by" in self.query.lower()
+
+    @abstractmethod
+    def _reader(self, query: str) -> AbstractContextManager[Any]:
+        """The Arrow batches that answer a query, while the connection is open."""
+
+    def _chosen(self, columns: str) -> str:
+        """The query with these columns only."""
+        return f"SELECT {columns} FROM (\n{as_query(self.query)}\n) AS asked"
+
+    def _schema(self) -> Any:
+        with self._reader(self._chosen("*") + " LIMIT 0") as reader:
+            return reader.schema
+
+    def names(self) -> tuple[str, ...]:
+        return unique_names(self._schema().names)
+
+    def empty(self) -> Table:
+        return from_arrow(self._schema().empty_table())
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
+        with self._reader(self._chosen(quoted_list(columns))) as reader:
+            for batch in read_without_quoting(self.name, reader):
+                yield from_arrow(batch)
+
+
+@dataclass(frozen=True)
+class DuckDBTable(DatabaseTable):
+    """A table or query of a DuckDB file.
+
+    Attributes:
+        database: path of the file.
+        query: a table's name or an SQL query that gives the same rows whenever it is asked.
+    """
+
+    database: str
+    query: str
+
+    @property
+    def name(self) -> str:
+        return f"the DuckDB file {self.database!r}"
+
+    @contextmanager
+    def _reader(self, query: str) -> Iterator[Any]:
+        duckdb = needed("duckdb", "duckdb")
+        if not Path(self.database).is_file():
+            raise InputError(f"Expected a DuckDB file, got {self.database!r}, where none is; check the path.")
+        connection, reader, kind = None, None, "query of another kind"
+        try:
+            connection = connected(self.database)
+            statements = connection.extract_statements(query)
+            if [one.type for one in statements] == [duckdb.StatementType.SELECT]:
+                reader = connection.sql(statements[0]).to_arrow_reader(ROWS_AT_ONCE)
+        except duckdb.Error as error:  # may quote what the query says
+            kind = type(error).__name__
+        if connection is None or reader is None:
+            raise_alone(
+                InputError(
+                    f"Expected one SELECT that DuckDB can answer from {self.name} alone, got a {kind}; correct it."
+                )
+            )
+        with connection:
+            yield reader
+
+
+@dataclass(frozen=True)
+class PostgreSQLTable(DatabaseTable):
+    """A table or query of a PostgreSQL database.
+
+    Attributes:
+        uri: such as ``postgresql://host/database``; refusals never show it, for it may hold a password.
+        query: a table's name or an SQL query that gives the same rows whenever it is asked.
+    """
+
+    uri: str = field(repr=False)
+    query: str
+
+    @property
+    def name(self) -> str:
+        return "the PostgreSQL query"
+
+    @contextmanager
+    def _reader(self, query: str) -> Iterator[Any]:
+        driver = needed("adbc_driver_postgresql.dbapi", "postgresql")
+        connection = None
+        try:
+            connection = driver.connect(self.uri)
+            cursor = connection.cursor()
+            cursor.execute(query)
+            reader = cursor.fetch_record_batch()
+        except Exception as error:  # may quote the address and the query
+            if connection is not None:
+                connection.close()
+            raise_alone(
+                InputError(
+                    f"Expected a query that PostgreSQL can answer, got a {type(error).__name__}; check the address, "
+                    "the rights and the query."
+                )
+            )
+        try:
+            yield reader
+        finally:
+            cursor.close()
+            connection.close()
+
+
+def _part(source: Any) -> TablePart:
+    if isinstance(source, DatabaseTable):
+        return source
+    place, _, query = str(source).partition("#")
+    return (PostgreSQLTable if place.startswith(_SCHEMES) else DuckDBTable)(place, query)
+
+
+def _is_duckdb(source: Any) -> bool:
+    place, mark, _ = str(source).partition("#") if isinstance(source, str | Path) else ("", "", "")
+    return isinstance(source, DuckDBTable) or (bool(mark) and Path(place).suffix.lower() in _ENDINGS)
+
+
+def _is_postgresql(source: Any) -> bool:
+    return isinstance(source, PostgreSQLTable) or (isinstance(source, str) and source.startswith(_SCHEMES))
+
+
+for _word, _accepts in (
+    ("a DuckDBTable, or FILE.duckdb#TABLE", _is_duckdb),
+    ("a PostgreSQLTable, or postgresql://HOST/DATABASE#TABLE", _is_postgresql),
+):
+    register_source(_word, _accepts, parts=lambda source: [_part(source)])
