@@ -5,7 +5,7 @@
 Four columns in [-1, 1], uniform or concentrated. One effect, or all four, are a multiple of the prior standard
 deviation, the others half of it. With one, targets stay inside their declared bounds; with all, those of linear and
 Poisson models are cut at them, so that their rates say nothing about the prior alone. Relation replace-one, delta 1e-6.
-With `--write` the table goes to bench/pages/far-effects.md; `FAR_COVERED` in ledger/release/folder.py has its ranges.
+With `--write` the table goes to bench/pages/far-effects.md; `FAR_COVERED` in ledger/release/coverage.py has its ranges.
 """
 
 import argparse
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sordino.ledger.release.coverage import LEVELS
 
 from sordino import estimators
 from sordino.estimators import ArrayBounds
+from sordino.ledger.release.coverage import LEVELS
 
 PAGE = Path(__file__).parent / "pages" / "far-effects.md"
 MULTIPLES, CELLS, COLUMNS = (3.0, 4.5, 6.0), ((2000, 1.0), (10_000, 1.0), (2000, 4.0)), 4

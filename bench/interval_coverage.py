@@ -25,11 +25,11 @@ import numpy as np
 from interval_ranges import INFLUENCE, of_grid, write
 from scipy import special
 from sordino.fitting.choose import BEATS_CONSTANT
-from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES, measured_task
 
 from sordino import estimators
 from sordino.core.bound import Relation
 from sordino.estimators import ArrayBounds, BudgetWarning
+from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES, measured_task
 from sordino.mechanisms.influence import Declaration, expected, plan, with_bins
 
 DELTA = 1e-6

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from coverage_page import recorded
-from sordino.ledger.release.coverage import BOUNDED_INFLUENCE as INFLUENCE
-from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS
 
 from sordino import estimators
-from sordino.ledger.release import folder as coverage
+from sordino.ledger.release import coverage
+from sordino.ledger.release.coverage import BOUNDED_INFLUENCE as INFLUENCE
+from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS
 
 FILE = Path(coverage.__file__).with_name("measured_coverage.json")
 HERE = Path(__file__).parent

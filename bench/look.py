@@ -66,7 +66,7 @@ def columns_of(name: str, folder: Path) -> dict[str, Any]:
 def schema_of(columns: dict[str, Any], bounds: dict[str, Any], records: int) -> Schema:
     def kind(column: str) -> Any:
         if columns[column].dtype == bool:
-            return Boolean() if column == "y" else Boolean()
+            return Boolean()
         low, high = bounds[column]
         return Number(low, high, missing=MissingRule("value", (low + high) / 2))
 

@@ -21,9 +21,9 @@ import numpy as np
 from drawn_tables import DELTA, EFFECTS, KINDS, LEVELS, TARGET, held_and_scored, rows, with_plain_noise
 from many_cores import kept, left, measure, options
 from scipy import special
-from sordino.ledger.release.coverage import MOST_COEFFICIENTS
 
 from sordino.core.bound import Relation
+from sordino.ledger.release.coverage import MOST_COEFFICIENTS
 from sordino.mechanisms.influence import Declaration, Plan, plan, posterior, release
 from sordino.noise.randomness import SeededRandomness
 

@@ -5,7 +5,7 @@
 Two classes, the columns *real* of `bench/interval_coverage.py`, logistic truths moved so that one class has 4 to 20 %
 of the records. Every table is fitted as a user would, but told even where a release would withhold: the 90 % intervals
 are then sorted by the noised count of the rarest class over the noise that a count for the whole budget would have,
-which is what `LEAST_OF_RAREST` in `ledger/release/folder.py` is held against. Products are the processor's own here,
+which is what `LEAST_OF_RAREST` in `ledger/release/coverage.py` is held against. Products are the processor's own here,
 not the ones whose bits do not depend on the place of a row: they are faster, and coverage does not see last bits.
 
 Measured with 1,440 tables (four situations of 340, four of 20): below 20 85 %, 20 to 60 85 to 87 % (2,000 records,
@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import interval_coverage as cells
 
 from sordino.fitting.methods import natural
-from sordino.ledger.release import folder
+from sordino.ledger.release import coverage
 from sordino.mechanisms.posterior import network as skip_scores
 from sordino.noise import integer_sums as sums
 
@@ -63,7 +63,7 @@ def fitted(
         random_state=number,
     ).fit(X[:records], y[:records])
     held = cells.held(model.predict_interval(X[records:], 0.9), truth[records:])
-    return model.release_.settings[folder.RAREST], held
+    return model.release_.settings[coverage.RAREST], held
 
 
 def table(seed: int, number: int, epsilon: float, records: int, offset: float) -> tuple[float, float]:
@@ -95,7 +95,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     sums.own_products = natural.own_products = skip_scores.own_products = np.matmul
-    folder.LEAST_OF_RAREST = folder.LEAST_OF_SEVERAL = folder.LEAST_OVER_SIZE = 0.0
+    coverage.LEAST_OF_RAREST = coverage.LEAST_OF_SEVERAL = coverage.LEAST_OVER_SIZE = 0.0
     draw, situations = (table_of_three, OF_THREE) if options.several else (table, SITUATIONS)
     found = defaultdict(list)
     begun = time.monotonic()

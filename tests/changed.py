@@ -37,14 +37,29 @@ def module_of(path: str) -> str:
     return path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+@cache
+def exported(package: str) -> dict[str, str]:
+    """The modules that the names of a package come from, by its `__init__`; empty for a module."""
+    folder = ROOT / "src" / Path(*package.split("."))
+    files = [path for path in (folder / "__init__.pyi", folder / "__init__.py") if path.exists()]
+    nodes = [node for path in files for node in ast.parse(path.read_text(encoding="utf-8")).body]
+    found = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level]
+    return {alias.asname or alias.name: str(node.module) for node in found for alias in node.names}
+
+
 def imported(file: Path) -> set[str]:
-    """The modules of the project, and the names that may be modules, which a file imports anywhere."""
+    """The modules of the project, and the names that may be modules, which a file imports anywhere.
+
+    A name that a package takes from one of its modules counts as that module.
+    """
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+            if node.module.partition(".")[0] == "sordino":
+                names |= {exported(node.module).get(alias.name, node.module) for alias in node.names}
     return {name for name in names if name.partition(".")[0] in {"sordino", "papers", "tests"}}
 
 

@@ -54,8 +54,8 @@ def test_files_are_left_to_the_shell(capsys, monkeypatch):
 
 
 def test_what_is_offered_is_what_is_registered():
-    assert completion.items("") == sorted(one.name for one in every_item())
-    assert completion.models("") == sorted(MODELS)
+    assert sorted(completion.items()) == sorted(one.name for one in every_item())
+    assert completion.among(lambda: MODELS)("li") == ["linear"]
     assert set(completion.methods(_Named(None), "")) == {"auto", "auto-or-constant", *METHODS}
     assert completion.methods(_Named("linear"), "stat") == ["statistics"]
 

@@ -68,8 +68,7 @@ MISTAKES = {
     "a line without a range": Mistake("schema new t.csv --column age:old", "write a range '0..110'"),
     "columns without lines": Mistake("schema new t.csv --column age:0..110", "write 'ward: LOW..HIGH'"),
     "two targets": Mistake(
-        "schema new t.csv --column age:0..110[target] --column ward:a|b[target] --column ill:yes/no",
-        "mark one of them",
+        "schema new t.csv --column age:0..110[target] --column ward:a|b[target] --column ill:yes/no", "mark one of them"
     ),
     "bounds the wrong way round": Mistake(
         "schema check s.json", "see the findings", s=changed().replace("110.0", "-110.0")
@@ -109,16 +108,9 @@ MISTAKES = {
     "bounds of too few records": Mistake(f"{LOOK.replace(BUDGET, POOR)} bounds:age", "times as much would do"),
     "a cell that is no number": Mistake(FIT, "sordino schema check", spent=AFTER, t=table(cell=SECRET)),
     "a decimal comma": Mistake(
-        FIT,
-        "If its decimal mark is a comma, declare that",
-        spent=AFTER,
-        t=table(cell='"50,5"'),
+        FIT, "If its decimal mark is a comma, declare that", spent=AFTER, t=table(cell='"50,5"')
     ),
-    "another number of records": Mistake(
-        FIT,
-        "correct the declaration or the table",
-        s=changed(records=59),
-    ),
+    "another number of records": Mistake(FIT, "correct the declaration or the table", s=changed(records=59)),
     "a missing cell": Mistake(FIT, "declare its missing rule", spent=AFTER, t=table(cell="")),
 }
 

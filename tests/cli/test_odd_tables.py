@@ -195,14 +195,14 @@ def _in_little_memory(*arguments):
     return ran.returncode, ran.stderr
 
 
-def test_a_hundred_thousand_declared_columns_are_refused_at_once(tmp_path):
-    names = [f"c{k}" for k in range(WIDE - 1)]
+def test_more_declared_columns_than_any_model_takes_are_refused_at_once(tmp_path):
+    names = [f"c{k}" for k in range(20_000)]
     written(tmp_path, ",".join([*names, "y"]) + "\n" + "0," * len(names) + "1\n", list(map(number, names)), ILL, 1)
     places = (tmp_path / "data.csv", "--schema", tmp_path / "schema.json")
     code, said = _in_little_memory("fit", "logistic", *places, *BUDGET, "--out", tmp_path / "release")
     assert code == 2
     assert said == (
-        "sordino: Expected a schema of at most 10000 columns, got 99999; declare those that matter and set "
+        "sordino: Expected a schema of at most 10000 columns, got 20000; declare those that matter and set "
         "extra_columns to 'ignore'.\n"
     )
     for line in (("schema", "check", tmp_path / "schema.json"), ("schema", "new", tmp_path / "data.csv")):

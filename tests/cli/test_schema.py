@@ -54,12 +54,7 @@ def test_inference_is_loud_and_its_certificates_are_refused(capsys, tmp_path):
     schema = infer_schema(read_table(CLINIC), "age")
     problem = Huber(1.0, weight_decay=0.1).problem(schema.records, Domain.from_schema(schema))
     spec = noisy_gd(
-        problem,
-        step_size=0.1,
-        noise_scale=0.1,
-        steps=10,
-        relation=Relation.REPLACE_ONE,
-        view=View.LAST_ITERATE,
+        problem, step_size=0.1, noise_scale=0.1, steps=10, relation=Relation.REPLACE_ONE, view=View.LAST_ITERATE
     )
     found = explain(spec, 1e-5)
     assert found.bounds == ()

@@ -93,6 +93,11 @@ def test_ctrl_c_spends_nothing_and_the_next_start_goes_on_there(folder):
     interrupted_at(folder, ANSWERS[3:9], ANSWERS[9][0])
     interrupted_at(folder, ANSWERS[9:15], ANSWERS[15][0])
     assert json.loads((folder / "stays.start.json").read_text())["dataset"] == "stays 2026"
+    terminal = Terminal(START, folder)
+    for question, typed in (*BEFORE["Go on?"], ("Go on?", "n")):  # no is an answer, and spends nothing
+        terminal.answer(question, typed)
+    assert terminal.end() == 130
+    assert spent(folder) == 0
 
 
 @pytest.mark.slow
@@ -102,6 +107,7 @@ def test_ctrl_c_at_every_question_spends_nothing_and_loses_no_answer(folder):
     assert json.loads((folder / "stays.start.json").read_text())["epsilon"] == 2.0
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("corrected", ["lines", "schema"])
 def test_a_table_that_does_not_fit_is_refused_before_the_debit_and_read_again_when_corrected(folder, corrected):
     """Whether the rows were checked before or not; the lines and the schema are read as they are by then."""
@@ -120,15 +126,6 @@ def test_a_table_that_does_not_fit_is_refused_before_the_debit_and_read_again_wh
         terminal.answer(question, typed)
     assert terminal.end() == 0, terminal.said[-2000:]
     assert spent(folder) == 1
-
-
-def test_no_is_an_answer_and_spends_nothing(folder):
-    terminal = Terminal(START, folder)
-    for question, typed in ANSWERS[:-2]:
-        terminal.answer(question, typed)
-    terminal.answer("Go on?", "n")
-    assert terminal.end() == 130
-    assert spent(folder) == 0
 
 
 def test_without_a_terminal_it_is_one_sentence_and_code_2(folder, monkeypatch, capsys):

@@ -17,6 +17,9 @@ def test_changed_tests_come_first_and_then_those_that_import_what_changed():
     found = concerned(["src/sordino/core/binomial.py", "tests/test_layers.py", "README.md"], files)
     assert found == ["tests/test_layers.py", "tests/core/test_binomial.py"]
     assert concerned(["src/sordino/core/no_such_module.py"], files) == []
+    # What a package exports comes from a module: tests that import it from the package are near, too.
+    neighbours = ROOT / "tests" / "data" / "test_neighbours.py"
+    assert concerned(["src/sordino/data/scaling.py"], [neighbours, LAYERS]) == ["tests/data/test_neighbours.py"]
 
 
 def test_of_two_files_the_one_that_imports_less_is_nearer():

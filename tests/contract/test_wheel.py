@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sordino.core.spec.document import schema_text
-from sordino.data import json_schema_text
+from sordino.data.schema_check import json_schema_text
 from sordino.report import dossier_evidence as evidence
 
 ROOT = Path(__file__).parents[2]

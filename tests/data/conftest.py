@@ -59,7 +59,7 @@ def categories(draw, rules):
 def category_targets(draw):
     words = draw(WORDS)
     fills = st.sampled_from(words).map(lambda word: MissingRule("value", word))
-    return Category(words, draw(st.sampled_from(("refuse", "other"))), draw(st.just(REFUSE) | fills))
+    return Category(words, draw(st.sampled_from(("refuse", "other"))), missing=draw(st.just(REFUSE) | fills))
 
 
 BOOLEAN_FILLS = st.booleans().map(lambda value: MissingRule("value", value))
@@ -74,7 +74,7 @@ def schemas_of(draw):
         numbers(Number, st.just(REFUSE))
         | category_targets()
         | st.builds(
-            lambda labels, rule: Boolean(labels, missing=rule),
+            lambda labels, rule: Boolean(labels=labels, missing=rule),
             st.sampled_from(("signs", "bits")),
             st.just(REFUSE) | BOOLEAN_FILLS,
         )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sordino.core.bound import Relation
-from sordino.data import Dataset, remove_record
+from sordino.data.neighbours import Dataset, remove_record
 
 
 def are_neighbours(first: Dataset, second: Dataset, relation: Relation) -> bool:

@@ -101,7 +101,7 @@ def schema(target="number"):
     """Every kind, products among them, with rules that never stop."""
     found = with_formula(declared_lines(LINES + TARGETS[target]), FORMULA)
     if target == "boolean":
-        found = found.with_target(Target("y", Boolean("bits", ("1",), ("2",), MissingRule("value", True))))
+        found = found.with_target(Target("y", Boolean(("1",), ("2",), MissingRule("value", True), labels="bits")))
     assert found.can_refuse == ()
     return found
 

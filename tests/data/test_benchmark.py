@@ -88,11 +88,7 @@ def test_an_absent_or_broken_file_is_refused(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("name", "columns"),
-    [
-        ("power", ["x0", "y"]),
-        ("power", ["x0", "x1", "x2", "x3", "y"]),
-        ("adult", ["age", "split", "y"]),
-    ],
+    [("power", ["x0", "y"]), ("power", ["x0", "x1", "x2", "x3", "y"]), ("adult", ["age", "split", "y"])],
 )
 def test_another_table_under_the_name_is_refused(tmp_path, name, columns):
     pq.write_table(pa.table({column: [1.0] for column in columns}), tmp_path / f"{name}.parquet")

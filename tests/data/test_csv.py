@@ -37,18 +37,7 @@ def texts(table: Table) -> dict[str, list[str]]:
         ("a,b\n\n1,2\n\n", {"a": ["1"], "b": ["2"]}),
         ("a\n1\n\n2\n", {"a": ["1", "", "2"]}),
     ],
-    ids=[
-        "plain",
-        "crlf",
-        "mark",
-        "unicode",
-        "formula",
-        "zeros",
-        "quotes",
-        "empty",
-        "blank",
-        "one-column",
-    ],
+    ids=["plain", "crlf", "mark", "unicode", "formula", "zeros", "quotes", "empty", "blank", "one-column"],
 )
 def test_cells_are_text(tmp_path, content, expected):
     assert texts(read_table(written(tmp_path, content))) == expected

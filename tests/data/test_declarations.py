@@ -39,7 +39,7 @@ from sordino.data import (
         (lambda: Target("y", Category(("a", "b"), drop_first=True)), "drop_first to be absent here.*for a feature"),
         (lambda: Target("y", Category(("a",))), "values to list at least two classes"),
         (lambda: Feature("x", Boolean(labels="bits")), "labels to be absent here.*for a target"),
-        (lambda: Boolean("words"), "labels to be one of bits, signs"),
+        (lambda: Boolean(labels="words"), "labels to be one of bits, signs"),
         (lambda: Category(("a", "b"), missing=MissingRule("value", "c")), "one of the declared values"),
         (lambda: Boolean(missing=MissingRule("value", 1.0)), "true or false"),
         (lambda: Feature("x", 3), "kind to be a JSON object or a column kind"),

@@ -64,12 +64,7 @@ def test_infer_reads_the_same_from_csv(tmp_path):
 
 @pytest.mark.parametrize(
     ("values", "kind"),
-    [
-        (["a", "b"], Category(("a", "b"))),
-        ([True, False], Boolean()),
-        ([0, 1], Boolean()),
-        ([0.0, 2.0], Number(0, 2)),
-    ],
+    [(["a", "b"], Category(("a", "b"))), ([True, False], Boolean()), ([0, 1], Boolean()), ([0.0, 2.0], Number(0, 2))],
 )
 def test_infer_targets(values, kind):
     assert infer_schema(from_arrays({"x": [1, 2], "y": values}), "y").target == Target("y", kind)

@@ -114,8 +114,7 @@ FEATURES = (
 
 
 @pytest.mark.parametrize(
-    ("kind", "opposite"),
-    [(Number(0, 10), (1.0, -1.0)), (Boolean(), (1.0, -1.0)), (Category(("p", "q", "r")), (0, 2))],
+    ("kind", "opposite"), [(Number(0, 10), (1.0, -1.0)), (Boolean(), (1.0, -1.0)), (Category(("p", "q", "r")), (0, 2))]
 )
 @pytest.mark.parametrize("cap", [None, 1.5])
 def test_the_first_two_worst_records_attain_the_cap_with_opposite_targets(kind, opposite, cap):

@@ -110,11 +110,7 @@ def test_the_command_line_does_not_show_the_cell_either(tmp_path, capsys, declar
 
 @pytest.mark.parametrize(
     "rows",
-    [
-        f"1,{SECRET}\n{SECRET}\n",
-        f"{SECRET},2,{NUMBER}\n",
-        f"1,2\n\n{SECRET}\n",
-    ],
+    [f"1,{SECRET}\n{SECRET}\n", f"{SECRET},2,{NUMBER}\n", f"1,2\n\n{SECRET}\n"],
     ids=["short", "long", "after a blank line"],
 )
 def test_rows_that_do_not_parse_are_not_quoted(tmp_path, rows):

@@ -159,7 +159,7 @@ def test_certificates_are_by_construction_and_remember_private_reads():
             assert ("inferred from private rows" in certificate.reason) is private
     assert schema.target_bound_certificate().value == 1.0
     assert schema.target_width_certificate().value == 2.0
-    assert Schema(2, schema.features, Target("y", Boolean("bits")), True).target_width_certificate().value == 1.0
+    assert Schema(2, schema.features, Target("y", Boolean(labels="bits")), True).target_width_certificate().value == 1.0
 
 
 def test_labels_have_no_magnitude():

@@ -12,7 +12,6 @@ from sordino.core.validate import InputError
 from sordino.data import (
     KINDS,
     json_schema,
-    json_schema_text,
     new_schema_template,
     read_schema,
     schema_from_dict,
@@ -22,6 +21,7 @@ from sordino.data import (
     template_text,
     write_schema,
 )
+from sordino.data.schema_check import json_schema_text
 
 FIXED = settings(deadline=None, derandomize=True)
 

@@ -42,11 +42,7 @@ FIT = [True, False, True]
 PAY = [1.5, 2.5, -1.0]
 SCHEMA = Schema(
     records=3,
-    features=(
-        Feature("âge", Number(0, 100)),
-        Feature("job", Category(("clerk", "nurse"))),
-        Feature("fit", Boolean()),
-    ),
+    features=(Feature("âge", Number(0, 100)), Feature("job", Category(("clerk", "nurse"))), Feature("fit", Boolean())),
     target=Target("pay", Number(-10, 10)),
     intercept=True,
 )

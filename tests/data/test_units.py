@@ -150,9 +150,7 @@ def test_keys_that_say_nothing_are_one_unit_with_those_that_are_missing():
 
 
 def test_a_column_that_is_no_key_is_refused_in_one_line():
-    dates = from_arrow(
-        pa.table({"patient": pa.array([0] * 6, pa.timestamp("s")), "x": VALUES, "y": VALUES}),
-    )
+    dates = from_arrow(pa.table({"patient": pa.array([0] * 6, pa.timestamp("s")), "x": VALUES, "y": VALUES}))
     floats = table(np.array([7.0, 8.0, 7.0, 7.0, np.nan, 8.0]))
     for given, held in ((dates, "dates"), (floats, "float64 values"), (table(np.ones(6, bool)), "bool values")):
         with pytest.raises(InputError, match=f"the unit's column 'patient' to hold text or integers, got {held}"):

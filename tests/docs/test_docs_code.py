@@ -16,7 +16,8 @@ from sordino.cli import main
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # These pages show files to add to the package; tests/templates and tests/auditing/test_method.py add them.
-ELSEWHERE = {f"developer/adding-{thing}.md" for thing in ("a-theorem", "a-method", "a-family", "a-query", "an-audit")}
+ADDED = ("a-theorem", "a-method", "a-family", "a-query", "a-reader", "an-audit")
+ELSEWHERE = {f"developer/adding-{thing}.md" for thing in ADDED}
 NEEDS = {
     "cluster.md": "distributed",
     "own-models.md": "numpyro",
@@ -45,8 +46,9 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 EXECUTED = [page for page in PAGES if blocks(page) and page not in ELSEWHERE]
-# The cookbook makes ten fits, others fit networks or compile programs of their own. What they show is tested in small:
-# in the docstrings of the estimators, of `sordino.fit` and `sordino.chain`, in tests/own_models and in test_pure_chain.
+# The cookbook makes ten fits, the statistician's tutorial plans, fits and reports, others fit networks or compile
+# programs of their own. What they show is tested in small: by the README's commands, in the docstrings of the
+# estimators, of `sordino.fit` and `sordino.chain`, in tests/own_models and in test_pure_chain.
 SLOW = {
     "cookbook.md",
     "estimators.md",
@@ -55,6 +57,7 @@ SLOW = {
     "tutorials/loss.md",
     "tutorials/network.md",
     "tutorials/numpyro.md",
+    "tutorials/statistician.md",
 }
 
 

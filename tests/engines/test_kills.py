@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sordino.core.validate import InputError
-from sordino.data import column_names, read_table, register_source
+from sordino.data import register_source
 from sordino.data.sources.registry import TablePart, parts_of
 from sordino.engines.spark_cluster import started
 from sordino.fitting.fit import fit_table
@@ -86,13 +86,7 @@ def source():
         return [FatalPart(part, given.notes) for part in parts_of(given.folder)]
 
     word = "a folder whose readers are killed"
-    register_source(
-        word,
-        lambda given: isinstance(given, FatalFolder),
-        lambda given: read_table(given.folder),
-        lambda given: column_names(given.folder),
-        parts=parts,
-    )
+    register_source(word, lambda given: isinstance(given, FatalFolder), parts=parts)
     yield
     del _SOURCES[word]
 

@@ -9,7 +9,6 @@ from pyarrow import feather, ipc
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import Feature, Number, Schema, Target
-from sordino.data.columns.number import Number as NumberTarget
 from sordino.data.encode import check_parts
 from sordino.data.sources.databases import DuckDBTable
 from sordino.data.sources.parquet_files import ParquetFiles
@@ -90,7 +89,7 @@ def test_tables_and_queries_of_duckdb(tmp_path):
 SCHEMA = Schema(
     records=600,
     features=(Feature("age", Number(0, 100)), Feature("dose", Number(-4, 4))),
-    target=Target("y", NumberTarget(-5, 5)),
+    target=Target("y", Number(-5, 5)),
     intercept=True,
     extra_columns="ignore",
 )

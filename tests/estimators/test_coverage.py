@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import special
-from sordino.ledger.release.coverage import COEFFICIENTS, PROBABILITIES, measured
 
 from sordino.estimators import (
     ArrayBounds,
@@ -21,6 +20,7 @@ from sordino.estimators import (
     PrivateLogisticRegression,
     PrivateRobustRegression,
 )
+from sordino.ledger.release.coverage import COEFFICIENTS, PROBABILITIES, measured
 
 
 def rate(kind, records, width, epsilon, relation, runs, scale):

@@ -7,16 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import special
-from sordino.ledger.release.coverage import (
-    LEAST_OF_RAREST,
-    LEAST_OF_SEVERAL,
-    LEAST_OVER_SIZE,
-    PROBABILITIES,
-    RAREST,
-    RAREST_OVER_SIZE,
-    release_coverage,
-    withheld,
-)
 
 from sordino import ArrayBounds, PrivateBayesianNetworkClassifier, PrivateBayesianNetworkRegressor
 from sordino.accounting.evaluate import explain
@@ -33,6 +23,16 @@ from sordino.fitting.problem import FitProblem
 from sordino.fitting.tasks import Task, network_settings
 from sordino.inference.prediction import Predictor
 from sordino.ledger.release import read_release, write_release
+from sordino.ledger.release.coverage import (
+    LEAST_OF_RAREST,
+    LEAST_OF_SEVERAL,
+    LEAST_OVER_SIZE,
+    PROBABILITIES,
+    RAREST,
+    RAREST_OVER_SIZE,
+    release_coverage,
+    withheld,
+)
 from sordino.mechanisms.posterior.network import Forward, NetworkPosterior, label_residuals
 from sordino.models.families.networks import SkipClassification
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sordino.fitting.choose import choose
-from sordino.ledger.release.coverage import WITHHELD
 
 from sordino import ArrayBounds, InputError, PrivateLogisticRegression
 from sordino.core.bound import Relation
@@ -13,6 +12,7 @@ from sordino.data import Boolean, Category, Feature, Number, Schema, Target, enc
 from sordino.fitting.methods import METHODS
 from sordino.fitting.problem import FitProblem, Sources, log_loss
 from sordino.fitting.tasks import AUTO, Task
+from sordino.ledger.release.coverage import WITHHELD
 from sordino.mechanisms.regression.ridge import Geometry, public_middle, read_geometry, with_sketch
 from sordino.report.coefficients import summarise
 

@@ -4,16 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from sordino.ledger.release.coverage import (
-    FAR_COVERED,
-    FAR_EFFECTS,
-    MOST_COEFFICIENTS,
-    TOO_MANY,
-    VARIATIONAL_CUSTOM,
-    WITHHELD,
-    release_coverage,
-    withheld,
-)
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
@@ -25,6 +15,16 @@ from sordino.fitting.tasks import Task
 from sordino.inference.power import plan
 from sordino.inference.release import answering
 from sordino.ledger.release import read_release, write_release
+from sordino.ledger.release.coverage import (
+    FAR_COVERED,
+    FAR_EFFECTS,
+    MOST_COEFFICIENTS,
+    TOO_MANY,
+    VARIATIONAL_CUSTOM,
+    WITHHELD,
+    release_coverage,
+    withheld,
+)
 from sordino.report.coefficients import summarise
 from sordino.report.decision import coverage
 from sordino.report.subject import open_subject

@@ -157,8 +157,7 @@ print(*tried)
 
 
 @pytest.mark.parametrize(
-    ("kind", "examples"),
-    [("stream", 60), *(pytest.param(kind, 500, marks=pytest.mark.slow) for kind in ARROW)],
+    ("kind", "examples"), [("stream", 60), *(pytest.param(kind, 500, marks=pytest.mark.slow) for kind in ARROW)]
 )
 def test_damaged_arrow_files(tmp_path, examples, kind):
     """In a process of its own, because a file that is believed ends it: 57 of 500 streams did."""

@@ -314,8 +314,7 @@ def test_the_shares_of_delta_add_up_to_at_most_one_and_orders_come_from_the_comm
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.sampled_from(filter_kinds()),
-    st.lists(st.tuples(st.floats(0, 0.3), st.floats(0, 1e-6)), min_size=1, max_size=5),
+    st.sampled_from(filter_kinds()), st.lists(st.tuples(st.floats(0, 0.3), st.floats(0, 1e-6)), min_size=1, max_size=5)
 )
 def test_spending_never_decreases_as_releases_are_added(kind, releases):
     rule = opened(kind, 1.0, 1e-5, 0.5)

@@ -300,12 +300,7 @@ def test_other_columns_of_the_same_rows_do_not_warn(ledger, gaussian_release):
     """A second target, another choice of columns, one column corrected: the same people."""
     generator = np.random.default_rng(0)
     table = {name: generator.normal(size=9) for name in ("age", "income", "visits")} | {"intercept": np.ones(9)}
-    chosen = (
-        ("intercept", "age", "income"),
-        ("intercept", "age", "visits"),
-        ("income", "visits"),
-        ("intercept",),
-    )
+    chosen = (("intercept", "age", "income"), ("intercept", "age", "visits"), ("income", "visits"), ("intercept",))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for names in chosen:

@@ -82,8 +82,7 @@ def exactly_the_affordable(told: list[dict], processes: int = PROCESSES) -> None
 
 
 @pytest.mark.parametrize(
-    ("kind", "count"),
-    [*((kind, 1) for kind in filter_kinds()), pytest.param("either", 200, marks=pytest.mark.slow)],
+    ("kind", "count"), [*((kind, 1) for kind in filter_kinds()), pytest.param("either", 200, marks=pytest.mark.slow)]
 )
 def test_of_sixteen_processes_exactly_the_affordable_ones_succeed(tmp_path, kind, count, contested):
     told = played("races", tmp_path, contested[kind], 3000, races=count, processes=16, epsilon=1.0, filter=kind)

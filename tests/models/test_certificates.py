@@ -187,11 +187,11 @@ def test_private_domains_mark_every_certificate_of_the_loss(clipping):
 @pytest.mark.parametrize(
     ("model", "target"),
     [
-        (Logistic(), Boolean("bits")),
+        (Logistic(), Boolean(labels="bits")),
         (Probit(), Category(("u", "v", "w"))),
         (Logistic(), Number(0.0, 5.0)),
         (Softmax(3), Category(("u", "v"))),
-        (Softmax(2), Boolean("signs")),
+        (Softmax(2), Boolean(labels="signs")),
     ],
 )
 def test_a_target_coded_for_another_model_is_refused(model, target):
@@ -200,7 +200,7 @@ def test_a_target_coded_for_another_model_is_refused(model, target):
 
 
 def test_softmax_reads_bits():
-    assert "gradient_bound" in values(Softmax(2), Domain.from_schema(schema(Boolean("bits"))))
+    assert "gradient_bound" in values(Softmax(2), Domain.from_schema(schema(Boolean(labels="bits"))))
 
 
 def test_the_problem_section_survives_a_spec_unchanged():

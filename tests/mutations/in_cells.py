@@ -11,7 +11,7 @@ IN_CELLS = (
         "_column",
         """\
 if isinstance(given, Sequence) and not isinstance(given, str | bytes) and not _is_typed(given):
-    return Objects.of(given)
+    return ObjectColumn.of(given)
 """,
         """\
 if isinstance(given, Sequence) and not isinstance(given, str | bytes) and not _is_typed(given):
@@ -24,7 +24,7 @@ if isinstance(given, Sequence) and not isinstance(given, str | bytes) and not _i
         "_array_column",
         """\
 if kind in "OT":
-    return Objects.of(values)
+    return ObjectColumn.of(values)
 """,
         """\
 if kind in "OT":
@@ -45,13 +45,13 @@ if kind in "OT":
         """\
 if types.is_decimal(whole.type) and whole.type.scale == 0:
     if whole.type.precision > _DIGITS:
-        return Texts(whole.cast(pa.large_string()), kind="number")
+        return TextColumn(whole.cast(pa.large_string()), kind="number")
     whole = whole.cast(pa.int64())
 """,
         """\
 if types.is_decimal(whole.type) and whole.type.scale < 0:
     if whole.type.precision > _DIGITS:
-        return Texts(whole.cast(pa.large_string()), kind="number")
+        return TextColumn(whole.cast(pa.large_string()), kind="number")
     whole = whole.cast(pa.int64())
 """,
         _ONE_CELL,
@@ -65,14 +65,14 @@ if types.is_decimal(whole.type) and whole.type.scale < 0:
     ),
     Mutation(
         "cells: equal cells of different types have one code",
-        "Objects.codes",
+        "ObjectColumn.codes",
         "key = type(cell), cell",
         "key = cell",
         _ONE_CELL,
     ),
     Mutation(
         "cells: one text that is no number makes all text missing",
-        "Texts.numbers",
+        "TextColumn.numbers",
         "readable = compute.if_else(compute.is_in(present, wrong), pa.scalar(None, pa.large_string()), present)",
         "readable = pa.nulls(len(present), pa.large_string())",
         (*_ONE_CELL, "tests/look/test_sensitivity.py"),

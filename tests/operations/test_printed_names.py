@@ -29,10 +29,7 @@ def test_fit_spells_out_the_folder_it_made(tmp_path, capsys):
     table = generator.uniform(-1, 1, (300, 2))
     (tmp_path / "rows.csv").write_text("x,y\n" + "\n".join(f"{a},{b}" for a, b in table))
     schema = Schema(
-        records=300,
-        features=(Feature("x", Number(-1.0, 1.0)),),
-        target=Target("y", Number(-1.0, 1.0)),
-        intercept=True,
+        records=300, features=(Feature("x", Number(-1.0, 1.0)),), target=Target("y", Number(-1.0, 1.0)), intercept=True
     )
     write_schema(schema, tmp_path / "schema.json")
     common = [

@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 
 from sordino.core.spec.instance import NamedModel
-from sordino.report.coefficients import (
-    FEWEST_FOR_INTERVALS,
-    MOST_PARAMETERS,
-    parameter_names,
-    summarise,
-)
+from sordino.report.coefficients import FEWEST_FOR_INTERVALS, MOST_PARAMETERS, parameter_names, summarise
 from sordino.report.figures import MOST_INTERVALS, intervals_figure
 from tests.report.example_releases import columns, gaussians, kept_draws
 
@@ -53,12 +48,7 @@ def test_names_come_from_the_schema_with_classes_where_a_model_has_several():
     named = replace(softmax, settings={"labels": ["ill", "well"]})
     assert parameter_names(named, 6)[:3] == ("intercept [ill]", "intercept [well]", "age [ill]")
     mixture = replace(release, model=NamedModel("mixture"))
-    assert parameter_names(mixture, 6)[:4] == (
-        "intercept [0]",
-        "age [0]",
-        "visits [0]",
-        "intercept [1]",
-    )
+    assert parameter_names(mixture, 6)[:4] == ("intercept [0]", "age [0]", "visits [0]", "intercept [1]")
     assert parameter_names(gaussians(), 2) == ("theta[0]", "theta[1]")
 
 

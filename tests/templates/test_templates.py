@@ -25,10 +25,10 @@ CHAIN = {
     "view": "all-iterates",
     "delta": 1e-5,
 }
-# The page, where its file goes, and a program that uses it from the outside, with the spec above as SPEC.
+# The page, where each of its files goes, and a program that uses them from the outside, with the spec above as SPEC.
 TEMPLATES = {
     "a-theorem": (
-        "accounting/theorems/order_two.py",
+        ("accounting/theorems/order_two.py",),
         """
         answer = sordino.certify(SPEC)
         epsilons = {bound.theorem: epsilon for bound, epsilon in answer.bounds}
@@ -38,7 +38,7 @@ TEMPLATES = {
         """,
     ),
     "a-method": (
-        "fitting/methods/strong_prior.py",
+        ("fitting/methods/strong_prior.py",),
         """
         X = np.random.default_rng(0).uniform(-1, 1, (4000, 2))
         estimator = sordino.PrivateLinearRegression(
@@ -53,7 +53,7 @@ TEMPLATES = {
         """,
     ),
     "a-family": (
-        "models/families/log_cosh.py",
+        ("models/families/log_cosh.py",),
         """
         from sordino.core.spec import NamedModel
         from sordino.models import Domain
@@ -75,11 +75,41 @@ TEMPLATES = {
         """,
     ),
     "an-audit": (
-        "auditing/methods/one_step.py",
+        ("auditing/methods/one_step.py",),
         """
         lower, exact = sordino.audit(SPEC, method="one-step"), sordino.accounting.GaussianDP(1.0).epsilon(1e-5)
         assert 0.99 * exact < lower.epsilon <= exact
         assert main(["audit", "spec.json", "--method", "one-step", "--json"]) == 0
+        """,
+    ),
+    "a-reader": (
+        ("data/sources/json_lines.py", "data/columns/share.py"),
+        """
+        import pathlib
+        from sordino.core.bound import Relation
+        from sordino.data.schema import schema_from_dict, schema_to_dict
+        from sordino.data.schema_check import json_schema, new_schema_template
+        from sordino.data.encode import encode
+        from sordino.data.sources.registry import column_names, read_table
+        pathlib.Path("rates.jsonl").write_text('{"rate": 50, "ill": 1}\\n{"rate": 250, "ill": 0}\\n')
+        template = new_schema_template(
+            column_names("rates.jsonl"), target="ill", kinds={"rate": "share", "ill": "share"}
+        )
+        assert template["columns"][0] == {"name": "rate", "kind": "share", "percent": None, "missing": "refuse"}
+        template["records"] = 2
+        template["columns"][0]["percent"], template["target"]["percent"] = True, False
+        schema = schema_from_dict(template)
+        assert schema_to_dict(schema) == template
+        assert "Share" in json_schema()["$defs"]
+        encoded = encode(schema, read_table("rates.jsonl"), Relation.REPLACE_ONE)
+        assert encoded.features.tolist() == [[1.0, 0.5], [1.0, 1.0]]
+        assert encoded.target.tolist() == [1.0, 0.0]
+        assert schema.target_width_certificate().value == 1.0
+        pathlib.Path("rates.jsonl").write_text("secret")
+        try:
+            read_table("rates.jsonl")
+        except sordino.InputError as refused:
+            assert "an object on each line" in str(refused) and "secret" not in str(refused)
         """,
     ),
 }
@@ -91,11 +121,10 @@ SPEC = sordino.read_spec("spec.json")
 """
 
 
-def shown(page: str) -> str:
-    """The file that a page shows: its first block of Python."""
+def shown(page: str) -> list[str]:
+    """The files that a page shows: its blocks of Python."""
     text = (ROOT / "docs" / "developer" / f"adding-{page}.md").read_text(encoding="utf-8")
-    [file, *_] = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return file
+    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def test_one_file_is_enough(tmp_path):
@@ -104,9 +133,10 @@ def test_one_file_is_enough(tmp_path):
     shutil.copytree(PACKAGE, copied)
     (tmp_path / "spec.json").write_text(json.dumps(CHAIN), encoding="utf-8")
     program = HEAD
-    for page, (place, use) in TEMPLATES.items():
-        assert not (copied / place).exists()
-        (copied / place).write_text(shown(page), encoding="utf-8")
+    for page, (places, use) in TEMPLATES.items():
+        for place, file in zip(places, shown(page), strict=False):
+            assert not (copied / place).exists()
+            (copied / place).write_text(file, encoding="utf-8")
         program += f"print({page!r})\n" + re.sub(r"^ {8}", "", use, flags=re.MULTILINE)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],

@@ -1,6 +1,7 @@
 """What `certify` and `audit` answer: tables and the sandwich for a person, and the JSON answer of `audit`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -29,9 +30,10 @@ _STYLES = {
 }
 
 
-def plain_console() -> Console:
-    """A console that prints texts as they are: no markup, no emoji, no guesses at numbers."""
-    return Console(highlight=False, markup=False, emoji=False)
+def _printers() -> tuple[Console, Callable[[str], None]]:
+    """A console that prints texts as they are, without markup, and a function for sentences, which stay on one line."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    return console, partial(console.print, soft_wrap=True)
 
 
 def plain_table(*names: str, right: Sequence[str] = (), wrapped: Sequence[str] = (), header: bool = True) -> Table:
@@ -44,28 +46,28 @@ def plain_table(*names: str, right: Sequence[str] = (), wrapped: Sequence[str] =
 
 def print_table(explanation: Explanation, everything: bool = False) -> None:
     """Winner first, then the losers, then near misses: theorems about such runs that need something else."""
-    console = plain_console()
+    console, say = _printers()
     spec = explanation.spec
     for line in spec.ran:
-        console.print(line, soft_wrap=True)
+        say(line)
     unit = "record" if column_of(spec.unit) is None else f"one value of {column_of(spec.unit)!r}"
     stated = f"relation {spec.relation}, unit {unit}, view {spec.view}, delta {explanation.delta:g}\n"
-    console.print(stated, soft_wrap=True)
+    say(stated)
     if explanation.bounds:
         console.print(_bounds_table(explanation))
     if explanation.tightest is None:
-        console.print("No theorem gives a finite epsilon for this run.", soft_wrap=True)
+        say("No theorem gives a finite epsilon for this run.")
     else:
-        _print_evidence(console, explanation.tightest, spec)
+        _print_evidence(say, explanation.tightest, spec)
     inapplicable = explanation.inapplicable
     shown = inapplicable if everything else near_misses(explanation)
     if shown:
-        console.print("\nDid not apply:" if everything else "\nNear misses:", soft_wrap=True)
+        say("\nDid not apply:" if everything else "\nNear misses:")
     for answer in shown:
-        console.print(f"  {answer.theorem}: {answer.reason}", soft_wrap=True)
+        say(f"  {answer.theorem}: {answer.reason}")
     if len(shown) < len(inapplicable):
         rest = len(inapplicable) - len(shown)
-        console.print(f"\n{rest} theorems about other runs: `sordino certify --all` lists them.", soft_wrap=True)
+        say(f"\n{rest} theorems about other runs: `sordino certify --all` lists them.")
 
 
 def near_misses(explanation: Explanation) -> tuple[Inapplicable, ...]:
@@ -84,18 +86,18 @@ def _bounds_table(explanation: Explanation) -> Table:
     return table
 
 
-def _print_evidence(console: Console, bound: Bound, spec: Spec) -> None:
-    console.print(f"\nTightest: {bound.theorem}, resting on", soft_wrap=True)
+def _print_evidence(say: Callable[[str], None], bound: Bound, spec: Spec) -> None:
+    say(f"\nTightest: {bound.theorem}, resting on")
     for certificate in bound.certificates:
         name, word = certificate.constant.name, certificate.evidence.word
-        console.print(f"  {name} = {certificate.value:g} ({word}: {certificate.reason})", soft_wrap=True)
+        say(f"  {name} = {certificate.value:g} ({word}: {certificate.reason})")
     if not bound.certificates:
-        console.print("  nothing but the description of the run", soft_wrap=True)
+        say("  nothing but the description of the run")
     statements = caller_checks(bound.theorem, spec)
     if statements:
-        console.print("\nFor you to check, no program can:", soft_wrap=True)
+        say("\nFor you to check, no program can:")
     for statement in statements:
-        console.print(f"  {statement}", soft_wrap=True)
+        say(f"  {statement}")
 
 
 def audit_as_json(lower: LowerBound, bound: Bound | None, unit: AnyUnit = Unit.RECORD) -> dict[str, Any]:
@@ -123,25 +125,22 @@ def _bound(bound: Bound, delta: float) -> dict[str, Any]:
 
 def print_sandwich(lower: LowerBound, bound: Bound | None, unit: AnyUnit = Unit.RECORD) -> None:
     """The certificate above what leaks at least, a bar for each, the verdict, and what it rests on."""
-    console = plain_console()
-    console.print(f"relation {lower.relation}, view {lower.view}, delta {lower.delta:g}", soft_wrap=True)
+    console, say = _printers()
+    say(f"relation {lower.relation}, view {lower.view}, delta {lower.delta:g}")
     if isinstance(unit, ColumnUnit):
-        console.print(f"unit {unit.words}", soft_wrap=True)
+        say(f"unit {unit.words}")
     console.print()
     console.print(_table(lower, bound))
     answer = verdict(bound, lower)
     console.print()
     console.print(answer.kind.words, style=_STYLES[answer.kind], end="")
-    console.print(f": {answer.evidence}", soft_wrap=True)
-    console.print(f"\n{lower.evidence}", soft_wrap=True)
+    say(f": {answer.evidence}")
+    say(f"\n{lower.evidence}")
     counts = ", ".join(f"{name} {count}" for name, count in lower.counts)
     cap = "none" if lower.cap is None else show_down(lower.cap)
-    console.print(
-        f"method {lower.method}, confidence {lower.confidence:g}, {counts}, largest epsilon it could report: {cap}",
-        soft_wrap=True,
-    )
-    console.print(lower.seed_policy, soft_wrap=True)
-    console.print(lower.examined.sentence, soft_wrap=True)
+    say(f"method {lower.method}, confidence {lower.confidence:g}, {counts}, largest epsilon it could report: {cap}")
+    say(lower.seed_policy)
+    say(lower.examined.sentence)
 
 
 def print_contradictions(found: Sequence[tuple[str, str]]) -> None:
@@ -154,32 +153,29 @@ def print_contradictions(found: Sequence[tuple[str, str]]) -> None:
 
 def print_implementation(found: "Implementation | None", reason: str) -> None:
     """What a replay of the code found, or why there is none."""
-    console = plain_console()
+    console, say = _printers()
     console.print("\nTest of the implementation", style="bold")
     if found is None:
-        console.print(f"not replayable: {reason}", soft_wrap=True)
+        say(f"not replayable: {reason}")
         return
     answer = found.verdict
     console.print(answer.kind.words, style=_STYLES[answer.kind], end="")
-    console.print(f": {answer.evidence}", soft_wrap=True)
+    say(f": {answer.evidence}")
     total = "root of squared shifts" if found.law.value == "gaussian" else "sum of shifts"
-    console.print(
+    say(
         f"{total} over noise: realised {found.realised:.4g}, planned {found.planned:.4g}; largest call "
-        f"{found.ratio:.3f} of its plan; {found.pair}",
-        soft_wrap=True,
+        f"{found.ratio:.3f} of its plan; {found.pair}"
     )
     size = "not known" if finite(found.noise) is None else f"at most {found.noise:.3f} of the stated scale"
-    console.print(
+    say(
         f"{found.calls} noised calls, {found.pairs} pairs; noise: {size} ({found.drawn} numbers, confidence "
-        f"{found.confidence:g})",
-        soft_wrap=True,
+        f"{found.confidence:g})"
     )
     for name, words in found.checks.items():
-        console.print(f"checked {name}: {words}", soft_wrap=True)
-    console.print(
+        say(f"checked {name}: {words}")
+    say(
         "Run by the code of this version, on tables drawn from the schema or from the constants of the description; "
-        "other pairs may move further, and what the theorems claim is not tested by it.",
-        soft_wrap=True,
+        "other pairs may move further, and what the theorems claim is not tested by it."
     )
 
 

@@ -1,30 +1,38 @@
 """`sordino audit RELEASE|SPEC.json|python:module:callable`: a lower bound on what leaks, against what is claimed."""
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from typer import Argument, Option
 
-from sordino.cli import shared as completion
 from sordino.cli.certify import asked_at, target_delta
+from sordino.cli.shared import AsJson, among, check_ending, command, json_text, warn_of_open_scheduler, write_text
 from sordino.core.spec import FileDataset, Spec, read_spec
 from sordino.core.spec.document import parse, read_text
 from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
     from sordino.auditing.cluster import FitOnCluster
-    from sordino.auditing.lower_bound import LowerBound
+    from sordino.auditing.hunter.search import HunterOptions
     from sordino.auditing.replay.examine import Implementation
-    from sordino.core.bound import Bound
 
 RELEASE_FILE = "release.json"
 REPLAY = "replay"
 # The exit code of an audit that contradicts the certificate.
 VIOLATED = 4
-SHORT = "Find a lower bound on what a described run leaks."
-EXAMPLES = (
+
+
+def _methods() -> tuple[str, ...]:
+    from sordino.auditing.lower_bound import method_names  # noqa: PLC0415
+
+    return *method_names(), REPLAY
+
+
+@command(
+    "audit",
+    "Find a lower bound on what a described run leaks.",
     "sordino audit release",
     "sordino audit release --out release/audit.json",
     "sordino audit release --method replay --confidence 0.99",
@@ -34,81 +42,79 @@ EXAMPLES = (
     "sordino audit network.json --method fleet --models 2000",
     "sordino audit python:mymodule:mean --claim claim.json --script found.py",
 )
-
-
-def command(
+def audit(
     path: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="RELEASE|SPEC.json|python:MODULE:CALLABLE|program:PATH",
             help="Release folder, description of a run, or a callable or program of which something is claimed.",
         ),
     ],
     method: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="exact (reads the description, runs nothing), drawn (simulates the law of a description), attack "
             "(trains models of it), fleet (many more, all in one program, on a GPU where there is one), one-run "
             "(trains one), one-run-guesses (one, whatever its noise) or replay (runs the code and compares every "
             "noised call with its plan). Absent: fleet where the instance is a network, else exact; and for a release "
             "of an estimator replay as well.",
-            autocompletion=completion.audit_methods,
+            autocompletion=among(_methods),
         ),
     ] = None,
-    models: Annotated[int, typer.Option(help="How many models an audit may train, all sides together.")] = 1000,
-    delta: Annotated[float | None, typer.Option(help="Delta in (0, 1); wins over the spec's.")] = None,
+    models: Annotated[int, Option(help="How many models an audit may train, all sides together.")] = 1000,
+    delta: Annotated[float | None, Option(help="Delta in (0, 1); wins over the spec's.")] = None,
     confidence: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="Joint confidence of an audit that samples; absent: 0.95, 0.999 with --claim, and 0.9999 for the test "
             "of an implementation."
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="For a reproducible audit; absent: a fresh one.")] = None,
+    seed: Annotated[int | None, Option(help="For a reproducible audit; absent: a fresh one.")] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="ADDRESS",
             help="Fit the models of an attack or a fleet on processes of this machine (local), or on this dask "
             "scheduler, which must be trusted.",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes of --cluster local.")] = 2,
+    workers: Annotated[int, Option(min=1, help="Processes of --cluster local.")] = 2,
     keep: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep the models fitted so far here, to go on after a stop; needs --seed."),
+        Option(metavar="DIR", help="Keep the models fitted so far here, to go on after a stop; needs --seed."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="PATH.svg", help="Draw the trade-off curves here.")] = None,
+    plot: Annotated[Path | None, Option(metavar="PATH.svg", help="Draw the trade-off curves here.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write the JSON answer here as well; `sordino report` looks for RELEASE/audit.json."),
+        Option(help="Write the JSON answer here as well; `sordino report` looks for RELEASE/audit.json."),
     ] = None,
     claim: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="JSON",
             help="What is claimed of the callable or program, as JSON or as the path of a JSON file: epsilon, delta, "
             "relation, and the domain of its tables. Absent: CLAIMS[name] in the callable's own module.",
         ),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="With --claim: how long to look for a counterexample.")] = 60.0,
-    call_seconds: Annotated[float, typer.Option(help="With --claim: a call that takes longer is ended.")] = 10.0,
+    seconds: Annotated[float, Option(help="With --claim: how long to look for a counterexample.")] = 60.0,
+    call_seconds: Annotated[float, Option(help="With --claim: a call that takes longer is ended.")] = 10.0,
     python: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="With --claim: the interpreter of the callable's own environment."),
+        Option(metavar="PATH", help="With --claim: the interpreter of the callable's own environment."),
     ] = None,
     script: Annotated[
-        Path | None, typer.Option(metavar="PATH.py", help="With --claim: write the counterexample here.")
+        Path | None, Option(metavar="PATH.py", help="With --claim: write the counterexample here.")
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="MODULE:NAME",
             help="For a release of `sordino.fit`: the model that was fitted, which a folder does not hold, or a "
             "mapping of what `sordino.reopen` takes (model, loss, params, constants).",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find out how much a described run leaks at least, and whether that contradicts its certificate.
 
@@ -130,18 +136,21 @@ def command(
     Only tables made from that domain are used. A refuted claim comes with a script that counts the event again.
     """
     if claim is not None or _is_code(path):
-        _hunt(str(path), claim, confidence, seconds, call_seconds, seed, python, script, out, as_json)
+        from sordino.auditing.hunter.search import HunterOptions  # noqa: PLC0415
+
+        sure = 0.999 if confidence is None else confidence
+        options = HunterOptions(confidence=sure, seconds=seconds, call_seconds=call_seconds, seed=seed, python=python)
+        _hunt(str(path), claim, options, script, out, as_json)
         return
-    if plot is not None and plot.suffix.lower() != ".svg":
-        raise InputError(f"Expected --plot to name a file that ends in .svg, got {str(plot)!r}; the figure is an SVG.")
+    check_ending("--plot", plot, ".svg")
     spec = described(path)
     # Imported here: models and their compiler are not needed to refuse bad input.
     from sordino.accounting.evaluate import tightest  # noqa: PLC0415
     from sordino.auditing.instance import usual_method  # noqa: PLC0415
-    from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, verdict  # noqa: PLC0415
+    from sordino.auditing.lower_bound import AuditOptions, VerdictKind, verdict  # noqa: PLC0415
+    from sordino.auditing.lower_bound import audit as audited  # noqa: PLC0415
     from sordino.auditing.replay.examine import CONFIDENCE  # noqa: PLC0415
     from sordino.cli import answers  # noqa: PLC0415
-    from sordino.cli.shared import write_text  # noqa: PLC0415
 
     replayed = CONFIDENCE if confidence is None else confidence
     if method == REPLAY:
@@ -160,18 +169,14 @@ def command(
         seed=seed,
         fit_sides=fit_sides,
     )
-    lower = audit(spec, method, options)
+    lower = audited(spec, method, options)
     bound = tightest(asked_at(spec, options.delta), options.delta)
     if plot is not None:
-        _draw(lower, bound, plot)
+        from sordino.report.figures import trade_off_figure  # noqa: PLC0415
+
+        write_text(plot, trade_off_figure(lower, bound))
     both = answers.audit_as_json(lower, bound, spec.unit) | ({} if tested is None else {"implementation": tested.json})
-    both |= {"contradicted": [f"{title} {words}" for title, words in contradicted]} if contradicted else {}
-    answer = json.dumps(both, indent=2, allow_nan=False)
-    if out is not None:
-        write_text(out, answer + "\n")
-    if as_json:
-        typer.echo(answer)
-    else:
+    if not _kept(both, out, as_json):
         answers.print_sandwich(lower, bound, spec.unit)
         if tested is not None:
             answers.print_implementation(tested.found, tested.reason)
@@ -193,6 +198,16 @@ def _contradicted(path: Path) -> tuple[tuple[str, str], ...]:
     return contradictions(path)
 
 
+def _kept(answer: dict[str, Any], out: Path | None, as_json: bool) -> bool:
+    """Write the answer where it is kept; whether it was printed for a machine, too."""
+    text = json_text(answer)
+    if out is not None:
+        write_text(out, text + "\n")
+    if as_json:
+        typer.echo(text)
+    return as_json
+
+
 class _Tested(NamedTuple):
     """What a replay found, or why there is none."""
 
@@ -210,10 +225,10 @@ class _Tested(NamedTuple):
 
 def _implementation(path: Path, spec: Spec, confidence: float, seed: int | None, model: str | None) -> _Tested | None:
     """The replay of the fit of a release, or why it cannot be replayed; None for a folder of another kind."""
-    document = parse(read_text(path / RELEASE_FILE)) if os.path.isdir(path) else {}
-    settings = document.get("settings") if isinstance(document, dict) else None
-    own = _is_own(document)
-    if not own and (not isinstance(settings, dict) or "task" not in settings or document.get("schema") is None):
+    document = _document(path)
+    settings = document.get("settings")
+    fitted = isinstance(settings, dict) and "task" in settings and document.get("schema") is not None
+    if not fitted and not _is_own(document):
         return None
     try:
         return _Tested(_replayed(path, spec, confidence, seed, model))
@@ -221,9 +236,15 @@ def _implementation(path: Path, spec: Spec, confidence: float, seed: int | None,
         return _Tested(None, str(error))
 
 
-def _is_own(document: Any) -> bool:
-    """Whether a release is of a model of one's own."""
-    return isinstance(document, dict) and str(document.get("kind")).startswith("own-model/")
+def _document(path: Path) -> dict[str, Any]:
+    """What the file of a release folder says; empty for anything else."""
+    document = parse(read_text(path / RELEASE_FILE)) if os.path.isdir(path) else {}
+    return document if isinstance(document, dict) else {}
+
+
+def _is_own(document: dict[str, Any]) -> bool:
+    """Whether a release is of a custom model."""
+    return str(document.get("kind")).startswith("own-model/")
 
 
 def _named_model(name: str) -> dict[str, Any]:
@@ -256,29 +277,26 @@ def _replayed(path: Path, spec: Spec, confidence: float, seed: int | None, model
     import secrets  # noqa: PLC0415
 
     drawn = secrets.randbits(32) if seed is None else seed
-    own = os.path.isdir(path) and _is_own(parse(read_text(path / RELEASE_FILE)))
-    if model is not None and not own:
+    document = _document(path)
+    if model is not None and not _is_own(document):
         raise InputError("Expected --model with a release of `sordino.fit`, got another path; leave it out.")
-    if own:
+    if _is_own(document):
         from sordino.estimators.custom_replay import replay_custom_release  # noqa: PLC0415
         from sordino.inference.custom_release import reopen, with_model  # noqa: PLC0415
         from sordino.ledger.release import read_release  # noqa: PLC0415
 
         release = with_model(read_release(path), None) if model is None else reopen(path, **_named_model(model))
         return replay_custom_release(release, confidence=confidence, seed=drawn)
-    if not os.path.isdir(path) or "settings" not in parse(read_text(path / RELEASE_FILE)):
-        from sordino.auditing.replay.chain import replay_chain  # noqa: PLC0415
+    if "settings" in document:
+        from sordino.estimators.replay import replay_release  # noqa: PLC0415
+        from sordino.ledger.release import read_release  # noqa: PLC0415
 
-        return replay_chain(spec, confidence=confidence, seed=drawn)
-    from sordino.estimators.replay import replay_release  # noqa: PLC0415
-    from sordino.ledger.release import read_release  # noqa: PLC0415
+        release = read_release(path)
+        if "task" in release.settings:
+            return replay_release(release, confidence=confidence, seed=drawn)
+    from sordino.auditing.replay.chain import replay_chain  # noqa: PLC0415
 
-    release = read_release(path)
-    if "task" not in release.settings:
-        from sordino.auditing.replay.chain import replay_chain  # noqa: PLC0415
-
-        return replay_chain(spec, confidence=confidence, seed=drawn)
-    return replay_release(release, confidence=confidence, seed=drawn)
+    return replay_chain(spec, confidence=confidence, seed=drawn)
 
 
 def _answer_of_replay(
@@ -286,12 +304,9 @@ def _answer_of_replay(
 ) -> None:
     tested = _Tested(_replayed(path, spec, confidence, seed, model))
     from sordino.cli import answers  # noqa: PLC0415
-    from sordino.cli.shared import write_text  # noqa: PLC0415
 
-    answer = json.dumps(tested.json, indent=2, allow_nan=False)
-    if out is not None:
-        write_text(out, answer + "\n")
-    typer.echo(answer) if as_json else answers.print_implementation(tested.found, tested.reason)
+    if not _kept(tested.json, out, as_json):
+        answers.print_implementation(tested.found, tested.reason)
     if tested.violated:
         raise typer.Exit(VIOLATED)
 
@@ -302,40 +317,17 @@ def _is_code(path: Path) -> bool:
 
 
 def _hunt(
-    target: str,
-    claim: str | None,
-    confidence: float | None,
-    seconds: float,
-    call_seconds: float,
-    seed: int | None,
-    python: str | None,
-    script: Path | None,
-    out: Path | None,
-    as_json: bool,
+    target: str, claim: str | None, options: "HunterOptions", script: Path | None, out: Path | None, as_json: bool
 ) -> None:
     """Run somebody's code until a counterexample to its claim is found or the time is up."""
     if claim is not None and not claim.lstrip().startswith("{"):
         claim = read_text(Path(claim))
     from sordino.auditing.hunter.report import hunt  # noqa: PLC0415
-    from sordino.auditing.hunter.search import HunterOptions  # noqa: PLC0415
-    from sordino.cli.shared import write_text  # noqa: PLC0415
 
-    options = HunterOptions(
-        confidence=0.999 if confidence is None else confidence,
-        seconds=seconds,
-        call_seconds=call_seconds,
-        seed=seed,
-        python=python,
-    )
     report = hunt(target, claim, options)
-    answer = json.dumps(report.as_json(), indent=2, allow_nan=False)
-    if out is not None:
-        write_text(out, answer + "\n")
     if script is not None and report.violated:
         write_text(script, report.script)
-    if as_json:
-        typer.echo(answer)
-    else:
+    if not _kept(report.as_json(), out, as_json):
         typer.echo(report.sentence)
         if report.violated:
             where = "" if script is None else f" It is in {printable(str(script))}."
@@ -364,7 +356,7 @@ def _fit_elsewhere(
 
     options = None if cluster is None else ClusterOptions(cluster, workers=workers)
     if options is not None and not options.authenticated:
-        completion.warn_of_open_scheduler()
+        warn_of_open_scheduler()
     return FitOnCluster(options, keep)
 
 
@@ -377,10 +369,7 @@ def described(path: Path) -> Spec:
         return spec
     data = spec.instance.dataset
     return spec.with_values(
-        {
-            "instance.dataset.path": str(folder / data.path),
-            "instance.dataset.schema": str(folder / data.schema),
-        }
+        {"instance.dataset.path": str(folder / data.path), "instance.dataset.schema": str(folder / data.schema)}
     )
 
 
@@ -399,10 +388,3 @@ def _released(folder: Path) -> Spec:
     if not isinstance(document, dict) or "spec" not in document:
         raise InputError(f"Expected {place} to hold a spec, got none.")
     return Spec.from_dict(document["spec"])
-
-
-def _draw(lower: "LowerBound", bound: "Bound | None", path: Path) -> None:
-    from sordino.cli.shared import write_text  # noqa: PLC0415
-    from sordino.report.figures import trade_off_figure  # noqa: PLC0415
-
-    write_text(path, trade_off_figure(lower, bound))

@@ -1,11 +1,21 @@
-"""`sordino certify SPEC.json`: every theorem on a described run."""
+"""`sordino certify SPEC.json`: every theorem on a described run; `sordino calibrate`: the least noise for a target."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
-from sordino.cli.shared import AsJson, SpecPath, TargetDelta, check_ending, print_json, write_text
+from sordino.cli.shared import (
+    AsJson,
+    SpecPath,
+    TargetDelta,
+    among,
+    check_ending,
+    command,
+    print_json,
+    write_text,
+)
 from sordino.core import validate
 from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError, printable
@@ -13,9 +23,6 @@ from sordino.core.validate import InputError, printable
 if TYPE_CHECKING:
     from sordino.accounting.evaluate import Explanation
     from sordino.report.steps import Crossing
-
-SHORT = "Bound what a described run leaks, with every theorem."
-EXAMPLES = ("sordino certify spec.json --delta 1e-5", "sordino certify spec.json --plot steps.svg")
 
 
 def target_delta(spec: Spec, flag: float | None) -> float:
@@ -31,14 +38,20 @@ def asked_at(spec: Spec, delta: float) -> Spec:
     return spec if spec.delta == delta else spec.with_values({"delta": delta})
 
 
-def command(
+@command(
+    "certify",
+    "Bound what a described run leaks, with every theorem.",
+    "sordino certify spec.json --delta 1e-5",
+    "sordino certify spec.json --plot steps.svg",
+)
+def certify(
     spec_path: SpecPath,
     delta: TargetDelta = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="PATH.svg", help="Draw epsilon against steps for every theorem here.")
+        Path | None, Option(metavar="PATH.svg", help="Draw epsilon against steps for every theorem here.")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also list theorems about other runs, with the reason of each.")
+        bool, Option("--all", help="Also list theorems about other runs, with the reason of each.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -98,3 +111,48 @@ def _plotted(explanation: "Explanation", path: Path) -> "tuple[Crossing, ...]":
         )
     write_text(path, steps_figure(curves))
     return curves.crossings
+
+
+def _knobs() -> tuple[str, ...]:
+    from sordino.accounting.calibration import KNOBS  # noqa: PLC0415
+
+    return tuple(KNOBS)
+
+
+@command(
+    "calibrate",
+    "Change one number of a run to meet (epsilon, delta).",
+    "sordino calibrate spec.json --epsilon 1 --delta 1e-5 --out calibrated.json",
+    "sordino calibrate spec.json --epsilon 1 --over steps",
+)
+def calibrate(
+    spec_path: SpecPath,
+    epsilon: Annotated[float, Option(help="Target epsilon > 0.")],
+    delta: TargetDelta = None,
+    over: Annotated[
+        str,
+        Option(
+            help="What to change: noise (least), steps (most), batch (least of a chain, largest of rounds), clip.",
+            autocompletion=among(_knobs),
+        ),
+    ] = "noise",
+    output: Annotated[Path | None, Option("--out", "--output", help="Write the calibrated SPEC.json here.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change one number of a run until the tightest theorem meets (epsilon, delta); the result meets the target."""
+    from sordino.accounting import calibration  # noqa: PLC0415
+    from sordino.cli import answers  # noqa: PLC0415
+
+    spec = read_spec(spec_path)
+    delta = target_delta(spec, delta)
+    found = calibration.calibrate(asked_at(spec, delta), epsilon, delta, over)
+    if output is not None:
+        write_text(output, found.spec.to_json())
+    if as_json:
+        target = {"epsilon": found.target_epsilon, "delta": found.explanation.delta}
+        certificate = answers.as_json(found.explanation)
+        what = {"over": found.knob, "value": found.value, "target": target}
+        print_json(what | {"spec": found.spec.to_dict(), "certificate": certificate})
+        return
+    typer.echo(f"{found.knob} = {found.value!r} meets epsilon {found.target_epsilon:g}\n")
+    answers.print_table(found.explanation)

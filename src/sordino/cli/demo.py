@@ -1,14 +1,14 @@
 """`sordino demo`: the main job on real data: fit twice, certify, say how tight, keep the ledger, write the report."""
 
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from sordino.cli.audit import VIOLATED
-from sordino.cli.shared import json_text, optional_text, print_json, progress, write_text
+from sordino.cli.shared import command, json_text, optional_text, print_json, progress, write_text
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.validate import InputError
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
-SHORT = "Do the main job on real data: fit, certify, check how tight, report."
-EXAMPLES = ("sordino demo", "sordino demo --out my-first-run")
 
 EPSILON, DELTA = 1.0, 1e-6
 BUDGET_EPSILON, BUDGET_DELTA = 3.0, 1e-5
@@ -44,50 +42,37 @@ _MEANINGS = {
 AUDIT_FILE = "audit.json"
 
 
-@dataclass(frozen=True)
-class _Task:
-    """A question, the folder of its release, and the estimator with its table."""
-
-    name: str
-    question: str
-    asked: "Callable[[Ledger, int | None], tuple[PrivateEstimator, Table]]"
-
-
-def _any_visit(ledger: "Ledger", seed: int | None) -> "tuple[PrivateEstimator, Table]":
-    from sordino.data import rand_health  # noqa: PLC0415
-    from sordino.estimators import PrivateLogisticRegression  # noqa: PLC0415
-
-    loaded = rand_health("any-visit")
-    return PrivateLogisticRegression(schema=loaded.schema, **_given(ledger, seed)), loaded.table
-
-
-def _visits(ledger: "Ledger", seed: int | None) -> "tuple[PrivateEstimator, Table]":
+def _estimator(name: str, ledger: "Ledger", seed: int | None) -> "tuple[PrivateEstimator, Table]":
     from sordino.data import Number, Target, rand_health  # noqa: PLC0415
-    from sordino.estimators import PrivateRobustRegression  # noqa: PLC0415
+    from sordino.estimators import PrivateLogisticRegression, PrivateRobustRegression  # noqa: PLC0415
 
-    loaded = rand_health("visits")
+    loaded = rand_health(name)
+    given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "relation": "replace-one", "ledger": ledger}
+    if name == "any-visit":
+        return PrivateLogisticRegression(schema=loaded.schema, random_state=seed, **given), loaded.table
     capped = loaded.schema.with_target(Target("mdvis", Number(0.0, MOST_VISITS)))
-    return PrivateRobustRegression(schema=capped, **_given(ledger, seed)), loaded.table
+    return PrivateRobustRegression(schema=capped, random_state=seed, **given), loaded.table
 
 
-def _given(ledger: "Ledger", seed: int | None) -> dict[str, Any]:
-    return {"epsilon": EPSILON, "delta": DELTA, "relation": "replace-one", "ledger": ledger, "random_state": seed}
+# What is asked, by the folder of its release.
+_QUESTIONS = {
+    "any-visit": "Is there a visit to a doctor in the year? (logistic regression)",
+    "visits": f"How many visits, counted up to {MOST_VISITS:g}? (robust regression)",
+}
 
 
-_TASKS = (
-    _Task("any-visit", "Is there a visit to a doctor in the year? (logistic regression)", _any_visit),
-    _Task("visits", f"How many visits, counted up to {MOST_VISITS:g}? (robust regression)", _visits),
+@command(
+    "demo",
+    "Do the main job on real data: fit, certify, check how tight, report.",
+    "sordino demo",
+    "sordino demo --out my-first-run",
 )
-
-
-def command(
-    out: Annotated[
-        Path | None, typer.Option(help="New folder for what is made; absent: a fresh one under out/.")
-    ] = None,
+def demo(
+    out: Annotated[Path | None, Option(help="New folder for what is made; absent: a fresh one under out/.")] = None,
     seed: Annotated[
-        int | None, typer.Option(help="For a reproducible run; its releases and its report are NON-PRIVATE.")
+        int | None, Option(help="For a reproducible run; its releases and its report are NON-PRIVATE.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout, and no other.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Machine-readable answer on stdout, and no other.")] = False,
 ) -> None:
     """Fit two private models to the RAND Health Insurance Experiment at epsilon 1, and write their report.
 
@@ -108,12 +93,12 @@ def command(
         "which; so it is also said what 5 records together can give away.\n"
     )
     ledger = Ledger.open(folder / "rand.ledger", "RAND HIE", "replace-one", BUDGET_EPSILON, BUDGET_DELTA)
-    done = [_fitted(task, folder, ledger, seed, say) for task in _TASKS]
+    done = [_fitted(name, folder, ledger, seed, say) for name in _QUESTIONS]
     balance = ledger.balance()
     say(f"Ledger: {balance.sentence}.\n")
-    with progress(len(_TASKS)) as begin:
+    with progress(len(_QUESTIONS)) as begin:
         account = Account.of(ledger)
-        subjects = [open_subject(folder / task.name, account=account) for task in _TASKS]
+        subjects = [open_subject(folder / name, account=account) for name in _QUESTIONS]
         written = write_report(subjects, folder / "report.html", begin)
     if as_json:
         pages = {"private": optional_text(written.private), "non_private": optional_text(written.non_private)}
@@ -136,27 +121,27 @@ def _silent(_: str) -> None:
     """Where a machine listens, only the answer is printed."""
 
 
-def _fitted(task: _Task, folder: Path, ledger: "Ledger", seed: int | None, say: "Say") -> dict[str, Any]:
+def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "Say") -> dict[str, Any]:
     """Fit, store and show one model, with how tight its certificate is."""
     from sordino.auditing.lower_bound import VerdictKind  # noqa: PLC0415
     from sordino.cli import answers  # noqa: PLC0415
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
-    say(task.question)
-    model, table = task.asked(ledger, seed)
+    say(_QUESTIONS[name])
+    model, table = _estimator(name, ledger, seed)
     model.fit(table)
     release = model.release_
-    write_release(folder / task.name, release)
+    write_release(folder / name, release)
     say(f"  certified epsilon <= {show_up(release.epsilon)} at delta {DELTA:g}, replace-one ({release.bound.theorem})")
     if release.protected.group is not None:
         say(f"  {release.protected.group.sentence}")
-    done: dict[str, Any] = {"name": task.name, "method": model.method_, "epsilon": release.epsilon, "delta": DELTA}
+    done: dict[str, Any] = {"name": name, "method": model.method_, "epsilon": release.epsilon, "delta": DELTA}
     done |= release.protected.to_dict()
     done |= {"theorem": release.bound.theorem, "private": release.private, "audit": None}
     lower = _tightness(model, say)
     if lower is not None:
         answer = answers.audit_as_json(lower, release.bound, release.spec.unit)
-        write_text(folder / task.name / AUDIT_FILE, json_text(answer) + "\n")
+        write_text(folder / name / AUDIT_FILE, json_text(answer) + "\n")
         done["audit"] = {"epsilon": answer["lower_bound"]["epsilon"], "verdict": answer["verdict"]["kind"]}
         done["audit"]["examined"] = answer["examined"]
         words = VerdictKind(answer["verdict"]["kind"]).words

@@ -1,12 +1,253 @@
-"""`sordino explore check|compare|choose`: private questions about fits."""
+"""`sordino look`, `sordino explore check|compare|choose`: private questions about a table, and about fits of it."""
 
-import typer
+from pathlib import Path
+from typing import Annotated
 
-from sordino.cli import explore as check
-from sordino.cli import explore as choose
-from sordino.cli import explore as compare
-from sordino.cli.shared import epilog
+from typer import Argument, Option
 
-app = typer.Typer(help="Check a fit, compare fits, or choose among models, privately.", rich_markup_mode=None)
-for _name, _module in (("check", check), ("compare", compare), ("choose", choose)):
-    app.command(_name, short_help=_module.SHORT, epilog=epilog(*_module.EXAMPLES))(_module.command)
+from sordino.cli.shared import (
+    AsJson,
+    Delta,
+    EngineWord,
+    LedgerFile,
+    Level,
+    OutFolder,
+    PrivateRows,
+    RelationWord,
+    SchemaFile,
+    Seed,
+    answer,
+    charged_json,
+    charged_lines,
+    check_out,
+    command,
+    group,
+    write_text,
+)
+from sordino.core.validate import InputError
+
+_PrivateFile = Annotated[Path, Argument(metavar="DATA", help="CSV or Parquet file with private rows.")]
+
+
+@command(
+    "check",
+    "Calibration and residuals of a release, on private rows for a price or on public ones.",
+    "sordino explore check release patients.csv --epsilon 0.2 --delta 1e-6 --ledger clinic.ledger --out check",
+    "sordino explore check release published-rows.csv --public",
+)
+def check(
+    release: Annotated[Path, Argument(metavar="RELEASE", help="Release folder of a fit.")],
+    data: Annotated[Path, Argument(metavar="DATA", help="CSV or Parquet file with rows and their targets.")],
+    public: Annotated[bool, Option("--public", help="The rows are public: exact, and nothing is charged.")] = False,
+    epsilon: Annotated[float | None, Option(help="Private rows only: epsilon of the check, > 0.")] = None,
+    delta: Annotated[float | None, Option(help="Private rows only: delta in (0, 1).")] = None,
+    ledger: LedgerFile = None,
+    out: Annotated[Path | None, Option(help="Private rows only: release folder to make.")] = None,
+    bands: Annotated[int, Option(help="Bands of what is predicted, 2 to 50.")] = 8,
+    level: Level = 0.95,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare what a release predicts with rows, band by band of the prediction.
+
+    For classes it is the observed share minus the predicted one, for numbers and counts the mean residual in predicted
+    standard deviations. On private rows that is one noised sum, charged before a row is read, under the relation of the
+    release; on public rows it is exact. Predictions are those at the posterior's mean coefficients.
+    """
+    if out is not None:
+        check_out(out)
+    if not public and out is None:
+        raise InputError("Expected --out for a check of private rows, got none; name the release folder to make.")
+    # Imported here: bad input is refused without them.
+    from sordino.explore.checks import check as checked  # noqa: PLC0415
+    from sordino.ledger.release import read_release, write_release  # noqa: PLC0415
+
+    spent = {"epsilon": epsilon, "delta": delta, "ledger": ledger}
+    found = checked(
+        read_release(release), str(data), public=public, bands=bands, level=level, random_state=seed, **spent
+    )
+    text, charged = str(found).splitlines(), {"release": None}
+    if out is not None and found.release is not None:
+        write_release(out, found.release)
+        text += ["", *charged_lines(found.release, out)]
+        charged = charged_json(found.release, out)
+    answer(as_json, charged | found.as_dict(), *text)
+
+
+@command(
+    "compare",
+    "Compare released models on private rows, for a price.",
+    "sordino explore compare patients.csv small large --epsilon 0.2 --delta 1e-6 --ledger clinic.ledger "
+    "--out comparison",
+)
+def compare(
+    data: _PrivateFile,
+    releases: Annotated[list[Path], Argument(metavar="RELEASE...", help="Release folders, two or more.")],
+    epsilon: Annotated[float, Option(help="Epsilon of the comparison, > 0.")],
+    delta: Delta,
+    out: OutFolder,
+    ledger: LedgerFile = None,
+    level: Level = 0.95,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare models that were released already by what they lose on private rows.
+
+    All losses together are one noised sum, charged before a row is read under the relation of the releases. Differences
+    from the first model have an interval about the table itself, and one for records like these.
+    """
+    check_out(out)
+    if len({str(one) for one in releases}) < len(releases):
+        raise InputError("Expected different releases, got one twice; leave it out.")
+    # Imported here: bad input is refused without them.
+    from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
+    from sordino.explore.comparison import compare as compared  # noqa: PLC0415
+    from sordino.ledger.release import read_release, write_release  # noqa: PLC0415
+
+    given = {str(one): read_release(one) for one in releases}
+    existing_table(data)
+    found = compared(given, str(data), epsilon=epsilon, delta=delta, ledger=ledger, level=level, random_state=seed)
+    write_release(out, found.release)
+    text = (*str(found).splitlines(), "", *charged_lines(found.release, out))
+    answer(as_json, charged_json(found.release, out) | found.as_dict(), *text)
+
+
+@command(
+    "choose",
+    "Choose among models by their loss on private rows, for a price.",
+    "sordino explore choose logistic patients.csv --candidate 'ill ~ age' --candidate 'ill ~ age + ward' "
+    "--schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one --ledger clinic.ledger --out chosen",
+)
+def choose(
+    model: Annotated[str, Argument(metavar="MODEL", help="One of linear, robust, logistic, poisson.")],
+    data: _PrivateFile,
+    schema: SchemaFile,
+    epsilon: Annotated[float, Option(help="Epsilon of the choice and the fit that comes out of it, > 0.")],
+    delta: Delta,
+    relation: RelationWord,
+    out: OutFolder,
+    candidate: Annotated[
+        list[str] | None, Option(metavar="FORMULA", help="A model such as 'ill ~ age + ward'; repeat it for each.")
+    ] = None,
+    effect_scale: Annotated[
+        list[float] | None, Option(help="Try each candidate with this size of effects too; repeat it for each.")
+    ] = None,
+    trials: Annotated[float | None, Option(help="Trials that are expected; absent: eight for each candidate.")] = None,
+    ledger: LedgerFile = None,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose among models, or settings of one, by how much they lose on private rows, and keep the best one's fit.
+
+    Each trial draws a candidate, fits it with noise and scores it with noise of its own; their number is random and
+    secret, and only the best trial is told. So the whole choice costs little more than one trial: one charge, before a
+    row is read, for the choice and the fit. Trials get less of the budget than a fit alone would have; intervals do not
+    count the choice. How long it takes tells something about the number of trials: keep the clock to yourself.
+    """
+    check_out(out)
+    if not candidate and not effect_scale:
+        raise InputError("Expected --candidate or --effect-scale, got neither; name what is chosen from.")
+    # Imported here: bad input is refused without them.
+    from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
+    from sordino.explore.selection import CHOSEN, Candidate  # noqa: PLC0415
+    from sordino.explore.selection import choose as chosen_among  # noqa: PLC0415
+    from sordino.ledger.release import write_release  # noqa: PLC0415
+
+    given = [
+        Candidate(
+            (formula or "all columns") + ("" if scale is None else f" [effect scale {scale:g}]"),
+            formula,
+            None if scale is None else {"effect_scale": scale},
+        )
+        for formula in candidate or [None]
+        for scale in effect_scale or [None]
+    ]
+    existing_table(data)
+    spent = {"epsilon": epsilon, "delta": delta, "relation": relation, "ledger": ledger}
+    found = chosen_among(model, str(data), given, schema=schema, trials=trials, random_state=seed, **spent)
+    write_release(out, found.release)
+    chosen = found.release.settings[CHOSEN]
+    answer(
+        as_json,
+        charged_json(found.release, out) | dict(chosen),
+        f"chosen    {found.name}",
+        f"loss      {found.loss:.4g} of 1 on average, noise {chosen['loss_noise']:.2g}",
+        f"trials    {chosen['expected_trials']:.3g} expected; a candidate is never drawn with a chance of "
+        f"{100 * chosen['chance_of_no_trial']:.1f} %",
+        *charged_lines(found.release, out),
+        f"read it   sordino show {out}",
+    )
+
+
+@command(
+    "look",
+    "Ask a private table questions, for a price.",
+    "sordino look patients.csv --ask 'bounds: days' --records 600 --epsilon 0.1 --delta 1e-6 --relation replace-one "
+    "--ledger clinic.ledger --out first-look",
+    "sordino look patients.csv --schema schema.json --ask 'mean: age' --ask 'table: ward, smoker' --epsilon 0.5 "
+    "--delta 1e-6 --relation replace-one --ledger clinic.ledger --out look",
+)
+def look(
+    data: PrivateRows,
+    ask: Annotated[
+        list[str],
+        Option(
+            metavar="QUESTION",
+            help="count; histogram: age [bins=20]; mean: age; quantiles: age [levels=0.5,0.9]; table: ward, smoker; "
+            "missing: age; correlation: age, days; categories: ward [above=50]; bounds: days. Repeat it for each.",
+        ),
+    ],
+    epsilon: Annotated[float, Option(help="Epsilon of the whole list, > 0.")],
+    delta: Delta,
+    relation: RelationWord,
+    out: OutFolder,
+    schema: Annotated[
+        Path | None, Option(help="Public schema file; may be left out where only bounds are asked for.")
+    ] = None,
+    records: Annotated[int | None, Option(help="Number of records, where there is no schema.")] = None,
+    ledger: LedgerFile = None,
+    level: Level = 0.95,
+    lines: Annotated[
+        Path | None, Option(help="Write the suggested bounds here, as lines for `sordino schema new --declare`.")
+    ] = None,
+    seed: Seed = None,
+    engine: EngineWord = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a list of questions about a private table with noise, for one charge.
+
+    Questions are checked against the header and the schema before anything is spent; the ledger is debited before a
+    row is read. The noise of all answers together costs exactly what is charged. Cells that cannot be read count as
+    missing, and words that were not declared as others, so that no cell of a file stops a look. Where the schema says
+    whose a record is, each unit counts once, spread over its records. Bounds that a look suggests are charged, not
+    private: they may go into a schema.
+    """
+    check_out(out)
+    # Imported here: bad input is refused without them.
+    from sordino.explore.looks import look as looked  # noqa: PLC0415
+    from sordino.inference.table_formats import answers_as_text  # noqa: PLC0415
+    from sordino.ledger.release import write_release  # noqa: PLC0415
+
+    found = looked(
+        data,
+        ask,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        schema=schema,
+        records=records,
+        ledger=ledger,
+        level=level,
+        random_state=seed,
+        engine=engine,
+    )
+    release = found.release
+    write_release(out, release)
+    if lines is not None:
+        write_text(lines, "".join(f"{line}\n" for line in found.lines()))
+    own = {"level": level, "answers": release.settings["answers"], "lines": list(found.lines())}
+    text = (*release.cautions, *answers_as_text(release).splitlines(), "", *charged_lines(release, out))
+    answer(as_json, charged_json(release, out) | own, *text)
+
+
+app = group("Check a fit, compare fits, or choose among models, privately.", check, compare, choose)

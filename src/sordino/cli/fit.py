@@ -1,4 +1,4 @@
-"""`sordino fit MODEL DATA`: a private posterior from a CSV or Parquet file, as a release folder."""
+"""`sordino fit MODEL DATA`: a private posterior as a release folder; `sordino plan FAMILY`: what to expect of one."""
 
 import tempfile
 import warnings
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from sordino.cli import shared
 from sordino.cli.shared import (
@@ -19,52 +20,53 @@ from sordino.cli.shared import (
     RelationWord,
     SchemaFile,
     Seed,
+    among,
+    answer,
     charged_json,
+    charged_lines,
+    check_ending,
     check_out,
-    print_charged,
+    command,
     print_json,
     progress,
+    write_text,
 )
 from sordino.cli.sign import PassphraseFile, signing_key
 from sordino.core.bound import floating_point_answer
-from sordino.core.validate import InputError, one_of, printable
+from sordino.core.validate import OPEN_UNIT, InputError, number, one_of, printable, refuse
 
 if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
     from sordino.ledger.signing.keys import SigningKey
 
-MODELS = (
-    "linear",
-    "logistic",
-    "robust",
-    "poisson",
-    "negative-binomial",
-    "cox",
-    "network-regressor",
-    "network-classifier",
-    "mixture",
-)
-SHORT = "Fit a private model to a CSV or Parquet file."
-EXAMPLES = (
+
+_REGRESSIONS = ("linear", "logistic", "robust", "poisson", "negative-binomial", "cox")
+MODELS = (*_REGRESSIONS, "network-regressor", "network-classifier", "mixture")
+# The words of `estimators.planning.FAMILIES`; a test compares them.
+FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", "negative-binomial", "cox")
+_Exposure = Annotated[str | None, Option(help="Counts only: the column with the exposure (follow-up time).")]
+_Bins = Annotated[str | None, Option(help="Cox only: how many equal time bins, or edges such as 0,1,2,4; absent: 4.")]
+
+
+@command(
+    "fit",
+    "Fit a private model to a CSV or Parquet file.",
     "sordino fit logistic patients.csv --schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one "
     "--ledger clinic.ledger --out release",
 )
-
-
-def command(
+def fit(
     model: Annotated[
-        str,
-        typer.Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.", autocompletion=shared.models),
+        str, Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.", autocompletion=among(lambda: MODELS))
     ],
     data: PrivateRows,
     schema: SchemaFile,
-    epsilon: Annotated[float, typer.Option(help="Epsilon of this fit, > 0.")],
+    epsilon: Annotated[float, Option(help="Epsilon of this fit, > 0.")],
     delta: Delta,
     relation: RelationWord,
     out: OutFolder,
     method: Annotated[
         str,
-        typer.Option(
+        Option(
             help="How to fit; auto rehearses on data drawn from the schema and takes the method whose intervals hold, "
             "or that of least predicted error. An unknown word is answered with the list of methods.",
             autocompletion=shared.methods,
@@ -72,50 +74,45 @@ def command(
     ] = "auto",
     or_constant: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--or-constant",
             help="Where the budget is too small to learn from, learn the best constant, and say so; without it the "
             "fit is refused before anything is spent.",
         ),
     ] = False,
-    components: Annotated[int | None, typer.Option(help="Components of a mixture; absent: 2.")] = None,
-    exposure: Annotated[
-        str | None, typer.Option(help="Of counts: the declared column that says how long a record was watched.")
-    ] = None,
+    components: Annotated[int | None, Option(help="Components of a mixture; absent: 2.")] = None,
+    exposure: _Exposure = None,
     overdispersed: Annotated[
-        bool, typer.Option("--overdispersed", help="Of poisson: the same as the model negative-binomial.")
+        bool, Option("--overdispersed", help="Poisson only: the same as the model negative-binomial.")
     ] = False,
     time: Annotated[
         str | None,
-        typer.Option(help="Of cox: the declared column of times; the target says whether the event happened then."),
+        Option(help="Cox only: the column of times; the target says whether the event happened then."),
     ] = None,
-    bins: Annotated[
-        str | None,
-        typer.Option(help="Of cox: time bins, as a number of equal ones, or edges such as 0,1,2,4; absent: 4."),
-    ] = None,
+    bins: _Bins = None,
     effect_scale: Annotated[
         float | None,
-        typer.Option(
-            help="Of regressions: how large effects are taken to be before the data speak, as a standard deviation; "
+        Option(
+            help="Regressions only: prior standard deviation of effects; "
             "absent: 1 for log odds, log rates and log hazards, a twentieth of the target's range otherwise."
         ),
     ] = None,
     formula: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Target and columns of the schema that the model takes, such as 'ill ~ age + ward + age:ward'; "
             "absent: all of them. Needs sordino[formula]."
         ),
     ] = None,
     ledger: LedgerFile = None,
     key: Annotated[
-        Path | None, typer.Option(metavar="KEY", help="Private key file that signs the release; absent: not signed.")
+        Path | None, Option(metavar="KEY", help="Private key file that signs the release; absent: not signed.")
     ] = None,
     passphrase_file: PassphraseFile = None,
     engine: EngineWord = None,
     keep: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="With --engine: keep every round here until the release is made. The same command after a stop goes "
             "on from there and is not debited again. As private as the rows.",
@@ -123,7 +120,7 @@ def command(
     ] = None,
     whole_units: Annotated[
         bool,
-        typer.Option("--whole-units", help="Declare that no unit has records in two files, so that none are moved."),
+        Option("--whole-units", help="Declare that no unit has records in two files, so that none are moved."),
     ] = False,
     seed: Seed = None,
     as_json: AsJson = False,
@@ -162,7 +159,7 @@ def command(
         raise InputError("Expected --whole-units with --engine, got it alone; leave it out.")
     settings |= {"ledger": ledger, "seed": seed, "store": partial(_stored, out, signer, keep)}
     release = _fitted(model, data, schema, settings, formula)
-    print_json(_answer(release, out)) if as_json else _print(release, out, ledger)
+    answer(as_json, _answer(release, out) if as_json else None, *(() if as_json else _lines(release, out, ledger)))
 
 
 # Options that are for some models only.
@@ -172,7 +169,7 @@ _FOR = {
     "overdispersed": ("poisson",),
     "time": ("cox",),
     "bins": ("cox",),
-    "effect_scale": ("linear", "logistic", "robust", "poisson", "negative-binomial", "cox"),
+    "effect_scale": _REGRESSIONS,
 }
 
 
@@ -250,19 +247,111 @@ def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
     }
 
 
-def _print(release: "StoredRelease", out: Path, ledger: Path | None) -> None:
+def _lines(release: "StoredRelease", out: Path, ledger: Path | None) -> list[str]:
     """What was learned, what it cost, and what to type next."""
     from sordino.inference.contrasts import text_table  # noqa: PLC0415
     from sordino.inference.summary import summary_of  # noqa: PLC0415
 
-    for caution in release.cautions[:1]:
-        typer.echo(printable(caution))
-    found = summary_of(release)
-    if found.lines:
-        typer.echo(text_table(found.header, found.rows) + "\n")
-    typer.echo(f"fit       {release.settings['task']} by {release.settings['method']}")
-    print_charged(release, out, f", {release.spec.view.value} ({release.bound.theorem}: {release.bound.citation})")
-    line = floating_point_answer(release.bound)
-    typer.echo(f"floating  {line['evidence']}: {line['reason']}")
-    rest = "" if ledger is None else f" --ledger {ledger}"
-    typer.echo(printable(f"read it   sordino show {out}; hand it over: sordino report {out}{rest}"))
+    found, bound = summary_of(release), release.bound
+    floating = floating_point_answer(bound)
+    return [
+        *release.cautions[:1],
+        *([*text_table(found.header, found.rows).splitlines(), ""] if found.lines else ()),
+        f"fit       {release.settings['task']} by {release.settings['method']}",
+        *charged_lines(release, out, f", {release.spec.view.value} ({bound.theorem}: {bound.citation})"),
+        f"floating  {floating['evidence']}: {floating['reason']}",
+        f"read it   sordino show {out}; hand it over: sordino report {out}"
+        + ("" if ledger is None else f" --ledger {ledger}"),
+    ]
+
+
+@command(
+    "plan",
+    "Expected widths and power; reads no row, spends nothing.",
+    "sordino plan logistic --schema schema.json --records 5000 --epsilon 1 --delta 1e-6 --relation replace-one",
+    "sordino plan linear --schema schema.json --epsilon 1 --delta 1e-6 --relation add-remove "
+    "--effect treated=2.5 --width treated=1",
+)
+def plan(
+    family: Annotated[
+        str, Argument(metavar="FAMILY", help=f"One of {', '.join(FAMILIES)}.", autocompletion=among(lambda: FAMILIES))
+    ],
+    schema: SchemaFile,
+    epsilon: Annotated[float, Option(help="Epsilon of the fit, > 0.")],
+    delta: Delta,
+    relation: RelationWord,
+    records: Annotated[int | None, Option(help="How many records, or units; absent: the schema's number.")] = None,
+    effect: Annotated[
+        list[str] | None,
+        Option(
+            help="COLUMN=VALUE in the table's units, may be repeated: the power to find it. A bare VALUE is the effect "
+            "of half a number's declared range, or of having a 0/1 column, for every column."
+        ),
+    ] = None,
+    width: Annotated[
+        list[str] | None,
+        Option(help="COLUMN=VALUE or VALUE, as for --effect: the epsilon that would reach such an interval."),
+    ] = None,
+    power: Annotated[float, Option(help="The smallest effect found with this power is shown.")] = 0.8,
+    level: Annotated[float, Option(help="Level of intervals, in (0, 1).")] = 0.95,
+    effect_scale: Annotated[float | None, Option(help="Prior standard deviation of effects, as for `fit`.")] = None,
+    exposure: _Exposure = None,
+    time: Annotated[str | None, Option(help="Cox only: the column of times.")] = None,
+    bins: _Bins = None,
+    plot: Annotated[Path | None, Option(help="Write the curve over epsilon here, as SVG.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a private regression would give: standard errors, widths, power, and a curve over epsilon.
+
+    Everything follows from declared numbers: no row is read and nothing is spent. Figures are expectations for columns
+    of typical spread. Where the budget is too small for a fit, the answer says which epsilon is needed.
+    """
+    one_of("FAMILY", family, FAMILIES)
+    number("power", power, OPEN_UNIT)
+    number("level", level, OPEN_UNIT)
+    check_ending("--plot", plot, ".svg")
+    effects, widths = (_by_column(name, given) for name, given in (("--effect", effect), ("--width", width)))
+    from sordino.inference.power import plan as planned  # noqa: PLC0415
+
+    made = planned(
+        family,
+        schema,
+        records=records,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        level=level,
+        effect_scale=effect_scale,
+        exposure=exposure,
+        time=time,
+        bins=None if bins is None else shared.time_bins(bins),
+    )
+    answer = made.as_dict(effects, widths, power)
+    if plot is not None:
+        from sordino.report.figures import widths_figure  # noqa: PLC0415
+
+        write_text(plot, widths_figure(made))
+    if as_json:
+        print_json(answer | {"plot": shared.optional_text(plot)})
+        return
+    typer.echo(made.text(effects, widths, power))
+    if plot is not None:
+        typer.echo(f"\ncurve: {printable(str(plot))}")
+
+
+def _by_column(option: str, given: list[str] | None) -> dict[str, float] | float | None:
+    """Numbers by column, one number for all, or nothing."""
+    if not given:
+        return None
+    found: dict[str, float] = {}
+    for text in given:
+        name, _, value = text.rpartition("=")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise refuse(option, "to be COLUMN=VALUE or VALUE", text) from None
+    if "" not in found:
+        return found
+    if len(given) > 1:
+        raise refuse(option, "to be one VALUE for all columns, or COLUMN=VALUE for each", given)
+    return found[""]

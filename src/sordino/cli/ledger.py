@@ -4,59 +4,72 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from sordino.cli import shared
-from sordino.cli.shared import AsJson, RelationWord, epilog, json_text, print_json, write_text
+from sordino.cli.shared import (
+    AsJson,
+    OutFile,
+    RelationWord,
+    among,
+    answer,
+    command,
+    group,
+    json_text,
+    print_json,
+    write_text,
+)
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.spec import column_of
-from sordino.core.validate import InputError, printable
+from sordino.core.validate import InputError
 
 if TYPE_CHECKING:
-    from sordino.ledger import Balance, Entry, Verification
+    from sordino.ledger import Balance, Entry
 
-app = typer.Typer(help="Open, show, verify and export the privacy budget of a dataset.", rich_markup_mode=None)
 
-OPEN_EXAMPLES = (
+def _filters() -> tuple[str, ...]:
+    from sordino.ledger import filter_kinds  # noqa: PLC0415
+
+    return filter_kinds()
+
+
+LedgerPath = Annotated[Path, Argument(metavar="LEDGER", help="Ledger file.")]
+
+
+@command(
+    "open",
+    "Open a budget, fixed for good.",
     "sordino ledger open clinic.ledger --dataset clinic-2026 --relation replace-one --epsilon 3 --delta 1e-5",
 )
-SHOW_EXAMPLES = ("sordino ledger show clinic.ledger",)
-VERIFY_EXAMPLES = ("sordino ledger verify clinic.ledger",)
-EXPORT_EXAMPLES = ("sordino ledger export clinic.ledger --out spent.json",)
-
-LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.")]
-
-
-@app.command("open", short_help="Open a budget, fixed for good.", epilog=epilog(*OPEN_EXAMPLES))
 def open_budget(
-    path: Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file to make; there must be none yet.")],
-    dataset: Annotated[str, typer.Option(help="Declared name of the dataset the budget belongs to.")],
+    path: Annotated[Path, Argument(metavar="LEDGER", help="Ledger file to make; there must be none yet.")],
+    dataset: Annotated[str, Option(help="Declared name of the dataset the budget belongs to.")],
     relation: RelationWord,
-    epsilon: Annotated[float, typer.Option(help="Total epsilon > 0.")],
-    delta: Annotated[float, typer.Option(help="Total delta in (0, 1).")],
+    epsilon: Annotated[float, Option(help="Total epsilon > 0.")],
+    delta: Annotated[float, Option(help="Total delta in (0, 1).")],
     filter_kind: Annotated[
         str,
-        typer.Option(
+        Option(
             "--filter",
             help="either: any release, Gaussian ones at the least cost; a single one may have the whole budget. "
             "gaussian: only releases that a Gaussian dominates. renyi: by Rényi curves from the beginning.",
-            autocompletion=shared.filters,
+            autocompletion=among(_filters),
         ),
     ] = "either",
     unit: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="COLUMN", help="Protect all records that share a value of this column together; absent: one record."
         ),
     ] = None,
     most_records: Annotated[
         int | None,
-        typer.Option(
+        Option(
             help="With --unit: the most records that a unit has in the table, which prices releases about records; "
             "absent: these are refused."
         ),
     ] = None,
     reserve: Annotated[
-        float, typer.Option(help="Share of delta kept for releases with an additive failure, in [0, 1).")
+        float, Option(help="Share of delta kept for releases with an additive failure, in [0, 1).")
     ] = 0.1,
     as_json: AsJson = False,
 ) -> None:
@@ -70,7 +83,11 @@ def open_budget(
     _print_balance(made.balance(), as_json)
 
 
-@app.command("show", short_help="Say what is spent and what is left.", epilog=epilog(*SHOW_EXAMPLES))
+@command(
+    "show",
+    "Say what is spent and what is left.",
+    "sordino ledger show clinic.ledger",
+)
 def show(path: LedgerPath, as_json: AsJson = False) -> None:
     """Say what was released, what is spent, and how large one more release may be."""
     from sordino.ledger import Ledger  # noqa: PLC0415
@@ -87,7 +104,11 @@ def show(path: LedgerPath, as_json: AsJson = False) -> None:
         _print_entries(entries)
 
 
-@app.command("verify", short_help="Recompute every entry from its spec.", epilog=epilog(*VERIFY_EXAMPLES))
+@command(
+    "verify",
+    "Recompute every entry from its spec.",
+    "sordino ledger verify clinic.ledger",
+)
 def verify(path: LedgerPath, as_json: AsJson = False) -> None:
     """Recompute every entry from its spec with this version's theorems, and the sum of all.
 
@@ -97,10 +118,8 @@ def verify(path: LedgerPath, as_json: AsJson = False) -> None:
     from sordino.ledger import Ledger  # noqa: PLC0415
 
     verification = Ledger.at(path).verify()
-    if as_json:
-        print_json(verification.to_dict())
-    else:
-        _print_findings(verification)
+    lines = [f"{one.sequence:>4}  {one.verdict:<13} {one.theorem}: {one.reason}" for one in verification.findings]
+    answer(as_json, verification.to_dict(), *(lines or ["No release yet."]))
     if verification.overspent:
         raise InputError("Expected the entries to stay within the budget together, got more than it affords.")
     if not verification.sound:
@@ -109,41 +128,39 @@ def verify(path: LedgerPath, as_json: AsJson = False) -> None:
         )
 
 
-@app.command("export", short_help="Write what may leave as JSON.", epilog=epilog(*EXPORT_EXAMPLES))
+@command(
+    "export",
+    "Write what may leave as JSON.",
+    "sordino ledger export clinic.ledger --out spent.json",
+)
 def export(
     path: LedgerPath,
-    output: Annotated[
-        Path | None, typer.Option("--out", "--output", help="Write the JSON here instead of to stdout.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The answer is JSON either way.")] = False,
+    output: OutFile = None,
+    as_json: Annotated[bool, Option("--json", help="The answer is JSON either way.")] = False,
 ) -> None:
     """Write everything that may leave as JSON: budget, filter, balance and entries; no key and no fingerprints."""
     from sordino.ledger import Ledger  # noqa: PLC0415
 
     del as_json
-    answer = Ledger.at(path).export()
-    if output is None:
-        print_json(answer)
-    else:
-        write_text(output, json_text(answer) + "\n")
+    exported = json_text(Ledger.at(path).export())
+    typer.echo(exported) if output is None else write_text(output, exported + "\n")
 
 
 def _print_balance(balance: "Balance", as_json: bool) -> None:
-    if as_json:
-        print_json(balance.to_dict())
-        return
     budget = balance.budget
-    typer.echo(f"{budget.dataset}: relation {budget.relation}, {balance.filter_kind} filter")
-    typer.echo(printable(f"unit      {budget.unit_words}"))
-    typer.echo(f"budget    epsilon {budget.epsilon:g}, delta {budget.delta:g} ({budget.reserve:g} of it for failures)")
-    typer.echo(f"spent     epsilon {show_up(balance.spent_epsilon)} in {balance.releases} release(s)")
-    typer.echo(f"so far    epsilon {show_up(balance.odometer_epsilon)}, valid whenever you decide to stop")
-    typer.echo(
-        f"failures  {show_up(balance.spent_failure)} of {show_down(budget.failure_delta)} "
-        f"({show_down(balance.failure_left)} left)"
-    )
     left = f"one more release of up to epsilon {show_down(balance.largest_epsilon)} (at delta {budget.delta:g})"
-    typer.echo(f"left: {left}" if balance.largest_mu else "left: nothing; no further release fits")
+    answer(
+        as_json,
+        balance.to_dict(),
+        f"{budget.dataset}: relation {budget.relation}, {balance.filter_kind} filter",
+        f"unit      {budget.unit_words}",
+        f"budget    epsilon {budget.epsilon:g}, delta {budget.delta:g} ({budget.reserve:g} of it for failures)",
+        f"spent     epsilon {show_up(balance.spent_epsilon)} in {balance.releases} release(s)",
+        f"so far    epsilon {show_up(balance.odometer_epsilon)}, valid whenever you decide to stop",
+        f"failures  {show_up(balance.spent_failure)} of {show_down(budget.failure_delta)} "
+        f"({show_down(balance.failure_left)} left)",
+        f"left: {left}" if balance.largest_mu else "left: nothing; no further release fits",
+    )
 
 
 def _print_entries(entries: "tuple[Entry, ...]") -> None:
@@ -158,8 +175,4 @@ def _print_entries(entries: "tuple[Entry, ...]") -> None:
     typer.echo("\n" + text_table(header, ((*row, one) for row, one in zip(rows, alone, strict=True)), left=4))
 
 
-def _print_findings(verification: "Verification") -> None:
-    for finding in verification.findings:
-        typer.echo(printable(f"{finding.sequence:>4}  {finding.verdict:<13} {finding.theorem}: {finding.reason}"))
-    if not verification.findings:
-        typer.echo("No release yet.")
+app = group("Open, show, verify and export the privacy budget of a dataset.", open_budget, show, verify, export)

@@ -13,25 +13,17 @@ from typing import NoReturn
 
 import typer
 
-from sordino.cli import (
-    audit,
-    certify,
-    demo,
-    explore,
-    fit,
-    ledger,
-    predict,
-    report,
-    reproduce,
-    schema,
-    show,
-    sign,
-    start,
-)
-from sordino.cli import certify as calibrate
-from sordino.cli import explore as look
-from sordino.cli import fit as plan
-from sordino.cli.shared import epilog
+from sordino.cli import explore, ledger, schema, sign
+from sordino.cli.audit import audit
+from sordino.cli.certify import calibrate, certify
+from sordino.cli.demo import demo
+from sordino.cli.fit import fit, plan
+from sordino.cli.predict import predict
+from sordino.cli.report import report
+from sordino.cli.reproduce import reproduce
+from sordino.cli.shared import epilog, register
+from sordino.cli.show import show
+from sordino.cli.start import start
 from sordino.core import __version__
 from sordino.core.validate import SordinoError, printable
 
@@ -51,25 +43,9 @@ app = typer.Typer(
         "sordino report release",
     ),
 )
-for _name, _module in (
-    ("start", start),
-    ("look", look),
-    ("plan", plan),
-    ("fit", fit),
-    ("show", show),
-    ("predict", predict),
-    ("certify", certify),
-    ("calibrate", calibrate),
-    ("audit", audit),
-    ("report", report),
-    ("demo", demo),
-    ("reproduce", reproduce),
-):
-    app.command(_name, short_help=_module.SHORT, epilog=epilog(*_module.EXAMPLES))(_module.command)
-app.add_typer(schema.app, name="schema")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(explore.app, name="explore")
-app.add_typer(sign.app, name="sign")
+register(app, start, explore.look, plan, fit, show, predict, certify, calibrate, audit, report, demo, reproduce)
+for _name, _group in (("schema", schema.app), ("ledger", ledger.app), ("explore", explore.app), ("sign", sign.app)):
+    app.add_typer(_group, name=_name)
 
 
 @app.callback()

@@ -6,34 +6,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
-from sordino.cli.shared import EngineWord, RowsToPredict, json_text, write_text
+from sordino.cli.shared import EngineWord, ReleaseFolder, RowsToPredict, command, json_text, write_text
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, printable, whole_number
 
 if TYPE_CHECKING:
     from sordino.estimators import Predictor
 
-SHORT = "Predict rows from a release; costs no budget."
-EXAMPLES = (
-    "sordino predict release new-patients.csv --out predictions.csv",
-    "sordino predict release new-patients.csv --level 0.95 --draws 100 --json",
-)
 
 # The column that says how often intervals of this level held.
 INTERVALS = "intervals"
 
 
-def command(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Release folder.")],
+@command(
+    "predict",
+    "Predict rows from a release; costs no budget.",
+    "sordino predict release new-patients.csv --out predictions.csv",
+    "sordino predict release new-patients.csv --level 0.95 --draws 100 --json",
+)
+def predict(
+    release: ReleaseFolder,
     data: RowsToPredict,
     level: Annotated[
-        float, typer.Option(help="Nominal level of intervals, in (0, 1); what was measured is printed beside them.")
+        float, Option(help="Nominal level of intervals, in (0, 1); what was measured is printed beside them.")
     ] = 0.9,
-    draws: Annotated[int, typer.Option(help="Predictive draws of each row.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Write the table here instead of to stdout.")] = None,
-    seed: Annotated[int | None, typer.Option(help="For reproducible draws.")] = None,
+    draws: Annotated[int, Option(help="Predictive draws of each row.")] = 0,
+    out: Annotated[Path | None, Option(help="Write the table here instead of to stdout.")] = None,
+    seed: Annotated[int | None, Option(help="For reproducible draws.")] = None,
     engine: EngineWord = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of CSV.")] = False,
+    as_json: Annotated[bool, Option("--json", help="JSON instead of CSV.")] = False,
 ) -> None:
     """Predict from a release; this is post-processing and costs no budget.
 
@@ -57,17 +59,12 @@ def command(
         if out is None or as_json or seed is not None:
             raise InputError("Expected --engine with --out and without --json and --seed, got others; correct them.")
         rows = _in_parts(predictor, data, engine, level, draws, out)
-        typer.echo(f"{printable(str(out))}: {rows} rows, as sensitive as those they were predicted from")
-        return
-    table = _table(predictor, data, level, draws, seed)
-    text = json_text(table) + "\n" if as_json else as_csv(table)
-    if out is None:
-        typer.echo(text, nl=False)
     else:
-        write_text(out, text)
-        if not as_json:
-            rows = len(next(iter(table.values())))
-            typer.echo(f"{printable(str(out))}: {rows} rows, as sensitive as those they were predicted from")
+        table = _table(predictor, data, level, draws, seed)
+        text, rows = json_text(table) + "\n" if as_json else as_csv(table), len(next(iter(table.values())))
+        typer.echo(text, nl=False) if out is None else write_text(out, text)
+    if out is not None and not as_json:
+        typer.echo(f"{printable(str(out))}: {rows} rows, as sensitive as those they were predicted from")
 
 
 @dataclass(frozen=True, eq=False)

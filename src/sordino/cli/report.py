@@ -3,30 +3,30 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from sordino.cli.shared import AsJson, check_ending, optional_text, print_json, progress
+from sordino.cli.shared import AsJson, answer, check_ending, command, finite, optional_text, progress
 from sordino.core.validate import InputError, printable
 
-SHORT = "Write one HTML page about releases, to hand over."
-EXAMPLES = (
+
+@command(
+    "report",
+    "Write one HTML page about releases, to hand over.",
     "sordino report release",
     "sordino report release --ledger clinic.ledger --out clinic.html",
     "sordino report first-release second-release --out both.html",
 )
-
-
-def command(
-    releases: Annotated[list[Path], typer.Argument(metavar="RELEASE", help="Release folders.")],
+def report(
+    releases: Annotated[list[Path], Argument(metavar="RELEASE", help="Release folders.")],
     audit: Annotated[
         Path | None,
-        typer.Option(help="Answer of `sordino audit --json`, for one release; absent: audit.json in the folder."),
+        Option(help="Answer of `sordino audit --json`, for one release; absent: audit.json in the folder."),
     ] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option(help="Ledger file the releases were charged to, to compare with and to show the rest."),
+        Option(help="Ledger file the releases were charged to, to compare with and to show the rest."),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="PATH.html", help="The page to write.")] = Path("report.html"),
+    out: Annotated[Path, Option(metavar="PATH.html", help="The page to write.")] = Path("report.html"),
     as_json: AsJson = False,
 ) -> None:
     """Write one self-contained page; what must not leave goes to a second, watermarked one beside it.
@@ -51,30 +51,23 @@ def command(
             subjects.append(open_subject(folder, audit, account))
         subjects = paid_once(subjects)
         written = write_report(subjects, out, begin)
-    if as_json:
-        answer = {
-            "private": optional_text(written.private),
-            "non_private": optional_text(written.non_private),
-            "releases": [
-                {
-                    "name": subject.name,
-                    "epsilon": subject.epsilon if subject.epsilon != float("inf") else None,
-                    "delta": subject.release.delta,
-                    "may_leave": subject.may_leave,
-                    "understated": subject.understated,
-                    "as_charged": None if account is None else not subject.not_as_charged,
-                    "discrepancies": [words for _, words in subject.discrepancies],
-                    "verdict": None if subject.verdict is None else subject.verdict.kind.value,
-                }
-                for subject in subjects
-            ],
+    listed = [
+        {
+            "name": subject.name,
+            "epsilon": finite(subject.epsilon),
+            "delta": subject.release.delta,
+            "may_leave": subject.may_leave,
+            "understated": subject.understated,
+            "as_charged": None if account is None else not subject.not_as_charged,
+            "discrepancies": [words for _, words in subject.discrepancies],
+            "verdict": None if subject.verdict is None else subject.verdict.kind.value,
         }
-        print_json(answer)
-    else:
-        if written.private is not None:
-            typer.echo(f"{printable(str(written.private))}: may leave")
-        if written.non_private is not None:
-            typer.echo(f"{printable(str(written.non_private))}: NON-PRIVATE, must not leave")
+        for subject in subjects
+    ]
+    pages = {"private": optional_text(written.private), "non_private": optional_text(written.non_private)}
+    said = {written.private: "may leave", written.non_private: "NON-PRIVATE, must not leave"}
+    lines = (f"{page}: {words}" for page, words in said.items() if page is not None)
+    answer(as_json, pages | {"releases": listed}, *lines)
     for subject in subjects:
         if subject.discrepancies:
             raise InputError(f"{subject.name} must not leave: {subject.discrepancy}")

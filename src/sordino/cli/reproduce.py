@@ -8,38 +8,40 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from sordino.cli import shared
-from sordino.cli.shared import AsJson
+from sordino.cli.shared import AsJson, among, command
 from sordino.core.validate import InputError
 
-SHORT = "Run figures and tables of the papers again."
-EXAMPLES = ("sordino reproduce --list", "sordino reproduce heller-fetaya-fig1 --quick --out results")
 
-
-def command(
+@command(
+    "reproduce",
+    "Run figures and tables of the papers again.",
+    "sordino reproduce --list",
+    "sordino reproduce heller-fetaya-fig1 --quick --out results",
+)
+def reproduce(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Items to run; see --list.", autocompletion=shared.items),
+        list[str] | None, Argument(metavar="NAME", help="Items to run; see --list.", autocompletion=among(shared.items))
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Run every item whose data are at hand.")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="List the items and what they reproduce.")] = False,
+    every: Annotated[bool, Option("--all", help="Run every item whose data are at hand.")] = False,
+    listed: Annotated[bool, Option("--list", help="List the items and what they reproduce.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder to write into: papers/ of the checkout, with --quick results/."),
+        Option(metavar="DIR", help="Folder to write into: papers/ of the checkout, with --quick results/."),
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of benchmark data, for the items that use it.")
+        Path | None, Option(metavar="DIR", help="Folder of benchmark data, for the items that use it.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer points and smaller runs.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Fewer points and smaller runs.")] = False,
     checked: Annotated[
-        bool, typer.Option("--check", help="Write nothing; name what differs from the files in --out.")
+        bool, Option("--check", help="Write nothing; name what differs from the files in --out.")
     ] = False,
     afresh: Annotated[
-        bool, typer.Option("--afresh", help="Run again what pages read from records too; hours, some on a GPU.")
+        bool, Option("--afresh", help="Run again what pages read from records too; hours, some on a GPU.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of everything random.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Compute figures and tables of the papers again, and compare them with the printed numbers."""

@@ -5,21 +5,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from sordino.cli.shared import epilog, print_document, print_json, relations, write_text
+from sordino.cli.shared import AsJson, OutFile, among, command, group, print_document, print_json, write_text
+from sordino.core.bound import Relation
 from sordino.core.validate import InputError, one_of, printable
 
 if TYPE_CHECKING:
     from sordino.data import Dialect, SchemaFinding
 
-app = typer.Typer(help="Declare and check the public schema of a table.", rich_markup_mode=None)
-NEW_EXAMPLES = (
-    "sordino schema new patients.csv --target ill --boolean ill --category ward --out schema.json",
-    "sordino schema new patients.csv --column 'records = 600' --column 'age: 0..110' --column 'ill: yes/no [target]' "
-    "--out schema.json",
-)
-IMPUTE_EXAMPLES = ("sordino schema impute schema.json first-look --out imputed.json",)
-CHECK_EXAMPLES = ("sordino schema check schema.json", "sordino schema check schema.json patients.csv")
 
 _LOUD = (
     "WARNING: --infer reads private rows. The schema is marked as such: every certificate made from it is refused by "
@@ -27,46 +21,44 @@ _LOUD = (
 )
 
 
-@app.command("new", short_help="Write a schema file, or one to fill in.", epilog=epilog(*NEW_EXAMPLES))
+@command(
+    "new",
+    "Write a schema file, or one to fill in.",
+    "sordino schema new patients.csv --target ill --boolean ill --category ward --out schema.json",
+    "sordino schema new patients.csv --column 'records = 600' --column 'age: 0..110' --column 'ill: yes/no [target]' "
+    "--out schema.json",
+)
 def new(
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="CSV, Parquet or Arrow file; only its header and types are read.")
+        Path, Argument(metavar="DATA", help="CSV, Parquet or Arrow file; only its header and types are read.")
     ],
-    target: Annotated[str | None, typer.Option(help="Name of the target column.")] = None,
-    category: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A column of words; repeat it for each.")
-    ] = None,
+    target: Annotated[str | None, Option(help="Name of the target column.")] = None,
+    category: Annotated[list[str] | None, Option(metavar="NAME", help="A column of words; repeat it for each.")] = None,
     boolean: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A column of yes and no; repeat it for each.")
+        list[str] | None, Option(metavar="NAME", help="A column of yes and no; repeat it for each.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(metavar="NAME", help="The column that says whose a record is.")] = None,
+    unit: Annotated[str | None, Option(metavar="NAME", help="The column that identifies the privacy unit.")] = None,
     declare: Annotated[
-        Path | None, typer.Option(help="A text file with a line for each column, such as 'age: 0..110'.")
+        Path | None, Option(help="A text file with a line for each column, such as 'age: 0..110'.")
     ] = None,
     column: Annotated[
-        list[str] | None, typer.Option(metavar="LINE", help="One such line; repeat it, or 'records = 600', for each.")
+        list[str] | None, Option(metavar="LINE", help="One such line; repeat it, or 'records = 600', for each.")
     ] = None,
     bounds: Annotated[
         Path | None,
-        typer.Option(
-            help="Release of `sordino look`: its suggested bounds for columns without a line; they are charged."
-        ),
+        Option(help="Release of `sordino look`: its suggested bounds for columns without a line; they are charged."),
     ] = None,
-    ask: Annotated[bool, typer.Option("--ask", help="Ask for a line for each column.")] = False,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Of a CSV file: between cells; absent: told from the header.")
-    ] = None,
+    ask: Annotated[bool, Option("--ask", help="Ask for a line for each column.")] = False,
+    delimiter: Annotated[str | None, Option(help="CSV only: the delimiter; absent: read from the header.")] = None,
     decimal: Annotated[
-        str | None, typer.Option(help="Of a CSV file: the decimal mark; absent: a comma behind semicolons.")
+        str | None, Option(help="CSV only: the decimal mark; absent: a comma if semicolons separate cells.")
     ] = None,
     encoding: Annotated[
-        str | None, typer.Option(help="Of a CSV file: such as windows-1252; absent: UTF-8, or by its mark.")
+        str | None, Option(help="CSV only: the encoding, such as windows-1252; absent: UTF-8, or by its mark.")
     ] = None,
-    infer: Annotated[bool, typer.Option("--infer", help="Fill it in by reading private rows.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--out", "--output", help="Write the schema here instead of to stdout.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The schema is JSON either way.")] = False,
+    infer: Annotated[bool, Option("--infer", help="Fill it in by reading private rows.")] = False,
+    output: OutFile = None,
+    as_json: Annotated[bool, Option("--json", help="The schema is JSON either way.")] = False,
 ) -> None:
     """Write a schema file: whole from lines such as 'age: 0..110', or with null wherever a person must decide.
 
@@ -184,14 +176,16 @@ def _asked(names: tuple[str, ...], types: dict[str, str], lines: list[str]) -> l
     return begun
 
 
-@app.command("impute", short_help="Fill missing cells by a charged look.", epilog=epilog(*IMPUTE_EXAMPLES))
+@command(
+    "impute",
+    "Fill missing cells by a charged look.",
+    "sordino schema impute schema.json first-look --out imputed.json",
+)
 def impute(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file.")],
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Release folder of `sordino look`.")],
-    output: Annotated[
-        Path | None, typer.Option("--out", "--output", help="Write the schema here instead of to stdout.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The schema is JSON either way.")] = False,
+    schema: Annotated[Path, Argument(metavar="SCHEMA", help="Schema file.")],
+    release: Annotated[Path, Argument(metavar="RELEASE", help="Release folder of `sordino look`.")],
+    output: OutFile = None,
+    as_json: Annotated[bool, Option("--json", help="The schema is JSON either way.")] = False,
 ) -> None:
     """Declare what missing cells count as: the noised means and most frequent words of a look.
 
@@ -213,20 +207,25 @@ def impute(
         typer.echo(printable(f"{output}: missing cells of {named} count as what the look found"))
 
 
-@app.command("check", short_help="List what a run would refuse.", epilog=epilog(*CHECK_EXAMPLES))
+@command(
+    "check",
+    "List what a run would refuse.",
+    "sordino schema check schema.json",
+    "sordino schema check schema.json patients.csv",
+)
 def check(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file.")],
+    schema: Annotated[Path, Argument(metavar="SCHEMA", help="Schema file.")],
     data: Annotated[
-        Path | None, typer.Argument(metavar="[DATA]", help="CSV, Parquet or Arrow file to check against.")
+        Path | None, Argument(metavar="[DATA]", help="CSV, Parquet or Arrow file to check against.")
     ] = None,
     relation: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Relation of the run: replace-one, whose number of records is public, or add-remove; absent: both.",
-            autocompletion=relations,
+            autocompletion=among(lambda: Relation),
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable findings on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List everything in a schema, and in a table if given, that a run would refuse or warn about.
 
@@ -235,7 +234,6 @@ def check(
     `--relation add-remove` where it may differ.
     """
     import sordino.data as tables  # noqa: PLC0415
-    from sordino.core.bound import Relation  # noqa: PLC0415
 
     related = None if relation is None else Relation(one_of("--relation", relation, tuple(Relation)))
     try:
@@ -268,7 +266,12 @@ def _unfinished(schema: Path, error: InputError) -> "tuple[SchemaFinding, ...]":
         raise error from None
     if not isinstance(document, dict) or not isinstance(document.get("columns"), list):
         raise error
-    found = tuple(tables.Finding("error", text, name) for name, text in tables.mistakes_by_column(error, document))
+    found = tuple(
+        tables.SchemaFinding("error", text, name) for name, text in tables.mistakes_by_column(error, document)
+    )
     if not any(finding.column for finding in found):
         raise error
     return found
+
+
+app = group("Declare and check the public schema of a table.", new, impute, check)

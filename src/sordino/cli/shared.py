@@ -1,4 +1,4 @@
-"""What commands share: options, answers, examples below a help text, a progress bar, and what the Tab key offers."""
+"""What commands share: registration, options, answers for people and machines, progress, and the Tab key."""
 
 import json
 import os
@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from typer import Argument, Option
 
 from sordino.core.atomic_write import write_file
 from sordino.core.bound import Relation
@@ -19,14 +20,49 @@ if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text whole: a reader sees the old file or the new one."""
-    write_file(path, text.encode())
+class Command(NamedTuple):
+    """A subcommand: its name, a line for the list of commands, examples of how it is typed, and what it runs."""
+
+    name: str
+    short: str
+    examples: tuple[str, ...]
+    run: Callable[..., None]
 
 
-def json_text(answer: Any) -> str:
-    """An answer as JSON, for people and machines alike."""
-    return json.dumps(answer, indent=2, allow_nan=False)
+def command(name: str, short: str, *examples: str) -> Callable[[Callable[..., None]], Command]:
+    """Make a subcommand of a function, which keeps its options and its help text."""
+    return lambda run: Command(name, short, examples, run)
+
+
+def register(app: typer.Typer, *commands: Command) -> None:
+    """Add subcommands, each with its examples and the exit codes below its options."""
+    for one in commands:
+        app.command(one.name, short_help=one.short, epilog=epilog(*one.examples))(one.run)
+
+
+def group(words: str, *commands: Command) -> typer.Typer:
+    """A command that only has subcommands."""
+    app = typer.Typer(help=words, rich_markup_mode=None)
+    register(app, *commands)
+    return app
+
+
+def answer(as_json: bool, value: Any, *lines: str) -> None:
+    """An answer on stdout: JSON for a machine, lines for a person; what does not print is spelled out."""
+    if as_json:
+        print_json(value)
+    for line in () if as_json else lines:
+        typer.echo(printable(line))
+
+
+def print_json(value: Any) -> None:
+    """An answer for a machine, on stdout."""
+    typer.echo(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """An answer as JSON."""
+    return json.dumps(value, indent=2, allow_nan=False)
 
 
 def print_document(text: str) -> None:
@@ -35,14 +71,19 @@ def print_document(text: str) -> None:
     typer.echo("".join(shown), nl=False)
 
 
-def print_json(answer: Any) -> None:
-    """An answer for a machine, on stdout."""
-    typer.echo(json_text(answer))
+def write_text(path: Path, text: str) -> None:
+    """Write a text whole: a reader sees the old file or the new one."""
+    write_file(path, text.encode())
 
 
 def optional_text(path: Path | None) -> str | None:
     """A path as JSON has it."""
     return None if path is None else str(path)
+
+
+def finite(value: float) -> float | None:
+    """A number as JSON has it: null where it is infinite."""
+    return None if value == float("inf") else value
 
 
 def check_ending(option: str, path: Path | None, *endings: str) -> None:
@@ -123,20 +164,6 @@ def time_bins(text: str) -> int | list[float]:
         raise refuse("--bins", "to be a number of bins, or edges such as 0,1,2,4", text) from None
 
 
-def models(incomplete: str) -> list[str]:
-    """The models that `fit` knows."""
-    from sordino.cli.fit import MODELS  # noqa: PLC0415
-
-    return _beginning(MODELS, incomplete)
-
-
-def families(incomplete: str) -> list[str]:
-    """The families that `plan` knows."""
-    from sordino.cli.fit import FAMILIES  # noqa: PLC0415
-
-    return _beginning(FAMILIES, incomplete)
-
-
 def methods(context: typer.Context, incomplete: str) -> list[str]:
     """How the model that was named can be fitted; before one is named, every method."""
     from sordino.estimators.registry import methods_of  # noqa: PLC0415
@@ -146,30 +173,9 @@ def methods(context: typer.Context, incomplete: str) -> list[str]:
     return _beginning(methods_of(model), incomplete)
 
 
-def relations(incomplete: str) -> list[str]:
-    """Which datasets can be neighbours."""
-    return _beginning(Relation, incomplete)
-
-
-def audit_methods(incomplete: str) -> list[str]:
-    """How a run can be audited."""
-    from sordino.auditing.lower_bound import method_names  # noqa: PLC0415
-
-    return _beginning((*method_names(), "replay"), incomplete)
-
-
-def knobs(incomplete: str) -> list[str]:
-    """What `calibrate` can turn."""
-    from sordino.accounting.calibration import KNOBS  # noqa: PLC0415
-
-    return _beginning(KNOBS, incomplete)
-
-
-def filters(incomplete: str) -> list[str]:
-    """The filters a ledger can be opened with."""
-    from sordino.ledger import filter_kinds  # noqa: PLC0415
-
-    return _beginning(filter_kinds(), incomplete)
+def among(words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """What the Tab key offers of some words, which are looked up when it is pressed: importing them takes time."""
+    return lambda incomplete: _beginning(words(), incomplete)
 
 
 def papers_folder() -> Path | None:
@@ -178,12 +184,12 @@ def papers_folder() -> Path | None:
     return folder if (folder / "framework" / "item.py").is_file() else None
 
 
-def items(incomplete: str) -> list[str]:
+def items() -> list[str]:
     """The items of `reproduce`, by the text of their files: importing them all would take seconds."""
     folder = papers_folder()
     files = sorted(folder.glob("*/*.py")) if folder is not None else []
     texts = (file.read_text(encoding="utf-8") for file in files if file.parent.name not in ("framework", "tests"))
-    return _beginning((name for text in texts for name in _ITEM_NAME.findall(text)), incomplete)
+    return [name for text in texts for name in _ITEM_NAME.findall(text)]
 
 
 def warn_of_open_scheduler() -> None:
@@ -201,10 +207,10 @@ def _engine(word: str | None) -> str | None:
     return word
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")]
+AsJson = Annotated[bool, Option("--json", help="Machine-readable answer on stdout.")]
 EngineWord = Annotated[
     str | None,
-    typer.Option(
+    Option(
         callback=_engine,
         help="Where rows are computed with: memory, streamed, duckdb, polars, tls://HOST:PORT or dask://HOST:PORT (a "
         "Dask scheduler with or without TLS), or spark://HOST:PORT; absent: in memory. Others never read the table "
@@ -214,31 +220,30 @@ EngineWord = Annotated[
 _SOURCES = (
     "a CSV, Parquet or Arrow file, a folder or pattern of files, FILE.duckdb#TABLE, or postgresql://HOST/DATABASE#TABLE"
 )
-PrivateRows = Annotated[str, typer.Argument(metavar="DATA", help=f"Private rows: {_SOURCES}.")]
-RowsToPredict = Annotated[
-    str, typer.Argument(metavar="DATA", help=f"Rows, in which the target may be absent: {_SOURCES}.")
-]
-SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.json", help="Description of the run.")]
-TargetDelta = Annotated[float | None, typer.Option(help="Target delta in (0, 1); wins over the spec's.")]
+PrivateRows = Annotated[str, Argument(metavar="DATA", help=f"Private rows: {_SOURCES}.")]
+RowsToPredict = Annotated[str, Argument(metavar="DATA", help=f"Rows, in which the target may be absent: {_SOURCES}.")]
+SpecPath = Annotated[Path, Argument(metavar="SPEC.json", help="Description of the run.")]
+TargetDelta = Annotated[float | None, Option(help="Target delta in (0, 1); wins over the spec's.")]
 RelationWord = Annotated[
     str,
-    typer.Option(
+    Option(
         help="Which datasets are neighbours: replace-one (the number of records is public) or add-remove.",
-        autocompletion=relations,
+        autocompletion=among(lambda: Relation),
     ),
 ]
 
 
+ReleaseFolder = Annotated[Path, Argument(metavar="RELEASE", help="Release folder.")]
+OutFile = Annotated[Path | None, Option("--out", "--output", help="Write the answer here instead of to stdout.")]
+
 # What commands that spend a budget share: their options, the folder they make, and how they say what was charged.
 
-SchemaFile = Annotated[Path, typer.Option(help="Public schema file; `sordino schema new` begins one.")]
-Delta = Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")]
-OutFolder = Annotated[Path, typer.Option(help="Release folder to make; there must be none yet.")]
-LedgerFile = Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")]
-Level = Annotated[float, typer.Option(help="Level of the intervals.")]
-Seed = Annotated[
-    int | None, typer.Option(help="For an answer that can be repeated, whose release is marked NON-PRIVATE.")
-]
+SchemaFile = Annotated[Path, Option(help="Public schema file; `sordino schema new` begins one.")]
+Delta = Annotated[float, Option(help="Delta in (0, 1), far below one over the number of records.")]
+OutFolder = Annotated[Path, Option(help="Release folder to make; there must be none yet.")]
+LedgerFile = Annotated[Path | None, Option(help="Ledger file to debit before a row is read.")]
+Level = Annotated[float, Option(help="Level of the intervals.")]
+Seed = Annotated[int | None, Option(help="For an answer that can be repeated, whose release is marked NON-PRIVATE.")]
 
 
 def check_out(out: Path) -> None:
@@ -266,21 +271,22 @@ def charged_json(release: "StoredRelease", out: Path) -> dict[str, Any]:
     }
 
 
-def print_charged(release: "StoredRelease", out: Path, details: str = "") -> None:
+def charged_lines(release: "StoredRelease", out: Path, details: str = "") -> list[str]:
     """What was made and what it cost, for a person; `details` stand behind the relation."""
-    typer.echo(printable(f"release   {out}"))
-    typer.echo(
+    lines = [
+        f"release   {out}",
         f"private   epsilon {show_up(release.epsilon)} at delta {release.delta:g}, {release.spec.relation.value}"
-        f"{details or f' ({release.bound.theorem})'}"
-    )
-    typer.echo(printable(f"unit      {release.protected.words}"))
+        f"{details or f' ({release.bound.theorem})'}",
+        f"unit      {release.protected.words}",
+    ]
     if release.protected.group is not None:
-        typer.echo(f"          {release.protected.group.sentence}")
+        lines.append(f"          {release.protected.group.sentence}")
     if release.ledger is None:
-        typer.echo("ledger    none: no budget was charged, and nobody counts what else is released (--ledger)")
+        lines.append("ledger    none: no budget was charged, and nobody counts what else is released (--ledger)")
     else:
         charged = release.ledger.get("charged_as")
         rest = "" if charged is None else f", charged as {charged}"
-        typer.echo(printable(f"ledger    entry {release.ledger['entry']} of {release.ledger['dataset']}{rest}"))
+        lines.append(f"ledger    entry {release.ledger['entry']} of {release.ledger['dataset']}{rest}")
     if not release.private:
-        typer.echo("NON-PRIVATE: made with a seed; whoever knows it can subtract the noise")
+        lines.append("NON-PRIVATE: made with a seed; whoever knows it can subtract the noise")
+    return lines

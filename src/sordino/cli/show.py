@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
-from sordino.cli.shared import AsJson, check_ending, optional_text, print_json, write_text
+from sordino.cli.shared import AsJson, ReleaseFolder, check_ending, command, json_text, optional_text, write_text
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, one_of, printable, refuse, whole_number
 
 if TYPE_CHECKING:
@@ -13,8 +14,11 @@ if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
 
 FORMATS = ("text", "csv", "latex", "html", "json")
-SHORT = "Coefficients, margins, or the answers of a look, with intervals; costs no budget."
-EXAMPLES = (
+
+
+@command(
+    "show",
+    "Coefficients, margins, or the answers of a look, with intervals; costs no budget.",
     "sordino show release",
     "sordino show release --level 0.9 --contrast age=1,dose=-1 --wald age,dose",
     "sordino show release --effects --at ward=surgery",
@@ -22,42 +26,38 @@ EXAMPLES = (
     "sordino show release --draws 1000 --format csv --out draws.csv",
     "sordino show release --plot forest.svg --json",
 )
-
-
-def command(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Release folder.")],
-    level: Annotated[float, typer.Option(help="Level of intervals, in (0, 1).")] = 0.95,
+def show(
+    release: ReleaseFolder,
+    level: Annotated[float, Option(help="Level of intervals, in (0, 1).")] = 0.95,
     contrast: Annotated[
         list[str] | None,
-        typer.Option(help="A sum of coefficients such as age=1,dose=-1, with its interval and test; may be repeated."),
+        Option(help="A sum of coefficients such as age=1,dose=-1, with its interval and test; may be repeated."),
     ] = None,
     wald: Annotated[
         list[str] | None,
-        typer.Option(help="Names such as age,dose: the joint test that all of them are 0; may be repeated."),
+        Option(help="Names such as age,dose: the joint test that all of them are 0; may be repeated."),
     ] = None,
     margins: Annotated[
         list[str] | None,
-        typer.Option(help="A column: mean outcomes at its values instead of coefficients; may be repeated, or all."),
+        Option(help="A column: mean outcomes at its values instead of coefficients; may be repeated, or all."),
     ] = None,
     effects: Annotated[
-        bool, typer.Option("--effects", help="Effects as differences of mean outcomes, instead of coefficients.")
+        bool, Option("--effects", help="Effects as differences of mean outcomes, instead of coefficients.")
     ] = False,
     at: Annotated[
         list[str] | None,
-        typer.Option(help="Of margins and effects: hold a column at a value, such as ward=surgery; may be repeated."),
+        Option(help="Margins and effects only: hold a column at a value, such as ward=surgery; may be repeated."),
     ] = None,
     over: Annotated[
-        Path | None, typer.Option(help="Of margins and effects: average over the rows of this public table.")
+        Path | None, Option(help="Margins and effects only: average over the rows of this public table.")
     ] = None,
-    draws: Annotated[
-        int | None, typer.Option(help="So many draws of the coefficients instead, as CSV or JSON.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of --draws: for the same ones again.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a forest plot here, as SVG.")] = None,
+    draws: Annotated[int | None, Option(help="So many draws of the coefficients instead, as CSV or JSON.")] = None,
+    seed: Annotated[int | None, Option(help="With --draws: a seed that repeats them.")] = None,
+    plot: Annotated[Path | None, Option(help="Write a forest plot here, as SVG.")] = None,
     format: Annotated[  # noqa: A002  (the word of the option)
-        str | None, typer.Option(help=f"One of {', '.join(FORMATS)}; absent: text.")
+        str | None, Option(help=f"One of {', '.join(FORMATS)}; absent: text.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the answer here instead of to stdout.")] = None,
+    out: Annotated[Path | None, Option(help="Write the answer here instead of to stdout.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a release says in the units of the table.
@@ -108,19 +108,15 @@ def command(
 
 def _answer(answer: dict[str, Any], shown: "ShownTable", form: str, out: Path | None, more: str = "") -> None:
     """A table in one of the forms, to stdout or to a file."""
-    if form == "json":
-        if out is None:
-            print_json(answer)
-            return
-        from sordino.cli.shared import json_text  # noqa: PLC0415
+    text = json_text(answer) if form == "json" else shown.to(form).rstrip("\n") + (more if form == "text" else "")
+    _print(text.rstrip("\n") + "\n", out)
 
-        text = json_text(answer)
-    else:
-        text = shown.to(form).rstrip("\n") + (more if form == "text" else "")
+
+def _print(text: str, out: Path | None) -> None:
     if out is None:
-        typer.echo(text)
+        typer.echo(text, nl=False)
         return
-    write_text(out, text.rstrip("\n") + "\n")
+    write_text(out, text)
     typer.echo(printable(f"written: {out}"))
 
 
@@ -135,17 +131,11 @@ def _values(given: list[str] | tuple[str, ...]) -> dict[str, str]:
 
 
 def _draws(stored: "StoredRelease", draws: int, seed: int | None, form: str, out: Path | None) -> None:
-    from sordino.cli.shared import json_text  # noqa: PLC0415
     from sordino.inference.release import named_draws  # noqa: PLC0415
     from sordino.inference.table_formats import as_csv  # noqa: PLC0415
 
     table = {name: values.tolist() for name, values in named_draws(stored, draws, seed).items()}
-    text = json_text(table) + "\n" if form == "json" else as_csv(table)
-    if out is None:
-        typer.echo(text, nl=False)
-    else:
-        write_text(out, text)
-        typer.echo(printable(f"written: {out}"))
+    _print(json_text(table) + "\n" if form == "json" else as_csv(table), out)
 
 
 def _of_another_kind(stored: "Release", level: float) -> tuple[dict[str, Any], "ShownTable"]:

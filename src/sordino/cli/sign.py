@@ -1,27 +1,133 @@
 """`sordino sign key|fingerprint|release|dossier|verify`: keys, signatures, and what a reviewer is handed."""
 
+import os
+import stat
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from sordino.cli import sign as dossier
-from sordino.cli import sign as key
-from sordino.cli import sign as verify
-from sordino.cli.shared import AsJson, epilog, print_json
-from sordino.cli.sign import KeyPath, PassphraseFile, signing_key
-from sordino.core.validate import printable
+from sordino.cli.shared import AsJson, ReleaseFolder, answer, check_out, command, finite, group, progress
+from sordino.core.gaussian import show_up
+from sordino.core.validate import InputError, printable
 
-app = typer.Typer(help="Make keys, sign releases, write dossiers, verify them.", rich_markup_mode=None)
-SHORT = "Sign a release folder."
-EXAMPLES = ("sordino sign release release --key clinic.key",)
+if TYPE_CHECKING:
+    from sordino.ledger.signing import SigningKey
+
+_LONGEST = 4096
+INTEGRITY = (
+    "Only integrity was checked: nothing changed since it was signed, by whomever. Give --key with a fingerprint that "
+    "you know from elsewhere to learn by whom."
+)
+CLAIM = "The time is the signer's word."
+
+PassphraseFile = Annotated[
+    Path | None,
+    Option(help="File whose first line is the key's passphrase; absent: asked for at a terminal where needed."),
+]
 
 
+@command(
+    "key",
+    "Make a key; files are never overwritten.",
+    "sordino sign key clinic.key",
+    "sordino sign key clinic.key --passphrase",
+)
+def key(
+    path: Annotated[Path, Argument(metavar="KEY", help="Private key file to make; the public half is KEY.pub.")],
+    passphrase: Annotated[
+        bool, Option("--passphrase", help="Ask for a passphrase that seals the private file.")
+    ] = False,
+    passphrase_file: Annotated[Path | None, Option(help="Seal it with the first line of this file instead.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an Ed25519 key: a private file that its owner alone can read, and the public half beside it.
+
+    Hand the fingerprint to those who will verify, on a way of its own: on paper, by telephone. Keep the private file
+    where no release and no dossier is made public from.
+    """
+    from sordino.ledger.signing import new_key  # noqa: PLC0415
+    from sordino.ledger.signing.keys import need_cryptography  # noqa: PLC0415
+
+    need_cryptography()
+    word = None
+    if passphrase_file is not None:
+        word = first_line(passphrase_file)
+    elif passphrase:
+        word = _asked("Passphrase", again=True)
+    made = new_key(path, word)
+    sealed = word is not None
+    answer(
+        as_json,
+        {"private": str(path), "public": f"{path}.pub", "fingerprint": made.fingerprint, "sealed": sealed},
+        f"private      {path} ({'sealed with a passphrase' if sealed else 'NOT sealed: whoever reads it can sign'})",
+        f"public       {path}.pub",
+        f"fingerprint  {made.fingerprint}",
+    )
+
+
+@command(
+    "fingerprint",
+    "Print the fingerprint of a key.",
+    "sordino sign fingerprint clinic.key",
+    "sordino sign fingerprint clinic.key.pub",
+)
+def show_fingerprint(
+    path: Annotated[Path, Argument(metavar="KEY", help="Private key file, or its public half KEY.pub.")],
+    as_json: AsJson = False,
+) -> None:
+    """Print the fingerprint that `sordino sign verify --key` asks for; needs no passphrase."""
+    from sordino.ledger.signing.keys import fingerprint, public_of  # noqa: PLC0415
+
+    found = fingerprint(public_of(path))
+    answer(as_json, {"key": str(path), "fingerprint": found}, found)
+
+
+def signing_key(path: Path, passphrase_file: Path | None) -> "SigningKey":
+    """The private key at a path; a passphrase comes from a file or, at a terminal, from the person."""
+    from sordino.ledger.signing import read_key  # noqa: PLC0415
+    from sordino.ledger.signing.keys import is_sealed, need_cryptography  # noqa: PLC0415
+
+    need_cryptography()
+    word = None if passphrase_file is None else first_line(passphrase_file)
+    if word is None and is_sealed(path) and sys.stdin.isatty():
+        word = _asked(f"Passphrase of {printable(str(path))}", again=False)
+    return read_key(path, word)
+
+
+def first_line(path: Path) -> str:
+    """The first line of a small file, which nobody but its owner may read."""
+    try:
+        with path.open("r", encoding="utf-8") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            line = file.readline(_LONGEST).rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no text"
+        raise InputError(f"Expected --passphrase-file to be a readable text file, got: {reason}.") from None
+    if os.name == "posix" and mode & 0o077:
+        raise InputError(
+            f"Expected --passphrase-file to be readable by its owner only, got mode {mode:04o}; choose another "
+            "passphrase, or run chmod 600 if nobody has read it."
+        )
+    if not line:
+        raise InputError("Expected a passphrase in the first line of --passphrase-file, got an empty line.")
+    return line
+
+
+def _asked(question: str, *, again: bool) -> str:
+    if not sys.stdin.isatty():
+        raise InputError("Expected a terminal to ask for the passphrase at, got none; give --passphrase-file.")
+    return typer.prompt(question, hide_input=True, confirmation_prompt=again, err=True)
+
+
+@command("release", "Sign a release folder.", "sordino sign release release --key clinic.key")
 def sign_release(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Release folder.")],
-    key_file: KeyPath,
+    release: ReleaseFolder,
+    key_file: Annotated[Path, Option("--key", metavar="KEY", help="Private key file that `sordino sign key` made.")],
     passphrase_file: PassphraseFile = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Put a new signature in the place of one.")] = False,
+    replace: Annotated[bool, Option("--replace", help="Put a new signature in the place of one.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Sign every file of a release folder as it stands.
@@ -32,22 +138,153 @@ def sign_release(
     """
     signer = signing_key(key_file, passphrase_file)
     from sordino.ledger.release.folder import stored_at  # noqa: PLC0415
-    from sordino.ledger.signing import sign_folder  # noqa: PLC0415
-    from sordino.ledger.signing.folder import RELEASE  # noqa: PLC0415
+    from sordino.ledger.signing.folder import RELEASE, sign_folder  # noqa: PLC0415
 
     stored_at(release)  # a folder that is no whole release is not worth a signature
     found = sign_folder(release, RELEASE, signer, replace=replace)
-    if as_json:
-        print_json({"release": str(release), "signer": found.signer, "made": found.made, "files": len(found.files)})
-    else:
-        typer.echo(f"{printable(str(release))}: {len(found.files)} files signed by {found.signer}")
+    answer(
+        as_json,
+        {"release": str(release), "signer": found.signer, "made": found.made, "files": len(found.files)},
+        f"{release}: {len(found.files)} files signed by {found.signer}",
+    )
 
 
-for _name, _short, _examples, _command in (
-    ("key", "Make a key; files are never overwritten.", key.NEW_EXAMPLES, key.new),
-    ("fingerprint", "Print the fingerprint of a key.", key.SHOW_EXAMPLES, key.show),
-    ("release", SHORT, EXAMPLES, sign_release),
-    ("dossier", dossier.SHORT, dossier.EXAMPLES, dossier.command),
-    ("verify", verify.SHORT, verify.EXAMPLES, verify.command),
-):
-    app.command(_name, short_help=_short, epilog=epilog(*_examples))(_command)
+@command(
+    "dossier",
+    "Write a signed folder that answers a reviewer.",
+    "sordino sign dossier release --ledger clinic.ledger --key clinic.key --out dossier",
+    "sordino sign dossier release --ledger clinic.ledger --key clinic.key --statements clinic.json --out dossier",
+)
+def dossier(
+    release: ReleaseFolder,
+    out: Annotated[Path, Option(help="Folder to make; there must be none yet.")],
+    ledger: Annotated[
+        Path | None, Option(help="Ledger file the release was charged to, to compare with and to show the rest.")
+    ] = None,
+    key_file: Annotated[
+        Path | None,
+        Option("--key", metavar="KEY", help="Private key file that signs; absent: the dossier says it is not signed."),
+    ] = None,
+    passphrase_file: PassphraseFile = None,
+    audit: Annotated[
+        Path | None,
+        Option(help="Answer of `sordino audit --json`; absent: audit.json in the folder, or worked out here."),
+    ] = None,
+    statements: Annotated[
+        Path | None,
+        Option(
+            metavar="JSON",
+            help="What no program knows, as a JSON object of texts: purpose, collection, access, contact; absent: left "
+            "open, with room to write.",
+        ),
+    ] = None,
+    no_pdf: Annotated[bool, Option("--no-pdf", help="Write no PDF, also where Chromium could.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Answer twenty questions about a release, each with what shows it, and sign the folder.
+
+    The certificate is computed again, the description audited, the code replayed on tables drawn from the schema, and
+    the ledger's entry recomputed; no private row is read. Refused, with code 2, where the release must not leave or a
+    check contradicts it. `sordino sign verify` checks the folder, offline.
+    """
+    check_out(out)
+    signer = None if key_file is None else signing_key(key_file, passphrase_file)
+    # Imported here: bad input is refused without them.
+    from sordino.ledger import Ledger  # noqa: PLC0415
+    from sordino.report.dossier import read_statements, write_dossier  # noqa: PLC0415
+
+    said = None if statements is None else read_statements(statements)
+    book = None if ledger is None else Ledger.at(ledger)
+    with progress(6) as begin:
+        made = write_dossier(
+            release, out, audit=audit, ledger=book, statements=said, key=signer, pdf=not no_pdf, begin=begin
+        )
+    waiting, page, pdf = [one.ident for one in made.answers if one.open], out / "index.html", out / "dossier.pdf"
+    answer(
+        as_json,
+        {
+            "dossier": str(out),
+            "page": str(page),
+            "pdf": None if made.pdf else str(pdf),
+            "signer": made.signer or None,
+            "questions": len(made.answers),
+            "open": waiting,
+        },
+        f"dossier   {out}, page {page}",
+        f"pdf       {'none: ' + made.pdf if made.pdf else pdf}",
+        f"signed    {'by ' + made.signer if made.signer else 'NOT: give --key'}",
+        f"answered  {len(made.answers) - len(waiting)} of {len(made.answers)} questions",
+        *([f"open      {', '.join(waiting)}: give --statements, or write on the page"] if waiting else []),
+    )
+
+
+@command(
+    "verify",
+    "Check a signed release or dossier, offline.",
+    "sordino sign verify dossier --key FINGERPRINT",
+    "sordino sign verify release --key FINGERPRINT --ledger clinic.ledger",
+)
+def verify(
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="Signed release or dossier.")],
+    fingerprint: Annotated[
+        str | None,
+        Option(
+            "--key",
+            metavar="FINGERPRINT",
+            help="Fingerprint of the key that must have signed; absent: only integrity is checked.",
+        ),
+    ] = None,
+    ledger: Annotated[Path | None, Option(help="Ledger file that paid for it, to compare with.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that a folder holds exactly the files that were signed, by whom, and that its numbers hold.
+
+    Files that are missing, changed, renamed or extra, links and folders are refused, as is a signature by another key,
+    all with code 2. So is a folder whose certificate, computed again, does not hold, and one that the ledger, or the
+    entry that a dossier carries, contradicts. Take the fingerprint from whoever signs, not from the folder.
+    """
+    from sordino.ledger.signing import verify_folder  # noqa: PLC0415
+    from sordino.ledger.signing.keys import read_fingerprint  # noqa: PLC0415
+
+    found = verify_folder(folder, None if fingerprint is None else read_fingerprint(fingerprint))
+    # Imported here: what was not signed so is refused without them.
+    from sordino.ledger import Ledger  # noqa: PLC0415
+    from sordino.report.dossier import check_entry  # noqa: PLC0415
+    from sordino.report.subject import Account, open_subject  # noqa: PLC0415
+
+    subject = open_subject(folder, account=None if ledger is None else Account.of(Ledger.at(ledger)))
+    if subject.discrepancies:
+        raise InputError(f"Expected {subject.name} to say what is certified and charged: {subject.discrepancy}")
+    paid = "the ledger that was named" if ledger is not None else check_entry(folder, subject.release)
+    charged, compared = (
+        subject.release.ledger,
+        f"compared with {paid}" if paid else "by its own word; --ledger compares",
+    )
+    answer(
+        as_json,
+        {
+            "folder": str(folder),
+            "about": found.about,
+            "signer": found.signer,
+            "checked": "signer and integrity" if found.known else "integrity only",
+            "made": found.made,
+            "software": found.software,
+            "files": [one._asdict() for one in found.files],
+            "epsilon": finite(subject.epsilon),
+            "delta": subject.release.delta,
+            "entry_compared_with": paid or None,
+        },
+        f"{folder}: {found.about}, {len(found.files)} files as they were signed",
+        f"signed by  {found.signer}",
+        f"at         {found.made}, with Sordino {found.software}. {CLAIM}",
+        f"certified  epsilon {show_up(subject.epsilon)} at delta {subject.release.delta:g}, computed again",
+        "charged    to no ledger"
+        if charged is None
+        else f"charged    as entry {charged.get('entry')} of {charged.get('dataset')}, {compared}",
+        "The key is the one that was asked for." if found.known else INTEGRITY,
+    )
+
+
+app = group(
+    "Make keys, sign releases, write dossiers, verify them.", key, show_fingerprint, sign_release, dossier, verify
+)

@@ -12,19 +12,23 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument
 
-from sordino.cli.shared import AsJson, print_json, write_text
+from sordino.cli.shared import AsJson, command, print_json, write_text
 from sordino.core.validate import InputError, printable
 
-SHORT = "From a table to a report and a dossier, step by step, in a terminal."
-EXAMPLES = ("sordino start patients.csv",)
 _MODELS = ("linear", "logistic", "robust", "poisson")
 _INTERRUPTED = 130
 
 
-def command(
+@command(
+    "start",
+    "From a table to a report and a dossier, step by step, in a terminal.",
+    "sordino start patients.csv",
+)
+def start(
     data: Annotated[
-        Path | None, typer.Argument(metavar="[DATA]", help="CSV, Parquet or Arrow file; absent: it is asked for.")
+        Path | None, Argument(metavar="[DATA]", help="CSV, Parquet or Arrow file; absent: it is asked for.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -322,22 +326,15 @@ def _one_of(text: str, words: Sequence[str]) -> str:
     return text
 
 
-def _positive(text: str) -> float:
-    found = _number(text)
-    if not 0.0 < found < float("inf"):
-        raise InputError(f"Expected a number above 0, got {text!r}.")
+def _positive(text: str, below: float = float("inf"), words: str = "above 0") -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        raise InputError(f"Expected a number, got {text!r}.") from None
+    if not 0.0 < found < below:
+        raise InputError(f"Expected a number {words}, got {text!r}.")
     return found
 
 
 def _share(text: str) -> float:
-    found = _number(text)
-    if not 0.0 < found < 1.0:
-        raise InputError(f"Expected a number between 0 and 1, got {text!r}.")
-    return found
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"Expected a number, got {text!r}.") from None
+    return _positive(text, 1.0, "between 0 and 1")

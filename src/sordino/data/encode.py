@@ -1,4 +1,8 @@
-"""From a table and its public schema to arrays whose bounds hold by construction."""
+"""From a table and its public schema to arrays whose bounds hold by construction; and checks of its columns and parts.
+
+What a part looks like is checked for all of them before anything is debited: a column that one file of a thousand
+lacks, or has as text where others have numbers, is refused with that file's name.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +20,7 @@ from sordino.data.columns.number import Number, OutOfRange
 from sordino.data.raw_columns import Column, NumberColumn
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
+from sordino.data.sources.registry import TablePart, column_kinds, joined, parts_of
 from sordino.data.table import Table, empty_columns, numbers_among
 from sordino.data.units import UnitGroups, grouped, key_codes
 from sordino.data.words import shown_names
@@ -31,7 +36,7 @@ class EncodedFeatures:
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded(EncodedFeatures):
+class EncodedTable(EncodedFeatures):
     """Encoded records and targets; the report is NON-PRIVATE and must not be released.
 
     `units` says for each record which unit it belongs to, numbered from 0; None where the schema has no unit column.
@@ -43,7 +48,7 @@ class Encoded(EncodedFeatures):
     weights: NDArray[np.float64] | None = None
 
 
-def encode(schema: Schema, table: Table, relation: Relation, *, for_sums: bool = False) -> Encoded:
+def encode(schema: Schema, table: Table, relation: Relation, *, for_sums: bool = False) -> EncodedTable:
     """Encode a private table for fitting.
 
     Formal guarantees: a record's row and target depend on that record and the schema only; every row is at most
@@ -55,11 +60,11 @@ def encode(schema: Schema, table: Table, relation: Relation, *, for_sums: bool =
     column by column, and what is clipped is not counted.
 
     Examples:
-        >>> from sordino.data import BooleanTarget, Feature, Number, RowNorm, Schema, Target, from_arrays
+        >>> from sordino.data import Boolean, Feature, Number, RowNorm, Schema, Target, from_arrays
         >>> schema = Schema(
         ...     records=2,
         ...     features=(Feature("age", Number(0, 100)),),
-        ...     target=Target("ill", BooleanTarget()),
+        ...     target=Target("ill", Boolean()),
         ...     intercept=True,
         ...     row_norm=RowNorm(1.25, includes_intercept=True),
         ... )
@@ -100,7 +105,7 @@ def encode(schema: Schema, table: Table, relation: Relation, *, for_sums: bool =
                 "the name."
             )
         weights = schema.weight.shares(table.columns[schema.weight.column], schema.missing_tokens)
-    return Encoded(encoded.features, encoded.names, report, target, units, weights)
+    return EncodedTable(encoded.features, encoded.names, report, target, units, weights)
 
 
 def check_number(schema: Schema, relation: Relation, number: int) -> None:
@@ -268,3 +273,61 @@ def undeclared_columns(schema: Schema, table: Table) -> tuple[str, ...]:
     """Columns of the table that the schema does not name."""
     declared = set(schema.named_columns())
     return tuple(name for name in table.names if name not in declared)
+
+
+def counting_column(schema: Schema, names: Sequence[str]) -> str:
+    """The column by which the records of a table, or its units, are counted."""
+    return schema.unit_column or next((name for name in schema.named_columns() if name in names), names[0])
+
+
+def number_of(schema: Schema, source: Any) -> int:
+    """How many records a table has, or units: public under replace-one. One column is read."""
+    parts = parts_of(schema.source(source))
+    column = counting_column(schema, parts[0].names())
+    tables = [table for part in parts for table in part.tables((column,))]
+    if schema.unit is None or schema.unit_column is None:
+        return sum(table.rows for table in tables)
+    return grouped_records(schema, column, schema.unit.most_records, joined(tables, (column,))).number
+
+
+def wanted_columns(schema: Schema, *more: str) -> tuple[str, ...]:
+    """The columns that a schema reads, and the others that are given."""
+    return tuple(dict.fromkeys((*schema.named_columns(), *more)))
+
+
+def check_parts(schema: Schema, parts: Sequence[TablePart], only: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Refuse parts that lack a declared column, have one that nobody declared, or disagree about a column's kind.
+
+    Returns the columns to read: all declared ones, or those in `only`, where the others do not matter. Looks at names
+    and types only, so that nothing has to be debited for it.
+    """
+    if not parts:
+        raise InputError("Expected a table with at least one part, got none; check the path.")
+    columns = wanted_columns(schema) if only is None else tuple(only)
+    first: dict[str, tuple[str, str]] = {}
+    for part in parts:
+        names = part.names()
+        absent = [name for name in columns if name not in set(names)]
+        if absent:
+            raise InputError(
+                f"Expected the declared columns {shown_names(absent)} in {part.name}, got "
+                f"{shown_names(sorted(names))}; correct the schema or that part."
+            )
+        if only is None and schema.extra_columns == ExtraColumns.REFUSE:
+            try:
+                refuse_undeclared([name for name in names if name not in set(columns)])
+            except InputError as error:
+                raise InputError(f"{error} This is about {part.name}.") from None
+        empty = part.empty()
+        if empty is None:
+            continue
+        for name, kind in column_kinds(empty).items():
+            known, where = first.setdefault(name, (kind, part.name))
+            if name in columns and known != kind:
+                raise InputError(
+                    f"Expected one type of column {name!r} in all parts, got a {known} in {where} and a {kind} in "
+                    f"{part.name}; convert one of them."
+                )
+        if only is None:
+            check_types(schema, empty)
+    return columns

@@ -213,14 +213,14 @@ MOST_VISITS = 104.0
 
 
 @dataclass(frozen=True, eq=False)
-class Loaded:
+class ExampleTable:
     """A table with its public schema."""
 
     table: Table
     schema: Schema
 
 
-def rand_health(target: str = "any-visit") -> Loaded:
+def rand_health(target: str = "any-visit") -> ExampleTable:
     """Load the 20,190 person-years; `target` is ``any-visit`` (boolean) or ``visits`` (a count).
 
     Needs statsmodels (extra `demo`). Bounds by definition: coinsurance is a percentage, so ln(coinsurance + 1) is at
@@ -235,7 +235,7 @@ def rand_health(target: str = "any-visit") -> Loaded:
     if visits:
         schema = schema.with_target(Target(VISITS, Number(0.0, MOST_VISITS, UNSCALED)))
     values = columns[VISITS] if visits else columns[VISITS] > 0
-    return Loaded(from_arrays({**features, schema.declared_target().name: values}), schema)
+    return ExampleTable(from_arrays({**features, schema.declared_target().name: values}), schema)
 
 
 def rand_health_schema() -> Schema:

@@ -14,7 +14,7 @@ from sordino.data.sources.in_memory import from_arrays
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class EncodedRecord:
     """One encoded record: a row of features and its target."""
 
     features: NDArray[np.float64]
@@ -48,7 +48,7 @@ class NeighbourPair:
     position: int
 
 
-def neighbours(data: Dataset, relation: Relation, position: int, record: Record | None) -> NeighbourPair:
+def neighbours(data: Dataset, relation: Relation, position: int, record: EncodedRecord | None) -> NeighbourPair:
     """Build a neighbour of `data`.
 
     | relation | record given | record None |
@@ -66,7 +66,7 @@ def neighbours(data: Dataset, relation: Relation, position: int, record: Record 
     return NeighbourPair(data, second, relation, position)
 
 
-def replace_record(data: Dataset, position: int, record: Record) -> Dataset:
+def replace_record(data: Dataset, position: int, record: EncodedRecord) -> Dataset:
     """The dataset with one record exchanged."""
     row, target = _checked(data, record)
     _position(position, len(data) - 1)
@@ -75,7 +75,7 @@ def replace_record(data: Dataset, position: int, record: Record) -> Dataset:
     return Dataset(features, targets)
 
 
-def add_record(data: Dataset, position: int, record: Record) -> Dataset:
+def add_record(data: Dataset, position: int, record: EncodedRecord) -> Dataset:
     """The dataset with one record more, inserted before `position`; `len(data)` appends."""
     row, target = _checked(data, record)
     _position(position, len(data))
@@ -88,7 +88,7 @@ def remove_record(data: Dataset, position: int) -> Dataset:
     return Dataset(np.delete(data.features, position, axis=0), np.delete(data.target, position))
 
 
-def _checked(data: Dataset, record: Record) -> tuple[NDArray[np.float64], float]:
+def _checked(data: Dataset, record: EncodedRecord) -> tuple[NDArray[np.float64], float]:
     row = np.asarray(record.features, dtype=np.float64)
     if row.shape != data.features.shape[1:] or not np.all(np.isfinite(row)) or not np.isfinite(record.target):
         raise InputError(
@@ -104,7 +104,7 @@ def _position(position: int, last: int) -> None:
     whole_number("position", position, Interval(0, last), "count records from 0")
 
 
-def worst_records(schema: Schema) -> tuple[Record, ...]:
+def worst_records(schema: Schema) -> tuple[EncodedRecord, ...]:
     """Records at the edge of the public domain, where audits start: four corner rows with the most distant targets."""
     # The first two records share the longest corner of the declared bounds, clipped to the cap, and have opposite
     # targets: the pair that attains the gradient sensitivity of residual losses. Every record is the encoding of raw
@@ -123,4 +123,4 @@ def worst_records(schema: Schema) -> tuple[Record, ...]:
     # A bound may be a missing token; values next to it are not, so the corner belongs to the domain all the same.
     # The number of records is a property of the dataset, not of these eight rows: add-remove does not ask for it.
     encoded = encode(replace(schema, missing_tokens=()), from_arrays(columns), Relation.ADD_REMOVE)
-    return tuple(Record(row, label.item()) for row, label in zip(encoded.features, encoded.target, strict=True))
+    return tuple(EncodedRecord(row, label.item()) for row, label in zip(encoded.features, encoded.target, strict=True))

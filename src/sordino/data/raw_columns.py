@@ -92,7 +92,7 @@ class Column(ABC):
 
 
 @dataclass(frozen=True)
-class Opaque(Column):
+class OpaqueColumn(Column):
     """A column of a type that no kind reads (times, bytes, lists); harmless until a schema names it."""
 
     stored: str
@@ -113,7 +113,23 @@ class Opaque(Column):
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers(Column):
+class ArrayColumn(Column):
+    """A column held as one array."""
+
+    values: Any
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, rows: Indices | slice) -> Self:
+        return replace(self, values=self.values[rows])
+
+    def joined(self, others: Sequence[Any]) -> Self:
+        return replace(self, values=np.concatenate([one.values for one in (self, *others)]))
+
+
+@dataclass(frozen=True, eq=False)
+class NumberColumn(ArrayColumn):
     """A column of numbers or of true and false, by its type; integers keep every digit. NaN is missing too."""
 
     values: NDArray[Any]
@@ -126,9 +142,6 @@ class Numbers(Column):
     @property
     def holds(self) -> str:
         return f"{self.values.dtype} values"
-
-    def __len__(self) -> int:
-        return len(self.values)
 
     def take(self, rows: Indices | slice) -> Self:
         return replace(self, values=self.values[rows], missing=None if self.missing is None else self.missing[rows])
@@ -187,7 +200,7 @@ class Numbers(Column):
 
 
 @dataclass(frozen=True, eq=False)
-class Dates(Column):
+class DateColumn(ArrayColumn):
     """A column of dates, by its type; NaT is missing."""
 
     values: NDArray[np.datetime64]
@@ -200,30 +213,18 @@ class Dates(Column):
     def holds(self) -> str:
         return "dates"
 
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def take(self, rows: Indices | slice) -> Self:
-        return replace(self, values=self.values[rows])
-
-    def joined(self, others: Sequence[Any]) -> Self:
-        return type(self)(np.concatenate([one.values for one in (self, *others)]))
-
     def days(self, spelling: str, tokens: Sequence[str]) -> NDArray[np.int64]:
         return np.where(np.isnat(self.values), NO_DAY, self.values.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
-class Texts(Column):
+class TextColumn(ArrayColumn):
     """A column of text, held as one Arrow string array; a null is missing."""
 
     # Every cell of a CSV file arrives as text: what it means is declared by the schema, not guessed from the rows.
     values: Any
     decimal: str = "."
     kind: str = "category"  # type: ignore[reportIncompatibleVariableOverride]
-
-    def __len__(self) -> int:
-        return len(self.values)
 
     def take(self, rows: Indices | slice) -> Self:
         return replace(self, values=self.values[rows] if isinstance(rows, slice) else self.values.take(rows))
@@ -280,7 +281,7 @@ class Texts(Column):
 
 
 @dataclass(frozen=True, eq=False)
-class Objects(Column):
+class ObjectColumn(ArrayColumn):
     """A column without a type: plain Python values, each of which passed the cell gate by itself."""
 
     values: NDArray[np.object_]
@@ -291,15 +292,6 @@ class Objects(Column):
         listed = list(cells)
         every = listed if set(map(type, listed)) <= PLAIN else map(plain, listed)
         return cls(np.fromiter(every, dtype=object, count=len(listed)))
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def take(self, rows: Indices | slice) -> Self:
-        return replace(self, values=self.values[rows])
-
-    def joined(self, others: Sequence[Any]) -> Self:
-        return type(self)(np.concatenate([one.values for one in (self, *others)]))
 
     def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
         cells = self.values.tolist()
@@ -327,9 +319,9 @@ class Objects(Column):
         found[places] = texts.days(spelling, tokens)
         return found
 
-    def _texts(self) -> tuple[Indices, Texts]:
+    def _texts(self) -> tuple[Indices, TextColumn]:
         places = [place for place, cell in enumerate(self.values) if isinstance(cell, str)]
-        return np.array(places, np.intp), Texts(text_array(self.values[places].tolist()))
+        return np.array(places, np.intp), TextColumn(text_array(self.values[places].tolist()))
 
 
 def coded(cell: Plain, code_of: Callable[[str], int]) -> int:

@@ -124,7 +124,7 @@ class ScalingConstants(Section):
     scale: Annotated[float, Number(SCALE_RANGE)]
 
 
-class Scaled(Shape):
+class ScalingShape(Shape):
     """A scaling: a word, or an object with both constants."""
 
     constants = Nested(ScalingConstants)

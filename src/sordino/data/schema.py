@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -99,7 +100,7 @@ class Target(DeclaredColumn):
 
 
 @dataclass(frozen=True)
-class Declared(Shape):
+class DeclarationShape(Shape):
     """The declaration of one column: an object with its name, its kind and the keys of the kind."""
 
     section: type[DeclaredColumn]
@@ -179,8 +180,8 @@ class Schema(Section):
         bool, Flag(), "true if anything here was inferred from private rows; theorems then refuse it"
     ] = field(default=False, kw_only=True)
     records: Annotated[int, Whole(COUNT), "declared number of records n, or of units where unit.column is given"]
-    features: Annotated[tuple[Feature, ...], Several(Declared(Feature)), Spelled("columns")]
-    target: Annotated[Target | None, Declared(Target)]
+    features: Annotated[tuple[Feature, ...], Several(DeclarationShape(Feature)), Spelled("columns")]
+    target: Annotated[Target | None, DeclarationShape(Target)]
     intercept: Annotated[bool, Flag()]
     row_norm: Annotated[RowNorm | None, Nested(RowNorm)] = None
     extra_columns: Annotated[str, Word(tuple(ExtraColumns))] = ExtraColumns.REFUSE
@@ -203,37 +204,33 @@ class Schema(Section):
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Names are different, no missing token is a declared word, and a cap leaves room for the intercept."""
-        repeated = repeats(column.name for column in self.declared_columns())
-        if repeated:
-            given = Unquoted(f"{shown_names(repeated)} more than once")
+        names = [column.name for column in self.declared_columns()]
+        if repeats(names):
+            given = Unquoted(f"{shown_names(repeats(names))} more than once")
             yield Contradiction("columns", "to declare each column once", given)
         elif repeats(self.feature_names):
             given = Unquoted(f"{shown_names(repeats(self.feature_names))} twice")
             yield Contradiction("columns", "to have different encoded names", given, "rename a column")
-        if self.unit_column is not None and self.unit_column in {column.name for column in self.declared_columns()}:
+        if self.unit_column in names:
             yield Contradiction(
                 "unit.column",
                 "to be neither a feature nor the target",
                 self.unit_column,
                 "a unit's column is a key to group by and nothing is learned from it, so declare it once",
             )
-        taken = {self.unit_column, *(column.name for column in self.declared_columns())}
-        if self.weight is not None and self.weight.column in taken:
+        if self.weight is not None and self.weight.column in (self.unit_column, *names):
             yield Contradiction(
                 "weight.column", "to be neither a feature, nor the target, nor the unit's column", self.weight.column
             )
-        strange = [
-            name for name in self.charged or () if name not in {column.name for column in self.declared_columns()}
-        ]
+        strange = [name for name in self.charged or () if name not in names]
         if strange:
             yield Contradiction("charged", "to name declared columns", Unquoted(shown_names(strange)))
         for column in self.declared_columns():
             both = sorted(set(column.kind.words) & set(self.missing_tokens))
             if both:
                 given = Unquoted(f"{shown_names(both)}, which column {column.name!r} declares")
-                yield Contradiction(
-                    "missing_tokens", "to be no value of a column", given, "remove it from one of the two"
-                )
+                remedy = "remove it from one of the two"
+                yield Contradiction("missing_tokens", "to be no value of a column", given, remedy)
         cap = self.row_norm
         if cap is not None and cap.includes_intercept and self.intercept and cap.cap <= 1.0:
             yield Contradiction(
@@ -256,12 +253,9 @@ class Schema(Section):
 
     @cached_property
     def _blocks(self) -> tuple[tuple[Feature, slice], ...]:
-        start, found = int(self.intercept), []
-        for feature in self.features:
-            stop = start + len(feature.kind.feature_names(feature.name))
-            found.append((feature, slice(start, stop)))
-            start = stop
-        return tuple(found)
+        widths = [len(feature.kind.feature_names(feature.name)) for feature in self.features]
+        ends = accumulate(widths, initial=int(self.intercept))
+        return tuple((feature, slice(*span)) for feature, span in zip(self.features, pairwise(ends), strict=True))
 
     @property
     def natural_norm(self) -> float:
@@ -297,7 +291,6 @@ class Schema(Section):
         return self._certify_target(TARGET_WIDTH, self.declared_target().kind.width)
 
     def with_target(self, target: Target | None) -> "Schema":
-        """The same schema with another target."""
         return replace(self, target=target)
 
     @property

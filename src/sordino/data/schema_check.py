@@ -112,7 +112,7 @@ def _words(column: Column) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Finding:
+class SchemaFinding:
     """One remark: an error stops a run, a warning deserves a decision, a note is for information.
 
     `reads_private_data` says whether the remark was learnt from private rows; such a finding is NON-PRIVATE.
@@ -124,7 +124,7 @@ class Finding:
     reads_private_data: bool = False
 
 
-def check(schema: Schema, table: Table | None = None, relation: Relation | None = None) -> tuple[Finding, ...]:
+def check(schema: Schema, table: Table | None = None, relation: Relation | None = None) -> tuple[SchemaFinding, ...]:
     """Check a schema on its own and, if a table is given, against it; errors first.
 
     A number of records, or units, that is not the declared one is an error unless the relation is add-remove. Where a
@@ -134,46 +134,35 @@ def check(schema: Schema, table: Table | None = None, relation: Relation | None 
     return tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level)))
 
 
-def _schema_findings(schema: Schema) -> list[Finding]:
-    findings = [
-        Finding(
-            "note",
-            f"Every encoded record has length at most {schema.norm_bound:.4g}, intercept included: with every column "
-            "that is declared, noise has more to cover.",
-        )
-    ]
-    if schema.reads_private_data:
-        findings.append(
-            Finding("error", "The schema was inferred from private rows: fits and looks refuse it, and theorems do.")
-        )
-    if schema.target is None:
-        findings.append(Finding("warning", "No target is declared; only prediction is possible."))
+def _schema_findings(schema: Schema) -> list[SchemaFinding]:
     stops: dict[str, list[str]] = {}
     for name, content in schema.can_refuse:
         stops.setdefault(content, []).append(name)
-    findings += [
-        Finding(
-            "note",
-            f"The run stops on {content} in {shown_names(names)}, which whoever runs it can see; no guarantee covers "
-            "that.",
-            names[0] if len(names) == 1 else None,
-        )
-        for content, names in stops.items()
+    length = f"Every encoded record has length at most {schema.norm_bound:.4g}, intercept included: with every column"
+    inferred = "The schema was inferred from private rows: fits and looks refuse it, and theorems do."
+    said = [
+        (True, "note", f"{length} that is declared, noise has more to cover."),
+        (schema.reads_private_data, "error", inferred),
+        (schema.target is None, "warning", "No target is declared; only prediction is possible."),
     ]
+    findings = [SchemaFinding(level, message) for holds, level, message in said if holds]
+    for content, names in stops.items():
+        seen = f"The run stops on {content} in {shown_names(names)}, which whoever runs it can see;"
+        named = names[0] if len(names) == 1 else None
+        findings.append(SchemaFinding("note", f"{seen} no guarantee covers that.", named))
     findings += _unit_findings(schema)
     if schema.row_norm is not None and schema.clip_length is None:
-        findings.append(
-            Finding("note", f"The row-norm cap never acts: the bounds alone imply {schema.natural_norm:.6g}.")
-        )
+        idle = f"The row-norm cap never acts: the bounds alone imply {schema.natural_norm:.6g}."
+        findings.append(SchemaFinding("note", idle))
     return findings
 
 
-def _unit_findings(schema: Schema) -> list[Finding]:
+def _unit_findings(schema: Schema) -> list[SchemaFinding]:
     """What the declaration alone says about whose records are hidden; names are public."""
     if schema.unit is not None:
-        return [Finding("note", f"The unit of privacy is {schema.unit.words}.", schema.unit_column)]
+        return [SchemaFinding("note", f"The unit of privacy is {schema.unit.words}.", schema.unit_column)]
     return [
-        Finding(
+        SchemaFinding(
             "warning",
             "The name is that of an identifier, and the column is declared as something to learn from. If it says "
             "whose a record is, declare it as the unit; without one a record is a unit by itself.",
@@ -184,27 +173,29 @@ def _unit_findings(schema: Schema) -> list[Finding]:
     ]
 
 
-def _number_findings(schema: Schema, number: int, relation: Relation | None) -> list[Finding]:
+def _number_findings(schema: Schema, number: int, relation: Relation | None) -> list[SchemaFinding]:
     """A number of records, or units, that is not the declared one; under add-remove it is private and stops nothing."""
     if number == schema.records:
         return []
     level, rest = ("warning", "") if relation is Relation.ADD_REMOVE else ("error", ": under replace-one a run stops")
     message = f"{schema.records} {schema.counted} are declared and the table has {number}{rest}."
-    return [Finding(level, message, schema.unit_column, True)]
+    return [SchemaFinding(level, message, schema.unit_column, True)]
 
 
 def _grouped_findings(
     schema: Schema, unit: DeclaredUnit, column: str, table: Table, relation: Relation | None
-) -> list[Finding]:
+) -> list[SchemaFinding]:
     """The declared unit beside the rows."""
     if column not in table.columns:
         return [
-            Finding("error", "The schema declares this column as the unit's and the table does not have it.", column)
+            SchemaFinding(
+                "error", "The schema declares this column as the unit's and the table does not have it.", column
+            )
         ]
     try:
         groups = grouped_records(schema, column, unit.most_records, table)
     except InputError as error:
-        return [Finding("error", str(error), column, True)]
+        return [SchemaFinding("error", str(error), column, True)]
     remarks = [
         (
             groups.cut > 0,
@@ -213,7 +204,7 @@ def _grouped_findings(
         ),
         (groups.missing > 0, f"{groups.missing} records have no value and count as one unit together."),
     ]
-    told = [Finding("warning", message, column, True) for holds, message in remarks if holds]
+    told = [SchemaFinding("warning", message, column, True) for holds, message in remarks if holds]
     return [*_number_findings(schema, groups.number, relation), *told]
 
 
@@ -227,10 +218,10 @@ def _may_be_a_key(column: Column, schema: Schema) -> bool:
     return bool(np.any(words & np.isnan(values)) or np.all(present == np.round(present)))
 
 
-def _repeating_findings(schema: Schema, table: Table) -> list[Finding]:
+def _repeating_findings(schema: Schema, table: Table) -> list[SchemaFinding]:
     """Columns that look as if they said whose a record is, and repeat, where no unit is declared."""
     named = set(schema.named_columns())
-    findings: list[Finding] = []
+    findings: list[SchemaFinding] = []
     for name, column in table.columns.items():
         if not sounds_like_an_identifier(name) and (name in named or not _may_be_a_key(column, schema)):
             continue
@@ -242,7 +233,7 @@ def _repeating_findings(schema: Schema, table: Table) -> list[Finding]:
         many = sounds_like_an_identifier(name) or len(sizes) > _MANY * table.rows
         if many and sizes.max(initial=0) > 1 and len(sizes) > 1:
             findings.append(
-                Finding(
+                SchemaFinding(
                     "warning",
                     f"Values repeat, up to {sizes.max()} records share one of {len(sizes)}. If it says whose a record "
                     "is, declare it as the unit: what is certified without one is about one record, and whoever has "
@@ -254,8 +245,8 @@ def _repeating_findings(schema: Schema, table: Table) -> list[Finding]:
     return findings
 
 
-def _table_findings(schema: Schema, table: Table, relation: Relation | None) -> list[Finding]:
-    findings: list[Finding] = []
+def _table_findings(schema: Schema, table: Table, relation: Relation | None) -> list[SchemaFinding]:
+    findings: list[SchemaFinding] = []
     unit = schema.unit
     if unit is not None and unit.column is not None:
         findings += _grouped_findings(schema, unit, unit.column, table, relation)
@@ -263,7 +254,7 @@ def _table_findings(schema: Schema, table: Table, relation: Relation | None) -> 
         findings += [*_repeating_findings(schema, table), *_number_findings(schema, table.rows, relation)]
     if table.rows == 0:
         level = "warning" if relation is Relation.ADD_REMOVE else "error"
-        findings.append(Finding(level, "The table has no records.", None, True))
+        findings.append(SchemaFinding(level, "The table has no records.", None, True))
     extra = undeclared_columns(schema, table)
     if extra:
         level, rest = (
@@ -271,7 +262,7 @@ def _table_findings(schema: Schema, table: Table, relation: Relation | None) -> 
         )
         named = extra[0] if len(extra) == 1 else None
         findings.append(
-            Finding(
+            SchemaFinding(
                 level,
                 f"The schema does not name {shown_names(extra)} of the table; {rest} {'it' if named else 'them'}.",
                 named,
@@ -284,26 +275,28 @@ def _table_findings(schema: Schema, table: Table, relation: Relation | None) -> 
         try:
             encode(schema, table, Relation.ADD_REMOVE) if schema.target else encode_features(schema, table)
         except InputError as error:
-            findings.append(Finding("error", str(error), None, True))
+            findings.append(SchemaFinding("error", str(error), None, True))
     return findings
 
 
-def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> list[Finding]:
+def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> list[SchemaFinding]:
     if any(name not in table.columns for name in declared.reads):
-        return [Finding("error", "The schema declares this column and the table does not have it.", declared.name)]
+        return [
+            SchemaFinding("error", "The schema declares this column and the table does not have it.", declared.name)
+        ]
     try:
         counts, constant = _dry_run(schema, declared, table)
     except InputError as error:
-        return [Finding("error", str(error), declared.name, True)]
+        return [SchemaFinding("error", str(error), declared.name, True)]
     numbers = {"missing or unreadable": counts.missing, "out of range (clipped)": counts.clipped}
     numbers |= {"unseen": counts.unseen}
     findings = [
-        Finding("warning", f"{count} of {table.rows} values are {what}.", declared.name, True)
+        SchemaFinding("warning", f"{count} of {table.rows} values are {what}.", declared.name, True)
         for what, count in numbers.items()
         if count
     ]
     if constant and table.rows > 1:
-        findings.append(Finding("warning", "Every record has the same encoded value.", declared.name, True))
+        findings.append(SchemaFinding("warning", "Every record has the same encoded value.", declared.name, True))
     return findings
 
 

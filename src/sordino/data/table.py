@@ -68,12 +68,10 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """Number of records."""
         return len(next(iter(self.columns.values())))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Column names in order."""
         return tuple(self.columns)
 
     def take(self, rows: Indices) -> "Table":

@@ -1,4 +1,4 @@
-"""The unit of privacy: whose records belong together, and which of them are used.
+"""The unit of privacy, whose records belong together and which are used; and survey weights, how much each counts.
 
 A unit is all records that share a value of a declared column. That column is a key to group by and nothing else: it is
 no feature, its values are never quoted, and what is released does not depend on how they are spelled.
@@ -9,19 +9,26 @@ refused: a refusal would tell that somebody has many records. Records without a 
 one unit together, for nobody knows that they are not.
 
 Keys are text or integers. A column of floats is refused by its type: beyond 2^53 floats join neighbouring integers.
+
+A weight is cut to its declared bounds and divided by the upper one, so that it lies in [0, 1] whatever the cell holds:
+a record counts at most as much as one record does without weights, and every bound on what one record adds holds as it
+is. What weights cost is signal: records add up to `records * mean / high` instead of `records`, and noise stays.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.core.arrays import Array
 from sordino.core.spec import AnyUnit, ColumnUnit, Unit
-from sordino.core.spec.fields import Section, Text, Whole
-from sordino.core.validate import InputError, Interval, raise_alone
+from sordino.core.spec.fields import Contradiction, Number, Section, Text, Whole
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, Interval, raise_alone
 from sordino.data.raw_columns import MISSING, Column, Indices, NumberColumn, OpaqueColumn, Unreadable
+from sordino.data.table import as_numbers
+from sordino.data.words import TextLine
 
 # Sums over so many records of one unit are still exact; see `sordino.mechanisms.influence.sums`.
 MOST_RECORDS = Interval(1, 4096)
@@ -54,7 +61,6 @@ class DeclaredUnit(Section):
 
     @property
     def words(self) -> str:
-        """What is declared, in words for people."""
         if self.column is None:
             return (
                 f"one record; up to {self.most_records} records belong together, and no column says which, so that a "
@@ -63,7 +69,7 @@ class DeclaredUnit(Section):
         return f"all records with one value of {self.column!r}, of which the first {self.most_records} are used"
 
 
-class Grouped(NamedTuple):
+class UnitGroups(NamedTuple):
     """The unit of each record that is used, numbered from 0, and the places of these records in the table.
 
     `largest` is the most records a unit has in the table, `cut` how many units have more than are used, and `missing`
@@ -78,7 +84,7 @@ class Grouped(NamedTuple):
     missing: int
 
 
-def grouped(name: str, column: Column, most_records: int, tokens: Sequence[str]) -> Grouped:
+def grouped(name: str, column: Column, most_records: int, tokens: Sequence[str]) -> UnitGroups:
     """Group records by a column."""
     codes = key_codes(name, column, tokens)
     _, units = np.unique(codes, return_inverse=True)
@@ -87,7 +93,7 @@ def grouped(name: str, column: Column, most_records: int, tokens: Sequence[str])
     order = np.argsort(units, kind="stable")
     place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     kept = np.sort(order[place < most_records])
-    return Grouped(
+    return UnitGroups(
         units[kept],
         kept,
         len(sizes),
@@ -131,3 +137,30 @@ def sounds_like_an_identifier(name: str) -> bool:
     words = "".join(letter if letter.isalnum() else " " for letter in name.replace("ID", " id ")).lower().split()
     ended = {word.removesuffix(end) for word in words for end in _ENDINGS if word.endswith(end)}
     return not _NAMES.isdisjoint(words) or not _BEFORE_ENDINGS.isdisjoint(ended)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredWeight(Section):
+    """The column of survey weights, its public bounds, and the public mean of the weights."""
+
+    column: Annotated[str, TextLine(blank=False), "column that says how much a record counts"]
+    low: Annotated[float, Number(NON_NEGATIVE), "public lower bound; smaller weights count as this"]
+    high: Annotated[float, Number(POSITIVE), "public upper bound; larger weights count as this, and it sets the noise"]
+    mean: Annotated[float, Number(POSITIVE), "public mean of the weights, 1 where they were scaled to it"]
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """The bounds have a width, and the mean lies between them."""
+        if not self.low < self.high:
+            yield Contradiction("high", f"above low = {self.low:g}", self.high)
+        elif not self.low <= self.mean <= self.high:
+            yield Contradiction("mean", f"between {self.low:g} and {self.high:g}", self.mean)
+
+    def shares(self, column: Column, tokens: Sequence[str]) -> Array:
+        """For every record its weight as a share of the largest, in [0, 1]; a cell that is no number has the mean."""
+        values = as_numbers(column, self.column, tokens)
+        values[np.isnan(values)] = self.mean
+        return np.clip(values, self.low, self.high) / self.high
+
+    def effective(self, records: int) -> int:
+        """How many records of the largest weight the weights add up to, by their declared mean."""
+        return max(1, round(records * self.mean / self.high))

@@ -56,7 +56,7 @@ class Unquoted(str):
 
 
 @dataclass(frozen=True)
-class Line(Shape):
+class TextLine(Shape):
     """Text that can be written to a file; `blank` says whether it may be empty."""
 
     blank: bool = True
@@ -72,7 +72,7 @@ class Line(Shape):
 
 
 @dataclass(frozen=True)
-class Words(Shape):
+class WordList(Shape):
     """A list of different texts, at least `least` of them; whole numbers are codes and become text."""
 
     least: int = 1

@@ -186,13 +186,13 @@ def _from_bytes(content: bytes) -> Columns:
     for column, array in zip(batch.schema, batch.columns, strict=True):
         name, noted = column.name, {key.decode(): value.decode() for key, value in column.metadata.items()}
         match noted["column"]:
-            case "Texts":
+            case "TextColumn":
                 found[name] = TextColumn(array, noted["decimal"], noted["kind"])
-            case "Dates":
+            case "DateColumn":
                 found[name] = DateColumn(numpy_values(array).astype("datetime64[D]"))
-            case "Objects":
+            case "ObjectColumn":
                 found[name] = ObjectColumn.of(_read(cell) for cell in array.to_pylist())
-            case "Opaque":
+            case "OpaqueColumn":
                 found[name] = OpaqueColumn(noted["stored"], len(array))
             case _:
                 values = numpy_values(array.fill_null(False if column.type == arrow().bool_() else 0))

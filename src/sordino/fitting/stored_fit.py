@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sordino.ledger.release.coverage import A_CONSTANT, LEARNED
 
 from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, number
@@ -17,6 +16,7 @@ from sordino.data import Number, Schema
 from sordino.fitting.problem import bins_of
 from sordino.fitting.tasks import CLASSIFYING, Task
 from sordino.ledger.release import StoredRelease, posterior_of
+from sordino.ledger.release.coverage import A_CONSTANT, LEARNED
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.mechanisms.posterior.laws import Posterior
 from sordino.mechanisms.posterior.network import FLATTEST, MOST_PEAKED, NetworkPosterior

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy import special
-from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY
 
 from sordino.core.arrays import Array
 from sordino.core.validate import OPEN_UNIT, POSITIVE, number, printable, refuse
@@ -22,6 +21,7 @@ from sordino.fitting.methods.bounded_influence import PublicColumns
 from sordino.fitting.tasks import OVERDISPERSED
 from sordino.inference.contrasts import LEVEL, figure, percent, text_table
 from sordino.inference.summary import RATIOS
+from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY
 from sordino.mechanisms.influence.plan import Plan as EnginePlan
 from sordino.mechanisms.influence.plan import expected
 from sordino.mechanisms.influence.plan import plan as engine_plan

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
-from sordino.ledger.release.coverage import NEW_TARGETS, PROBABILITIES, release_coverage, withheld
 
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, Interval, instance_of, number, refuse, whole_number
@@ -20,6 +19,7 @@ from sordino.fitting.problem import event_chances, exposures, with_flags
 from sordino.fitting.stored_fit import StoredFit
 from sordino.fitting.tasks import DRAWS, LINEAR, Task
 from sordino.inference.predicted_means import MeanAndNew, joined, predicted
+from sordino.ledger.release.coverage import NEW_TARGETS, PROBABILITIES, release_coverage, withheld
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior, Prediction, checked_level
 from sordino.mechanisms.posterior.network import NetworkPosterior, unit_quantile

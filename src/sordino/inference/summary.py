@@ -164,7 +164,6 @@ def coefficients_if_known(release: "StoredRelease") -> Coefficients | None:
     Nor are they known where there are so many coefficients that intervals are withheld.
     """
     from sordino.ledger.release.coverage import is_constant, withheld  # noqa: PLC0415
-
     from sordino.mechanisms.posterior.coefficients import ARRAYS, from_stored  # noqa: PLC0415
 
     if frozenset(release.arrays) != ARRAYS or is_constant(release) or withheld(release) is not None:

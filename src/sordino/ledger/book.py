@@ -90,12 +90,10 @@ class Entry:
 
     @property
     def spec(self) -> Spec:
-        """The run that was described."""
         return Spec.from_json(self.spec_text)
 
     @property
     def bound(self) -> Bound:
-        """The bound that was charged."""
         try:
             return Bound.from_dict(parse(self.bound_text))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -104,7 +102,6 @@ class Entry:
             ) from error
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form."""
         return {
             "sequence": self.sequence,
             "time": self.time,
@@ -142,7 +139,7 @@ class Header:
 
 
 @dataclass(frozen=True)
-class State:
+class LedgerState:
     """Where a ledger stands after a record: how many releases, and what they cost together."""
 
     releases: int
@@ -188,26 +185,26 @@ def _parsed(budget: str, rule: str) -> tuple[Budget, Filter]:
     return Budget.from_dict(parse(budget)), filter_from_dict(parse(rule))
 
 
-def state(path: Path, top: Header, record: Json) -> State:
+def state(path: Path, top: Header, record: Json) -> LedgerState:
     """Where the ledger stands after this record."""
     if record.get("kind") == "opening":
-        return State(0, top.rule.total([]))
+        return LedgerState(0, top.rule.total([]))
     try:
         releases, total = record["releases"], Charge.from_dict(record["total"])
         if record["kind"] not in {ENTRY, ROWS} or type(releases) is not int or releases < 0:
             raise damaged(path)
-        return State(releases, top.rule.total([total]))
+        return LedgerState(releases, top.rule.total([total]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise damaged(path) from error
 
 
-def standing(log: "Log") -> tuple[Header, State]:
+def standing(log: "Log") -> tuple[Header, LedgerState]:
     """What opening fixed and where the ledger stands now, from its first and its last record."""
     top = header(log.path, log.opening)
     return top, state(log.path, top, log.state)
 
 
-def append(log: "OpenLog", top: Header, before: State, page: Page, run: str | None = None) -> Entry:
+def append(log: "OpenLog", top: Header, before: LedgerState, page: Page, run: str | None = None) -> Entry:
     """Add an entry; on return it is on the disk."""
     alone = None if page.epsilon == float("inf") else page.epsilon
     words = (_now(), page.theorem, alone, page.spec_text, page.bound_text)
@@ -216,7 +213,7 @@ def append(log: "OpenLog", top: Header, before: State, page: Page, run: str | No
     return _entry(log.path, record, log.append(record))
 
 
-def entry_record(top: Header, before: State, charge: Charge, *words: Any) -> Json:
+def entry_record(top: Header, before: LedgerState, charge: Charge, *words: Any) -> Json:
     """The record of the entry that follows a state; `words` are the values of `_WORDS`."""
     total = top.rule.total([before.total, charge]).to_dict()
     record = {"kind": ENTRY, "releases": before.releases + 1, "charge": charge.to_dict(), "total": total, "rows": None}
@@ -233,7 +230,7 @@ def entries(log: "Log") -> tuple[Entry, ...]:
         if record["kind"] == ENTRY:
             entry = _entry(log.path, record, mark)
             try:
-                before = State(before.releases + 1, top.rule.total([before.total, entry.charge]))
+                before = LedgerState(before.releases + 1, top.rule.total([before.total, entry.charge]))
             except InputError as error:
                 raise damaged(log.path) from error
             found[entry.sequence] = entry
@@ -294,7 +291,7 @@ def keep_fingerprint(log: "OpenLog", top: Header, sequence: int, fingerprint: by
         log.append(_rows_record(before, [*known, (sequence, fingerprint)]))
 
 
-def _rows_record(before: State, known: Fingerprints) -> Json:
+def _rows_record(before: LedgerState, known: Fingerprints) -> Json:
     kept = known[:1] + known[1:][1 - MOST_FINGERPRINTS :]
     return {
         "kind": ROWS,

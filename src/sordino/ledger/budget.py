@@ -76,7 +76,6 @@ class LedgerUnit(Section):
 
     @property
     def words(self) -> str:
-        """What a unit is."""
         most = "" if self.most_records is None else f", {self.most_records} at most"
         return f"all records with one value of {self.column!r}{most}"
 
@@ -172,7 +171,6 @@ class Budget:
 
     @property
     def unit_words(self) -> str:
-        """Whom the budget protects, in words."""
         return "one record" if isinstance(self.unit, Unit) else self.unit.words
 
     @property
@@ -186,7 +184,6 @@ class Budget:
         return down(self.delta - self.failure_delta) if self.reserve else self.delta
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form."""
         return asdict(self) | {"unit": _UNIT.write(self.unit)}
 
     @classmethod

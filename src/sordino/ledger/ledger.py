@@ -104,7 +104,6 @@ class Balance:
         return f"{spent}; left: one more release of up to epsilon {epsilon} (at delta {budget.delta:g})"
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form."""
         return {
             "budget": self.budget.to_dict(),
             "filter": self.filter_kind,
@@ -200,12 +199,10 @@ class Ledger:
 
     @property
     def budget(self) -> Budget:
-        """What opening fixed."""
         return self._header().budget
 
     @property
     def rule(self) -> Filter:
-        """The filter that decides."""
         return self._header().rule
 
     def debit(self, bound: Bound | Sequence[Bound], spec: Spec, *, run: str | None = None) -> Entry:
@@ -335,7 +332,7 @@ class Ledger:
     def _header(self) -> book.Header:
         return self._standing()[0]
 
-    def _standing(self) -> tuple[book.Header, book.State]:
+    def _standing(self) -> tuple[book.Header, book.LedgerState]:
         with log.reading(self.path) as file:
             return book.standing(file)
 

@@ -18,7 +18,7 @@ from sordino.ledger.filters import Charge, Filter
 _SAME = 1e-9
 
 
-class Verdict(StrEnum):
+class EntryVerdict(StrEnum):
     """What recomputing an entry showed."""
 
     AGREES = "agrees"
@@ -29,16 +29,15 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class EntryFinding:
     """The verdict on one entry, with a reason."""
 
     sequence: int
     theorem: str
-    verdict: Verdict
+    verdict: EntryVerdict
     reason: str
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form."""
         return asdict(self)
 
 
@@ -46,7 +45,7 @@ class Finding:
 class Verification:
     """One finding per entry, and whether all of them together are within the budget."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[EntryFinding, ...]
     overspent: bool = False
 
     @property
@@ -55,11 +54,10 @@ class Verification:
 
         An entry that nobody can check is not sound.
         """
-        covered = {Verdict.AGREES, Verdict.CHANGED}
+        covered = {EntryVerdict.AGREES, EntryVerdict.CHANGED}
         return not self.overspent and all(finding.verdict in covered for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form."""
         entries = [finding.to_dict() for finding in self.findings]
         return {"sound": self.sound, "overspent": self.overspent, "entries": entries}
 
@@ -67,34 +65,34 @@ class Verification:
 def verify(budget: Budget, rule: Filter, entries: Sequence[Entry]) -> Verification:
     """Recompute every entry and compare it with what was charged; add all charges up and compare with the budget."""
     total = rule.total(entry.charge for entry in entries)
-    findings = (Finding(entry.sequence, entry.theorem, *_judged(budget, rule, entry)) for entry in entries)
+    findings = (EntryFinding(entry.sequence, entry.theorem, *_judged(budget, rule, entry)) for entry in entries)
     return Verification(tuple(findings), not rule.fits(total))
 
 
-def _judged(budget: Budget, rule: Filter, entry: Entry) -> tuple[Verdict, str]:
+def _judged(budget: Budget, rule: Filter, entry: Entry) -> tuple[EntryVerdict, str]:
     try:
         theorem = theorem_named(entry.theorem)
     except InputError:
-        return Verdict.UNKNOWN, "its theorem is not registered in this version"
+        return EntryVerdict.UNKNOWN, "its theorem is not registered in this version"
     try:
         spec, bound = entry.spec, entry.bound
         answer = evaluate(theorem, spec)
         if isinstance(answer, Inapplicable):
-            return Verdict.UNSUPPORTED, f"the theorem does not apply to the run: {answer.reason}"
+            return EntryVerdict.UNSUPPORTED, f"the theorem does not apply to the run: {answer.reason}"
         charge = rule.charge(charged(answer, spec, budget))
     except InputError as error:
-        return Verdict.UNKNOWN, f"it cannot be recomputed: {error}"
+        return EntryVerdict.UNKNOWN, f"it cannot be recomputed: {error}"
     return _compared(budget, entry.charge, charge, bound, answer)
 
 
-def _compared(budget: Budget, recorded: Charge, charge: Charge, old: Bound, new: Bound) -> tuple[Verdict, str]:
+def _compared(budget: Budget, recorded: Charge, charge: Charge, old: Bound, new: Bound) -> tuple[EntryVerdict, str]:
     was, now = ((*each.amounts, each.failure, each.alone) for each in (recorded, charge))
     pairs = list(zip(was, now, strict=True))
     if any(now > was * (1 + _SAME) for was, now in pairs):
         then, today = (show_up(bound.guarantee.epsilon(budget.delta)) for bound in (old, new))
-        return Verdict.UNDERCHARGED, f"epsilon {then} was charged where this version computes {today}"
+        return EntryVerdict.UNDERCHARGED, f"epsilon {then} was charged where this version computes {today}"
     if any(not math.isclose(was, now, rel_tol=_SAME) for was, now in pairs):
-        return Verdict.CHANGED, "this version computes a smaller privacy loss than was charged"
+        return EntryVerdict.CHANGED, "this version computes a smaller privacy loss than was charged"
     if old.certificates != new.certificates:
-        return Verdict.CHANGED, "the same privacy loss now rests on other certificates"
-    return Verdict.AGREES, "recomputed from its spec, the same"
+        return EntryVerdict.CHANGED, "the same privacy loss now rests on other certificates"
+    return EntryVerdict.AGREES, "recomputed from its spec, the same"

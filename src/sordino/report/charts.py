@@ -70,7 +70,6 @@ class Axis:
         return cls(low, high if high > low else low + step, begin, end, logarithmic=False, whole=whole)
 
     def at(self, value: float) -> float:
-        """Where a value is drawn."""
         low, high, shown = self.low, self.high, value
         if self.logarithmic:
             low, high, shown = math.log(low), math.log(high), math.log(value)
@@ -256,7 +255,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Figure:
     """A figure ready for a template: drawing, legend (class and name), and its numbers as a table."""
 
     chart: Chart
@@ -266,12 +265,12 @@ class Drawn:
     rows: tuple[tuple[str, ...], ...]
 
 
-def draw(chart: Chart) -> Drawn:
+def draw(chart: Chart) -> Figure:
     """Draw a chart for a page; points that cannot be drawn on its axes leave gaps."""
     frame, classes = Frame(), _classes(chart.series, PAGE_STYLES)
     drawing = svg(frame, chart.ident, chart.title, _description(chart), _plot(chart, frame, classes))
     legend = tuple((kind, line.name) for kind, line in zip(classes, chart.series, strict=True))
-    return Drawn(chart, drawing, legend, *_table(chart))
+    return Figure(chart, drawing, legend, *_table(chart))
 
 
 def standalone(chart: Chart) -> str:

@@ -36,7 +36,7 @@ class Marginal:
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
+class ParameterSummary:
     """The first parameters of a release, how many there are, and a sentence on what the numbers are."""
 
     # `levels` is what stands beside the inner and the outer intervals, with how often such intervals held the truth,
@@ -48,7 +48,7 @@ class Summary:
     coverage: str = ""
 
 
-def summarise(release: StoredRelease) -> Summary | None:
+def summarise(release: StoredRelease) -> ParameterSummary | None:
     """What the arrays say, parameter by parameter; None for arrays that are no parameters."""
     reader = _READERS.get(frozenset(release.arrays))
     if reader is None or any(0 in values.shape for values in release.arrays.values()):
@@ -57,7 +57,7 @@ def summarise(release: StoredRelease) -> Summary | None:
     return None if summary is None else _covered(release, summary)
 
 
-def _covered(release: StoredRelease, summary: Summary) -> Summary:
+def _covered(release: StoredRelease, summary: ParameterSummary) -> ParameterSummary:
     """The summary with what was measured of its intervals; without intervals, where nothing was."""
     both = (INNER_LEVEL, LEVEL)
     if "task" not in release.settings and withheld(release) is None:  # no estimator of ours: somebody's own run
@@ -122,7 +122,7 @@ _SEVERAL: Mapping[str, Callable[[tuple[str, ...], int, StoredRelease], tuple[str
 }
 
 
-def _of_draws(release: StoredRelease) -> Summary | None:
+def _of_draws(release: StoredRelease) -> ParameterSummary | None:
     draws = np.asarray(release.arrays["draws"], np.float64)
     if draws.ndim != 3:
         return None
@@ -136,10 +136,10 @@ def _of_draws(release: StoredRelease) -> Summary | None:
         sentence = f"{_many(chains, 'chain')} with {_many(kept, 'draw')} each."
         if len(flat) < FEWEST_FOR_INTERVALS:
             sentence += f" Fewer than {FEWEST_FOR_INTERVALS} draws: they are shown as they are, without intervals."
-    return Summary(marginals, len(names), sentence)
+    return ParameterSummary(marginals, len(names), sentence)
 
 
-def _of_coefficients(release: StoredRelease) -> Summary | None:
+def _of_coefficients(release: StoredRelease) -> ParameterSummary | None:
     """Weighted draws of a regression's coefficients, in encoded units."""
     law = from_stored(release.arrays, release.settings)
     inner, outer = (np.array(law.interval(level)).T for level in (INNER_LEVEL, LEVEL))
@@ -150,7 +150,7 @@ def _of_coefficients(release: StoredRelease) -> Summary | None:
         ends = [(float(low), float(high)) for low, high in (inner[place], outer[place])]
         marginals.append(Marginal(name, float(mean), float(deviation), ends[0], ends[1], np.empty(0)))
     sentence = "A posterior of all coefficients from everything that was released, the noise included."
-    return Summary(tuple(marginals), law.dim, sentence)
+    return ParameterSummary(tuple(marginals), law.dim, sentence)
 
 
 def _sampled(name: str, values: Array) -> Marginal:
@@ -166,12 +166,12 @@ def _quantiles(values: Array, level: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _of_gaussians(release: StoredRelease) -> Summary | None:
+def _of_gaussians(release: StoredRelease) -> ParameterSummary | None:
     means, deviations = (np.asarray(release.arrays[name], np.float64) for name in ("means", "deviations"))
     return None if means.shape != deviations.shape else _gaussians(release, means.ravel(), deviations.ravel())
 
 
-def _of_covariances(release: StoredRelease) -> Summary | None:
+def _of_covariances(release: StoredRelease) -> ParameterSummary | None:
     """One Gaussian with its covariance, or one for each part of a posterior that has several."""
     means, covariances = (np.asarray(release.arrays[name], np.float64) for name in ("means", "covariances"))
     if means.ndim == 0 or covariances.shape != (*means.shape, means.shape[-1]):
@@ -180,11 +180,11 @@ def _of_covariances(release: StoredRelease) -> Summary | None:
     return _gaussians(release, means.ravel(), np.sqrt(np.maximum(variances, 0.0)).ravel())
 
 
-def _gaussians(release: StoredRelease, means: Array, deviations: Array) -> Summary:
+def _gaussians(release: StoredRelease, means: Array, deviations: Array) -> ParameterSummary:
     names = parameter_names(release, len(means))
     made = list(zip(names, means.tolist(), deviations.tolist(), strict=True))[:MOST_PARAMETERS]
     marginals = tuple(_gaussian(name, mean, deviation) for name, mean, deviation in made)
-    return Summary(marginals, len(names), "A Gaussian for each parameter, as released.")
+    return ParameterSummary(marginals, len(names), "A Gaussian for each parameter, as released.")
 
 
 def _gaussian(name: str, mean: float, deviation: float) -> Marginal:
@@ -195,19 +195,21 @@ def _gaussian(name: str, mean: float, deviation: float) -> Marginal:
     return Marginal(name, mean, deviation, inner, outer, np.empty(0))
 
 
-def _of_averages(release: StoredRelease) -> Summary:
+def _of_averages(release: StoredRelease) -> ParameterSummary:
     averages = np.atleast_1d(np.asarray(release.arrays["averages"], np.float64))
     flat = averages.reshape(averages.shape[0], -1)
     shown = range(min(flat.shape[1], MOST_PARAMETERS))
     marginals = tuple(_sampled(f"average[{place}]", flat[:, place]) for place in shown)
-    return Summary(marginals, flat.shape[1], "A noised average along each chain; its spread is not a posterior's.")
+    return ParameterSummary(
+        marginals, flat.shape[1], "A noised average along each chain; its spread is not a posterior's."
+    )
 
 
 def _many(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-def _of_sites(release: StoredRelease) -> Summary | None:
+def _of_sites(release: StoredRelease) -> ParameterSummary | None:
     """Named sites of a model of one's own, in its own space."""
     draws = np.asarray(release.arrays[SITE_DRAWS], np.float64)
     if draws.ndim != 3 or "sites" not in release.settings:
@@ -217,12 +219,14 @@ def _of_sites(release: StoredRelease) -> Summary | None:
         return None
     marginals = tuple(_sampled(name, flat[:, place]) for place, name in enumerate(names[:MOST_PARAMETERS]))
     if len(flat) == 1:
-        return Summary(marginals, len(names), "One point was released, without a spread.")
-    return Summary(marginals, len(names), f"{_many(len(flat), 'draw')} of the released posterior, site by site.")
+        return ParameterSummary(marginals, len(names), "One point was released, without a spread.")
+    return ParameterSummary(
+        marginals, len(names), f"{_many(len(flat), 'draw')} of the released posterior, site by site."
+    )
 
 
 # By the names of the arrays a release holds; a new kind of contents adds its reader here.
-_READERS: Mapping[frozenset[str], Callable[[StoredRelease], Summary | None]] = {
+_READERS: Mapping[frozenset[str], Callable[[StoredRelease], ParameterSummary | None]] = {
     frozenset({"draws"}): _of_draws,
     frozenset({"means", "deviations"}): _of_gaussians,
     frozenset({"means", "covariances"}): _of_covariances,

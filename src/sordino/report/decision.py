@@ -35,7 +35,7 @@ _ON_TRUST = ("declared", "estimated", "assumed")
 
 
 @dataclass(frozen=True)
-class Fact:
+class DecisionFact:
     """One entry of the strip: a name, what it is, and where there is more to say, a remark below."""
 
     name: str
@@ -57,7 +57,7 @@ class Decision:
     may_leave: bool
     why: tuple[str, ...]
     look_at: tuple[str, ...]
-    facts: tuple[Fact, ...]
+    facts: tuple[DecisionFact, ...]
 
 
 def decide(subject: Subject) -> Decision:
@@ -105,39 +105,39 @@ def _look_at(subject: Subject) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _facts(subject: Subject) -> Iterator[Fact]:
+def _facts(subject: Subject) -> Iterator[DecisionFact]:
     release, balance = subject.release, subject.balance
     hidden = release.protected
-    yield Fact("protects", hidden.words, f"{release.spec.relation} neighbours")
+    yield DecisionFact("protects", hidden.words, f"{release.spec.relation} neighbours")
     finite = math.isfinite(subject.epsilon)
     epsilon = f"at most {show_up(subject.epsilon)}" if finite else "none that is finite"
-    yield Fact("epsilon", epsilon, f"at delta {label(release.delta)}, certified again")
+    yield DecisionFact("epsilon", epsilon, f"at delta {label(release.delta)}, certified again")
     yield _charged(subject)
     if balance is not None:
         left = show_down(balance.largest_epsilon)
         spent = (
             f"budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)}; squares add, epsilons do not"
         )
-        yield Fact("budget left", f"a release of epsilon {left}", spent)
+        yield DecisionFact("budget left", f"a release of epsilon {left}", spent)
     else:
-        yield Fact("budget left", "not known here", "no ledger was compared")
+        yield DecisionFact("budget left", "not known here", "no ledger was compared")
     if subject.bound is not None:
-        yield Fact("weakest evidence", _weakest(subject), _weakest_constant(subject))
-    yield Fact("learned", learned(release), coverage(release))
-    yield Fact("made", subject.time[:10] if subject.time else "date not recorded", _made(subject))
-    yield Fact("versions", f"Sordino {release.software}", f"checked by {__version__}")
+        yield DecisionFact("weakest evidence", _weakest(subject), _weakest_constant(subject))
+    yield DecisionFact("learned", learned(release), coverage(release))
+    yield DecisionFact("made", subject.time[:10] if subject.time else "date not recorded", _made(subject))
+    yield DecisionFact("versions", f"Sordino {release.software}", f"checked by {__version__}")
 
 
-def _charged(subject: Subject) -> Fact:
+def _charged(subject: Subject) -> DecisionFact:
     stated = subject.release.ledger
     if subject.not_as_charged:
-        return Fact("charged", "not as the folder says", "see the red box")
+        return DecisionFact("charged", "not as the folder says", "see the red box")
     if stated is None:
-        return Fact("charged", "to no ledger")
+        return DecisionFact("charged", "to no ledger")
     words = f"entry {stated.get('entry')} of {str(stated.get('dataset'))[:80]}"
     if subject.balance is None:
-        return Fact("charged", words, "as the folder says")
-    return Fact("charged", words, "compared with the ledger")
+        return DecisionFact("charged", words, "as the folder says")
+    return DecisionFact("charged", words, "compared with the ledger")
 
 
 def _made(subject: Subject) -> str:

@@ -39,7 +39,7 @@ Begin = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Made:
+class Dossier:
     """A dossier that was written."""
 
     folder: Path
@@ -58,7 +58,7 @@ def write_dossier(
     key: SigningKey | None = None,
     pdf: bool = True,
     begin: Begin = lambda _name: None,
-) -> Made:
+) -> Dossier:
     """Check a release in every way that reads no rows, and write a new folder that answers for it.
 
     Refused where the release must not leave, where nothing is certified, where the stored certificate does not hold,
@@ -92,7 +92,7 @@ def write_dossier(
         printed, reason = printed_page(files[PAGE])
         files |= {} if printed is None else {PDF: printed}
     write_new_folder(out, files if key is None else signed_files(DOSSIER, files, key))
-    return Made(out, found, case.signer, reason)
+    return Dossier(out, found, case.signer, reason)
 
 
 def _check(subject: Subject, audit: Path | None) -> None:

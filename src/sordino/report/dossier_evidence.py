@@ -25,7 +25,7 @@ from sordino.report.subject import Subject
 _SOURCES = {".py", ".json", ".bib", ".html", ".css"}
 # The JSON Schemas that a wheel holds and a checkout does not.
 _MADE = ".schema.json"
-_PACKAGE = Path(__file__).parents[2]
+_PACKAGE = Path(__file__).parents[1]
 
 # By question, the test files that show what its answer claims of the program; paths of the repository.
 TESTS: Mapping[str, tuple[str, ...]] = {
@@ -58,7 +58,7 @@ def source_digest() -> str:
 
 
 @dataclass(frozen=True)
-class Checks:
+class DossierChecks:
     """What ran while the dossier was made.
 
     Attributes:
@@ -94,14 +94,13 @@ class Checks:
 
     @property
     def lower_words(self) -> str:
-        """The lower bound in a sentence."""
         if self.lower is None:
             return "No lower bound is known for this kind of run."
         found = f"Lower bound: epsilon {show_down(self.lower.epsilon)}."
         return f"{self.lower.evidence} {found} {self.lower.examined.sentence}"
 
 
-def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Callable[[str], None]) -> Checks:
+def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Callable[[str], None]) -> DossierChecks:
     """Audit the description, replay the code, recompute the debit, verify the folder; contradictions are refused."""
     begin("auditing the description")
     lower = subject.audit if subject.audit is not None and subject.audit_may_leave else _exact(subject)
@@ -120,7 +119,7 @@ def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Cal
         )
     begin("checking ledger and signature")
     signer = verify_folder(folder).signer if is_signed(folder) else ""
-    return Checks(lower, replayed, reason, _recomputed(subject, ledger), signer)
+    return DossierChecks(lower, replayed, reason, _recomputed(subject, ledger), signer)
 
 
 def _exact(subject: Subject) -> LowerBound | None:

@@ -66,7 +66,6 @@ class Answer:
     open: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """For a machine."""
         links = [{"kind": one.kind, "words": one.words, "target": one.target or None} for one in self.links]
         return {
             "id": self.ident, "topic": self.topic, "question": self.question, "answer": list(self.words),
@@ -87,16 +86,17 @@ class Case:
 
     @property
     def release(self) -> StoredRelease:
-        """As stored."""
         return self.subject.release
 
 
-Found = tuple[list[str], dict[str, Any], list[Link]]
-_QUESTIONS: list[tuple[str, str, str, Callable[[Case], Found]]] = []
+AnswerParts = tuple[list[str], dict[str, Any], list[Link]]
+_QUESTIONS: list[tuple[str, str, str, Callable[[Case], AnswerParts]]] = []
 
 
-def _asked(ident: str, topic: str, question: str) -> Callable[[Callable[[Case], Found]], Callable[[Case], Found]]:
-    def register(answer: Callable[[Case], Found]) -> Callable[[Case], Found]:
+def _asked(
+    ident: str, topic: str, question: str
+) -> Callable[[Callable[[Case], AnswerParts]], Callable[[Case], AnswerParts]]:
+    def register(answer: Callable[[Case], AnswerParts]) -> Callable[[Case], AnswerParts]:
         _QUESTIONS.append((ident, topic, question, answer))
         return answer
 
@@ -124,7 +124,7 @@ def _stated(case: Case, name: str) -> str:
 
 
 @_asked("unit", "Unit", "Who or what is protected, and what of somebody with several records?")
-def _unit(case: Case) -> Found:
+def _unit(case: Case) -> AnswerParts:
     hidden = case.release.protected
     return [f"{hidden.words[:1].upper()}{hidden.words[1:]}. {hidden.several}"], hidden.to_dict(), [
         _report("certificate", "unit and what it does not say"), Link(RELEASE, "unit", "release.json"),
@@ -132,7 +132,7 @@ def _unit(case: Case) -> Found:
 
 
 @_asked("relation", "Unit", "Between which two tables can an observer not tell?")
-def _relation(case: Case) -> Found:
+def _relation(case: Case) -> AnswerParts:
     spec, hidden = case.release.spec, case.release.protected
     words = (
         f"{spec.relation}: {plain_words.tables(spec.relation, hidden.unit)}. The observer sees "
@@ -143,7 +143,7 @@ def _relation(case: Case) -> Found:
 
 
 @_asked("parameters", "Parameters", "What are epsilon and delta, and what do they mean for one person?")
-def _parameters(case: Case) -> Found:
+def _parameters(case: Case) -> AnswerParts:
     subject, delta = case.subject, case.release.delta
     odds = plain_words.worked_odds(case.bound.guarantee, subject.epsilon, delta)
     words = [
@@ -158,7 +158,7 @@ def _parameters(case: Case) -> Found:
 
 
 @_asked("delta", "Parameters", "Is delta small against the number of people?")
-def _delta(case: Case) -> Found:
+def _delta(case: Case) -> AnswerParts:
     schema, delta = case.release.schema, case.release.delta
     if schema is None:
         words = [f"Delta is {delta:g}; no schema says how many records there are, so compare it with one over them."]
@@ -171,7 +171,7 @@ def _delta(case: Case) -> Found:
 
 
 @_asked("theorem", "Parameters", "Which theorem says so, and is it the statement that was published?")
-def _theorem(case: Case) -> Found:
+def _theorem(case: Case) -> AnswerParts:
     bound, explanation = case.bound, case.subject.explanation
     words = [
         f"Theorem {bound.theorem}, {bound.status.value.replace('-', ' ')}: {bound.citation.reference}",
@@ -186,7 +186,7 @@ def _theorem(case: Case) -> Found:
 
 
 @_asked("evidence", "Parameters", "What has to be believed without a proof?")
-def _evidence(case: Case) -> Found:
+def _evidence(case: Case) -> AnswerParts:
     bound = case.bound
     constants = [
         {"constant": one.constant.name, "value": one.value, "evidence": one.evidence.word, "reason": one.reason}
@@ -203,7 +203,7 @@ def _evidence(case: Case) -> Found:
 
 
 @_asked("variant", "Variant", "Which variant of differential privacy is it, and who is trusted?")
-def _variant(case: Case) -> Found:
+def _variant(case: Case) -> AnswerParts:
     bound = case.bound
     kind = bound.guarantee.kind
     words = (
@@ -214,7 +214,7 @@ def _variant(case: Case) -> Found:
 
 
 @_asked("composition", "Composition", "What else was released about the same people, and how is it added up?")
-def _composition(case: Case) -> Found:
+def _composition(case: Case) -> AnswerParts:
     subject, stated = case.subject, case.release.ledger
     if stated is None:
         return ["Not known: no ledger was charged, so nobody counts what else is released."], {"ledger": None}, []
@@ -240,7 +240,7 @@ def _composition(case: Case) -> Found:
 
 
 @_asked("budget", "Composition", "How much may still be released, and who refuses more?")
-def _budget(case: Case) -> Found:
+def _budget(case: Case) -> AnswerParts:
     balance = case.subject.balance
     if balance is None:
         return ["Not known here: no ledger was compared."], {"budget": None}, []
@@ -256,14 +256,14 @@ def _budget(case: Case) -> Found:
 
 
 @_asked("mechanism", "Mechanism", "What was computed on the rows, and where does noise go in?")
-def _mechanism(case: Case) -> Found:
+def _mechanism(case: Case) -> AnswerParts:
     ran = list(case.release.spec.ran)
     words = ["Everything that read rows, in order; what is released is computed from these noised numbers alone.", *ran]
     return words, {"ran": ran}, [_report("certificate", "what ran"), Link(RELEASE, "spec", "release.json")]
 
 
 @_asked("bounds", "Mechanism", "Where do bounds and categories come from, and what was done to rows before?")
-def _bounds(case: Case) -> Found:
+def _bounds(case: Case) -> AnswerParts:
     schema = case.release.schema
     if schema is None:
         return ["No schema: the bounds are those of the description, and rows came as arrays."], {"columns": []}, [
@@ -283,7 +283,7 @@ def _bounds(case: Case) -> Found:
 
 
 @_asked("randomness", "Mechanism", "Was the randomness secret?")
-def _randomness(case: Case) -> Found:
+def _randomness(case: Case) -> AnswerParts:
     words = (
         "Yes: no seed was given, and the generator of the noise was keyed by the operating system."
         if case.release.private
@@ -293,7 +293,7 @@ def _randomness(case: Case) -> Found:
 
 
 @_asked("learned", "Bias", "What was learned, and do its intervals hold?")
-def _learned(case: Case) -> Found:
+def _learned(case: Case) -> AnswerParts:
     held = coverage(case.release)
     words = [f"{learned(case.release)}.", *([f"{held[:1].upper()}{held[1:]}."] if held else [])]
     return (
@@ -304,7 +304,7 @@ def _learned(case: Case) -> Found:
 
 
 @_asked("bias", "Bias", "What do clipping, noise and prior do to the numbers?")
-def _bias(case: Case) -> Found:
+def _bias(case: Case) -> AnswerParts:
     settings = case.release.settings
     words = ["Values outside declared bounds are clipped to them, so effects beyond are not seen."]
     predicted, constant = settings.get("predicted_error"), settings.get("predicted_error_of_constant")
@@ -323,7 +323,7 @@ def _bias(case: Case) -> Found:
 
 
 @_asked("implementation", "Implementation", "How is it known that the program does what the certificate says?")
-def _implementation(case: Case) -> Found:
+def _implementation(case: Case) -> AnswerParts:
     found = case.checks.replayed
     links = [Link(CHECK, "replay as this dossier was made", "checks.json")]
     if found is None:
@@ -338,14 +338,14 @@ def _implementation(case: Case) -> Found:
 
 
 @_asked("floating-point", "Implementation", "Does the arithmetic of the computer keep the promise?")
-def _floating(case: Case) -> Found:
+def _floating(case: Case) -> AnswerParts:
     line = floating_point_line(case.release.bound)
     words = f"{line.evidence.word[:1].upper()}{line.evidence.word[1:]}: {line.reason}."
     return [words], {"evidence": line.evidence.word}, [_report("assumptions", "floating point")]
 
 
 @_asked("audit", "Implementation", "Did anybody try to prove the certificate wrong?")
-def _audit(case: Case) -> Found:
+def _audit(case: Case) -> AnswerParts:
     lower = case.checks.lower
     sure = "" if lower is None or lower.confidence == 1.0 else f", with confidence {100 * lower.confidence:g} %"
     facts = {"lower_bound": None if lower is None else lower.epsilon, "method": None if lower is None else lower.method}
@@ -358,17 +358,17 @@ def _audit(case: Case) -> Found:
 
 
 @_asked("side-channels", "Side channels", "What can be learned otherwise: from time, memory, messages?")
-def _channels(_case: Case) -> Found:
+def _channels(_case: Case) -> AnswerParts:
     words = [
         "Not covered: how long the run took, memory, swap and core dumps of the machine, and what was printed to "
         "whoever "
-        "ran it. Error messages quote no cell. Do not offer fits as a service that answers as soon as it is done.",
+        "ran it. Error messages quote no cell. Do not offer fits as a service that answers as soon as it is done."
     ]
     return words, {"covered": ["error messages"], "not_covered": ["time", "memory", "terminal"]}, []
 
 
 @_asked("security", "Security", "Who could have changed this, and how would it be found?")
-def _security(case: Case) -> Found:
+def _security(case: Case) -> AnswerParts:
     words = []
     if case.signer:
         words.append(
@@ -388,7 +388,7 @@ def _security(case: Case) -> Found:
 
 
 @_asked("collection", "Collection", "How were the data collected, for what, and who answers for it?")
-def _collection(case: Case) -> Found:
+def _collection(case: Case) -> AnswerParts:
     words = [_stated(case, name) for name in ("purpose", "collection", "contact")]
     facts = {name: case.statements.get(name) for name in ("purpose", "collection", "contact")}
     return words, facts, [Link(STATEMENT, "by whoever hands this over", "registry.json")]

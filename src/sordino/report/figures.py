@@ -56,12 +56,18 @@ def intervals_figure(
         parts.append(charts.path(f"M{x.at(0.0):.1f} {frame.top:g}V{frame.up[0]:g}", "zero"))
     for place, marginal in enumerate(shown):
         at = frame.top + _ROW * (place + 0.5)
-        parts.append(
-            charts.grouped(marginal.name, [charts.text(frame.left - 8, at + 4, _short(marginal.name), "name", "end")])
-        )
-        parts.append(charts.grouped(_sentence(marginal), _row(marginal, x, at)))
+        parts += _named_row(frame, at, marginal.name, _sentence(marginal), _row(marginal, x, at))
     description = ". ".join([*levels, *(_sentence(marginal) for marginal in shown)])
     return charts.svg(frame, ident, f"Intervals: {axis}", description, parts)
+
+
+def _named_row(frame: charts.Frame, at: float, name: str, sentence: str, marks: list[Markup]) -> list[Markup]:
+    words = charts.text(frame.left - 8, at + 4, _short(name), "name", "end")
+    return [charts.grouped(name, [words]), charts.grouped(sentence, marks)]
+
+
+def _span(x: charts.Axis, ends: tuple[float, float], at: float, kind: str) -> Markup:
+    return charts.path(f"M{x.at(ends[0]):.1f} {at:.1f}H{x.at(ends[1]):.1f}", kind)
 
 
 def _extent(shown: tuple[Marginal, ...]) -> list[float]:
@@ -70,10 +76,8 @@ def _extent(shown: tuple[Marginal, ...]) -> list[float]:
 
 
 def _row(marginal: Marginal, x: charts.Axis, at: float) -> list[Markup]:
-    parts = []
-    for ends, kind in ((marginal.outer, "outer"), (marginal.inner, "inner")):
-        if ends is not None:
-            parts.append(charts.path(f"M{x.at(ends[0]):.1f} {at:.1f}H{x.at(ends[1]):.1f}", kind))
+    both = ((marginal.outer, "outer"), (marginal.inner, "inner"))
+    parts = [_span(x, ends, at, kind) for ends, kind in both if ends is not None]
     if not parts and len(marginal.draws) > 1:
         parts += [charts.circle(x.at(float(value)), at, 2.6, "draw") for value in marginal.draws[:MOST_DOTS]]
     return [*parts, charts.circle(x.at(marginal.mean), at, 3.6, "mean")]
@@ -185,14 +189,11 @@ def _forest(
         at = frame.top + row * (place + 0.5)
         said = f"{one.name}: {_numbers(one)}" + (", prior-dominated" if one.prior_dominated else "")
         words.append(said)
-        (a, b), middle = one.outer, x.at(one.effect)
-        marks = [charts.path(f"M{x.at(a):.1f} {at:.1f}H{x.at(b):.1f}", "outer")]
+        marks = [_span(x, one.outer, at, "outer")]
         if one.inner is not None and not one.prior_dominated:
-            c, d = one.inner
-            marks.append(charts.path(f"M{x.at(c):.1f} {at:.1f}H{x.at(d):.1f}", "inner"))
-        marks.append(charts.circle(middle, at, 4.2, "hollow" if one.prior_dominated else "mean"))
-        parts.append(charts.grouped(one.name, [charts.text(frame.left - 8, at + 4, _short(one.name), "name", "end")]))
-        parts.append(charts.grouped(said, marks))
+            marks.append(_span(x, one.inner, at, "inner"))
+        marks.append(charts.circle(x.at(one.effect), at, 4.2, "hollow" if one.prior_dominated else "mean"))
+        parts += _named_row(frame, at, one.name, said, marks)
     return parts, ". ".join(words)
 
 
@@ -259,7 +260,7 @@ def _wide(values: Sequence[float]) -> bool:
     return bool(positive) and max(positive) > _WIDE * min(positive)
 
 
-def steps_chart(ident: str, sandwich: Sandwich) -> charts.Drawn:
+def steps_chart(ident: str, sandwich: Sandwich) -> charts.Figure:
     """The tightest certificate and the exact lower bound against steps, the other theorems behind them."""
     curves, upper = sandwich.curves, sandwich.curves.envelope
     lines = [charts.Series("certified: the tightest at each step", upper, charts.CERTIFIED)]
@@ -378,7 +379,7 @@ def _trade_off(ident: str, bound: Bound | None, lower: LowerBound | None) -> cha
     return charts.Chart(ident, title, "false positives", "false negatives", tuple(lines))
 
 
-def trade_off_chart(ident: str, bound: Bound | None, lower: LowerBound | None) -> charts.Drawn:
+def trade_off_chart(ident: str, bound: Bound | None, lower: LowerBound | None) -> charts.Figure:
     """The trade-off curves for a page."""
     return charts.draw(_trade_off(ident, bound, lower))
 

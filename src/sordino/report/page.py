@@ -140,7 +140,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         audit=shown,
         withheld=withheld,
         # By the bound that the page states, which this version certifies.
-        protection_of=protection_of(release.spec, release.schema, bound, release.delta),
+        protected=protection_of(release.spec, release.schema, bound, release.delta),
         odds=None
         if bound is None or math.isinf(subject.epsilon)
         else plain_words.worked_odds(bound.guarantee, subject.epsilon, release.delta),
@@ -239,7 +239,7 @@ LARGEST_PAGE = 5_000_000
 
 
 @dataclass(frozen=True)
-class Written:
+class ReportPages:
     """Where the pages are; either may be absent."""
 
     private: Path | None
@@ -251,7 +251,7 @@ def non_private_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}.{NON_PRIVATE}{path.suffix}")
 
 
-def write_report(subjects: Sequence[Subject], path: Path, begin: Begin = lambda _name: None) -> Written:
+def write_report(subjects: Sequence[Subject], path: Path, begin: Begin = lambda _name: None) -> ReportPages:
     """Write the page of what may leave at `path`, and beside it, where there is need, the watermarked one.
 
     `begin` is called with the name of each release as work on it begins, on either page.
@@ -271,7 +271,7 @@ def write_report(subjects: Sequence[Subject], path: Path, begin: Begin = lambda 
     for page in pages:
         if page is not None:
             _write(*page)
-    return Written(path if leaving else None, non_private_path(path) if staying else None)
+    return ReportPages(path if leaving else None, non_private_path(path) if staying else None)
 
 
 def _write(path: Path, text: str) -> None:

@@ -36,7 +36,6 @@ class Crossing:
 
     @property
     def sentence(self) -> str:
-        """The crossing in words."""
         return f"{self.after} beats {self.before} from step {self.steps}"
 
 

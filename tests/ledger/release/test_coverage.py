@@ -9,6 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from sordino.cli import main
+from sordino.estimators import ESTIMATORS, METHODS, ArrayBounds, PrivateLinearRegression
+from sordino.ledger.release import release_coverage, write_release
 from sordino.ledger.release.coverage import (
     COEFFICIENTS,
     LEVELS,
@@ -19,10 +23,6 @@ from sordino.ledger.release.coverage import (
     coverage_words,
     measured,
 )
-
-from sordino.cli import main
-from sordino.estimators import ESTIMATORS, METHODS, ArrayBounds, PrivateLinearRegression
-from sordino.ledger.release import release_coverage, write_release
 from sordino.report.coefficients import LEVEL, summarise
 from sordino.report.page import non_private_page, private_page
 from sordino.report.subject import open_subject

@@ -67,7 +67,7 @@ INDICATOR = MissingRule("indicator")
 
 
 @dataclass(frozen=True)
-class Missing(Shape):
+class MissingRuleShape(Shape):
     """A missing rule: a word, or an object that holds the constant."""
 
     constant: Shape
@@ -117,7 +117,6 @@ class EncodingReport:
         return True
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, watermark first."""
         return {
             "watermark": WATERMARK,
             "reads_private_data": True,
@@ -148,7 +147,6 @@ class Cells:
 
     @property
     def counts(self) -> ColumnCounts:
-        """How many values were missing, clipped or unseen."""
         return ColumnCounts(int(self.missing.sum()), self.clipped, self.unseen)
 
 
@@ -245,7 +243,6 @@ class ColumnKinds(TaggedUnion):
     """The registered kinds; a declaration names its column and its kind beside the keys of the kind."""
 
     def read(self, path: str, value: Any, instead: str = "") -> Any:
-        """Read a declaration into the kind that it names."""
         if isinstance(value, ColumnKind):
             return value
         given = as_object(path, value, instead or " or a column kind")

@@ -50,7 +50,6 @@ class Boolean(ColumnKind):
     missing: Annotated[MissingRule, MissingRuleShape(Flag())] = REFUSE
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """No word means both."""
         both = sorted(set(self.true_values) & set(self.false_values))
         if both:
             yield Contradiction("true_values", "and false_values to differ", both)
@@ -103,16 +102,6 @@ class Boolean(ColumnKind):
         return self.true_values[0], self.false_values[0]
 
     target_extremes = extremes
-
-
-def BooleanTarget(  # noqa: N802  (a kind, with its labels first)
-    labels: str = Labels.SIGNS,
-    true_values: Sequence[str] = DEFAULT_TRUE,
-    false_values: Sequence[str] = DEFAULT_FALSE,
-    missing: MissingRule = REFUSE,
-) -> Boolean:
-    """A `Boolean` for a target, its labels first."""
-    return Boolean(tuple(true_values), tuple(false_values), missing, labels=labels)
 
 
 OTHER = "other (unseen)"
@@ -206,10 +195,3 @@ class Category(ColumnKind):
 
     def target_extremes(self) -> tuple[str, str]:
         return self.values[0], self.values[-1]
-
-
-def CategoryTarget(  # noqa: N802  (a kind, without what only features have)
-    values: Sequence[str], unseen: str = Unseen.REFUSE, missing: MissingRule = REFUSE
-) -> Category:
-    """A `Category` for a target."""
-    return Category(tuple(values), unseen, missing=missing)

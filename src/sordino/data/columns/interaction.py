@@ -28,7 +28,7 @@ from sordino.data.words import TextLine
 _PARTS = 3
 
 
-class Simple(ColumnKinds):
+class SimpleKinds(ColumnKinds):
     """Every kind but products."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Factor(Section):
     """A column of a product, its declaration, and the word that counts as 1 where it holds words."""
 
     column: Annotated[str, TextLine(blank=False)]
-    kind: Annotated[ColumnKind, Simple()]
+    kind: Annotated[ColumnKind, SimpleKinds()]
     word: Annotated[str | None, TextLine(), "of a column of words: the one that is 1"] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -75,7 +75,7 @@ class Factor(Section):
 
 
 @dataclass(frozen=True)
-class Together(Column):
+class ProductColumns(Column):
     """The columns of a product, by name."""
 
     columns: dict[str, Column]
@@ -112,12 +112,10 @@ class Interaction(Measurement):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns of the table that it is made of."""
         return tuple(part.column for part in self.of)
 
     @property
     def high(self) -> float:  # type: ignore[override]
-        """The largest product, by the bounds of the parts."""
         return float(math.prod(part.half for part in self.of))
 
     @property
@@ -126,7 +124,7 @@ class Interaction(Measurement):
         return -self.high if any(isinstance(part.kind, Measurement) for part in self.of) else 0.0
 
     def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
-        if not isinstance(column, Together):
+        if not isinstance(column, ProductColumns):
             raise InputError(f"Expected the columns of the product {name!r} together, got one; encode the table.")
         values = np.ones(len(column))
         for part in self.of:

@@ -38,7 +38,6 @@ class Measurement(ColumnKind):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The encoded bounds."""
         return self.scaling.limits(self.low, self.high)
 
     @property
@@ -73,7 +72,6 @@ class Measurement(ColumnKind):
 
     @property
     def domain(self) -> str:
-        """What its cells hold, in words."""
         return "numbers"
 
     @abstractmethod
@@ -169,9 +167,6 @@ class Number(Measurement):
             )
 
 
-NumberTarget = Number
-
-
 @column_kind("ordered")
 @dataclass(frozen=True)
 class Ordered(Measurement):
@@ -193,12 +188,10 @@ class Ordered(Measurement):
 
     @property
     def low(self) -> float:  # type: ignore[override]
-        """The first place."""
         return 0.0
 
     @property
     def high(self) -> float:  # type: ignore[override]
-        """The last place."""
         return float(len(self.values) - 1)
 
     @property
@@ -286,12 +279,10 @@ class Date(Measurement):
 
     @property
     def low(self) -> float:  # type: ignore[override]
-        """The smallest number of the part."""
         return _ENDS[DatePart(self.part)][0] if self.part in _ENDS else self._number(self.first)
 
     @property
     def high(self) -> float:  # type: ignore[override]
-        """The largest number of the part."""
         return _ENDS[DatePart(self.part)][1] if self.part in _ENDS else self._number(self.last)
 
     @property

@@ -26,7 +26,14 @@ from sordino.core.spec.fields import Contradiction, Section, Text, Word
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.raw_columns import Column, TextColumn, arrow
 from sordino.data.sources.in_memory import from_arrow
-from sordino.data.sources.registry import TablePart, check_expansion, existing_file, register_source, unique_names
+from sordino.data.sources.registry import (
+    TablePart,
+    check_expansion,
+    existing_file,
+    kept_names,
+    register_source,
+    unique_names,
+)
 from sordino.data.table import Table, native_file
 from sordino.data.words import TextLine
 
@@ -56,7 +63,6 @@ class Dialect(Section):
 
     @property
     def words(self) -> str:
-        """The dialect in words for people."""
         mark = "told from the header" if self.delimiter is None else _NAMED.get(self.delimiter, self.delimiter)
         decimal = "comma" if self.decimal == "," else "point"
         return f"delimiter {mark}, decimal {decimal}, encoding {self.encoding or 'UTF-8 or by its mark'}"
@@ -115,11 +121,17 @@ class CsvFile:
         """The table; with `only`, other columns are checked for their number of cells and dropped."""
         headers = self._headers()
         names = headers[0].names
-        kept = names if only is None else tuple(name for name in names if name in set(only)) or names[:1]
+        kept = kept_names(names, only)
         pa = arrow()
         empty = pa.table({name: pa.array([], pa.string()) for name in kept})
-        size = _Size(str(self.path), sum(header.file.stat().st_size for header in headers))
-        parts = [_parsed(header, kept, size) for header in headers if header.more]
+        stored, expanded = sum(header.file.stat().st_size for header in headers), 0
+
+        def count(more: int) -> None:
+            nonlocal expanded
+            expanded += more
+            check_expansion(str(self.path), expanded, stored)
+
+        parts = [_parsed(header, kept, count) for header in headers if header.more]
         table = from_arrow(pa.concat_tables([empty, *parts]) if len(parts) != 1 else parts[0])
         return Table({name: _marked(column, self.dialect) for name, column in table.columns.items()})
 
@@ -283,24 +295,12 @@ def _options(header: _Header, kept: tuple[str, ...]) -> tuple[Any, Any, Any]:
     return read, parse, convert
 
 
-class _Size:
-    """How many bytes files expand to, together."""
-
-    def __init__(self, name: str, stored: int) -> None:
-        self._name, self._stored, self._expanded = name, stored, 0
-
-    def add(self, expanded: int) -> None:
-        """Count some more, or refuse them."""
-        self._expanded += expanded
-        check_expansion(self._name, self._expanded, self._stored)
-
-
-def _parsed(header: _Header, kept: tuple[str, ...], size: _Size) -> Any:
+def _parsed(header: _Header, kept: tuple[str, ...], count: Callable[[int], None]) -> Any:
     pa, reader, options = arrow(), arrow("csv"), _options(header, kept)
     try:
         if header.packed is None and header.encoding in ("utf-8", "utf-8-sig"):
             return reader.read_csv(native_file(header.file), *options)
-        return reader.read_csv(pa.BufferReader(_as_utf8(header, size)), *options)
+        return reader.read_csv(pa.BufferReader(_as_utf8(header, count)), *options)
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -311,14 +311,14 @@ def _uneven(header: _Header, error: Exception) -> InputError:
     return InputError(f"Expected equally long rows in {str(header.file)!r}, got {_complaint(error)}.")
 
 
-def _as_utf8(header: _Header, size: _Size) -> bytes:
+def _as_utf8(header: _Header, count: Callable[[int], None]) -> bytes:
     """The whole text in memory, unpacked and decoded; Arrow's own decoding would call Python from its threads."""
     pieces = []
     try:
         with _opened(header.file, header.packed) as stream:
             while piece := bytes(stream.read(_BLOCK_BYTES)):
                 pieces.append(piece)
-                size.add(len(piece))
+                count(len(piece))
     except _not_unpacked():
         raise_alone(_unpackable(header.file))
     text = b"".join(pieces)
@@ -409,19 +409,13 @@ def written_as(source: Any, dialect: Dialect | None) -> Any:
     return CsvFile(source, dialect) if dialect is not None and is_csv_path(source) else source
 
 
+def _file(source: Any) -> CsvFile:
+    return source if isinstance(source, CsvFile) else CsvFile(source)
+
+
 register_source(
-    "a path ending in .csv",
-    is_csv_path,
-    lambda path: CsvFile(path).read(),
-    lambda path: CsvFile(path).names(),
-    lambda path, only: CsvFile(path).read(only),
-    parts=lambda path: CsvFile(path).parts(),
-)
-register_source(
-    "a CsvFile",
-    lambda source: isinstance(source, CsvFile),
-    CsvFile.read,
-    CsvFile.names,
-    lambda file, only: file.read(only),
-    parts=CsvFile.parts,
+    "a path ending in .csv, or a CsvFile",
+    lambda source: isinstance(source, CsvFile) or is_csv_path(source),
+    lambda source, only: _file(source).read(only),
+    parts=lambda source: _file(source).parts(),
 )

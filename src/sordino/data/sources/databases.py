@@ -1,28 +1,25 @@
-"""DuckDB in: a table or a query of a database file, asked of DuckDB where the file lies. Needs ``sordino[duckdb]``.
+"""DuckDB and PostgreSQL in: a table or a query, asked of the database, as Arrow batches.
 
-A database file holds views and macros, so it is code. It runs with no access to other files, extensions, the network or
-variables of this process, in one SELECT, and cannot change any of that.
+A DuckDB file holds views and macros, so it is code. It runs with no access to other files, extensions, the network or
+variables of this process, in one SELECT, and cannot change any of that. The packages are extras: ``sordino[duckdb]``,
+``sordino[postgresql]`` (ADBC).
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sordino.core.validate import InputError
+from sordino.core.validate import InputError, raise_alone
 from sordino.data.sources.in_memory import from_arrow
-from sordino.data.sources.registry import (
-    ROWS_AT_ONCE,
-    TablePart,
-    joined,
-    read_without_quoting,
-    register_source,
-    unique_names,
-)
+from sordino.data.sources.registry import ROWS_AT_ONCE, TablePart, read_without_quoting, register_source, unique_names
 from sordino.data.table import Table
 
 _ENDINGS = (".duckdb", ".ddb")
+_SCHEMES = ("postgresql://", "postgres://")
 
 
 def needed(package: str, extra: str) -> Any:
@@ -43,25 +40,19 @@ def as_query(text: str) -> str:
         raise InputError("Expected the name of a table or a query behind '#', got nothing; add it.")
     if any(letter.isspace() for letter in words):
         return words
-    return "SELECT * FROM " + ".".join('"' + word.replace('"', '""') + '"' for word in words.split("."))
+    return "SELECT * FROM " + ".".join(quoted_list([word]) for word in words.split("."))
 
 
-def quoted(columns: Sequence[str]) -> str:
+def quoted_list(columns: Sequence[str]) -> str:
     """A list of columns, each of which SQL takes for a name."""
     return ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
 
 
-def chosen(columns: Sequence[str], query: str) -> str:
-    """The same query with these columns only."""
-    return f"SELECT {quoted(columns)} FROM (\n{query}\n) AS asked"
-
-
 def connected(database: str = ":memory:", files: Sequence[str] = ()) -> Any:
-    """A connection that reads one database, or these files, and reaches nothing else."""
-    # Off before the file is opened: DuckDB would fetch an extension for a file of another format, such as SQLite.
-    off = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-    off |= {} if files else {"enable_external_access": "false"}
-    connection = needed("duckdb", "duckdb").connect(database, read_only=database != ":memory:", config=off)
+    """A DuckDB connection that reads one database, or these files, and reaches nothing else."""
+    connection = needed("duckdb", "duckdb").connect(database, read_only=database != ":memory:")
+    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    connection.execute(f"SET allowed_paths = [{listed}]")
     connection.execute("SET enable_progress_bar = false")  # it would go to stdout, among answers
     if files:
         listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
@@ -71,16 +62,9 @@ def connected(database: str = ":memory:", files: Sequence[str] = ()) -> Any:
     return connection
 
 
-@dataclass(frozen=True)
-class DuckDBTable(TablePart):
-    """A table or query of a DuckDB file.
+class DatabaseTable(TablePart):
+    """A table or query of a database: `query` is a table's name, or SQL that gives the same rows whenever asked."""
 
-    Attributes:
-        database: path of the file.
-        query: a table's name or an SQL query that gives the same rows whenever it is asked.
-    """
-
-    database: str
     query: str
     shared: ClassVar[bool] = True
 
@@ -89,29 +73,16 @@ class DuckDBTable(TablePart):
         """Without an ORDER BY a query promises no order."""
         return "order by" in self.query.lower()
 
-    @property
-    def name(self) -> str:
-        return f"the DuckDB file {self.database!r}"
+    @abstractmethod
+    def _reader(self, query: str) -> AbstractContextManager[Any]:
+        """The Arrow batches that answer a query, while the connection is open."""
 
-    def _asked(self, query: str) -> Any:
-        duckdb = needed("duckdb", "duckdb")
-        if not Path(self.database).is_file():
-            raise InputError(f"Expected a DuckDB file, got {self.database!r}, where none is; check the path.")
-        try:
-            connection = connected(self.database)
-            statements = connection.extract_statements(query)
-            if [one.type for one in statements] == [duckdb.StatementType.SELECT]:
-                return connection, connection.sql(statements[0]).to_arrow_reader(ROWS_AT_ONCE)
-            kind = "query of another kind"
-        except duckdb.Error as error:  # may quote what the query says
-            kind = type(error).__name__
-        raise InputError(
-            f"Expected one SELECT that DuckDB can answer from {self.name} alone, got a {kind}; correct it."
-        )
+    def _chosen(self, columns: str) -> str:
+        """The query with these columns only."""
+        return f"SELECT {columns} FROM (\n{as_query(self.query)}\n) AS asked"
 
     def _schema(self) -> Any:
-        connection, reader = self._asked(f"SELECT * FROM (\n{as_query(self.query)}\n) AS asked LIMIT 0")
-        with connection:
+        with self._reader(self._chosen("*") + " LIMIT 0") as reader:
             return reader.schema
 
     def names(self) -> tuple[str, ...]:
@@ -121,37 +92,109 @@ class DuckDBTable(TablePart):
         return from_arrow(self._schema().empty_table())
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
-        connection, reader = self._asked(chosen(columns, as_query(self.query)))
-        with connection:
+        with self._reader(self._chosen(quoted_list(columns))) as reader:
             for batch in read_without_quoting(self.name, reader):
                 yield from_arrow(batch)
 
 
-def _of_path(source: Any) -> bool:
-    place, mark, _ = str(source).partition("#") if isinstance(source, str | Path) else ("", "", "")
-    return bool(mark) and Path(place).suffix.lower() in _ENDINGS
+@dataclass(frozen=True)
+class DuckDBTable(DatabaseTable):
+    """A table or query of a DuckDB file.
+
+    Attributes:
+        database: path of the file.
+        query: a table's name or an SQL query that gives the same rows whenever it is asked.
+    """
+
+    database: str
+    query: str
+
+    @property
+    def name(self) -> str:
+        return f"the DuckDB file {self.database!r}"
+
+    @contextmanager
+    def _reader(self, query: str) -> Iterator[Any]:
+        duckdb = needed("duckdb", "duckdb")
+        if not Path(self.database).is_file():
+            raise InputError(f"Expected a DuckDB file, got {self.database!r}, where none is; check the path.")
+        connection, reader, kind = None, None, "query of another kind"
+        try:
+            connection = connected(self.database)
+            statements = connection.extract_statements(query)
+            if [one.type for one in statements] == [duckdb.StatementType.SELECT]:
+                reader = connection.sql(statements[0]).to_arrow_reader(ROWS_AT_ONCE)
+        except duckdb.Error as error:  # may quote what the query says
+            kind = type(error).__name__
+        if connection is None or reader is None:
+            raise_alone(
+                InputError(
+                    f"Expected one SELECT that DuckDB can answer from {self.name} alone, got a {kind}; correct it."
+                )
+            )
+        with connection:
+            yield reader
 
 
-def _part(source: Any) -> DuckDBTable:
-    if isinstance(source, DuckDBTable):
+@dataclass(frozen=True)
+class PostgreSQLTable(DatabaseTable):
+    """A table or query of a PostgreSQL database.
+
+    Attributes:
+        uri: such as ``postgresql://host/database``; refusals never show it, for it may hold a password.
+        query: a table's name or an SQL query that gives the same rows whenever it is asked.
+    """
+
+    uri: str = field(repr=False)
+    query: str
+
+    @property
+    def name(self) -> str:
+        return "the PostgreSQL query"
+
+    @contextmanager
+    def _reader(self, query: str) -> Iterator[Any]:
+        driver = needed("adbc_driver_postgresql.dbapi", "postgresql")
+        connection = None
+        try:
+            connection = driver.connect(self.uri)
+            cursor = connection.cursor()
+            cursor.execute(query)
+            reader = cursor.fetch_record_batch()
+        except Exception as error:  # may quote the address and the query
+            if connection is not None:
+                connection.close()
+            raise_alone(
+                InputError(
+                    f"Expected a query that PostgreSQL can answer, got a {type(error).__name__}; check the address, "
+                    "the rights and the query."
+                )
+            )
+        try:
+            yield reader
+        finally:
+            cursor.close()
+            connection.close()
+
+
+def _part(source: Any) -> TablePart:
+    if isinstance(source, DatabaseTable):
         return source
     place, _, query = str(source).partition("#")
-    return DuckDBTable(place, query)
+    return (PostgreSQLTable if place.startswith(_SCHEMES) else DuckDBTable)(place, query)
 
 
-def read_part(part: TablePart, only: Collection[str] | None = None) -> Table:
-    """All rows of a part in memory."""
-    names = part.names()
-    kept = names if only is None else tuple(name for name in names if name in set(only)) or names[:1]
-    return joined(list(part.tables(kept)), kept)
+def _is_duckdb(source: Any) -> bool:
+    place, mark, _ = str(source).partition("#") if isinstance(source, str | Path) else ("", "", "")
+    return isinstance(source, DuckDBTable) or (bool(mark) and Path(place).suffix.lower() in _ENDINGS)
 
 
-register_source(
-    "a DuckDBTable, or FILE.duckdb#TABLE",
-    lambda source: isinstance(source, DuckDBTable) or _of_path(source),
-    lambda source: read_part(_part(source)),
-    lambda source: _part(source).names(),
-    lambda source, only: read_part(_part(source), only),
-    lambda source: _part(source).empty(),
-    lambda source: [_part(source)],
-)
+def _is_postgresql(source: Any) -> bool:
+    return isinstance(source, PostgreSQLTable) or (isinstance(source, str) and source.startswith(_SCHEMES))
+
+
+for _word, _accepts in (
+    ("a DuckDBTable, or FILE.duckdb#TABLE", _is_duckdb),
+    ("a PostgreSQLTable, or postgresql://HOST/DATABASE#TABLE", _is_postgresql),
+):
+    register_source(_word, _accepts, parts=lambda source: [_part(source)])

@@ -1,6 +1,6 @@
-"""Frames that are not computed yet: Polars' lazy frames and Dask's data frames, a piece at a time.
+"""Frames that are not computed yet: Polars' lazy frames, Dask's and Spark's data frames, a piece at a time.
 
-Neither package is imported before whoever made the frame did that.
+None of these packages is imported before whoever made the frame did that.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,26 +8,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from sordino.data.sources.databases import read_part
-from sordino.data.sources.in_memory import from_arrow, from_pandas
+from sordino.data.sources.in_memory import from_arrow, from_pandas, is_spark
 from sordino.data.sources.registry import (
     ROWS_AT_ONCE,
     TablePart,
     is_instance_named,
-    joined,
     read_without_quoting,
     register_source,
     unique_names,
 )
 from sordino.data.table import Table
-
-is_lazy_polars = is_instance_named("polars", "LazyFrame")
-
-
-def is_dask(source: Any) -> bool:
-    """Whether something is a data frame of Dask."""
-    kind = type(source)
-    return kind.__module__.split(".")[0] in ("dask", "dask_expr") and kind.__name__ == "DataFrame"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,33 +70,43 @@ class DaskPart(TablePart):
             yield from_pandas(frame.iloc[first : first + ROWS_AT_ONCE][list(columns)])
 
 
-def dask_parts(frame: Any) -> list[TablePart]:
-    """The partitions of a Dask frame, none of them computed."""
+def quoted(name: str) -> str:
+    """A column that Spark takes for a name, whatever signs it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True, eq=False)
+class SparkRows(TablePart):
+    """All rows of a Spark frame, whose order is nobody's promise; the Spark engine asks for them where they lie."""
+
+    frame: Any
+
+    @property
+    def name(self) -> str:
+        return "the Spark frame"
+
+    @property
+    def ordered(self) -> bool:
+        return False
+
+    def names(self) -> tuple[str, ...]:
+        return unique_names(self.frame.columns)
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
+        yield from_arrow(self.frame.select(*map(quoted, columns)).toArrow())
+
+
+def _is_dask(source: Any) -> bool:
+    kind = type(source)
+    return kind.__module__.split(".")[0] in ("dask", "dask_expr") and kind.__name__ == "DataFrame"
+
+
+def _dask_parts(frame: Any) -> list[DaskPart]:
     return [DaskPart(piece, frame._meta, place) for place, piece in enumerate(frame.to_delayed())]
 
 
-def _dask_table(frame: Any, only: Any = None) -> Table:
-    parts = dask_parts(frame)
-    names = parts[0].names()
-    kept = names if only is None else tuple(name for name in names if name in set(only)) or names[:1]
-    return joined([table for part in parts for table in part.tables(kept)], kept)
-
-
 register_source(
-    "a lazy Polars frame",
-    is_lazy_polars,
-    lambda frame: read_part(LazyPolars(frame)),
-    lambda frame: LazyPolars(frame).names(),
-    lambda frame, only: read_part(LazyPolars(frame), only),
-    lambda frame: LazyPolars(frame).empty(),
-    parts=lambda frame: [LazyPolars(frame)],
+    "a lazy Polars frame", is_instance_named("polars", "LazyFrame"), parts=lambda frame: [LazyPolars(frame)]
 )
-register_source(
-    "a Dask data frame",
-    is_dask,
-    _dask_table,
-    lambda frame: unique_names(frame.columns),
-    _dask_table,
-    lambda frame: from_pandas(frame._meta),
-    parts=dask_parts,
-)
+register_source("a Dask data frame", _is_dask, parts=_dask_parts)
+register_source("a Spark data frame", is_spark, parts=lambda frame: [SparkRows(frame)])

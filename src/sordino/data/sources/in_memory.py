@@ -29,7 +29,7 @@ from sordino.data.raw_columns import (
     text_array,
     valid_text,
 )
-from sordino.data.sources.registry import check_expansion, is_instance_named, register_source, unique_names
+from sordino.data.sources.registry import check_expansion, is_instance_named, kept_names, register_source, unique_names
 from sordino.data.table import Table
 
 is_pandas = is_instance_named("pandas", "DataFrame")
@@ -151,8 +151,8 @@ def from_pandas(frame: Any, only: Collection[str] | None = None) -> Table:
 
 def _chosen(names: Sequence[str], only: Collection[str] | None) -> dict[str, int]:
     """The places of the columns that are wanted, of which there is one at least."""
-    kept = {name: place for place, name in enumerate(names) if only is None or name in only}
-    return kept or dict.fromkeys(names[:1], 0)
+    places = {name: place for place, name in enumerate(names)}
+    return {name: places[name] for name in kept_names(tuple(names), only)}
 
 
 def _pandas_column(series: Any) -> Column:
@@ -258,16 +258,15 @@ def _is_structured(source: Any) -> bool:
 register_source(
     "an Arrow table or a data frame that exports one",
     is_arrow,
-    from_arrow,
+    lambda table, _: from_arrow(table),
     lambda table: unique_names(arrow_schema(table).names),
-    empty=lambda table: from_arrow(arrow_schema(table).empty_table()),
+    lambda table: from_arrow(arrow_schema(table).empty_table()),
 )
 register_source(
     "a pandas DataFrame",
     is_pandas,
     from_pandas,
     lambda frame: unique_names(frame.columns),
-    from_pandas,
     lambda frame: from_pandas(frame.iloc[:0]),
 )
 register_source(
@@ -275,20 +274,19 @@ register_source(
     lambda source: isinstance(source, Mapping),
     from_arrays,
     unique_names,
-    from_arrays,
     no_rows,
 )
 register_source(
     "a structured NumPy array",
     _is_structured,
-    from_structured,
+    lambda source, _: from_structured(source),
     lambda source: unique_names(source.dtype.names),
-    empty=lambda source: from_structured(source[:0]),
+    lambda source: from_structured(source[:0]),
 )
 register_source(
     "a Table",
     lambda source: isinstance(source, Table),
-    lambda source: source,
+    lambda source, _: source,
     lambda source: source.names,
-    empty=lambda table: table.take(np.zeros(0, np.intp)),
+    lambda table: table.take(np.zeros(0, np.intp)),
 )

@@ -1,19 +1,19 @@
-"""Parquet in many files: a folder, a partitioned dataset, a pattern, or a list of paths; and large files in pieces.
+"""Parquet and Arrow (Feather) files in: one file, a folder, a partitioned dataset, a pattern, or a list of paths.
 
 Folders such as ``year=2024`` say a column of all rows below them, as Hive and Spark write it. Hidden files and those
 that begin with an underscore are notes of whoever wrote the folder. Every file is a part; one of many row groups is
-several, so that all cores have work.
+several, so that all cores have work. A file that would expand more than a thousandfold is taken for a bomb.
 """
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
-from sordino.core.validate import InputError
+from sordino.core.validate import InputError, raise_alone
 from sordino.data.raw_columns import TextColumn, arrow, text_array
 from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.registry import (
@@ -21,7 +21,9 @@ from sordino.data.sources.registry import (
     TablePart,
     check_expansion,
     existing_file,
+    is_path_ending,
     joined,
+    kept_names,
     read_without_quoting,
     register_source,
     unique_names,
@@ -141,32 +143,27 @@ class ParquetFiles:
 
     def parts(self) -> list[ParquetPart]:
         """All parts, in the order of the files' names; footers are read, and no row."""
+        files, root = self._files()
+        parts = parquet_parts([existing_file(path) for path in files], root)
+        if not parts:
+            raise InputError(f"Expected Parquet files at {str(self.path)!r}, got none; check the path.")
+        return parts
+
+    def _files(self) -> tuple[Iterable[str | Path], Path | None]:
         if not isinstance(self.path, str | Path):
-            return parquet_parts([existing_file(path) for path in self.path])
+            return self.path, None
         root = Path(self.path)
         if not root.is_dir():
-            return parquet_parts([existing_file(path) for path in sorted(glob(str(self.path), recursive=True))])
-        files = [
-            path
-            for path in sorted(root.rglob("*.parquet"))
-            if path.is_file() and not any(word.startswith((".", "_")) for word in path.relative_to(root).parts)
-        ]
-        return parquet_parts([existing_file(path) for path in files], root)
-
-    def checked(self) -> list[ParquetPart]:
-        """The parts, of which there must be some."""
-        found = self.parts()
-        if not found:
-            raise InputError(f"Expected Parquet files at {str(self.path)!r}, got none; check the path.")
-        return found
+            return sorted(glob(str(self.path), recursive=True)), None
+        below = (path for path in sorted(root.rglob("*.parquet")) if path.is_file())
+        hidden = (".", "_")
+        return [path for path in below if not any(w.startswith(hidden) for w in path.relative_to(root).parts)], root
 
     def read(self, only: Collection[str] | None = None) -> Table:
-        """All rows in memory."""
-        parts = self.checked()
-        names = parts[0].names()
-        kept = names if only is None else tuple(name for name in names if name in set(only)) or names[:1]
+        parts = self.parts()
+        kept = kept_names(parts[0].names(), only)
         tables, text = [], 0
-        stored = sum(os.stat(path).st_size for path in {part.path for part in parts if isinstance(part, ParquetPart)})
+        stored = sum(os.stat(path).st_size for path in {part.path for part in parts})
         for table in (table for part in parts for table in part.tables(kept)):
             tables.append(table)
             text += sum(column.values.nbytes for column in table.columns.values() if isinstance(column, TextColumn))
@@ -174,29 +171,124 @@ class ParquetFiles:
         return joined(tables, kept)
 
 
-def is_parquet_family(source: Any) -> bool:
-    """Whether something is a folder of Parquet files, or a pattern of them."""
+def read_parquet(path: str | Path, only: Collection[str] | None = None) -> Table:
+    """Read a Parquet file, or some columns of it; column types are those of the file."""
+    with opened_parquet(path) as file:
+        columns = None if only is None else sorted(set(only).intersection(file.schema_arrow.names))
+        return next(_read_or_refused(path, (from_arrow(file.read(columns)) for _ in range(1))))
+
+
+def _read_or_refused(path: str | Path, tables: Iterable[Any]) -> Iterator[Any]:
+    """What Arrow reads; what the file asks for and memory does not hold is refused too."""
+    try:
+        yield from read_without_quoting(repr(str(path)), tables)
+    except MemoryError:
+        raise_alone(
+            InputError(
+                f"Expected a table that fits into memory in {str(path)!r}, got more; split it, or look who made it."
+            )
+        )
+
+
+def _arrow_file(path: str | Path) -> Any:
+    """An Arrow file or stream, by its first bytes; names that are no text are refused here."""
+    pa, ipc = arrow(), arrow("ipc")
+    file = existing_file(path)
+    with file.open("rb") as raw:
+        opener = ipc.open_file if raw.read(6) == b"ARROW1" else ipc.open_stream
+    try:
+        reader = opener(native_file(file))
+        list(reader.schema.names)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:  # Arrow's own words may quote a cell
+        kind = type(error).__name__
+        raise_alone(
+            InputError(
+                f"Expected an Arrow file at {str(path)!r}, got one that cannot be read ({kind}); write it again."
+            )
+        )
+    return reader
+
+
+def _as_bytes(column: Any) -> Any:
+    """The same column with text as bytes: text that is no UTF-8 is a word that nobody declared, and no damage."""
+    pa = arrow()
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices, _as_bytes(column.dictionary))
+    stored = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
+    return column.view(stored[column.type]) if column.type in stored else column
+
+
+def _arrow_batches(path: str | Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """The record batches of an Arrow file or stream, checked in full: what damaged ones say ends the process."""
+    reader, stored = _arrow_file(path), existing_file(path).stat().st_size
+    of_file = isinstance(reader, arrow("ipc").RecordBatchFileReader)
+    expanded = 0
+    for whole in map(reader.get_batch, range(reader.num_record_batches)) if of_file else reader:
+        batch = whole if columns is None else whole.select(list(columns))
+        for column in batch.columns:
+            _as_bytes(column).validate(full=True)
+        expanded += batch.nbytes
+        check_expansion(repr(str(path)), expanded, stored)
+        yield batch
+
+
+def _read_arrow(path: str | Path, _only: Collection[str] | None) -> Table:
+    batches = _read_or_refused(path, _arrow_batches(path))
+    return from_arrow(arrow().Table.from_batches(batches, _arrow_file(path).schema))
+
+
+@dataclass(frozen=True)
+class ArrowPart(TablePart):
+    """An Arrow file or stream, batch by batch."""
+
+    path: str
+    shared: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return repr(self.path)
+
+    def names(self) -> tuple[str, ...]:
+        return unique_names(_arrow_file(self.path).schema.names)
+
+    def empty(self) -> Table:
+        return from_arrow(_arrow_file(self.path).schema.empty_table())
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
+        for batch in _read_or_refused(self.path, _arrow_batches(self.path, columns)):
+            for first in range(0, max(1, batch.num_rows), ROWS_AT_ONCE):
+                yield from_arrow(batch.slice(first, ROWS_AT_ONCE))
+
+
+def _is_one_file(source: Any) -> bool:
+    """A path of one Parquet file; patterns and folders are families of files."""
+    named = is_path_ending(".parquet")(source)
+    return named and not os.path.isdir(source) and (os.path.exists(source) or not has_magic(str(source)))
+
+
+def _is_family(source: Any) -> bool:
+    """Whether something is a folder of Parquet files, a pattern of them, or a `ParquetFiles`."""
     if not isinstance(source, str | Path):
-        return False
-    path = Path(source)
-    return os.path.isdir(path) or (path.suffix.lower() == ".parquet" and has_magic(str(source)))
+        return isinstance(source, ParquetFiles)
+    return os.path.isdir(source) or (is_path_ending(".parquet")(source) and has_magic(str(source)))
+
+
+def _family(source: Any) -> ParquetFiles:
+    return source if isinstance(source, ParquetFiles) else ParquetFiles(source)
 
 
 register_source(
-    "a folder or a pattern of .parquet files",
-    is_parquet_family,
-    lambda path: ParquetFiles(path).read(),
-    lambda path: ParquetFiles(path).checked()[0].names(),
-    lambda path, only: ParquetFiles(path).read(only),
-    lambda path: ParquetFiles(path).checked()[0].empty(),
-    parts=lambda path: ParquetFiles(path).checked(),
+    "a path ending in .parquet", _is_one_file, read_parquet, parts=lambda path: parquet_parts((existing_file(path),))
 )
 register_source(
-    "a ParquetFiles",
-    lambda source: isinstance(source, ParquetFiles),
-    ParquetFiles.read,
-    lambda files: files.checked()[0].names(),
-    lambda files, only: files.read(only),
-    lambda files: files.checked()[0].empty(),
-    parts=ParquetFiles.checked,
+    "a path ending in .arrow or .feather",
+    is_path_ending(".arrow", ".feather", ".ipc"),
+    _read_arrow,
+    parts=lambda path: [ArrowPart(str(existing_file(path)))],
+)
+register_source(
+    "a folder or a pattern of .parquet files, or a ParquetFiles",
+    _is_family,
+    lambda source, only: _family(source).read(only),
+    parts=lambda source: _family(source).parts(),
 )

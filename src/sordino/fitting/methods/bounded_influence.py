@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation, View, exactly_computed
@@ -35,6 +34,7 @@ from sordino.fitting.problem import (
 )
 from sordino.fitting.simulated_coverage import simulated_coverage
 from sordino.fitting.tasks import Task
+from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY
 from sordino.mechanisms.influence import Declaration, Released, expected, person_bins, posterior, release, with_bins
 from sordino.mechanisms.influence import Plan as InfluencePlan
 from sordino.mechanisms.influence import plan as planned

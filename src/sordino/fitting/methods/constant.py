@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
-from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, View, exactly_computed
@@ -26,6 +25,7 @@ from sordino.fitting.methods.base import (
 )
 from sordino.fitting.problem import FitProblem, Sources, class_codes, model_for, stand_in
 from sordino.fitting.tasks import LINEAR, Task
+from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
 from sordino.mechanisms.rounds.registry import HAIR, ExactRounds
 from sordino.models.base import LinearScoreModel

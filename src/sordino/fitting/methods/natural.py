@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import special
-from sordino.ledger.release.coverage import RAREST, RAREST_OVER_SIZE
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
@@ -30,6 +29,7 @@ from sordino.fitting.methods.natural_plan import (
 )
 from sordino.fitting.problem import FitProblem, Sources, class_codes
 from sordino.fitting.tasks import Task
+from sordino.ledger.release.coverage import RAREST, RAREST_OVER_SIZE
 from sordino.mechanisms.networks.natural_gradients import (
     ClassCounts,
     NaturalDescent,

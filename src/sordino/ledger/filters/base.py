@@ -43,7 +43,6 @@ class Charge:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing was lost at all."""
         return not any(self.amounts) and not self.failure
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,7 +57,6 @@ class Charge:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Charge":
-        """Read the JSON form."""
         amounts = tuple(
             inf if amount is None else validate.number("amount", amount, validate.NON_NEGATIVE)
             for amount in data["amounts"]

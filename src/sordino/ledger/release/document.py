@@ -1,7 +1,7 @@
 """release.json: the spec that ran, its certificate, the public schema, and what the arrays are."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import singledispatch
 from types import MappingProxyType
@@ -53,6 +53,12 @@ NON_PRIVATE = "NON-PRIVATE: made with reproducible randomness; whoever knows the
 # What was done to rows before the fit: nothing but what the schema declares, or something that only the caller knows.
 BY_SCHEMA, CALLERS_WORD = "by the schema", "the caller's word"
 _MOST_CAUTIONS, _LONGEST_CAUTION = 20, 2000
+# What `to_document` writes; warning, unit, group and ran follow from the rest and are not read back.
+_KEYS = (
+    "format", "version", "software", "warning", "private", "cautions", "preprocessing", "kind", "epsilon", "delta",
+    "unit", "group", "ran", "spec", "bound", "floating_point", "answers", "model", "schema", "settings", "ledger",
+    "arrays", "arrays_sha256",
+)  # fmt: skip
 
 Arrays = Mapping[str, NDArray[Any]]
 Settings = Mapping[str, Any]
@@ -105,11 +111,10 @@ class StoredRelease:
 
     @property
     def epsilon(self) -> float:
-        """The certified epsilon at delta."""
         return self.bound.guarantee.epsilon(self.delta)
 
     @property
-    def protection_of(self) -> Protection:
+    def protected(self) -> Protection:
         """Whom it protects: one record, or all records of a unit."""
         return protection_of(self.spec, self.schema, self.bound, self.delta)
 
@@ -146,38 +151,47 @@ def to_document(release: StoredRelease, digest: str) -> dict[str, Any]:
 
 def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRelease, str]:
     """Read the JSON form beside its arrays; also the digest it states."""
-    fields = JsonFields(where, document)
-    if fields.required("format") != FORMAT:
-        raise refuse("format", f"to be {FORMAT!r}", fields.required("format"), "is this a release?")
-    newer = _check_version(fields.required("version"))
-    model, schema = fields.optional("model", None), fields.optional("schema", None)
-    stated = fields.required("arrays")
+    if not isinstance(document, Mapping) or not all(isinstance(key, str) for key in document):
+        raise refuse(where, "to be an object with named keys", document)
+
+    def required(key: str) -> Any:
+        if document.get(key) is None:
+            raise InputError(f"Expected {where} to have the key {key!r} with a value, got none; declare it.")
+        return document[key]
+
+    def section(key: str) -> dict[str, Any]:
+        return {} if document.get(key) is None else _object(document[key], key)
+
+    if required("format") != FORMAT:
+        raise refuse("format", f"to be {FORMAT!r}", document["format"], "is this a release?")
+    newer = _check_version(required("version"))
+    model, schema, cautions = (document.get(key) for key in ("model", "schema", "cautions"))
+    stated = required("arrays")
     found = {name: {"dtype": str(values.dtype), "shape": list(values.shape)} for name, values in arrays.items()}
     if stated != found:
         raise InputError(f"Expected the arrays that {where} lists, got others; the folder was changed.")
     release = StoredRelease(
-        kind=_text(fields.required("kind"), "kind"),
-        spec=Spec.from_dict(fields.required("spec")),
-        bound=_bound(where, fields.required("bound"), fields.optional("floating_point", None)),
-        delta=number("delta", fields.required("delta"), OPEN_UNIT),
-        private=_flag(fields.required("private")),
+        kind=_text(required("kind"), "kind"),
+        spec=Spec.from_dict(required("spec")),
+        bound=_bound(where, required("bound"), document.get("floating_point")),
+        delta=number("delta", required("delta"), OPEN_UNIT),
+        private=_flag(required("private")),
         arrays=arrays,
-        settings=_object(fields.optional("settings", {}), "settings"),
+        settings=section("settings"),
         model=None if model is None else read_keys(NamedModel, "model", _object(model, "model")),
         schema=None if schema is None else schema_from_dict(schema),
-        answers=_object(fields.optional("answers", {}), "answers"),
-        ledger=_object(fields.optional("ledger", {}), "ledger") or None,
-        cautions=_cautions(fields.optional("cautions", [])),
-        preprocessing=one_of("preprocessing", fields.required("preprocessing"), (BY_SCHEMA, CALLERS_WORD)),
-        software=_text(fields.required("software"), "software"),
-        stated_epsilon=_stated(fields.optional("epsilon", None)) if "epsilon" in document else None,
+        answers=section("answers"),
+        ledger=section("ledger") or None,
+        cautions=_cautions([] if cautions is None else cautions),
+        preprocessing=one_of("preprocessing", required("preprocessing"), (BY_SCHEMA, CALLERS_WORD)),
+        software=_text(required("software"), "software"),
+        stated_epsilon=_stated(document["epsilon"]) if "epsilon" in document else None,
     )
-    digest = _text(fields.required("arrays_sha256"), "arrays_sha256")
-    # These follow from the rest.
-    for name in ("warning", "unit", "group", "ran"):
-        fields.optional(name, None)
-    if not newer:
-        fields.finish()
+    digest = _text(required("arrays_sha256"), "arrays_sha256")
+    unknown = [key for key in document if key not in _KEYS]
+    if unknown and not newer:
+        allowed = ", ".join(sorted(_KEYS))
+        raise InputError(f"Expected {where} to have only the keys {allowed}, got {shown_names(unknown)}.")
     if (release.bound.relation, release.bound.view) != (release.spec.relation, release.spec.view):
         raise InputError(f"Expected {where} to have one relation and view, got two; the file was changed.")
     return release, digest
@@ -281,49 +295,25 @@ def _(release: SumsRelease) -> Contents:
     return Contents(release.query, release.spec, posterior_arrays(release.posterior))
 
 
-@singledispatch
-def posterior_arrays(posterior: Posterior) -> dict[str, NDArray[Any]]:
-    """The arrays a posterior can be had back from; a new kind of posterior registers its own."""
-    raise InputError(f"Expected a posterior that can be stored, got a {type(posterior).__name__}.")
-
-
-@posterior_arrays.register
-def _(posterior: FactorisedPosterior) -> dict[str, NDArray[Any]]:
-    return {"means": posterior.means, "deviations": posterior.deviations}
-
-
-@posterior_arrays.register
-def _(posterior: DrawsPosterior) -> dict[str, NDArray[Any]]:
-    return {"draws": np.asarray(posterior.draws)}
-
-
-@posterior_arrays.register
-def _(posterior: DenseGaussianPosterior) -> dict[str, NDArray[Any]]:
-    return {"means": posterior.means, "covariances": posterior.covariances}
-
-
-@posterior_arrays.register
-def _(posterior: CoefficientPosterior) -> dict[str, NDArray[Any]]:
-    return posterior.arrays
-
-
-@posterior_arrays.register
-def _(posterior: NetworkPosterior) -> dict[str, NDArray[Any]]:
-    return {name: getattr(posterior, name) for name in NETWORK_ARRAYS}
-
-
-@posterior_arrays.register
-def _(posterior: GaussianPosterior) -> dict[str, NDArray[Any]]:
-    return {"means": posterior.mean, "covariances": posterior.covariance}
-
-
-# By the names of the arrays that a release holds, in the order in which the posterior takes them.
-_POSTERIORS: dict[tuple[str, ...], Callable[..., Posterior]] = {
+# By the names of the arrays that a release holds, in the order in which the posterior takes them and names them, too.
+_POSTERIORS: dict[tuple[str, ...], Any] = {
     ("draws",): DrawsPosterior,
     ("means", "deviations"): FactorisedPosterior,
     ("means", "covariances"): DenseGaussianPosterior,
     NETWORK_ARRAYS: NetworkPosterior,
 }
+
+
+def posterior_arrays(posterior: Posterior) -> dict[str, NDArray[Any]]:
+    """The arrays a posterior can be had back from."""
+    if isinstance(posterior, CoefficientPosterior):
+        return posterior.arrays
+    if isinstance(posterior, GaussianPosterior):
+        return {"means": posterior.mean, "covariances": posterior.covariance}
+    for names, kind in _POSTERIORS.items():
+        if isinstance(posterior, kind):
+            return {name: np.asarray(getattr(posterior, name)) for name in names}
+    raise InputError(f"Expected a posterior that can be stored, got a {type(posterior).__name__}.")
 
 
 def posterior_of(release: StoredRelease) -> Posterior:
@@ -336,34 +326,3 @@ def posterior_of(release: StoredRelease) -> Posterior:
         if release.arrays.keys() == set(names):
             return made(build_model(release.model), *(release.arrays[name] for name in names))
     raise InputError(f"Expected a release with a posterior, got one that holds {', '.join(release.arrays)}.")
-
-
-class JsonFields:
-    """The keys of one JSON object, taken one by one; `finish` refuses what nobody took, and null means absent."""
-
-    def __init__(self, where: str, value: Any) -> None:
-        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-            raise refuse(where, "to be an object with named keys", value)
-        self.where = where
-        self._values = dict(value)
-        self._taken: list[str] = []
-
-    def required(self, key: str) -> Any:
-        """The value of a key that must be there."""
-        self._taken.append(key)
-        if self._values.get(key) is None:
-            raise InputError(f"Expected {self.where} to have the key {key!r} with a value, got none; declare it.")
-        return self._values[key]
-
-    def optional(self, key: str, default: Any) -> Any:
-        """The value of a key that may be absent or null."""
-        self._taken.append(key)
-        value = self._values.get(key)
-        return default if value is None else value
-
-    def finish(self) -> None:
-        """Refuse keys that nobody asked for."""
-        unknown = [key for key in self._values if key not in self._taken]
-        if unknown:
-            allowed = ", ".join(sorted(set(self._taken)))
-            raise InputError(f"Expected {self.where} to have only the keys {allowed}, got {shown_names(unknown)}.")

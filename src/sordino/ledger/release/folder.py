@@ -1,13 +1,12 @@
-"""Arrays in a file without code: the safetensors format, with limits on what is read."""
+"""Release folders: written whole, read with limits although they may be damaged or hostile; arrays hold no code."""
 
 import hashlib
 import json
-import math
 import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.atomic_write import write_new_folder
-from sordino.core.spec import column_of
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, SordinoError
 from sordino.ledger.release.document import StoredRelease, from_document, to_document
 from sordino.ledger.signing import SigningKey, signed_files
 from sordino.ledger.signing.folder import RELEASE, broken_signature
 
+DOCUMENT, ARRAYS = "release.json", "arrays.safetensors"
 LARGEST_FILE = 2**30
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _KINDS = frozenset({"float32", "float64", "int32", "int64"})
@@ -53,11 +52,6 @@ def from_bytes(where: str, content: bytes) -> dict[str, NDArray[Any]]:
             raise InputError(f"Expected {where} to hold finite numbers, got others in {name!r}.")
         values.setflags(write=False)
     return found
-
-
-# Writing a release folder whole, and reading one that may be damaged or hostile.
-
-DOCUMENT, ARRAYS = "release.json", "arrays.safetensors"
 
 
 def write_release(path: str | Path, release: StoredRelease, key: SigningKey | None = None) -> Path:
@@ -155,199 +149,3 @@ def _bytes(path: Path) -> bytes:
     if content is None:
         raise InputError(f"Expected {path} to be a file of at most {LARGEST_FILE} bytes, got something else.")
     return content
-
-
-# What the numbers of a fit do not say by themselves: how often its intervals hold, and that it may be a constant only.
-#
-# A level is what an interval aims at. What was measured on drawn tables with known coefficients is often something
-# else, so no interval is shown without the range of measured rates, and none where nothing was measured.
-# `bench/interval_coverage.py` draws the tables and writes the file that is read here.
-
-COEFFICIENTS, NEW_TARGETS, PROBABILITIES = "coefficients", "new targets", "probabilities"
-LEVELS = (0.5, 0.9, 0.95)
-SEVERAL = " of several classes"
-NOT_MEASURED = "how often such intervals hold the truth was not measured"
-# Methods whose intervals are told to nobody, and what was seen of them.
-WITHHELD = {
-    "ridge": "with 300 columns, 95 % intervals of coefficients held the truth in 28 to 87 % of cases",
-}
-
-# Of bounded influence, in fits of more coefficients than this: bench/pages/many-coefficients.md.
-BOUNDED_INFLUENCE, MOST_COEFFICIENTS = "bounded-influence", 22
-TOO_MANY = (
-    f"with more than {MOST_COEFFICIENTS} coefficients they do not hold on every table: on rows of a real one, 90 % "
-    "intervals held the truth in 86 % of cases with up to 40 of them and in 80 % with more; declare fewer columns, or "
-    "shorter lists of categories"
-)
-
-# Of networks for classes by variational gradients: clipping bends the scores, and the spread does not know it.
-VARIATIONAL_CLASSES = "90 % intervals held the true probabilities of drawn tables in 27 to 53 % of cases"
-# How many records the rarest class has, by noised counts, over the noise that a count for the whole budget would have,
-# and over the parameters behind one score; below these, noise or chance may be mistaken for the class
-# (bench/rare_classes.py). Of two classes 90 % intervals held 85 to 87 % between 20 and 60 and 88 to 93 % from 60 on;
-# of several, with a score for each, 92 to 95 % from 20 on.
-RAREST, LEAST_OF_RAREST, LEAST_OF_SEVERAL = "rarest_class_over_noise", 60.0, 20.0
-RAREST_OVER_SIZE, LEAST_OVER_SIZE = "rarest_class_over_parameters", 5.0
-TOO_RARE = (
-    "the rarest class has so few records, by noised counts, that noise hides them or that there are too many "
-    "parameters for them; there intervals of probabilities were seen not to hold"
-)
-
-# Of models of one's own by draws along a chain (bench/own_models.py coverage --method sgld).
-CHAINS = (
-    "draws along a private chain know neither the bias of clipping nor how far the chain still is from where it "
-    "settles: 90 % intervals of a regression of 2,000 records at epsilon 1 held the truth in 4 % of cases"
-)
-
-# Of custom models by variational gradients: a guide fits a law of its own shape, and clipping moves it.
-VARIATIONAL_CUSTOM = "90 % intervals held the true parameters of a negative binomial model in 0 of 12 cases"
-
-# Of bounded influence, by level: the smallest and largest share of intervals that held where all effects were 4.5 to 6
-# prior standard deviations large; effects are far from this root of their mean square on. One far effect among others
-# does no harm, and neither do those of linear models (bench/pages/far-effects.md).
-FAR_COVERED = {0.5: (0.0, 0.73), 0.9: (0.25, 1.0), 0.95: (0.39, 1.0)}
-_FAR, _USUAL_EFFECT, _UNHARMED = 3.5, 1.0, ("linear", "robust")
-FAR_EFFECTS = (
-    "Effects are far larger than the prior assumes: intervals of such fits often miss the truth. Fit again with a "
-    "larger effect scale."
-)
-
-# A key of a release's settings and its value where nothing but a constant was learned, and what is then said first.
-LEARNED, A_CONSTANT = "learned", "constant"
-ONLY_A_CONSTANT = (
-    "Only a constant was learned: every row gets the same prediction, and nothing is known about the effect of any "
-    "column."
-)
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """The smallest and largest share of intervals that held, over cells of drawn tables.
-
-    Attributes:
-        task: what was learned; classes beyond two make it another task, "... of several classes".
-        method: how.
-        of: what the intervals are of, such as coefficients.
-        level: what they aimed at.
-        low: in the worst cell.
-        high: in the best cell.
-        cells: designs, numbers of records and epsilons.
-        tables: drawn in each, at least.
-    """
-
-    task: str
-    method: str
-    of: str
-    level: float
-    low: float
-    high: float
-    cells: int
-    tables: int
-
-    @property
-    def words(self) -> str:
-        """The range in whole percent, rounded outwards."""
-        low, high = math.floor(100.0 * self.low + 1e-9), math.ceil(100.0 * self.high - 1e-9)
-        return f"{low} to {high} %" if low < high else f"{high} %"
-
-
-MEASURED: tuple[Coverage, ...] = tuple(
-    Coverage(**row) for row in json.loads(Path(__file__).with_name("measured_coverage.json").read_text("utf-8"))
-)
-
-
-def measured(task: str, method: str, of: str, level: float) -> Coverage | None:
-    """What was measured at the nearest level; None where nothing was."""
-    if method == A_CONSTANT:  # a network's constant, or a robust one, is that of a linear model
-        task = "classification" if "classification" in task else "regression"
-    found = [one for one in MEASURED if (one.task, one.method, one.of) == (task, method, of)]
-    return min(found, key=lambda one: abs(one.level - level), default=None)
-
-
-def coverage_words(task: str, method: str, of: str, level: float) -> str | None:
-    """What stands beside an interval: its level, and what was measured; None where the interval is withheld.
-
-    >>> coverage_words("robust-regression", "gradients", "coefficients", 0.95)
-    '95 % nominal; measured 28 to 100 %'
-    """
-    found = measured(task, method, of, level)
-    return None if found is None else _coverage_words(found, level)
-
-
-def _coverage_words(found: Coverage, level: float) -> str:
-    at = "" if math.isclose(found.level, level) else f" where {_percent(found.level)} was nominal"
-    return f"{_percent(level)} nominal; measured {found.words}{at}"
-
-
-def measured_of(release: StoredRelease, of: str, level: float) -> Coverage | None:
-    """What was measured for fits like a release: of far effects the range is that of far effects, too."""
-    found = measured(measured_task(release), str(release.settings.get("method")), of, level)
-    if found is None or of != COEFFICIENTS or not has_far_effects(release):
-        return found
-    low, high = FAR_COVERED[found.level]
-    return replace(found, low=min(low, found.low), high=max(high, found.high))
-
-
-def has_far_effects(release: StoredRelease) -> bool:
-    """Whether coefficients other than intercepts are together far beyond the prior of bounded influence."""
-    draws, weights = release.arrays.get("draws"), release.arrays.get("weights")
-    known, asked = release.settings.get("coefficients"), release.settings.get("asked")
-    if draws is None or weights is None or not isinstance(known, Mapping) or known.get("family") in _UNHARMED:
-        return False
-    stated = asked.get("effect_scale") if isinstance(asked, Mapping) else None
-    scale = float(stated) if isinstance(stated, int | float) else _USUAL_EFFECT
-    slopes = np.average(draws, axis=0, weights=weights)[len(known.get("outputs", ("",))) :]
-    return len(slopes) > 0 and float(np.sqrt(np.mean(slopes**2))) > _FAR * scale
-
-
-def cautions_of(release: StoredRelease) -> tuple[str, ...]:
-    """What a reader must know before any number: what the numbers themselves say first, then what the fit said."""
-    seen = (is_constant(release), ONLY_A_CONSTANT), (has_far_effects(release), FAR_EFFECTS)
-    return (*(words for true, words in seen if true and words not in release.cautions), *release.cautions)
-
-
-def release_coverage(release: StoredRelease, of: str, level: float) -> str | None:
-    """What stands beside an interval of a release: its level, and what was measured; None where it is withheld."""
-    found = None if withheld(release) is not None else measured_of(release, of, level)
-    if found is None:
-        return None
-    words = _coverage_words(found, level)
-    return words if column_of(release.spec.unit) is None else f"{words}, with one record a unit"
-
-
-def withheld(release: StoredRelease) -> str | None:
-    """Why intervals of a release are told to nobody; None where they may be told, with what was measured."""
-    method, draws = str(release.settings.get("method")), release.arrays.get("draws")
-    if method == BOUNDED_INFLUENCE and draws is not None and draws.shape[-1] > MOST_COEFFICIENTS:
-        return TOO_MANY
-    if (release.settings.get("task"), method) == ("network-classification", "variational"):
-        return VARIATIONAL_CLASSES
-    if release.kind == "own-model/sgld":
-        return CHAINS
-    if release.kind == "own-model/variational":
-        return VARIATIONAL_CUSTOM
-    several = measured_task(release).endswith(SEVERAL)
-    for name, least in (
-        (RAREST, LEAST_OF_SEVERAL if several else LEAST_OF_RAREST),
-        (RAREST_OVER_SIZE, LEAST_OVER_SIZE),
-    ):
-        rarest = release.settings.get(name)
-        if isinstance(rarest, int | float) and rarest < least:
-            return TOO_RARE
-    return WITHHELD.get(method)
-
-
-def measured_task(release: StoredRelease) -> str:
-    """The task of a release as the table has it."""
-    labels = release.settings.get("labels")
-    several = isinstance(labels, list | tuple) and len(labels) > 2
-    return f"{release.settings.get('task')}{SEVERAL if several else ''}"
-
-
-def is_constant(release: StoredRelease) -> bool:
-    """Whether nothing but a constant was learned."""
-    return release.settings.get(LEARNED) == A_CONSTANT
-
-
-def _percent(level: float) -> str:
-    return f"{100.0 * level:g} %"

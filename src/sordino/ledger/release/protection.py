@@ -30,7 +30,6 @@ class Group:
 
     @property
     def sentence(self) -> str:
-        """The same for people."""
         change = (
             "replaced together by as many others; the number of records is public"
             if self.relation is Relation.REPLACE_ONE
@@ -44,7 +43,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Protected:
+class Protection:
     """Whom a certificate is about.
 
     Attributes:
@@ -57,12 +56,10 @@ class Protected:
 
     @property
     def name(self) -> str:
-        """The word for what is hidden."""
         return "record" if isinstance(self.unit, Unit) else "unit"
 
     @property
     def words(self) -> str:
-        """What is hidden."""
         return "one record" if isinstance(self.unit, Unit) else f"one unit: {self.unit.words}"
 
     @property
@@ -89,10 +86,10 @@ class Protected:
         return {"unit": UNIT.write(self.unit), "group": group}
 
 
-def protected(spec: Spec, schema: Schema | None, bound: Bound | None, delta: float) -> Protected:
+def protection_of(spec: Spec, schema: Schema | None, bound: Bound | None, delta: float) -> Protection:
     """Whom a release protects: its spec says so, and its schema whether records belong together all the same."""
     declared = None if schema is None else schema.unit
     if isinstance(spec.unit, ColumnUnit) or declared is None or declared.most_records == 1 or bound is None:
-        return Protected(spec.unit)
+        return Protection(spec.unit)
     epsilon = for_group(bound, spec, declared.most_records).epsilon(delta)
-    return Protected(spec.unit, Group(declared.most_records, spec.relation, epsilon, delta))
+    return Protection(spec.unit, Group(declared.most_records, spec.relation, epsilon, delta))

@@ -47,7 +47,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _SOFTWARE = re.compile(r"[0-9A-Za-z.+-]{1,64}")
 
 
-class Listed(NamedTuple):
+class ManifestEntry(NamedTuple):
     """One file of a manifest."""
 
     name: str
@@ -56,7 +56,7 @@ class Listed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verified:
+class SignedFolder:
     """A folder whose files are those of its manifest, signed by the key it names.
 
     Attributes:
@@ -69,7 +69,7 @@ class Verified:
     """
 
     about: str
-    files: tuple[Listed, ...]
+    files: tuple[ManifestEntry, ...]
     made: str
     software: str
     signer: str
@@ -88,11 +88,11 @@ def now() -> str:
 
 def signed_files(about: str, files: Mapping[str, bytes], key: SigningKey, made: str | None = None) -> dict[str, bytes]:
     """The files with manifest and signature beside them, to be written as one folder."""
-    listed = [Listed(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in files.items()]
+    listed = [ManifestEntry(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in files.items()]
     return dict(files) | _signature_files(about, listed, key, made)
 
 
-def sign_folder(folder: str | Path, about: str, key: SigningKey, *, replace: bool = False) -> Verified:
+def sign_folder(folder: str | Path, about: str, key: SigningKey, *, replace: bool = False) -> SignedFolder:
     """Sign a folder as it stands; a signature that is there stays, unless it is to be replaced."""
     place = Path(folder)
     with _opened(place) as handle:
@@ -109,7 +109,7 @@ def sign_folder(folder: str | Path, about: str, key: SigningKey, *, replace: boo
     return verify_folder(place, key.fingerprint)
 
 
-def _signature_files(about: str, listed: list[Listed], key: SigningKey, made: str | None) -> dict[str, bytes]:
+def _signature_files(about: str, listed: list[ManifestEntry], key: SigningKey, made: str | None) -> dict[str, bytes]:
     names = {one.name for one in listed}
     for name in sorted(names):
         _check_name(name)
@@ -159,7 +159,7 @@ def broken_signature(folder: str | Path) -> str:
     return ""
 
 
-def verify_folder(folder: str | Path, expected: str | None = None) -> Verified:
+def verify_folder(folder: str | Path, expected: str | None = None) -> SignedFolder:
     """Check every byte of a signed folder.
 
     Args:
@@ -194,10 +194,10 @@ def verify_folder(folder: str | Path, expected: str | None = None) -> Verified:
     if problems:
         more = f" and {len(problems) - 6} more" if len(problems) > 6 else ""
         raise InputError(f"Expected {str(place)!r} as it was signed, got: {'; '.join(problems[:6])}{more}.")
-    return Verified(about, tuple(listed), made, software, signer, expected is not None)
+    return SignedFolder(about, tuple(listed), made, software, signer, expected is not None)
 
 
-def _differences(place: Path, handle: int, names: set[str], listed: list[Listed]) -> Iterator[str]:
+def _differences(place: Path, handle: int, names: set[str], listed: list[ManifestEntry]) -> Iterator[str]:
     stated = {one.name for one in listed}
     for name in sorted(names - stated - {MANIFEST, SIGNATURE}):
         yield f"{name[:80]!r} was added"
@@ -210,7 +210,7 @@ def _differences(place: Path, handle: int, names: set[str], listed: list[Listed]
             yield f"{one.name} was changed"
 
 
-def _manifest(place: Path, content: bytes) -> tuple[str, str, str, list[Listed]]:
+def _manifest(place: Path, content: bytes) -> tuple[str, str, str, list[ManifestEntry]]:
     document = _document(place, MANIFEST, content, ("about", "files", "format", "made", "software", "version"))
     about, made, software, files = (document[name] for name in ("about", "made", "software", "files"))
     plain = about in NEEDED and _matches(_TIME, made) and _matches(_SOFTWARE, software)
@@ -220,7 +220,7 @@ def _manifest(place: Path, content: bytes) -> tuple[str, str, str, list[Listed]]
     for one in files:
         if not isinstance(one, dict) or set(one) != {"name", "size", "sha256"}:
             raise _odd(place, MANIFEST)
-        found = Listed(one["name"], one["size"], one["sha256"])
+        found = ManifestEntry(one["name"], one["size"], one["sha256"])
         sized = type(found.size) is int and 0 <= found.size <= LARGEST_FILE
         if not sized or not _matches(_DIGEST, found.sha256) or not isinstance(found.name, str):
             raise _odd(place, MANIFEST)
@@ -328,14 +328,14 @@ def _file(place: Path, handle: int, name: str) -> int:
     return found
 
 
-def _listed(place: Path, handle: int, name: str) -> Listed:
+def _listed(place: Path, handle: int, name: str) -> ManifestEntry:
     """A file as it is, read once: at most as long as it was when it was opened."""
     with os.fdopen(_file(place, handle, name), "rb") as file:
         left, size, digest = os.fstat(file.fileno()).st_size, 0, hashlib.sha256()
         while left > 0 and (piece := file.read(min(left, 2**20))):
             digest.update(piece)
             size, left = size + len(piece), left - len(piece)
-    return Listed(name, size, digest.hexdigest())
+    return ManifestEntry(name, size, digest.hexdigest())
 
 
 def _read(place: Path, handle: int, name: str, most: int) -> bytes:

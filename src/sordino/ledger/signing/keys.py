@@ -64,11 +64,9 @@ class SigningKey:
 
     @property
     def fingerprint(self) -> str:
-        """The name of its public half."""
         return fingerprint(self.public)
 
     def sign(self, message: bytes) -> bytes:
-        """64 bytes."""
         return _ed25519().Ed25519PrivateKey.from_private_bytes(self._secret).sign(message)
 
 

@@ -1,1 +1,0 @@
-"""The dossier: a folder that answers a reviewer item by item, each answer with its evidence."""
