@@ -13,8 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from docs.evidence_page import evidence_page
 from sordino.accounting.assumptions import CheckedBy
 from sordino.accounting.evaluate import Theorem, theorems
-from sordino.accounting.noisy_steps import statable
-from sordino.accounting.scope import Cell
+from sordino.accounting.scope import Cell, statable
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ALGORITHMS, Algorithm
 

@@ -65,7 +65,7 @@ _PROPOSED = Claim(
 )
 _SHIFT = Claim(
     "the floating-point error of a hidden step is a shift at every step of the bound; exact on quadratics",
-    ("src/sordino/accounting/shifts/rounding.py", "tests/accounting/test_rounding_shift.py"),
+    ("src/sordino/accounting/bounds/closed_forms.py", "tests/accounting/test_rounding_shift.py"),
 )
 _CLIPPED = Claim(
     "no contribution is longer than its bound, whatever the record is", ("tests/algorithm/test_claims.py",)

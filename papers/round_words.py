@@ -8,8 +8,8 @@ from typing import Any
 
 from sordino.core.bound import Relation
 from sordino.core.spec import RUNS, Batch, NoisedSums, Scheme, Spec
-from sordino.core.spec.schedules import ConstantSchedule, Schedule, Scheduled
-from sordino.core.spec.sums import moves
+from sordino.core.spec.mechanisms import moves
+from sordino.core.spec.problem import ConstantSchedule, Schedule, Scheduled
 
 QUERIES = {
     "message-passing": ("messages (described as message-passing)", "damping"),

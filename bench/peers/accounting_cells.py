@@ -124,7 +124,7 @@ def _selected(steps: int) -> dict[str, Any]:
 
 
 def _capped(steps: int, units: int = RECORDS, relation: str = "add-remove") -> Any:
-    from sordino.accounting.participation.hidden_steps import capped_step, full_chance
+    from sordino.accounting.bounds.hidden_steps import capped_step, full_chance
     from sordino.core.bound import Relation
 
     return capped_step(Relation(relation), rate(steps), 1.0, full_chance(cap(steps, units), units, rate(steps)))

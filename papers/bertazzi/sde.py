@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Improved, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
-from sordino.accounting.langevin import final_constant, path_constant
+from sordino.accounting.theorems.langevin import final_constant, path_constant
 from sordino.core.gaussian import epsilon_upper
 
 if TYPE_CHECKING:

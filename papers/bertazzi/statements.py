@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from sordino.accounting.convert import compose
-from sordino.accounting.transfer import distance_after
+from sordino.accounting.theorems.transfer import distance_after
 from sordino.core.gaussian import down, up
 from sordino.core.guarantee import ApproxDP, Guarantee, RenyiDP, TotalVariation, check_epsilon
 from sordino.core.validate import PROBABILITY, number

@@ -9,7 +9,7 @@ from papers.bertazzi.langevin import LinearLangevin
 from papers.bertazzi.statements import forced_distance, leaking_distance
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
-from sordino.accounting.transfer import transferred
+from sordino.accounting.theorems.transfer import transferred
 from sordino.core.guarantee import GaussianDP
 from sordino.model.exact import hockey_stick, total_variation
 

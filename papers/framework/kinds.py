@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from sordino.core.whole_files import write_file
+from sordino.core.atomic_write import write_file
 
 # A processor, or a GPU where that is what computed, and the versions of Python and packages.
 Kind = dict[str, str]

@@ -13,8 +13,8 @@ from pathlib import Path
 from papers.framework.differences import apart
 from papers.framework.item import Item, every_item
 from papers.framework.kinds import Kind, made_on, this_kind, write_made_on
+from sordino.core.atomic_write import write_file
 from sordino.core.validate import SordinoError
-from sordino.core.whole_files import write_file
 
 # The files' names, and the file that says on what they were made, are relative to this folder.
 ROOT = Path(__file__).parents[1]

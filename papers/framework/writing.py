@@ -17,10 +17,10 @@ from papers.framework.inventory import Entry, inventory, without_claim
 from papers.framework.item import Item, Options, Outcome, Table, VerdictKind, every_item, item_named
 from papers.framework.kinds import made_on, this_kind, unlike, write_made_on
 from papers.framework.records import recorded_on, records_of
+from sordino.core import __version__
+from sordino.core.atomic_write import replace_folder, write_file
 from sordino.core.bound import Citation, bibliography
 from sordino.core.validate import InputError, SordinoError
-from sordino.core.version import __version__
-from sordino.core.whole_files import replace_folder, write_file
 
 # The page of one item: the verdict first, then the paper's numbers beside ours, figures, tables, settings.
 

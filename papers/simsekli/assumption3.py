@@ -10,7 +10,7 @@ from scipy import optimize, special
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Verdict, VerdictKind, item
 from papers.simsekli.setting import DIM, LINEAR, LOGISTIC, Array, Setting
-from sordino.accounting.heavy_tail import lyapunov
+from sordino.accounting.bounds.heavy_tail import lyapunov
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

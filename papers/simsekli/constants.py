@@ -21,7 +21,7 @@ from papers.framework.item import (
     item,
 )
 from papers.simsekli.setting import BATCH, DIM, LINEAR, LOGISTIC, Array, Setting
-from sordino.accounting.heavy_tail import Dissipative, Lyapunov, absolute_moment, lyapunov
+from sordino.accounting.bounds.heavy_tail import Dissipative, Lyapunov, absolute_moment, lyapunov
 from sordino.model.exact import shift_total_variation
 
 if TYPE_CHECKING:

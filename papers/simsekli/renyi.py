@@ -24,7 +24,7 @@ from papers.framework.item import (
 )
 from papers.simsekli.setting import DIM, LOGISTIC
 from papers.simsekli.variants import stated_bound
-from sordino.accounting.heavy_tail import corrected_bound, lyapunov
+from sordino.accounting.bounds.heavy_tail import corrected_bound, lyapunov
 from sordino.core.guarantee import GaussianDP, RenyiDP, TotalVariation
 from sordino.core.spec import Spec
 from sordino.core.validate import SordinoError

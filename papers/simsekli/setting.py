@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.accounting.heavy_tail import Dissipative
+from sordino.accounting.bounds.heavy_tail import Dissipative
 from sordino.core.spec import Spec
 from sordino.model.base import Model
 from sordino.model.families.classification import Logistic

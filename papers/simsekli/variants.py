@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from papers.framework.item import Cell, NotProved, Table
 from papers.simsekli.setting import DIM, LINEAR, Setting
-from sordino.accounting.heavy_tail import Dissipative, Lyapunov, corrected_bound, lyapunov
+from sordino.accounting.bounds.heavy_tail import Dissipative, Lyapunov, corrected_bound, lyapunov
 from sordino.core.gaussian import least_true
 
 _LEAST, _MOST = 1e-6, 10.0

@@ -174,7 +174,7 @@ def test_a_failure_while_writing_leaves_the_old_folder(toy, tmp_path, monkeypatc
     def broken(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sordino.core.whole_files._flushed", broken)
+    monkeypatch.setattr("sordino.core.atomic_write._flushed", broken)
     with pytest.raises(InputError, match="No space left"):
         run_item("toy-item", QUICK, tmp_path)
     monkeypatch.undo()

@@ -10,7 +10,7 @@ from papers.framework.bounds import epsilon_of, exact_epsilon, renyi_of
 from papers.framework.item import NOT_VALID, Lower, Options, Outcome, Table, Upper, VerdictKind, item_named
 from papers.ye_shokri import clipping as clipped_softmax
 from papers.ye_shokri.setting import DELTA, run_of
-from sordino.accounting.shifts.contraction import clipped_modulus
+from sordino.accounting.bounds.contraction import clipped_modulus
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
 

@@ -34,8 +34,8 @@ from papers.vinaroz_park.mixture import (
     private_rounds,
 )
 from papers.vinaroz_park.printed import Setting
+from sordino.core.atomic_write import write_file
 from sordino.core.bound import Relation
-from sordino.core.whole_files import write_file
 from sordino.model.sites import MixtureSite
 from sordino.model.sites.families import BlockGaussian, Family, Moments, Natural, Slopes
 

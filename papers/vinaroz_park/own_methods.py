@@ -27,8 +27,8 @@ from papers.vinaroz_park.networks import Fitted, fit_linear, fit_natural, fit_ne
 from papers.vinaroz_park.propagation import fit_rounds
 from papers.vinaroz_park.sets import Fold, regression_set
 from sordino.algorithm.engines.local import cores
+from sordino.core.atomic_write import write_file
 from sordino.core.bound import Relation
-from sordino.core.whole_files import write_file
 
 # Kernel ridge regression solves a system of as many equations as records.
 _MOST_RECORDS = 12_000

@@ -34,7 +34,7 @@ from papers.vinaroz_park.published import CLIPS, TABLES_6_AND_7, VariationalSett
 from papers.vinaroz_park.sets import SPLITS, RegressionSet, regression_set
 from papers.vinaroz_park.variational import ADAM, AVERAGED, DP_VI, DP_VI_CORRECTED, POINT, READINGS, VI, Reading
 from sordino.algorithm.rounds.messages import Messages, Prior, Refinement
-from sordino.core.whole_files import write_file
+from sordino.core.atomic_write import write_file
 
 Array = NDArray[np.float64]
 FOLDER = Path(__file__).with_name("recorded")

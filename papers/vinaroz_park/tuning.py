@@ -33,9 +33,9 @@ from papers.vinaroz_park.networks import (
 )
 from papers.vinaroz_park.propagation import RoundsSetting, fit_rounds
 from papers.vinaroz_park.sets import SUITE, Fold
+from sordino.core.atomic_write import write_file
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.core.whole_files import write_file
 
 BUDGET = Budget(1.0, Relation.REPLACE_ONE)
 CANDIDATES, SEED = 8, 101

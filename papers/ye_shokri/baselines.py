@@ -18,8 +18,8 @@ from papers.ye_shokri.setting import (
     run_of,
     spaced,
 )
-from sordino.accounting import hidden_state as fixed_batches
-from sordino.accounting.shifts.closed_forms import cyclic_shift
+from sordino.accounting.bounds.closed_forms import cyclic_shift
+from sordino.accounting.theorems import hidden_state as fixed_batches
 from sordino.model.exact import chain_law, extremal_pair, renyi
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from papers.framework.figure import COLOURS, PANELS, Figure, line_style, not_valid_style
 from papers.framework.item import Beside, NotValid, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
-from sordino.accounting.shifts.contraction import clipped_modulus
+from sordino.accounting.bounds.contraction import clipped_modulus
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

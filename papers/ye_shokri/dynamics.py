@@ -21,7 +21,7 @@ from papers.ye_shokri.setting import (
     run_of,
     spaced,
 )
-from sordino.accounting import hidden_state as fixed_batches
+from sordino.accounting.theorems import hidden_state as fixed_batches
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

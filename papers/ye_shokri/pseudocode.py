@@ -9,7 +9,7 @@ from scipy import stats
 from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Cell, NotValid, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.ye_shokri import printed_algorithms as code
-from sordino.accounting import hidden_state as random_batches
+from sordino.accounting.theorems import hidden_state as random_batches
 from sordino.core.spec import Scheme
 
 if TYPE_CHECKING:

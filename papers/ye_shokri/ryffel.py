@@ -38,7 +38,7 @@ from papers.ye_shokri.setting import (
     STEP_SIZE,
     run_of,
 )
-from sordino.accounting import hidden_state as fixed_batches
+from sordino.accounting.theorems import hidden_state as fixed_batches
 from sordino.core.spec import Spec
 from sordino.core.validate import SordinoError
 from sordino.model.exact import chain_law, extremal_pair, renyi

@@ -5,6 +5,6 @@ this file is the list of them. Guarantees, theorems and conversions are in `sord
 checks and comparisons in `sordino.explore`.
 """
 
-from sordino.core.lazy import lazy_exports
+from sordino.core import lazy_exports
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__, globals())

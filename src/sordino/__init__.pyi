@@ -8,13 +8,13 @@ from sordino.algorithm.chain.run import run as run
 from sordino.algorithm.noise.secure import secure_key as secure_key
 from sordino.algorithm.training.train import Training as Training
 from sordino.auditing.verbs import audit as audit
+from sordino.core import __version__ as __version__
 from sordino.core.bound import Relation as Relation
 from sordino.core.bound import View as View
 from sordino.core.spec import Spec as Spec
 from sordino.core.spec import read_spec as read_spec
 from sordino.core.validate import InputError as InputError
 from sordino.core.validate import SordinoError as SordinoError
-from sordino.core.version import __version__ as __version__
 from sordino.data import Schema as Schema
 from sordino.data import read_schema as read_schema
 from sordino.estimators import ArrayBounds as ArrayBounds

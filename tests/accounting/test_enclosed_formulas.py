@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from flint import acb, arb, ctx
 
-from sordino.accounting import hidden_state
-from sordino.accounting.heavy_tail import shift_total_variation
-from sordino.accounting.renyi import poisson_renyi
-from sordino.accounting.shifts.closed_forms import bounded_full_shift, cyclic_shift, full_shift
+from sordino.accounting.bounds.closed_forms import bounded_full_shift, cyclic_shift, full_shift
+from sordino.accounting.bounds.heavy_tail import shift_total_variation
+from sordino.accounting.bounds.renyi import poisson_renyi
+from sordino.accounting.theorems import hidden_state
 from sordino.core.bound import Relation
 from sordino.core.guarantee import BoundedRange, GaussianDP, RenyiDP, TotalVariation
 

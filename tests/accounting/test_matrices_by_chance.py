@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sordino.accounting.bounds import matrix
 from sordino.accounting.evaluate import evaluate, theorem_named
-from sordino.accounting.participation import matrix
 from sordino.auditing.methods.exact import findings
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import Guarantee, RenyiDP

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sordino.accounting.bounds.matrix import sensitivity
 from sordino.accounting.evaluate import evaluate, explain, theorem_named
-from sordino.accounting.participation.matrix import sensitivity
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.core.bound import Bound
 from sordino.core.gaussian import epsilon_upper

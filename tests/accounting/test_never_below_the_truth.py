@@ -9,10 +9,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from sordino.accounting.bounds.heavy_tail import absolute_moment, shift_total_variation
+from sordino.accounting.bounds.renyi import poisson_renyi
+from sordino.accounting.bounds.revealed import _grouped
 from sordino.accounting.evaluate import Bound, evaluate, explain, for_group, theorem_named
-from sordino.accounting.heavy_tail import absolute_moment, shift_total_variation
-from sordino.accounting.participation.revealed import _grouped
-from sordino.accounting.renyi import poisson_renyi
 from sordino.core.bound import Relation
 from sordino.core.guarantee import BoundedRange, LossDistribution
 from sordino.core.loss.atomic_pairs import PoissonLaplaceAddPair

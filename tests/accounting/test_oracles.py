@@ -148,7 +148,7 @@ def test_gaussian_and_poisson_moments_agree_with_autodp():
     autodp = pytest.importorskip("autodp.mechanism_zoo", reason="autodp is not installed; the other oracles still run")
     from autodp import transformer_zoo
 
-    from sordino.accounting.renyi import poisson_renyi
+    from sordino.accounting.bounds.renyi import poisson_renyi
     from sordino.core.bound import Relation
 
     sampled = transformer_zoo.AmplificationBySampling(PoissonSampling=True)(

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino.accounting.bounds.closed_forms import rounding_cost
 from sordino.accounting.evaluate import evaluate, theorem_named
-from sordino.accounting.shifts.rounding import rounding_cost
 from sordino.algorithm.chain.hidden import ROUNDING
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP

@@ -12,7 +12,7 @@ import pytest
 
 from sordino import InputError, Spec, audit
 from sordino.accounting import explain
-from sordino.accounting.participation.matrix import hidden_uses
+from sordino.accounting.bounds.matrix import hidden_uses
 from sordino.core.loss.allocation import LARGEST_MU, AllocationPair, within_reach
 from sordino.core.loss.pair import GridLaw, mixture
 

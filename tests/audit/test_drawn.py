@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sordino import audit
+from sordino.accounting.bounds.matrix import place_covariance
 from sordino.accounting.evaluate import tightest
-from sordino.accounting.participation.matrix import place_covariance
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.methods import drawn
 from sordino.core.bound import Relation

@@ -4,8 +4,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
-from sordino.accounting.scope import Cell, kind_of
+from sordino.accounting.scope import Cell, kind_of, noise_of, scheme_of, statable
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ALGORITHMS, NoisyGradient, Spec
 from tests.conformance.examples import EXAMPLES, changed

@@ -6,7 +6,7 @@ import flint
 import numpy as np
 import pytest
 
-from sordino.accounting.participation.segments import _MOST_COUNTS, _binomial
+from sordino.accounting.bounds.segments import _MOST_COUNTS, _binomial
 from sordino.core import binomial
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sordino.accounting.shifts.contraction import clipped_modulus
+from sordino.accounting.bounds.contraction import clipped_modulus
 from sordino.core.spec import Clipping, ClippingKind
 from sordino.core.validate import InputError
 from sordino.model import Softmax

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sordino.core import whole_files
+from sordino.core import atomic_write as whole_files
+from sordino.core.atomic_write import replace_folder, write_file, write_new_folder
 from sordino.core.validate import InputError
-from sordino.core.whole_files import replace_folder, write_file, write_new_folder
 
 
 def test_a_folder_is_made_and_made_again(tmp_path):

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import numpy as np
 
-from sordino.core.spec.shapes import Flag
+from sordino.core.spec.fields import Flag
 from sordino.data.columns.base import REFUSE, Cells, ColumnKind, Missing, MissingRule, column_kind
 from sordino.data.table import as_numbers
 

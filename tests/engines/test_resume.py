@@ -19,7 +19,7 @@ import pytest
 
 from sordino.algorithm.io.checkpoint_file import Record, read_record, write_record
 from sordino.cli import main
-from sordino.core import whole_files
+from sordino.core import atomic_write as whole_files
 from sordino.core.guarantee import GaussianDP
 from sordino.core.validate import InputError
 from sordino.data import write_schema

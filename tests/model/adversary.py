@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sordino.accounting.shifts.contraction import clipped_modulus
+from sordino.accounting.bounds.contraction import clipped_modulus
 from sordino.core.bound import Certificate
 from sordino.core.spec import Ball, Clipping, ClippingKind
 from sordino.model import Domain, Model, clip_by_norm

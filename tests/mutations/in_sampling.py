@@ -2,7 +2,7 @@
 
 from tests.mutations.mutation import Mutation, engines
 
-_ALLOCATION = ("tests/accounting/renyi/test_random_allocation.py", "-k", "quadrature or patterns")
+_ALLOCATION = ("tests/accounting/bounds/renyi/test_random_allocation.py", "-k", "quadrature or patterns")
 _BATCHES = ("tests/algorithm/test_batches.py",)
 _PURE = ("tests/algorithm/test_pure_chain.py",)
 IN_SAMPLING = (
@@ -59,14 +59,14 @@ if earlier is not None:
         "_drawn_uses",
         "order * (order - 1) / 2 * (k * ratio) ** 2",
         "order * (order - 1) / 2 * k * ratio**2",
-        ("tests/accounting/renyi/test_counted_uses.py", "-k", "mean_over"),
+        ("tests/accounting/bounds/renyi/test_counted_uses.py", "-k", "mean_over"),
     ),
     Mutation(
         "truncated Poisson by moments: a full batch moves once",
         "capped_moment",
         "poisson_renyi(order, rate, 2 * ratio, Relation.ADD_REMOVE)",
         "poisson_renyi(order, rate, ratio, Relation.ADD_REMOVE)",
-        ("tests/accounting/renyi/test_counted_uses.py", "-k", "mean_over"),
+        ("tests/accounting/bounds/renyi/test_counted_uses.py", "-k", "mean_over"),
     ),
     Mutation(
         "matrix mechanisms by moments: a replaced unit moves the shared part once",

@@ -16,9 +16,9 @@ import pytest
 from sordino.accounting.evaluate import explain
 from sordino.algorithm import CheckpointError, checkpoint_summary
 from sordino.algorithm.io.checkpoint_file import Record, read_record, write_record
+from sordino.core.atomic_write import write_file
 from sordino.core.spec import read_spec
 from sordino.core.validate import InputError
-from sordino.core.whole_files import write_file
 from sordino.ledger import Ledger, LedgerError
 from sordino.ledger.release import StoredRelease, read_release, write_release
 from tests.ledger.conftest import make_gaussian_release

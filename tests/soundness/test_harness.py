@@ -7,8 +7,7 @@ import pytest
 
 from sordino.accounting.chain_assumptions import required_steps
 from sordino.accounting.evaluate import Proof, theorem, theorems, unregister
-from sordino.accounting.noisy_steps import scheme_of
-from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, Scope
+from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, Scope, scheme_of
 from sordino.accounting.theorems.composition import gaussian
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution

@@ -3,7 +3,7 @@
 import pytest
 
 from sordino.accounting.evaluate import theorems
-from sordino.accounting.noisy_steps import scheme_of
+from sordino.accounting.scope import scheme_of
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisyGradient, Scheme
 from sordino.core.spec.chain import OWN_PLACES

@@ -19,7 +19,7 @@ class Threshold:
     """One constant.
 
     Attributes:
-        constant: module under `sordino` and name, such as "accounting.transfer:LONGEST_RUN".
+        constant: module under `sordino` and name, such as "accounting.bounds.segments:LONGEST_RUN".
         counts: what it limits, in words.
         size: that, of a run.
         theorems: those whose way changes; all of them are asked, and at least one must answer.
@@ -79,8 +79,8 @@ def ratio(spec: Spec) -> float:
     return 2.0 / algorithm.divisor(spec.n) / algorithm.noise.scale.constant
 
 
-LONG = int(constant("accounting.transfer:LONGEST_RUN"))
-SCHEDULE = int(constant("accounting.noisy_steps:LONGEST_SCHEDULE"))
+LONG = int(constant("accounting.bounds.segments:LONGEST_RUN"))
+SCHEDULE = int(constant("accounting.scope:LONGEST_SCHEDULE"))
 # A step size that falls slowly from 1, so that steps are listed instead of solved in closed form.
 FALLING = {"kind": "polynomial", "initial": 1.0, "offset": 1000.0, "power": 0.01}
 

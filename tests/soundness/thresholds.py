@@ -36,7 +36,7 @@ from tests.soundness.thresholds_by_chance import BY_CHANCE
 
 THRESHOLDS: tuple[Threshold, ...] = (
     Threshold(
-        "accounting.transfer:LONGEST_RUN",
+        "accounting.bounds.segments:LONGEST_RUN",
         "steps of a released average that are listed",
         steps,
         ("average.coupling", "mcmc.average"),
@@ -44,7 +44,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         averages(LONG + 1),
     ),
     Threshold(
-        "accounting.transfer:_LARGEST_EXPONENT",
+        "accounting.bounds.segments:_LARGEST_EXPONENT",
         "powers of e by which a long average's chain grows",
         decay,
         ("average.coupling",),
@@ -53,7 +53,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         refused=True,
     ),
     Threshold(
-        "accounting.noisy_steps:LONGEST_SCHEDULE",
+        "accounting.scope:LONGEST_SCHEDULE",
         "steps of a varying schedule",
         steps,
         ("composition.gaussian",),
@@ -62,7 +62,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         refused=True,
     ),
     Threshold(
-        "accounting.noisy_steps:MOST_RATIOS",
+        "accounting.scope:MOST_RATIOS",
         "different ratios of move to noise among the steps",
         steps,
         ("composition.subsampled-without-replacement",),
@@ -79,7 +79,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.sampled_iterates(33, 1, 20, 0.6, varying=True),),
     ),
     Threshold(
-        "accounting.heavy_tail:_SINGLE_STEPS",
+        "accounting.bounds.heavy_tail:_SINGLE_STEPS",
         "steps of the moment recursion that are taken one by one",
         lambda spec: steps(spec) - 1,
         ("heavy-tail.coupling",),
@@ -87,7 +87,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (heavy(258, 0.9, 1.6), heavy(258, 0.0, 1.3), heavy(258, -1.01, 1.5), *growing(258)),
     ),
     Threshold(
-        "accounting.heavy_tail:_LARGEST_EXPONENT",
+        "accounting.bounds.heavy_tail:_LARGEST_EXPONENT",
         "powers of e by which a coupled chain grows",
         decay,
         ("heavy-tail.coupling",),
@@ -95,7 +95,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (heavy(2000, -1.5, 1.5),),
     ),
     Threshold(
-        "accounting.heavy_tail:_LARGE_DIMENSION",
+        "accounting.bounds.heavy_tail:_LARGE_DIMENSION",
         "parameters of a chain with stable noise",
         lambda spec: float(spec.dim),
         ("heavy-tail.coupling",),
@@ -103,7 +103,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (heavy(20, 0.9, 1.6, 10_001),),
     ),
     Threshold(
-        "accounting.hidden_state:_MOST_POSITIONS",
+        "accounting.theorems.hidden_state:_MOST_POSITIONS",
         "batches of a pass in an order drawn once",
         period,
         ("hidden-state.shuffle-once",),
@@ -111,7 +111,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.shuffled_once(4098, 2049, 0.1, 6.0), lambda: runs.shuffled_once(4500, 3000, 0.1, 6.0)),
     ),
     Threshold(
-        "accounting.hidden_state:_SINGLE_STEPS",
+        "accounting.theorems.hidden_state:_SINGLE_STEPS",
         "steps of the recursion over batches drawn anew that are taken one by one",
         lambda spec: steps(spec) - 1,
         ("hidden-state.subsampled",),
@@ -119,7 +119,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.drawn_anew(9000, 19, 20, 0.999999, 0.02),),
     ),
     Threshold(
-        "accounting.hidden_state:_LARGEST_EXPONENT",
+        "accounting.theorems.hidden_state:_LARGEST_EXPONENT",
         "powers of e, twice, that a pass forgets",
         lambda spec: 2 * period(spec) * abs(math.log(contraction(spec))),
         ("hidden-state.fixed",),
@@ -127,7 +127,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.cyclic_batches(1200, 600, 0.5, 1.0),),
     ),
     Threshold(
-        "accounting.langevin:_LARGEST_EXPONENT",
+        "accounting.theorems.transfer:_LARGEST_EXPONENT",
         "powers of e that a Langevin chain forgets",
         decay,
         ("mcmc.transfer-langevin",),
@@ -135,7 +135,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (transferred(80_000),),
     ),
     Threshold(
-        "accounting.langevin:LONGEST_WINDOW",
+        "accounting.bounds.solver:LONGEST_WINDOW",
         "steps with two moduli",
         steps,
         ("shifted.drift-bounded-smooth",),
@@ -143,7 +143,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (two_lines(10_001), two_lines(40_000, 0.99999)),
     ),
     Threshold(
-        "accounting.langevin:_EXHAUSTIVE",
+        "accounting.bounds.solver:_EXHAUSTIVE",
         "changes between two moduli that are all tried",
         steps,
         ("shifted.drift-bounded-smooth",),
@@ -151,7 +151,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (two_lines(25), two_lines(200)),
     ),
     Threshold(
-        "accounting.shifts.solver:EXHAUSTIVE",
+        "accounting.bounds.solver:EXHAUSTIVE",
         "windows that are all tried",
         steps,
         ("shifted.projected", "shifted.projected-nonconvex"),
@@ -166,7 +166,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         ),
     ),
     Threshold(
-        "accounting.shifts.closed_forms:_MOST_SEGMENTS",
+        "accounting.bounds.closed_forms:_MOST_SEGMENTS",
         "passes of a window that starts at the diameter",
         lambda spec: steps(spec) / period(spec),
         ("shifted.projected",),
@@ -174,7 +174,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (projected(runs.cyclic_batches, 200_002, 2, 1.0, 0.01),),
     ),
     Threshold(
-        "accounting.shifts.closed_forms:_LONGEST_DECAY",
+        "accounting.bounds.closed_forms:_LONGEST_DECAY",
         "powers of e over a window that starts at the diameter",
         decay,
         ("shifted.projected",),
@@ -182,7 +182,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (projected(runs.cyclic_batches, 1300, 3, 0.9, 0.5), projected(runs.cyclic_batches, 2600, 2, -1.05, 0.5)),
     ),
     Threshold(
-        "accounting.shifts.closed_forms:_FARTHEST",
+        "accounting.bounds.closed_forms:_FARTHEST",
         "noises across the set a chain is projected on",
         lambda spec: 2 * spec.to_dict()["algorithm"]["projection"]["radius"],
         ("shifted.projected",),
@@ -193,7 +193,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         ),
     ),
     Threshold(
-        "accounting.shifts.solver:_FARTHEST",
+        "accounting.bounds.solver:_FARTHEST",
         "noises across the set a chain with varying steps is projected on",
         lambda spec: 2 * spec.to_dict()["algorithm"]["projection"]["radius"],
         ("shifted.projected",),
@@ -201,13 +201,13 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (projected(runs.full_batches, 30, 0.9, 0.5, radius=1e102, **{"algorithm.step_size": FALLING}),),
     ),
     Threshold(
-        "accounting.shifts.closed_forms:_EXACT",
+        "accounting.bounds.segments:_EXACT_MUS",
         "shifts of different size in an order drawn once",
         period,
         ("shifted.shuffle-once",),
         (lambda: runs.shuffled_once(128, 64, 0.95, 2.0),),
         (lambda: runs.shuffled_once(160, 80, 0.95, 2.0), lambda: runs.shuffled_once(161, 80, -1.01, 1.0)),
-        plus=("_SHARED",),
+        plus=("_SHARED_MUS",),
     ),
     Threshold(
         "accounting.theorems.shifted:_ONE_BY_ONE",
@@ -218,7 +218,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.shuffled_once(2400, 1200, 0.999, 2.0), lambda: runs.shuffled_once(1900, 1200, 0.999, 2.0)),
     ),
     Threshold(
-        "accounting.shifts.closed_forms:_MOST_WORK",
+        "accounting.bounds.closed_forms:_MOST_WORK",
         "segments outside whole cycles, times positions",
         kept_work,
         ("composition.kept",),
@@ -244,7 +244,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         refused=True,
     ),
     Threshold(
-        "accounting.shifts.solver:_WIDEST",
+        "accounting.bounds.solver:_WIDEST",
         "powers of e between the scales of a path",
         decay,
         ("shifted.full",),
@@ -255,7 +255,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         ),
     ),
     Threshold(
-        "accounting.shifts.closed_forms:_FORGOTTEN_LOG_WEIGHT",
+        "accounting.bounds.closed_forms:_FORGOTTEN_LOG_WEIGHT",
         "powers of e after which passes are carried along",
         decay,
         ("shifted.cyclic",),
@@ -266,7 +266,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         ),
     ),
     Threshold(
-        "accounting.shifts.closed_forms:_SMALLEST_LOG_RATIO",
+        "accounting.bounds.closed_forms:_SMALLEST_LOG_RATIO",
         "powers of e below which a ratio is rounded up",
         decay,
         ("shifted.cyclic",),
@@ -274,7 +274,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.cyclic_batches(1400, 700, 0.5, 0.5, **{"algorithm.step_size": FALLING}),),
     ),
     Threshold(
-        "accounting.shifts.solver:_SMALLEST_LOG_RATIO",
+        "accounting.bounds.solver:_SMALLEST_LOG_RATIO",
         "powers of e below which a segment's ratio is rounded up",
         decay,
         ("composition.kept",),
@@ -282,7 +282,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.kept_iterates(1400, 700, 0.5, 0.5, 1399, 1, **{"algorithm.step_size": FALLING}),),
     ),
     Threshold(
-        "accounting.shifts.solver:_ROWS",
+        "accounting.bounds.solver:_ROWS",
         "paths that are pooled in lockstep",
         period,
         ("shifted.cyclic",),
@@ -290,7 +290,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.cyclic_batches(80_001, 40_000, 0.9999, 1.0, **{"algorithm.step_size": FALLING}),),
     ),
     Threshold(
-        "accounting.renyi:LARGEST_RATIO",
+        "accounting.bounds.renyi:LARGEST_RATIO",
         "noises that a sampled step moves",
         lambda spec: ratio(spec) / 2,
         ("composition.renyi",),
@@ -306,7 +306,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.one_poisson_step(45.0, 0.01), lambda: runs.one_poisson_step(45.0, 1e-9)),
     ),
     Threshold(
-        "core.loss.evaluate:_REACH",
+        "core.loss.pair:_REACH",
         "losses below the centre that a float can exponentiate",
         lambda spec: ratio(spec) ** 2 / 4,
         ("composition.subsampled-poisson",),

@@ -1,12 +1,12 @@
 """Sizes at which the accounting of records that take part by chance changes its way."""
 
-from sordino.accounting.participation.segments import places_in_passes
+from sordino.accounting.bounds.segments import places_in_passes
 from tests.soundness import long_runs as runs
 from tests.soundness.threshold import REVEALED, WINDOWED, Threshold, constant, patterns, period, steps
 
 BY_CHANCE: tuple[Threshold, ...] = (
     Threshold(
-        "accounting.participation.revealed:MOST_PATTERNS",
+        "accounting.bounds.revealed:MOST_PATTERNS",
         "patterns of a record's uses that are listed",
         patterns,
         REVEALED,
@@ -19,7 +19,7 @@ BY_CHANCE: tuple[Threshold, ...] = (
         ),
     ),
     Threshold(
-        "accounting.participation.revealed:_MOST_LISTED_PASSES",
+        "accounting.bounds.revealed:_MOST_LISTED_PASSES",
         "passes whose places are listed",
         lambda spec: steps(spec) / period(spec),
         REVEALED,
@@ -27,7 +27,7 @@ BY_CHANCE: tuple[Threshold, ...] = (
         (lambda: runs.reshuffled(44, 2, 0.9, 1.0), lambda: runs.reshuffled(45, 2, 1.0, 1.0)),
     ),
     Threshold(
-        "accounting.participation.revealed:_POSITIONS",
+        "accounting.bounds.revealed:_POSITIONS",
         "places of the last pass that are told apart",
         period,
         REVEALED,
@@ -35,15 +35,15 @@ BY_CHANCE: tuple[Threshold, ...] = (
         (lambda: runs.reshuffled(600, 60, 0.98, 1.0), lambda: runs.reshuffled(630, 60, 0.99, 1.0)),
     ),
     Threshold(
-        "accounting.participation.revealed:_SINGLE",
+        "accounting.bounds.revealed:_SINGLE",
         "steps before the window whose pushes are chosen one by one",
-        lambda spec: steps(spec) - constant("accounting.participation.revealed:_WINDOW"),
+        lambda spec: steps(spec) - constant("accounting.bounds.revealed:_WINDOW"),
         REVEALED,
         (lambda: runs.drawn_anew(30, 1, 5, 0.9, 1.0),),
         (lambda: runs.drawn_anew(120, 1, 5, 0.95, 1.0), lambda: runs.drawn_anew(2000, 1, 100, 0.999, 1.0)),
     ),
     Threshold(
-        "accounting.participation.window:_FEW_STEPS",
+        "accounting.bounds.window:_FEW_STEPS",
         "steps before the window that are added one by one",
         steps,
         WINDOWED,
@@ -55,7 +55,7 @@ BY_CHANCE: tuple[Threshold, ...] = (
         ),
     ),
     Threshold(
-        "accounting.participation.window:_FEW_USES",
+        "accounting.bounds.window:_FEW_USES",
         "uses before the window that are added one by one",
         lambda spec: steps(spec) / period(spec),
         WINDOWED,
@@ -63,7 +63,7 @@ BY_CHANCE: tuple[Threshold, ...] = (
         (lambda: runs.drawn_anew(2000, 1, 10, 0.9999, 0.2),),
     ),
     Threshold(
-        "accounting.participation.window:_MOST_SINGLE",
+        "accounting.bounds.window:_MOST_SINGLE",
         "steps before the window that are added one by one at any rate",
         steps,
         WINDOWED,
@@ -72,7 +72,7 @@ BY_CHANCE: tuple[Threshold, ...] = (
         slow=True,
     ),
     Threshold(
-        "accounting.participation.segments:_MOST_STAGES",
+        "accounting.bounds.segments:_MOST_STAGES",
         "passes whose places are told apart in a chain with affine steps",
         lambda spec: steps(spec) / period(spec),
         ("shifted.affine",),

@@ -13,7 +13,7 @@ from sordino.core import validate
 from sordino.core.gaussian import least_whole
 from sordino.core.guarantee import check_delta
 from sordino.core.spec import ClippingKind, NoisedSums, NoisyGradient, Schedule, Scheme, Spec
-from sordino.core.spec.schedules import ConstantSchedule, ListSchedule, PolynomialSchedule, Scheduled
+from sordino.core.spec.problem import ConstantSchedule, ListSchedule, PolynomialSchedule, Scheduled
 from sordino.core.validate import InputError
 
 

@@ -12,12 +12,12 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.accounting import assumptions as assume
-from sordino.accounting import noisy_steps as uses
+from sordino.accounting import scope as uses
 from sordino.accounting.assumptions import Assumption, promised
+from sordino.accounting.bounds import contraction as shifts
+from sordino.accounting.bounds.segments import gaussian_mixture
 from sordino.accounting.evaluate import Monotone
-from sordino.accounting.noisy_steps import NoisySteps
-from sordino.accounting.shifts import contraction as shifts
-from sordino.accounting.shifts.closed_forms import gaussian_mixture
+from sordino.accounting.scope import NoisySteps
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Constant

@@ -28,7 +28,8 @@ from sordino.core.guarantee import (
     RenyiDP,
     TotalVariation,
 )
-from sordino.core.loss.atomic_pairs import BoundedRangePair, ExplicitPair, ResponsePair, pair_from_curve
+from sordino.core.loss.atomic_pairs import ExplicitPair, ResponsePair, pair_from_curve
+from sordino.core.loss.bounded_range import BoundedRangePair
 from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Pair, Request, Side

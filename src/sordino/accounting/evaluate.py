@@ -13,9 +13,9 @@ from typing import Any
 
 from sordino.accounting import convert
 from sordino.accounting.assumptions import Assumption, CheckedBy
+from sordino.accounting.bounds.closed_forms import rounded_shifts
+from sordino.accounting.bounds.contraction import Contraction, contraction_of
 from sordino.accounting.scope import Scope
-from sordino.accounting.shifts.contraction import Contraction, contraction_of
-from sordino.accounting.shifts.rounding import rounded_shifts
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
 from sordino.core.spec import Algorithm, Mechanism, NoisyGradient, PosteriorSample, Spec, read_spec

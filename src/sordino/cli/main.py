@@ -32,8 +32,8 @@ from sordino.cli import (
     start,
 )
 from sordino.cli.shared import epilog
+from sordino.core import __version__
 from sordino.core.validate import SordinoError, printable
-from sordino.core.version import __version__
 
 NAME = "sordino"
 

@@ -88,7 +88,7 @@ class RowsAsText:
 
 def _in_parts(predictor: "Predictor", data: str, engine: str, level: float, draws: int, out: Path) -> int:
     """Write predictions part by part; how many rows there were."""
-    from sordino.core.whole_files import write_file  # noqa: PLC0415
+    from sordino.core.atomic_write import write_file  # noqa: PLC0415
     from sordino.estimators.predict_in_parts import texts_in_parts  # noqa: PLC0415
 
     found = texts_in_parts(

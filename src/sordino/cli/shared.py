@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino.core.atomic_write import write_file
 from sordino.core.bound import Relation
 from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, printable, refuse
-from sordino.core.whole_files import write_file
 
 if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease

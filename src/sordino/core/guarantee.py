@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from sordino.core import gaussian, validate
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, up
-from sordino.core.loss import evaluate, two_point
+from sordino.core.loss import bounded_range as two_point
+from sordino.core.loss import evaluate
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Factors, Pair, read_factors, write_factors
 from sordino.core.tagged import Kinds, Tagged

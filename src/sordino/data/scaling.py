@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.gaussian import down, up
-from sordino.core.spec.fields import Nested, Section
-from sordino.core.spec.shapes import Flag, Number, Schema, Shape
+from sordino.core.spec.fields import Flag, Nested, Number, Schema, Section, Shape
 from sordino.core.validate import Interval, number, one_of, refuse
 
 # One cast to float32 lengthens a vector by at most a factor 1 + 2^-24; twice that covers the float64 error as well.

@@ -10,9 +10,25 @@ from typing import Annotated, Any, ClassVar
 
 from sordino.core.bound import ROW_NORM, TARGET_BOUND, TARGET_WIDTH, Certificate, Constant, Evidence
 from sordino.core.spec.document import check_plain, read_text
-from sordino.core.spec.fields import Nested, Section, Spelled, build, keys_of, object_schema, read_keys
-from sordino.core.spec.shapes import Contradiction, Flag, Several, Shape, Whole, Word, as_object, join, missing_key
-from sordino.core.spec.shapes import Schema as JsonSchema
+from sordino.core.spec.fields import (
+    Contradiction,
+    Flag,
+    Nested,
+    Section,
+    Several,
+    Shape,
+    Spelled,
+    Whole,
+    Word,
+    as_object,
+    build,
+    join,
+    keys_of,
+    missing_key,
+    object_schema,
+    read_keys,
+)
+from sordino.core.spec.fields import Schema as JsonSchema
 from sordino.core.validate import COUNT, Checks, InputError, refuse
 from sordino.data.columns.base import KINDS, ColumnKind, written
 from sordino.data.scaling import RowNorm, norm_up

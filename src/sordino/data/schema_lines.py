@@ -21,8 +21,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from sordino.core.spec.fields import keys_of
-from sordino.core.spec.shapes import join
+from sordino.core.spec.fields import join, keys_of
 from sordino.core.validate import Checks, InputError, Mistakes
 from sordino.data.columns.base import KINDS
 from sordino.data.schema import FORMAT, VERSION, Schema, schema_from_dict

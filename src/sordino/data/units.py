@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.spec import AnyUnit, ColumnUnit, Unit
-from sordino.core.spec.fields import Section
-from sordino.core.spec.shapes import Text, Whole
+from sordino.core.spec.fields import Section, Text, Whole
 from sordino.core.validate import InputError, Interval, raise_alone
 from sordino.data.raw_columns import MISSING, Column, Indices, Numbers, Opaque, Unreadable
 

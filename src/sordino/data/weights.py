@@ -12,8 +12,7 @@ from typing import Annotated
 import numpy as np
 
 from sordino.core.arrays import Array
-from sordino.core.spec.fields import Section
-from sordino.core.spec.shapes import Contradiction, Number
+from sordino.core.spec.fields import Contradiction, Number, Section
 from sordino.core.validate import NON_NEGATIVE, POSITIVE
 from sordino.data.raw_columns import Column
 from sordino.data.table import as_numbers

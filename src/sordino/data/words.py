@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sordino.core.spec.shapes import Schema, Shape
+from sordino.core.spec.fields import Schema, Shape
 from sordino.core.validate import Checks, InputError, refuse
 
 _SHOWN = 5

@@ -20,7 +20,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up
 from sordino.core.spec import Batch, Composite, NoisedSums, Part, Scheme, Spec
-from sordino.core.spec.schedules import ConstantSchedule
+from sordino.core.spec.problem import ConstantSchedule
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, whole_number
 from sordino.estimators.own_methods import Found, OwnMethod, Wanted, check_worth_while, own_method
 from sordino.estimators.situation import Sources

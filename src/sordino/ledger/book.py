@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.core import __version__
 from sordino.core.bound import Bound
 from sordino.core.spec import Spec
 from sordino.core.spec.document import parse
 from sordino.core.validate import InputError, refuse
-from sordino.core.version import __version__
 from sordino.ledger.budget import Budget, LedgerError
 from sordino.ledger.filters import Charge, Filter, filter_from_dict
 

@@ -10,8 +10,7 @@ from sordino.core.bound import Bound, Relation
 from sordino.core.gaussian import down
 from sordino.core.guarantee import Guarantee
 from sordino.core.spec import Spec, Unit, column_of
-from sordino.core.spec.fields import Nested, Section, WordOrObject
-from sordino.core.spec.shapes import Text, Whole, Word
+from sordino.core.spec.fields import Nested, Section, Text, Whole, Word, WordOrObject
 from sordino.core.validate import InputError, SordinoError
 
 if TYPE_CHECKING:

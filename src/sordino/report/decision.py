@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sordino.core import __version__
 from sordino.core.bound import Evidence, floating_point_line
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.spec import ColumnUnit
-from sordino.core.version import __version__
 from sordino.data import Boolean, Category, Date, Number, Ordered, Schema
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.interaction import Interaction

@@ -21,12 +21,12 @@ from markupsafe import Markup
 
 from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import caller_checks, theorems
+from sordino.core import __version__
+from sordino.core.atomic_write import write_file
 from sordino.core.bound import Citation
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec, column_of
 from sordino.core.validate import InputError
-from sordino.core.version import __version__
-from sordino.core.whole_files import write_file
 from sordino.estimators.inference import Summary as CoefficientTable
 from sordino.estimators.inference import coefficients_if_known, summary_of
 from sordino.estimators.tasks import LINEAR

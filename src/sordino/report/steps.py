@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.accounting.evaluate import Theorem, evaluate, theorems
-from sordino.accounting.noisy_steps import scheme_of
+from sordino.accounting.scope import scheme_of
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.core.bound import Bound, View
 from sordino.core.gaussian import least_whole

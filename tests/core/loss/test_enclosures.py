@@ -9,7 +9,6 @@ from flint import arb
 from sordino.core.guarantee import GaussianDP, LossDistribution
 from sordino.core.loss.allocation import AllocationPair
 from sordino.core.loss.atomic_pairs import (
-    BoundedRangePair,
     DiscreteGaussianPair,
     DiscreteLaplacePair,
     ExplicitPair,
@@ -17,6 +16,7 @@ from sordino.core.loss.atomic_pairs import (
     PoissonLaplacePair,
     ResponsePair,
 )
+from sordino.core.loss.bounded_range import BoundedRangePair
 from sordino.core.loss.normal_pairs import (
     GaussianPair,
     PoissonRemovePair,

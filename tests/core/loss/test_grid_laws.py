@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.core.loss.convolve import coarsen, compose, window
-from sordino.core.loss.evaluate import Curve
-from sordino.core.loss.pair import GridLaw, Side, mixture, nothing, trimmed
+from sordino.core.loss.pair import Curve, GridLaw, Side, mixture, nothing, trimmed
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=80)
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from sordino.accounting.renyi import poisson_renyi
+from sordino.accounting.bounds.renyi import poisson_renyi
 from sordino.core.bound import Relation
 from sordino.core.gaussian import epsilon_upper
 from sordino.core.guarantee import ORDERS, LossDistribution, RenyiDP

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from papers.simsekli import setting
 from papers.simsekli.figures import RULES
 from papers.simsekli.variants import stated_bound
-from sordino.accounting.heavy_tail import Dissipative, corrected_bound, lyapunov
+from sordino.accounting.bounds.heavy_tail import Dissipative, corrected_bound, lyapunov
 from sordino.core.gaussian import least_true
 from sordino.model.exact.stable_chain import shift_total_variation
 from tests.errata.erratum import Numbers, Severity, erratum, numbers

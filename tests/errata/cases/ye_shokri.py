@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from sordino.accounting.shifts.contraction import clipped_modulus
+from sordino.accounting.bounds.contraction import clipped_modulus
 from tests.errata.erratum import Numbers, Severity, erratum, numbers
 
 PAPER = "ye2022differentially"

@@ -12,15 +12,21 @@ import numpy as np
 
 from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting import transfer as formulas
 from sordino.accounting.assumptions import Assumption, changed, promised
+from sordino.accounting.bounds.contraction import contraction_of, required_contraction, resting_on
+from sordino.accounting.bounds.segments import (
+    LONGEST_RUN,
+    LongRun,
+    largest_sum,
+    one_weight_law,
+    step_weights,
+    weighted_uses_law,
+)
+from sordino.accounting.bounds.window import DistanceLaw
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.participation.segments import one_weight_law, weighted_uses_law
-from sordino.accounting.participation.window import DistanceLaw
 from sordino.accounting.scope import Scope
-from sordino.accounting.shifts.contraction import contraction_of, required_contraction, resting_on
 from sordino.accounting.theorems.shifted import left_by_use, sampled_certificates
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
@@ -52,13 +58,13 @@ def sensitivity_of_average(spec: Spec) -> float:
     per_step = sensitivity.value / chain.divisor(spec.n) * _ROUND_UP
     period = chain.batches_per_epoch(spec.n)
     weights = _weights(spec)
-    if isinstance(weights, formulas.LongRun):
+    if isinstance(weights, LongRun):
         # One step size for all, the largest; the weights keep their own.
         moves = weights.largest_sum(chain.batch.scheme, period, chain.steps)
         real = _per_kept(spec, _times(moves, chains.largest_step(chain), per_step))
     else:
         weighted = _product(weights, _values(chain.step_size, chain.steps), per_step)
-        real = _per_kept(spec, formulas.largest_sum(weighted, chain.batch.scheme, period))
+        real = _per_kept(spec, largest_sum(weighted, chain.batch.scheme, period))
     rounding = rounding_of_average(spec)
     return sum_up([real, rounding]) if rounding else real
 
@@ -75,7 +81,7 @@ def rounding_of_average(spec: Spec) -> float:
     if chain.rounding is None:
         return 0.0
     weights, share = _weights(spec), up(2.0 * chain.rounding)
-    if isinstance(weights, formulas.LongRun):
+    if isinstance(weights, LongRun):
         moved = _times(weights.total, chains.extremes(chain.noise.scale, chain.steps)[0], share)
     else:
         # Pairwise sums of 5e6 terms at most.
@@ -88,7 +94,7 @@ def chance_of_average(spec: Spec) -> float:
     chain = chain_of(spec)
     unit = math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0
     weights = _weights(spec)
-    if isinstance(weights, formulas.LongRun):
+    if isinstance(weights, LongRun):
         first, noise = weights.first, chains.extremes(chain.noise.scale, chain.steps)[0]
         by_steps = _times(math.sqrt(weights.squares), noise, unit * _ROUND_UP)
     else:
@@ -115,15 +121,11 @@ def _in_one_norm(average: Average, length: float) -> float:
     return up(math.sqrt(average.dim) * length) if average.dim > 1 else length
 
 
-def _weights(spec: Spec) -> Array | formulas.LongRun:
+def _weights(spec: Spec) -> Array | LongRun:
     """The weights of the steps; of a long run what they come to."""
     modulus, chain = chains.largest_modulus(spec), chain_of(spec)
     kept = chain.kept_iterates(spec.view)
-    return (
-        formulas.LongRun.of(modulus, kept)
-        if chain.steps > formulas.LONGEST_RUN
-        else formulas.step_weights(modulus, kept, chain.steps)
-    )
+    return LongRun.of(modulus, kept) if chain.steps > LONGEST_RUN else step_weights(modulus, kept, chain.steps)
 
 
 def _values(schedule: Schedule, steps: int) -> Array:
@@ -221,7 +223,7 @@ def _random_move(spec: Spec, values: int) -> DistanceLaw:
     """The law of (G / N) times the sum of a_k s_k B_k over the steps, rounded up; for a run with a contraction."""
     chain, use, weights = chain_of(spec), _use(spec), _weights(spec)
     rate, kept = chain.rate(spec.n), _per_kept(spec, 1.0)
-    if isinstance(weights, formulas.LongRun):
+    if isinstance(weights, LongRun):
         law = one_weight_law(_times(weights.largest, chains.largest_step(chain), use), chain.steps, rate, values)
     else:
         law = weighted_uses_law(_product(weights, _values(chain.step_size, chain.steps), use), rate, values)

@@ -15,11 +15,11 @@ import numpy as np
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import convert
 from sordino.accounting.assumptions import Assumption, changed
+from sordino.accounting.bounds.closed_forms import kept_shifts
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import to_renyi
 from sordino.accounting.evaluate import evaluate, for_group, theorem, theorems
 from sordino.accounting.scope import Scope
-from sordino.accounting.shifts.closed_forms import kept_shifts
 from sordino.core.bound import Bound, Citation, Relation, Status, View
 from sordino.core.guarantee import (
     BoundedRange,

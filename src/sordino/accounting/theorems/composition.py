@@ -13,13 +13,11 @@ import numpy as np
 
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, caller_checked, changed
+from sordino.accounting.bounds.hidden_steps import poisson_step, shuffled_pass, unit_step
+from sordino.accounting.bounds.renyi import poisson_renyi, without_replacement_renyi
 from sordino.accounting.convert import compose, repeat, to_renyi
 from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.noisy_steps import NoisySteps, largest_position, noisy_steps, scheme_of
-from sordino.accounting.participation.clones import shuffled_pass
-from sordino.accounting.participation.hidden_steps import poisson_step, unit_step
-from sordino.accounting.renyi import poisson_renyi, without_replacement_renyi
-from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, Scope
+from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, NoisySteps, Scope, largest_position, noisy_steps, scheme_of
 from sordino.core.bound import Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP

@@ -12,12 +12,12 @@ import numpy as np
 
 from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting import heavy_tail as formulas
 from sordino.accounting.assumptions import Assumption, caller_checked, changed
+from sordino.accounting.bounds import heavy_tail as formulas
+from sordino.accounting.bounds.contraction import contraction_of, resting_on
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import theorem
 from sordino.accounting.scope import last_iterate_scope
-from sordino.accounting.shifts.contraction import contraction_of, resting_on
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Citation, Status
 from sordino.core.gaussian import up

@@ -22,14 +22,14 @@ from fractions import Fraction
 
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, changed, public_certificates
+from sordino.accounting.bounds.contraction import required_contraction
+from sordino.accounting.bounds.revealed import ShiftLaw, drawn_batches, parts_of_passes
+from sordino.accounting.bounds.segments import PassParts, pass_sum_law, places_in_passes, segments_of
+from sordino.accounting.bounds.window import DistanceLaw, best_with_random_distance, distance_law
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import theorem
-from sordino.accounting.participation.revealed import ShiftLaw, drawn_batches, parts_of_passes
-from sordino.accounting.participation.segments import PassParts, pass_sum_law, places_in_passes, segments_of
-from sordino.accounting.participation.window import DistanceLaw, best_with_random_distance, distance_law
 from sordino.accounting.scope import Scope
-from sordino.accounting.shifts.contraction import required_contraction
 from sordino.accounting.theorems.shifted import (
     CONTRACTED_CHAIN,
     NOT_EXPANDING,

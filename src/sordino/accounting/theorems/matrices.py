@@ -37,9 +37,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised
-from sordino.accounting.convert import compose
-from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.participation.hidden_steps import (
+from sordino.accounting.bounds.hidden_steps import (
     Round,
     allocated,
     allocated_renyi,
@@ -47,7 +45,9 @@ from sordino.accounting.participation.hidden_steps import (
     capped_step,
     full_chance,
 )
-from sordino.accounting.participation.matrix import Places, hidden_places, sampled_steps, sensitivity
+from sordino.accounting.bounds.matrix import Places, hidden_places, sampled_steps, sensitivity
+from sordino.accounting.convert import compose
+from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import Scope
 from sordino.accounting.theorems.mechanisms import EITHER, SEEN
 from sordino.core.bound import Citation, Relation, Status

@@ -22,10 +22,7 @@ import numpy as np
 
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, caller_checked, changed
-from sordino.accounting.convert import compose, repeat
-from sordino.accounting.evaluate import theorem
-from sordino.accounting.noisy_steps import NoisySteps, noisy_steps
-from sordino.accounting.participation.hidden_steps import (
+from sordino.accounting.bounds.hidden_steps import (
     Round,
     allocated,
     allocated_renyi,
@@ -36,7 +33,9 @@ from sordino.accounting.participation.hidden_steps import (
     poisson_step,
     unit_step,
 )
-from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, Scope
+from sordino.accounting.convert import compose, repeat
+from sordino.accounting.evaluate import theorem
+from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, NoisySteps, Scope, noisy_steps
 from sordino.core.binomial import log_chances
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up

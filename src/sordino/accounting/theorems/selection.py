@@ -13,7 +13,7 @@ from sordino.accounting.theorems.mechanisms import BOUNDED, EITHER, RISES_WITH_S
 from sordino.core.bound import Bound, Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, PureDP, RenyiDP
-from sordino.core.loss.atomic_pairs import BoundedRangePair
+from sordino.core.loss.bounded_range import BoundedRangePair
 from sordino.core.spec import RepeatAndSelect, Selection, SelectionMethod, SparseVector, Spec
 from sordino.core.spec.document import NegativeBinomialTrials, PoissonTrials
 

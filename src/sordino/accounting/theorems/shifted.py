@@ -13,14 +13,15 @@ import numpy as np
 from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption
+from sordino.accounting.bounds.closed_forms import cyclic_shift, every_step_shift, position_shifts
+from sordino.accounting.bounds.contraction import Identical, Listed, contraction_of, required_contraction
+from sordino.accounting.bounds.revealed import ShiftLaw, drawn_batches, reshuffled_passes
+from sordino.accounting.bounds.segments import gaussian_mixture
+from sordino.accounting.bounds.window import SampledChain, best_with_largest_distance, best_with_random_distance
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import theorem
-from sordino.accounting.participation.revealed import ShiftLaw, drawn_batches, reshuffled_passes
-from sordino.accounting.participation.window import SampledChain, best_with_largest_distance, best_with_random_distance
 from sordino.accounting.scope import last_iterate_scope
-from sordino.accounting.shifts.closed_forms import cyclic_shift, every_step_shift, gaussian_mixture, position_shifts
-from sordino.accounting.shifts.contraction import Identical, Listed, contraction_of, required_contraction
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Citation, Relation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, TotalVariation

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.io import checkpoint_file as files
+from sordino.core import __version__
 from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, SordinoError, number
-from sordino.core.version import __version__
 from sordino.model.base import Model
 
 _ASKING = (signal.SIGINT, signal.SIGTERM)

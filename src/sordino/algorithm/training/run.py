@@ -19,10 +19,10 @@ from sordino.algorithm.noise.randomness import Purpose, Randomness
 from sordino.algorithm.training.clipped import Clipped, check_examples
 from sordino.algorithm.training.correlated import INDEPENDENT, Correlation, by_place, correlation_of, participating
 from sordino.algorithm.training.uses import Loss, check_leaves
+from sordino.core import __version__
 from sordino.core.bound import Relation, View
 from sordino.core.spec import MatrixMechanism, NoisedSums, Spec, SumShape, Unit
 from sordino.core.validate import COUNT, Interval, instance_of, number, refuse, whole_number
-from sordino.core.version import __version__
 
 QUERY = "clipped gradients"
 _SHARE = Interval(0.0, 1.0, high_open=True)

@@ -43,8 +43,8 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up
 from sordino.core.spec import AnyUnit, Batch, Composite, ListSchedule, NoisedSums, Part, Scheme, Spec
-from sordino.core.spec.schedules import ConstantSchedule
-from sordino.core.spec.sums import moves
+from sordino.core.spec.mechanisms import moves
+from sordino.core.spec.problem import ConstantSchedule
 from sordino.core.validate import instance_of
 from sordino.model.own.base import OwnModel
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from sordino.accounting.participation.matrix import place_covariance
+from sordino.accounting.bounds.matrix import place_covariance
 from sordino.auditing.attack.experiment import drawn_from
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound, audit_method
 from sordino.auditing.methods.exact import exact

@@ -16,8 +16,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from sordino.accounting.bounds.matrix import attained, hidden_uses
 from sordino.accounting.evaluate import evaluate, theorems
-from sordino.accounting.participation.matrix import attained, hidden_uses
 from sordino.algorithm.chain.claims import check_regulariser
 from sordino.auditing.exact.extremal_chain import extremal_findings
 from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, composed_down

@@ -13,9 +13,8 @@ from scipy import special
 from sordino.core import binomial, validate
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, narrow, up
-from sordino.core.loss.cumulant import Cumulant
 from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
-from sordino.core.loss.evaluate import law_on_grid
+from sordino.core.loss.evaluate import Cumulant, law_on_grid
 from sordino.core.loss.normal_pairs import exponent_of, log_mixture, normal_mass, quantile
 from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, mixture, read_factors, register, write_factors
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number

@@ -7,15 +7,24 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from sordino.core.bound import View
-from sordino.core.spec.fields import Nested, Section, Tagged, WordOrObject
-from sordino.core.spec.problem import RUNS, Algorithm, Problem, required
-from sordino.core.spec.schedules import Schedule, Scheduled
-from sordino.core.spec.shapes import COUNT, Contradiction, Number, Numbers, Whole, Word
+from sordino.core.spec.fields import (
+    COUNT,
+    Contradiction,
+    Nested,
+    Number,
+    Numbers,
+    Section,
+    TaggedUnion,
+    Whole,
+    Word,
+    WordOrObject,
+)
+from sordino.core.spec.problem import RUNS, Algorithm, Problem, Schedule, Scheduled, required
 from sordino.core.validate import ANY_REAL, NON_NEGATIVE, POSITIVE, Interval
 
-NOISES = Tagged()
-PROJECTIONS = Tagged()
-STARTS = Tagged()
+NOISES = TaggedUnion()
+PROJECTIONS = TaggedUnion()
+STARTS = TaggedUnion()
 
 RATE = Interval(0.0, 1.0, low_open=True)
 TAIL_INDEX = Interval(1.0, 2.0, low_open=True)

@@ -16,7 +16,22 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from sordino.core.bound import Relation, View
-from sordino.core.spec.fields import Nested, Section, Tagged, define, read_keys, write_keys
+from sordino.core.spec.fields import (
+    ROOT,
+    Contradiction,
+    Nested,
+    Number,
+    Schema,
+    Section,
+    Several,
+    TaggedUnion,
+    Word,
+    as_object,
+    define,
+    join,
+    read_keys,
+    write_keys,
+)
 from sordino.core.spec.instance import Instance
 from sordino.core.spec.mechanisms import Mechanism
 from sordino.core.spec.problem import (
@@ -30,7 +45,6 @@ from sordino.core.spec.problem import (
     column_of,
     required,
 )
-from sordino.core.spec.shapes import ROOT, Contradiction, Number, Schema, Several, Word, as_object, join
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, instance_of, refuse
 
 LARGEST_FILE = 16 * 2**20
@@ -168,7 +182,7 @@ class Part(Section):
     view: Annotated[View | None, Word(View), "absent: the composite's view"] = None
 
 
-TRIALS = Tagged()
+TRIALS = TaggedUnion()
 
 
 @TRIALS.register("poisson")

@@ -7,8 +7,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from sordino.core.spec.fields import Nested, Section, Tagged
-from sordino.core.spec.shapes import COUNT, Contradiction, Number, Numbers, Schema, Shape, Text, Whole, as_object, join
+from sordino.core.spec.fields import (
+    COUNT,
+    Contradiction,
+    Nested,
+    Number,
+    Numbers,
+    Schema,
+    Section,
+    Shape,
+    TaggedUnion,
+    Text,
+    Whole,
+    as_object,
+    join,
+)
 from sordino.core.validate import ANY_REAL, Interval, number, refuse
 
 Setting = bool | int | float | str | tuple[int | float, ...]
@@ -74,8 +87,8 @@ def _number(path: str, value: Any) -> int | float:
     return int(value) if isinstance(value, int) else checked
 
 
-DATASETS = Tagged()
-NEIGHBOURS = Tagged()
+DATASETS = TaggedUnion()
+NEIGHBOURS = TaggedUnion()
 
 _FROM_ZERO = Interval(0, COUNT.high)
 Position = Annotated[int, Whole(_FROM_ZERO), "the record that differs, counted from 0"]

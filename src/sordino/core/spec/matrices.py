@@ -14,13 +14,12 @@ from typing import Annotated
 import numpy as np
 
 from sordino.core.arrays import Array
-from sordino.core.spec.fields import Nested, Section, Tagged
+from sordino.core.spec.fields import Contradiction, Nested, Number, Numbers, Section, Several, TaggedUnion, Whole, Word
 from sordino.core.spec.mechanisms import Mechanism
 from sordino.core.spec.problem import RUNS
-from sordino.core.spec.shapes import Contradiction, Number, Numbers, Several, Whole, Word
 from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval
 
-STRATEGIES = Tagged()
+STRATEGIES = TaggedUnion()
 MOST_STEPS = 2048  # of a matrix mechanism whose matrix is written out: its Gram matrix is held in memory
 _SMALLEST = 1e-90  # an entry other than 0; one over it is the largest
 

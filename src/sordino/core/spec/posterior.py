@@ -12,13 +12,12 @@ from typing import Annotated, ClassVar
 
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, View
-from sordino.core.spec.fields import Nested, Section, Tagged
+from sordino.core.spec.fields import Contradiction, Nested, Number, Section, TaggedUnion, Whole, Word
 from sordino.core.spec.problem import RUNS, Algorithm, AverageNoise, Certified, Problem, required
-from sordino.core.spec.shapes import Contradiction, Number, Whole, Word
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval
 
-POTENTIALS = Tagged()
-DRAWERS = Tagged()
+POTENTIALS = TaggedUnion()
+DRAWERS = TaggedUnion()
 
 
 def _flat(strong_convexity: Certificate, remedy: str) -> Iterator[Contradiction]:

@@ -9,8 +9,17 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.spec.fields import Section, Tagged, keys_of, read_keys
-from sordino.core.spec.shapes import Schema, Shape, as_object, join, missing_key
+from sordino.core.spec.fields import (
+    Schema,
+    Section,
+    Shape,
+    TaggedUnion,
+    as_object,
+    join,
+    keys_of,
+    missing_key,
+    read_keys,
+)
 from sordino.core.validate import InputError, one_of, refuse
 from sordino.data.raw_columns import Column
 from sordino.data.table import RowError, first_row
@@ -232,7 +241,7 @@ class ColumnKind(Section, ABC):
         """Two raw values of a target as different as the declaration allows."""
 
 
-class ColumnKinds(Tagged):
+class ColumnKinds(TaggedUnion):
     """The registered kinds; a declaration names its column and its kind beside the keys of the kind."""
 
     def read(self, path: str, value: Any, instead: str = "") -> Any:

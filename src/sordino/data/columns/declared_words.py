@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.spec.shapes import Contradiction, Flag, Word
+from sordino.core.spec.fields import Contradiction, Flag, Word
 from sordino.core.validate import InputError, refuse
 from sordino.data.columns.base import REFUSE, Cells, ColumnCounts, ColumnKind, Missing, MissingRule, column_kind
 from sordino.data.raw_columns import MISSING, UNSEEN, Column

@@ -14,9 +14,8 @@ from typing import Annotated, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.spec.fields import Nested, Section
-from sordino.core.spec.shapes import Contradiction, Several
-from sordino.core.spec.shapes import Schema as JsonSchema
+from sordino.core.spec.fields import Contradiction, Nested, Section, Several
+from sordino.core.spec.fields import Schema as JsonSchema
 from sordino.core.validate import InputError
 from sordino.data.columns.base import KINDS, REFUSE, ColumnKind, ColumnKinds, MissingRule, RawValue, column_kind
 from sordino.data.columns.declared_words import Boolean, Category

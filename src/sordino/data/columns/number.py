@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.spec import shapes
-from sordino.core.spec.shapes import Contradiction, Word
+from sordino.core.spec import fields as shapes
+from sordino.core.spec.fields import Contradiction, Word
 from sordino.core.validate import Interval, refuse
 from sordino.data.columns.base import REFUSE, Cells, ColumnKind, Missing, MissingRule, RawValue, column_kind
 from sordino.data.raw_columns import NO_DAY, Column, Texts

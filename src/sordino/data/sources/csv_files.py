@@ -22,8 +22,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from sordino.core.spec.fields import Section
-from sordino.core.spec.shapes import Contradiction, Text, Word
+from sordino.core.spec.fields import Contradiction, Section, Text, Word
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.raw_columns import Column, Texts, arrow
 from sordino.data.sources.in_memory import from_arrow

@@ -23,6 +23,7 @@ from sordino.algorithm.posterior.laws import (
 from sordino.algorithm.posterior.network import ARRAYS as NETWORK_ARRAYS
 from sordino.algorithm.posterior.network import NetworkPosterior
 from sordino.algorithm.rounds.described import SumsRelease
+from sordino.core import __version__
 from sordino.core.bound import (
     FLOATING_POINT,
     NOT_COVERED,
@@ -38,7 +39,6 @@ from sordino.core.spec import Spec
 from sordino.core.spec.fields import read_keys, write_keys
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, number, one_of, refuse
-from sordino.core.version import __version__
 from sordino.data import Schema
 from sordino.data.schema import schema_from_dict, schema_to_dict
 from sordino.data.words import shown_names

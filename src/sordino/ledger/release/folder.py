@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.core.atomic_write import write_new_folder
 from sordino.core.spec import column_of
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, SordinoError
-from sordino.core.whole_files import write_new_folder
 from sordino.ledger.release.document import StoredRelease, from_document, to_document
 from sordino.ledger.signing import SigningKey, signed_files
 from sordino.ledger.signing.folder import RELEASE, broken_signature

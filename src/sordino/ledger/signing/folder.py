@@ -27,10 +27,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sordino.core import __version__
+from sordino.core.atomic_write import write_file
 from sordino.core.spec.document import check_plain, parse
 from sordino.core.validate import InputError
-from sordino.core.version import __version__
-from sordino.core.whole_files import write_file
 from sordino.ledger.signing.keys import ALGORITHM, SigningKey, fingerprint, need_cryptography, signature_holds
 
 MANIFEST, SIGNATURE = "manifest.json", "signature.json"

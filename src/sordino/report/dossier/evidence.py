@@ -13,9 +13,9 @@ from typing import Any
 
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, VerdictKind, audit, verdict
 from sordino.auditing.replay.examine import CONFIDENCE, Implementation
+from sordino.core import __version__
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.validate import InputError
-from sordino.core.version import __version__
 from sordino.estimators.replayed import replay_release
 from sordino.ledger import Ledger
 from sordino.ledger.signing import verify_folder

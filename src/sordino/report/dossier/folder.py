@@ -13,10 +13,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sordino.core.atomic_write import write_new_folder
 from sordino.core.spec import Spec
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, refuse
-from sordino.core.whole_files import write_new_folder
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import ARRAYS, DOCUMENT

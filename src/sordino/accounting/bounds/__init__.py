@@ -1,0 +1,1 @@
+"""Mathematics that several theorems share: shifts, moduli, and what random participation hides."""

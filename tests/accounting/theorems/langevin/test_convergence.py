@@ -1,0 +1,86 @@
+"""The distance of the unadjusted Langevin algorithm to its target, never below the exact one on Gaussian targets."""
+
+import numpy as np
+import pytest
+
+from sordino.accounting.evaluate import evaluate
+from sordino.accounting.theorems.transfer import distance_to_posterior, langevin_distance, transfer_langevin
+from sordino.core.bound import Bound, Inapplicable
+from sordino.core.guarantee import GaussianDP
+from sordino.core.spec import read_spec
+from sordino.core.validate import InputError
+from sordino.model.exact import GaussianLaw, total_variation
+from tests.conformance.examples import FOLDER
+
+
+def exact(curvatures: np.ndarray, start: np.ndarray, steps: int) -> float:
+    """Total variation to N(0, 1 / (2 x)) of x <- (1 - x) theta + N(0, 1), axis by axis, in units of the noise."""
+    kept = 1 - curvatures
+    variance = (1 - kept ** (2 * steps)) / (1 - kept**2)
+    law = GaussianLaw(kept**steps * start, np.diag(variance))
+    return total_variation(law, GaussianLaw(np.zeros(len(start)), np.diag(1 / (2 * curvatures)))).low
+
+
+def check(seed: int) -> tuple[float, float]:
+    rng = np.random.default_rng([seed, 3])
+    dim = int(rng.integers(1, 4))
+    steepness = float(np.exp(rng.uniform(-9, np.log(1.95))))
+    decay = steepness * float(np.exp(rng.uniform(-4, 0)))
+    steps = int(np.exp(rng.uniform(0, 3)) / decay) + 1
+    curvatures = np.append([decay, steepness], rng.uniform(decay, steepness, 2))[:dim]
+    start = rng.normal(size=dim) * float(np.exp(rng.uniform(-3, 6)))
+    bound = langevin_distance(decay, steepness, dim, float(np.linalg.norm(start)), steps)
+    truth = exact(curvatures, start, steps)
+    assert bound >= truth
+    return bound, truth
+
+
+def test_it_is_never_below_the_exact_distance():
+    found = [check(seed) for seed in range(150)]
+    assert sum(bound < 0.5 for bound, _ in found) >= 30, "the test needs cases in which the bound says something"
+
+
+@pytest.mark.slow
+def test_it_is_never_below_the_exact_distance_on_many_targets():
+    for seed in range(150, 2500):
+        check(seed)
+
+
+def test_it_falls_with_the_step_size_and_the_number_of_steps():
+    by_step = [langevin_distance(h, 2 * h, 3, 10.0, round(30 / h)) for h in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)]
+    assert by_step == sorted(by_step, reverse=True)
+    # The bias falls with the root of the step.
+    assert by_step[-1] / by_step[-2] == pytest.approx(0.1**0.5, rel=0.02)
+    by_number = [langevin_distance(1e-4, 1e-4, 1, 100.0, steps) for steps in (10_000, 50_000, 200_000)]
+    assert by_number == sorted(by_number, reverse=True)
+    assert langevin_distance(1e-6, 1e-6, 1, 1e200, 1) == 1.0
+
+
+def test_a_step_that_does_not_contract_is_refused():
+    for decay, steepness in ((0.1, 2.0), (0.2, 0.1), (0.0, 0.1)):
+        with pytest.raises(InputError):
+            langevin_distance(decay, steepness, 1, 0.0, 10)
+
+
+def test_the_example_is_a_little_above_the_posteriors_own_privacy():
+    spec = read_spec(FOLDER / "ula-transfer-rate.json")
+    assert 0 < distance_to_posterior(spec) < 0.003
+    answer = evaluate(transfer_langevin, spec)
+    assert isinstance(answer, Bound)
+    # theory.md, section 3: the posterior's mu = Delta / sqrt(n m).
+    posterior = GaussianDP(2.0 / (1000 * 0.1) ** 0.5)
+    assert posterior.epsilon(0.02) < answer.guarantee.epsilon(0.02) < posterior.epsilon(0.02) + 0.1
+
+
+def test_a_start_far_from_the_origin_takes_longer():
+    spec = read_spec(FOLDER / "ula-transfer-rate.json").with_values({"algorithm.steps": 10_000_000})
+    far = spec.with_values({"algorithm.start": {"kind": "point", "values": [300.0, -400.0]}})
+    spread = spec.with_values({"algorithm.start": {"kind": "gaussian", "scale": 500.0}})
+    assert distance_to_posterior(spec) < distance_to_posterior(far) < distance_to_posterior(spread)
+
+
+def test_batches_are_out_of_scope():
+    spec = read_spec(FOLDER / "ula-transfer-rate.json")
+    answer = evaluate(transfer_langevin, spec.with_values({"algorithm.batch": {"scheme": "cyclic", "size": 10}}))
+    assert isinstance(answer, Inapplicable)
+    assert "cyclic" in answer.reason
