@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised
@@ -265,6 +266,12 @@ def sampled_answer(spec: Spec) -> Guarantee:
     return once(pair(promised(run.rate, "a rate"), _ratio(spec)))
 
 
+def _log_ratio(large: Fraction, small: Fraction) -> float:
+    """log(large / small) to a few units in the last place, also where the two are next to each other."""
+    ratio = large / small
+    return math.log1p(float(ratio - 1)) if ratio < 2 else math.log(large) - math.log(small)
+
+
 def _response(spec: Spec) -> RandomisedResponse:
     run = spec.algorithm if isinstance(spec.algorithm, RandomisedResponse) else None
     return promised(run, "a randomised-response run", "another")
@@ -284,11 +291,13 @@ def _response(spec: Spec) -> RandomisedResponse:
 def randomised_response(spec: Spec) -> Guarantee:
     """Two units that replace each other swap the probabilities of two answers."""
     run = _response(spec)
-    other = (1 - run.truth) / (run.categories - 1)
-    loss = up(abs(math.log(run.truth) - math.log(other)), 4) if run.truth != other else 0.0
-    if loss == 0.0:
+    # As fractions: near 1 / k the two logarithms agree in most of their digits.
+    truth = Fraction(run.truth)
+    other = (1 - truth) / (run.categories - 1)
+    if truth == other:
         return LossDistribution(())
-    large, small = max(run.truth, other), min(run.truth, other)
+    loss = up(_log_ratio(max(truth, other), min(truth, other)), 4)
+    large, small = float(max(truth, other)), float(min(truth, other))
     rest = max(0.0, 1 - large - small)
     if run.categories == 2:
         return once(ExplicitPair((-loss, loss), (small, 1 - small), 0.0))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TypeVar
 
 from sordino.accounting.assumptions import Assumption, at_most, caller_checked, certified_parts, changed, promised
@@ -195,9 +196,13 @@ def regression_divergence(model: LinearRegression, n: int, order: float) -> floa
     spread = math.exp(model.gamma1 * math.log(n))
     largest = max(model.c, spread) + spread
     pull = model.alpha + high * model.beta
+    # As a fraction: with hardly more records than an order needs, it would cancel.
+    margin = (n - 1) * Fraction(model.x_low) ** 2 - Fraction(order) * Fraction(model.x_high) ** 2
+    if margin <= 0:
+        return math.inf
     terms = (
         high / (2 * (n - 1) * low),
-        (order - 1) * order * high / (2 * ((n - 1) * low - order * high)),
+        (order - 1) * order * high / (2 * float(margin)),
         20 * order * model.beta * high * high * spread * spread / (9 * n * low),
         20 * order * high * high * pull * largest * spread / (9 * low * low * n * n),
         5 * order * high * high * pull * pull * largest * largest / (9 * low * low * low * model.beta * n * n * n),

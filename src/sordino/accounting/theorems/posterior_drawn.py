@@ -58,7 +58,9 @@ def least_acceptance(run: PosteriorSample) -> float:
         height = promised(drawn.oscillation, "an oscillation").value
         return math.exp(-height) * (1 - 1e-14)
     if isinstance(drawn, RejectionDraws) and isinstance(potential, StronglyLogConcave) and drawn.smoothness is not None:
-        ratio = math.log(potential.strong_convexity.value) - math.log(drawn.smoothness.value)
+        m, M = potential.strong_convexity.value, drawn.smoothness.value
+        # By what the quotient lacks where it is near 1: a difference of logarithms would cancel.
+        ratio = math.log1p(-(M - m) / M) if 2 * m > M else math.log(m / M) if m / M > 0 else -math.inf
         return math.exp(drawn.dim / 2 * ratio * (1 + 1e-14) - 1e-14) / 2
     return 0.0
 

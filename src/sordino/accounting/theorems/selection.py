@@ -156,7 +156,7 @@ def _largest_loss(guarantee: Guarantee) -> float:
     ]
     if any(one.infinite > 0 for way in ways for one, _ in way):
         return math.inf
-    return up(max(sum(count * one.largest_loss for one, count in way) for way in ways), 4)
+    return up(max(math.fsum(count * one.largest_loss for one, count in way) for way in ways), 4)
 
 
 @lru_cache(maxsize=16)
