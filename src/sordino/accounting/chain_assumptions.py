@@ -34,8 +34,7 @@ _VARYING_STEP = {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power
 
 def chain_of(spec: Spec) -> NoisyGradient:
     """The chain of a spec whose kind is in scope."""
-    chain = spec.algorithm if isinstance(spec.algorithm, NoisyGradient) else None
-    return promised(chain, "a noisy gradient chain", "another kind of run")
+    return assume.run_of(spec, NoisyGradient)
 
 
 def constant_step(spec: Spec) -> tuple[float, float]:
@@ -60,12 +59,12 @@ def required_ratio(steps: NoisySteps) -> float:
     return promised(steps.constant_ratio, "a constant step size and noise scale", "a schedule")
 
 
-def shift_steps(spec: Spec) -> shifts.Identical | shifts.Listed:
+def shift_steps(spec: Spec) -> shifts.IdenticalSteps | shifts.ListedSteps:
     """The steps of a run with a certified contraction."""
     return shifted_by(spec, shifts.required_contraction(spec))
 
 
-def shifted_by(spec: Spec, contraction: shifts.Contraction) -> shifts.Identical | shifts.Listed:
+def shifted_by(spec: Spec, contraction: shifts.Contraction) -> shifts.IdenticalSteps | shifts.ListedSteps:
     """The steps of a run, each of which moves by the certified sensitivity and stretches by the contraction given."""
     chain, (sensitivity,) = chain_of(spec), used_certificates(spec)
     return shifts.chain_steps(chain, contraction, up(sensitivity.value / chain.divisor(spec.n)))

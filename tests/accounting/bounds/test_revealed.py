@@ -8,7 +8,7 @@ from scipy import special
 
 from sordino.accounting.bounds import revealed
 from sordino.accounting.bounds import revealed as feedback
-from sordino.accounting.bounds.revealed import ShiftLaw, drawn_batches, reshuffled_passes
+from sordino.accounting.bounds.revealed import MuLaw, drawn_batches, reshuffled_passes
 from sordino.accounting.bounds.solver import optimal_shift, optimal_shifts
 
 Enumerated = tuple[np.ndarray, np.ndarray]
@@ -28,7 +28,7 @@ def reshuffled(contraction: float, period: int, steps: int) -> Enumerated:
     return np.full(len(moves), 1 / len(moves)), optimal_shifts(contraction, moves[:, :steps], 1.0)
 
 
-def assert_above(law: ShiftLaw, enumerated: Enumerated, slack: float) -> None:
+def assert_above(law: MuLaw, enumerated: Enumerated, slack: float) -> None:
     """Every tail is at least the exact one, and the mean square is within `slack` of it."""
     (chances, exact), weights, mus = enumerated, np.array(law.weights), np.array(law.mus)
     assert abs(weights.sum() - 1) < 1e-12

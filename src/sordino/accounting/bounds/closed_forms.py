@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.accounting.bounds import solver
-from sordino.accounting.bounds.contraction import Identical, Listed, contraction_of
+from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps, contraction_of
 from sordino.accounting.bounds.solver import optimal_shift
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, up, widen_up
@@ -43,16 +43,16 @@ def full_shift(contraction: float, ratio: float, steps: int) -> float:
     return _rounded(ratio * math.sqrt(math.tanh(steps * x / 2) / math.tanh(x / 2)))
 
 
-def every_step_shift(steps: Identical | Listed) -> float:
+def every_step_shift(steps: IdenticalSteps | ListedSteps) -> float:
     """Every step moves: the closed form for identical steps, the solver for others."""
-    if isinstance(steps, Identical):
+    if isinstance(steps, IdenticalSteps):
         return full_shift(steps.contraction, steps.ratio, steps.count)
     return solver.optimal_shift(steps.contractions, steps.moves, steps.noises)
 
 
-def bounded_every_step_shift(steps: Identical | Listed, diameter: float) -> float:
+def bounded_every_step_shift(steps: IdenticalSteps | ListedSteps, diameter: float) -> float:
     """Every step moves, and any step may be taken as a start at the diameter."""
-    if isinstance(steps, Identical):
+    if isinstance(steps, IdenticalSteps):
         return bounded_full_shift(steps.contraction, steps.ratio, steps.count, steps.relative(diameter))
     return solver.optimal_shift_bounded(steps.contractions, steps.moves, steps.noises, diameter)
 
@@ -267,13 +267,13 @@ def _segment_volumes(log_scales: Array) -> Array:
 _MOST_WORK = 20_000_000
 
 
-def kept_shifts(steps: Identical | Listed, kept: range, period: int) -> Array:
+def kept_shifts(steps: IdenticalSteps | ListedSteps, kept: range, period: int) -> Array:
     """The mu of all kept iterates together for each position of the record in a pass of `period` batches, rounded up.
 
     `kept` numbers iterates from 1: the first step makes iterate 1. Positions beyond the last one have no entry.
     """
     period = min(period, kept[-1])
-    if isinstance(steps, Listed):
+    if isinstance(steps, ListedSteps):
         return np.array([_listed(steps, kept, np.arange(len(steps.moves)) % period == at) for at in range(period)])
     if period == 1:
         first, rest = (full_shift(steps.contraction, steps.ratio, length) ** 2 for length in (kept[0], kept.step))
@@ -307,7 +307,7 @@ def _later_segments(energies: Array, kept: range) -> Array:
     return total
 
 
-def _listed(steps: Listed, kept: range, used: NDArray[np.bool_]) -> float:
+def _listed(steps: ListedSteps, kept: range, used: NDArray[np.bool_]) -> float:
     """The mu of all kept iterates for a record that moves these steps."""
     first, shape = kept[0], (len(kept) - 1, kept.step)
     parts = (steps.contractions, np.where(used, steps.moves, 0.0), steps.noises)

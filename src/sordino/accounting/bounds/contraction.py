@@ -275,7 +275,7 @@ _STABLE_TO_GAUSSIAN = down(2.0**0.5)
 
 
 @dataclass(frozen=True)
-class Identical:
+class IdenticalSteps:
     """Steps that are all alike: their number, contraction c, ratio kappa = s / tau, and noise tau."""
 
     count: int
@@ -289,7 +289,7 @@ class Identical:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedSteps:
     """Contraction, move and noise of each step."""
 
     contractions: Array
@@ -297,19 +297,19 @@ class Listed:
     noises: Array
 
 
-def chain_steps(chain: NoisyGradient, contraction: Contraction, move: float) -> Identical | Listed:
+def chain_steps(chain: NoisyGradient, contraction: Contraction, move: float) -> IdenticalSteps | ListedSteps:
     """The steps of a chain, each of which moves by at most its step size times `move`."""
     step, scale = chain.step_size.constant, chain.noise.scale.constant
     gaussian = isinstance(chain.noise, GaussianNoise)
     if step is not None and scale is not None:
         noise = scale if gaussian else down(scale * _STABLE_TO_GAUSSIAN)
-        return Identical(chain.steps, contraction.at(step), max(up(move * step / noise, 2), SMALLEST_RATIO), noise)
+        return IdenticalSteps(chain.steps, contraction.at(step), max(up(move * step / noise, 2), SMALLEST_RATIO), noise)
     sizes, noises = chain.step_size.values(chain.steps), chain.noise.scale.values(chain.steps)
     if not gaussian:
         noises = noises * (_STABLE_TO_GAUSSIAN * (1 - 2 * UNIT_ROUNDOFF))
     moves = np.maximum(move * sizes * (1 + 2 * UNIT_ROUNDOFF), SMALLEST_RATIO * noises)
     contractions = np.asarray(contraction.over(chain.step_size, chain.steps), dtype=np.float64)
-    return Listed(np.broadcast_to(contractions, moves.shape), moves, noises)
+    return ListedSteps(np.broadcast_to(contractions, moves.shape), moves, noises)
 
 
 # How much a step of one dataset stretches a distance when the loss need not be convex.

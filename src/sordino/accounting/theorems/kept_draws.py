@@ -23,7 +23,7 @@ from fractions import Fraction
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, changed, public_certificates
 from sordino.accounting.bounds.contraction import required_contraction
-from sordino.accounting.bounds.revealed import ShiftLaw, drawn_batches, parts_of_passes
+from sordino.accounting.bounds.revealed import MuLaw, drawn_batches, parts_of_passes
 from sordino.accounting.bounds.segments import PassParts, pass_sum_law, places_in_passes, segments_of
 from sordino.accounting.bounds.window import DistanceLaw, best_with_random_distance, distance_law
 from sordino.accounting.chain_assumptions import chain_of
@@ -107,7 +107,7 @@ def _revealed(spec: Spec) -> Guarantee:
     """Every segment with its uses revealed."""
     chain, (contraction, _), move = chain_of(spec), contraction_and_ratio(spec), _move(spec)
 
-    def law(parts: PassParts) -> ShiftLaw:
+    def law(parts: PassParts) -> MuLaw:
         if chain.batch.scheme is Scheme.RESHUFFLED:
             return parts_of_passes(contraction, chain.batches_per_epoch(spec.n), parts)
         return drawn_batches(contraction, chain.rate(spec.n), parts.tail)

@@ -69,7 +69,7 @@ def drift_certificates(spec: Spec) -> tuple[Certificate, ...]:
     return (*(() if drift is None else (drift.certificate,)), *shifts.resting_on(shifts.regulariser_contraction(spec)))
 
 
-def drift_steps(spec: Spec) -> shifts.Identical | shifts.Listed:
+def drift_steps(spec: Spec) -> shifts.IdenticalSteps | shifts.ListedSteps:
     """The steps of a run whose data part is bounded: the regulariser's modulus, and moves of 2 eta v at every step."""
     expected = "a chain with a certified drift and regulariser"
     chain = promised(spec.algorithm if isinstance(spec.algorithm, NoisyGradient) else None, expected)
@@ -77,9 +77,9 @@ def drift_steps(spec: Spec) -> shifts.Identical | shifts.Listed:
     return shifts.chain_steps(chain, modulus, 2.0 * drift.bound)
 
 
-def largest_ratio(steps: shifts.Identical | shifts.Listed) -> float:
+def largest_ratio(steps: shifts.IdenticalSteps | shifts.ListedSteps) -> float:
     """The largest move in units of its noise; infinite on overflow."""
-    if isinstance(steps, shifts.Identical):
+    if isinstance(steps, shifts.IdenticalSteps):
         return steps.ratio
     with np.errstate(over="ignore"):
         ratio = float(np.max(steps.moves / steps.noises))

@@ -36,9 +36,9 @@ import math
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised
+from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised, run_of
 from sordino.accounting.bounds.hidden_steps import (
-    Round,
+    AllocationRound,
     allocated,
     allocated_renyi,
     capped_renyi,
@@ -63,23 +63,18 @@ _BY_PLACE = (ParticipationScheme.BALLS_IN_BINS, ParticipationScheme.RANDOM_ALLOC
 _FALLS = (("algorithm.noise_multiplier", Monotone.FALLS),)
 
 
-def _matrix(spec: Spec) -> MatrixMechanism:
-    run = spec.algorithm if isinstance(spec.algorithm, MatrixMechanism) else None
-    return promised(run, "a matrix-mechanism run", "another")
-
-
 @lru_cache(maxsize=64)
 def _moved(run: MatrixMechanism) -> float | str:
     return sensitivity(run)
 
 
 def _unmoved(spec: Spec) -> str | None:
-    found = _moved(_matrix(spec))
+    found = _moved(run_of(spec, MatrixMechanism))
     return found if isinstance(found, str) else None
 
 
 def _matrix_mu(spec: Spec) -> float | None:
-    found = _moved(run := _matrix(spec))
+    found = _moved(run := run_of(spec, MatrixMechanism))
     # Where a step has room for few, a unit may take the place of another.
     ways = 2.0 if spec.relation is Relation.REPLACE_ONE or run.participation.cap is not None else 1.0
     return None if isinstance(found, str) else up(ways * found / run.noise_multiplier, 2)
@@ -135,7 +130,7 @@ def _not_scheme(*schemes: ParticipationScheme) -> Callable[[Spec], str | None]:
     words = " or ".join(scheme.value for scheme in schemes)
 
     def failure(spec: Spec) -> str | None:
-        participation = _matrix(spec).participation
+        participation = run_of(spec, MatrixMechanism).participation
         drawn = participation.scheme is not ParticipationScheme.MIN_SEPARATION or participation.rate is not None
         if participation.scheme in schemes and drawn:
             return None
@@ -155,20 +150,20 @@ _SO_MANY_UNITS = caller_checked(
     "units",
     "where the units of a step are capped, no group has more units beside the one that differs than "
     "algorithm.participation.units",
-    lambda spec: _matrix(spec).participation.cap is not None,
+    lambda spec: run_of(spec, MatrixMechanism).participation.cap is not None,
 )
 
 
 def _full(spec: Spec) -> float:
     """The chance that a step has all the units it may have without the one that differs; rounded up."""
-    participation, surplus = _matrix(spec).participation, spec.surplus
+    participation, surplus = run_of(spec, MatrixMechanism).participation, spec.surplus
     if participation.cap is None or participation.units is None or participation.rate is None:
         return 0.0
     return full_chance(participation.cap, participation.units + max(surplus - 1, 0), participation.rate)
 
 
 def _step_ratio(spec: Spec) -> float:
-    run = _matrix(spec)
+    run = run_of(spec, MatrixMechanism)
     return up(sampled_steps(run)[0] / run.noise_multiplier)
 
 
@@ -204,7 +199,7 @@ def _step_ratio(spec: Spec) -> float:
 )
 def matrix_sampled(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""
-    run = _matrix(spec)
+    run = run_of(spec, MatrixMechanism)
     rate = promised(run.participation.rate, "a rate")
     step = capped_step(spec.relation, rate, _step_ratio(spec), _full(spec))
     return LossDistribution(((step, sampled_steps(run)[1]),))
@@ -237,7 +232,7 @@ def _own_move(way: Places, multiplier: float) -> float:
 
 
 def _no_places(spec: Spec) -> str | None:
-    found = _best_places(_matrix(spec))
+    found = _best_places(run_of(spec, MatrixMechanism))
     return found if isinstance(found, str) else None
 
 
@@ -273,14 +268,14 @@ def _no_places(spec: Spec) -> str | None:
 )
 def matrix_allocated(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""
-    run = _matrix(spec)
+    run = run_of(spec, MatrixMechanism)
     found = _best_places(run)
     way = promised(None if isinstance(found, str) else found, "places")
     return allocated(_round(way, run.noise_multiplier), spec.relation, _shared_move(way, run.noise_multiplier))
 
 
-def _round(way: Places, multiplier: float) -> tuple[Round]:
-    return (Round(way.places, way.places, _own_move(way, multiplier), way.rounds),)
+def _round(way: Places, multiplier: float) -> tuple[AllocationRound]:
+    return (AllocationRound(way.places, way.places, _own_move(way, multiplier), way.rounds),)
 
 
 def _shared_move(way: Places, multiplier: float) -> float:
@@ -288,14 +283,14 @@ def _shared_move(way: Places, multiplier: float) -> float:
 
 
 def _chanceless(spec: Spec) -> str | None:
-    run = _matrix(spec)
+    run = run_of(spec, MatrixMechanism)
     if run.participation.scheme not in _BY_PLACE:
         return None
     return found if isinstance(found := hidden_places(run), str) else None
 
 
 def _any_move(spec: Spec) -> float | None:
-    run = _matrix(spec)
+    run = run_of(spec, MatrixMechanism)
     if run.participation.scheme not in _BY_PLACE:
         return _step_ratio(spec) if run.participation.rate is not None else None
     return None if isinstance(way := _any_places(run), str) else _own_move(way, run.noise_multiplier)
@@ -345,7 +340,7 @@ def _any_places(run: MatrixMechanism) -> Places | str:
 )
 def matrix_renyi(spec: Spec) -> Guarantee:
     """Both proofs are at the head of the file; loss distributions are smaller where they have an answer."""
-    run = _matrix(spec)
+    run = run_of(spec, MatrixMechanism)
     if run.participation.scheme not in _BY_PLACE:
         rate, ratio, full = promised(run.participation.rate, "a rate"), _step_ratio(spec), _full(spec)
         curve = tuple(capped_renyi(order, rate, ratio, full, spec.relation) for order in ORDERS)

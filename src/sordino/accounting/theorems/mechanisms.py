@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised
+from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised, run_of
 from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import Scope
 from sordino.core.bound import Citation, Relation, Status, View
@@ -46,14 +46,9 @@ def once(pair: Pair) -> Guarantee:
     return LossDistribution(((pair, 1),))
 
 
-def _answer(spec: Spec) -> NoisedAnswer:
-    run = spec.algorithm if isinstance(spec.algorithm, NoisedAnswer) else None
-    return promised(run, "a noised-answer run", "another")
-
-
 def _ratio(spec: Spec) -> float:
     """Sensitivity over scale, rounded up."""
-    run = _answer(spec)
+    run = run_of(spec, NoisedAnswer)
     return up(run.sensitivity / run.noise.scale)
 
 
@@ -61,7 +56,7 @@ def _has_noise(word: str) -> Assumption:
     other = {"kind": "gaussian" if word != "gaussian" else "laplace", "scale": 1.0}
 
     def failure(spec: Spec) -> str | None:
-        found = ANSWER_NOISES.word_of(_answer(spec).noise)
+        found = ANSWER_NOISES.word_of(run_of(spec, NoisedAnswer).noise)
         return None if found == word else f"is about {word} noise, and the noise is {found}"
 
     return Assumption("noise", f"the noise is {word}", failure, changed({"algorithm.noise": other}))
@@ -126,7 +121,7 @@ def _few_atoms(value: Callable[[Spec], float], called: str, violated: dict[str, 
         _has_noise("discrete-laplace"),
         _ANSWER_REACH,
         _few_atoms(
-            lambda spec: _answer(spec).sensitivity,
+            lambda spec: run_of(spec, NoisedAnswer).sensitivity,
             "the sensitivity",
             {"algorithm.sensitivity": 2.0 * _MOST_ATOMS, "algorithm.noise.scale": 100.0},
         ),
@@ -136,7 +131,7 @@ def _few_atoms(value: Callable[[Spec], float], called: str, violated: dict[str, 
 )
 def discrete_laplace(spec: Spec) -> Guarantee:
     """The corners of its trade-off curves lie on those of every other shift, so shifts add up exactly."""
-    run = _answer(spec)
+    run = run_of(spec, NoisedAnswer)
     return once(DiscreteLaplacePair(up(1 / run.noise.scale), int(run.sensitivity)))
 
 
@@ -165,7 +160,7 @@ def gaussian(spec: Spec) -> Guarantee:
 
 
 def _one_dimensional(spec: Spec) -> str | None:
-    dim = _answer(spec).dim
+    dim = run_of(spec, NoisedAnswer).dim
     return None if dim == 1 else f"is about one value, and algorithm.dim is {dim}"
 
 
@@ -187,7 +182,7 @@ def _one_dimensional(spec: Spec) -> str | None:
         ),
         Assumption("one value", "one value is answered", _one_dimensional, changed({"algorithm.dim": 2})),
         _few_atoms(
-            lambda spec: _answer(spec).noise.scale,
+            lambda spec: run_of(spec, NoisedAnswer).noise.scale,
             "the scale",
             {"algorithm.noise.scale": 2.0 * _MOST_ATOMS},
         ),
@@ -197,7 +192,7 @@ def _one_dimensional(spec: Spec) -> str | None:
 )
 def discrete_gaussian(spec: Spec) -> Guarantee:
     """The noise is log-concave, so the largest move is the worst."""
-    run = _answer(spec)
+    run = run_of(spec, NoisedAnswer)
     return once(DiscreteGaussianPair(run.noise.scale, int(run.sensitivity)))
 
 
@@ -224,11 +219,15 @@ def discrete_gaussian_renyi(spec: Spec) -> Guarantee:
 
 
 def _sampled(spec: Spec) -> str | None:
-    return None if _answer(spec).rate is not None else "is about a sample of the units, and algorithm.rate is absent"
+    return (
+        None
+        if run_of(spec, NoisedAnswer).rate is not None
+        else "is about a sample of the units, and algorithm.rate is absent"
+    )
 
 
 def _continuous(spec: Spec) -> str | None:
-    found = ANSWER_NOISES.word_of(_answer(spec).noise)
+    found = ANSWER_NOISES.word_of(run_of(spec, NoisedAnswer).noise)
     return None if found in {"laplace", "gaussian"} else f"is about Laplace or Gaussian noise, and the noise is {found}"
 
 
@@ -261,7 +260,7 @@ def _continuous(spec: Spec) -> str | None:
 )
 def sampled_answer(spec: Spec) -> Guarantee:
     """Both pairs are their own mirror images, so they dominate in both directions, as the theorem asks."""
-    run = _answer(spec)
+    run = run_of(spec, NoisedAnswer)
     pair = PoissonRemovePair if ANSWER_NOISES.word_of(run.noise) == "gaussian" else PoissonLaplacePair
     return once(pair(promised(run.rate, "a rate"), _ratio(spec)))
 
@@ -270,11 +269,6 @@ def _log_ratio(large: Fraction, small: Fraction) -> float:
     """log(large / small) to a few units in the last place, also where the two are next to each other."""
     ratio = large / small
     return math.log1p(float(ratio - 1)) if ratio < 2 else math.log(large) - math.log(small)
-
-
-def _response(spec: Spec) -> RandomisedResponse:
-    run = spec.algorithm if isinstance(spec.algorithm, RandomisedResponse) else None
-    return promised(run, "a randomised-response run", "another")
 
 
 @theorem(
@@ -290,7 +284,7 @@ def _response(spec: Spec) -> RandomisedResponse:
 )
 def randomised_response(spec: Spec) -> Guarantee:
     """Two units that replace each other swap the probabilities of two answers."""
-    run = _response(spec)
+    run = run_of(spec, RandomisedResponse)
     # As fractions: near 1 / k the two logarithms agree in most of their digits.
     truth = Fraction(run.truth)
     other = (1 - truth) / (run.categories - 1)
@@ -304,13 +298,8 @@ def randomised_response(spec: Spec) -> Guarantee:
     return once(ExplicitPair((-loss, 0.0, loss), (small, rest, large), 0.0))
 
 
-def _shift(spec: Spec) -> RandomShift:
-    run = spec.algorithm if isinstance(spec.algorithm, RandomShift) else None
-    return promised(run, "a random-shift run", "another")
-
-
 def _largest_shift(spec: Spec) -> float:
-    run = _shift(spec)
+    run = run_of(spec, RandomShift)
     return max(run.shifts) / run.scale
 
 
@@ -337,7 +326,7 @@ def _largest_shift(spec: Spec) -> float:
 )
 def random_shift(spec: Spec) -> Guarantee:
     """Shifts along one line are the worst of all shifts of these lengths."""
-    run = _shift(spec)
+    run = run_of(spec, RandomShift)
     total = math.fsum(run.weights)
     return once(
         RandomShiftPair(

@@ -34,7 +34,7 @@ from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, changed, promised
 from sordino.accounting.bounds import contraction as shifts
-from sordino.accounting.bounds.contraction import Identical
+from sordino.accounting.bounds.contraction import IdenticalSteps
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import last_iterate_scope
@@ -158,7 +158,7 @@ def projected_hoelder(spec: Spec) -> Guarantee:
     chain, values = chain_of(spec), assume.section_values(spec, _HOELDER)
     modulus = promised(bounded.regulariser_modulus(spec), "a run with a public regulariser")
     steps = chains.shifted_by(spec, modulus)
-    if not isinstance(steps, Identical) or chain.step_size.constant is None:
+    if not isinstance(steps, IdenticalSteps) or chain.step_size.constant is None:
         return GaussianDP(math.inf)
     exponent = values[constants.HOELDER_EXPONENT]
     factor = up(chain.step_size.constant * values[constants.HOELDER_CONSTANT] * steps.noise ** (exponent - 1), 4)
@@ -174,7 +174,7 @@ def _far(spec: Spec) -> float | None:
     if math.isinf(3.0 * bound.value):
         return math.inf
     steps = bounded.clipped_steps(spec)
-    if not isinstance(steps, Identical):
+    if not isinstance(steps, IdenticalSteps):
         return None
     # Under add-remove both points may be those of the larger dataset, with up to so many records more than the divisor.
     larger = 1.0 + spec.surplus / spec.n

@@ -5,7 +5,15 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeVar
 
-from sordino.accounting.assumptions import Assumption, at_most, caller_checked, certified_parts, changed, promised
+from sordino.accounting.assumptions import (
+    Assumption,
+    at_most,
+    caller_checked,
+    certified_parts,
+    changed,
+    promised,
+    run_of,
+)
 from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import Scope
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
@@ -302,8 +310,7 @@ def propose_test_sample(spec: Spec) -> Guarantee:
     neighbours under replace-one have the same number of records, so the first has the same law for both, and given its
     answer (hence the range) the others cost what the paper says: epsilon each.
     """
-    run = spec.algorithm if isinstance(spec.algorithm, kinds.ProposeTestSample) else None
-    run = promised(run, "a propose-test-sample run", "another kind")
+    run = run_of(spec, kinds.ProposeTestSample)
     return ApproxDP(up(4 * run.epsilon), min(1.0, 2 * run.delta))
 
 
@@ -345,14 +352,9 @@ def strongly_log_concave(spec: Spec) -> Guarantee:
 # apart. A mean is the minimiser of a sum of squares, so a noised mean is a case of this.
 
 
-def _output(spec: Spec) -> kinds.OutputPerturbation:
-    run = spec.algorithm if isinstance(spec.algorithm, kinds.OutputPerturbation) else None
-    return promised(run, "an output-perturbation run", "another")
-
-
 def _ratio(spec: Spec) -> float:
     """How far one record moves the point that is released, over the noise: mu, or the pure epsilon; rounded up."""
-    run = _output(spec)
+    run = run_of(spec, kinds.OutputPerturbation)
     # A quotient, a sum and a root: a few units in the last place.
     move = max((run.lipschitz.value / run.strong_convexity.value + 2.0 * run.tolerance) * (1 + 1e-14), 1e-300)
     spread = math.sqrt(run.dim) if run.noise.kind is AverageNoiseKind.LAPLACE and run.dim > 1 else 1.0
@@ -398,4 +400,8 @@ def _output_certificates(spec: Spec) -> tuple[Certificate, ...]:
 def strongly_convex(spec: Spec) -> Guarantee:
     """One release of one point whose move is bounded surely."""
     ratio = _ratio(spec)
-    return GaussianDP(ratio) if _output(spec).noise.kind is AverageNoiseKind.GAUSSIAN else PureDP(ratio)
+    return (
+        GaussianDP(ratio)
+        if run_of(spec, kinds.OutputPerturbation).noise.kind is AverageNoiseKind.GAUSSIAN
+        else PureDP(ratio)
+    )

@@ -14,8 +14,8 @@ from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption
 from sordino.accounting.bounds.closed_forms import cyclic_shift, every_step_shift, position_shifts
-from sordino.accounting.bounds.contraction import Identical, Listed, contraction_of, required_contraction
-from sordino.accounting.bounds.revealed import ShiftLaw, drawn_batches, reshuffled_passes
+from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps, contraction_of, required_contraction
+from sordino.accounting.bounds.revealed import MuLaw, drawn_batches, reshuffled_passes
 from sordino.accounting.bounds.segments import gaussian_mixture
 from sordino.accounting.bounds.window import SampledChain, best_with_largest_distance, best_with_random_distance
 from sordino.accounting.chain_assumptions import chain_of
@@ -69,7 +69,7 @@ def full(spec: Spec) -> Guarantee:
 def cyclic(spec: Spec) -> Guarantee:
     """With identical steps the worst record is the one whose last use is the last step; otherwise all are tried."""
     period, steps = chain_of(spec).batches_per_epoch(spec.n), chains.shift_steps(spec)
-    if isinstance(steps, Identical):
+    if isinstance(steps, IdenticalSteps):
         return GaussianDP(cyclic_shift(steps.contraction, steps.ratio, period, -(-steps.count // period)))
     return GaussianDP(float(position_shifts(steps.contractions, steps.moves, steps.noises, period).max()))
 
@@ -91,7 +91,7 @@ def shuffle_once(spec: Spec) -> Guarantee:
     """Given the order the run is cyclic; the order is independent of the data and may be revealed."""
     chain, steps = chain_of(spec), chains.shift_steps(spec)
     period = chain.batches_per_epoch(spec.n)
-    if isinstance(steps, Listed):
+    if isinstance(steps, ListedSteps):
         mus = position_shifts(steps.contractions, steps.moves, steps.noises, period)
         return chains.averaged_over_positions(mus, spec)
     # Groups of batches: mu depends on the uses and falls with the quiet steps after the last one, so a group takes the
@@ -245,7 +245,7 @@ def random_participation(spec: Spec) -> Guarantee:
     return best_with_random_distance(sampled_chain(spec), spec.delta or REFERENCE_DELTA)
 
 
-_LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], ShiftLaw]] = {
+_LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], MuLaw]] = {
     Scheme.WITHOUT_REPLACEMENT: lambda c, chain, n: drawn_batches(c, chain.rate(n), chain.steps),
     Scheme.POISSON: lambda c, chain, n: drawn_batches(c, chain.rate(n), chain.steps),
     Scheme.RESHUFFLED: lambda c, chain, n: reshuffled_passes(c, chain.batches_per_epoch(n), chain.steps),

@@ -14,7 +14,7 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, caller_checked, changed, promised
 from sordino.accounting.bounds import closed_forms as closed
 from sordino.accounting.bounds import contraction as shifts
-from sordino.accounting.bounds.contraction import Contraction, Identical, Listed
+from sordino.accounting.bounds.contraction import Contraction, IdenticalSteps, ListedSteps
 from sordino.accounting.bounds.solver import LONGEST_WINDOW, TwoLines, two_line_shift
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import Monotone, theorem
@@ -78,7 +78,7 @@ def _varied(spec: Spec) -> Spec:
 def projected(spec: Spec) -> Guarantee:
     """A projection is free; it also bounds every distance by the diameter."""
     chain, steps, diameter = chain_of(spec), chains.shift_steps(spec), chains.diameter_of(spec)
-    if isinstance(steps, Listed) or chain.batch.scheme is Scheme.FULL:
+    if isinstance(steps, ListedSteps) or chain.batch.scheme is Scheme.FULL:
         return GaussianDP(closed.bounded_every_step_shift(steps, diameter))
     period, relative = chain.batches_per_epoch(spec.n), steps.relative(diameter)
     return GaussianDP(closed.bounded_cyclic_shift(steps.contraction, steps.ratio, period, steps.count, relative))
@@ -89,7 +89,7 @@ def regulariser_modulus(spec: Spec) -> Contraction | str:
     return shifts.regulariser_contraction(spec) or shifts.UNSTRETCHED
 
 
-def clipped_steps(spec: Spec) -> Identical | Listed:
+def clipped_steps(spec: Spec) -> IdenticalSteps | ListedSteps:
     """Steps that move two points, of any two neighbours, further apart by the bound on both data parts."""
     expected = "a run with a certified gradient bound"
     bound = promised(assume.certificate_for(spec, GRADIENT_BOUND), expected)
@@ -193,7 +193,7 @@ def projected_smooth(spec: Spec) -> Guarantee:
     """
     modulus = promised(shifts.near_modulus(spec), "a run with a certified smoothness")
     chain, steps, diameter = chain_of(spec), chains.shifted_by(spec, modulus), chains.diameter_of(spec)
-    if isinstance(steps, Listed) or chain.batch.scheme not in _FIXED:
+    if isinstance(steps, ListedSteps) or chain.batch.scheme not in _FIXED:
         return GaussianDP(closed.bounded_every_step_shift(steps, diameter))
     period, relative = chain.batches_per_epoch(spec.n), steps.relative(diameter)
     return GaussianDP(closed.bounded_cyclic_shift(steps.contraction, steps.ratio, period, steps.count, relative))
@@ -300,16 +300,16 @@ def drift_bounded_smooth(spec: Spec) -> Guarantee:
     """Every assignment of the two lines to the steps is a valid shift problem; the best found is used."""
     modulus = promised(shifts.near_modulus(spec), "a run with a certified smoothness")
     far, near = drift.drift_steps(spec), chains.shifted_by(spec, modulus)
-    if isinstance(far, Listed) and isinstance(near, Listed):
+    if isinstance(far, ListedSteps) and isinstance(near, ListedSteps):
         return GaussianDP(_varying(far, near))
-    if not isinstance(far, Identical) or not isinstance(near, Identical):
+    if not isinstance(far, IdenticalSteps) or not isinstance(near, IdenticalSteps):
         raise InputError("Expected both moduli of one run to follow the same schedule.")
     chain = chain_of(spec)
     period = chain.batches_per_epoch(spec.n) if chain.batch.scheme in _FIXED else 1
     return GaussianDP(_identical(far, near, period))
 
 
-def _identical(far: Identical, near: Identical, period: int) -> float:
+def _identical(far: IdenticalSteps, near: IdenticalSteps, period: int) -> float:
     """With identical steps the worst record is the one that the last step uses.
 
     For any other one the steps after its last use are post-processing, and what is left is the end of this one's run.
@@ -327,7 +327,7 @@ def _identical(far: Identical, near: Identical, period: int) -> float:
     return min(composed, closed.every_step_shift(far), two_line_shift(lines))
 
 
-def _varying(far: Listed, near: Listed) -> float:
+def _varying(far: ListedSteps, near: ListedSteps) -> float:
     """With varying schedules every step is taken to use the record."""
     composed = float(np.sqrt(np.sum((near.moves / near.noises) ** 2))) * (1 + 1e-13)
     lines = TwoLines(far.contractions, far.moves, near.contractions, near.moves, far.noises)
