@@ -36,6 +36,7 @@ def test_reference_values_of_one_pass(scale: float, composed: float, reachable: 
     assert found == [pytest.approx(composed, rel=5e-3), pytest.approx(reachable, rel=1e-2)]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("ratio", [0.1, 0.6, 2.0])
 @pytest.mark.parametrize("shares", [(0.0,), (0.5,), (1.0,), (0.0, 0.0), (0.0, 1.0), (0.5, 1.0)])
 def test_no_epsilon_0_is_below_the_enumerated_orders(ratio: float, shares: tuple[float, ...]) -> None:

@@ -24,12 +24,14 @@ def close(first: float, second: float) -> bool:
     return math.isclose(first, second, rel_tol=1e-10) or max(first, second) < 1e-100
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("contraction", CONTRACTIONS)
 def test_full_batches(contraction: float) -> None:
     for steps in (1, 2, 3, 17, 60, 500):
         assert close(full_shift(contraction, RATIO, steps), optimal_shift(np.full(steps, contraction), RATIO, 1.0))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("contraction", CONTRACTIONS)
 def test_cyclic_batches_at_every_position_with_whole_and_partial_last_epochs(contraction: float) -> None:
     for period in (1, 2, 3, 7):
@@ -46,6 +48,7 @@ def test_cyclic_batches_at_every_position_with_whole_and_partial_last_epochs(con
             assert close(worst, max(mus))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("contraction", CONTRACTIONS)
 def test_diameters(contraction: float) -> None:
     for steps in (1, 5, 40):

@@ -93,6 +93,7 @@ def test_a_cut_pass_is_not_read_as_a_whole_one(
         assert guarantee(theorem, spec).delta(epsilon) >= exact * (1 - 1e-9)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("scheme", ["reshuffled", "without-replacement"])
 @pytest.mark.parametrize(("steps", "keep"), [(5, {"burn_in": 0, "thin": 2}), (6, {"burn_in": 1, "thin": 2}), (4, None)])
 @pytest.mark.parametrize("contraction", [0.3, 0.9])
@@ -145,6 +146,7 @@ def stochastically_above(values: np.ndarray, chances: np.ndarray, exact: np.ndar
     return all(chances[values > x].sum() >= weights[exact > x].sum() - 1e-12 for x in (exact * (1 - 1e-9)).tolist())
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("parts", [PassParts(0, 2, 0), PassParts(2, 1, 1), PassParts(0, 1, 2), PassParts(1, 0, 0)])
 @pytest.mark.parametrize("contraction", [0.2, 0.8, 1.0])
 def test_sums_over_passes_are_above_the_enumerated_law(parts: PassParts, contraction: float) -> None:

@@ -49,6 +49,7 @@ DRIFTS = {
 }
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", DRIFTS)
 @pytest.mark.parametrize("steps", [1, 5, 40])
 def test_no_bound_is_below_the_law_on_an_interval(name: str, steps: int) -> None:

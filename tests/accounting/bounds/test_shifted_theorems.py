@@ -104,6 +104,7 @@ def test_reference_value_of_shuffling_at_order_ten() -> None:
 # Exact laws.
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("steps", [1, 2, 10, 300])
 @pytest.mark.parametrize("convexity", [0.0, 0.5, 4.0])
 def test_full_batches_are_exact_on_quadratics(steps: int, convexity: float) -> None:
@@ -188,6 +189,7 @@ def test_grouping_many_positions_only_rounds_up() -> None:
 # Kept iterates.
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("keep", ["all", "last", {"burn_in": 4, "thin": 3}, {"burn_in": 0, "thin": 7}])
 @pytest.mark.parametrize(("scheme", "size"), [("full", None), ("cyclic", 4)])
 @pytest.mark.parametrize("schedule", [False, True])

@@ -94,6 +94,7 @@ def test_one_step_is_the_sampled_gaussian_and_attained() -> None:
             assert_allclose(found.delta(epsilon), truth.high, rtol=2e-2)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("steps", [1, 2, 3, 5, 7])
 @pytest.mark.parametrize("pulls", [(2.5, 0.0, 0.0), (1.25, -1.25, 0.0), (1.25, -1.25, 1.25), (0.0, 2.5, 0.0)])
 @pytest.mark.parametrize("scheme", ["without-replacement", "reshuffled"])

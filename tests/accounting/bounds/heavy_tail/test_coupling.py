@@ -21,6 +21,7 @@ def noise(alpha: float, scale: object) -> dict[str, object]:
     return {"kind": "stable", "alpha": alpha, "scale": scale}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("steps", [1, 2, 5, 40])
 def test_full_batches_on_ridge_are_never_below_the_exact_law(alpha, steps):
@@ -164,6 +165,7 @@ def test_bounded_gradients_need_no_moments():
     assert "gradient_growth" in answer.reason
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize(("scheme", "steps"), [("full", 1), ("full", 7), ("cyclic", 1), ("cyclic", 5)])
 def test_a_step_that_forgets_everything_keeps_its_own_move(alpha, scheme, steps):

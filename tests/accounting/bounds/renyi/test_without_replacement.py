@@ -30,6 +30,7 @@ def divergence_below(order, rate, mu):
     return math.log(moment) / (order - 1) * (1 - 1e-9)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("order", [2.0, 2.5, 3.0, 8.0, 32.0, 64.0])
 @pytest.mark.parametrize(("rate", "mu"), CASES)
 def test_lies_above_the_bound_of_dp_accounting(order, rate, mu):
@@ -41,6 +42,7 @@ def test_lies_above_the_bound_of_dp_accounting(order, rate, mu):
         assert ours == pytest.approx(other, rel=1e-6)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("order", [1.05, 1.5, 2.0, 4.5, 16.0])
 @pytest.mark.parametrize(("rate", "mu"), CASES)
 def test_both_lie_above_the_dominating_pair(order, rate, mu):

@@ -62,6 +62,7 @@ def test_the_improved_full_batch_theorem_is_below_its_predecessor() -> None:
             assert fixed_batches.full(decay, U, steps) <= fixed_batches.chourasia(decay, U, steps)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("steps", [1, 7, 10, 25, 30, 1000])
 @pytest.mark.parametrize("period", [2, 3, 10])
 def test_shuffled_averages_over_every_position(period: int, steps: int) -> None:

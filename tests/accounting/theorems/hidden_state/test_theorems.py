@@ -78,6 +78,7 @@ def test_reference_of_subsampled_and_full_batches() -> None:
     assert_allclose(curve(HIDDEN["hidden-state.naive"], drawn).at(2.0), 2 * 4.0, rtol=1e-4)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("steps", [1, 3, 4, 7, 8, 11])
 @pytest.mark.parametrize(
     ("name", "scheme"),

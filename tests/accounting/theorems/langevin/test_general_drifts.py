@@ -15,6 +15,7 @@ def exact_final_mu(beta: float, pull: float, apart: float, time: float) -> float
     return moved / math.sqrt(variance)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_the_final_value_of_an_ornstein_uhlenbeck_process_is_below_both_propositions(seed):
     generator = np.random.default_rng(seed)

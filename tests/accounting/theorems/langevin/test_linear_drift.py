@@ -59,6 +59,7 @@ def check(seed: int) -> None:
         assert other.guarantee.epsilon(1e-5) >= GaussianDP(exact * (1 - 1e-11)).epsilon(1e-5)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_the_drift_bound_is_attained_by_a_linear_drift(seed):
     check(seed)

@@ -46,6 +46,7 @@ def neighbours(rng: np.random.Generator, n: int, model: dict[str, float]) -> tup
     return first, second
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("seed", range(60))
 def test_exact_posteriors_stay_below_the_lemma(seed):
     rng = np.random.default_rng([seed, 11])

@@ -118,6 +118,7 @@ def test_reference_values_of_bounded_ranges(lipschitz, draws, reachable):
     assert found.epsilon(1e-5) < 0.75 * repeat(PureDP(lipschitz), draws).epsilon(1e-5)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("draws", [1, 2, 5, 12])
 @pytest.mark.parametrize("width", [0.05, 0.7, 3.0])
 def test_a_bounded_range_is_the_worst_of_all_two_point_laws(width, draws):
