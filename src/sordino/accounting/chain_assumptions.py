@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from sordino.accounting import scope as uses
 from sordino.accounting.assumptions import Assumption, promised
 from sordino.accounting.bounds import contraction as shifts
 from sordino.accounting.bounds.segments import gaussian_mixture
-from sordino.accounting.evaluate import Monotone
+from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import NoisySteps
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
@@ -332,6 +333,8 @@ MONOTONE_STEPS = (
     ("algorithm.steps", Monotone.RISES),
     ("algorithm.rounds", Monotone.RISES),
 )
+# Theorems about noisy steps of which one constant says how far a record moves them.
+steps_theorem = partial(theorem, certificates=used_certificates)
 MONOTONE_CHAIN = (("algorithm.noise.scale", Monotone.FALLS), ("problem.gradient_sensitivity", Monotone.RISES))
 FALLS_WITH_CONVEXITY = ("problem.strong_convexity", Monotone.FALLS)
 RISES_WITH_SENSITIVITY = ("problem.gradient_sensitivity", Monotone.RISES)

@@ -6,6 +6,7 @@ The constants are those of Bertazzi et al. 2025, as stated and with the best win
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -299,7 +300,16 @@ def drift_bound(spec: Spec) -> float:
     return assume.promised(drift_of(spec), "a run with a certified drift bound").bound
 
 
-@theorem(
+_last_iterate = partial(
+    theorem,
+    scope=SCOPE,
+    assumptions=(*NEEDS, WHOLE_DRIFT),
+    certificates=drift_certificates,
+    monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
+)
+
+
+@_last_iterate(
     id="langevin.last-iterate",
     statement=(
         "If the data part of the drift is at most v and the regulariser is a-strongly convex and L-smooth, the last of "
@@ -309,10 +319,6 @@ def drift_bound(spec: Spec) -> float:
     ),
     citation=Citation("bertazzi2025differential", "Theorems 5.2 and 5.6"),
     status=Status.AS_STATED,
-    scope=SCOPE,
-    assumptions=(*NEEDS, WHOLE_DRIFT),
-    certificates=drift_certificates,
-    monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
 )
 def last_iterate(spec: Spec) -> Guarantee:
     """The same for every number of steps and every size of the dataset."""
@@ -320,7 +326,7 @@ def last_iterate(spec: Spec) -> Guarantee:
     return GaussianDP(mu_of(last_iterate_constant(beta, drift_bound(spec), a, smooth, step)))
 
 
-@theorem(
+@_last_iterate(
     id="langevin.last-iterate-window",
     statement=(
         "As langevin.last-iterate, with the chains brought together over the best stretch t of time instead of the "
@@ -329,10 +335,6 @@ def last_iterate(spec: Spec) -> Guarantee:
     ),
     citation=Citation("bertazzi2025differential", "Proposition 4.5 with a free window, applied as in Theorem 5.6"),
     status=Status.CORRECTED,
-    scope=SCOPE,
-    assumptions=(*NEEDS, WHOLE_DRIFT),
-    certificates=drift_certificates,
-    monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
 )
 def last_iterate_window(spec: Spec) -> Guarantee:
     """Any window is a proof; the best one balances the two parts of the added drift."""
@@ -408,7 +410,7 @@ def constant_drift(spec: Spec) -> Guarantee:
     return GaussianDP(mu_of(last_iterate_constant(beta, drift, a, smooth, step)))
 
 
-@theorem(
+@chains.steps_theorem(
     id="langevin.path",
     statement=(
         "If two neighbours' drifts differ by at most d = Delta / b at every point, the path of "
@@ -424,7 +426,6 @@ def constant_drift(spec: Spec) -> Guarantee:
         {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES, Relation.ADD_REMOVE: {Scheme.FULL}},
     ),
     assumptions=(chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL),
-    certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_CHAIN, ("algorithm.steps", Monotone.RISES), chains.RISES_WITH_BOUND),
 )
 def path(spec: Spec) -> Guarantee:

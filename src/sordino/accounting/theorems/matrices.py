@@ -162,6 +162,12 @@ def _full(spec: Spec) -> float:
     return full_chance(participation.cap, participation.units + max(surplus - 1, 0), participation.rate)
 
 
+def _moves_little(move: Callable[[Spec], float | None]) -> Assumption:
+    reason = "evaluates moves up to {limit:g} noises, and a use moves {value}"
+    violated = changed({"algorithm.noise_multiplier": 1e-200})
+    return at_most("reach", "a use moves at most {limit:g} noises", move, reason, violated)
+
+
 def _step_ratio(spec: Spec) -> float:
     run = run_of(spec, MatrixMechanism)
     return up(sampled_steps(run)[0] / run.noise_multiplier)
@@ -185,13 +191,7 @@ def _step_ratio(spec: Spec) -> float:
             _not_scheme(ParticipationScheme.POISSON, ParticipationScheme.MIN_SEPARATION),
             changed({"algorithm.participation": {"scheme": "single"}}),
         ),
-        at_most(
-            "reach",
-            "a use moves at most {limit:g} noises",
-            _step_ratio,
-            "evaluates moves up to {limit:g} noises, and a use moves {value}",
-            changed({"algorithm.noise_multiplier": 1e-200}),
-        ),
+        _moves_little(_step_ratio),
         _SECRET,
         _SO_MANY_UNITS,
     ),
@@ -326,13 +326,7 @@ def _any_places(run: MatrixMechanism) -> Places | str:
             _chanceless,
             changed({"algorithm.participation": {"scheme": "balls-in-bins", "separation": 1}}),
         ),
-        at_most(
-            "reach",
-            "a use moves at most {limit:g} noises",
-            _any_move,
-            "evaluates moves up to {limit:g} noises, and a use moves {value}",
-            changed({"algorithm.noise_multiplier": 1e-200}),
-        ),
+        _moves_little(_any_move),
         _SECRET,
         _SO_MANY_UNITS,
     ),

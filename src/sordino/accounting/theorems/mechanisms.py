@@ -77,6 +77,11 @@ def within(value: Callable[[Spec], float], called: str, violated: dict[str, Any]
 
 
 _ANSWERS = Scope({"noised-answer"}, SEEN, EITHER)
+_SQUARE_REACH = within(
+    lambda spec: _ratio(spec) * max(1.0, _ratio(spec)),
+    "the squared sensitivity over the scale",
+    {"algorithm.sensitivity": 1e6},
+)
 _ANSWER_REACH = within(_ratio, "the sensitivity over the scale", {"algorithm.sensitivity": 1e6})
 
 
@@ -175,11 +180,7 @@ def _one_dimensional(spec: Spec) -> str | None:
     scope=_ANSWERS,
     assumptions=(
         _has_noise("discrete-gaussian"),
-        within(
-            lambda spec: _ratio(spec) * max(1.0, _ratio(spec)),
-            "the squared sensitivity over the scale",
-            {"algorithm.sensitivity": 1e6},
-        ),
+        _SQUARE_REACH,
         Assumption("one value", "one value is answered", _one_dimensional, changed({"algorithm.dim": 2})),
         _few_atoms(
             lambda spec: run_of(spec, NoisedAnswer).noise.scale,
@@ -248,11 +249,7 @@ def _continuous(spec: Spec) -> str | None:
             _continuous,
             changed({"algorithm.noise": {"kind": "discrete-laplace", "scale": 1.0}, "algorithm.sensitivity": 1.0}),
         ),
-        within(
-            lambda spec: _ratio(spec) * max(1.0, _ratio(spec)),
-            "the squared sensitivity over the scale",
-            {"algorithm.sensitivity": 1e6},
-        ),
+        _SQUARE_REACH,
         BOUNDED,
         caller_checked("secret sample", "who takes part is drawn for each unit alone, and is never told"),
     ),

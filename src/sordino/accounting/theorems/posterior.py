@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import TypeVar
 
 from sordino.accounting.assumptions import (
@@ -70,20 +71,12 @@ def _approximate_draws(spec: Spec) -> str | None:
     return None if drawn is None else f"is about exact draws, and draws are made {drawn.words}"
 
 
+NEAR = {"kind": "perturbed", "distance": 1e-3, "dim": 1, "noise": {"kind": "gaussian", "scale": 1.0}}
 EXACT = Assumption(
     "exact draws",
     "draws are exact",
     _approximate_draws,
-    changed(
-        {
-            "algorithm.drawn": {
-                "kind": "perturbed",
-                "distance": 1.0,
-                "dim": 1,
-                "noise": {"kind": "gaussian", "scale": 1.0},
-            }
-        }
-    ),
+    changed({"algorithm.drawn": NEAR}),
 )
 
 
@@ -94,6 +87,20 @@ def within_reach(name: str, value: Callable[[Spec], float]) -> Assumption:
     return at_most("reach", f"{name} is at most {{limit:g}}", value, reason, violated)
 
 
+_BOUNDED_SET = (
+    has_potential(BoundedPotential),
+    EXACT,
+    certified_parts("algorithm.potential", bounded_certificates),
+)
+_on_bounded_set = partial(
+    theorem,
+    status=Status.OURS,
+    scope=DRAWS,
+    certificates=bounded_certificates,
+    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.diameter", Monotone.RISES)),
+)
+
+
 def _bounded_mu(spec: Spec) -> float:
     potential = potential_of(spec, BoundedPotential)
     if potential is None or potential.lipschitz.value == 0.0:
@@ -101,24 +108,18 @@ def _bounded_mu(spec: Spec) -> float:
     return up(math.sqrt(2 * potential.lipschitz.value) * math.sqrt(potential.diameter.value), 4)
 
 
-@theorem(
+@_on_bounded_set(
     id="posterior.bounded",
     statement=(
         "One draw from pi proportional to e^-F on a convex set of diameter D, F convex, with F - F' L-Lipschitz for "
         "neighbours, is mu-Gaussian DP with mu = sqrt(2 L D)."
     ),
     citation=Citation("bok2024shifted", "Section 4, constrained convex losses, in the limit of small steps"),
-    status=Status.OURS,
-    scope=DRAWS,
     assumptions=(
-        has_potential(BoundedPotential),
-        EXACT,
-        certified_parts("algorithm.potential", bounded_certificates),
+        *_BOUNDED_SET,
         within_reach("mu", _bounded_mu),
         caller_checked("convex set", "the potential is convex, and so is the set of parameters"),
     ),
-    certificates=bounded_certificates,
-    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.diameter", Monotone.RISES)),
 )
 def bounded(spec: Spec) -> Guarantee:
     """A window of length D / L: half of mu for the start at distance D, half for the moves."""
@@ -130,30 +131,21 @@ def _oscillation(spec: Spec) -> float:
     return 0.0 if potential is None else up(potential.lipschitz.value * potential.diameter.value)
 
 
-@theorem(
+@_on_bounded_set(
     id="posterior.bounded-pure",
     statement=(
         "One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F' "
         "L-Lipschitz for neighbours, is epsilon-DP with epsilon = L D."
     ),
     citation=Citation("wang2015privacy", "Theorem 1, with the oscillation of F - F' in place of a bound"),
-    status=Status.OURS,
-    scope=DRAWS,
-    assumptions=(
-        has_potential(BoundedPotential),
-        EXACT,
-        certified_parts("algorithm.potential", bounded_certificates),
-        within_reach("L D", _oscillation),
-    ),
-    certificates=bounded_certificates,
-    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.diameter", Monotone.RISES)),
+    assumptions=(*_BOUNDED_SET, within_reach("L D", _oscillation)),
 )
 def bounded_pure(spec: Spec) -> Guarantee:
     """F - F' varies by at most L D, so neither the density nor its normaliser can move the ratio by more."""
     return PureDP(_oscillation(spec))
 
 
-@theorem(
+@_on_bounded_set(
     id="posterior.bounded-range",
     statement=(
         "One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F' "
@@ -162,16 +154,7 @@ def bounded_pure(spec: Spec) -> Guarantee:
         "one draw."
     ),
     citation=Citation("dong2020optimal", "Section 3, bounded range, composed without adaptivity"),
-    status=Status.OURS,
-    scope=DRAWS,
-    assumptions=(
-        has_potential(BoundedPotential),
-        EXACT,
-        certified_parts("algorithm.potential", bounded_certificates),
-        within_reach("L D", _oscillation),
-    ),
-    certificates=bounded_certificates,
-    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.diameter", Monotone.RISES)),
+    assumptions=(*_BOUNDED_SET, within_reach("L D", _oscillation)),
 )
 def bounded_range(spec: Spec) -> Guarantee:
     """F - F' varies by at most L D, and the normalisers shift the log ratio by a constant: all draws share it."""

@@ -29,7 +29,7 @@ from functools import lru_cache
 from sordino.accounting.assumptions import Assumption, caller_checked, certified_parts, changed, promised, run_of
 from sordino.accounting.convert import compose, repeat
 from sordino.accounting.evaluate import Monotone, bounds_of, theorem, why_none
-from sordino.accounting.theorems.posterior import DRAWS, bounded_certificates, potential_of
+from sordino.accounting.theorems.posterior import DRAWS, NEAR, bounded_certificates, potential_of
 from sordino.core.bound import Bound, Certificate, Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ApproxDP, GaussianDP, Guarantee, LossDistribution, PureDP
@@ -48,7 +48,6 @@ from sordino.core.spec import (
 _REFERENCE_DELTA = 1e-6  # at which bounds on an exact draw are compared where the spec states none
 _LONGEST_LOSS = 500.0
 _RAREST = 1e-300  # a failure counts as at least so likely
-_NEAR = {"kind": "perturbed", "distance": 1e-3, "dim": 1, "noise": {"kind": "gaussian", "scale": 1.0}}
 
 
 def least_acceptance(run: PosteriorSample) -> float:
@@ -115,7 +114,7 @@ def _no_bound(spec: Spec) -> str | None:
 
 def _drawn_by(*ways: type[object]) -> Assumption:
     words = " or ".join(str(getattr(way, "words", way)).split(",")[0] for way in ways)
-    other = _NEAR if RejectionDraws in ways else None
+    other = NEAR if RejectionDraws in ways else None
 
     def failure(spec: Spec) -> str | None:
         drawn = run_of(spec, PosteriorSample).drawn
