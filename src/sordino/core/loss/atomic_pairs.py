@@ -105,10 +105,7 @@ class LaplacePair(IntervalPair):
         return Bins(p, q, below, above, error * p + edge_error * p, error * q + edge_error * q)
 
     def sketch(self) -> tuple[Array, Array]:
-        edges = np.linspace(-self.epsilon, self.epsilon, 201)
-        atoms = self.atoms()
-        middle = (edges[1:] + edges[:-1]) / 2
-        return np.concatenate([middle, atoms.losses]), np.concatenate([self.bins(edges).p, atoms.masses])
+        return self.binned(np.linspace(-self.epsilon, self.epsilon, 201))
 
 
 @register
@@ -148,10 +145,7 @@ class PoissonLaplacePair(IntervalPair):
         return Bins(p, without, below, above, wrong, wrong)
 
     def sketch(self) -> tuple[Array, Array]:
-        edges = np.linspace(*self.support(0.0), 201)
-        atoms = self.atoms()
-        middle = (edges[1:] + edges[:-1]) / 2
-        return np.concatenate([middle, atoms.losses]), np.concatenate([self.bins(edges).p, atoms.masses])
+        return self.binned(np.linspace(*self.support(0.0), 201))
 
     def _loss(self, base: Array) -> Array:
         return log_mixture(self.rate, base)

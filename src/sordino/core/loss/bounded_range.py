@@ -69,8 +69,7 @@ class BoundedRangePair(IntervalPair):
         return Bins(p, q, below, above, error * p, error * q)
 
     def sketch(self) -> tuple[Array, Array]:
-        edges = np.linspace(-self.length, self.length, 201)
-        return (edges[1:] + edges[:-1]) / 2, self.bins(edges).p
+        return self.binned(np.linspace(-self.length, self.length, 201))
 
 
 _LARGEST_EXPONENT = 700.0  # of e that a float can hold
