@@ -13,13 +13,10 @@ Exports = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
 
 def lazy_exports(package: str, source: str, loaded: dict[str, Any]) -> Exports:
-    """`__getattr__`, `__dir__` and `__all__` of a package.
+    """`__getattr__`, `__dir__` and `__all__` of a package, from its `__name__`, `__file__` and `globals()`.
 
-    Args:
-        package: its `__name__`.
-        source: its `__file__`; the stub beside it has one line `from HOME import NAME as NAME` for each name, where
-            the package itself is the home of packages below it.
-        loaded: its `globals()`, where a name is kept once it was loaded.
+    The stub beside the file has one line `from HOME import NAME as NAME` for each name; a package is the home of the
+    packages below it. A name that was loaded is kept in `loaded`.
     """
     homes = {}
     with open(source.removesuffix("c") + "i", encoding="utf-8") as lines:

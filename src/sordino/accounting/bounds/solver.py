@@ -124,13 +124,7 @@ _FORGOTTEN = 1e-25  # a past that adds less than this share is carried along unp
 
 
 def optimal_shift(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, start: float = 0.0) -> float:
-    """The smallest mu of one run, rounded up.
-
-    Args:
-        contractions: c_k >= 0 of each step; may exceed 1.
-        moves: s_k >= 0, how far the differing record moves each step.
-        noises: tau_k > 0 of each step.
-        start: the distance z_0 >= 0 of the two starting points.
+    """The smallest mu of one run, rounded up: c_k, which may exceed 1, s_k and tau_k of each step, and z_0 = `start`.
 
     Scalars are broadcast; at least one argument is an array, which gives the number of steps.
     """
@@ -174,8 +168,7 @@ def optimal_shift_bounded(
 ) -> float:
     """The smallest mu when the chains live in a set of this diameter: any step may be taken as a start at z = diameter.
 
-    All starting times are tried up to 512 steps; in longer runs a geometric grid of windows, refined around the best
-    (any window is valid, so this only rounds up).
+    Any window is valid, so trying a part of them only rounds up.
     """
     c, s, tau = checked_steps(contractions, moves, noises)
     number("diameter", diameter, POSITIVE)
@@ -289,7 +282,7 @@ def rounded_root(energies: Array, log_weights: Array) -> Array:
 # between, near ones at the end, and only the two changes are searched for. All near is composition or better, all far
 # the drift's bound.
 #
-# The general method is dynamic programming over the distance on a grid, which a test compares it with.
+# A test compares it with dynamic programming over the distance on a grid, the general method.
 
 LONGEST_WINDOW = 10_000  # longer runs are looked at through their last steps, from the largest distance there can be
 _EXHAUSTIVE = 24  # windows of steps tried one by one; beyond, a refined geometric grid

@@ -176,7 +176,8 @@ LIPSCHITZ = Assumption(
     ),
 )
 _SCOPE = Scope({"noisy-gradient"}, {View.AVERAGE}, {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES})
-COUPLED_AVERAGE = (chains.SENSITIVITY, LIPSCHITZ, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains.EVERY_RECORD)
+_MONOTONE = (("average.noise.scale", Monotone.FALLS), ("average.lipschitz", Monotone.RISES))
+COUPLED_AVERAGE = (LIPSCHITZ, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains.EVERY_RECORD)
 
 
 @theorem(
@@ -191,14 +192,10 @@ COUPLED_AVERAGE = (chains.SENSITIVITY, LIPSCHITZ, chains.SCHEDULE_LENGTH, chains
     citation=Citation("bertazzi2025differential", "Proposition 3.7, with Assumption 3.6 by a synchronous coupling"),
     status=Status.OURS,
     scope=replace(_SCOPE, noises={"gaussian", "stable"}),
-    assumptions=(*COUPLED_AVERAGE, audible(sensitivity_of_average)),
+    assumptions=(chains.SENSITIVITY, *COUPLED_AVERAGE, audible(sensitivity_of_average)),
     certificates=average_certificates,
     counts_rounding=True,
-    monotone=(
-        ("average.noise.scale", Monotone.FALLS),
-        ("average.lipschitz", Monotone.RISES),
-        ("problem.gradient_sensitivity", Monotone.RISES),
-    ),
+    monotone=(*_MONOTONE, chains.RISES_WITH_SENSITIVITY),
 )
 def coupling(spec: Spec) -> Guarantee:
     """A worst-case move, so the noise of the release alone decides."""
@@ -250,24 +247,10 @@ def _farthest(spec: Spec) -> float:
     citation=Citation("bertazzi2025differential", "Proposition 3.7, with a synchronous coupling given the batches"),
     status=Status.OURS,
     scope=Scope({"noisy-gradient"}, {View.AVERAGE}, _DRAWN, {"gaussian", "stable"}),
-    assumptions=(
-        chains.SENSITIVITY,
-        chains.BOUND,
-        LIPSCHITZ,
-        chains.SCHEDULE_LENGTH,
-        chains.CONTRACTION,
-        chains.EVERY_RECORD,
-        chains.ANY_TWO_RECORDS,
-        audible(_farthest),
-    ),
+    assumptions=(chains.SENSITIVITY, chains.BOUND, *COUPLED_AVERAGE, chains.ANY_TWO_RECORDS, audible(_farthest)),
     certificates=lambda spec: (average_of(spec).lipschitz, *sampled_certificates(spec)),
     counts_rounding=True,
-    monotone=(
-        ("average.noise.scale", Monotone.FALLS),
-        ("average.lipschitz", Monotone.RISES),
-        ("problem.gradient_sensitivity", Monotone.RISES),
-        ("problem.gradient_bound", Monotone.RISES),
-    ),
+    monotone=(*_MONOTONE, chains.RISES_WITH_SENSITIVITY, chains.RISES_WITH_BOUND),
 )
 def random_average(spec: Spec) -> Guarantee:
     """Given batches and noise of the chain the release is its own noise around two points so far apart.
@@ -317,13 +300,14 @@ def _vector(spec: Spec) -> str | None:
     status=Status.AS_STATED,
     scope=_SCOPE,
     assumptions=(
+        chains.SENSITIVITY,
         *COUPLED_AVERAGE,
         Assumption("real function", "f has one value", _vector, changed({"average.dim": 2})),
         audible(_move),
     ),
     certificates=average_certificates,
     counts_rounding=True,
-    monotone=(("average.noise.scale", Monotone.FALLS), ("average.lipschitz", Monotone.RISES)),
+    monotone=_MONOTONE,
 )
 def average(spec: Spec) -> Guarantee:
     """Given the batches both averages are Lipschitz functions of independent Gaussians."""

@@ -78,13 +78,8 @@ _LARGEST_EXPONENT = 700.0
 def langevin_distance(decay: float, steepness: float, dim: int, start: float, steps: int) -> float:
     """An upper bound on the total variation between the n-th iterate and the target; at most 1.
 
-    Args:
-        decay: gamma m > 0 of one step; eta m of a chain theta - eta grad F + tau xi, whose target is
-            exp(-(2 eta / tau^2) F).
-        steepness: gamma M, at least gamma m and below 2; eta M.
-        dim: the number of parameters d.
-        start: (E |x_0 - x*|^2)^(1/2) over sqrt(2 gamma); over tau.
-        steps: n.
+    `decay` is gamma m and `steepness` gamma M < 2, eta m and eta M of a chain theta - eta grad F + tau xi, whose target
+    is exp(-(2 eta / tau^2) F). `start` is (E |x_0 - x*|^2)^(1/2) over sqrt(2 gamma), that is over tau.
     """
     x, y = number("decay", decay, POSITIVE), number("steepness", steepness, POSITIVE)
     if not x <= y < 2.0:
