@@ -130,7 +130,7 @@ def log_expm1(values: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class AllocationRound:
+class Round:
     """A use in one of `total` places, `made` of which are seen, that moves by `ratio`; so many rounds of the kind."""
 
     total: int
@@ -139,7 +139,7 @@ class AllocationRound:
     count: int
 
 
-def allocated(rounds: Iterable[AllocationRound], relation: Relation, shared: float = 0.0) -> Guarantee:
+def allocated(rounds: Iterable[Round], relation: Relation, shared: float = 0.0) -> Guarantee:
     """Rounds of random allocation, each with a Gaussian answer of mu = `shared`, as loss distributions.
 
     Rounds of one place, and rounds too long for the curve of a replacement, count as a removal and an addition. Of a
@@ -158,11 +158,11 @@ def allocated(rounds: Iterable[AllocationRound], relation: Relation, shared: flo
     return replace_one_from_add_remove(found, Relation.ADD_REMOVE)
 
 
-def _round(one: AllocationRound) -> Pair:
+def _round(one: Round) -> Pair:
     return GaussianPair(one.ratio) if one.total == 1 else AllocationPair(one.total, one.made, one.ratio)
 
 
-def allocated_renyi(rounds: Iterable[AllocationRound], relation: Relation, shared: float = 0.0) -> Guarantee:
+def allocated_renyi(rounds: Iterable[Round], relation: Relation, shared: float = 0.0) -> Guarantee:
     """The same by Rényi divergences, which add."""
     ways = 1 if relation is Relation.ADD_REMOVE else 2
     parts: list[tuple[Guarantee, int]] = []

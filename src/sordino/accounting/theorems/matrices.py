@@ -38,7 +38,7 @@ from functools import lru_cache, partial
 
 from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised, run_of
 from sordino.accounting.bounds.hidden_steps import (
-    AllocationRound,
+    Round,
     allocated,
     allocated_renyi,
     capped_renyi,
@@ -274,8 +274,8 @@ def matrix_allocated(spec: Spec) -> Guarantee:
     return allocated(_round(way, run.noise_multiplier), spec.relation, _shared_move(way, run.noise_multiplier))
 
 
-def _round(way: Places, multiplier: float) -> tuple[AllocationRound]:
-    return (AllocationRound(way.places, way.places, _own_move(way, multiplier), way.rounds),)
+def _round(way: Places, multiplier: float) -> tuple[Round]:
+    return (Round(way.places, way.places, _own_move(way, multiplier), way.rounds),)
 
 
 def _shared_move(way: Places, multiplier: float) -> float:

@@ -23,7 +23,7 @@ import numpy as np
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, caller_checked, changed
 from sordino.accounting.bounds.hidden_steps import (
-    AllocationRound,
+    Round,
     allocated,
     allocated_renyi,
     capped_moment,
@@ -103,13 +103,13 @@ def _less_noise(spec: Spec) -> Spec:
     return changed({"algorithm.noise.scale": 1e-9} if chain else {"algorithm.noise_multiplier": 0.01})(spec)
 
 
-def _blocks(spec: Spec) -> list[AllocationRound]:
+def _blocks(spec: Spec) -> list[Round]:
     """Rounds with one use: k uses of t are k rounds of floor(t / k)."""
     steps, uses = chains.required_steps(spec), _uses(spec)
     total = steps.batches_per_epoch // uses
     # Of a round that is cut short less is seen; with several uses it counts as a whole one.
     return [
-        AllocationRound(total, min(made, total) if uses == 1 else total, ratio, count * uses)
+        Round(total, min(made, total) if uses == 1 else total, ratio, count * uses)
         for ratio, made, count in _rounds(steps)
     ]
 
