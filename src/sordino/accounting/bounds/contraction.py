@@ -1,4 +1,4 @@
-"""How much one step of a run can stretch a distance, from certified constants, rounded up; and its steps as such.
+"""How much one step of a run can stretch a distance, from certified constants, rounded up; convex or not.
 
 Two routes, each with its assumptions:
 
@@ -314,7 +314,7 @@ def chain_steps(chain: NoisyGradient, contraction: Contraction, move: float) -> 
 
 # How much a step of one dataset stretches a distance when the loss need not be convex.
 #
-# Three routes, the first that is certified: the contraction of `shifts.contraction`; for clipped gradients of a
+# Three routes, the first that is certified: the contraction of `contraction_of`; for clipped gradients of a
 # beta-smooth loss of any shape, the regulariser's modulus plus eta beta, because cutting a vector down to a ball is a
 # projection and stretches nothing; and 1 + eta M for an update that is M-smooth as run. The last is the one to declare
 # for losses that are not convex: elsewhere unclipped_smoothness is that of a convex loss.

@@ -1,4 +1,4 @@
-"""Steps that use a unit by secret chance, as loss distributions and as Rényi curves: for chains, sums and matrices.
+"""Steps and passes that use a unit by secret chance: for chains, sums and matrices.
 
 What a step or a round shows of a unit is the same whether it is a gradient step or a row of a matrix mechanism; only
 how far a use moves what is seen, in noises, differs. `ratio` is that everywhere.
@@ -19,7 +19,7 @@ binomial, s_j = j + max(j - r, 0) ratios, r = k without a cap. What a is says no
 average over it. Longer moves show more: laws of j and of a that are stochastically above are safe. Steps compose,
 whatever was seen before.
 
-*Rounds of random allocation.* `core.loss.allocation` has the pairs and `allocation_renyi` the curves; with several uses
+*Rounds of random allocation.* `core.loss.allocation` has the pairs and `renyi` the curves; with several uses
 of a round the caller has cut it up. A Gaussian answer that all places share composes with them (`theorems.matrices`).
 """
 

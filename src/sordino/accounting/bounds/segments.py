@@ -1,4 +1,4 @@
-"""Segments between kept iterates, how passes over the records fall into them, and laws of sums of random uses.
+"""Kept iterates: segments between them, weights of steps in their average, and laws of sums of random uses.
 
 If the kept iterates are the whole state of a chain, a segment starts where both neighbours' chains were just seen:
 given that, it is a chain of its own from one common point. With batches drawn afresh the segments' batches are

@@ -1,4 +1,4 @@
-"""The energy of the greatest convex minorant of a path, on a scale that neither underflows nor overflows.
+"""The cheapest shifts of any schedule: the energy of the greatest convex minorant of a path, exactly.
 
 A path is a list of segments (dV, dS). Its greatest convex minorant pools adjacent segments until the slopes dS/dV
 increase; its energy is the sum of (dS)^2/dV over the pools. A segment is stored as (log u, kappa) with
@@ -278,7 +278,7 @@ def rounded_root(energies: Array, log_weights: Array) -> Array:
 # Far apart, two steps end at most rho z + 2 eta v apart, because the data part is bounded; near by, at most c z +
 # s_k, because it is smooth, s_k being the move of the one record where the step's batch holds it. Whichever line is
 # used at a step, the larger distance is a valid one, so every assignment of lines to steps is a shift problem with
-# linear moduli, solved exactly by `shifts.solver`. The distance rises and falls once: near lines first, far ones in
+# linear moduli, solved exactly by `optimal_shift`. The distance rises and falls once: near lines first, far ones in
 # between, near ones at the end, and only the two changes are searched for. All near is composition or better, all far
 # the drift's bound.
 #

@@ -160,12 +160,12 @@ def _nobody_hides(spec: Spec) -> str | None:
     monotone=(("algorithm.noise.scale", Monotone.FALLS), chains.RISES_WITH_SENSITIVITY),
 )
 def clones(spec: Spec) -> Guarantee:
-    """See `participation.clones` for the proof; of the two numbers of clones tried the better one is used."""
+    """See `bounds.hidden_steps` for the proof; of the two numbers of clones tried the better one is used."""
     return min(_clones_of(spec), key=lambda one: one.epsilon(spec.delta or _REFERENCE_DELTA))
 
 
 def _poisson_unit(spec: Spec, size: int) -> Guarantee:
-    """Steps that a unit of so many records joins or leaves; the proof is in `participation.hidden_steps`."""
+    """Steps that a unit of so many records joins or leaves; the proof is in `bounds.hidden_steps`."""
     steps = chains.required_steps(spec)
     return LossDistribution(tuple((unit_step(steps.rate, ratio, size), count) for ratio, count in steps.grouped()))
 

@@ -13,7 +13,7 @@ m^2 / w, one for each class of the group's turns modulo w: what is seen is the s
 columns share no row. Order the steps by their time: given all that earlier steps show, a use has probability q <= p
 still, and moves by sqrt(w) c(s) / m. *With a cap* on the units of a step, taken in the order of the table: given which
 others are drawn, a unit that is drawn adds its own contribution, or takes the place of another, or is left out; so it
-moves x_s by at most 1 or 2, and a step is one of capped Poisson batches (`participation.hidden_steps`).
+moves x_s by at most 1 or 2, and a step is one of capped Poisson batches (`bounds.hidden_steps`).
 
 *One of b places*, **proof**. Let place g stand for uses in the steps S_g. Against rows without the unit the ratio of
 densities is R = mean over g of X_g, X_g = exp(<u_g, z> - |u_g|^2 / 2), where row i of u_g is the sum over s in S_g of

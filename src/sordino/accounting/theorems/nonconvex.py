@@ -154,7 +154,7 @@ def _hoelder_certificates(spec: Spec) -> tuple[Certificate, ...]:
     monotone=(*chains.MONOTONE_CHAIN, bounded.RISES_WITH_RADIUS, ("problem.hoelder.constant", Monotone.RISES)),
 )
 def projected_hoelder(spec: Spec) -> Guarantee:
-    """The shift theorem needs a modulus that grows, no convexity; see `shifts.nonconvex`."""
+    """The shift theorem needs a modulus that grows, no convexity; see the head of the file."""
     chain, values = chain_of(spec), assume.section_values(spec, _HOELDER)
     modulus = promised(bounded.regulariser_modulus(spec), "a run with a public regulariser")
     steps = chains.shifted_by(spec, modulus)
@@ -229,7 +229,7 @@ def _remembers(spec: Spec) -> str | None:
     monotone=(("algorithm.noise.scale", Monotone.FALLS), bounded.RISES_WITH_RADIUS),
 )
 def projected_clipped(spec: Spec) -> Guarantee:
-    """The proof is in `shifts.nonconvex`; batches that are not in a fixed order may use the record at every step."""
+    """The proof is at the head of the file; batches that are not in a fixed order may use the record at every step."""
     chain, steps = chain_of(spec), chains.required_steps(spec)
     far, ratio = promised(_far(spec), "a run with a certified gradient bound in a ball"), steps.constant_ratio
     period = chain.batches_per_epoch(spec.n) if chain.batch.scheme in _FIXED else 1

@@ -155,7 +155,7 @@ def random_allocation(spec: Spec) -> Guarantee:
     assumptions=(chains.BOUND, *chains.NUMERICAL),
 )
 def random_allocation_renyi(spec: Spec) -> Guarantee:
-    """See `participation.allocation_renyi` for the proof; the loss distribution is smaller where it has an answer."""
+    """See `bounds.renyi` for the proof; the loss distribution is smaller where it has an answer."""
     return allocated_renyi(_blocks(spec), spec.relation)
 
 
@@ -285,7 +285,7 @@ def truncated_poisson_renyi(spec: Spec) -> Guarantee:
 
 
 def _truncated_unit(spec: Spec, size: int) -> Guarantee:
-    """Steps that a unit of so many records joins or leaves; the proof is in `participation.hidden_steps`."""
+    """Steps that a unit of so many records joins or leaves; the proof is in `bounds.hidden_steps`."""
     steps, (cap, others) = chains.required_steps(spec), _cap_and_others(spec)
     return _composed_steps(spec, partial(unit_step, steps.rate, size=size, cap=cap, others=others))
 

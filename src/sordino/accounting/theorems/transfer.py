@@ -1,6 +1,6 @@
-"""From a posterior to the last iterate of a chain that is close to it.
+"""From a posterior to the last iterate of a chain that is close to it, by a declared or a computed distance.
 
-The posterior's privacy is weakened by the distance, declared or computed.
+Privacy passes from one to the other when their laws are close (Bertazzi et al. 2025, Proposition 3.2(i)).
 """
 
 import math
