@@ -11,6 +11,7 @@ from sordino.core.validate import InputError
 from tests.conformance.examples import FOLDER
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", ["heavy-tail-ridge", "heavy-tail-sgd"])
 @pytest.mark.parametrize("delta", [0.1, 1e-3])
 @pytest.mark.parametrize("start", [1e-6, 1e-3, 10.0])

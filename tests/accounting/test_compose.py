@@ -60,6 +60,7 @@ def test_renyi_curves_commute_exactly_and_associate_to_rounding(parts):
     assert nested.values == pytest.approx(together.values, rel=1e-14)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("guarantee", [*PARTS, CURVE, RenyiDP((2.0,), (0.1,), 1e-9)], ids=lambda g: g.kind)
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_self_composition_equals_a_list(guarantee, count):

@@ -86,6 +86,7 @@ def test_to_renyi(guarantee, exact):
         assert again.delta(epsilon) >= exact(epsilon)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("guarantee", "exact"), EXACT, ids=KINDS)
 def test_beta_lies_below_every_test(guarantee, exact):
     """1 - alpha exp(epsilon) - beta <= delta(epsilon) for the exact delta would fail if beta were too large."""
@@ -222,6 +223,7 @@ def test_two_records_of_randomised_response_on_two_bits():
         assert grouped.delta(epsilon) >= response_delta(0.4, 0.0, 2, epsilon)
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 12, 100])
 @pytest.mark.parametrize("mu", [0.01, 0.3])
 def test_a_group_under_a_gaussian(mu, size):
@@ -233,6 +235,7 @@ def test_a_group_under_a_gaussian(mu, size):
         assert general.delta(epsilon) >= gaussian_delta(size * mu, epsilon)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("guarantee", "exact"), EXACT[:5], ids=KINDS[:5])
 @pytest.mark.parametrize("size", [3, 7])
 def test_a_group_never_fares_better_than_a_smaller_one(guarantee, exact, size):

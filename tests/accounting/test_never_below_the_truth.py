@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import mpmath as mp
@@ -10,15 +11,26 @@ import numpy as np
 import pytest
 
 from sordino.accounting.bounds.heavy_tail import absolute_moment, shift_total_variation
+from sordino.accounting.bounds.matrix import sensitivity
 from sordino.accounting.bounds.renyi import poisson_renyi
 from sordino.accounting.bounds.revealed import _grouped
 from sordino.accounting.evaluate import Bound, evaluate, explain, for_group, theorem_named
+from sordino.accounting.theorems.mechanisms import randomised_response
+from sordino.accounting.theorems.posterior import regression_divergence
+from sordino.accounting.theorems.posterior_drawn import least_acceptance
 from sordino.core.bound import Relation
 from sordino.core.guarantee import BoundedRange, LossDistribution
 from sordino.core.loss.atomic_pairs import PoissonLaplaceAddPair
 from sordino.core.loss.mixture_pairs import RandomShiftAddPair, WithReplacementPair
 from sordino.core.loss.normal_pairs import exponent_of, log_mixture
-from sordino.core.spec import Spec
+from sordino.core.spec import (
+    LinearRegression,
+    MatrixMechanism,
+    PosteriorSample,
+    RejectionDraws,
+    Spec,
+    StronglyLogConcave,
+)
 from sordino.core.spec.document import NegativeBinomialTrials
 from sordino.ledger.budget import Budget, LedgerUnit, charged
 
@@ -447,3 +459,55 @@ def test_renyi_divergences_of_sampled_steps() -> None:
 @pytest.mark.slow
 def test_many_renyi_divergences_of_sampled_steps() -> None:
     _check_renyi(20260210, 3000)
+
+
+# Logarithms and sums that lose their digits where two numbers are near each other, or where there are many.
+
+
+def test_acceptance_of_proposals_under_an_envelope_next_to_the_potential() -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(400):
+        m = 10.0 ** rng.uniform(-200, 200)
+        smooth = m * (1 + 10.0 ** rng.uniform(-16, 6))
+        drawn = RejectionDraws(trials=10, dim=int(10 ** rng.uniform(0, 12)), smoothness=smooth)
+        truth = (mp.mpf(m) / mp.mpf(smooth)) ** (mp.mpf(drawn.dim) / 2) / 2
+        assert least_acceptance(PosteriorSample(StronglyLogConcave(1.0, m), drawn=drawn)) <= truth
+
+
+@pytest.mark.parametrize("participation", [{"scheme": "single"}, {"scheme": "epochs", "separation": 1}])
+def test_matrices_of_millions_of_steps(participation: dict[str, Any]) -> None:
+    """Running sums of equal numbers drift: 1e-10 of the whole after 3 million of them."""
+    steps, weight = 3_000_000, Fraction(0.1)
+    strategy = {"kind": "blt", "weights": [0.1], "decays": [1.0]}
+    sizes = {"steps": steps, "contribution": 1.0, "noise_multiplier": 1.0}
+    run = {"kind": "matrix-mechanism", "strategy": strategy, "participation": participation} | sizes
+    found = Spec.from_dict({"algorithm": run, "relation": "add-remove", "view": "all-iterates"}).algorithm
+    assert isinstance(found, MatrixMechanism)
+    # Row a of the second has a + 1 uses: 1 of the last, the weight of each before.
+    before = (steps * (steps - 1) // 2, (steps - 1) * steps * (2 * steps - 1) // 6)
+    several = steps + 2 * weight * before[0] + weight**2 * before[1]
+    truth = 1 + (steps - 1) * weight**2 if participation["scheme"] == "single" else several
+    assert Fraction(sensitivity(found)) ** 2 >= truth
+
+
+def test_regressions_with_hardly_enough_records() -> None:
+    rng = np.random.default_rng(12)
+    for _ in range(200):
+        order, n = float(rng.choice([2.0, 2.5, 7.3, 12.0])), int(rng.integers(30, 400))
+        wanted = math.sqrt((n - 1) / order * (1 - 10.0 ** rng.uniform(-12.5, -1)))
+        model = LinearRegression(alpha=1.0, beta=50.0, gamma1=0.1, x_low=1.0, x_high=wanted, c=0.0)
+        margin = (n - 1) - mp.mpf(order) * mp.mpf(wanted) ** 2
+        if margin > 0:
+            term = mp.mpf(order - 1) * order * mp.mpf(wanted) ** 2 / (2 * margin)
+            assert regression_divergence(model, n, order) >= term
+
+
+def test_randomised_response_next_to_a_fair_coin() -> None:
+    for categories, excess in itertools.product((2, 3, 10), (1e-3, 1e-9, 1e-13)):
+        truth = (1 + excess) / categories
+        run = {"kind": "randomised-response", "categories": categories, "truth": truth}
+        spec = Spec.from_dict({"algorithm": run, "relation": "replace-one", "view": "all-iterates"})
+        guarantee = randomised_response.proof(spec)
+        assert isinstance(guarantee, LossDistribution)
+        exact = mp.log(mp.mpf(truth) * (categories - 1) / (1 - mp.mpf(truth)))
+        assert exact <= guarantee.factors[0][0].largest_loss <= exact * (1 + mp.mpf(10) ** -14)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from sordino.accounting.bounds.segments import step_weights
 from sordino.accounting.evaluate import evaluate
 from sordino.accounting.theorems import transfer
 from sordino.accounting.theorems.transfer import transfer as transfer_theorem
@@ -107,7 +108,7 @@ def test_ula_at_temperature_one_has_the_posteriors_mu():
 
 def test_weights_of_a_chain_that_grows_beyond_floats_between_kept_iterates() -> None:
     """c^thin is no float: what comes before the last two kept iterates is infinite, the last weight is 1."""
-    weights = transfer.step_weights(4.0, range(1000, 5001, 1000), 5000)
+    weights = step_weights(4.0, range(1000, 5001, 1000), 5000)
     assert weights[-1] == pytest.approx(1.0)
     assert weights[-10] == pytest.approx(4.0**9)
     assert np.isinf(weights[:4000]).all()

@@ -47,6 +47,7 @@ def epsilons(given: dict[str, Any]) -> dict[str, float]:
     return {bound.theorem: epsilon for bound, epsilon in explain(spec, spec.delta or 1e-5).bounds}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("unit", [1e-250, 1e-160, 1e160, 1e250])
 @pytest.mark.parametrize("name", RUNS)
 def test_no_epsilon_falls_with_the_unit_of_length(name, unit):

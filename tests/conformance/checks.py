@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pytest
 
@@ -20,7 +20,7 @@ from tests.conformance import examples
 from tests.conformance.cells import cell_of, stated_cells
 from tests.conformance.examples import EXAMPLES, delta_of, witnesses
 
-Check = Callable[[Theorem], None]
+Check = Callable[..., None]
 CHECKS: dict[str, Check] = {}
 
 # Loss distributions answer with the upper end of a bracket of this relative width.
@@ -35,9 +35,14 @@ def check(function: Check) -> Check:
 
 
 @cache
-def bounds(theorem: Theorem) -> dict[str, Bound]:
-    """The bound on every example the theorem covers."""
-    answers = {name: evaluate(theorem, spec) for name, spec in witnesses(theorem).items()}
+def _answer(theorem: Theorem, spec: Spec) -> Bound | Inapplicable:
+    return evaluate(theorem, spec)
+
+
+@cache
+def bounds(theorem: Theorem, most: int | None = None) -> dict[str, Bound]:
+    """The bound on every example the theorem covers, or on the first `most` of them."""
+    answers = {name: _answer(theorem, spec) for name, spec in islice(witnesses(theorem).items(), most)}
     return {name: answer for name, answer in answers.items() if isinstance(answer, Bound)}
 
 
@@ -54,10 +59,9 @@ def assert_refused(theorem: Theorem, spec: Spec, *words: str) -> None:
 
 @check
 def an_example_spec_reaches_it(theorem: Theorem) -> None:
-    found = bounds(theorem)
-    assert found, f"no spec in examples/specs gives a bound by {theorem.id}"
-    finite = [name for name, bound in found.items() if math.isfinite(bound.guarantee.epsilon(delta_of(EXAMPLES[name])))]
-    assert finite, f"no spec in examples/specs gives a finite epsilon by {theorem.id}"
+    found = bounds(theorem).items()
+    finite = (math.isfinite(bound.guarantee.epsilon(delta_of(EXAMPLES[name]))) for name, bound in found)
+    assert any(finite), f"no spec in examples/specs gives a finite epsilon by {theorem.id}"
 
 
 @check
@@ -74,8 +78,8 @@ def it_says_what_it_states_and_where_it_is_proved(theorem: Theorem) -> None:
 
 
 @check
-def its_answers_carry_everything_and_are_frozen(theorem: Theorem) -> None:
-    for name, bound in bounds(theorem).items():
+def its_answers_carry_everything_and_are_frozen(theorem: Theorem, most: int | None = None) -> None:
+    for name, bound in bounds(theorem, most).items():
         spec = EXAMPLES[name]
         assert (bound.theorem, bound.citation) == (theorem.id, theorem.citation)
         assert bound.status == theorem.status or (
@@ -91,24 +95,21 @@ def its_answers_carry_everything_and_are_frozen(theorem: Theorem) -> None:
 
 
 @check
-def its_bounds_survive_json_exactly(theorem: Theorem) -> None:
-    for name, bound in bounds(theorem).items():
-        read = Bound.from_dict(json.loads(json.dumps(bound.to_dict(), allow_nan=False)))
-        assert read == bound
-        delta = delta_of(EXAMPLES[name])
-        assert read.guarantee.epsilon(delta) == bound.guarantee.epsilon(delta)
+def its_bounds_survive_json_exactly(theorem: Theorem, most: int | None = None) -> None:
+    for name, bound in bounds(theorem, most).items():
+        assert Bound.from_dict(json.loads(json.dumps(bound.to_dict(), allow_nan=False))) == bound, name
 
 
 @check
-def it_is_deterministic(theorem: Theorem) -> None:
-    for name, bound in bounds(theorem).items():
+def it_is_deterministic(theorem: Theorem, most: int | None = None) -> None:
+    for name, bound in bounds(theorem, most).items():
         again = evaluate(theorem, Spec.from_json(EXAMPLES[name].to_json()))
         assert again == bound
 
 
 @check
-def it_refuses_constants_that_read_private_data(theorem: Theorem) -> None:
-    for name, bound in bounds(theorem).items():
+def it_refuses_constants_that_read_private_data(theorem: Theorem, most: int | None = None) -> None:
+    for name, bound in bounds(theorem, most).items():
         spec = EXAMPLES[name]
         stated = [path for path, _ in examples.certificates_in(spec)]
         if bound.certificates:
@@ -134,10 +135,10 @@ def it_refuses_every_cell_outside_its_scope(theorem: Theorem) -> None:
 
 
 @check
-def it_answers_in_every_cell_of_its_scope(theorem: Theorem) -> None:
+def it_answers_in_every_cell_of_its_scope(theorem: Theorem, most: int | None = None) -> None:
     covered = [spec for cell, spec in stated_cells().items() if cell in set(theorem.scope.cells())]
     assert covered
-    for spec in covered:
+    for spec in covered[:most]:
         answer = evaluate(theorem, spec)
         assert theorem.scope.failure(spec) is None
         failures = [assumption.failure(spec) for assumption in theorem.assumptions]
@@ -197,11 +198,6 @@ def _celled(theorem: Theorem) -> list[tuple[Spec, Cell]]:
     return [(spec, cell_of(spec)) for spec in reversed(witnesses(theorem).values())]
 
 
-@cache
-def _answer(theorem: Theorem, spec: Spec) -> Bound | Inapplicable:
-    return evaluate(theorem, spec)
-
-
 def _moved(theorem: Theorem, spec: Spec, path: str, direction: Monotone) -> bool:
     """Whether epsilon clearly moved in the declared direction; it must never clearly move in the other."""
     if path.startswith("problem."):
@@ -223,8 +219,8 @@ def its_epsilon_falls_as_delta_grows(theorem: Theorem) -> None:
 
 
 @check
-def chains_and_draws_multiply(theorem: Theorem) -> None:
-    for spec in witnesses(theorem).values():
+def chains_and_draws_multiply(theorem: Theorem, most: int | None = None) -> None:
+    for spec in islice(witnesses(theorem).values(), most):
         for path in ("algorithm.chains", "algorithm.draws"):
             one, three = examples.changed(spec, {path: 1}), examples.changed(spec, {path: 3})
             if one is not None and three is not None:

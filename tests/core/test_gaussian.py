@@ -19,6 +19,7 @@ EPSILONS = [0.0, 1e-9, 1e-4, 0.02, 0.5, 1.0, 2.5, 7.0, 30.0, 90.0, 200.0]
 TINY = 1e-300
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mu", MUS)
 def test_delta_range_contains_the_exact_value_and_is_narrow(mu):
     low, high = gaussian.delta_range(mu, EPSILONS)

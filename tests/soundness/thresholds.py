@@ -207,7 +207,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         ("shifted.shuffle-once",),
         (lambda: runs.shuffled_once(128, 64, 0.95, 2.0),),
         (lambda: runs.shuffled_once(160, 80, 0.95, 2.0), lambda: runs.shuffled_once(161, 80, -1.01, 1.0)),
-        plus=("_SHARED",),
+        plus=("_SHARED_MUS",),
     ),
     Threshold(
         "accounting.theorems.shifted:_ONE_BY_ONE",

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Constant, Evidence
 from sordino.core.gaussian import up
-from sordino.core.spec import ClippingKind, NoisyGradient, Spec
+from sordino.core.spec import Algorithm, ClippingKind, NoisyGradient, Spec
 from sordino.core.spec.problem import Certified
 from sordino.core.validate import InputError
 
 Promised = TypeVar("Promised")
+Run = TypeVar("Run", bound=Algorithm)
 
 LARGEST_RATIO = 1e9  # beyond this a step hides nothing, and sums of squares would leave the range of floating point
 # Clipping of these kinds bounds the per-example gradient itself; clipping features does not.
@@ -51,6 +52,12 @@ def promised(value: Promised | str | None, expected: str, got: str = "one withou
     if value is None or isinstance(value, str):
         raise InputError(f"Expected {expected}, got {got}; use evaluate.")
     return value
+
+
+def run_of(spec: Spec, kind: type[Run]) -> Run:
+    """The algorithm of a spec whose kind is in scope."""
+    run = spec.algorithm if isinstance(spec.algorithm, kind) else None
+    return promised(run, f"a run of kind {kind.__name__}", "another")
 
 
 def uncertified(spec: Spec, constant: Constant) -> Spec:

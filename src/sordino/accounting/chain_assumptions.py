@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from sordino.accounting import scope as uses
 from sordino.accounting.assumptions import Assumption, promised
 from sordino.accounting.bounds import contraction as shifts
 from sordino.accounting.bounds.segments import gaussian_mixture
-from sordino.accounting.evaluate import Monotone
+from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import NoisySteps
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
@@ -34,8 +35,7 @@ _VARYING_STEP = {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power
 
 def chain_of(spec: Spec) -> NoisyGradient:
     """The chain of a spec whose kind is in scope."""
-    chain = spec.algorithm if isinstance(spec.algorithm, NoisyGradient) else None
-    return promised(chain, "a noisy gradient chain", "another kind of run")
+    return assume.run_of(spec, NoisyGradient)
 
 
 def constant_step(spec: Spec) -> tuple[float, float]:
@@ -60,12 +60,12 @@ def required_ratio(steps: NoisySteps) -> float:
     return promised(steps.constant_ratio, "a constant step size and noise scale", "a schedule")
 
 
-def shift_steps(spec: Spec) -> shifts.Identical | shifts.Listed:
+def shift_steps(spec: Spec) -> shifts.IdenticalSteps | shifts.ListedSteps:
     """The steps of a run with a certified contraction."""
     return shifted_by(spec, shifts.required_contraction(spec))
 
 
-def shifted_by(spec: Spec, contraction: shifts.Contraction) -> shifts.Identical | shifts.Listed:
+def shifted_by(spec: Spec, contraction: shifts.Contraction) -> shifts.IdenticalSteps | shifts.ListedSteps:
     """The steps of a run, each of which moves by the certified sensitivity and stretches by the contraction given."""
     chain, (sensitivity,) = chain_of(spec), used_certificates(spec)
     return shifts.chain_steps(chain, contraction, up(sensitivity.value / chain.divisor(spec.n)))
@@ -333,6 +333,8 @@ MONOTONE_STEPS = (
     ("algorithm.steps", Monotone.RISES),
     ("algorithm.rounds", Monotone.RISES),
 )
+# Theorems about noisy steps of which one constant says how far a record moves them.
+steps_theorem = partial(theorem, certificates=used_certificates)
 MONOTONE_CHAIN = (("algorithm.noise.scale", Monotone.FALLS), ("problem.gradient_sensitivity", Monotone.RISES))
 FALLS_WITH_CONVEXITY = ("problem.strong_convexity", Monotone.FALLS)
 RISES_WITH_SENSITIVITY = ("problem.gradient_sensitivity", Monotone.RISES)

@@ -366,6 +366,18 @@ def tightest(spec: Spec, delta: float) -> Bound | None:
     return explain(spec, delta).tightest
 
 
+def bounds_of(spec: Spec) -> tuple[Bound, ...]:
+    """Every bound that some theorem gives."""
+    answers = (evaluate(theorem, spec) for theorem in theorems())
+    return tuple(answer for answer in answers if isinstance(answer, Bound))
+
+
+def why_none(spec: Spec, otherwise: str) -> str:
+    """Why no theorem about such runs applies; `otherwise` where there is no such theorem."""
+    reasons = {theorem.failure(spec) for theorem in theorems() if theorem.scope.failure(spec) is None}
+    return "; ".join(sorted(filter(None, reasons))) or otherwise
+
+
 def finite(value: float) -> float | None:
     """Infinite epsilon is null in JSON."""
     return value if math.isfinite(value) else None

@@ -313,9 +313,9 @@ _MOST_DRAWS = 10_000  # more draws of a bounded range are bounded by their Rény
 class BoundedRange(Guarantee):
     """`draws` independent draws from one law whose log ratio to a neighbour's lies in an interval of length `width`.
 
-    `loss.two_point` has the statement and its proof. Beyond 10,000 draws: K(s) = log E_P e^(s loss) has K(-1) = K(0) =
-    0 and K'' <= r^2 / 4, the largest variance on an interval of length r, so K(s) - s (s + 1) r^2 / 8 is concave with
-    zeros at -1 and 0 and not above 0 for s > 0: the Rényi divergence of order a is at most a r^2 / 8 a draw.
+    `loss.bounded_range` has the proof. Beyond 10,000 draws: K(s) = log E_P e^(s loss) has K(-1) = K(0) = 0 and K'' <=
+    r^2 / 4, the largest variance on an interval of length r, so K(s) - s (s + 1) r^2 / 8 is concave with zeros at -1
+    and 0 and not above 0 for s > 0: the Rényi divergence of order a is at most a r^2 / 8 a draw.
 
     >>> round(BoundedRange(1.0, 10).epsilon(1e-5), 2)
     7.1

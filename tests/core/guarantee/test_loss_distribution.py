@@ -49,6 +49,7 @@ CASES = [
 ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("pair", "count", "delta"), CASES)
 def test_epsilon_is_known_to_a_thousandth(pair, count, delta):
     bracket = LossDistribution(((pair, count),)).epsilon_bracket(delta)

@@ -185,6 +185,7 @@ def replaced(size: int, records: int, mu: float, epsilon: float) -> float:
     return max(float(np.maximum(p - y * q, 0).sum()), float(np.maximum(q - y * p, 0).sum()))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("size", "records", "mu"), [*product((1, 3, 40), (2, 50), (0.3, 1.5))])
 def test_drawing_with_replacement_is_above_its_extremal_neighbours(size: int, records: int, mu: float) -> None:
     """Of neighbours whose other records do not move; one draw attains the curve, at epsilon 0 all come near it."""

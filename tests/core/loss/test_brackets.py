@@ -58,6 +58,7 @@ def check_delta(factors, epsilon, exact):
 # --- Gaussian, without the closed-form shortcut
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(("mu", "count"), [(1e-3, 1), (0.02, 2500), (0.5, 4), (1.0, 1), (3.0, 1), (0.1, 10_000)])
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.05])
 def test_gaussian_epsilon(mu, count, delta):
@@ -65,6 +66,7 @@ def test_gaussian_epsilon(mu, count, delta):
     check_epsilon(((GaussianPair(mu), count),), delta, lambda epsilon: gaussian_delta(total, epsilon))
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(("mu", "count"), [(0.02, 2500), (0.5, 4), (1.0, 1)])
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 8.0])
 def test_gaussian_delta(mu, count, epsilon):
@@ -82,6 +84,7 @@ def test_gaussian_delta_of_1e_100():
 # --- randomised response, with failure
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("delta0", [0.0, 1e-6])
 @pytest.mark.parametrize(("epsilon0", "count"), [(1e-3, 500), (0.1, 60), (0.5, 7), (1.0, 1), (3.0, 20), (30.0, 2)])
 def test_randomised_response(epsilon0, delta0, count):
@@ -195,6 +198,7 @@ def sampled_cdfs(kind, rate, mu):
     return cdf, cdf
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", [PoissonRemovePair, PoissonAddPair, PoissonReplacePair, WithoutReplacementPair])
 @pytest.mark.parametrize(("rate", "mu", "count"), [(0.2, 1.0, 3), (0.05, 0.7, 6)])
 def test_few_uses_against_brute_force(kind, rate, mu, count):

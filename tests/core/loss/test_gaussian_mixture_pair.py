@@ -19,6 +19,7 @@ def random_mixture(seed: int, size: int) -> tuple[tuple[float, ...], tuple[float
     return tuple((weights / weights.sum()).tolist()), tuple(np.sort(rng.gamma(1.0, 0.5, size)).tolist())
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("size", [2, 7, 100])
 def test_delta_is_the_average_of_the_components(seed: int, size: int) -> None:

@@ -322,6 +322,7 @@ def test_mutated_text_is_read_or_refused_in_one_line(name: str, place: int, inse
     assert answer.endswith("}\n") or answer[:-1].isprintable()
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_an_unknown_key_anywhere_is_named(name: str) -> None:
     def objects(place: Any, path: str) -> list[tuple[dict[str, Any], str]]:

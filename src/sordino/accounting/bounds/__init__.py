@@ -1,1 +1,1 @@
-"""Random participation: in which steps a record takes part, and what follows for two coupled chains."""
+"""Mathematics that several theorems share: shifts, moduli, and what random participation hides."""

@@ -1,4 +1,4 @@
-"""Closed forms of the cheapest shifts when every step has the same contraction c, move s and noise tau.
+"""The cheapest shifts in closed form for identical steps, by position, over kept iterates, and with rounding.
 
 In units of kappa = s / tau, with weights w_k = c^(T-k): a run of steps of which the first moves is one segment, and
 segments pool as the minorant of `solver` says. Everything is written with x = -log c and expm1 or tanh, so that c near
@@ -10,12 +10,13 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sordino.accounting import convert
 from sordino.accounting.bounds import solver
-from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps
+from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps, contraction_of
+from sordino.accounting.bounds.solver import optimal_shift
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, up, widen_up
 from sordino.core.guarantee import GaussianDP, Guarantee
+from sordino.core.spec import NoisyGradient, Spec
 
 # Logarithm, products, exponentials, quotients and roots: each form is a few dozen roundings away from its inputs, and
 # none of them is ill-conditioned in x.
@@ -322,32 +323,53 @@ def _root(energies: Array, additions: int) -> Array:
     return np.sqrt(energies) * (1 + (additions + 8) * UNIT_ROUNDOFF)
 
 
-# The largest values decide at small delta and stay exact; the others share a geometric grid and are rounded up onto it.
-_EXACT = 32
-_SHARED = 32
-# Values below this share of the largest are rounded up to it: a loss distribution resolves every value it holds.
-_SMALLEST_SHARE = 1e-3
+# Rounding as a shift at every step: what floating point costs a bound on a last iterate.
+#
+# Statement. Let a chain be run as theta_k = Q(W_k), W_k = D_k(theta_{k-1}) + tau_k xi_k with exactly Gaussian xi_k,
+# where |D_k(theta) - F_k(theta)| <= p and |Q(w) - w| <= q (after the projection, if there is one) for the real step
+# F_k, which stretches distances by at most c_k, and let p + c_k q <= r tau_k. If shifts a_k show that the real chain is
+# mu-Gaussian DP, then the run is (mu + 2 mu_r)-Gaussian DP, where mu_r is the cost of shifts when every step moves by r
+# tau_k: r sqrt((1 - c^T)/(1 + c^T) (1 + c)/(1 - c)) for constant c, r sqrt(T) where every iterate is seen.
+#
+# Proof. |D_k(Q(x)) - D'_k(Q(y))| <= c_k |x - y| + s_k + 2 (p + c_k q), so the chain W meets the conditions of the shift
+# theorem with moves s_k + 2 r tau_k, and what is released is Q(W_T), a function of W_T. Distances add up linearly: if
+# the shifts a_k bring the distance z_k made by s_k to zero, and b_k that made by the roundings, a_k + b_k bring their
+# sum to zero, and both distances stay at or above zero. Its cost is the length of the vector (a_k + b_k)/tau_k, which
+# is at most the sum of the two lengths. Where every iterate is seen, a step costs (s_k + 2 r tau_k)/tau_k, with the
+# same inequality.
+#
+# Other proofs than by shifts: run and real chain on one table are mu_r-Gaussian to each other, as above with s_k = 0,
+# and Gaussian distances add up along the way from the run on D to the real chain on D, that on D', and the run on D'.
+# Without a projection what is released is the same function of the last noised value on all four.
+
+_BY_SHIFTS = "shifted."
 
 
-def gaussian_mixture(mus: Array, weights: Array) -> Guarantee:
-    """The guarantee of drawing mus[j] with a probability in proportion to weights[j]; many values are grouped up."""
-    floor = _SMALLEST_SHARE * float(np.max(mus))
-    values, slots = np.unique(np.where(mus > 0, np.maximum(mus, floor), 0.0), return_inverse=True)
-    totals = np.bincount(slots, weights=weights, minlength=len(values)).astype(np.float64)
-    if len(values) > _EXACT + _SHARED:
-        values, totals = _grouped(values, totals)
-    used = totals > 0
-    shares = totals[used] / totals[used].sum()
-    return convert.mix(shares.tolist(), [GaussianDP(mu) for mu in values[used].tolist()])
+def rounded_shifts(spec: Spec, guarantee: Guarantee, theorem: str, seen: bool) -> Guarantee | str:
+    """The guarantee of the run as computed, where the spec states a rounding; or why there is none."""
+    # `seen` says whether the theorem is about all iterates.
+    chain = spec.algorithm
+    if not isinstance(chain, NoisyGradient) or chain.rounding is None:
+        return guarantee
+    if not isinstance(guarantee, GaussianDP):
+        return "takes roundings as shifts of a Gaussian bound, and this one is not Gaussian"
+    if chain.projection is not None and not seen and not theorem.startswith(_BY_SHIFTS):
+        return "takes roundings of projected iterates in proofs by shifts only"
+    cost = rounding_cost(spec, chain, hidden=not seen)
+    return cost if isinstance(cost, str) else GaussianDP(up(guarantee.mu + up(2.0 * cost), 2))
 
 
-def _grouped(values: Array, totals: Array) -> tuple[Array, Array]:
-    """Ascending distinct values onto fewer: a value that is never used at all keeps its 0."""
-    shared, exact = values[:-_EXACT], values[-_EXACT:]
-    lowest = shared[shared > 0][0]
-    edges = np.concatenate([[0.0], np.geomspace(lowest, shared[-1], _SHARED)])
-    # geomspace may end a rounding error below its last value.
-    edges[-1] = shared[-1]
-    slots = np.searchsorted(edges, shared)
-    grouped = np.bincount(slots, weights=totals[:-_EXACT], minlength=len(edges)).astype(np.float64)
-    return np.concatenate([edges, exact]), np.concatenate([grouped, totals[-_EXACT:]])
+def rounding_cost(spec: Spec, chain: NoisyGradient, *, hidden: bool) -> float | str:
+    """mu_r: the cost of a move by the stated share of the noise at every step."""
+    share = chain.rounding or 0.0
+    if not hidden:
+        return up(share * math.sqrt(chain.steps), 3)
+    contraction = contraction_of(spec)
+    if isinstance(contraction, str):
+        return f"takes roundings as shifts, for which {contraction}"
+    step = chain.step_size.constant
+    if step is not None and chain.noise.scale.constant is not None:
+        return full_shift(contraction.at(step), share, chain.steps) if share else 0.0
+    noises = chain.noise.scale.values(chain.steps)
+    moduli = np.broadcast_to(np.asarray(contraction.over(chain.step_size, chain.steps), np.float64), noises.shape)
+    return float(optimal_shift(moduli, share * noises, noises)) if share else 0.0

@@ -1,4 +1,4 @@
-"""How much one step of a run can stretch a distance, from certified constants, rounded up; and its steps as such.
+"""How much one step of a run can stretch a distance, from certified constants, rounded up; convex or not.
 
 Two routes, each with its assumptions:
 
@@ -38,7 +38,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.accounting.assumptions import public_certificates
+from sordino.accounting.assumptions import public_certificate, public_certificates
 from sordino.accounting.scope import PASSES, SMALLEST_RATIO
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
@@ -275,7 +275,7 @@ _STABLE_TO_GAUSSIAN = down(2.0**0.5)
 
 
 @dataclass(frozen=True)
-class Identical:
+class IdenticalSteps:
     """Steps that are all alike: their number, contraction c, ratio kappa = s / tau, and noise tau."""
 
     count: int
@@ -289,7 +289,7 @@ class Identical:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedSteps:
     """Contraction, move and noise of each step."""
 
     contractions: Array
@@ -297,16 +297,69 @@ class Listed:
     noises: Array
 
 
-def chain_steps(chain: NoisyGradient, contraction: Contraction, move: float) -> Identical | Listed:
+def chain_steps(chain: NoisyGradient, contraction: Contraction, move: float) -> IdenticalSteps | ListedSteps:
     """The steps of a chain, each of which moves by at most its step size times `move`."""
     step, scale = chain.step_size.constant, chain.noise.scale.constant
     gaussian = isinstance(chain.noise, GaussianNoise)
     if step is not None and scale is not None:
         noise = scale if gaussian else down(scale * _STABLE_TO_GAUSSIAN)
-        return Identical(chain.steps, contraction.at(step), max(up(move * step / noise, 2), SMALLEST_RATIO), noise)
+        return IdenticalSteps(chain.steps, contraction.at(step), max(up(move * step / noise, 2), SMALLEST_RATIO), noise)
     sizes, noises = chain.step_size.values(chain.steps), chain.noise.scale.values(chain.steps)
     if not gaussian:
         noises = noises * (_STABLE_TO_GAUSSIAN * (1 - 2 * UNIT_ROUNDOFF))
     moves = np.maximum(move * sizes * (1 + 2 * UNIT_ROUNDOFF), SMALLEST_RATIO * noises)
     contractions = np.asarray(contraction.over(chain.step_size, chain.steps), dtype=np.float64)
-    return Listed(np.broadcast_to(contractions, moves.shape), moves, noises)
+    return ListedSteps(np.broadcast_to(contractions, moves.shape), moves, noises)
+
+
+# How much a step of one dataset stretches a distance when the loss need not be convex.
+#
+# Three routes, the first that is certified: the contraction of `contraction_of`; for clipped gradients of a
+# beta-smooth loss of any shape, the regulariser's modulus plus eta beta, because cutting a vector down to a ball is a
+# projection and stretches nothing; and 1 + eta M for an update that is M-smooth as run. The last is the one to declare
+# for losses that are not convex: elsewhere unclipped_smoothness is that of a convex loss.
+
+
+_STEP_ACCURACY = 1e-15  # two products and two sums
+
+
+def near_modulus(spec: Spec) -> Contraction | str:
+    """The modulus of a step on one dataset, or why none is certified."""
+    contraction = contraction_of(spec)
+    if isinstance(contraction, Contraction):
+        return contraction
+    return (
+        _by_clipped_smoothness(spec)
+        or _by_smoothness(spec)
+        or (
+            "needs smoothness (of the update as run) or unclipped_smoothness (of the loss before clipping) from public "
+            "knowledge, and neither is given"
+        )
+    )
+
+
+def _by_clipped_smoothness(spec: Spec) -> Contraction | None:
+    beta, modulus = public_certificate(spec, constants.UNCLIPPED_SMOOTHNESS), regulariser_contraction(spec)
+    if beta is None or not isinstance(modulus, Contraction):
+        return None
+    return _stretched(modulus, beta.value, 3, (beta, *modulus.certificates))
+
+
+def _by_smoothness(spec: Spec) -> Contraction | None:
+    smooth = public_certificate(spec, constants.SMOOTHNESS)
+    if smooth is None:
+        return None
+    # A batch smaller than its divisor keeps the regulariser whole, and a share of everything else.
+    regulariser = public_certificate(spec, constants.REGULARISER_SMOOTHNESS)
+    used = (smooth,) if regulariser is None else (smooth, regulariser)
+    return _stretched(UNSTRETCHED, max(certificate.value for certificate in used), 2, used)
+
+
+def _stretched(base: Contraction, slope: float, units: int, used: tuple[Certificate, ...]) -> Contraction:
+    """A modulus that exceeds `base` by at most `slope` times the step size."""
+
+    def at_each(steps: Array) -> Array:
+        with np.errstate(over="ignore", under="ignore"):
+            return (base.at_each(steps) + steps * slope) * (1 + _STEP_ACCURACY)
+
+    return Contraction(used, lambda step: up(base.at(step) + step * slope, units), at_each)

@@ -214,16 +214,9 @@ def lyapunov(
 ) -> Lyapunov:
     """The constants of a run.
 
-    Args:
-        loss: the constants of the loss.
-        alpha: the tail index.
-        scale: the noise scale sigma.
-        step: the step size eta.
-        dim: the number of parameters.
-        start: E |theta_0 - theta_*|, or an upper bound on it; theta_* is the stable point V is centred on.
-        left_out: 1 - b/n, the share of the records that a batch leaves out.
-        universal_point: Assumption 3 holds: one point is stable for every record. Then batches cost nothing, and H
-            is smaller. Ridge regression does not satisfy it.
+    `start` bounds E |theta_0 - theta_*|, theta_* the stable point V is centred on; `left_out` is 1 - b/n, the share of
+    the records that a batch leaves out. With a `universal_point` Assumption 3 holds: one point is stable for every
+    record, batches cost nothing, and H is smaller. Ridge regression does not satisfy it.
     """
     batches = 0.0 if universal_point else left_out
     drift = loss.m * step / (4 if batches else 2)

@@ -1,56 +1,216 @@
-"""Shuffled passes in batches of any size: others hide the record that differs (Feldman, McMillan & Talwar 2021).
+"""Steps and passes that use a unit by secret chance: for chains, sums and matrices.
 
-**Statement.** A pass uses n records in uniformly random order, b a step, l = floor(n / b) whole batches; each step adds
-Gaussian noise, and any two records move a step by at most kappa noises relative to each other. For every epsilon_0 >= 0
-the iterates of the pass have
+What a step or a round shows of a unit is the same whether it is a gradient step or a row of a matrix mechanism; only
+how far a use moves what is seen, in noises, differs. `ratio` is that everywhere.
 
-    delta(epsilon) <= E_C E (1 - e^epsilon + (1 + e^epsilon) S)+ + (1 + e^epsilon) t,    C ~ Bin(l - 1, e^-epsilon_0),
+*Poisson, with a cap.* At most B units of a step are used, in the order of the table. Given which others are drawn, a
+step is one of Poisson batches where they are fewer than B; else a unit that is drawn takes the place of another, if it
+is used at all, and moves what is seen by twice as far, at the same rate. How many others are drawn says nothing about
+the unit, so a step is an average over the two. The pair of full batches is the larger one: more of it is safe.
 
-where S is the mean of C + 1 independent copies of tanh(L / 2), L an even mixture of N(kappa^2 / 2, kappa^2) and
-N(-kappa^2 / 2, kappa^2), and t = l e^-epsilon_0 delta_kappa(epsilon_0), delta_kappa the Gaussian curve. Passes compose.
+*Units of k records*, add-remove, each record drawn on its own at rate q. Given the others that are drawn, a step shows
+the mixture over the subsets S of the unit of N(v_S, I), with chances w_S, against N(0, I). The ratio of densities is
+R = sum over S of w_S exp(<v_S, z> - |v_S|^2 / 2). Both divergences are means of convex functions of R, and these grow
+with every <v_S, v_T> (Plackett's identity; see `theorems.matrices`). So they are largest where all v_S are parallel and
+as long as they can be. A record moves what is seen by one ratio at most, so v_S has at most |S| ratios. With a cap B, a
+others leave r = max(B - a, 0) places: j records of the unit push out at most max(j - r, 0) others, each of which moves
+what is seen by one ratio more. So given a the pair is the mixture of N(s_j, 1) against N(0, 1), and its reverse: j
+binomial, s_j = j + max(j - r, 0) ratios, r = k without a cap. What a is says nothing about the unit, so delta is the
+average over it. Longer moves show more: laws of j and of a that are stochastically above are safe. Steps compose,
+whatever was seen before.
 
-**Proof, b = 1.** Fix a step and the past. Let R_j be the law of the step's outcome if it uses record j: Gaussians whose
-means differ by at most kappa noises. Let 1 and 1' be the two records that differ, and first kappa noises apart. Then L,
-the log ratio of R_1 and R_1', is N(kappa^2 / 2, kappa^2) under R_1 and N(-kappa^2 / 2, kappa^2) under R_1', and given L
-the outcome has the same law Q_L under both. Two that are nearer are scaled and noised copies of two that far apart, so
-some Q_L does for them as well. Thus R_1 = E_a Q_L, R_1' = E_a' Q_L, and B = (R_1 + R_1') / 2 = E_c Q_L, with the two
-normal laws a, a' and their even mixture c: the same at every step and past. With p = e^-epsilon_0, the mass by which
-p B exceeds R_j is at most (p / 2) times the sum over both of the mass by which R exceeds e^epsilon_0 R_j: at most p
-delta_kappa(epsilon_0). Adding that mass where it is missing and taking it away where R_j exceeds p B gives R'_j = p B
-+ (1 - p) O_j, so near to R_j in total variation. Replace the laws of all others: by a coupling step by step the
-transcript moves by at most t in total variation, on either dataset, which costs (1 + e^epsilon) t. Now each record's
-label can be drawn first: another record keeps O_j, or, with probability p, is labelled by an L of law c; the differing
-one has a label of law a on one dataset and a' on the other. The order is uniform and independent of the labels, so
-given the multiset of labels and which records keep their own law, all assignments to the steps are equally likely,
-whatever the dataset. The transcript is post-processing of the two, and which others are labelled has the same law on
-both datasets; C is their number. Against C + 1 labels of law c the multiset has the density mean of a / c = mean of
-1 + tanh(L / 2) on one dataset and mean of 1 - tanh(L / 2) on the other, which is the expectation above. It is that of a
-convex function of a mean of independent copies, so it falls in C, and C may be rounded down.
-
-**Batches of b.** A batch is a row of b places. Given the column of the differing record and where all records of other
-columns stand, the records of its own column are in uniformly random order over the batches, whatever the dataset. A
-step then adds one of them to a sum that is fixed by what is given and by the past: laws R_j whose means differ by at
-most kappa noises, as above. A last batch that is not full lengthens some columns by one: those have more clones, and t
-counts as many others as they have. (The noise of a step may be cut into g parts, one for each of g columns: g l records
-at sqrt(g) kappa. To first order that costs the same, beyond it more, so g is 1.) Random allocation is no bound above:
-which batch holds b - 1 others is known to who knows their batches. It is one below, met by others that equal the
-record's replacement (`auditing.exact.extremal_chain`).
+*Rounds of random allocation.* `core.loss.allocation` has the pairs and `renyi` the curves; with several uses
+of a round the caller has cut it up. A Gaussian answer that all places share composes with them (`theorems.matrices`).
 """
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.accounting.bounds.renyi import poisson_renyi, round_renyi, without_replacement_renyi
+from sordino.accounting.convert import compose, replace_one_from_add_remove
+from sordino.core import binomial
 from sordino.core.arrays import Array
 from sordino.core.binomial import at_least
+from sordino.core.bound import Relation
 from sordino.core.gaussian import UNIT_ROUNDOFF, delta_range, golden_section, narrow, up
-from sordino.core.loss.allocation import summed
+from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
+from sordino.core.loss.allocation import AllocationPair, replaceable, replaced_round, summed
 from sordino.core.loss.atomic_pairs import ExplicitPair, pair_from_curve
-from sordino.core.loss.normal_pairs import above, normal_mass
-from sordino.core.loss.pair import GridLaw
+from sordino.core.loss.mixture_pairs import MixturePair, RandomShiftPair
+from sordino.core.loss.normal_pairs import (
+    GaussianPair,
+    PoissonRemovePair,
+    PoissonReplacePair,
+    WithoutReplacementPair,
+    above,
+    normal_mass,
+)
+from sordino.core.loss.pair import GridLaw, Pair
 from sordino.core.special import special
+
+_MOST_USES, _RARE_USES = 24, 1e-22  # records of a unit in one step that are told apart; rarer numbers count as all
+_MOST_PLACES = 6  # numbers of places left that are told apart
+
+
+def poisson_step(relation: Relation, rate: float, ratio: float) -> Pair:
+    """One step of Poisson batches; at rate 1 a unit is always used."""
+    if rate >= 1.0:
+        return GaussianPair(ratio if relation is Relation.ADD_REMOVE else 2 * ratio)
+    return (PoissonRemovePair if relation is Relation.ADD_REMOVE else PoissonReplacePair)(rate, ratio)
+
+
+def full_chance(cap: int, others: int, rate: float) -> float:
+    """At least `cap` of up to so many others are drawn; rounded up."""
+    if cap > others:
+        return 0.0
+    return float(at_least([cap], others, rate)[1][0])
+
+
+def capped_step(relation: Relation, rate: float, ratio: float, full: float) -> Pair:
+    """One step; with probability `full` at most so many others are drawn that the unit takes another's place."""
+    if rate >= 1.0:
+        return GaussianPair(2 * ratio)
+    own = poisson_step(relation, rate, ratio)
+    other = (PoissonRemovePair if relation is Relation.ADD_REMOVE else WithoutReplacementPair)(rate, 2 * ratio)
+    return own if full == 0.0 else MixturePair((1 - full, full), (((own, 1),), ((other, 1),)))
+
+
+def unit_step(rate: float, ratio: float, size: int, cap: int | None = None, others: int = 0) -> Pair:
+    """One step, add-remove, for a unit of `size` records; at most `cap` of a step are used, of up to so many others."""
+    if rate >= 1.0:
+        moved_on = 0 if cap is None else min(size, max(0, size + others - cap))
+        return GaussianPair((size + moved_on) * ratio)
+    low, high = binomial.window(size, rate, _RARE_USES)
+    ends = np.unique(np.append(0, np.linspace(max(low, 1), max(high, 1), min(high, _MOST_USES)).round()))
+    chances, more = binomial.law_above(ends, size, rate)
+    ends, chances = np.append(ends, size), np.append(chances, more)
+
+    def pair(places: float) -> Pair:
+        moves = ends + np.maximum(ends - places, 0.0)
+        return RandomShiftPair(tuple((chances / chances.sum()).tolist()), tuple((moves * ratio).tolist()))
+
+    if cap is None:
+        return pair(size)
+    # Places that are left, in classes that count at their fewest, and the chance of so few.
+    places = np.unique(np.linspace(0, size - 1, min(size, _MOST_PLACES)).round())
+    few = np.maximum.accumulate(at_least(cap - np.append(places[1:] - 1, size - 1), others, rate)[1])
+    weights = (*np.diff(few, prepend=0.0).tolist(), 1 - float(few[-1]))
+    parts = [(weight, pair(left)) for weight, left in zip(weights, (*places, size), strict=True) if weight > 0]
+    return MixturePair(tuple(weight for weight, _ in parts), tuple(((one, 1),) for _, one in parts))
+
+
+def capped_moment(relation: Relation, rate: float, full: float, order: float, ratio: float) -> float:
+    """(order - 1) D_order of the same step."""
+    own = poisson_renyi(order, rate, ratio, relation)
+    if relation is Relation.ADD_REMOVE or rate >= 1.0:
+        other = poisson_renyi(order, rate, 2 * ratio, Relation.ADD_REMOVE)
+    else:
+        other = without_replacement_renyi(order, rate, 2 * ratio)
+    more = (order - 1) * (other - own)
+    if full == 0.0 or not more > 0:
+        return (order - 1) * own
+    return (order - 1) * own + float(np.logaddexp(0.0, math.log(full) + log_expm1(np.array([more]))[0])) + 1e-15
+
+
+def capped_renyi(order: float, rate: float, ratio: float, full: float, relation: Relation) -> float:
+    """D_order of the same step, rounded up."""
+    if full == 0.0:
+        return poisson_renyi(order, rate, ratio, relation)
+    return up(capped_moment(relation, rate, full, order, ratio) / (order - 1) * (1 + 1e-12))
+
+
+def log_expm1(values: Array) -> Array:
+    """log(e^x - 1) for x > 0."""
+    return values + np.log(-np.expm1(-np.maximum(values, 1e-300)))
+
+
+@dataclass(frozen=True)
+class Round:
+    """A use in one of `total` places, `made` of which are seen, that moves by `ratio`; so many rounds of the kind."""
+
+    total: int
+    made: int
+    ratio: float
+    count: int
+
+
+def allocated(rounds: Iterable[Round], relation: Relation, shared: float = 0.0) -> Guarantee:
+    """Rounds of random allocation, each with a Gaussian answer of mu = `shared`, as loss distributions.
+
+    Rounds of one place, and rounds too long for the curve of a replacement, count as a removal and an addition. Of a
+    round that is cut short less is seen than of a whole one.
+    """
+    listed = tuple(rounds)
+    replaced = relation is Relation.REPLACE_ONE and all(replaceable(one.total, one.ratio) for one in listed)
+    factors: list[tuple[Pair, int]] = []
+    for one in listed:
+        if shared > 0:
+            factors.append((GaussianPair(2 * shared if replaced else shared), one.count))
+        factors.append((replaced_round(one.total, one.ratio) if replaced else _round(one), one.count))
+    found = LossDistribution(tuple(factors))
+    if replaced or relation is Relation.ADD_REMOVE:
+        return found
+    return replace_one_from_add_remove(found, Relation.ADD_REMOVE)
+
+
+def _round(one: Round) -> Pair:
+    return GaussianPair(one.ratio) if one.total == 1 else AllocationPair(one.total, one.made, one.ratio)
+
+
+def allocated_renyi(rounds: Iterable[Round], relation: Relation, shared: float = 0.0) -> Guarantee:
+    """The same by Rényi divergences, which add."""
+    ways = 1 if relation is Relation.ADD_REMOVE else 2
+    parts: list[tuple[Guarantee, int]] = []
+    for one in rounds:
+        if shared > 0:
+            parts.append((GaussianDP(ways * shared), one.count))
+        parts.append((RenyiDP(ORDERS, round_renyi(one.total, one.made, one.ratio, relation)), one.count))
+    return compose(parts)
+
+
+# Shuffled passes in batches of any size: others hide the record that differs (Feldman, McMillan & Talwar 2021).
+#
+# **Statement.** A pass uses n records in uniformly random order, b a step, l = floor(n / b) whole batches; each step
+# adds Gaussian noise, and any two records move a step by at most kappa noises relative to each other. For every
+# epsilon_0 >= 0 the iterates of the pass have
+#
+#     delta(epsilon) <= E_C E (1 - e^epsilon + (1 + e^epsilon) S)+ + (1 + e^epsilon) t,    C ~ Bin(l - 1, e^-epsilon_0),
+#
+# where S is the mean of C + 1 independent copies of tanh(L / 2), L an even mixture of N(kappa^2 / 2, kappa^2) and
+# N(-kappa^2 / 2, kappa^2), and t = l e^-epsilon_0 delta_kappa(epsilon_0), delta_kappa the Gaussian curve. Passes
+# compose.
+#
+# **Proof, b = 1.** Fix a step and the past. Let R_j be the law of the step's outcome if it uses record j: Gaussians
+# whose means differ by at most kappa noises. Let 1 and 1' be the two records that differ, and first kappa noises apart.
+# Then L, the log ratio of R_1 and R_1', is N(kappa^2 / 2, kappa^2) under R_1 and N(-kappa^2 / 2, kappa^2) under R_1',
+# and given L the outcome has the same law Q_L under both. Two that are nearer are scaled and noised copies of two that
+# far apart, so some Q_L does for them as well. Thus R_1 = E_a Q_L, R_1' = E_a' Q_L, and B = (R_1 + R_1') / 2 = E_c Q_L,
+# with the two normal laws a, a' and their even mixture c: the same at every step and past. With p = e^-epsilon_0, the
+# mass by which p B exceeds R_j is at most (p / 2) times the sum over both of the mass by which R exceeds e^epsilon_0
+# R_j: at most p delta_kappa(epsilon_0). Adding that mass where it is missing and taking it away where R_j exceeds p B
+# gives R'_j = p B + (1 - p) O_j, so near to R_j in total variation. Replace the laws of all others: by a coupling step
+# by step the transcript moves by at most t in total variation, on either dataset, which costs (1 + e^epsilon) t. Now
+# each record's label can be drawn first: another record keeps O_j, or, with probability p, is labelled by an L of law
+# c; the differing one has a label of law a on one dataset and a' on the other. The order is uniform and independent of
+# the labels, so given the multiset of labels and which records keep their own law, all assignments to the steps are
+# equally likely, whatever the dataset. The transcript is post-processing of the two, and which others are labelled has
+# the same law on both datasets; C is their number. Against C + 1 labels of law c the multiset has the density mean of a
+# / c = mean of 1 + tanh(L / 2) on one dataset and mean of 1 - tanh(L / 2) on the other, which is the expectation above.
+# It is that of a convex function of a mean of independent copies, so it falls in C, and C may be rounded down.
+#
+# **Batches of b.** A batch is a row of b places. Given the column of the differing record and where all records of
+# other columns stand, the records of its own column are in uniformly random order over the batches, whatever the
+# dataset. A step then adds one of them to a sum that is fixed by what is given and by the past: laws R_j whose means
+# differ by at most kappa noises, as above. A last batch that is not full lengthens some columns by one: those have more
+# clones, and t counts as many others as they have. (The noise of a step may be cut into g parts, one for each of g
+# columns: g l records at sqrt(g) kappa. To first order that costs the same, beyond it more, so g is 1.) Random
+# allocation is no bound above: which batch holds b - 1 others is known to who knows their batches. It is one below, met
+# by others that equal the record's replacement (`auditing.exact.extremal_chain`).
 
 Whole = NDArray[np.int64]
 
@@ -91,7 +251,7 @@ def _largest_ratio(batches: int) -> float:
     return math.log(batches)
 
 
-def failure(batches: int, ratio: float, threshold: float) -> float:
+def clone_failure(batches: int, ratio: float, threshold: float) -> float:
     """t of the statement, rounded up."""
     excess = float(delta_range(ratio, threshold)[1]) * math.exp(-threshold)
     return min(1.0, up(batches * excess * (1 + 1e-12)))
@@ -99,7 +259,7 @@ def failure(batches: int, ratio: float, threshold: float) -> float:
 
 def _rough_epsilon(batches: int, ratio: float, threshold: float, delta: float) -> float:
     """About the epsilon at delta, the mean of labels taken for normal; infinite where the failure is too large."""
-    failed = failure(batches, ratio, threshold)
+    failed = clone_failure(batches, ratio, threshold)
     if 2 * failed >= delta:
         return math.inf
     mean = (batches - 1) * math.exp(-threshold)
@@ -122,7 +282,7 @@ def _rough_epsilon(batches: int, ratio: float, threshold: float, delta: float) -
 def _deltas(batches: int, ratio: float, threshold: float, epsilons: Array) -> Array:
     """The bound of the statement at many epsilons, rounded up."""
     numbers, chances = _clones(batches - 1, math.exp(-threshold) * (1 - 1e-15))
-    found = np.full(len(epsilons), (1 + np.exp(epsilons)) * failure(batches, ratio, threshold))
+    found = np.full(len(epsilons), (1 + np.exp(epsilons)) * clone_failure(batches, ratio, threshold))
     for number, chance in zip(numbers.tolist(), chances.tolist(), strict=True):
         found += chance if chance < _IMPOSSIBLE else chance * _given(number, ratio, epsilons)
     return found * (1 + 1e-12)

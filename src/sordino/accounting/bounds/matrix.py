@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.core.arrays import Array
-from sordino.core.gaussian import up
+from sordino.core.gaussian import UNIT_ROUNDOFF, up
 from sordino.core.loss.allocation import LARGEST_MU, SMALLEST_MU, AllocationPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair
 from sordino.core.loss.pair import Factors, Pair
@@ -39,14 +39,14 @@ def sensitivity(run: MatrixMechanism) -> float | str:
     """The largest move under the participation, for contributions of norm 1; or why it is not found."""
     participation, steps = _fixed(run.participation, run.steps), run.steps
     if participation.scheme is ParticipationScheme.SINGLE or participation.uses == 1:
-        return _root(float(run.strategy.squares(steps).max()))
+        return _root(float(run.strategy.squares(steps).max()), steps)
     uses = participation.uses or participation.most_uses(steps)
     column = run.strategy.first_column(steps)
     if column is not None and _falling(column):
-        return _root(_comb(column, participation.separation or steps, uses))
+        return _root(_comb(column, participation.separation or steps, uses), steps)
     if steps > MOST_STEPS:
         return f"evaluates matrices other than falling Toeplitz ones up to {MOST_STEPS} steps, and there are {steps}"
-    return _root(_by_gram(np.abs(run.strategy.gram(steps)), participation, uses))
+    return _root(_by_gram(np.abs(run.strategy.gram(steps)), participation, uses), steps)
 
 
 def attained(run: MatrixMechanism) -> float | None:
@@ -61,8 +61,13 @@ def attained(run: MatrixMechanism) -> float | None:
     return found if alike and run.participation.scheme is ParticipationScheme.EPOCHS else None
 
 
-def _root(square: float) -> float:
-    return up(math.sqrt(square * (1 + _ROUNDING)), 2)
+def _rounding(steps: int) -> float:
+    """The relative error of a square: running sums over so many steps are rounded once a step."""
+    return max(_ROUNDING, 4 * steps * UNIT_ROUNDOFF)
+
+
+def _root(square: float, steps: int) -> float:
+    return up(math.sqrt(square * (1 + _rounding(steps))), 2)
 
 
 def _falling(column: Array) -> bool:
@@ -113,7 +118,7 @@ def sampled_steps(run: MatrixMechanism) -> tuple[float, int]:
     count = -(-steps // every)
     parts = min(count, -(-run.strategy.reach(steps) // every))
     squares = run.strategy.squares(steps)
-    return _root(parts * float(squares.max())), count
+    return _root(parts * float(squares.max()), steps), count
 
 
 @dataclass(frozen=True)
@@ -137,10 +142,11 @@ def hidden_places(run: MatrixMechanism) -> tuple[Places, ...] | str:
     rounds = -(-steps // length) if again else 1
     # Rounds whose uses share no row are seen one by one; the noise is cut into parts for those that may.
     parts = min(rounds, -(-(length - 1 + run.strategy.reach(steps)) // length))
-    square = parts * overlaps[0] * (1 + _ROUNDING)
+    rounding = _rounding(steps)
+    square = parts * overlaps[0] * (1 + rounding)
     found = []
     for apart in range(1, min(length // 2, _MOST_CLASSES) + 1):
-        shared = min(square, parts * float(overlaps[apart::apart].max(initial=0.0)) * (1 + _ROUNDING))
+        shared = min(square, parts * float(overlaps[apart::apart].max(initial=0.0)) * (1 + rounding))
         found.append(Places(length // apart, shared, square - shared, rounds))
     return tuple(found) or f"needs two places to hide a use in, and there is {length}"
 
@@ -208,7 +214,7 @@ def hidden_uses(run: MatrixMechanism) -> tuple[Factors, str] | None:
     participation, steps = run.participation, run.steps
     if participation.scheme not in HIDDEN and participation.rate is None:
         return None
-    moves = np.sqrt(run.strategy.squares(steps)) * (1 - _ROUNDING) / run.noise_multiplier
+    moves = np.sqrt(run.strategy.squares(steps)) * (1 - _rounding(steps)) / run.noise_multiplier
     bands, every = run.strategy.reach(steps), participation.separation or 1
     if participation.rate is not None and participation.scheme is ParticipationScheme.MIN_SEPARATION:
         return ((PoissonRemovePair(participation.rate, float(moves[0])), 1),), "in the first step"
@@ -227,8 +233,9 @@ def hidden_uses(run: MatrixMechanism) -> tuple[Factors, str] | None:
     if participation.scheme is ParticipationScheme.BALLS_IN_BINS:
         uses = _comb_moves(column, every)[: steps - every + 1]
         square, shared = float((uses * uses).sum()), float(_own_products(uses, every, -1.0)[1:].min())
-        shared = min(square, max(shared, 0.0)) * (1 - _ROUNDING)
-        own = math.sqrt((square - shared) * (1 - 2 * _ROUNDING)) / run.noise_multiplier
+        rounding = _rounding(steps)
+        shared = min(square, max(shared, 0.0)) * (1 - rounding)
+        own = math.sqrt((square - shared) * (1 - 2 * rounding)) / run.noise_multiplier
         answers = ((GaussianPair(math.sqrt(shared) / run.noise_multiplier), 1),) if shared > 0 else ()
         return (*answers, (_one_of(every, own), 1)), "in every place alike"
     parts = -(-(every - 1 + bands) // every)

@@ -194,13 +194,13 @@ class _State:
 
 # Revealed batches: the law of the cheapest shift over the random participation of a record, rounded up.
 #
-# Given who takes part in which step, the last iterate is mu-Gaussian DP with mu of the cheapest shifts, so with
-# batches drawn independently of the data delta(epsilon) is at most the average of the mus' deltas. Everything here is
-# in units of kappa. All patterns are listed when there are at most 1e6. Otherwise, for contractions c <= 1,
-# simplifications that only raise mu. Fresh draws: before a window whose patterns are listed, pushes follow a rule
-# that does not look ahead, see `feedback`; what they cost, plus the least cost of the window from the distance they
-# leave, is the cost of some shifts and at least mu^2. Passes: a use is moved to a later step (what an earlier one
-# leaves is smaller there, so the later one's pushes suffice), and the uses of old passes to the last step of theirs.
+# Given who takes part in which step, the last iterate is mu-Gaussian DP with mu of the cheapest shifts, so with batches
+# drawn independently of the data delta(epsilon) is at most the average of the mus' deltas. Everything here is in units
+# of kappa. All patterns are listed when there are at most 1e6. Otherwise, for contractions c <= 1, simplifications that
+# only raise mu. Fresh draws: before a window whose patterns are listed, pushes follow a rule that does not look ahead,
+# see the head of the file; what they cost, plus the least cost of the window from the distance they leave, is the cost
+# of some shifts and at least mu^2. Passes: a use is moved to a later step (what an earlier one leaves is smaller there,
+# so the later one's pushes suffice), and the uses of old passes to the last step of theirs.
 
 MOST_PATTERNS = 1_000_000
 _MOST_MUS = 200
@@ -217,7 +217,7 @@ _SUMMATION = 1e-9  # running sums of at most 1e6 positive numbers
 
 
 @dataclass(frozen=True)
-class ShiftLaw:
+class MuLaw:
     """P(mu = mus[i]) = weights[i], in units of kappa; stochastically above the law it stands for."""
 
     weights: tuple[float, ...]
@@ -225,7 +225,7 @@ class ShiftLaw:
 
 
 @lru_cache(maxsize=64)
-def drawn_batches(contraction: float, rate: float, steps: int) -> ShiftLaw:
+def drawn_batches(contraction: float, rate: float, steps: int) -> MuLaw:
     """Every step holds the record with probability `rate`, independently."""
     exact = steps < 64 and 2**steps <= MOST_PATTERNS
     window = steps if exact else min(steps, _WINDOW)
@@ -265,7 +265,7 @@ def _grouped(weights: Array, values: Array, most: int) -> tuple[Array, Array]:
 
 
 @lru_cache(maxsize=256)
-def parts_of_passes(contraction: float, period: int, part: PassParts) -> ShiftLaw:
+def parts_of_passes(contraction: float, period: int, part: PassParts) -> MuLaw:
     """Each pass of `period` steps holds the record once, at a uniform position; the last pass may stop early."""
     whole, rest, head = part.whole, part.tail, part.head
     if not rest:
@@ -277,16 +277,16 @@ def parts_of_passes(contraction: float, period: int, part: PassParts) -> ShiftLa
     return _binned(weights, np.concatenate([used.mus, missed.mus]))
 
 
-def reshuffled_passes(contraction: float, period: int, steps: int) -> ShiftLaw:
+def reshuffled_passes(contraction: float, period: int, steps: int) -> MuLaw:
     """The same for a run from its first step on."""
     return parts_of_passes(contraction, period, PassParts(0, *divmod(steps, period)))
 
 
-def _passes(contraction: float, period: int, rest: int, uses_in_rest: int, whole: int, head: int = 0) -> ShiftLaw:
+def _passes(contraction: float, period: int, rest: int, uses_in_rest: int, whole: int, head: int = 0) -> MuLaw:
     """The last `head` steps of a pass with a use among them, `whole` passes, then `rest` steps with `uses_in_rest`."""
     total, shown = uses_in_rest + whole + (head > 0), min(whole, _MOST_LISTED_PASSES)
     if total == 0:
-        return ShiftLaw((1.0,), (0.0,))
+        return MuLaw((1.0,), (0.0,))
     # The latest passes first: their lengths, and how many steps follow each.
     lengths = [rest] * uses_in_rest + [period] * shown
     first_steps = [0] * uses_in_rest + [rest + index * period for index in range(shown)]
@@ -351,7 +351,7 @@ def _log_geometric(log_ratio: float, terms: NDArray[np.int64]) -> Array:
     return np.log(np.expm1(log_ratio * terms) / math.expm1(log_ratio))
 
 
-def _binned(weights: Array, mus: Array) -> ShiftLaw:
+def _binned(weights: Array, mus: Array) -> MuLaw:
     """Round the mus up onto few values, dense where the probability is, and the chances of large ones up, too."""
     order = np.argsort(mus)
     ordered, beyond = mus[order], np.cumsum(weights[order][::-1])[::-1]
@@ -363,4 +363,4 @@ def _binned(weights: Array, mus: Array) -> ShiftLaw:
     survival = np.minimum(beyond[after] * (1 + _SUMMATION), 1.0)
     chances = -np.diff(np.concatenate([[1.0], survival, [0.0]]))
     positive = chances > 0
-    return ShiftLaw(tuple(chances[positive].tolist()), tuple(edges[positive].tolist()))
+    return MuLaw(tuple(chances[positive].tolist()), tuple(edges[positive].tolist()))

@@ -1,4 +1,4 @@
-"""The energy of the greatest convex minorant of a path, on a scale that neither underflows nor overflows.
+"""The cheapest shifts of any schedule: the energy of the greatest convex minorant of a path, exactly.
 
 A path is a list of segments (dV, dS). Its greatest convex minorant pools adjacent segments until the slopes dS/dV
 increase; its energy is the sum of (dS)^2/dV over the pools. A segment is stored as (log u, kappa) with
@@ -10,6 +10,7 @@ most, so only the sums over the final pools need to be accurate.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -123,13 +124,7 @@ _FORGOTTEN = 1e-25  # a past that adds less than this share is carried along unp
 
 
 def optimal_shift(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, start: float = 0.0) -> float:
-    """The smallest mu of one run, rounded up.
-
-    Args:
-        contractions: c_k >= 0 of each step; may exceed 1.
-        moves: s_k >= 0, how far the differing record moves each step.
-        noises: tau_k > 0 of each step.
-        start: the distance z_0 >= 0 of the two starting points.
+    """The smallest mu of one run, rounded up: c_k, which may exceed 1, s_k and tau_k of each step, and z_0 = `start`.
 
     Scalars are broadcast; at least one argument is an array, which gives the number of steps.
     """
@@ -173,8 +168,7 @@ def optimal_shift_bounded(
 ) -> float:
     """The smallest mu when the chains live in a set of this diameter: any step may be taken as a start at z = diameter.
 
-    All starting times are tried up to 512 steps; in longer runs a geometric grid of windows, refined around the best
-    (any window is valid, so this only rounds up).
+    Any window is valid, so trying a part of them only rounds up.
     """
     c, s, tau = checked_steps(contractions, moves, noises)
     number("diameter", diameter, POSITIVE)
@@ -277,3 +271,88 @@ def rounded_root(energies: Array, log_weights: Array) -> Array:
     """The roots of energies, rounded up by what the roundings of the scales can amount to; 0 stays 0."""
     accuracy = _ROUNDINGS + 8 * float(np.ptp(log_weights)) * UNIT_ROUNDOFF
     return np.sqrt(energies) * (1 + accuracy)
+
+
+# The cheapest shifts when a step's modulus is the smaller of two lines: far apart one counts, near by the other.
+#
+# Far apart, two steps end at most rho z + 2 eta v apart, because the data part is bounded; near by, at most c z +
+# s_k, because it is smooth, s_k being the move of the one record where the step's batch holds it. Whichever line is
+# used at a step, the larger distance is a valid one, so every assignment of lines to steps is a shift problem with
+# linear moduli, solved exactly by `optimal_shift`. The distance rises and falls once: near lines first, far ones in
+# between, near ones at the end, and only the two changes are searched for. All near is composition or better, all far
+# the drift's bound.
+#
+# A test compares it with dynamic programming over the distance on a grid, the general method.
+
+LONGEST_WINDOW = 10_000  # longer runs are looked at through their last steps, from the largest distance there can be
+_EXHAUSTIVE = 24  # windows of steps tried one by one; beyond, a refined geometric grid
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLines:
+    """Far and near modulus of every step, and its noise; arrays of one length."""
+
+    far_contractions: Array
+    far_moves: Array
+    near_contractions: Array
+    near_moves: Array
+    noises: Array
+
+    def last(self, count: int) -> "TwoLines":
+        """The last steps."""
+        return TwoLines(*(getattr(self, name)[-count:] for name in self.__dataclass_fields__))
+
+    def farthest(self) -> float:
+        """A distance that no step leads beyond, whatever the steps before: the largest 2 eta v / (1 - rho)."""
+        if self.far_contractions.max() >= 1.0:
+            return math.inf
+        # 1 - rho is exact for rho in [1/2, 1); the quotient's rounding is covered.
+        return widen_up(float(np.max(self.far_moves / (1.0 - self.far_contractions))), 1e-14)
+
+
+def two_line_shift(lines: TwoLines) -> float:
+    """The smallest mu over all changes between the two lines, rounded up; both chains start at one point."""
+    if len(lines.noises) <= LONGEST_WINDOW:
+        return _switched(lines, 0.0)
+    start = lines.farthest()
+    return math.inf if math.isinf(start) else _switched(lines.last(LONGEST_WINDOW), start)
+
+
+def _switched(lines: TwoLines, start: float) -> float:
+    steps = len(lines.noises)
+    first = _unpushed_change(lines) if start == 0.0 else 0
+
+    def cost(before: int, after: int) -> float:
+        near = np.zeros(steps, dtype=bool)
+        near[:before] = True
+        near[steps - after :] = True
+        contractions = np.where(near, lines.near_contractions, lines.far_contractions)
+        moves = np.where(near, lines.near_moves, lines.far_moves)
+        return optimal_shift(contractions, moves, lines.noises, start)
+
+    costs = {after: cost(first, after) for after in (0, steps - first)}
+
+    def at(after: int) -> float:
+        if after not in costs:
+            costs[after] = cost(first, after)
+        return costs[after]
+
+    if steps > first:
+        best_window(at, steps - first, _EXHAUSTIVE)
+    after = min(costs, key=lambda window: costs[window])
+    if start > 0.0 or steps == after:
+        return costs[after]
+    # Pushes before the distance is large put the first change off a little.
+    return min(costs[after], best_window(lambda before: cost(before, after), steps - after, _EXHAUSTIVE))
+
+
+def _unpushed_change(lines: TwoLines) -> int:
+    """How many first steps of a path that is never pushed are nearer by the near line."""
+    distance = 0.0
+    parts = (lines.near_contractions, lines.near_moves, lines.far_contractions, lines.far_moves)
+    for step, (c, s, rho, bounded) in enumerate(zip(*(part.tolist() for part in parts), strict=True)):
+        near, far = c * distance + s, rho * distance + bounded
+        if far < near:
+            return step
+        distance = up(near)
+    return len(lines.noises)

@@ -1,4 +1,4 @@
-"""The law of the distance that random participation leaves between two coupled chains, rounded up.
+"""The distance that random participation leaves between two coupled chains, and the last steps that hide it.
 
 Every step contracts a distance by c and, with probability q and independently of the others, adds one move. After t
 steps the distance, in moves, is Z_t = sum_{j<t} c^j B_j with independent Bernoulli(q) variables B_j. The law computed

@@ -14,13 +14,19 @@ from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, changed, promised
 from sordino.accounting.bounds.contraction import contraction_of, required_contraction, resting_on
-from sordino.accounting.bounds.segments import one_weight_law, weighted_uses_law
+from sordino.accounting.bounds.segments import (
+    LONGEST_RUN,
+    LongRun,
+    largest_sum,
+    one_weight_law,
+    step_weights,
+    weighted_uses_law,
+)
 from sordino.accounting.bounds.window import DistanceLaw
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import Scope
-from sordino.accounting.theorems import transfer as formulas
 from sordino.accounting.theorems.shifted import left_by_use, sampled_certificates
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
@@ -52,13 +58,13 @@ def sensitivity_of_average(spec: Spec) -> float:
     per_step = sensitivity.value / chain.divisor(spec.n) * _ROUND_UP
     period = chain.batches_per_epoch(spec.n)
     weights = _weights(spec)
-    if isinstance(weights, formulas.LongRun):
+    if isinstance(weights, LongRun):
         # One step size for all, the largest; the weights keep their own.
         moves = weights.largest_sum(chain.batch.scheme, period, chain.steps)
         real = _per_kept(spec, _times(moves, chains.largest_step(chain), per_step))
     else:
         weighted = _product(weights, _values(chain.step_size, chain.steps), per_step)
-        real = _per_kept(spec, formulas.largest_sum(weighted, chain.batch.scheme, period))
+        real = _per_kept(spec, largest_sum(weighted, chain.batch.scheme, period))
     rounding = rounding_of_average(spec)
     return sum_up([real, rounding]) if rounding else real
 
@@ -75,7 +81,7 @@ def rounding_of_average(spec: Spec) -> float:
     if chain.rounding is None:
         return 0.0
     weights, share = _weights(spec), up(2.0 * chain.rounding)
-    if isinstance(weights, formulas.LongRun):
+    if isinstance(weights, LongRun):
         moved = _times(weights.total, chains.extremes(chain.noise.scale, chain.steps)[0], share)
     else:
         # Pairwise sums of 5e6 terms at most.
@@ -88,7 +94,7 @@ def chance_of_average(spec: Spec) -> float:
     chain = chain_of(spec)
     unit = math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0
     weights = _weights(spec)
-    if isinstance(weights, formulas.LongRun):
+    if isinstance(weights, LongRun):
         first, noise = weights.first, chains.extremes(chain.noise.scale, chain.steps)[0]
         by_steps = _times(math.sqrt(weights.squares), noise, unit * _ROUND_UP)
     else:
@@ -115,15 +121,11 @@ def _in_one_norm(average: Average, length: float) -> float:
     return up(math.sqrt(average.dim) * length) if average.dim > 1 else length
 
 
-def _weights(spec: Spec) -> Array | formulas.LongRun:
+def _weights(spec: Spec) -> Array | LongRun:
     """The weights of the steps; of a long run what they come to."""
     modulus, chain = chains.largest_modulus(spec), chain_of(spec)
     kept = chain.kept_iterates(spec.view)
-    return (
-        formulas.LongRun.of(modulus, kept)
-        if chain.steps > formulas.LONGEST_RUN
-        else formulas.step_weights(modulus, kept, chain.steps)
-    )
+    return LongRun.of(modulus, kept) if chain.steps > LONGEST_RUN else step_weights(modulus, kept, chain.steps)
 
 
 def _values(schedule: Schedule, steps: int) -> Array:
@@ -174,7 +176,8 @@ LIPSCHITZ = Assumption(
     ),
 )
 _SCOPE = Scope({"noisy-gradient"}, {View.AVERAGE}, {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES})
-COUPLED_AVERAGE = (chains.SENSITIVITY, LIPSCHITZ, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains.EVERY_RECORD)
+_MONOTONE = (("average.noise.scale", Monotone.FALLS), ("average.lipschitz", Monotone.RISES))
+COUPLED_AVERAGE = (LIPSCHITZ, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains.EVERY_RECORD)
 
 
 @theorem(
@@ -189,14 +192,10 @@ COUPLED_AVERAGE = (chains.SENSITIVITY, LIPSCHITZ, chains.SCHEDULE_LENGTH, chains
     citation=Citation("bertazzi2025differential", "Proposition 3.7, with Assumption 3.6 by a synchronous coupling"),
     status=Status.OURS,
     scope=replace(_SCOPE, noises={"gaussian", "stable"}),
-    assumptions=(*COUPLED_AVERAGE, audible(sensitivity_of_average)),
+    assumptions=(chains.SENSITIVITY, *COUPLED_AVERAGE, audible(sensitivity_of_average)),
     certificates=average_certificates,
     counts_rounding=True,
-    monotone=(
-        ("average.noise.scale", Monotone.FALLS),
-        ("average.lipschitz", Monotone.RISES),
-        ("problem.gradient_sensitivity", Monotone.RISES),
-    ),
+    monotone=(*_MONOTONE, chains.RISES_WITH_SENSITIVITY),
 )
 def coupling(spec: Spec) -> Guarantee:
     """A worst-case move, so the noise of the release alone decides."""
@@ -221,7 +220,7 @@ def _random_move(spec: Spec, values: int) -> DistanceLaw:
     """The law of (G / N) times the sum of a_k s_k B_k over the steps, rounded up; for a run with a contraction."""
     chain, use, weights = chain_of(spec), _use(spec), _weights(spec)
     rate, kept = chain.rate(spec.n), _per_kept(spec, 1.0)
-    if isinstance(weights, formulas.LongRun):
+    if isinstance(weights, LongRun):
         law = one_weight_law(_times(weights.largest, chains.largest_step(chain), use), chain.steps, rate, values)
     else:
         law = weighted_uses_law(_product(weights, _values(chain.step_size, chain.steps), use), rate, values)
@@ -248,24 +247,10 @@ def _farthest(spec: Spec) -> float:
     citation=Citation("bertazzi2025differential", "Proposition 3.7, with a synchronous coupling given the batches"),
     status=Status.OURS,
     scope=Scope({"noisy-gradient"}, {View.AVERAGE}, _DRAWN, {"gaussian", "stable"}),
-    assumptions=(
-        chains.SENSITIVITY,
-        chains.BOUND,
-        LIPSCHITZ,
-        chains.SCHEDULE_LENGTH,
-        chains.CONTRACTION,
-        chains.EVERY_RECORD,
-        chains.ANY_TWO_RECORDS,
-        audible(_farthest),
-    ),
+    assumptions=(chains.SENSITIVITY, chains.BOUND, *COUPLED_AVERAGE, chains.ANY_TWO_RECORDS, audible(_farthest)),
     certificates=lambda spec: (average_of(spec).lipschitz, *sampled_certificates(spec)),
     counts_rounding=True,
-    monotone=(
-        ("average.noise.scale", Monotone.FALLS),
-        ("average.lipschitz", Monotone.RISES),
-        ("problem.gradient_sensitivity", Monotone.RISES),
-        ("problem.gradient_bound", Monotone.RISES),
-    ),
+    monotone=(*_MONOTONE, chains.RISES_WITH_SENSITIVITY, chains.RISES_WITH_BOUND),
 )
 def random_average(spec: Spec) -> Guarantee:
     """Given batches and noise of the chain the release is its own noise around two points so far apart.
@@ -315,13 +300,14 @@ def _vector(spec: Spec) -> str | None:
     status=Status.AS_STATED,
     scope=_SCOPE,
     assumptions=(
+        chains.SENSITIVITY,
         *COUPLED_AVERAGE,
         Assumption("real function", "f has one value", _vector, changed({"average.dim": 2})),
         audible(_move),
     ),
     certificates=average_certificates,
     counts_rounding=True,
-    monotone=(("average.noise.scale", Monotone.FALLS), ("average.lipschitz", Monotone.RISES)),
+    monotone=_MONOTONE,
 )
 def average(spec: Spec) -> Guarantee:
     """Given the batches both averages are Lipschitz functions of independent Gaussians."""

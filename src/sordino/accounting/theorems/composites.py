@@ -18,7 +18,7 @@ from sordino.accounting.assumptions import Assumption, changed
 from sordino.accounting.bounds.closed_forms import kept_shifts
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import to_renyi
-from sordino.accounting.evaluate import evaluate, for_group, theorem, theorems
+from sordino.accounting.evaluate import bounds_of, for_group, theorem, why_none
 from sordino.accounting.scope import Scope
 from sordino.core.bound import Bound, Citation, Relation, Status, View
 from sordino.core.guarantee import (
@@ -65,13 +65,12 @@ Choice = tuple[Bound, ...]
 def _options(part: Spec) -> tuple[Bound, ...]:
     """What the theorems say of a part, without the bounds that another one of the same kind makes useless."""
     kept: dict[object, Bound] = {}
-    for place, answer in enumerate(evaluate(asked, part) for asked in theorems()):
-        if isinstance(answer, Bound):
-            kind = type(answer.guarantee)
-            size = _SIZES.get(kind, lambda _: 0.0)
-            key = kind if kind in _SIZES else place
-            if key not in kept or size(answer.guarantee) < size(kept[key].guarantee):
-                kept[key] = answer
+    for bound in bounds_of(part):
+        kind = type(bound.guarantee)
+        size = _SIZES.get(kind, lambda _: 0.0)
+        key = kind if kind in _SIZES else bound.theorem
+        if key not in kept or size(bound.guarantee) < size(kept[key].guarantee):
+            kept[key] = bound
     return tuple(kept.values())
 
 
@@ -121,7 +120,8 @@ def _plan(spec: Spec) -> tuple[Choice, Guarantee] | str:
     delta = spec.delta or _REFERENCE_DELTA
     for group in groups:
         if not group.options:
-            return _why_none(group.part, spec.runs().index(group.part))
+            why = why_none(group.part, "no theorem covers such a run")
+            return f"needs a bound for every part, and part {spec.runs().index(group.part)} has none: {why}"
     epsilons = {choice: _composed(groups, choice).epsilon(delta) for choice in _starts(groups, delta)}
     best = min(epsilons, key=lambda choice: epsilons[choice])
     tries = 0
@@ -134,12 +134,6 @@ def _plan(spec: Spec) -> tuple[Choice, Guarantee] | str:
             epsilons[other] = _composed(groups, other).epsilon(delta)
             best = other if epsilons[other] < epsilons[best] else best
     return best, _composed(groups, best)
-
-
-def _why_none(part: Spec, position: int) -> str:
-    reasons = {asked.failure(part) for asked in theorems() if asked.scope.failure(part) is None}
-    why = "; ".join(sorted(filter(None, reasons))) or "no theorem covers such a run"
-    return f"needs a bound for every part, and part {position} has none: {why}"
 
 
 def _unplanned(spec: Spec) -> str | None:

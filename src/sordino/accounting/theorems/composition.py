@@ -27,7 +27,7 @@ from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec
 _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
 
 
-@theorem(
+@chains.steps_theorem(
     id="composition.gaussian",
     statement=(
         "With full or fixed (cyclic, shuffle-once) batches the iterates are mu-Gaussian DP with "
@@ -38,7 +38,6 @@ _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
     status=Status.AS_STATED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: _FIXED, Relation.ADD_REMOVE: {Scheme.FULL}}),
     assumptions=(chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL),
-    certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY, chains.RISES_WITH_BOUND),
 )
 def gaussian(spec: Spec) -> Guarantee:
@@ -50,7 +49,7 @@ def gaussian(spec: Spec) -> Guarantee:
     return GaussianDP(up(math.sqrt(largest_position(steps.ratios() ** 2, period) * (1 + 2e-14)), 2))
 
 
-@theorem(
+@chains.steps_theorem(
     id="composition.parallel-epochs",
     statement=(
         "With batches reshuffled every epoch a record is used at most once an epoch, so K epochs are mu-Gaussian DP "
@@ -60,7 +59,6 @@ def gaussian(spec: Spec) -> Guarantee:
     status=Status.CORRECTED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL),
-    certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY),
 )
 def parallel_epochs(spec: Spec) -> Guarantee:
@@ -130,7 +128,7 @@ def _nobody_hides(spec: Spec) -> str | None:
     )
 
 
-@theorem(
+@chains.steps_theorem(
     id="composition.clones",
     statement=(
         "In a pass over n records in random order, b a step, with Gaussian noise and ratio kappa between any two "
@@ -159,21 +157,20 @@ def _nobody_hides(spec: Spec) -> str | None:
             "it",
         ),
     ),
-    certificates=chains.used_certificates,
     monotone=(("algorithm.noise.scale", Monotone.FALLS), chains.RISES_WITH_SENSITIVITY),
 )
 def clones(spec: Spec) -> Guarantee:
-    """See `participation.clones` for the proof; of the two numbers of clones tried the better one is used."""
+    """See `bounds.hidden_steps` for the proof; of the two numbers of clones tried the better one is used."""
     return min(_clones_of(spec), key=lambda one: one.epsilon(spec.delta or _REFERENCE_DELTA))
 
 
 def _poisson_unit(spec: Spec, size: int) -> Guarantee:
-    """Steps that a unit of so many records joins or leaves; the proof is in `participation.hidden_steps`."""
+    """Steps that a unit of so many records joins or leaves; the proof is in `bounds.hidden_steps`."""
     steps = chains.required_steps(spec)
     return LossDistribution(tuple((unit_step(steps.rate, ratio, size), count) for ratio, count in steps.grouped()))
 
 
-@theorem(
+@chains.steps_theorem(
     id="composition.subsampled-poisson",
     statement=(
         "Each step of a Poisson-sampled run with rate q is dominated, under add-remove, by "
@@ -184,7 +181,6 @@ def _poisson_unit(spec: Spec, size: int) -> Guarantee:
     status=Status.AS_STATED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.POISSON}))),
     assumptions=(chains.BOUND, *chains.NUMERICAL),
-    certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND, ("algorithm.batch.rate", Monotone.RISES)),
     grouped=_poisson_unit,
 )
@@ -195,7 +191,7 @@ def subsampled_poisson(spec: Spec) -> Guarantee:
     return LossDistribution(tuple(uses))
 
 
-@theorem(
+@chains.steps_theorem(
     id="composition.subsampled-without-replacement",
     statement=(
         "A step on b of n records drawn without replacement is dominated under replace-one by the symmetrised "
@@ -206,7 +202,6 @@ def subsampled_poisson(spec: Spec) -> Guarantee:
     status=Status.AS_STATED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
-    certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY),
 )
 def subsampled_without_replacement(spec: Spec) -> Guarantee:
@@ -225,7 +220,7 @@ _SAMPLED: dict[Scheme, Callable[[float, NoisySteps, float, Relation], float]] = 
 _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epochs}
 
 
-@theorem(
+@chains.steps_theorem(
     id="composition.renyi",
     statement=(
         "Rényi divergences of the steps add, order by order. Gaussian steps: order kappa^2 / 2. Poisson-sampled steps: "
@@ -242,7 +237,6 @@ _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epoc
         },
     ),
     assumptions=(chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
-    certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY, chains.RISES_WITH_BOUND),
 )
 def renyi(spec: Spec) -> Guarantee:

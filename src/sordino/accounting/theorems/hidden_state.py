@@ -4,6 +4,7 @@ A use of the record is hidden by the steps that follow it. Every theorem assumes
 no projection, and clipping that keeps a convex loss convex.
 """
 
+import math
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,11 +17,163 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, section_certificates
 from sordino.accounting.evaluate import Monotone, Theorem, theorem
 from sordino.accounting.scope import last_iterate_scope
-from sordino.accounting.theorems import hidden_state as formulas
+from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_SENSITIVITY, SMOOTHNESS, STRONG_CONVEXITY, Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, RenyiDP
 from sordino.core.spec import Scheme, Spec
+
+# The noise variance is tau^2, a step whose batch holds the record moves by kappa tau, and u = kappa^2 / 2 (in the
+# papers' letters eta S_g^2 / (4 sigma^2 b^2)). Every value is linear in the order, so one coefficient says it for all
+# orders. Every function rounds up; arrays are taken elementwise.
+
+# Exponentials are evaluated at exponents of at most 700, known to a few units in the last place: 700 * 2^-52 * 4.
+_ACCURACY = 1e-12
+_LARGEST_EXPONENT = 700.0
+_SMALLEST = 1e-300  # a coefficient that underflows is rounded up to this; it costs nothing
+
+
+def one_pass(contraction: float, u: float, steps: ArrayLike) -> Array:
+    """epsilon_0^j / order: the record is used once, j = `steps` steps before the end, that step included.
+
+    u c^{2(j-1)} / sum_{s<j} c^{2s} (Ye & Shokri 2022, Equation 136); u / j for c = 1.
+    """
+    length = np.asarray(steps, dtype=np.float64)
+    if contraction >= 1.0:
+        return u / length * (1 + _ACCURACY)
+    rate = min(-2 * math.log(contraction), _LARGEST_EXPONENT)
+    ratio = math.expm1(rate) / np.expm1(np.minimum(length * rate, _LARGEST_EXPONENT))
+    return np.maximum(u * np.minimum(ratio, 1.0), _SMALLEST) * (1 + _ACCURACY)
+
+
+def geometric_sum(log_ratio: float, terms: ArrayLike) -> Array:
+    """sum_{k < terms} exp(k log_ratio) for a log ratio of at most 0."""
+    count = np.asarray(terms, dtype=np.float64)
+    if log_ratio == 0.0:
+        return count
+    return np.expm1(count * log_ratio) / math.expm1(log_ratio) * (1 + _ACCURACY)
+
+
+def strongly_convex(contraction: float, u: float, period: int, earlier: ArrayLike, steps: ArrayLike) -> Array:
+    """Theorem 3.3 for a record used `earlier` times before its last use, which comes `steps` steps before the end.
+
+    epsilon_0^h (1 - c^{2 E (l-h)}) / (1 - c^{2 (l-h)}) + epsilon_0^steps with l = `period` >= 2 batches a pass and
+    h = floor(l / 2). A record of batch j_0 in K whole passes has E = K - 1 earlier uses and l - j_0 steps left.
+    """
+    half = period // 2
+    log_ratio = 0.0 if contraction >= 1.0 else 2 * (period - half) * math.log(contraction)
+    return one_pass(contraction, u, half) * geometric_sum(log_ratio, earlier) + one_pass(contraction, u, steps)
+
+
+def convex(u: float, period: int, earlier: ArrayLike, steps: ArrayLike) -> Array:
+    """Theorem D.4: u E / l + u / steps."""
+    before, left = np.asarray(earlier, dtype=np.float64), np.asarray(steps, dtype=np.float64)
+    return u * (before / period + 1 / left) * (1 + _ACCURACY)
+
+
+def balle(square: float, u: float, period: int, earlier: ArrayLike, steps: ArrayLike) -> Array:
+    """Theorem D.5, Balle et al. 2019 (Theorem 5), composed over the passes; `square` is 1 - 2 eta m M / (m + M).
+
+    A use followed by j - 1 >= 1 others costs u square^{j/2} / (j - 1), one at the very end costs u.
+    """
+
+    def use(length: Array) -> Array:
+        quiet = np.maximum(length - 1, 1.0)
+        faded = u * np.exp(np.maximum(length * (math.log(square) / 2), -_LARGEST_EXPONENT)) / quiet
+        return np.where(length <= 1, u, faded)
+
+    before, left = np.asarray(earlier, dtype=np.float64), np.asarray(steps, dtype=np.float64)
+    return (before * use(np.asarray(float(period))) + use(left)) * (1 + _ACCURACY)
+
+
+def full(decay: float, u: float, steps: int) -> float:
+    """Theorem D.6: 2 u sum_{k=1}^{K} (1 - eta m / 2)^k; `decay` is eta m, below 1."""
+    log_ratio = math.log1p(-decay / 2)
+    return float(2 * u * math.exp(log_ratio) * geometric_sum(log_ratio, steps)) * (1 + _ACCURACY)
+
+
+def chourasia(decay: float, u: float, steps: int) -> float:
+    """Theorem D.7, Chourasia, Ye & Shokri 2021 (Corollary 1): 4 u / (eta m) (1 - e^{-eta m K / 2})."""
+    exponent = decay * steps / 2
+    # A decay that underflows to 0 is the limit 2 u K, which is never smaller.
+    share = -math.expm1(-exponent) / exponent if exponent > 0 else 1.0
+    return 2 * u * steps * share * (1 + _ACCURACY)
+
+
+_MOST_POSITIONS = 2048  # passes of more batches than this are summed over groups of positions, each at its worst one
+# The recursion takes single steps up to this many, then blocks of at most this share of the steps already taken.
+_SINGLE_STEPS = 2048
+_RANDOM_ACCURACY = 1e-11  # some 2e4 blocks at 1e6 steps, each rounded a few times
+
+
+def shuffled(orders: Array, contraction: float, u: float, period: int, steps: int) -> Array:
+    """Theorem 4.2: log of the mean over positions of exp((order - 1) value), over order - 1.
+
+    A record j positions into the pass has its last use r steps before the end; as j runs over the pass, r takes each
+    of 1, ..., l once, and was used one time more before if r <= T mod l.
+    """
+    whole, rest = divmod(steps, period)
+    starts = _groups(period, rest)
+    weights = np.diff(np.append(starts, period + 1)) / period
+    earlier = np.where(starts <= rest, whole, whole - 1)
+    used = earlier >= 0
+    coefficient = np.where(used, strongly_convex(contraction, u, period, np.maximum(earlier, 0), starts), 0.0)
+    exponents = (orders * (orders - 1))[:, None] * coefficient[None, :]
+    peak = exponents.max(axis=1)
+    # Most of the mean is near 1 for small exponents: sum expm1 there, so that no digits are lost.
+    small = np.log1p(np.expm1(np.minimum(exponents, 1.0)) @ weights)
+    large = peak + np.log(np.exp(exponents - peak[:, None]) @ weights)
+    mean = np.where(peak <= 1.0, small, large)
+    return np.minimum(mean / (orders - 1), orders * coefficient.max()) * (1 + _RANDOM_ACCURACY)
+
+
+def _groups(period: int, rest: int) -> Array:
+    """First members of groups of 1, ..., period; values fall within a group, and `rest` ends one."""
+    if period <= _MOST_POSITIONS:
+        return np.arange(1.0, period + 1)
+    starts = np.unique(np.floor(np.geomspace(1.0, period, _MOST_POSITIONS)))
+    return np.unique(np.append(starts, min(rest + 1, period)))
+
+
+def subsampled(orders: Array, contraction: float, u: float, rate: float, steps: int) -> Array:
+    """Theorem 4.3: log S / (order - 1), with S <- q e^{(order-1) order u} S + (1-q) S^{c^2} from S = 1.
+
+    L = log S grows by D(L) = log(q e^A + (1-q) e^{-(1-c^2) L}), which falls as L grows, and never passes the fixed
+    point of the recursion where there is one. So a block of n steps adds at most n D(L): blocks as long as 1/2048 of
+    the steps already taken bound the rest of a long run from above.
+    """
+    growth = orders * (orders - 1) * u
+    fade = -math.expm1(2 * math.log(contraction)) if contraction < 1.0 else 0.0
+    ceiling = _fixed_point(growth, fade, rate)
+    total, taken = np.zeros(len(orders)), 0
+    while taken < steps:
+        block = min(max(1, taken // _SINGLE_STEPS), steps - taken)
+        reached = np.minimum(total + block * _gain(total, growth, fade, rate), ceiling)
+        if np.array_equal(reached, total):
+            break
+        total, taken = reached, taken + block
+    return np.minimum(total, steps * growth) / (orders - 1) * (1 + _RANDOM_ACCURACY)
+
+
+def _gain(total: Array, growth: Array, fade: float, rate: float) -> Array:
+    """D(L), rounded up; accurate when it is small, and without overflow when it is large."""
+    capped = np.minimum(growth, 500.0)
+    added = rate * np.expm1(capped)
+    small = np.log1p(np.maximum(added + (1 - rate) * np.expm1(-fade * total), 0.0)) + 4e-15 * np.minimum(added, 2.0)
+    large = growth + math.log(rate) + np.log1p((1 - rate) / rate * np.exp(-capped)) + 4e-15 * growth
+    return np.where(growth <= 500.0, small, large)
+
+
+def _fixed_point(growth: Array, fade: float, rate: float) -> Array:
+    """log((1-q) / (1 - q e^A)) / (1 - c^2) where q e^A < 1, rounded up; infinite elsewhere."""
+    room = 1 - rate * np.exp(np.minimum(growth, 700.0))
+    if fade <= 0.0:
+        return np.full(len(growth), np.inf)
+    kept = np.maximum(room, 1e-6)
+    excess = rate * np.expm1(np.minimum(growth, 600.0)) / kept
+    # 1 - q e^A is known to about 4e-16; divided by itself that is its relative error.
+    return np.where(room > 1e-6, np.log1p(excess) / fade * (1 + 1e-15 / kept), np.inf)
+
 
 _FIXED = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
 
@@ -106,9 +259,9 @@ def _hidden_state_theorem(
     _FIXED,
     (chains.STRONG, chains.STEP_UP_TO_HARMONIC, chains.EQUAL_BATCHES, chains.TWO_BATCHES),
 )
-def balle(run: HiddenState) -> RenyiDP:
+def uses_by_balle(run: HiddenState) -> RenyiDP:
     """Each pass, counted from one use to the next, is one release; the last use stands at the end."""
-    return linear(formulas.balle(run.balle_square, run.u, run.period, run.earlier_uses, 1))
+    return linear(balle(run.balle_square, run.u, run.period, run.earlier_uses, 1))
 
 
 @_hidden_state_theorem(
@@ -120,9 +273,9 @@ def balle(run: HiddenState) -> RenyiDP:
     _FIXED,
     (chains.STEP_BELOW_TWICE_INVERSE, chains.EQUAL_BATCHES),
 )
-def convex(run: HiddenState) -> RenyiDP:
+def convex_uses(run: HiddenState) -> RenyiDP:
     """Every earlier use is followed by a whole pass, the last one by nothing."""
-    return linear(formulas.convex(run.u, run.period, run.earlier_uses, 1))
+    return linear(convex(run.u, run.period, run.earlier_uses, 1))
 
 
 @_hidden_state_theorem(
@@ -137,7 +290,7 @@ def convex(run: HiddenState) -> RenyiDP:
 )
 def fixed(run: HiddenState) -> RenyiDP:
     """The recursion is about uses of the record, so a last pass that stops early is covered too."""
-    return linear(formulas.strongly_convex(run.contraction, run.u, run.period, run.earlier_uses, 1))
+    return linear(strongly_convex(run.contraction, run.u, run.period, run.earlier_uses, 1))
 
 
 @_hidden_state_theorem(
@@ -148,9 +301,9 @@ def fixed(run: HiddenState) -> RenyiDP:
     {Scheme.FULL},
     (chains.STRONG, chains.STEP_BELOW_INVERSE),
 )
-def full(run: HiddenState) -> RenyiDP:
+def full_batches(run: HiddenState) -> RenyiDP:
     """A geometric sum."""
-    return linear(formulas.full(run.decay, run.u, run.steps))
+    return linear(full(run.decay, run.u, run.steps))
 
 
 @_hidden_state_theorem(
@@ -164,7 +317,7 @@ def full(run: HiddenState) -> RenyiDP:
 )
 def full_chourasia(run: HiddenState) -> RenyiDP:
     """A closed form."""
-    return linear(formulas.chourasia(run.decay, run.u, run.steps))
+    return linear(chourasia(run.decay, run.u, run.steps))
 
 
 @_hidden_state_theorem(
@@ -177,7 +330,7 @@ def full_chourasia(run: HiddenState) -> RenyiDP:
 )
 def naive(run: HiddenState) -> RenyiDP:
     """Given the batches, a step without the record only contracts; Rényi divergence is quasi-convex in the batches."""
-    return linear(formulas.chourasia(run.decay, run.u, run.steps))
+    return linear(chourasia(run.decay, run.u, run.steps))
 
 
 @_hidden_state_theorem(
@@ -190,7 +343,7 @@ def naive(run: HiddenState) -> RenyiDP:
 )
 def shuffle_once(run: HiddenState) -> RenyiDP:
     """exp((order - 1) divergence) is jointly convex, so the positions' exponentials average."""
-    return curve(lambda orders: formulas.shuffled(orders, run.contraction, run.u, run.period, run.steps))
+    return curve(lambda orders: shuffled(orders, run.contraction, run.u, run.period, run.steps))
 
 
 @_hidden_state_theorem(
@@ -201,6 +354,6 @@ def shuffle_once(run: HiddenState) -> RenyiDP:
     {Scheme.WITHOUT_REPLACEMENT},
     (chains.STRONG, chains.STEP_BELOW_HARMONIC),
 )
-def subsampled(run: HiddenState) -> RenyiDP:
+def fresh_batches(run: HiddenState) -> RenyiDP:
     """One recursion for all orders; long runs in blocks that only round up."""
-    return curve(lambda orders: formulas.subsampled(orders, run.contraction, run.u, run.rate, run.steps))
+    return curve(lambda orders: subsampled(orders, run.contraction, run.u, run.rate, run.steps))

@@ -4,7 +4,7 @@ Kept draws: a kept iterate is the whole state (a chain has neither momentum nor 
 at a point that both neighbours' chains were seen at. **Proof.** Let Y_1, ..., Y_m be the kept iterates. Given Y_1, ...,
 Y_{j-1} the segment up to Y_j is a chain of its own from the point Y_{j-1}, whatever that is, and its batches are
 independent of the past: drawn afresh at every step, or passes that begin in the segment. (Of a pass that kept iterates
-cut, `participation.segments` makes the parts independent.) So the conditional laws of Y_j are dominated by a
+cut, `bounds.segments` makes the parts independent.) So the conditional laws of Y_j are dominated by a
 last-iterate pair that holds for every start, at distance 0, and the m pairs compose (Zhu, Dong & Wang 2022, Theorem
 10).
 
@@ -23,7 +23,7 @@ from fractions import Fraction
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, changed, public_certificates
 from sordino.accounting.bounds.contraction import required_contraction
-from sordino.accounting.bounds.revealed import ShiftLaw, drawn_batches, parts_of_passes
+from sordino.accounting.bounds.revealed import MuLaw, drawn_batches, parts_of_passes
 from sordino.accounting.bounds.segments import PassParts, pass_sum_law, places_in_passes, segments_of
 from sordino.accounting.bounds.window import DistanceLaw, best_with_random_distance, distance_law
 from sordino.accounting.chain_assumptions import chain_of
@@ -107,7 +107,7 @@ def _revealed(spec: Spec) -> Guarantee:
     """Every segment with its uses revealed."""
     chain, (contraction, _), move = chain_of(spec), contraction_and_ratio(spec), _move(spec)
 
-    def law(parts: PassParts) -> ShiftLaw:
+    def law(parts: PassParts) -> MuLaw:
         if chain.batch.scheme is Scheme.RESHUFFLED:
             return parts_of_passes(contraction, chain.batches_per_epoch(spec.n), parts)
         return drawn_batches(contraction, chain.rate(spec.n), parts.tail)

@@ -4,22 +4,178 @@ The constants are those of Bertazzi et al. 2025, as stated and with the best win
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+
+import numpy as np
 
 from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption, caller_checked, changed
+from sordino.accounting.assumptions import (
+    Assumption,
+    caller_checked,
+    certificate_for,
+    changed,
+    promised,
+)
+from sordino.accounting.bounds import contraction as shifts
 from sordino.accounting.bounds.contraction import Contraction, regulariser_contraction, resting_on
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import repeat
 from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import Scope, last_iterate_scope
-from sordino.accounting.theorems import langevin as formulas
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
-from sordino.core.gaussian import down, up
+from sordino.core.gaussian import down, up, widen_up
 from sordino.core.guarantee import GaussianDP, Guarantee
-from sordino.core.spec import Scheme, Spec, StableNoise
+from sordino.core.spec import NoisyGradient, Scheme, Spec, StableNoise
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
+
+# The data part of a chain's drift: how large it can be, and how far apart two datasets' can be anywhere.
+#
+# The chain is theta - eta (V_B(theta) + grad r(theta)) + tau xi with V_B the batch sum over b. Per-example gradients
+# of at most C, by clipping of any network say, make |V_B| <= C for every batch of at most b records, whatever the
+# loss; a declared drift bound v does the same. Two datasets' data parts then differ by at most 2 v, at different
+# points too.
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A bound v on the data part of every neighbour's drift, and the certificate it follows from."""
+
+    bound: float
+    certificate: Certificate
+
+
+def drift_of(spec: Spec) -> Drift | None:
+    """The smallest usable bound on the data part: declared, or by the per-example bound; one to refuse; or None.
+
+    Under add-remove the larger neighbour may have records beyond the divisor n: with k of them its data part is at most
+    C (n + k) / n, and the other's C (n + k - 1) / n. A declared drift bound holds for every neighbour as it stands.
+    """
+    declared, single = certificate_for(spec, constants.DRIFT_BOUND), certificate_for(spec, constants.GRADIENT_BOUND)
+    # Half of the sum stands for each.
+    larger = 1.0 + (spec.surplus - 0.5) / spec.n if spec.surplus else 1.0
+    drifts = [] if declared is None else [Drift(declared.value, declared)]
+    if single is not None:
+        drifts.append(Drift(single.value if larger == 1.0 else up(larger * single.value, 2), single))
+    public = [drift for drift in drifts if not drift.certificate.reads_private_data]
+    return min(public or drifts, key=lambda drift: drift.bound, default=None)
+
+
+def drift_certificates(spec: Spec) -> tuple[Certificate, ...]:
+    """The drift's certificate and those of the regulariser."""
+    drift = drift_of(spec)
+    return (*(() if drift is None else (drift.certificate,)), *shifts.resting_on(shifts.regulariser_contraction(spec)))
+
+
+def drift_steps(spec: Spec) -> shifts.IdenticalSteps | shifts.ListedSteps:
+    """The steps of a run whose data part is bounded: the regulariser's modulus, and moves of 2 eta v at every step."""
+    expected = "a chain with a certified drift and regulariser"
+    chain = promised(spec.algorithm if isinstance(spec.algorithm, NoisyGradient) else None, expected)
+    modulus, drift = promised(shifts.regulariser_contraction(spec), expected), promised(drift_of(spec), expected)
+    return shifts.chain_steps(chain, modulus, 2.0 * drift.bound)
+
+
+def largest_ratio(steps: shifts.IdenticalSteps | shifts.ListedSteps) -> float:
+    """The largest move in units of its noise; infinite on overflow."""
+    if isinstance(steps, shifts.IdenticalSteps):
+        return steps.ratio
+    with np.errstate(over="ignore"):
+        ratio = float(np.max(steps.moves / steps.noises))
+    return math.inf if math.isnan(ratio) else ratio
+
+
+# Drifts changed over a stretch of time: Bertazzi et al. 2025, sections 4.2 and 5, as plain functions.
+#
+# The diffusion is dX = f_D(X_kappa(t), eta_kappa(t)) dt + sqrt(2 / beta) dW, kappa(t) <= t: with kappa the projection
+# on a grid of width gamma it is the chain x + gamma f_D(x, eta) + sqrt(2 gamma / beta) z. A change of drift by at
+# most u over a time t is mu-Gaussian DP with mu^2 = beta u^2 t / 2. The paper writes C = 2 mu^2, so that the Rényi
+# divergence of an order is order * C / 4; its own conversion epsilon = C / 4 + sqrt(C log(1 / delta)) is valid, and
+# looser than mu's.
+#
+# Every function rounds up.
+
+# A dozen roundings of sums, products and quotients of positive numbers, none of which cancels.
+_GIRSANOV_ACCURACY = 1e-14
+
+
+def mu_of(constant: float) -> float:
+    """The mu of a Gaussian-type loss C: sqrt(C / 2)."""
+    return widen_up(math.sqrt(number("constant", constant, NON_NEGATIVE) / 2), _GIRSANOV_ACCURACY) if constant else 0.0
+
+
+def path_constant(beta: float, distance: float, time: float) -> float:
+    """The whole path of drifts that are at most `distance` apart at every point: C_1 = beta d^2 T (Proposition 4.6).
+
+    Theorem 5.4 is this with beta = 1 and T = n gamma, Theorem 5.8 with d / s for batches of s records.
+    """
+    number("beta", beta, POSITIVE)
+    number("time", time, POSITIVE)
+    number("distance", distance, NON_NEGATIVE)
+    return widen_up(beta * distance * distance * time, _GIRSANOV_ACCURACY) if distance else 0.0
+
+
+def final_constant(
+    beta: float, lipschitz: float, offset: float, closeness: float, time: float, window: float | None = 1.0
+) -> float:
+    """The value at time T of drifts with |f_D(x) - f_D'(y)| <= L |x - y| + c: C_2 (Proposition 4.5).
+
+    The two solutions driven by one Brownian motion stay within `closeness` of each other, almost surely. Over the last
+    `window` w of time one of them is moved into the other, by a drift of at most L C + c + C / w; the paper's w is 1,
+    which gives C_2 = beta (C (L + 1) + c)^2, and runs shorter than that are charged for their path. None asks for the
+    best window, min(C / (L C + c), T).
+    """
+    for name, value in (("lipschitz", lipschitz), ("offset", offset), ("closeness", closeness)):
+        number(name, value, NON_NEGATIVE)
+    path = path_constant(beta, offset, time)
+    pushed = lipschitz * closeness + offset
+    if window is None:
+        window = min(time, closeness / pushed) if pushed and closeness else time
+    number("window", window, POSITIVE)
+    if window > time:
+        return path
+    added = pushed + closeness / window
+    return min(path, widen_up(beta * window * added * added, _GIRSANOV_ACCURACY))
+
+
+def closeness_of(drift: float, convexity: float, smoothness: float, step: float) -> float:
+    """How far apart two chains driven by the same noise can be: C_d = 2 v / (a - gamma L^2 / 2) (Theorem 5.2, (25))."""
+    return widen_up(2 * drift / _margin(convexity, smoothness, step), _GIRSANOV_ACCURACY) if drift else 0.0
+
+
+def last_iterate_constant(
+    beta: float, drift: float, convexity: float, smoothness: float, step: float, extra: float = 1.0
+) -> float:
+    """C_3 and C_6 = beta v^2 (2 (L + 1) / (a - gamma L^2 / 2) + 1)^2 (Theorems 5.2 and 5.6).
+
+    The proof's condition (8) holds with 2 v in place of v, which would give `extra` = 2. The printed constant is right
+    all the same: the cheapest shifts cost 8 beta v^2 / (a - gamma L^2 / 2) at most, and that is less.
+    """
+    number("beta", beta, POSITIVE)
+    root = 2 * (smoothness + 1) / _margin(convexity, smoothness, step) + extra
+    return widen_up(beta * drift * drift * root * root, _GIRSANOV_ACCURACY) if drift else 0.0
+
+
+def window_constant(beta: float, drift: float, convexity: float, smoothness: float, step: float, time: float) -> float:
+    """The repaired proof of Theorems 5.2 and 5.6 with the best window in place of one of length 1.
+
+    C = beta t (A + C_d / t)^2 with t = min(C_d / A, T) and A = L C_d + 2 v.
+    """
+    close = closeness_of(drift, convexity, smoothness, step)
+    return final_constant(beta, smoothness, 2 * drift, close, time, window=None) if drift else 0.0
+
+
+def _margin(convexity: float, smoothness: float, step: float) -> float:
+    """a - gamma L^2 / 2, rounded down; the step size must be below 2 a / L^2."""
+    exact = Fraction(convexity) - Fraction(step) * Fraction(smoothness) ** 2 / 2
+    if not (exact > 0 and step > 0):
+        raise InputError(
+            f"Expected a step size in (0, 2 a / L^2) with a = {convexity!r} and L = {smoothness!r}, got {step!r}."
+        )
+    return down(float(exact)) or 5e-324
+
 
 _SMALLEST, _LARGEST = 1e-40, 1e40  # products of half a dozen numbers in this range stay inside that of floating point
 
@@ -41,7 +197,7 @@ def step_and_beta(spec: Spec) -> tuple[float, float]:
 
 
 def _unbounded(spec: Spec) -> str | None:
-    drift = formulas.drift_of(spec)
+    drift = drift_of(spec)
     if drift is None:
         return (
             "needs a bound on the data part of the drift, and neither problem.drift_bound, problem.gradient_bound nor "
@@ -64,10 +220,10 @@ def _not_contracting(spec: Spec) -> str | None:
 
 
 def _longest_step(spec: Spec) -> float | None:
-    drift, modulus = formulas.drift_of(spec), regulariser_contraction(spec)
+    drift, modulus = drift_of(spec), regulariser_contraction(spec)
     if drift is None or math.isinf(3.0 * drift.bound) or not isinstance(modulus, Contraction):
         return None
-    return formulas.largest_ratio(formulas.drift_steps(spec))
+    return largest_ratio(drift_steps(spec))
 
 
 def _too_large_a_step(spec: Spec) -> str | None:
@@ -89,7 +245,7 @@ def _made_rough(spec: Spec) -> Spec:
 
 
 def _beyond_reach(spec: Spec) -> str | None:
-    chain, modulus, drift = chain_of(spec), regulariser_contraction(spec), formulas.drift_of(spec)
+    chain, modulus, drift = chain_of(spec), regulariser_contraction(spec), drift_of(spec)
     values = {"eta": chain.step_size.constant, "tau": chain.noise.scale.constant}
     if isinstance(modulus, Contraction):
         values |= {"a": modulus.certificates[0].value, "L": modulus.certificates[1].value}
@@ -141,10 +297,19 @@ NEEDS = (BOUNDED_DRIFT, CONTRACTING_REGULARISER, chains.CONSTANT, STEP_BELOW_ROO
 
 def drift_bound(spec: Spec) -> float:
     """v of a run that meets the needs."""
-    return assume.promised(formulas.drift_of(spec), "a run with a certified drift bound").bound
+    return assume.promised(drift_of(spec), "a run with a certified drift bound").bound
 
 
-@theorem(
+_last_iterate = partial(
+    theorem,
+    scope=SCOPE,
+    assumptions=(*NEEDS, WHOLE_DRIFT),
+    certificates=drift_certificates,
+    monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
+)
+
+
+@_last_iterate(
     id="langevin.last-iterate",
     statement=(
         "If the data part of the drift is at most v and the regulariser is a-strongly convex and L-smooth, the last of "
@@ -154,18 +319,14 @@ def drift_bound(spec: Spec) -> float:
     ),
     citation=Citation("bertazzi2025differential", "Theorems 5.2 and 5.6"),
     status=Status.AS_STATED,
-    scope=SCOPE,
-    assumptions=(*NEEDS, WHOLE_DRIFT),
-    certificates=formulas.drift_certificates,
-    monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
 )
 def last_iterate(spec: Spec) -> Guarantee:
     """The same for every number of steps and every size of the dataset."""
     (a, smooth), (step, beta) = regulariser_constants(spec), step_and_beta(spec)
-    return GaussianDP(formulas.mu_of(formulas.last_iterate_constant(beta, drift_bound(spec), a, smooth, step)))
+    return GaussianDP(mu_of(last_iterate_constant(beta, drift_bound(spec), a, smooth, step)))
 
 
-@theorem(
+@_last_iterate(
     id="langevin.last-iterate-window",
     statement=(
         "As langevin.last-iterate, with the chains brought together over the best stretch t of time instead of the "
@@ -174,16 +335,12 @@ def last_iterate(spec: Spec) -> Guarantee:
     ),
     citation=Citation("bertazzi2025differential", "Proposition 4.5 with a free window, applied as in Theorem 5.6"),
     status=Status.CORRECTED,
-    scope=SCOPE,
-    assumptions=(*NEEDS, WHOLE_DRIFT),
-    certificates=formulas.drift_certificates,
-    monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
 )
 def last_iterate_window(spec: Spec) -> Guarantee:
     """Any window is a proof; the best one balances the two parts of the added drift."""
     (a, smooth), (step, beta) = regulariser_constants(spec), step_and_beta(spec)
     time = down(step * chain_of(spec).steps)
-    return GaussianDP(formulas.mu_of(formulas.window_constant(beta, drift_bound(spec), a, smooth, step, time)))
+    return GaussianDP(mu_of(window_constant(beta, drift_bound(spec), a, smooth, step, time)))
 
 
 def _proof_of_constancy(spec: Spec) -> tuple[Certificate, ...]:
@@ -250,10 +407,10 @@ def constant_drift(spec: Spec) -> Guarantee:
     """Two datasets' data parts differ by the one record they differ in, wherever the chains are."""
     (a, smooth), (step, beta), (sensitivity, *_) = regulariser_constants(spec), step_and_beta(spec), _certificates(spec)
     drift = up(sensitivity.value / 2 / chain_of(spec).divisor(spec.n))
-    return GaussianDP(formulas.mu_of(formulas.last_iterate_constant(beta, drift, a, smooth, step)))
+    return GaussianDP(mu_of(last_iterate_constant(beta, drift, a, smooth, step)))
 
 
-@theorem(
+@chains.steps_theorem(
     id="langevin.path",
     statement=(
         "If two neighbours' drifts differ by at most d = Delta / b at every point, the path of "
@@ -269,7 +426,6 @@ def constant_drift(spec: Spec) -> Guarantee:
         {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES, Relation.ADD_REMOVE: {Scheme.FULL}},
     ),
     assumptions=(chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL),
-    certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_CHAIN, ("algorithm.steps", Monotone.RISES), chains.RISES_WITH_BOUND),
 )
 def path(spec: Spec) -> Guarantee:

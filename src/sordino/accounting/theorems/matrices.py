@@ -13,7 +13,7 @@ m^2 / w, one for each class of the group's turns modulo w: what is seen is the s
 columns share no row. Order the steps by their time: given all that earlier steps show, a use has probability q <= p
 still, and moves by sqrt(w) c(s) / m. *With a cap* on the units of a step, taken in the order of the table: given which
 others are drawn, a unit that is drawn adds its own contribution, or takes the place of another, or is left out; so it
-moves x_s by at most 1 or 2, and a step is one of capped Poisson batches (`participation.hidden_steps`).
+moves x_s by at most 1 or 2, and a step is one of capped Poisson batches (`bounds.hidden_steps`).
 
 *One of b places*, **proof**. Let place g stand for uses in the steps S_g. Against rows without the unit the ratio of
 densities is R = mean over g of X_g, X_g = exp(<u_g, z> - |u_g|^2 / 2), where row i of u_g is the sum over s in S_g of
@@ -36,7 +36,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised
+from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised, run_of
 from sordino.accounting.bounds.hidden_steps import (
     Round,
     allocated,
@@ -63,23 +63,18 @@ _BY_PLACE = (ParticipationScheme.BALLS_IN_BINS, ParticipationScheme.RANDOM_ALLOC
 _FALLS = (("algorithm.noise_multiplier", Monotone.FALLS),)
 
 
-def _matrix(spec: Spec) -> MatrixMechanism:
-    run = spec.algorithm if isinstance(spec.algorithm, MatrixMechanism) else None
-    return promised(run, "a matrix-mechanism run", "another")
-
-
 @lru_cache(maxsize=64)
 def _moved(run: MatrixMechanism) -> float | str:
     return sensitivity(run)
 
 
 def _unmoved(spec: Spec) -> str | None:
-    found = _moved(_matrix(spec))
+    found = _moved(run_of(spec, MatrixMechanism))
     return found if isinstance(found, str) else None
 
 
 def _matrix_mu(spec: Spec) -> float | None:
-    found = _moved(run := _matrix(spec))
+    found = _moved(run := run_of(spec, MatrixMechanism))
     # Where a step has room for few, a unit may take the place of another.
     ways = 2.0 if spec.relation is Relation.REPLACE_ONE or run.participation.cap is not None else 1.0
     return None if isinstance(found, str) else up(ways * found / run.noise_multiplier, 2)
@@ -135,7 +130,7 @@ def _not_scheme(*schemes: ParticipationScheme) -> Callable[[Spec], str | None]:
     words = " or ".join(scheme.value for scheme in schemes)
 
     def failure(spec: Spec) -> str | None:
-        participation = _matrix(spec).participation
+        participation = run_of(spec, MatrixMechanism).participation
         drawn = participation.scheme is not ParticipationScheme.MIN_SEPARATION or participation.rate is not None
         if participation.scheme in schemes and drawn:
             return None
@@ -155,20 +150,26 @@ _SO_MANY_UNITS = caller_checked(
     "units",
     "where the units of a step are capped, no group has more units beside the one that differs than "
     "algorithm.participation.units",
-    lambda spec: _matrix(spec).participation.cap is not None,
+    lambda spec: run_of(spec, MatrixMechanism).participation.cap is not None,
 )
 
 
 def _full(spec: Spec) -> float:
     """The chance that a step has all the units it may have without the one that differs; rounded up."""
-    participation, surplus = _matrix(spec).participation, spec.surplus
+    participation, surplus = run_of(spec, MatrixMechanism).participation, spec.surplus
     if participation.cap is None or participation.units is None or participation.rate is None:
         return 0.0
     return full_chance(participation.cap, participation.units + max(surplus - 1, 0), participation.rate)
 
 
+def _moves_little(move: Callable[[Spec], float | None]) -> Assumption:
+    reason = "evaluates moves up to {limit:g} noises, and a use moves {value}"
+    violated = changed({"algorithm.noise_multiplier": 1e-200})
+    return at_most("reach", "a use moves at most {limit:g} noises", move, reason, violated)
+
+
 def _step_ratio(spec: Spec) -> float:
-    run = _matrix(spec)
+    run = run_of(spec, MatrixMechanism)
     return up(sampled_steps(run)[0] / run.noise_multiplier)
 
 
@@ -190,13 +191,7 @@ def _step_ratio(spec: Spec) -> float:
             _not_scheme(ParticipationScheme.POISSON, ParticipationScheme.MIN_SEPARATION),
             changed({"algorithm.participation": {"scheme": "single"}}),
         ),
-        at_most(
-            "reach",
-            "a use moves at most {limit:g} noises",
-            _step_ratio,
-            "evaluates moves up to {limit:g} noises, and a use moves {value}",
-            changed({"algorithm.noise_multiplier": 1e-200}),
-        ),
+        _moves_little(_step_ratio),
         _SECRET,
         _SO_MANY_UNITS,
     ),
@@ -204,7 +199,7 @@ def _step_ratio(spec: Spec) -> float:
 )
 def matrix_sampled(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""
-    run = _matrix(spec)
+    run = run_of(spec, MatrixMechanism)
     rate = promised(run.participation.rate, "a rate")
     step = capped_step(spec.relation, rate, _step_ratio(spec), _full(spec))
     return LossDistribution(((step, sampled_steps(run)[1]),))
@@ -237,7 +232,7 @@ def _own_move(way: Places, multiplier: float) -> float:
 
 
 def _no_places(spec: Spec) -> str | None:
-    found = _best_places(_matrix(spec))
+    found = _best_places(run_of(spec, MatrixMechanism))
     return found if isinstance(found, str) else None
 
 
@@ -273,7 +268,7 @@ def _no_places(spec: Spec) -> str | None:
 )
 def matrix_allocated(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""
-    run = _matrix(spec)
+    run = run_of(spec, MatrixMechanism)
     found = _best_places(run)
     way = promised(None if isinstance(found, str) else found, "places")
     return allocated(_round(way, run.noise_multiplier), spec.relation, _shared_move(way, run.noise_multiplier))
@@ -288,14 +283,14 @@ def _shared_move(way: Places, multiplier: float) -> float:
 
 
 def _chanceless(spec: Spec) -> str | None:
-    run = _matrix(spec)
+    run = run_of(spec, MatrixMechanism)
     if run.participation.scheme not in _BY_PLACE:
         return None
     return found if isinstance(found := hidden_places(run), str) else None
 
 
 def _any_move(spec: Spec) -> float | None:
-    run = _matrix(spec)
+    run = run_of(spec, MatrixMechanism)
     if run.participation.scheme not in _BY_PLACE:
         return _step_ratio(spec) if run.participation.rate is not None else None
     return None if isinstance(way := _any_places(run), str) else _own_move(way, run.noise_multiplier)
@@ -331,13 +326,7 @@ def _any_places(run: MatrixMechanism) -> Places | str:
             _chanceless,
             changed({"algorithm.participation": {"scheme": "balls-in-bins", "separation": 1}}),
         ),
-        at_most(
-            "reach",
-            "a use moves at most {limit:g} noises",
-            _any_move,
-            "evaluates moves up to {limit:g} noises, and a use moves {value}",
-            changed({"algorithm.noise_multiplier": 1e-200}),
-        ),
+        _moves_little(_any_move),
         _SECRET,
         _SO_MANY_UNITS,
     ),
@@ -345,7 +334,7 @@ def _any_places(run: MatrixMechanism) -> Places | str:
 )
 def matrix_renyi(spec: Spec) -> Guarantee:
     """Both proofs are at the head of the file; loss distributions are smaller where they have an answer."""
-    run = _matrix(spec)
+    run = run_of(spec, MatrixMechanism)
     if run.participation.scheme not in _BY_PLACE:
         rate, ratio, full = promised(run.participation.rate, "a rate"), _step_ratio(spec), _full(spec)
         curve = tuple(capped_renyi(order, rate, ratio, full, spec.relation) for order in ORDERS)

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
-from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised
+from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised, run_of
 from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import Scope
 from sordino.core.bound import Citation, Relation, Status, View
@@ -45,14 +46,9 @@ def once(pair: Pair) -> Guarantee:
     return LossDistribution(((pair, 1),))
 
 
-def _answer(spec: Spec) -> NoisedAnswer:
-    run = spec.algorithm if isinstance(spec.algorithm, NoisedAnswer) else None
-    return promised(run, "a noised-answer run", "another")
-
-
 def _ratio(spec: Spec) -> float:
     """Sensitivity over scale, rounded up."""
-    run = _answer(spec)
+    run = run_of(spec, NoisedAnswer)
     return up(run.sensitivity / run.noise.scale)
 
 
@@ -60,7 +56,7 @@ def _has_noise(word: str) -> Assumption:
     other = {"kind": "gaussian" if word != "gaussian" else "laplace", "scale": 1.0}
 
     def failure(spec: Spec) -> str | None:
-        found = ANSWER_NOISES.word_of(_answer(spec).noise)
+        found = ANSWER_NOISES.word_of(run_of(spec, NoisedAnswer).noise)
         return None if found == word else f"is about {word} noise, and the noise is {found}"
 
     return Assumption("noise", f"the noise is {word}", failure, changed({"algorithm.noise": other}))
@@ -81,6 +77,11 @@ def within(value: Callable[[Spec], float], called: str, violated: dict[str, Any]
 
 
 _ANSWERS = Scope({"noised-answer"}, SEEN, EITHER)
+_SQUARE_REACH = within(
+    lambda spec: _ratio(spec) * max(1.0, _ratio(spec)),
+    "the squared sensitivity over the scale",
+    {"algorithm.sensitivity": 1e6},
+)
 _ANSWER_REACH = within(_ratio, "the sensitivity over the scale", {"algorithm.sensitivity": 1e6})
 
 
@@ -125,7 +126,7 @@ def _few_atoms(value: Callable[[Spec], float], called: str, violated: dict[str, 
         _has_noise("discrete-laplace"),
         _ANSWER_REACH,
         _few_atoms(
-            lambda spec: _answer(spec).sensitivity,
+            lambda spec: run_of(spec, NoisedAnswer).sensitivity,
             "the sensitivity",
             {"algorithm.sensitivity": 2.0 * _MOST_ATOMS, "algorithm.noise.scale": 100.0},
         ),
@@ -135,7 +136,7 @@ def _few_atoms(value: Callable[[Spec], float], called: str, violated: dict[str, 
 )
 def discrete_laplace(spec: Spec) -> Guarantee:
     """The corners of its trade-off curves lie on those of every other shift, so shifts add up exactly."""
-    run = _answer(spec)
+    run = run_of(spec, NoisedAnswer)
     return once(DiscreteLaplacePair(up(1 / run.noise.scale), int(run.sensitivity)))
 
 
@@ -164,7 +165,7 @@ def gaussian(spec: Spec) -> Guarantee:
 
 
 def _one_dimensional(spec: Spec) -> str | None:
-    dim = _answer(spec).dim
+    dim = run_of(spec, NoisedAnswer).dim
     return None if dim == 1 else f"is about one value, and algorithm.dim is {dim}"
 
 
@@ -179,14 +180,10 @@ def _one_dimensional(spec: Spec) -> str | None:
     scope=_ANSWERS,
     assumptions=(
         _has_noise("discrete-gaussian"),
-        within(
-            lambda spec: _ratio(spec) * max(1.0, _ratio(spec)),
-            "the squared sensitivity over the scale",
-            {"algorithm.sensitivity": 1e6},
-        ),
+        _SQUARE_REACH,
         Assumption("one value", "one value is answered", _one_dimensional, changed({"algorithm.dim": 2})),
         _few_atoms(
-            lambda spec: _answer(spec).noise.scale,
+            lambda spec: run_of(spec, NoisedAnswer).noise.scale,
             "the scale",
             {"algorithm.noise.scale": 2.0 * _MOST_ATOMS},
         ),
@@ -196,7 +193,7 @@ def _one_dimensional(spec: Spec) -> str | None:
 )
 def discrete_gaussian(spec: Spec) -> Guarantee:
     """The noise is log-concave, so the largest move is the worst."""
-    run = _answer(spec)
+    run = run_of(spec, NoisedAnswer)
     return once(DiscreteGaussianPair(run.noise.scale, int(run.sensitivity)))
 
 
@@ -223,11 +220,15 @@ def discrete_gaussian_renyi(spec: Spec) -> Guarantee:
 
 
 def _sampled(spec: Spec) -> str | None:
-    return None if _answer(spec).rate is not None else "is about a sample of the units, and algorithm.rate is absent"
+    return (
+        None
+        if run_of(spec, NoisedAnswer).rate is not None
+        else "is about a sample of the units, and algorithm.rate is absent"
+    )
 
 
 def _continuous(spec: Spec) -> str | None:
-    found = ANSWER_NOISES.word_of(_answer(spec).noise)
+    found = ANSWER_NOISES.word_of(run_of(spec, NoisedAnswer).noise)
     return None if found in {"laplace", "gaussian"} else f"is about Laplace or Gaussian noise, and the noise is {found}"
 
 
@@ -248,11 +249,7 @@ def _continuous(spec: Spec) -> str | None:
             _continuous,
             changed({"algorithm.noise": {"kind": "discrete-laplace", "scale": 1.0}, "algorithm.sensitivity": 1.0}),
         ),
-        within(
-            lambda spec: _ratio(spec) * max(1.0, _ratio(spec)),
-            "the squared sensitivity over the scale",
-            {"algorithm.sensitivity": 1e6},
-        ),
+        _SQUARE_REACH,
         BOUNDED,
         caller_checked("secret sample", "who takes part is drawn for each unit alone, and is never told"),
     ),
@@ -260,14 +257,15 @@ def _continuous(spec: Spec) -> str | None:
 )
 def sampled_answer(spec: Spec) -> Guarantee:
     """Both pairs are their own mirror images, so they dominate in both directions, as the theorem asks."""
-    run = _answer(spec)
+    run = run_of(spec, NoisedAnswer)
     pair = PoissonRemovePair if ANSWER_NOISES.word_of(run.noise) == "gaussian" else PoissonLaplacePair
     return once(pair(promised(run.rate, "a rate"), _ratio(spec)))
 
 
-def _response(spec: Spec) -> RandomisedResponse:
-    run = spec.algorithm if isinstance(spec.algorithm, RandomisedResponse) else None
-    return promised(run, "a randomised-response run", "another")
+def _log_ratio(large: Fraction, small: Fraction) -> float:
+    """log(large / small) to a few units in the last place, also where the two are next to each other."""
+    ratio = large / small
+    return math.log1p(float(ratio - 1)) if ratio < 2 else math.log(large) - math.log(small)
 
 
 @theorem(
@@ -283,25 +281,22 @@ def _response(spec: Spec) -> RandomisedResponse:
 )
 def randomised_response(spec: Spec) -> Guarantee:
     """Two units that replace each other swap the probabilities of two answers."""
-    run = _response(spec)
-    other = (1 - run.truth) / (run.categories - 1)
-    loss = up(abs(math.log(run.truth) - math.log(other)), 4) if run.truth != other else 0.0
-    if loss == 0.0:
+    run = run_of(spec, RandomisedResponse)
+    # As fractions: near 1 / k the two logarithms agree in most of their digits.
+    truth = Fraction(run.truth)
+    other = (1 - truth) / (run.categories - 1)
+    if truth == other:
         return LossDistribution(())
-    large, small = max(run.truth, other), min(run.truth, other)
+    loss = up(_log_ratio(max(truth, other), min(truth, other)), 4)
+    large, small = float(max(truth, other)), float(min(truth, other))
     rest = max(0.0, 1 - large - small)
     if run.categories == 2:
         return once(ExplicitPair((-loss, loss), (small, 1 - small), 0.0))
     return once(ExplicitPair((-loss, 0.0, loss), (small, rest, large), 0.0))
 
 
-def _shift(spec: Spec) -> RandomShift:
-    run = spec.algorithm if isinstance(spec.algorithm, RandomShift) else None
-    return promised(run, "a random-shift run", "another")
-
-
 def _largest_shift(spec: Spec) -> float:
-    run = _shift(spec)
+    run = run_of(spec, RandomShift)
     return max(run.shifts) / run.scale
 
 
@@ -328,7 +323,7 @@ def _largest_shift(spec: Spec) -> float:
 )
 def random_shift(spec: Spec) -> Guarantee:
     """Shifts along one line are the worst of all shifts of these lengths."""
-    run = _shift(spec)
+    run = run_of(spec, RandomShift)
     total = math.fsum(run.weights)
     return once(
         RandomShiftPair(

@@ -2,9 +2,19 @@
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
 from typing import TypeVar
 
-from sordino.accounting.assumptions import Assumption, at_most, caller_checked, certified_parts, changed, promised
+from sordino.accounting.assumptions import (
+    Assumption,
+    at_most,
+    caller_checked,
+    certified_parts,
+    changed,
+    promised,
+    run_of,
+)
 from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import Scope
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
@@ -61,20 +71,12 @@ def _approximate_draws(spec: Spec) -> str | None:
     return None if drawn is None else f"is about exact draws, and draws are made {drawn.words}"
 
 
+NEAR = {"kind": "perturbed", "distance": 1e-3, "dim": 1, "noise": {"kind": "gaussian", "scale": 1.0}}
 EXACT = Assumption(
     "exact draws",
     "draws are exact",
     _approximate_draws,
-    changed(
-        {
-            "algorithm.drawn": {
-                "kind": "perturbed",
-                "distance": 1.0,
-                "dim": 1,
-                "noise": {"kind": "gaussian", "scale": 1.0},
-            }
-        }
-    ),
+    changed({"algorithm.drawn": NEAR}),
 )
 
 
@@ -85,6 +87,20 @@ def within_reach(name: str, value: Callable[[Spec], float]) -> Assumption:
     return at_most("reach", f"{name} is at most {{limit:g}}", value, reason, violated)
 
 
+_BOUNDED_SET = (
+    has_potential(BoundedPotential),
+    EXACT,
+    certified_parts("algorithm.potential", bounded_certificates),
+)
+_on_bounded_set = partial(
+    theorem,
+    status=Status.OURS,
+    scope=DRAWS,
+    certificates=bounded_certificates,
+    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.diameter", Monotone.RISES)),
+)
+
+
 def _bounded_mu(spec: Spec) -> float:
     potential = potential_of(spec, BoundedPotential)
     if potential is None or potential.lipschitz.value == 0.0:
@@ -92,24 +108,18 @@ def _bounded_mu(spec: Spec) -> float:
     return up(math.sqrt(2 * potential.lipschitz.value) * math.sqrt(potential.diameter.value), 4)
 
 
-@theorem(
+@_on_bounded_set(
     id="posterior.bounded",
     statement=(
         "One draw from pi proportional to e^-F on a convex set of diameter D, F convex, with F - F' L-Lipschitz for "
         "neighbours, is mu-Gaussian DP with mu = sqrt(2 L D)."
     ),
     citation=Citation("bok2024shifted", "Section 4, constrained convex losses, in the limit of small steps"),
-    status=Status.OURS,
-    scope=DRAWS,
     assumptions=(
-        has_potential(BoundedPotential),
-        EXACT,
-        certified_parts("algorithm.potential", bounded_certificates),
+        *_BOUNDED_SET,
         within_reach("mu", _bounded_mu),
         caller_checked("convex set", "the potential is convex, and so is the set of parameters"),
     ),
-    certificates=bounded_certificates,
-    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.diameter", Monotone.RISES)),
 )
 def bounded(spec: Spec) -> Guarantee:
     """A window of length D / L: half of mu for the start at distance D, half for the moves."""
@@ -121,30 +131,21 @@ def _oscillation(spec: Spec) -> float:
     return 0.0 if potential is None else up(potential.lipschitz.value * potential.diameter.value)
 
 
-@theorem(
+@_on_bounded_set(
     id="posterior.bounded-pure",
     statement=(
         "One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F' "
         "L-Lipschitz for neighbours, is epsilon-DP with epsilon = L D."
     ),
     citation=Citation("wang2015privacy", "Theorem 1, with the oscillation of F - F' in place of a bound"),
-    status=Status.OURS,
-    scope=DRAWS,
-    assumptions=(
-        has_potential(BoundedPotential),
-        EXACT,
-        certified_parts("algorithm.potential", bounded_certificates),
-        within_reach("L D", _oscillation),
-    ),
-    certificates=bounded_certificates,
-    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.diameter", Monotone.RISES)),
+    assumptions=(*_BOUNDED_SET, within_reach("L D", _oscillation)),
 )
 def bounded_pure(spec: Spec) -> Guarantee:
     """F - F' varies by at most L D, so neither the density nor its normaliser can move the ratio by more."""
     return PureDP(_oscillation(spec))
 
 
-@theorem(
+@_on_bounded_set(
     id="posterior.bounded-range",
     statement=(
         "One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F' "
@@ -153,16 +154,7 @@ def bounded_pure(spec: Spec) -> Guarantee:
         "one draw."
     ),
     citation=Citation("dong2020optimal", "Section 3, bounded range, composed without adaptivity"),
-    status=Status.OURS,
-    scope=DRAWS,
-    assumptions=(
-        has_potential(BoundedPotential),
-        EXACT,
-        certified_parts("algorithm.potential", bounded_certificates),
-        within_reach("L D", _oscillation),
-    ),
-    certificates=bounded_certificates,
-    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.diameter", Monotone.RISES)),
+    assumptions=(*_BOUNDED_SET, within_reach("L D", _oscillation)),
 )
 def bounded_range(spec: Spec) -> Guarantee:
     """F - F' varies by at most L D, and the normalisers shift the log ratio by a constant: all draws share it."""
@@ -195,9 +187,13 @@ def regression_divergence(model: LinearRegression, n: int, order: float) -> floa
     spread = math.exp(model.gamma1 * math.log(n))
     largest = max(model.c, spread) + spread
     pull = model.alpha + high * model.beta
+    # As a fraction: with hardly more records than an order needs, it would cancel.
+    margin = (n - 1) * Fraction(model.x_low) ** 2 - Fraction(order) * Fraction(model.x_high) ** 2
+    if margin <= 0:
+        return math.inf
     terms = (
         high / (2 * (n - 1) * low),
-        (order - 1) * order * high / (2 * ((n - 1) * low - order * high)),
+        (order - 1) * order * high / (2 * float(margin)),
         20 * order * model.beta * high * high * spread * spread / (9 * n * low),
         20 * order * high * high * pull * largest * spread / (9 * low * low * n * n),
         5 * order * high * high * pull * pull * largest * largest / (9 * low * low * low * model.beta * n * n * n),
@@ -297,8 +293,7 @@ def propose_test_sample(spec: Spec) -> Guarantee:
     neighbours under replace-one have the same number of records, so the first has the same law for both, and given its
     answer (hence the range) the others cost what the paper says: epsilon each.
     """
-    run = spec.algorithm if isinstance(spec.algorithm, kinds.ProposeTestSample) else None
-    run = promised(run, "a propose-test-sample run", "another kind")
+    run = run_of(spec, kinds.ProposeTestSample)
     return ApproxDP(up(4 * run.epsilon), min(1.0, 2 * run.delta))
 
 
@@ -340,14 +335,9 @@ def strongly_log_concave(spec: Spec) -> Guarantee:
 # apart. A mean is the minimiser of a sum of squares, so a noised mean is a case of this.
 
 
-def _output(spec: Spec) -> kinds.OutputPerturbation:
-    run = spec.algorithm if isinstance(spec.algorithm, kinds.OutputPerturbation) else None
-    return promised(run, "an output-perturbation run", "another")
-
-
 def _ratio(spec: Spec) -> float:
     """How far one record moves the point that is released, over the noise: mu, or the pure epsilon; rounded up."""
-    run = _output(spec)
+    run = run_of(spec, kinds.OutputPerturbation)
     # A quotient, a sum and a root: a few units in the last place.
     move = max((run.lipschitz.value / run.strong_convexity.value + 2.0 * run.tolerance) * (1 + 1e-14), 1e-300)
     spread = math.sqrt(run.dim) if run.noise.kind is AverageNoiseKind.LAPLACE and run.dim > 1 else 1.0
@@ -393,4 +383,8 @@ def _output_certificates(spec: Spec) -> tuple[Certificate, ...]:
 def strongly_convex(spec: Spec) -> Guarantee:
     """One release of one point whose move is bounded surely."""
     ratio = _ratio(spec)
-    return GaussianDP(ratio) if _output(spec).noise.kind is AverageNoiseKind.GAUSSIAN else PureDP(ratio)
+    return (
+        GaussianDP(ratio)
+        if run_of(spec, kinds.OutputPerturbation).noise.kind is AverageNoiseKind.GAUSSIAN
+        else PureDP(ratio)
+    )

@@ -26,10 +26,10 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
-from sordino.accounting.assumptions import Assumption, caller_checked, certified_parts, changed, promised
+from sordino.accounting.assumptions import Assumption, caller_checked, certified_parts, changed, promised, run_of
 from sordino.accounting.convert import compose, repeat
-from sordino.accounting.evaluate import Monotone, evaluate, theorem, theorems
-from sordino.accounting.theorems.posterior import DRAWS, bounded_certificates, potential_of
+from sordino.accounting.evaluate import Monotone, bounds_of, theorem, why_none
+from sordino.accounting.theorems.posterior import DRAWS, NEAR, bounded_certificates, potential_of
 from sordino.core.bound import Bound, Certificate, Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ApproxDP, GaussianDP, Guarantee, LossDistribution, PureDP
@@ -48,7 +48,6 @@ from sordino.core.spec import (
 _REFERENCE_DELTA = 1e-6  # at which bounds on an exact draw are compared where the spec states none
 _LONGEST_LOSS = 500.0
 _RAREST = 1e-300  # a failure counts as at least so likely
-_NEAR = {"kind": "perturbed", "distance": 1e-3, "dim": 1, "noise": {"kind": "gaussian", "scale": 1.0}}
 
 
 def least_acceptance(run: PosteriorSample) -> float:
@@ -58,7 +57,9 @@ def least_acceptance(run: PosteriorSample) -> float:
         height = promised(drawn.oscillation, "an oscillation").value
         return math.exp(-height) * (1 - 1e-14)
     if isinstance(drawn, RejectionDraws) and isinstance(potential, StronglyLogConcave) and drawn.smoothness is not None:
-        ratio = math.log(potential.strong_convexity.value) - math.log(drawn.smoothness.value)
+        m, M = potential.strong_convexity.value, drawn.smoothness.value
+        # By what the quotient lacks where it is near 1: a difference of logarithms would cancel.
+        ratio = math.log1p(-(M - m) / M) if 2 * m > M else math.log(m / M) if m / M > 0 else -math.inf
         return math.exp(drawn.dim / 2 * ratio * (1 + 1e-14) - 1e-14) / 2
     return 0.0
 
@@ -89,9 +90,9 @@ def distance(run: PosteriorSample) -> float:
 @lru_cache(maxsize=64)
 def _exact_bounds(spec: Spec) -> tuple[Bound, ...]:
     """What the theorems say of the same draw made exactly."""
-    run = promised(spec.algorithm if isinstance(spec.algorithm, PosteriorSample) else None, "posterior draws")
+    run = run_of(spec, PosteriorSample)
     exact = replace(spec, algorithm=replace(run, drawn=None, draws=1))
-    return tuple(answer for answer in (evaluate(asked, exact) for asked in theorems()) if isinstance(answer, Bound))
+    return bounds_of(exact)
 
 
 def _best(spec: Spec, more: Guarantee) -> tuple[Bound, Guarantee]:
@@ -103,26 +104,20 @@ def _best(spec: Spec, more: Guarantee) -> tuple[Bound, Guarantee]:
     return min(found, key=lambda one: repeat(one[1], draws).epsilon(delta))
 
 
-def _run(spec: Spec) -> PosteriorSample:
-    return promised(spec.algorithm if isinstance(spec.algorithm, PosteriorSample) else None, "posterior draws")
-
-
 def _no_bound(spec: Spec) -> str | None:
     if _exact_bounds(spec):
         return None
-    run = replace(_run(spec), drawn=None, draws=1)
+    run = replace(run_of(spec, PosteriorSample), drawn=None, draws=1)
     exact = replace(spec, algorithm=run)
-    reasons = {asked.failure(exact) for asked in theorems() if asked.scope.failure(exact) is None}
-    why = "; ".join(sorted(filter(None, reasons))) or "no theorem covers it"
-    return f"needs a bound for the same draw made exactly, and there is none: {why}"
+    return f"needs a bound for the same draw made exactly, and there is none: {why_none(exact, 'no theorem covers it')}"
 
 
 def _drawn_by(*ways: type[object]) -> Assumption:
     words = " or ".join(str(getattr(way, "words", way)).split(",")[0] for way in ways)
-    other = _NEAR if RejectionDraws in ways else None
+    other = NEAR if RejectionDraws in ways else None
 
     def failure(spec: Spec) -> str | None:
-        drawn = _run(spec).drawn
+        drawn = run_of(spec, PosteriorSample).drawn
         if isinstance(drawn, ways):
             return None
         return f"is about draws made {words}, and they are made {'exactly' if drawn is None else drawn.words}"
@@ -150,7 +145,7 @@ def _constants(spec: Spec) -> tuple[Certificate, ...]:
 
 
 def _too_high(spec: Spec) -> str | None:
-    drawn = _run(spec).drawn
+    drawn = run_of(spec, PosteriorSample).drawn
     height = getattr(drawn, "oscillation", None)
     if height is None or height.value <= _LONGEST_LOSS:
         return None
@@ -158,7 +153,7 @@ def _too_high(spec: Spec) -> str | None:
 
 
 def _fails_too_often(spec: Spec) -> str | None:
-    run = _run(spec)
+    run = run_of(spec, PosteriorSample)
     chance = failure(run)
     if chance < 0.5:
         return None
@@ -209,12 +204,12 @@ _RISES_WITH_LIPSCHITZ = ("algorithm.potential.lipschitz", Monotone.RISES)
 )
 def rejection(spec: Spec) -> Guarantee:
     """An accepted proposal does not know how many were refused."""
-    chance = failure(_run(spec))
+    chance = failure(run_of(spec, PosteriorSample))
     return _best(spec, ApproxDP(up(-math.log1p(-chance), 2), chance))[1]
 
 
 def _not_pure(spec: Spec) -> str | None:
-    run = _run(spec)
+    run = run_of(spec, PosteriorSample)
     if isinstance(run.drawn, RejectionDraws) and run.drawn.oscillation is None:
         return "is about potentials between 0 and a bound, and algorithm.drawn.oscillation is absent"
     return None
@@ -267,7 +262,7 @@ _BOUNDED_ONLY = Assumption(
 )
 def rejection_pure(spec: Spec) -> Guarantee:
     """The density is a mixture of the posterior's and the uniform one, whose ratio is at most e^H."""
-    run = _run(spec)
+    run = run_of(spec, PosteriorSample)
     potential = promised(potential_of(spec, BoundedPotential), "a bounded potential")
     return PureDP(up(up(potential.lipschitz.value * potential.diameter.value) + _pure_more(run), 2))
 
@@ -282,7 +277,7 @@ def _moved(run: PosteriorSample) -> float:
 
 
 def _far(spec: Spec) -> str | None:
-    found = _moved(_run(spec))
+    found = _moved(run_of(spec, PosteriorSample))
     if found <= _LONGEST_LOSS:
         return None
     return f"evaluates twice the distance over the noise up to {_LONGEST_LOSS:g}, and it is {found:.3g}"
@@ -316,7 +311,7 @@ def _far(spec: Spec) -> str | None:
 )
 def perturbed(spec: Spec) -> Guarantee:
     """What is released is computed from an exact draw and from that draw moved a little, with noise."""
-    run = _run(spec)
+    run = run_of(spec, PosteriorSample)
     ratio = _moved(run)
     drawn = promised(run.drawn if isinstance(run.drawn, PerturbedDraws | MetropolisDraws) else None, "noise")
     if drawn.noise.kind is AverageNoiseKind.GAUSSIAN or ratio == 0.0:

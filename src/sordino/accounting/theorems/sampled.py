@@ -34,7 +34,6 @@ from sordino.accounting.bounds.hidden_steps import (
     unit_step,
 )
 from sordino.accounting.convert import compose, repeat
-from sordino.accounting.evaluate import theorem
 from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, NoisySteps, Scope, noisy_steps
 from sordino.core.binomial import log_chances
 from sordino.core.bound import Citation, Relation, Status
@@ -49,6 +48,8 @@ _LONGEST_ROUND = 1_000_000
 _MOST_RATIOS = 6  # a round of each ratio takes about a second
 _MOST_CURVES = 32  # different ratios: a curve has hundreds of orders, a step with replacement dozens of uses
 _MOST_TOLD = 4096  # uses in a step that are told apart
+# A theorem of ours about steps that compare a batch with the record to one without it.
+_sampled = partial(chains.steps_theorem, status=Status.OURS, monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND))
 _ALLOCATED = dict.fromkeys(Relation, frozenset({Scheme.RANDOM_ALLOCATION}))
 
 
@@ -113,7 +114,7 @@ def _blocks(spec: Spec) -> list[Round]:
     ]
 
 
-@theorem(
+@_sampled(
     id="composition.random-allocation",
     statement=(
         "If every record is used in one step of a round of t, drawn for it alone, a round with the record against one "
@@ -124,7 +125,6 @@ def _blocks(spec: Spec) -> list[Round]:
     citation=Citation(
         "feldman2025privacy", "the reduction to one pair and from k uses to one, computed by convex order"
     ),
-    status=Status.OURS,
     scope=Scope(STEP_KINDS, STEP_VIEWS, _ALLOCATED),
     assumptions=(
         chains.BOUND,
@@ -136,15 +136,13 @@ def _blocks(spec: Spec) -> list[Round]:
             _less_noise,
         ),
     ),
-    certificates=chains.used_certificates,
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
 )
 def random_allocation(spec: Spec) -> Guarantee:
     """Given all other records' steps; what later rounds and steps compute from earlier ones is post-processing."""
     return allocated(_blocks(spec), spec.relation)
 
 
-@theorem(
+@_sampled(
     id="composition.random-allocation-renyi",
     statement=(
         "The rounds of composition.random-allocation have Rényi divergences of order a of at most 1 / (a - 1) times "
@@ -153,18 +151,15 @@ def random_allocation(spec: Spec) -> Guarantee:
         "over b > a, s = (a - 1) b / (b - a). Rounds add. No delta is too small for it, and no kappa too large."
     ),
     citation=Citation("feldman2025privacy", "the reduction to one pair and from k uses to one; moments of that pair"),
-    status=Status.OURS,
     scope=Scope(STEP_KINDS, STEP_VIEWS, _ALLOCATED),
     assumptions=(chains.BOUND, *chains.NUMERICAL),
-    certificates=chains.used_certificates,
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
 )
 def random_allocation_renyi(spec: Spec) -> Guarantee:
-    """See `participation.allocation_renyi` for the proof; the loss distribution is smaller where it has an answer."""
+    """See `bounds.renyi` for the proof; the loss distribution is smaller where it has an answer."""
     return allocated_renyi(_blocks(spec), spec.relation)
 
 
-@theorem(
+@_sampled(
     id="composition.allocated-uses",
     statement=(
         "With random allocation a record is used k times a round, so rounds are mu-Gaussian DP with mu^2 = sum over "
@@ -172,11 +167,8 @@ def random_allocation_renyi(spec: Spec) -> Guarantee:
         "of the steps is claimed."
     ),
     citation=Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
-    status=Status.OURS,
     scope=Scope(STEP_KINDS, STEP_VIEWS, _ALLOCATED),
     assumptions=(chains.BOUND, *chains.NUMERICAL),
-    certificates=chains.used_certificates,
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
 )
 def allocated_uses(spec: Spec) -> Guarantee:
     """Where a record is used is drawn without looking at it."""
@@ -186,7 +178,7 @@ def allocated_uses(spec: Spec) -> Guarantee:
     return GaussianDP(up(ways * math.sqrt(square) * (1 + 1e-14), 2))
 
 
-@theorem(
+@_sampled(
     id="composition.subsampled-with-replacement",
     statement=(
         "A step on b records drawn one by one with replacement from n: with w_k the binomial probability of k uses and "
@@ -198,7 +190,6 @@ def allocated_uses(spec: Spec) -> Guarantee:
     status=Status.AS_STATED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITH_REPLACEMENT}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
-    certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY),
 )
 def subsampled_with_replacement(spec: Spec) -> Guarantee:
@@ -235,7 +226,7 @@ def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
     return float(np.logaddexp(0.0, peak + math.log(float(np.exp(terms - peak).sum())) + 1e-14))
 
 
-@theorem(
+@_sampled(
     id="composition.with-replacement-renyi",
     statement=(
         "A step on b records drawn one by one with replacement from n, given how often it draws the record: its Rényi "
@@ -243,10 +234,8 @@ def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
         "2), w_k the binomial probability of k uses. Steps add. No delta is too small for it."
     ),
     citation=Citation("mironov2017renyi", "Propositions 1 and 7, given the number of uses"),
-    status=Status.OURS,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITH_REPLACEMENT}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
-    certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY),
 )
 def with_replacement_renyi(spec: Spec) -> Guarantee:
@@ -277,7 +266,7 @@ _SO_MANY_OTHERS = caller_checked(
 )
 
 
-@theorem(
+@_sampled(
     id="composition.truncated-poisson-renyi",
     statement=(
         "The steps of composition.truncated-poisson by their Rényi divergences: given whether the batch is full, "
@@ -285,11 +274,8 @@ _SO_MANY_OTHERS = caller_checked(
         "the place of another and moves the sum by 2 kappa. Steps add. No delta is too small for it."
     ),
     citation=Citation("mironov2017renyi", "Proposition 1, with Mironov, Talwar & Zhang 2019, given the others"),
-    status=Status.OURS,
     scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.TRUNCATED_POISSON}))),
     assumptions=(chains.BOUND, *chains.NUMERICAL, _SO_MANY_OTHERS),
-    certificates=chains.used_certificates,
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
 )
 def truncated_poisson_renyi(spec: Spec) -> Guarantee:
     """How many others are drawn says nothing about the record."""
@@ -299,12 +285,12 @@ def truncated_poisson_renyi(spec: Spec) -> Guarantee:
 
 
 def _truncated_unit(spec: Spec, size: int) -> Guarantee:
-    """Steps that a unit of so many records joins or leaves; the proof is in `participation.hidden_steps`."""
+    """Steps that a unit of so many records joins or leaves; the proof is in `bounds.hidden_steps`."""
     steps, (cap, others) = chains.required_steps(spec), _cap_and_others(spec)
     return _composed_steps(spec, partial(unit_step, steps.rate, size=size, cap=cap, others=others))
 
 
-@theorem(
+@_sampled(
     id="composition.truncated-poisson",
     statement=(
         "Poisson batches of which only the first B records in the order of the table are used: given how many others "
@@ -313,11 +299,8 @@ def _truncated_unit(spec: Spec, size: int) -> Guarantee:
         "binomial number of others. The steps compose as loss distributions."
     ),
     citation=Citation("zhu2022optimal", "Theorems 10 and 11 and Proposition 30, given the number of others"),
-    status=Status.OURS,
     scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.TRUNCATED_POISSON}))),
     assumptions=(chains.BOUND, *chains.NUMERICAL, _SO_MANY_OTHERS),
-    certificates=chains.used_certificates,
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
     grouped=_truncated_unit,
 )
 def truncated_poisson(spec: Spec) -> Guarantee:
@@ -330,7 +313,7 @@ def truncated_poisson(spec: Spec) -> Guarantee:
 _APART = dict.fromkeys(Relation, frozenset({Scheme.MIN_SEPARATION}))
 
 
-@theorem(
+@_sampled(
     id="composition.min-separation",
     statement=(
         "If every record that was not used in the last s - 1 steps is drawn with probability p on its own, each step "
@@ -338,11 +321,8 @@ _APART = dict.fromkeys(Relation, frozenset({Scheme.MIN_SEPARATION}))
         "as much. The steps compose as loss distributions."
     ),
     citation=Citation("zhu2022optimal", "Theorems 10 and 11, at the rate given all that was seen"),
-    status=Status.OURS,
     scope=Scope(STEP_KINDS, STEP_VIEWS, _APART),
     assumptions=(chains.BOUND, *chains.NUMERICAL),
-    certificates=chains.used_certificates,
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
     grouped=lambda spec, size: _composed_steps(spec, partial(unit_step, _free_chance(spec), size=size)),
 )
 def min_separation(spec: Spec) -> Guarantee:
@@ -360,7 +340,7 @@ def _composed_steps(spec: Spec, pair: Callable[[float], Pair]) -> Guarantee:
     return LossDistribution(tuple((pair(ratio), count) for ratio, count in steps.grouped()))
 
 
-@theorem(
+@_sampled(
     id="composition.separated-uses",
     statement=(
         "If two uses of a record are at least s steps apart, T steps use it at most ceil(T / s) times, and are "
@@ -368,11 +348,8 @@ def _composed_steps(spec: Spec, pair: Callable[[float], Pair]) -> Guarantee:
         "mu under replace-one. No secrecy of the steps is claimed."
     ),
     citation=Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
-    status=Status.OURS,
     scope=Scope(STEP_KINDS, STEP_VIEWS, _APART),
     assumptions=(chains.BOUND, *chains.NUMERICAL),
-    certificates=chains.used_certificates,
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
 )
 def separated_uses(spec: Spec) -> Guarantee:
     """Where a record is used is drawn without looking at it."""

@@ -5,12 +5,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from sordino.accounting.assumptions import Assumption, caller_checked, changed, promised
+from sordino.accounting.assumptions import Assumption, caller_checked, changed, promised, run_of
 from sordino.accounting.convert import to_renyi
-from sordino.accounting.evaluate import Monotone, evaluate, theorem, theorems
+from sordino.accounting.evaluate import Monotone, bounds_of, theorem, why_none
 from sordino.accounting.scope import Scope
 from sordino.accounting.theorems.mechanisms import BOUNDED, EITHER, RISES_WITH_SENSITIVITY, SEEN, once, within
-from sordino.core.bound import Bound, Citation, Relation, Status, View
+from sordino.core.bound import Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, PureDP, RenyiDP
 from sordino.core.loss.bounded_range import BoundedRangePair
@@ -18,14 +18,9 @@ from sordino.core.spec import RepeatAndSelect, Selection, SelectionMethod, Spars
 from sordino.core.spec.document import NegativeBinomialTrials, PoissonTrials
 
 
-def _selection(spec: Spec) -> Selection:
-    run = spec.algorithm if isinstance(spec.algorithm, Selection) else None
-    return promised(run, "a selection run", "another")
-
-
 def _range(spec: Spec) -> float:
     """2 D / s, or D / s where all scores move one way: under replace-one one unit goes and another comes."""
-    run = _selection(spec)
+    run = run_of(spec, Selection)
     both_ways = not (run.monotone and spec.relation is Relation.ADD_REMOVE)
     return up((2.0 if both_ways else 1.0) * run.sensitivity / run.scale, 2)
 
@@ -38,7 +33,7 @@ _RANGED = frozenset({SelectionMethod.EXPONENTIAL, SelectionMethod.NOISY_MAX_GUMB
 
 
 def _unranged(spec: Spec) -> str | None:
-    method = _selection(spec).method
+    method = run_of(spec, Selection).method
     return (
         None
         if method in _RANGED
@@ -88,13 +83,8 @@ def pure(spec: Spec) -> Guarantee:
     return PureDP(_range(spec))
 
 
-def _sparse(spec: Spec) -> SparseVector:
-    run = spec.algorithm if isinstance(spec.algorithm, SparseVector) else None
-    return promised(run, "a sparse-vector run", "another")
-
-
 def _sparse_epsilon(spec: Spec) -> float:
-    run = _sparse(spec)
+    run = run_of(spec, SparseVector)
     both_ways = 1.0 if run.monotone and spec.relation is Relation.ADD_REMOVE else 2.0
     told = 0.0 if run.answer_scale is None else run.positives * run.sensitivity / run.answer_scale
     asked = both_ways * run.positives * run.sensitivity / run.query_scale
@@ -128,15 +118,11 @@ def sparse_vector(spec: Spec) -> Guarantee:
     return PureDP(_sparse_epsilon(spec))
 
 
-def _trials(spec: Spec) -> RepeatAndSelect:
-    run = spec.algorithm if isinstance(spec.algorithm, RepeatAndSelect) else None
-    return promised(run, "a repeat-and-select run", "another")
+_base_bounds = lru_cache(maxsize=16)(bounds_of)
 
 
-@lru_cache(maxsize=16)
-def _base_bounds(base: Spec) -> tuple[Bound, ...]:
-    answers = (evaluate(asked, base) for asked in theorems())
-    return tuple(answer for answer in answers if isinstance(answer, Bound))
+def _base_certificates(spec: Spec) -> tuple[Certificate, ...]:
+    return tuple(dict.fromkeys(used for bound in _base_bounds(spec.base()) for used in bound.certificates))
 
 
 def _rests_on(spec: Spec) -> tuple[tuple[str, Spec], ...]:
@@ -156,7 +142,7 @@ def _largest_loss(guarantee: Guarantee) -> float:
     ]
     if any(one.infinite > 0 for way in ways for one, _ in way):
         return math.inf
-    return up(max(sum(count * one.largest_loss for one, count in way) for way in ways), 4)
+    return up(max(math.fsum(count * one.largest_loss for one, count in way) for way in ways), 4)
 
 
 @lru_cache(maxsize=16)
@@ -182,9 +168,7 @@ def _no_curve(spec: Spec) -> str | None:
 
 
 def _why_none(spec: Spec) -> str:
-    base = spec.base()
-    reasons = {asked.failure(base) for asked in theorems() if asked.scope.failure(base) is None}
-    return f", and there is none: {'; '.join(sorted(filter(None, reasons))) or 'no theorem gives one'}"
+    return f", and there is none: {why_none(spec.base(), 'no theorem gives one')}"
 
 
 _GONE = {"algorithm.base": {"algorithm": {"kind": "random-shift", "shifts": [1.0], "weights": [1.0], "scale": 1e-4}}}
@@ -205,14 +189,12 @@ _SECRET = caller_checked(
     status=Status.OURS,
     scope=_SELECTS,
     assumptions=(Assumption("trial", "one trial has a Rényi curve", _no_curve, changed(_GONE)), _SECRET),
-    certificates=lambda spec: tuple(
-        dict.fromkeys(used for bound in _base_bounds(spec.base()) for used in bound.certificates)
-    ),
+    certificates=_base_certificates,
     rests_on=_rests_on,
 )
 def repeated(spec: Spec) -> Guarantee:
     """The smallest value at every order."""
-    run, base = _trials(spec), promised(_base_curve(spec.base()), "a trial with a Rényi curve")
+    run, base = run_of(spec, RepeatAndSelect), promised(_base_curve(spec.base()), "a trial with a Rényi curve")
     bounds = _base_bounds(spec.base())
     orders, values = np.asarray(base.orders), np.asarray(base.values)
     if isinstance(run.trials, PoissonTrials):
@@ -237,7 +219,7 @@ def _pure_base(spec: Spec) -> float | None:
 
 
 def _not_pure(spec: Spec) -> str | None:
-    if not isinstance(_trials(spec).trials, NegativeBinomialTrials):
+    if not isinstance(run_of(spec, RepeatAndSelect).trials, NegativeBinomialTrials):
         return "is about a negative binomial number of trials, and it is Poisson"
     return None if _pure_base(spec) is not None else f"needs a pure bound on one trial{_why_none(spec)}"
 
@@ -257,13 +239,11 @@ def _not_pure(spec: Spec) -> str | None:
         ),
         _SECRET,
     ),
-    certificates=lambda spec: tuple(
-        dict.fromkeys(used for bound in _base_bounds(spec.base()) for used in bound.certificates)
-    ),
+    certificates=_base_certificates,
     rests_on=_rests_on,
 )
 def repeated_pure(spec: Spec) -> Guarantee:
     """A ratio of probabilities pays once for the best value and 1 + h times for being the best."""
-    run, epsilon = _trials(spec), promised(_pure_base(spec), "a pure trial")
+    run, epsilon = run_of(spec, RepeatAndSelect), promised(_pure_base(spec), "a pure trial")
     shape = run.trials.shape if isinstance(run.trials, NegativeBinomialTrials) else math.inf
     return PureDP(up((2 + shape) * epsilon, 2))

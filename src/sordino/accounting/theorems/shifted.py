@@ -6,6 +6,7 @@ its worst, averaged over, or with all batches revealed.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,7 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption
 from sordino.accounting.bounds.closed_forms import cyclic_shift, every_step_shift, position_shifts
 from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps, contraction_of, required_contraction
-from sordino.accounting.bounds.revealed import ShiftLaw, drawn_batches, reshuffled_passes
+from sordino.accounting.bounds.revealed import MuLaw, drawn_batches, reshuffled_passes
 from sordino.accounting.bounds.segments import gaussian_mixture
 from sordino.accounting.bounds.window import SampledChain, best_with_largest_distance, best_with_random_distance
 from sordino.accounting.chain_assumptions import chain_of
@@ -203,7 +204,17 @@ def sampled_certificates(spec: Spec) -> tuple[Certificate, ...]:
     return tuple(dict.fromkeys((*used, *assume.section_certificates(spec, (GRADIENT_SENSITIVITY,)))))
 
 
-@theorem(
+_fresh_batches = partial(
+    theorem,
+    status=Status.OURS,
+    scope=_FRESH,
+    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, chains.ANY_TWO_RECORDS),
+    certificates=sampled_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.FALLS_WITH_CONVEXITY),
+)
+
+
+@_fresh_batches(
     id="shifted.random-batches",
     statement=(
         "With batches of b of n records drawn afresh, q = b/n, contraction c < 1 and ratio kappa between any two "
@@ -214,18 +225,13 @@ def sampled_certificates(spec: Spec) -> tuple[Certificate, ...]:
         "Window and split are chosen for the spec's delta, 1e-6 if it states none."
     ),
     citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; re-derived for any two records"),
-    status=Status.OURS,
-    scope=_FRESH,
-    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, chains.ANY_TWO_RECORDS),
-    certificates=sampled_certificates,
-    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.FALLS_WITH_CONVEXITY),
 )
 def random_batches(spec: Spec) -> Guarantee:
     """Any window and split are valid; the best ones found are used, plain composition being one of them."""
     return best_with_largest_distance(sampled_chain(spec), spec.delta or REFERENCE_DELTA)
 
 
-@theorem(
+@_fresh_batches(
     id="shifted.random-participation",
     statement=(
         "As shifted.random-batches, with the batches before the window revealed: the distance they leave is at most "
@@ -234,18 +240,13 @@ def random_batches(spec: Spec) -> Guarantee:
         "chosen for the spec's delta, 1e-6 if it states none."
     ),
     citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; the distance averaged"),
-    status=Status.OURS,
-    scope=_FRESH,
-    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, chains.ANY_TWO_RECORDS),
-    certificates=sampled_certificates,
-    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.FALLS_WITH_CONVEXITY),
 )
 def random_participation(spec: Spec) -> Guarantee:
     """Given the revealed batches the window's composition holds with their distance; revealing them averages delta."""
     return best_with_random_distance(sampled_chain(spec), spec.delta or REFERENCE_DELTA)
 
 
-_LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], ShiftLaw]] = {
+_LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], MuLaw]] = {
     Scheme.WITHOUT_REPLACEMENT: lambda c, chain, n: drawn_batches(c, chain.rate(n), chain.steps),
     Scheme.POISSON: lambda c, chain, n: drawn_batches(c, chain.rate(n), chain.steps),
     Scheme.RESHUFFLED: lambda c, chain, n: reshuffled_passes(c, chain.batches_per_epoch(n), chain.steps),

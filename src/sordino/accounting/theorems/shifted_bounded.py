@@ -15,11 +15,11 @@ from sordino.accounting.assumptions import Assumption, caller_checked, changed, 
 from sordino.accounting.bounds import closed_forms as closed
 from sordino.accounting.bounds import contraction as shifts
 from sordino.accounting.bounds.contraction import Contraction, IdenticalSteps, ListedSteps
+from sordino.accounting.bounds.solver import LONGEST_WINDOW, TwoLines, two_line_shift
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import last_iterate_scope
 from sordino.accounting.theorems import langevin as drift
-from sordino.accounting.theorems import langevin as formulas
 from sordino.core.bound import GRADIENT_BOUND, Certificate, Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
@@ -121,7 +121,7 @@ def _longest_step(spec: Spec) -> float | None:
     bound = assume.certificate_for(spec, GRADIENT_BOUND)
     if bound is None or isinstance(regulariser_modulus(spec), str):
         return None
-    return math.inf if math.isinf(3.0 * bound.value) else formulas.largest_ratio(clipped_steps(spec))
+    return math.inf if math.isinf(3.0 * bound.value) else drift.largest_ratio(clipped_steps(spec))
 
 
 @theorem(
@@ -157,13 +157,13 @@ _SMOOTH_STEP = Assumption(
     "smooth step",
     "how much a step stretches a distance is certified: by the curvature of the update as run, by its "
     "smoothness alone, or, for clipped gradients, by unclipped_smoothness",
-    lambda spec: chains.beyond_floating_point(formulas.near_modulus(spec), spec),
+    lambda spec: chains.beyond_floating_point(shifts.near_modulus(spec), spec),
     changed({"problem.smoothness": None, "problem.unclipped_smoothness": None}),
 )
 
 
 def _near_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    return tuple(dict.fromkeys((*chains.used_certificates(spec), *shifts.resting_on(formulas.near_modulus(spec)))))
+    return tuple(dict.fromkeys((*chains.used_certificates(spec), *shifts.resting_on(shifts.near_modulus(spec)))))
 
 
 @theorem(
@@ -191,7 +191,7 @@ def projected_smooth(spec: Spec) -> Guarantee:
     it is (c^2 - 1) D (D + 2 A); up to there no z_k is negative. Batches in a fixed order move at one position of every
     pass; all others may move at every step.
     """
-    modulus = promised(formulas.near_modulus(spec), "a run with a certified smoothness")
+    modulus = promised(shifts.near_modulus(spec), "a run with a certified smoothness")
     chain, steps, diameter = chain_of(spec), chains.shifted_by(spec, modulus), chains.diameter_of(spec)
     if isinstance(steps, ListedSteps) or chain.batch.scheme not in _FIXED:
         return GaussianDP(closed.bounded_every_step_shift(steps, diameter))
@@ -223,21 +223,21 @@ _FIXED = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
         drift.AUDIBLE_NOISE,
         drift.WHOLE_DRIFT,
     ),
-    certificates=formulas.drift_certificates,
+    certificates=drift.drift_certificates,
     monotone=(*drift.MONOTONE_DRIFT, drift.FALLS_WITH_REGULARISER),
 )
 def drift_bounded(spec: Spec) -> Guarantee:
     """Two steps from anywhere on any two datasets end at most rho z + 2 eta v apart."""
-    return GaussianDP(closed.every_step_shift(formulas.drift_steps(spec)))
+    return GaussianDP(closed.every_step_shift(drift.drift_steps(spec)))
 
 
 def _smooth_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    further = shifts.resting_on(formulas.near_modulus(spec))
-    return tuple(dict.fromkeys((*chains.used_certificates(spec), *formulas.drift_certificates(spec), *further)))
+    further = shifts.resting_on(shifts.near_modulus(spec))
+    return tuple(dict.fromkeys((*chains.used_certificates(spec), *drift.drift_certificates(spec), *further)))
 
 
 def _as_steep_as_the_regulariser(spec: Spec) -> str | None:
-    near, far = formulas.near_modulus(spec), shifts.regulariser_contraction(spec)
+    near, far = shifts.near_modulus(spec), shifts.regulariser_contraction(spec)
     if not isinstance(near, Contraction) or not isinstance(far, Contraction):
         return None
     step = chains.largest_step(chain_of(spec))
@@ -298,8 +298,8 @@ _SENSITIVE = {
 )
 def drift_bounded_smooth(spec: Spec) -> Guarantee:
     """Every assignment of the two lines to the steps is a valid shift problem; the best found is used."""
-    modulus = promised(formulas.near_modulus(spec), "a run with a certified smoothness")
-    far, near = formulas.drift_steps(spec), chains.shifted_by(spec, modulus)
+    modulus = promised(shifts.near_modulus(spec), "a run with a certified smoothness")
+    far, near = drift.drift_steps(spec), chains.shifted_by(spec, modulus)
     if isinstance(far, ListedSteps) and isinstance(near, ListedSteps):
         return GaussianDP(_varying(far, near))
     if not isinstance(far, IdenticalSteps) or not isinstance(near, IdenticalSteps):
@@ -315,20 +315,20 @@ def _identical(far: IdenticalSteps, near: IdenticalSteps, period: int) -> float:
     For any other one the steps after its last use are post-processing, and what is left is the end of this one's run.
     """
     composed = closed.cyclic_shift(near.contraction, near.ratio, period, -(-near.count // period))
-    window = min(far.count, formulas.LONGEST_WINDOW + 1)
+    window = min(far.count, LONGEST_WINDOW + 1)
     used = np.arange(window - 1, -1, -1) % period == 0
-    lines = formulas.TwoLines(
+    lines = TwoLines(
         np.full(window, far.contraction),
         np.full(window, far.ratio),
         np.full(window, near.contraction),
         np.where(used, near.ratio, 0.0),
         np.ones(window),
     )
-    return min(composed, closed.every_step_shift(far), formulas.two_line_shift(lines))
+    return min(composed, closed.every_step_shift(far), two_line_shift(lines))
 
 
 def _varying(far: ListedSteps, near: ListedSteps) -> float:
     """With varying schedules every step is taken to use the record."""
     composed = float(np.sqrt(np.sum((near.moves / near.noises) ** 2))) * (1 + 1e-13)
-    lines = formulas.TwoLines(far.contractions, far.moves, near.contractions, near.moves, far.noises)
-    return min(composed, closed.every_step_shift(far), formulas.two_line_shift(lines))
+    lines = TwoLines(far.contractions, far.moves, near.contractions, near.moves, far.noises)
+    return min(composed, closed.every_step_shift(far), two_line_shift(lines))

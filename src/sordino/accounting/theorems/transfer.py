@@ -1,24 +1,114 @@
-"""From a posterior to the last iterate of a chain that is close to it.
+"""From a posterior to the last iterate of a chain that is close to it, by a declared or a computed distance.
 
-The posterior's privacy is weakened by the distance, declared or computed.
+Privacy passes from one to the other when their laws are close (Bertazzi et al. 2025, Proposition 3.2(i)).
 """
 
 import math
 
+import numpy as np
+from scipy import special
+
 from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption, caller_checked, changed
+from sordino.accounting.assumptions import (
+    Assumption,
+    caller_checked,
+    changed,
+)
+from sordino.accounting.bounds.solver import best_window
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.scope import last_iterate_scope
-from sordino.accounting.theorems import transfer as formulas
-from sordino.accounting.theorems.transfer import langevin_distance
 from sordino.core import bound as constants
+from sordino.core import validate
 from sordino.core.bound import Citation, Status
 from sordino.core.gaussian import up
-from sordino.core.guarantee import GaussianDP, Guarantee
+from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
+from sordino.core.loss.atomic_pairs import pair_from_curve
 from sordino.core.spec import GaussianStart, Scheme, Spec, StableNoise
-from sordino.core.validate import InputError
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number, whole_number
+
+_EPSILONS = np.concatenate([[0.0], np.geomspace(1e-4, 80.0, 400)])
+_TRANSFER_ACCURACY = 1e-13
+
+
+def distance_after(zeta: float, rate: float, bias: float, steps: int) -> float:
+    """zeta rate^steps + bias, an upper bound on the total variation after so many steps, rounded up; at most 1."""
+    log = steps * math.log(rate) if rate > 0.0 else -math.inf
+    total = (zeta * math.exp(log) + bias) * (1 + _TRANSFER_ACCURACY * (1 + min(abs(log), 1e3)))
+    return min(1.0, up(total)) if zeta > 0.0 or bias > 0.0 else 0.0
+
+
+def transferred(posterior: Guarantee, distance: float) -> Guarantee:
+    """What is `distance` in total variation from something private (Proposition 3.2(i)).
+
+    (epsilon, delta) becomes (epsilon, delta + distance (1 + e^epsilon)), at every epsilon.
+    """
+    distance = validate.number("distance", distance, validate.PROBABILITY)
+    if distance == 0.0:
+        return posterior
+    added = distance * (1 + np.exp(_EPSILONS)) * (1 + _TRANSFER_ACCURACY)
+    # What holds at an epsilon holds at every larger one, so a sum that rises again is cut off.
+    deltas = np.minimum.accumulate(np.minimum(1.0, posterior.deltas(_EPSILONS) + added))
+    return LossDistribution(((pair_from_curve(_EPSILONS, deltas), 1),))
+
+
+# How far the unadjusted Langevin algorithm is from a strongly log-concave target, in total variation.
+#
+# The target is exp(-U) with U m-strongly convex and M-smooth in d dimensions, the chain x - gamma grad U(x) + sqrt(2
+# gamma) z, |x_0 - x*| the start's distance to the minimiser. Everything depends on gamma m, gamma M, d and the start in
+# units of the noise sqrt(2 gamma) alone. In three parts, for any p of the n steps:
+#
+# 1. W2 after n - p steps is at most c^(n-p) W2 at the start plus e / (1 - c), c = max(|1 - gamma m|, |1 - gamma M|); e
+# = M gamma^(3/2) sqrt(d) (sqrt(gamma M) / 2 + 2 sqrt(2) / 3) is one step's error from the target itself (Dalalyan &
+# Karagulyan 2019, Theorem 1, whose 1.65 is the bracket at gamma M = 2); W2 at the start is at most |x_0 - x*| + sqrt(d
+# / m).
+# 2. p steps of one chain from two starts that far apart are as close as a Gaussian shift: 2 Phi(mu / 2) - 1 with mu =
+# c^p W2 / sqrt(2 gamma (1 + c^2 + ... + c^(2 (p - 1)))): the shift theorem with two starts and no moves; this is
+# concave in the distance, so its mean may be taken inside.
+# 3. p steps from the target differ from the diffusion by at most sqrt(KL / 2), and by Girsanov's theorem KL <= p M^2 /
+# 4 times the integral of E |X_s - X_0|^2 over a step, (s sqrt(M d) + sqrt(2 d s))^2 at most.
+#
+# All functions round up.
+
+_DISTANCE_ACCURACY = 1e-12  # a few dozen roundings of positive terms; c^k is an exponential whose argument may be large
+_LARGEST_EXPONENT = 700.0
+
+
+def langevin_distance(decay: float, steepness: float, dim: int, start: float, steps: int) -> float:
+    """An upper bound on the total variation between the n-th iterate and the target; at most 1.
+
+    `decay` is gamma m and `steepness` gamma M < 2, eta m and eta M of a chain theta - eta grad F + tau xi, whose target
+    is exp(-(2 eta / tau^2) F). `start` is (E |x_0 - x*|^2)^(1/2) over sqrt(2 gamma), that is over tau.
+    """
+    x, y = number("decay", decay, POSITIVE), number("steepness", steepness, POSITIVE)
+    if not x <= y < 2.0:
+        raise InputError(f"Expected gamma m <= gamma M < 2, got {decay!r} and {steepness!r}; lower the step size.")
+    d, n = float(whole_number("dim", dim)), whole_number("steps", steps)
+    # In units of sqrt(2 gamma).
+    first = number("start", start, NON_NEGATIVE) + math.sqrt(d / (2 * x))
+    error = y * math.sqrt(d / 2) * (math.sqrt(y) / 2 + 2 * math.sqrt(2) / 3)
+    lost = min(x, 2.0 - y)
+    rate = math.inf if lost == 1.0 else -math.log1p(-lost)
+    one_step = d / 4 * (y**3 / 3 + 0.8 * math.sqrt(2) * y**2.5 + y**2)
+
+    def cost(window: int) -> float:
+        apart = _power(rate, n - window) * first + error / lost
+        # 1 + c^2 + ... + c^(2 (window - 1)), rounded down.
+        squares = 1.0 if math.isinf(rate) else math.expm1(-2 * rate * window) / math.expm1(-2 * rate)
+        mu = _power(rate, window) * apart / math.sqrt(squares * (1 - _DISTANCE_ACCURACY))
+        return float(special.erf(mu / math.sqrt(8))) + math.sqrt(window * one_step / 2)
+
+    return min(1.0, best_window(cost, n) * (1 + _DISTANCE_ACCURACY))
+
+
+def _power(rate: float, count: int) -> float:
+    """c^count, rounded up by what its logarithm's rounding amounts to."""
+    exponent = rate * count if count else 0.0
+    return (
+        math.exp(-exponent) * (1 + _DISTANCE_ACCURACY) if exponent < _LARGEST_EXPONENT else math.exp(-_LARGEST_EXPONENT)
+    )
+
 
 _CONVERGENCE = (constants.CONVERGENCE_ZETA, constants.CONVERGENCE_RATE, constants.CONVERGENCE_BIAS)
 _POSTERIOR = (constants.GRADIENT_SENSITIVITY, constants.STRONG_CONVEXITY)
@@ -77,8 +167,8 @@ _AUDIBLE_POSTERIOR = assume.at_most(
 def transfer(spec: Spec) -> Guarantee:
     """The triangle inequality, once for each neighbour."""
     zeta, rate, bias = assume.section_values(spec, _CONVERGENCE).values()
-    distance = formulas.distance_after(zeta, rate, bias, chain_of(spec).steps)
-    return formulas.transferred(GaussianDP(posterior_mu(spec)), distance)
+    distance = distance_after(zeta, rate, bias, chain_of(spec).steps)
+    return transferred(GaussianDP(posterior_mu(spec)), distance)
 
 
 # The last iterate of the unadjusted Langevin algorithm: its posterior's privacy, weakened by a computed distance.
@@ -148,4 +238,4 @@ def _vanishing(spec: Spec) -> str | None:
 )
 def transfer_langevin(spec: Spec) -> Guarantee:
     """The triangle inequality, once for each neighbour, at a distance that is computed rather than declared."""
-    return formulas.transferred(GaussianDP(posterior_mu(spec)), distance_to_posterior(spec))
+    return transferred(GaussianDP(posterior_mu(spec)), distance_to_posterior(spec))

@@ -1,4 +1,4 @@
-"""Pairs with atoms or a bounded loss: randomised response, Laplace, bounded range, whole-number noise, lists."""
+"""Pairs with atoms or a bounded loss: randomised response, Laplace, whole-number noise, lists."""
 
 import math
 from dataclasses import dataclass
@@ -105,10 +105,7 @@ class LaplacePair(IntervalPair):
         return Bins(p, q, below, above, error * p + edge_error * p, error * q + edge_error * q)
 
     def sketch(self) -> tuple[Array, Array]:
-        edges = np.linspace(-self.epsilon, self.epsilon, 201)
-        atoms = self.atoms()
-        middle = (edges[1:] + edges[:-1]) / 2
-        return np.concatenate([middle, atoms.losses]), np.concatenate([self.bins(edges).p, atoms.masses])
+        return self.binned(np.linspace(-self.epsilon, self.epsilon, 201))
 
 
 @register
@@ -148,10 +145,7 @@ class PoissonLaplacePair(IntervalPair):
         return Bins(p, without, below, above, wrong, wrong)
 
     def sketch(self) -> tuple[Array, Array]:
-        edges = np.linspace(*self.support(0.0), 201)
-        atoms = self.atoms()
-        middle = (edges[1:] + edges[:-1]) / 2
-        return np.concatenate([middle, atoms.losses]), np.concatenate([self.bins(edges).p, atoms.masses])
+        return self.binned(np.linspace(*self.support(0.0), 201))
 
     def _loss(self, base: Array) -> Array:
         return log_mixture(self.rate, base)
@@ -214,51 +208,6 @@ class PoissonLaplaceAddPair(PoissonLaplacePair):
             without[::-1], q[::-1], below if high < self.epsilon else 0.0, above if low > -self.epsilon else 0.0,
             wrong[::-1], wrong[::-1],
         )  # fmt: skip
-
-
-@register
-@dataclass(frozen=True)
-class BoundedRangePair(IntervalPair):
-    """Dominates every mechanism whose loss lies in some interval of length `length`: its density is e^(loss / 2).
-
-    For one use delta(epsilon) = (1 - e^((epsilon - r) / 2))^2 / (1 - e^-r) is attained at every epsilon (Dong, Durfee &
-    Rogers 2020); that curve is convex in e^epsilon and its own mirror image, so it is the curve of a pair.
-    """
-
-    kind: ClassVar[str] = "bounded-range"
-    ranges: ClassVar = {"length": validate.POSITIVE}
-    length: float
-
-    @property
-    def largest_loss(self) -> float:
-        return self.length
-
-    @property
-    def lattice(self) -> float | None:
-        return self.length
-
-    def support(self, tail: float) -> tuple[float, float]:
-        del tail
-        return -self.length, self.length
-
-    def bins(self, edges: Array) -> Bins:
-        inside = np.clip(edges, -self.length, self.length)
-        half = np.diff(inside) / 2
-        # P(L <= t) = (e^((t - r) / 2) - e^-r) / (1 - e^-r); Q has the mirrored density.
-        whole = -math.expm1(-self.length)
-        p = np.exp((inside[1:] - self.length) / 2) * -np.expm1(-half) / whole
-        q = np.exp(-(inside[:-1] + self.length) / 2) * -np.expm1(-half) / whole
-        error = 8 * UNIT_ROUNDOFF * (2 + self.length) + UNIT_ROUNDOFF * np.abs(edges[1:])
-        # A bin narrower than the rounding of its own edges has a relative error of its own.
-        narrow = 4 * UNIT_ROUNDOFF * (np.abs(inside[1:]) + np.abs(inside[:-1])) / np.maximum(half, 1e-300)
-        error = error + np.where(half > 0, np.minimum(narrow, 1.0), 0.0)
-        below = max(0.0, math.exp((inside[0] - self.length) / 2) - math.exp(-self.length)) / whole
-        above = -math.expm1((inside[-1] - self.length) / 2) / whole
-        return Bins(p, q, below, above, error * p, error * q)
-
-    def sketch(self) -> tuple[Array, Array]:
-        edges = np.linspace(-self.length, self.length, 201)
-        return (edges[1:] + edges[:-1]) / 2, self.bins(edges).p
 
 
 @register

@@ -1,6 +1,6 @@
-"""Draws from one law whose log ratio to a neighbour's lies in an interval of length r: the worst two-point law.
+"""Losses in an interval of length r: the pair of one adaptive use, and several draws from one law.
 
-**Statement** (Dong, Durfee & Rogers 2020). delta(epsilon) of k independent draws is the largest, over t in [0, r], of
+**Draws** (Dong, Durfee & Rogers 2020). delta(epsilon) of k independent draws is the largest, over t in [0, r], of
 the delta of k uses of the two-point pair whose loss is t with probability p_t = (1 - e^(t-r)) / (1 - e^-r) and t - r
 otherwise.
 
@@ -14,12 +14,63 @@ at the end of [0, r] that is nearer.
 """
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
+from sordino.core import validate
+from sordino.core.arrays import Array
 from sordino.core.binomial import at_least
 from sordino.core.gaussian import UNIT_ROUNDOFF, up
+from sordino.core.loss.discretise import Bins, IntervalPair
+from sordino.core.loss.pair import register
+
+
+@register
+@dataclass(frozen=True)
+class BoundedRangePair(IntervalPair):
+    """Dominates every mechanism whose loss lies in some interval of length `length`: its density is e^(loss / 2).
+
+    For one use delta(epsilon) = (1 - e^((epsilon - r) / 2))^2 / (1 - e^-r) is attained at every epsilon (Dong, Durfee &
+    Rogers 2020); that curve is convex in e^epsilon and its own mirror image, so it is the curve of a pair.
+    """
+
+    kind: ClassVar[str] = "bounded-range"
+    ranges: ClassVar = {"length": validate.POSITIVE}
+    length: float
+
+    @property
+    def largest_loss(self) -> float:
+        return self.length
+
+    @property
+    def lattice(self) -> float | None:
+        return self.length
+
+    def support(self, tail: float) -> tuple[float, float]:
+        del tail
+        return -self.length, self.length
+
+    def bins(self, edges: Array) -> Bins:
+        inside = np.clip(edges, -self.length, self.length)
+        half = np.diff(inside) / 2
+        # P(L <= t) = (e^((t - r) / 2) - e^-r) / (1 - e^-r); Q has the mirrored density.
+        whole = -math.expm1(-self.length)
+        p = np.exp((inside[1:] - self.length) / 2) * -np.expm1(-half) / whole
+        q = np.exp(-(inside[:-1] + self.length) / 2) * -np.expm1(-half) / whole
+        error = 8 * UNIT_ROUNDOFF * (2 + self.length) + UNIT_ROUNDOFF * np.abs(edges[1:])
+        # A bin narrower than the rounding of its own edges has a relative error of its own.
+        narrow = 4 * UNIT_ROUNDOFF * (np.abs(inside[1:]) + np.abs(inside[:-1])) / np.maximum(half, 1e-300)
+        error = error + np.where(half > 0, np.minimum(narrow, 1.0), 0.0)
+        below = max(0.0, math.exp((inside[0] - self.length) / 2) - math.exp(-self.length)) / whole
+        above = -math.expm1((inside[-1] - self.length) / 2) / whole
+        return Bins(p, q, below, above, error * p, error * q)
+
+    def sketch(self) -> tuple[Array, Array]:
+        return self.binned(np.linspace(-self.length, self.length, 201))
+
 
 _LARGEST_EXPONENT = 700.0  # of e that a float can hold
 _SMALLEST_WIDTH = 1e-12  # where e^-r and 1 still differ; smaller ones are rounded up to it

@@ -268,6 +268,11 @@ class IntervalPair(Pair):
         low, high = _ends(self, tail)
         return high - low
 
+    def binned(self, edges: Array) -> tuple[Array, Array]:
+        """A sketch: the atoms, and each bin at its middle."""
+        atoms, middle = self.atoms(), (edges[1:] + edges[:-1]) / 2
+        return np.concatenate([middle, atoms.losses]), np.concatenate([self.bins(edges).p, atoms.masses])
+
     def on_grid(self, request: Request, spacing: float) -> GridLaw:
         return _discretise(self, spacing, request.tail, request.side, request.tilt)
 

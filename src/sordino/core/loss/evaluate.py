@@ -1,104 +1,147 @@
-"""Certified delta(epsilon) and epsilon(delta) of a composition: tilt, discretise, convolve, refine.
+"""Certified delta(epsilon) and epsilon(delta) of a composition: choose a tilt, discretise, convolve, refine.
 
-The cumulant function of the composed loss comes from sketches; it says where to tilt and how fine a grid to use. It
-enters no bound; a poor choice costs width, never validity.
+Tilt and grid come from the cumulant function of the composed loss, known from sketches of its parts. It enters no
+bound: a poor choice costs width, never validity.
 """
 
 import math
-from dataclasses import replace
-from functools import cached_property, lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from sordino.core.arrays import Array
-from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, narrow, sum_up, up
+from sordino.core.gaussian import Bracket, narrow, sum_up, up
 from sordino.core.loss.convolve import coarsen, compose
 from sordino.core.loss.discretise import LARGEST_LOSS
-from sordino.core.loss.evaluate import Cumulant
-from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, nothing, unknown
+from sordino.core.loss.pair import Curve, Factors, GridLaw, Pair, Request, Side, nothing, unknown
 
-# Exponents up to this are evaluated; their exponentials times any error bound stay within the range of floats.
-_REACH = 600.0
+_AS_NEAR = 0.5
+_SKETCHED = 1e-20  # what lies beyond the sketches that do not reach far
+_FARTHEST = 10.0  # standard deviations; further out a narrow bracket of delta is not worth its cost
 
 
-class Curve:
-    """The privacy curve of one grid law; an upper law answers from above, a lower law from below."""
+@dataclass(frozen=True)
+class Cumulant:
+    """K(t) = sum over factors of count * log E exp(t L), under P, on the sketched losses."""
 
-    def __init__(self, law: GridLaw, side: Side) -> None:
-        self._law, self._side = law, side
-        self._sign = 1 if side is Side.UPPER else -1
-        self._centre = law.moments()[0]
-        # Losses far below the centre would overflow: no more is known there than delta <= 1.
-        self._floor = self._centre - _REACH / (1.0 + law.tilt)
+    parts: tuple[tuple[Array, Array, int], ...]  # losses, log masses, count
 
-    @cached_property
-    def _tails(self) -> tuple[Array, Array, Array]:
-        """Losses, tail sums of masses exp(-tilt (x - c)) and of the same times exp(-(x - c)), c being the centre."""
-        law, centre = self._law, self._centre
-        losses = law.losses
-        keep = losses >= max(self._floor, -law.spacing - law.shift)
-        losses, masses = losses[keep], law.masses[keep]
-        weights = masses * np.exp(-law.tilt * (losses - centre))
-        plain = np.cumsum(weights[::-1])[::-1]
-        discounted = np.cumsum((weights * np.exp(centre - losses))[::-1])[::-1]
-        return losses, plain, discounted
+    @classmethod
+    def of(cls, factors: Factors, *, far: bool = False) -> "Cumulant":
+        """From the sketches; `far`: from those that reach as far out as floats do."""
+        parts = []
+        for pair, count in factors:
+            losses, masses = pair.far_sketch() if far else pair.sketch()
+            keep = masses > 0
+            parts.append((losses[keep], np.log(masses[keep] / masses.sum()), count))
+        return cls(tuple(parts))
 
-    def delta(self, epsilon: float) -> float:
-        """A bound on delta at this epsilon."""
-        return float(self.deltas(np.array([epsilon]))[0])
+    @classmethod
+    def for_delta(cls, factors: Factors, delta: float) -> "Cumulant":
+        """From sketches that reach as far out as what decides at this delta."""
+        return cls.of(factors, far=delta < _SKETCHED)
 
-    def deltas(self, epsilons: Array) -> Array:
-        """Bounds on delta at many epsilons."""
-        law, centre = self._law, self._centre
-        if not math.isfinite(law.error):
-            return np.full(np.shape(epsilons), 1.0 if self._side is Side.UPPER else min(1.0, self._infinite))
-        losses, plain, discounted = self._tails
-        at = epsilons - self._sign * law.shift
-        index = np.searchsorted(losses, at, side="right")
-        first, second = np.append(plain, 0.0)[index], np.append(discounted, 0.0)[index]
-        growth = np.exp(np.minimum(at - centre, 700.0))
-        with np.errstate(over="ignore"):  # far more than `first`, which is then outweighed
-            paid = np.minimum(growth * second, 1e300)
-        # Cumulative sums lose at most one unit in the last place per term.
-        inside = first - paid + self._sign * UNIT_ROUNDOFF * (len(law.masses) + 32) * (first + paid)
-        # The error is in tilted units, where the masses that matter at `at` have weights exp(-tilt (x - at)) <= 1.
-        with np.errstate(over="ignore"):  # an infinite error says nothing, and is cut off at delta = 1
-            inside += self._sign * law.error * np.exp(np.minimum(law.tilt * (centre - at), _REACH))
-        exponent = law.log_scale - law.tilt * centre
-        scale_error = 16 * UNIT_ROUNDOFF * (1 + abs(law.log_scale) + law.tilt * (abs(centre) + np.abs(at)))
-        if self._side is Side.LOWER:
-            inside = np.where(at - centre > 700.0, 0.0, inside)  # growth was cut off there
-        with np.errstate(over="ignore"):
-            scaled = np.maximum(inside, 0.0) * math.exp(min(exponent, 700.0)) * (1 + self._sign * scale_error)
-        bound = np.minimum(1.0, scaled + self._infinite)
-        return np.where(at < self._floor, 1.0, bound) if self._side is Side.UPPER else bound
+    def at(self, tilt: float) -> tuple[float, float, tuple[float, ...]]:
+        """Value, derivative, and the tilted variance of one use of each factor."""
+        value, mean, variances = 0.0, 0.0, []
+        for losses, logs, count in self.parts:
+            exponents = logs + tilt * losses
+            peak = float(exponents.max(initial=-math.inf))
+            if peak == -math.inf:
+                variances.append(0.0)
+                continue
+            weights = np.exp(exponents - peak)
+            total = float(weights.sum())
+            one_mean = float((weights * losses).sum()) / total
+            variances.append(float((weights * (losses - one_mean) ** 2).sum()) / total)
+            value += count * (peak + math.log(total))
+            mean += count * one_mean
+        return value, mean, tuple(variances)
+
+    def tilt_for_delta(self, delta: float) -> float:
+        """t with exp(K(t) - t K'(t)) = delta / s: the tilt that centres the law where delta is decided.
+
+        The left side is about the probability of a loss near K'(t); s is what such a loss contributes to delta, a
+        standard deviation or 1, whichever is less.
+        """
+        spread = self._spread()
+        target = math.log(delta) + (math.log1p(1 / spread) if spread > 0 else 0.0)
+
+        def gap(tilt: float) -> float:
+            value, mean, _ = self.at(tilt)
+            return value - tilt * mean - target
+
+        return self._root(gap, math.sqrt(max(-2 * target, 0.0)))
+
+    def tilt_for_epsilon(self, epsilon: float) -> float:
+        """t with K'(t) = epsilon, or 0 when epsilon is below the mean loss or beyond the largest."""
+        if epsilon >= self.largest:
+            return 0.0
+        spread = self._spread() or 1.0
+        return self._root(lambda tilt: (epsilon - self.at(tilt)[1]) / spread, _FARTHEST)
+
+    def scales(self, tilt: float) -> tuple[float, ...]:
+        """Width of one use of each factor: the smallest of two standard deviations and a central quantile range.
+
+        A sampled mechanism's loss is a narrow bulk with a long thin tail; a grid made for its variance alone would put
+        the whole bulk into one bin.
+        """
+        plain, leaning = self.at(0.0)[2], self.at(tilt)[2]
+        central = [_central_width(losses, logs) for losses, logs, _ in self.parts]
+        return tuple(
+            min(w for w in (math.sqrt(a), math.sqrt(b), c) if w > 0) if a > 0 else 0.0
+            for a, b, c in zip(plain, leaning, central, strict=True)
+        )
+
+    def reaches(self, most: float) -> tuple[float, ...]:
+        """How far each factor's losses lie from 0, at most `most`; 0 is on the grid, so it is part of the range."""
+        return tuple(min(most, float(np.abs(losses).max(initial=0.0))) for losses, _, _ in self.parts)
+
+    def within(self, ends: list[float]) -> "Cumulant":
+        """The same without losses beyond an end, one for each factor; a factor with no others keeps them."""
+        near = [losses <= end for (losses, _, _), end in zip(self.parts, ends, strict=True)]
+        kept = [some if some.any() else np.ones_like(some) for some in near]
+        cut = ((losses[one], logs[one], count) for (losses, logs, count), one in zip(self.parts, kept, strict=True))
+        return Cumulant(tuple(cut))
 
     @property
-    def _infinite(self) -> float:
-        return self._law.infinite * (1 + self._sign * 64 * UNIT_ROUNDOFF)
+    def largest(self) -> float:
+        """Largest sketched loss of the composition."""
+        return sum(count * float(losses.max(initial=-math.inf)) for losses, _, count in self.parts)
 
-    def epsilon(self, delta: float) -> float:
-        """A bound on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
-        if self._infinite > delta:
-            return math.inf
-        losses = self._tails[0]
-        grid = np.append(0.0, losses[losses > 0])
-        private = self.deltas(grid) <= delta
-        if self._side is Side.UPPER:
-            # Any private point is an upper bound: take the first one and walk back inside its bin.
-            if not private.any():
-                return math.inf
-            index = int(np.argmax(private))
-            return 0.0 if index == 0 else self._crossing(float(grid[index - 1]), float(grid[index]), delta)[1]
-        # Any point that is certainly not private is a lower bound: take the last one and walk on inside its bin.
-        if private.all():
+    def _spread(self) -> float:
+        """Standard deviation of the composed loss."""
+        return math.sqrt(sum(c * v for (_, _, c), v in zip(self.parts, self.at(0.0)[2], strict=True)))
+
+    def _root(self, gap: Callable[[float], float], deviations: float) -> float:
+        if gap(0.0) <= 0:
             return 0.0
-        index = len(grid) - 1 - int(np.argmin(private[::-1]))
-        end = float(grid[index + 1]) if index + 1 < len(grid) else float(grid[index])
-        return self._crossing(float(grid[index]), end, delta)[0]
+        scale = self._spread()
+        if scale == 0.0:
+            return 0.0
+        low, high = 0.0, 1.0 / scale
+        # A Gaussian needs tilt * scale = deviations; more only amplifies rounding of bounded laws.
+        ceiling = (deviations + 2) / scale
+        missed = [(0.0, gap(0.0))]
+        while (now := gap(high)) > 0 and high < ceiling:
+            missed.append((high, now))
+            low, high = high, 2 * high
+        if now > 0:  # a bounded law may never get there: the least tilt that comes as near
+            return next((tilt for tilt, short in missed if short <= now + _AS_NEAR), high)
+        # A tilt good to a few per cent is enough.
+        return 0.5 * sum(narrow(lambda tilt: not gap(tilt) > 0, low, high, 0.0, 12))
 
-    def _crossing(self, left: float, right: float, delta: float) -> tuple[float, float]:
-        return narrow(lambda epsilon: not self.delta(epsilon) > delta, left, right, 1e-13, 60)
+
+def _central_width(losses: Array, logs: Array) -> float:
+    """Distance of the 2 % and 98 % quantiles in units of a Gaussian's, 0 when an atom hides it or nothing is known."""
+    if len(losses) == 0:
+        return 0.0
+    order = np.argsort(losses)
+    cumulative = np.cumsum(np.exp(logs[order]))
+    low, high = np.interp([0.02 * cumulative[-1], 0.98 * cumulative[-1]], cumulative, losses[order])
+    return float(high - low) / 4.1
 
 
 # From a list of (pair, count) to a certified curve: tilt, discretise, convolve, coarsen, convolve again.

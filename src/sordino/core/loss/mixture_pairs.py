@@ -26,6 +26,16 @@ _SMALLEST_MU = 1e-100
 _REACH = 40.0  # deviations beyond which a normal tail is 0 in floating point
 
 
+def _check_weights(pair: "GaussianMixturePair | RandomShiftPair", name: str) -> None:
+    """Turn weights and what they weigh into floats: as many of each, none negative, weights that add to 1."""
+    if len(pair.weights) != len(values := getattr(pair, name)) or not values:
+        raise InputError(f"Expected as many weights as {name}, got {len(pair.weights)} and {len(values)}.")
+    object.__setattr__(pair, "weights", tuple(number("weights", weight, NON_NEGATIVE) for weight in pair.weights))
+    object.__setattr__(pair, name, tuple(number(name, value, NON_NEGATIVE) for value in values))
+    if abs(math.fsum(pair.weights) - 1) > 1e-12:
+        raise InputError(f"Expected weights to add to 1, got a sum of {math.fsum(pair.weights)!r}.")
+
+
 @register
 @dataclass(frozen=True)
 class GaussianMixturePair(IntervalPair):
@@ -39,13 +49,8 @@ class GaussianMixturePair(IntervalPair):
     mus: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if len(self.weights) != len(self.mus) or not self.mus:
-            raise InputError(f"Expected as many weights as mus, got {len(self.weights)} and {len(self.mus)}.")
-        object.__setattr__(self, "weights", tuple(number("weights", weight, NON_NEGATIVE) for weight in self.weights))
-        object.__setattr__(self, "mus", tuple(number("mus", mu, NON_NEGATIVE) for mu in self.mus))
+        _check_weights(self, "mus")
         number("the largest mu", max(self.mus), POSITIVE)
-        if abs(math.fsum(self.weights) - 1) > 1e-12:
-            raise InputError(f"Expected weights to add to 1, got a sum of {math.fsum(self.weights)!r}.")
 
     def atoms(self) -> Atoms:
         still = math.fsum(weight for weight, mu in zip(self.weights, self.mus, strict=True) if mu == 0.0)
@@ -119,12 +124,7 @@ class RandomShiftPair(IntervalPair):
     shifts: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if len(self.weights) != len(self.shifts) or not self.shifts:
-            raise InputError(f"Expected as many weights as shifts, got {len(self.weights)} and {len(self.shifts)}.")
-        object.__setattr__(self, "weights", tuple(number("weights", weight, NON_NEGATIVE) for weight in self.weights))
-        object.__setattr__(self, "shifts", tuple(number("shifts", shift, NON_NEGATIVE) for shift in self.shifts))
-        if abs(math.fsum(self.weights) - 1) > 1e-12:
-            raise InputError(f"Expected weights to add to 1, got a sum of {math.fsum(self.weights)!r}.")
+        _check_weights(self, "shifts")
         number("the largest shift with a weight", max(self._moving[1], default=0.0), POSITIVE)
 
     @property
@@ -328,10 +328,7 @@ class WithReplacementPair(IntervalPair):
         return Bins(p, base.q, 0.0, beyond, (1 - rate) * base.q_error + rate * base.p_error + 4e-16 * p, base.q_error)
 
     def sketch(self) -> tuple[Array, Array]:
-        edges = np.unique(np.concatenate([np.linspace(*self.support(1e-12), 400), [0.0]]))
-        found, atoms = self.bins(edges), self.atoms()
-        middle = (edges[1:] + edges[:-1]) / 2
-        return np.concatenate([middle, atoms.losses]), np.concatenate([found.p, atoms.masses])
+        return self.binned(np.unique(np.concatenate([np.linspace(*self.support(1e-12), 400), [0.0]])))
 
 
 @lru_cache(maxsize=64)

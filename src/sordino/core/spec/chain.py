@@ -72,6 +72,12 @@ OWN_PLACES = frozenset(
     {Scheme.FULL, Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION, Scheme.MIN_SEPARATION}
 )
 _RATED = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.MIN_SEPARATION})
+_OWN_KEYS = {
+    "uses": ({Scheme.RANDOM_ALLOCATION}, "only random-allocation has a number of uses"),
+    "separation": ({Scheme.MIN_SEPARATION}, "only min-separation has one"),
+    "cap": ({Scheme.TRUNCATED_POISSON}, "only truncated-poisson has a cap"),
+    "rate": (_RATED, "only poisson has a rate"),
+}
 
 
 @dataclass(frozen=True)
@@ -104,20 +110,11 @@ class Batch(Section):
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Only full batches know their size, only Poisson batches have a rate of their own."""
-        if self.uses is not None and self.scheme != Scheme.RANDOM_ALLOCATION:
-            absent = f"to be absent for {self.scheme.value} batches"
-            yield Contradiction("uses", absent, self.uses, "only random-allocation has a number of uses")
-        if self.separation is not None and self.scheme != Scheme.MIN_SEPARATION:
-            absent = f"to be absent for {self.scheme.value} batches"
-            yield Contradiction("separation", absent, self.separation, "only min-separation has one")
         if self.size is None and self.scheme != Scheme.FULL:
             yield Contradiction("size", f"to be given for {self.scheme.value} batches", None)
-        if self.cap is not None and self.scheme != Scheme.TRUNCATED_POISSON:
-            absent = f"to be absent for {self.scheme.value} batches"
-            yield Contradiction("cap", absent, self.cap, "only truncated-poisson has a cap")
-        if self.rate is not None and self.scheme not in _RATED:
-            absent = f"to be absent for {self.scheme.value} batches"
-            yield Contradiction("rate", absent, self.rate, "only poisson has a rate")
+        for name, (schemes, remedy) in _OWN_KEYS.items():
+            if getattr(self, name) is not None and self.scheme not in schemes:
+                yield Contradiction(name, f"to be absent for {self.scheme.value} batches", getattr(self, name), remedy)
 
     @property
     def words(self) -> str:

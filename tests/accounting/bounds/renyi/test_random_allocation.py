@@ -1,0 +1,210 @@
+"""Rényi divergences of random allocation: sums over all patterns, ball arithmetic, quadrature and draws."""
+
+import json
+import math
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flint import arb, arb_series, ctx
+
+from sordino.accounting.bounds import renyi as allocation_renyi
+from sordino.accounting.bounds.renyi import addition, removal, round_renyi
+from sordino.accounting.calibration import calibrate
+from sordino.accounting.evaluate import evaluate, explain, theorem_named
+from sordino.core.bound import Bound, Relation
+from sordino.core.guarantee import ORDERS, LossDistribution, RenyiDP
+from sordino.core.loss.allocation import AllocationPair
+from sordino.core.spec import Spec
+
+EXAMPLES = Path(__file__).parents[4] / "examples" / "specs"
+THEOREM = "composition.random-allocation-renyi"
+DELTAS = (1e-5, 1e-9, 1e-14, 1e-100, 1e-300)
+
+
+def read(name: str, changes: dict | None = None) -> Spec:
+    return Spec.from_dict(json.loads((EXAMPLES / f"{name}.json").read_text("utf-8"))).with_values(changes or {})
+
+
+def at(function, total: int, done: int, mu: float, where: float) -> float:
+    return float(function(total, done, mu, np.array([float(where)]))[0])
+
+
+def patterns(total: int, done: int, mu: float, order: int) -> float:
+    """log E R^order: of `order` factors each is one of `total` terms, and k equal ones have the mean of X^k."""
+    terms = []
+    for choice in product(range(total), repeat=order):
+        counts = [choice.count(step) for step in range(done)]
+        terms.append(math.exp(mu * mu * sum(k * (k - 1) for k in counts) / 2))
+    return math.log(math.fsum(terms) / total**order)
+
+
+@pytest.mark.parametrize(("total", "done", "mu"), [(2, 2, 1.0), (3, 3, 0.4), (4, 2, 1.7), (5, 1, 0.1)])
+def test_a_record_less_is_the_sum_over_all_patterns(total: int, done: int, mu: float) -> None:
+    for order in (2, 3, 5):
+        exact = patterns(total, done, mu, order)
+        assert exact * (1 - 1e-12) - 1e-15 <= at(removal, total, done, mu, order) <= exact * (1 + 1e-9) + 1e-11
+
+
+@pytest.mark.parametrize(
+    ("total", "done", "mu", "order"),
+    [(100, 100, 1.0, 8), (100, 100, 1.0, 64), (1000, 700, 0.3, 256), (7, 7, 0.05, 1024), (10**6, 10**6, 0.5, 128)],
+)
+def test_a_record_less_in_ball_arithmetic(total: int, done: int, mu: float, order: int) -> None:
+    """The coefficient of the power series, at 600 bits: ours is above, by less than a millionth."""
+    before, cap = ctx.prec, ctx.cap
+    ctx.prec, ctx.cap = 600, order + 1
+    try:
+        factorials = [arb(math.factorial(k)) for k in range(order + 1)]
+        terms = [(arb(mu) ** 2 * k * (k - 1) / 2).exp() / factorials[k] for k in range(order + 1)]
+        step, power = arb_series(terms, order + 1), arb_series([1], order + 1)
+        for bit in f"{done:b}":
+            power = power * power * (step if bit == "1" else 1)
+        rest = arb_series([arb(total - done) ** k / factorials[k] for k in range(order + 1)], order + 1)
+        exact = float(((power * rest)[order] * factorials[order] / arb(total) ** order).log())
+    finally:
+        ctx.prec, ctx.cap = before, cap
+    ours = at(removal, total, done, mu, order)
+    assert exact * (1 - 1e-14) <= ours <= exact * (1 + 1e-6)
+
+
+def quadrature(done: int, mu: float, function) -> float:
+    """log of the mean of a function of the X, by the trapezium rule in up to three dimensions; 1e-10 and better."""
+    z = np.arange(-14, 14, 0.14 if done == 3 else 0.04)
+    weight = np.exp(-z * z / 2) * ((z[1] - z[0]) / math.sqrt(2 * math.pi))
+    grids = np.meshgrid(*[z] * done, indexing="ij", sparse=True)
+    mass = math.prod(np.meshgrid(*[weight] * done, indexing="ij", sparse=True))
+    return math.log(float((function(*[np.asarray(mu * one) for one in grids]) * mass).sum()))
+
+
+@pytest.mark.parametrize(("total", "done", "mu"), [(2, 2, 0.01), (2, 2, 1.0), (5, 2, 0.7), (3, 1, 1.3), (3, 3, 0.6)])
+def test_a_record_more_is_bounded_by_quadrature(total: int, done: int, mu: float) -> None:
+    def ratio(*shifts: np.ndarray) -> np.ndarray:
+        return (total - done + sum(np.exp(shift - mu * mu / 2) for shift in shifts)) / total
+
+    for power in (1, 2, 5):
+        exact = quadrature(done, mu, lambda *x, power=power: ratio(*x) ** -power)
+        assert exact * (1 - 1e-9) <= at(addition, total, done, mu, power) <= exact * (1 + 1e-6) + 1e-10
+    # Between whole powers a line, and a bound.
+    assert quadrature(done, mu, lambda *x: ratio(*x) ** -1.5) < at(addition, total, done, mu, 1.5)
+    assert quadrature(done, mu, lambda *x: ratio(*x) ** 2.5) < at(removal, total, done, mu, 2.5)
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0])
+def test_a_replaced_record_is_bounded_by_quadrature(mu: float) -> None:
+    """Two steps, opposite moves: never below, and half as much again at most."""
+    curve = dict(zip(ORDERS, round_renyi(2, 2, mu, Relation.REPLACE_ONE), strict=True))
+    for order in (1.5, 2.0, 4.0, 6.0):
+
+        def moved(x: np.ndarray, y: np.ndarray, order: float = order) -> np.ndarray:
+            first, second = ((np.exp(sign * x) + np.exp(sign * y)) / 2 for sign in (1, -1))
+            return first**order * second ** (1 - order) * math.exp(-mu * mu / 2)
+
+        exact = quadrature(2, mu, moved) / (order - 1)
+        assert exact < curve[order] < (3.0 if order < 3 else 1.5) * exact
+
+
+def test_long_rounds_agree_with_draws() -> None:
+    """A hundred steps at mu 1: 200,000 draws of R, five standard errors (false alarms below 1e-5)."""
+    generator = np.random.default_rng(1)
+    ratios = np.concatenate([np.exp(generator.standard_normal((20_000, 100)) - 0.5).mean(axis=1) for _ in range(10)])
+    for values, bound in (
+        (ratios**3.0, at(removal, 100, 100, 1.0, 3)),
+        (ratios**-4.0, at(addition, 100, 100, 1.0, 4)),
+    ):
+        error = 5 * float(values.std()) / math.sqrt(len(values))
+        assert abs(float(values.mean()) - math.exp(bound)) < error
+
+
+@pytest.mark.parametrize(
+    ("total", "mu"), [(1, 0.5), (2, 5.0), (2, 0.001), (3, 15.9), (3, 16.1), (100, 1.0), (10**4, 0.2)]
+)
+def test_every_order_lies_between_closed_bounds(total: int, mu: float) -> None:
+    """Either side of the largest orders and the largest ratio that are summed.
+
+    One pattern alone is below a moment of R, a Gaussian use above. Below E R^-s stands exp(s^2 mu^2 / (2 t)): a
+    shift of all steps by c costs t c^2 / 2 and gains s mu c (Donsker and Varadhan), c = s mu / t.
+    """
+    orders = np.asarray(ORDERS)
+    less, more = removal(total, total, mu, orders), addition(total, total, mu, orders - 1)
+    gaussian = orders * (orders - 1) * mu * mu / 2
+    assert np.all(less >= np.maximum(0.0, gaussian + (1 - orders) * math.log(total)) * (1 - 1e-14))
+    assert np.all(more >= (orders - 1) ** 2 * mu * mu / (2 * total))
+    assert np.all(np.maximum(less, more) <= gaussian * (1 + 1e-12))
+    both = [np.asarray(round_renyi(total, total, mu, relation)) for relation in Relation]
+    for curve in both:
+        assert np.all(np.isfinite(curve))
+        assert np.all(np.diff(curve) >= -1e-9 * curve[1:])
+    by_relation = dict(zip(Relation, both, strict=True))
+    assert np.all(by_relation[Relation.ADD_REMOVE] <= by_relation[Relation.REPLACE_ONE] * (1 + 1e-9))
+
+
+def test_orders_beyond_the_sums_are_gaussian_uses_and_geometric_means() -> None:
+    largest, power = allocation_renyi.LARGEST_REMOVAL, allocation_renyi.LARGEST_POWER
+    near, far = (at(removal, 100, 100, 0.1, order) for order in (largest, largest + 1))
+    assert near < far == pytest.approx((largest + 1) * largest * 0.005)
+    near, far = (at(addition, 100, 100, 0.1, order) for order in (power, power + 1))
+    assert near < far == pytest.approx(100 * 0.005 * 2.56 * 3.56)
+
+
+@pytest.mark.parametrize("name", ["random-allocation", "random-allocation-replace-one"])
+def test_no_delta_is_too_small(name: str) -> None:
+    """Finite, growing, and far below a Gaussian use a round, at every delta down to 1e-300."""
+    said = [explain(read(name), delta).bounds[0] for delta in DELTAS]
+    epsilons = [epsilon for _, epsilon in said]
+    assert all(math.isfinite(epsilon) for epsilon in epsilons)
+    assert epsilons == sorted(epsilons)
+    assert {bound.theorem for bound, _ in said[1:]} == {THEOREM}
+    assert said[0][0].theorem == "composition.random-allocation"
+    used = evaluate(theorem_named("composition.allocated-uses"), read(name))
+    assert isinstance(used, Bound)
+    assert epsilons[1] < used.guarantee.epsilon(1e-9) / 3
+
+
+def test_the_example_and_what_is_below_it() -> None:
+    """Ten rounds of a hundred at kappa 1: values, and never below the loss distribution's lower end."""
+    curve = RenyiDP(ORDERS, tuple(10 * value for value in round_renyi(100, 100, 1.0, Relation.ADD_REMOVE)))
+    pairs = LossDistribution(((AllocationPair(100, 100, 1.0), 10),))
+    for delta, epsilon in ((1e-5, 1.9792), (1e-9, 3.2950), (1e-30, 9.4358), (1e-300, 76.226)):
+        found = curve.epsilon(delta)
+        assert found == pytest.approx(epsilon, abs=6e-4)
+        assert pairs.epsilon_bracket(delta).low < found
+
+
+def test_several_uses_rounds_cut_short_and_large_moves() -> None:
+    spec = {"algorithm.batch.uses": 2}
+    curve = evaluate(theorem_named(THEOREM), read("random-allocation", spec))
+    assert isinstance(curve, Bound)
+    assert isinstance(curve.guarantee, RenyiDP)
+    two = [20 * value for value in round_renyi(50, 50, 1.0, Relation.ADD_REMOVE)]
+    np.testing.assert_allclose(curve.guarantee.values, two, rtol=1e-9)
+    short, whole = (
+        evaluate(theorem_named(THEOREM), read("random-allocation", {"algorithm.steps": steps})) for steps in (130, 200)
+    )
+    assert isinstance(short, Bound)
+    assert isinstance(whole, Bound)
+    assert curve.guarantee.epsilon(1e-9) > whole.guarantee.epsilon(1e-9) > short.guarantee.epsilon(1e-9)
+    # Moves of two noises are beyond the loss distribution; a Gaussian use a round costs more.
+    large = explain(read("random-allocation", {"algorithm.noise.scale": 0.005}), 1e-5)
+    assert large.bounds[0][0].theorem == THEOREM
+    assert large.epsilon < min(epsilon for bound, epsilon in large.bounds if bound.theorem != THEOREM)
+
+
+def test_calibration_and_composites_use_it_at_a_small_delta() -> None:
+    spec = read("random-allocation", {"delta": 1e-12})
+    alone = explain(spec, 1e-12).epsilon
+    listed = Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "composite",
+                "parts": [{key: spec.to_dict()[key] for key in ("algorithm", "problem")}] * 2,
+            },
+            "relation": "add-remove",
+            "view": "all-iterates",
+            "delta": 1e-12,
+        }
+    )
+    assert alone < explain(listed, 1e-12).epsilon < 2 * alone
+    found = calibrate(spec, alone, 1e-12, "noise")
+    assert found.value == pytest.approx(0.01, rel=1e-3)

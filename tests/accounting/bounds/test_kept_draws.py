@@ -1,0 +1,191 @@
+"""Kept draws on random batches, and affine chains: reference values, the truth on enumerated mixtures, known traps."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from sordino.accounting.bounds.segments import PassParts, one_weight_law, pass_sum_law, segments_of, weighted_uses_law
+from sordino.accounting.convert import compose, mix
+from sordino.accounting.evaluate import evaluate, theorem_named
+from sordino.core.bound import Bound, Inapplicable
+from sordino.core.guarantee import GaussianDP, Guarantee
+from sordino.core.spec import Spec
+from sordino.models.exact import Quadratics, chain_law
+from tests.soundness.cells import CellTruth
+
+DELTA = 1e-5
+KEPT, AFFINE = theorem_named("composition.kept-random"), theorem_named("shifted.affine")
+
+
+def chain(scheme: str, steps: int, n: int, size: int, contraction: float, ratio: float, **values: Any) -> Spec:
+    """Linear losses with weight decay, noise 1; gradients of two records differ by as much as the ratio says."""
+    decay = {"strong_convexity": 1.0 - contraction, "smoothness": 1.0 - contraction}
+    return Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "noisy-gradient",
+                "steps": steps,
+                "step_size": 1.0,
+                "noise": {"kind": "gaussian", "scale": 1.0},
+                "batch": {"scheme": scheme, "size": size},
+            },
+            "problem": {"n": n, "dim": 1, "gradient_sensitivity": ratio * size, **decay, "regulariser": decay},
+            "relation": "replace-one",
+            "view": "all-iterates",
+            "delta": DELTA,
+        }
+    ).with_values(values)
+
+
+def guarantee(theorem: Any, spec: Spec) -> Guarantee:
+    answer = evaluate(theorem, spec)
+    assert isinstance(answer, Bound), answer
+    return answer.guarantee
+
+
+def truth(spec: Spec, decay: float, pull: float) -> CellTruth:
+    """One record pulls by `pull` or not at all; nobody else does."""
+
+    def data(own: float) -> Quadratics:
+        return Quadratics(np.zeros((2, 1, 1)), np.array([[0.0], [own]]), np.array([1] + [0] * (spec.n - 1)), decay)
+
+    return CellTruth.between(chain_law(spec, data(pull)), chain_law(spec, data(0.0)))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "burn_in", "theorem", "reachable"),
+    [
+        ("reshuffled", 1999, KEPT, 2.07),
+        ("reshuffled", 2000, KEPT, 2.08),
+        ("reshuffled", 1999, AFFINE, 0.938),
+        pytest.param("without-replacement", 1999, KEPT, 0.393, marks=pytest.mark.slow),
+    ],
+)
+def test_reference_values_of_ten_kept_draws(scheme: str, burn_in: int, theorem: Any, reachable: float) -> None:
+    """n = 1000, b = 10, kappa = 0.5, c = 0.9, 20,000 steps, every 2,000th kept: 54.4 and 3.80 by composing steps."""
+    kept = {"algorithm.keep": {"burn_in": burn_in, "thin": 2000}}
+    spec = chain(scheme, 20_000, 1000, 10, 0.9, 0.5, **kept)
+    assert_allclose(guarantee(theorem, spec).epsilon(DELTA), reachable, rtol=1e-2)
+
+
+def test_reference_value_of_an_affine_last_iterate() -> None:
+    """q = 0.01, 60 steps, c = 0.999, kappa = 3.6: 20.9 with the batches revealed and any curvature below M."""
+    spec = chain("without-replacement", 60, 1000, 10, 0.999, 3.6, view="last-iterate")
+    assert_allclose(guarantee(AFFINE, spec).epsilon(DELTA), 7.054, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("keep", "ratio", "contraction", "epsilon", "claimed"), [
+    ({"burn_in": 0, "thin": 1}, 3.0, 0.5, 1.0, 0.630),
+    ({"burn_in": 0, "thin": 2}, 4.5, 0.5, 14.0, 0.306),
+])  # fmt: skip
+def test_a_cut_pass_is_not_read_as_a_whole_one(
+    keep: dict[str, int], ratio: float, contraction: float, epsilon: float, claimed: float
+) -> None:
+    """n = 2, b = 1: composing segments as if each began a pass of its own claims less than the truth."""
+    steps = 2 if keep["thin"] == 1 else 3
+    spec = chain("reshuffled", steps, 2, 1, contraction, ratio, **{"algorithm.keep": keep})
+    exact = truth(spec, 1.0 - contraction, ratio).delta(epsilon)
+    assert exact > claimed
+    for theorem in (KEPT, AFFINE):
+        assert guarantee(theorem, spec).delta(epsilon) >= exact * (1 - 1e-9)
+
+
+@pytest.mark.every(2)
+@pytest.mark.parametrize("scheme", ["reshuffled", "without-replacement"])
+@pytest.mark.parametrize(("steps", "keep"), [(5, {"burn_in": 0, "thin": 2}), (6, {"burn_in": 1, "thin": 2}), (4, None)])
+@pytest.mark.parametrize("contraction", [0.3, 0.9])
+def test_kept_draws_are_above_the_enumerated_mixture(scheme: str, steps: int, keep: Any, contraction: float) -> None:
+    for ratio in (0.5, 3.0):
+        last = {"view": "last-iterate"} if keep is None else {"algorithm.keep": keep}
+        spec = chain(scheme, steps, 3, 1, contraction, ratio, **last)
+        exact = truth(spec, 1.0 - contraction, ratio)
+        for theorem in (KEPT, AFFINE) if keep else (AFFINE,):
+            found = guarantee(theorem, spec)
+            for epsilon in (0.0, 0.5, 2.0):
+                assert exact.delta(epsilon) <= found.delta(epsilon) * (1 + 1e-9), theorem.id
+
+
+def test_negative_factors_are_bounded_by_their_size() -> None:
+    """eta m = 1.6, c = -0.6: uses of opposite sign cancel, which the bound does not count on."""
+    spec = chain("without-replacement", 5, 2, 1, 0.5, 1.0, view="last-iterate").with_values(
+        {f"problem.{key}": 1.6 for key in ("strong_convexity", "smoothness", "regulariser.strong_convexity")}
+        | {"problem.regulariser.smoothness": 1.6}
+    )
+    exact = truth(spec, 1.6, 1.0)
+    found = guarantee(AFFINE, spec)
+    assert all(exact.delta(epsilon) <= found.delta(epsilon) for epsilon in (0.0, 0.5, 1.5))
+
+
+def test_affine_needs_one_curvature() -> None:
+    spec = chain("without-replacement", 5, 4, 1, 0.5, 1.0, view="last-iterate", **{"problem.smoothness": 0.6})
+    refused = evaluate(AFFINE, spec)
+    assert isinstance(refused, Inapplicable)
+    assert "m = 0.5, M = 0.6" in refused.reason
+    poisson = {"algorithm.batch.scheme": "poisson", "problem.gradient_bound": 1.0, "problem.smoothness": 0.5}
+    curved = spec.with_values(poisson | {"problem.regulariser.strong_convexity": 0.4})
+    refused = evaluate(AFFINE, curved)
+    assert isinstance(refused, Inapplicable)
+    assert "linear losses" in refused.reason
+    assert isinstance(evaluate(AFFINE, spec.with_values(poisson)), Bound)
+
+
+def test_segments_cover_every_step_once_and_say_how_passes_are_cut() -> None:
+    for kept, period in ((range(5, 50, 7), 10), (range(1, 20), 4), (range(30, 31), 7), (range(12, 100, 12), 4)):
+        found = segments_of(kept, period)
+        assert sum(found.values()) == len(kept)
+        assert sum(parts.steps(period) * count for parts, count in found.items()) == kept[-1]
+        direct = [PassParts.between(first, last, period) for first, last in zip([0, *kept[:-1]], kept, strict=True)]
+        assert sorted(found.elements(), key=repr) == sorted(direct, key=repr)
+
+
+def stochastically_above(values: np.ndarray, chances: np.ndarray, exact: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether P(value > x) is at least that of the exact law at every x."""
+    return all(chances[values > x].sum() >= weights[exact > x].sum() - 1e-12 for x in (exact * (1 - 1e-9)).tolist())
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("parts", [PassParts(0, 2, 0), PassParts(2, 1, 1), PassParts(0, 1, 2), PassParts(1, 0, 0)])
+@pytest.mark.parametrize("contraction", [0.2, 0.8, 1.0])
+def test_sums_over_passes_are_above_the_enumerated_law(parts: PassParts, contraction: float) -> None:
+    period = 3
+    exact, weights, start = np.zeros(1), np.ones(1), 0
+    if parts.tail:
+        ends = np.append(0.0, contraction ** np.arange(parts.tail))
+        exact = np.add.outer(exact, ends).ravel()
+        weights = np.outer(weights, np.append(1 - parts.tail / period, np.full(parts.tail, 1 / period))).ravel()
+        start = parts.tail
+    for length in [period] * parts.whole + [parts.head] * (parts.head > 0):
+        exact = np.add.outer(exact, contraction ** np.arange(start, start + length)).ravel()
+        weights, start = np.repeat(weights / length, length), start + length
+    law = pass_sum_law(contraction, period, parts)
+    assert math.fsum(law.weights) == pytest.approx(1.0, abs=1e-12)
+    assert stochastically_above(np.array(law.values), np.array(law.weights), exact, weights)
+    assert np.dot(law.values, law.weights) == pytest.approx(float(exact @ weights), rel=2e-2)
+
+
+def test_sums_of_weighted_uses_are_above_the_enumerated_law() -> None:
+    rng = np.random.default_rng(3)
+    weights = rng.uniform(0.1, 1.0, 10)
+    used = (np.arange(1024)[:, None] >> np.arange(10)) & 1
+    chances = 0.3 ** used.sum(axis=1) * 0.7 ** (10 - used.sum(axis=1))
+    law = weighted_uses_law(weights, 0.3)
+    assert stochastically_above(np.array(law.values), np.array(law.weights), used @ weights, chances)
+    assert np.dot(law.values, law.weights) == pytest.approx(0.3 * weights.sum(), rel=2e-2)
+    same = one_weight_law(0.5, 10, 0.3)
+    assert stochastically_above(np.array(same.values), np.array(same.weights), 0.5 * used.sum(axis=1), chances)
+
+
+def test_segments_that_forget_the_use_of_a_cut_pass_fall_below_the_truth() -> None:
+    """The comparisons above can fail: steps 1 and 4 kept of passes of two, the second step's use left out."""
+    spec = chain("reshuffled", 4, 2, 1, 0.9, 3.0, **{"algorithm.keep": {"burn_in": 0, "thin": 3}})
+    exact = truth(spec, 0.1, 3.0).delta(1.0)
+    assert guarantee(AFFINE, spec).delta(1.0) >= exact
+    assert list(segments_of(range(1, 5, 3), 2)) == [PassParts(0, 0, 1), PassParts(1, 1, 0)]
+    forgetful = []
+    for parts, steps in ((PassParts(0, 0, 1), 1), (PassParts(0, 1, 0), 3)):
+        law, root = pass_sum_law(0.9, 2, parts), math.sqrt(sum(0.81**place for place in range(steps)))
+        forgetful.append((mix(law.weights, [GaussianDP(3.0 * value / root) for value in law.values]), 1))
+    assert compose(forgetful).delta(1.0) < exact

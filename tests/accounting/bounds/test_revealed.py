@@ -1,0 +1,139 @@
+"""Revealed batches: the law of the cheapest shift against enumeration, and the simplifications that only raise it."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import special
+
+from sordino.accounting.bounds import revealed
+from sordino.accounting.bounds import revealed as feedback
+from sordino.accounting.bounds.revealed import MuLaw, drawn_batches, reshuffled_passes
+from sordino.accounting.bounds.solver import optimal_shift, optimal_shifts
+
+Enumerated = tuple[np.ndarray, np.ndarray]
+
+
+def drawn(contraction: float, rate: float, steps: int) -> Enumerated:
+    used = np.array(list(itertools.product([0.0, 1.0], repeat=steps)))
+    count = used.sum(axis=1)
+    return rate**count * (1 - rate) ** (steps - count), optimal_shifts(contraction, used, 1.0)
+
+
+def reshuffled(contraction: float, period: int, steps: int) -> Enumerated:
+    passes = -(-steps // period)
+    moves = np.zeros((period**passes, passes * period))
+    for row, places in enumerate(itertools.product(range(period), repeat=passes)):
+        moves[row, [index * period + place for index, place in enumerate(places)]] = 1.0
+    return np.full(len(moves), 1 / len(moves)), optimal_shifts(contraction, moves[:, :steps], 1.0)
+
+
+def assert_above(law: MuLaw, enumerated: Enumerated, slack: float) -> None:
+    """Every tail is at least the exact one, and the mean square is within `slack` of it."""
+    (chances, exact), weights, mus = enumerated, np.array(law.weights), np.array(law.mus)
+    assert abs(weights.sum() - 1) < 1e-12
+    assert len(mus) <= 220
+    for threshold in np.linspace(0, exact.max() * 1.01, 300):
+        assert weights[mus > threshold].sum() >= chances[exact > threshold * (1 + 1e-9)].sum() - 1e-12
+    assert weights @ mus**2 <= (chances @ exact**2) * (1 + slack)
+
+
+@pytest.mark.parametrize(
+    ("contraction", "rate", "steps"), [(0.9, 0.3, 8), (0.5, 0.1, 6), (1.0, 0.2, 9), (0.99, 1.0, 5)]
+)
+def test_listed_draws_are_the_enumeration(contraction: float, rate: float, steps: int) -> None:
+    assert_above(drawn_batches(contraction, rate, steps), drawn(contraction, rate, steps), 0.03)
+
+
+@pytest.mark.parametrize(("contraction", "period", "steps"), [(0.9, 3, 11), (1.0, 4, 12), (0.7, 5, 15), (0.9, 3, 2)])
+def test_listed_passes_are_the_enumeration(contraction: float, period: int, steps: int) -> None:
+    assert_above(reshuffled_passes(contraction, period, steps), reshuffled(contraction, period, steps), 0.03)
+
+
+@pytest.fixture
+def few_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(revealed, "MOST_PATTERNS", 4)
+    monkeypatch.setattr(revealed, "_WINDOW", 4)
+    monkeypatch.setattr(revealed, "_POSITIONS", (3, 2))
+    revealed.drawn_batches.cache_clear()
+    revealed.parts_of_passes.cache_clear()
+
+
+@pytest.mark.usefixtures("few_patterns")
+@pytest.mark.parametrize(
+    ("contraction", "rate", "steps"), [(0.9, 0.3, 9), (0.5, 0.1, 8), (1.0, 0.2, 9), (0.8, 0.05, 10)]
+)
+def test_pushes_before_a_window_of_draws_are_above_the_enumeration(contraction: float, rate: float, steps: int) -> None:
+    law, enumerated = drawn_batches(contraction, rate, steps), drawn(contraction, rate, steps)
+    revealed.drawn_batches.cache_clear()
+    assert_above(law, enumerated, 0.25)
+
+
+@pytest.mark.usefixtures("few_patterns")
+def test_many_blocks_of_pushes_are_above_the_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With blocks of two steps and more from the start, uses move and several arrive at once."""
+    monkeypatch.setattr(feedback, "_SINGLE", 0)
+    monkeypatch.setattr(feedback, "_GROWTH", 0.3)
+    for contraction, rate, steps in ((0.9, 0.3, 14), (1.0, 0.1, 15), (0.7, 0.6, 13)):
+        law, enumerated = drawn_batches(contraction, rate, steps), drawn(contraction, rate, steps)
+        revealed.drawn_batches.cache_clear()
+        assert_above(law, enumerated, 1.5)
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("contraction", "rate", "steps"),
+    [
+        (0.9, 0.05, 120),
+        pytest.param(0.99, 0.01, 1500, marks=SLOW),
+        pytest.param(1.0, 0.01, 1000, marks=SLOW),
+        pytest.param(0.99, 0.1, 1200, marks=SLOW),
+    ],
+)
+def test_long_runs_cost_little_more_than_simulated_patterns(contraction: float, rate: float, steps: int) -> None:
+    """The mean of mu^2 over 4000 patterns, known to 5 % at six deviations (false alarm below 1e-8), and 1.6 of it."""
+    patterns = (np.random.default_rng(5).random((4000, steps)) < rate).astype(float)
+    squares = optimal_shifts(contraction, patterns, 1.0) ** 2
+    error = 6 * squares.std() / np.sqrt(len(squares))
+    law = drawn_batches(contraction, rate, steps)
+    assert squares.mean() - error <= np.dot(law.weights, np.square(law.mus)) <= 1.6 * (squares.mean() + error)
+
+
+def test_counts_of_uses_are_stochastically_above_the_binomial() -> None:
+    for steps, rate in ((1, 0.3), (7, 0.5), (400, 0.01), (60_000, 0.1), (10**6, 1e-9)):
+        counts, chances, lost = feedback._uses(steps, rate)
+        assert len(counts) <= 20
+        assert abs(chances.sum() + lost - 1) < 1e-12
+        for threshold in np.unique(np.linspace(0, counts[-1], 50).astype(int)):
+            assert chances[counts > threshold].sum() + lost >= special.bdtrc(threshold, steps, rate) * (1 - 1e-9)
+
+
+@pytest.mark.usefixtures("few_patterns")
+@pytest.mark.parametrize(("contraction", "period", "steps"), [(0.9, 5, 20), (1.0, 4, 20), (0.8, 4, 18), (0.95, 6, 21)])
+def test_grouped_positions_are_above_the_enumeration(contraction: float, period: int, steps: int) -> None:
+    law, enumerated = reshuffled_passes(contraction, period, steps), reshuffled(contraction, period, steps)
+    revealed.parts_of_passes.cache_clear()
+    assert_above(law, enumerated, 1.0)
+
+
+def test_a_later_use_never_costs_less() -> None:
+    """What justifies moving uses later, on 300 random patterns with contractions up to 1."""
+    rng = np.random.default_rng(7)
+    for _ in range(300):
+        steps = int(rng.integers(2, 12))
+        contraction = float(rng.choice([1.0, rng.uniform(0.05, 1.0)]))
+        moves = (rng.random(steps) < 0.4).astype(float)
+        place = int(rng.integers(0, steps - 1))
+        early, late = moves.copy(), moves.copy()
+        early[place] += 1.0
+        late[rng.integers(place + 1, steps)] += 1.0
+        assert optimal_shift(contraction, early, 1.0) <= optimal_shift(contraction, late, 1.0) * (1 + 1e-9)
+
+
+def test_the_worst_pattern_of_passes_is_the_last_batch_of_cyclic_ones() -> None:
+    """The published reference of the last batch after 100 passes: mu^2 / 2 = 0.03645 at kappa = 0.2."""
+    law = reshuffled_passes(0.98, 10, 1000)
+    assert max(law.mus) ** 2 * 0.2**2 / 2 == pytest.approx(0.03645, abs=5e-6)
+    assert np.dot(law.weights, np.square(law.mus)) < 0.7 * max(law.mus) ** 2

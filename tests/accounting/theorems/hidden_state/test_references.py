@@ -1,0 +1,107 @@
+"""The hidden-state coefficients have the published reference values and satisfy the recursions they solve."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from sordino.accounting.theorems import hidden_state as fixed_batches
+from sordino.accounting.theorems import hidden_state as random_batches
+from sordino.core.guarantee import ORDERS
+
+# n = 1000, b = 100, eta = 0.02, m = 1, Delta = 4, sigma = 0.02: contraction 0.98, kappa 0.2, ten batches a pass.
+C, U, PERIOD = 0.98, 0.02, 10
+
+
+@pytest.mark.parametrize(("steps_left", "expected"), [(10, 0.02179), (1, 0.04014)])
+def test_theorem_3_3_at_100_passes(steps_left: int, expected: float) -> None:
+    assert_allclose(fixed_batches.strongly_convex(C, U, PERIOD, 99, steps_left), expected, atol=5e-6)
+
+
+def test_full_batch_theorems_at_100_steps() -> None:
+    assert_allclose(fixed_batches.full(0.02, U, 100), 2.51051, atol=5e-6)
+    assert_allclose(fixed_batches.chourasia(0.02, U, 100), 2.52848, atol=5e-6)
+
+
+def test_random_batch_theorems_at_order_10() -> None:
+    order = np.array([10.0])
+    assert_allclose(random_batches.shuffled(order, C, U, PERIOD, 1000), 0.2744, atol=5e-5)
+    assert_allclose(random_batches.subsampled(order, C, U, 0.1, 1000), 2.3104, atol=5e-5)
+
+
+def test_one_pass_solves_the_recursion_of_lemma_3_2() -> None:
+    """Using the record costs u; a step without it multiplies by 1 - 1 / sum_{s<=j} c^{2s}."""
+    for contraction in (0.3, 0.9, 0.98, 1.0):
+        value, expected = U, []
+        for j in range(1, 40):
+            expected.append(value)
+            value *= 1 - 1 / np.sum(contraction ** (2.0 * np.arange(j + 1)))
+        assert_allclose(fixed_batches.one_pass(contraction, U, np.arange(1, 40)), expected, rtol=1e-10)
+
+
+def test_theorem_d_4_is_the_limit_without_contraction() -> None:
+    """With c = 1 Theorem 3.3 is u (K-1) / h + u / j, which Theorem D.4 improves to u (K-1) / l + u / j."""
+    near, limit = (fixed_batches.strongly_convex(c, U, PERIOD, 7, 3) for c in (1 - 1e-9, 1.0))
+    assert_allclose(near, limit, rtol=1e-6)
+    assert_allclose(limit, U * (7 / 5 + 1 / 3), rtol=1e-10)
+    assert_allclose(fixed_batches.convex(U, PERIOD, 7, 3), U * (7 / 10 + 1 / 3), rtol=1e-10)
+
+
+def test_balle_is_weaker_than_one_pass_of_the_exact_decay() -> None:
+    """u g^{j/2} / (j - 1) >= u c^{2(j-1)} / sum_{s<j} c^{2s} whenever c^2 <= g (arithmetic and geometric means)."""
+    for eta, m, smooth in ((0.02, 1.0, 4.0), (0.3, 1.0, 5.0), (0.33, 1.0, 5.0), (0.9, 1.0, 1.1)):
+        square = 1 - 2 * eta * m * smooth / (m + smooth)
+        lengths = np.arange(1, 60)
+        balle = fixed_batches.balle(square, U, PERIOD, 0, lengths)
+        assert np.all(balle >= fixed_batches.one_pass(1 - eta * m, U, lengths))
+        assert_allclose(fixed_batches.balle(square, U, PERIOD, 5, 1), U * (1 + 5 * square**5 / 9), rtol=1e-10)
+
+
+def test_the_improved_full_batch_theorem_is_below_its_predecessor() -> None:
+    for decay in (1e-6, 1e-3, 0.1, 0.9, 0.999):
+        for steps in (1, 2, 10, 1000, 10**7):
+            assert fixed_batches.full(decay, U, steps) <= fixed_batches.chourasia(decay, U, steps)
+
+
+@pytest.mark.every(5)
+@pytest.mark.parametrize("steps", [1, 7, 10, 25, 30, 1000])
+@pytest.mark.parametrize("period", [2, 3, 10])
+def test_shuffled_averages_over_every_position(period: int, steps: int) -> None:
+    orders = np.array([1.01, 2.0, 4.0, 10.0])
+    total = np.zeros(len(orders))
+    for position in range(period):
+        uses = list(range(position, steps, period))
+        coefficient = (
+            float(fixed_batches.strongly_convex(0.9, 0.3, period, len(uses) - 1, steps - uses[-1])) if uses else 0.0
+        )
+        total += np.exp((orders - 1) * orders * coefficient) / period
+    assert_allclose(random_batches.shuffled(orders, 0.9, 0.3, period, steps), np.log(total) / (orders - 1), rtol=1e-8)
+
+
+def test_grouped_positions_bound_the_exact_average_closely() -> None:
+    orders, period = np.array([2.0, 20.0]), 5000
+    exact = np.mean(
+        np.exp((orders * (orders - 1))[:, None] * fixed_batches.one_pass(0.999, 0.5, np.arange(1, period + 1))), axis=1
+    )
+    found = random_batches.shuffled(orders, 0.999, 0.5, period, period)
+    assert np.all(found >= np.log(exact) / (orders - 1))
+    assert_allclose(found, np.log(exact) / (orders - 1), rtol=1e-2)
+
+
+@pytest.mark.parametrize(("contraction", "u", "rate"), [(0.98, 0.02, 0.1), (0.9999, 0.02, 0.01), (0.5, 3.0, 0.5)])
+def test_subsampled_follows_the_recursion_from_above(contraction: float, u: float, rate: float) -> None:
+    orders = np.asarray(ORDERS)
+    growth, log_s = orders * (orders - 1) * u, np.zeros(len(orders))
+    for step in range(1, 8001):
+        log_s = np.logaddexp(np.log(rate) + growth + log_s, np.log1p(-rate) + contraction**2 * log_s)
+        if step in {1, 2, 100, 8000}:
+            found = random_batches.subsampled(orders, contraction, u, rate, step)
+            # The plain recursion loses digits where log S is tiny; blocks of steps cost at most 2e-4.
+            assert np.all(found >= log_s / (orders - 1) * (1 - 1e-9) - 1e-11)
+            assert_allclose(found, log_s / (orders - 1), rtol=2e-4, atol=1e-11)
+
+
+def test_a_billion_steps_reach_the_fixed_point_of_the_recursion() -> None:
+    """S = q e^A S + (1-q) S^{c^2} has the solution log S = log((1-q) / (1 - q e^A)) / (1 - c^2) where q e^A < 1."""
+    order, u, rate = 2.0, 0.02, 0.01
+    fixed = np.log((1 - rate) / (1 - rate * np.exp(order * u))) / (1 - C**2)
+    assert_allclose(random_batches.subsampled(np.array([order]), C, u, rate, 10**9), fixed, rtol=1e-9)
