@@ -22,7 +22,7 @@ from targets import Target, as_dicts
 from sordino.algorithm import SeededRandomness, heavy_tailed_sgd, noisy_gd, noisy_sgd, run
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Clipping, ClippingKind, Problem, Scheme, Spec
-from sordino.model.families.classification import Logistic
+from sordino.models.families.classification import Logistic
 
 MODEL = Logistic(weight_decay=0.01)
 OPTIONS: dict[str, Any] = {"relation": Relation.REPLACE_ONE, "view": View.LAST_ITERATE}

@@ -99,7 +99,7 @@ def chain(scheme: str, **batch: Any) -> Callable[[], Parts]:
         from sordino.core.bound import Relation, View  # noqa: PLC0415
         from sordino.core.spec import Batch, Scheme  # noqa: PLC0415
         from sordino.core.validate import instance_of  # noqa: PLC0415
-        from sordino.model import Domain, Logistic  # noqa: PLC0415
+        from sordino.models import Domain, Logistic  # noqa: PLC0415
 
         model, X = Logistic(weight_decay=0.1), np.random.default_rng(0).uniform(-0.3, 0.3, (1024, 8))
         spec = noisy_sgd(

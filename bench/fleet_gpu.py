@@ -28,7 +28,7 @@ from sordino.auditing.fleet.network import AnyModel, FleetNetwork, network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
 from sordino.auditing.fleet.trainer import Trainer
 from sordino.core.spec import Batch, GaussianStart, Scheme
-from sordino.model.families.networks import LeNet5
+from sordino.models.families.networks import LeNet5
 
 BATCH, DIM = 4, 61_706
 TARGETS = {"asked": 600_000, "stretch": 1_000_000}

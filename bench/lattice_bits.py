@@ -17,7 +17,7 @@ from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
 from sordino.algorithm.training.clipped import Clipped
 from sordino.algorithm.training.whole_sums import WholeSums
 from sordino.core.spec import Spec
-from sordino.model import GaussianMixture, Logistic, MLPRegression
+from sordino.models import GaussianMixture, Logistic, MLPRegression
 
 RECORDS, WIDTH = 3000, 12
 

@@ -44,7 +44,7 @@ from sordino.algorithm.rounds.messages import (
     run_message_passing,
 )
 from sordino.core.spec import Spec
-from sordino.model.contributions import RowSizes
+from sordino.models.contributions import RowSizes
 
 RECORDS, FEATURES, HIDDEN = 7373, 8, 50
 SITE = NetworkSite(HIDDEN, PublicPrecision(10.0))

@@ -267,7 +267,7 @@ def _releases(seconds: float) -> Any:
     from sordino.auditing.replay import Recorder  # noqa: PLC0415
     from sordino.estimators import ArrayBounds  # noqa: PLC0415
     from sordino.estimators.named import ESTIMATORS  # noqa: PLC0415
-    from sordino.estimators.replayed import replay_release  # noqa: PLC0415
+    from sordino.estimators.replay import replay_release  # noqa: PLC0415
 
     recorder, rng = Recorder(), np.random.default_rng(1)
     X = rng.uniform(-1, 1, (RECORDS, 3))

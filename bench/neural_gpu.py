@@ -33,7 +33,7 @@ from sordino.auditing.fleet.engine import Compiled
 from sordino.auditing.fleet.network import network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
 from sordino.core.spec import Batch, Scheme
-from sordino.model.families.networks import LeNet5
+from sordino.models.families.networks import LeNet5
 
 # A rectified unit that rounding puts on the other side of zero changes a gradient by more than rounding.
 AGREES = 1e-3

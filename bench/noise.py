@@ -25,7 +25,7 @@ from sordino.algorithm import Purpose, SecureRandomness, SeededRandomness, run
 from sordino.algorithm.noise.device_gaussian import device_gaussians
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.core.spec import Spec
-from sordino.model import Logistic
+from sordino.models import Logistic
 
 SCALES = (2.0, 2.0**10, 2.0**40)
 AIMS = {"cpu": 20e6, "gpu": 2e9}

@@ -177,8 +177,8 @@ def sordino_steps(data: dict[str, Any], rounds: int) -> Callable[[], Any]:
     from sordino.algorithm.rounds.own_gradients import PrivateTable  # noqa: PLC0415
     from sordino.algorithm.variational.guides import guide_for, standards  # noqa: PLC0415
     from sordino.core.spec import Spec  # noqa: PLC0415
-    from sordino.model.own.numpyro_program import NumPyroProgram  # noqa: PLC0415
-    from sordino.model.own.records import pack, read_layout  # noqa: PLC0415
+    from sordino.models.custom.numpyro_program import NumPyroProgram  # noqa: PLC0415
+    from sordino.models.custom.records import pack, read_layout  # noqa: PLC0415
 
     layout = read_layout(data)
     model, family = NumPyroProgram(regression, layout), guide_for("diagonal")

@@ -20,7 +20,7 @@ from sordino.core.bound import Bound
 from sordino.core.spec import read_spec
 from sordino.core.spec.instance import NamedModel
 from sordino.ledger.release import StoredRelease, write_release
-from sordino.model.families.classification import Logistic
+from sordino.models.families.classification import Logistic
 from sordino.report.page import write_report
 from sordino.report.subject import open_subject
 

@@ -39,7 +39,7 @@ for file in files:
     importlib.import_module(module)
 print(len(files))
 from sordino.core.validate import InputError
-from sordino.model.own.numpyro_latents import numpyro
+from sordino.models.custom.numpyro_latents import numpyro
 try:
     numpyro()
 except InputError as error:
@@ -115,5 +115,5 @@ def test_importing_an_estimator_loads_nothing_that_fits():
     assert "sordino.estimators.supervised" in loaded
     assert "jax" not in loaded
     assert not [
-        name for name in loaded if name.startswith(("sordino.algorithm", "sordino.accounting", "sordino.model"))
+        name for name in loaded if name.startswith(("sordino.algorithm", "sordino.accounting", "sordino.models"))
     ]

@@ -12,7 +12,7 @@ from sordino.auditing.fleet.engine import Compiled
 from sordino.auditing.fleet.network import FleetNetwork, network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members
 from sordino.core.spec import Batch, GaussianStart, Scheme
-from sordino.model.families.networks import MLPRegression
+from sordino.models.families.networks import MLPRegression
 
 RECORDS = FleetRecords(*task.data())
 MODEL = MLPRegression((task.HIDDEN,))

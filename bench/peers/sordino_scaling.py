@@ -24,8 +24,8 @@ from sordino.core.guarantee import LossDistribution
 from sordino.core.loss import evaluate
 from sordino.core.loss.normal_pairs import PoissonRemovePair
 from sordino.core.spec import Batch, GaussianStart, Problem, Scheme, Spec
-from sordino.model.families.classification import Logistic
-from sordino.model.families.networks import MLPRegression
+from sordino.models.families.classification import Logistic
+from sordino.models.families.networks import MLPRegression
 
 MODEL = Logistic(weight_decay=0.01)
 PLACE: dict[str, Any] = {"relation": Relation.REPLACE_ONE, "view": View.LAST_ITERATE}

@@ -9,7 +9,7 @@ import task
 from sordino.algorithm import SeededRandomness, dp_sgd, run, sgld, ula
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Problem, Scheme, Spec
-from sordino.model.families.classification import Logistic
+from sordino.models.families.classification import Logistic
 
 X, Y = task.data()
 PROBLEM = Problem(n=task.ROWS, dim=task.FEATURES)

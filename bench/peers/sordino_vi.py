@@ -9,7 +9,7 @@ from sordino.algorithm import SeededRandomness
 from sordino.algorithm.rounds.variational import Descent, FactorisedGaussian, VariationalOptions, run_variational
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
-from sordino.model.families.networks import MLPRegression
+from sordino.models.families.networks import MLPRegression
 
 X, Y = vi_task.data()
 MODEL = MLPRegression(hidden=(vi_task.HIDDEN,), activation="tanh")

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
-from sordino.model.scattering import Scattering, group_normalised
+from sordino.models.scattering import Scattering, group_normalised
 
 CLASSES = 10
 GROUPS = 27

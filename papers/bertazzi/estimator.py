@@ -12,7 +12,7 @@ from sordino.algorithm.chain.run import run
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.spec import Spec
 from sordino.core.validate import SordinoError
-from sordino.model.families.classification import Logistic
+from sordino.models.families.classification import Logistic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -12,7 +12,7 @@ from papers.framework.item import Beside, Improved, Options, Outcome, Table, Upp
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
 from sordino.core.validate import SordinoError
-from sordino.model.exact import GaussianLaw
+from sordino.models.exact import GaussianLaw
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -11,7 +11,7 @@ from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from sordino.accounting.transfer import transferred
 from sordino.core.guarantee import GaussianDP
-from sordino.model.exact import hockey_stick, total_variation
+from sordino.models.exact import hockey_stick, total_variation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

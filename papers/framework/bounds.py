@@ -9,7 +9,7 @@ from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, RenyiDP
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.model.exact import chain_law, extremal_pair, hockey_stick
+from sordino.models.exact import chain_law, extremal_pair, hockey_stick
 
 # Mixtures of a thousand Gaussians take a moment for every epsilon tried.
 _RELATIVE = 1e-5

@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from sordino.core.spec import Clipping
 from sordino.core.validate import POSITIVE, InputError, number, refuse, whole_number
 from sordino.data.neighbours import Record
-from sordino.model.base import Model
-from sordino.model.facts import Domain
-from sordino.model.families.classification import Logistic, Probit, Softmax
-from sordino.model.families.networks import CLASSES, LeNet5, MLPClassification
+from sordino.models.base import Model
+from sordino.models.facts import Domain
+from sordino.models.families.classification import Logistic, Probit, Softmax
+from sordino.models.families.networks import CLASSES, LeNet5, MLPClassification
 
 Scores = Callable[[Array], Array]
 

@@ -18,7 +18,7 @@ from sordino.core.gaussian import least_true
 from sordino.core.guarantee import ORDERS, RenyiDP
 from sordino.core.spec import LinearRegression
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, Interval, number, whole_number
-from sordino.model.exact import InterimRegression
+from sordino.models.exact import InterimRegression
 
 _DELTA = Interval(0.0, 0.5, low_open=True, high_open=True)
 # Beyond this a number of records is no longer an exact float.

@@ -10,7 +10,7 @@ from papers.heller_fetaya.interim import InterimLeak, interim_leak
 from sordino.accounting.evaluate import explain
 from sordino.auditing.exact.proposed_sample import turning_epoch
 from sordino.core.spec import Spec
-from sordino.model.exact import InterimRegression
+from sordino.models.exact import InterimRegression
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

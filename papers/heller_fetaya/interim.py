@@ -15,8 +15,8 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.core.gaussian import widen_down
 from sordino.core.validate import COUNT, Interval, number, whole_number
-from sordino.model.exact import InterimRegression
-from sordino.model.exact.line import log_sum
+from sordino.models.exact import InterimRegression
+from sordino.models.exact.line import log_sum
 
 _CHUNK = 1 << 20
 _MOST_POWER = Interval(0.0, 0.5, high_open=True)

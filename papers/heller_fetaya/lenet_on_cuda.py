@@ -22,9 +22,9 @@ from sordino.auditing.fleet.plan import Device, FleetPlan, FleetRecords, Members
 from sordino.auditing.fleet.trainer import BY_MODEL, SHARED, Lanes, Rows, Trainer, by_share, records_of_epoch
 from sordino.core.spec import Scheme
 from sordino.core.validate import SordinoError, instance_of
-from sordino.model.base import Model
-from sordino.model.clip import working_bound
-from sordino.model.families.networks import LeNet5
+from sordino.models.base import Model
+from sordino.models.clip import working_bound
+from sordino.models.families.networks import LeNet5
 
 _SHARED_MEMORY = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 

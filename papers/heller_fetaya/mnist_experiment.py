@@ -35,7 +35,7 @@ from sordino.auditing.lower_bound import VerdictKind, verdict
 from sordino.core.bound import Bound
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.model.base import Model
+from sordino.models.base import Model
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, Neu
 from sordino.auditing.fleet.plan import FleetPlan
 from sordino.core.spec import Batch, Scheme
 from sordino.core.validate import InputError
-from sordino.model.facts import Domain
-from sordino.model.families.networks import LeNet5, MLPClassification
+from sordino.models.facts import Domain
+from sordino.models.families.networks import LeNet5, MLPClassification
 
 # Section V and Appendix E of Heller & Fetaya: LeNet-5 on MNIST, in batches of four, plain and clipped.
 

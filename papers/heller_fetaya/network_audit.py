@@ -39,8 +39,8 @@ from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Clipping, ClippingKind, ConstantSchedule, GaussianNoise, NoisyGradient, PointStart, Spec
 from sordino.core.validate import POSITIVE, number, one_of, refuse
-from sordino.model.base import Model
-from sordino.model.facts import Domain
+from sordino.models.base import Model
+from sordino.models.facts import Domain
 
 # Probabilities are single precision: nothing between 0 and 1 is as far out as this.
 _LEAST, _MOST = 1e-30, 1.0 - 2.0**-25

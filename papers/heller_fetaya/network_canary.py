@@ -21,8 +21,8 @@ from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Replacement
 from sordino.core.guarantee import check_delta
 from sordino.core.validate import OPEN_UNIT, Interval, instance_of, number, refuse, whole_number
 from sordino.data.neighbours import Record
-from sordino.model.base import Model
-from sordino.model.facts import Domain
+from sordino.models.base import Model
+from sordino.models.facts import Domain
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from papers.framework.item import (
 )
 from papers.simsekli.setting import BATCH, DIM, LINEAR, LOGISTIC, Array, Setting
 from sordino.accounting.heavy_tail import Dissipative, Lyapunov, absolute_moment, lyapunov
-from sordino.model.exact import shift_total_variation
+from sordino.models.exact import shift_total_variation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

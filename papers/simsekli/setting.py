@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from sordino.accounting.heavy_tail import Dissipative
 from sordino.core.spec import Spec
-from sordino.model.base import Model
-from sordino.model.families.classification import Logistic
-from sordino.model.families.regression import GaussianLinear
+from sordino.models.base import Model
+from sordino.models.families.classification import Logistic
+from sordino.models.families.regression import GaussianLinear
 
 DIM = 10
 BATCH = 10

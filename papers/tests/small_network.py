@@ -5,7 +5,7 @@ import numpy as np
 from papers.heller_fetaya.network_canary import Claimed, NeuralData, NeuralSetting
 from sordino.auditing.fleet.plan import FleetPlan
 from sordino.core.spec import Batch, Scheme
-from sordino.model import Domain, MLPClassification
+from sordino.models import Domain, MLPClassification
 
 RECORDS = 48
 MODEL = MLPClassification(hidden=(6,), classes=3, weight_decay=1.0 / RECORDS)

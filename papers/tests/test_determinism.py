@@ -12,7 +12,7 @@ from sordino.algorithm import SeededRandomness, noisy_sgd
 from sordino.algorithm.chain.run import run
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Scheme
-from sordino.model import Domain, Logistic
+from sordino.models import Domain, Logistic
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,7 +13,7 @@ from papers.heller_fetaya.canaries import (
 from sordino.core.spec import Clipping, ClippingKind
 from sordino.core.validate import InputError
 from sordino.data.neighbours import Record
-from sordino.model import Domain, Logistic, MLPClassification
+from sordino.models import Domain, Logistic, MLPClassification
 
 SIGNS = Domain(3, 2.0, target_bound=1.0, target_width=2.0, classes=2)
 

@@ -9,7 +9,7 @@ from papers.framework.item import VerdictKind
 from papers.heller_fetaya.chain_claims import CHAIN, PROBLEMS, Problem
 from papers.heller_fetaya.claims import every_claim, judge
 from papers.heller_fetaya.statements import POSTERIOR, Neighbours, Statement, divergence, equal, room
-from sordino.model.exact import GaussianLaw, renyi
+from sordino.models.exact import GaussianLaw, renyi
 
 FAILING = {"Claim D.5", "Claim D.10", "Claim D.18", "Claim D.20", "Claim D.25"}
 

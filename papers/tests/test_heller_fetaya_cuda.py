@@ -19,7 +19,7 @@ from sordino.auditing.fleet.network import FleetNetwork, network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
 from sordino.auditing.fleet.trainer import Purpose, gaussians, member_keys
 from sordino.core.spec import Batch, Scheme
-from sordino.model.families.networks import LeNet5, MLPClassification
+from sordino.models.families.networks import LeNet5, MLPClassification
 
 HERE = Path(__file__).parent / "cuda_on_host"
 MODELS, STEPS, RECORDS, FIRST_STEP = 1, 2, 9, 7

@@ -10,10 +10,10 @@ from papers.heller_fetaya.counterexample import Domain, construct
 from papers.heller_fetaya.interim import interim_leak, stated_leak
 from sordino.auditing.exact.proposed_sample import turning_epoch
 from sordino.core.validate import InputError
-from sordino.model.exact import InterimRegression
-from sordino.model.exact.gaussian_law import GaussianMixtureLaw
-from tests.model.exact.laws import neighbour_law
-from tests.model.exact.searched_divergences import epsilon_at
+from sordino.models.exact import InterimRegression
+from sordino.models.exact.gaussian_law import GaussianMixtureLaw
+from tests.models.exact.laws import neighbour_law
+from tests.models.exact.searched_divergences import epsilon_at
 
 N, DELTA = 17_864_389, 1e-3
 PAPER = InterimRegression(n=N, c=N**1.1455777897, prior_precision=2.0, noise_precision=1.0, x=1.8)

@@ -18,7 +18,7 @@ from sordino.auditing.lower_bound import AuditOptions, VerdictKind, verdict
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Clipping, ClippingKind, Spec
 from sordino.data.neighbours import Dataset, Record, neighbours
-from sordino.model import Domain, MLPClassification
+from sordino.models import Domain, MLPClassification
 
 CLIPPING = Clipping(ClippingKind.NORM, 1.0)
 DOMAIN = Domain(4, 2.0, classes=2)

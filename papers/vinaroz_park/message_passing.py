@@ -18,7 +18,7 @@ from sordino.algorithm.rounds.loop import Run, execute
 from sordino.algorithm.rounds.messages import Messages, Prior, Refinement, Repairs
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Schedule, Scheme
 from sordino.core.validate import Interval, number, whole_number
-from sordino.model.sites.families import BlockGaussian, Family, Site
+from sordino.models.message_passing.gaussians import BlockGaussian, Family, Site
 
 # Results that are not private say so: no spec, no certificate, and a label that every print shows.
 

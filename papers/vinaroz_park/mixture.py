@@ -26,8 +26,8 @@ from sordino.algorithm.rounds.messages import (
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.validate import refuse
-from sordino.model.families.mixture import GaussianMixture
-from sordino.model.sites import MixtureSite
+from sordino.models.families.mixture import GaussianMixture
+from sordino.models.message_passing import MixtureSite
 
 Array = NDArray[np.float64]
 

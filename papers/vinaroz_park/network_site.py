@@ -14,8 +14,8 @@ from jax import Array
 from jax.scipy.special import erf
 
 from sordino.core.validate import POSITIVE, Interval, check_numbers, number, whole_number
-from sordino.model.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
-from sordino.model.sites.families import DiagonalGaussian, Family, Moments, Predicted, Site, Slopes
+from sordino.models.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
+from sordino.models.message_passing.gaussians import DiagonalGaussian, Family, Moments, Predicted, Site, Slopes
 
 _ROOT_TAU = math.sqrt(2.0 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)

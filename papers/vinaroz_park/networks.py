@@ -29,7 +29,7 @@ from sordino.algorithm.rounds.variational import (
 )
 from sordino.core.bound import View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
-from sordino.model.families.networks import MLPRegression
+from sordino.models.families.networks import MLPRegression
 
 # Private linear regression in rounds, each of which whitens the rows for the next one; and whitening alone.
 #

@@ -32,7 +32,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.validate import InputError
-from sordino.model.sites.families import BlockGaussian, Family, Moments, Site, Slopes
+from sordino.models.message_passing.gaussians import BlockGaussian, Family, Moments, Site, Slopes
 
 # The accounting: what the paper's accountant asks for, and what passes over the records need.
 

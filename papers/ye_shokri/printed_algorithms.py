@@ -10,7 +10,7 @@ from sordino.algorithm import LastIterate, SeededRandomness, noisy_sgd, run
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Clipping, ClippingKind, Scheme
 from sordino.core.validate import instance_of
-from sordino.model import Domain, Softmax
+from sordino.models import Domain, Softmax
 
 Array = NDArray[np.float64]
 

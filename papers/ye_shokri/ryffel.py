@@ -41,7 +41,7 @@ from papers.ye_shokri.setting import (
 from sordino.accounting import hidden_state as fixed_batches
 from sordino.core.spec import Spec
 from sordino.core.validate import SordinoError
-from sordino.model.exact import chain_law, extremal_pair, renyi
+from sordino.models.exact import chain_law, extremal_pair, renyi
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -7,7 +7,7 @@ from sordino.algorithm.chain.pure import chain as chain
 from sordino.algorithm.chain.run import run as run
 from sordino.algorithm.noise.secure import secure_key as secure_key
 from sordino.algorithm.training.train import Training as Training
-from sordino.auditing.verbs import audit as audit
+from sordino.auditing.api import audit as audit
 from sordino.core.bound import Relation as Relation
 from sordino.core.bound import View as View
 from sordino.core.spec import Spec as Spec

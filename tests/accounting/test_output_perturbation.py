@@ -10,7 +10,7 @@ from sordino.accounting.theorems.posterior import strongly_convex
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, PureDP
 from sordino.core.spec import Spec
-from sordino.model.exact import GaussianLaw, hockey_stick
+from sordino.models.exact import GaussianLaw, hockey_stick
 
 
 def answer(lipschitz, convexity, scale, *, kind="gaussian", tolerance=0.0, dim=1):

@@ -11,7 +11,7 @@ from sordino.accounting.theorems.transfer import transfer as transfer_theorem
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, PureDP
 from sordino.core.spec import Spec, read_spec
-from sordino.model.exact import GaussianLaw, Quadratics, chain_law, hockey_stick, total_variation
+from sordino.models.exact import GaussianLaw, Quadratics, chain_law, hockey_stick, total_variation
 from tests.conformance.examples import FOLDER
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 3.0)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sordino.core.spec import Scheme, Spec
-from sordino.model.families.regression import GaussianLinear
+from sordino.models.families.regression import GaussianLinear
 
 Matrix = NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from sordino.algorithm.chain.rows import Workload
 from sordino.algorithm.rounds.variational import VariationalOptions, run_variational
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.model.families.classification import Logistic
+from sordino.models.families.classification import Logistic
 
 ROWS, WIDTH, CHAINS, STEPS = 1003, 7, 16, 20
 VARIATIONAL_ROWS = 7 * 512 + 3

@@ -12,7 +12,7 @@ import numpy as np
 from sordino.algorithm import Checkpoint, Interrupted, Progress, SeededRandomness, run
 from sordino.algorithm.chain.release import ProgressCallback
 from sordino.core.spec import Spec
-from sordino.model.families.classification import Logistic
+from sordino.models.families.classification import Logistic
 
 STEPS, BLOCK = 96, 4
 

@@ -8,7 +8,7 @@ from sordino.algorithm import SeededRandomness, noisy_gd, run
 from sordino.cli import main
 from sordino.core.bound import Relation, View
 from sordino.data.example_tables import logistic
-from sordino.model import Domain, Logistic
+from sordino.models import Domain, Logistic
 
 
 def test_certify_accepts_the_spec_a_run_carries(tmp_path, capsys):

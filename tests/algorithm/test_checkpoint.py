@@ -22,8 +22,8 @@ from sordino.algorithm.io import checkpoint_file as private_file
 from sordino.core.bound import AVERAGE_LIPSCHITZ, Certificate, Evidence
 from sordino.core.spec import Scheme
 from sordino.core.validate import InputError
-from sordino.model.families.regression import GaussianLinear
-from sordino.model.registry import JaxModel
+from sordino.models.families.regression import GaussianLinear
+from sordino.models.registry import JaxModel
 
 STABLE = {"kind": "stable", "alpha": 1.7, "scale": 0.1}
 

@@ -8,7 +8,7 @@ from sordino.algorithm.chain.claims import longest_row
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Ball, Clipping, ClippingKind
 from sordino.core.validate import InputError
-from sordino.model import (
+from sordino.models import (
     Domain,
     GaussianLinear,
     Huber,

@@ -8,7 +8,7 @@ import pytest
 
 from sordino.algorithm import SeededRandomness, run
 from sordino.core.spec import Spec
-from sordino.model.families.classification import Logistic
+from sordino.models.families.classification import Logistic
 
 
 @dataclass(frozen=True)

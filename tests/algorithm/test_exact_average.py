@@ -20,7 +20,7 @@ from sordino.core.spec import AverageNoise, Spec
 from sordino.core.spec.fields import write_keys
 from sordino.core.validate import InputError
 from sordino.estimators.described_chain import chain_line
-from sordino.model import Domain, Logistic
+from sordino.models import Domain, Logistic
 
 ALARM = 1e-6
 N, WIDTH = 300, 3

@@ -36,7 +36,7 @@ from sordino.algorithm.rounds.messages import (
 from sordino.algorithm.rounds.variational import FactorisedGaussian, PointMass, VariationalOptions
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
-from sordino.model import (
+from sordino.models import (
     GaussianLinear,
     GaussianMixture,
     Huber,
@@ -48,8 +48,8 @@ from sordino.model import (
     Probit,
     Softmax,
 )
-from sordino.model.contributions import Outer, Plain, shortened, whole_rows
-from sordino.model.sites import GaussianSite, LogisticSite, MixtureSite, ProbitSite
+from sordino.models.contributions import Outer, Plain, shortened, whole_rows
+from sordino.models.message_passing import GaussianSite, LogisticSite, MixtureSite, ProbitSite
 
 WIDTH, CLIP = 5, 0.3
 FLOAT = np.dtype(np.float32)

@@ -17,8 +17,8 @@ from sordino.algorithm.noise.lattice import Lattice
 from sordino.algorithm.noise.randomness import ADDED
 from sordino.core.spec import Clipping, ClippingKind
 from sordino.core.validate import InputError
-from sordino.model import Domain, Logistic
-from sordino.model.contributions import products, whole_rows
+from sordino.models import Domain, Logistic
+from sordino.models.contributions import products, whole_rows
 
 N, WIDTH, CLIP = 700, 4, 0.45
 MODEL = Logistic(weight_decay=0.01)

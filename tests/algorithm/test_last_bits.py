@@ -24,8 +24,8 @@ from sordino.algorithm.noise.sums import noised_numbers, noised_sums
 from sordino.algorithm.training.train import Descent, Training, train
 from sordino.core.bound import Evidence
 from sordino.core.spec import Spec
-from sordino.model import Logistic
-from sordino.model.exact import ConjugateRegression
+from sordino.models import Logistic
+from sordino.models.exact import ConjugateRegression
 from tests.algorithm.test_propose_test_sample import RUN
 from tests.algorithm.test_propose_test_sample import module as proposed
 from tests.replay import engines

@@ -9,7 +9,7 @@ import pytest
 from sordino.algorithm import SeededRandomness, run
 from sordino.algorithm.chain.feed import mixing_scales
 from sordino.core.spec import Scheme
-from sordino.model.families.regression import GaussianLinear
+from sordino.models.families.regression import GaussianLinear
 
 STANDARD_ERRORS = 5.6
 DIRECTIONS = np.array([[0.3, 0.0], [0.5, -0.5], [1.0, 0.2], [-0.6, 1.1], [2.0, 0.0]])

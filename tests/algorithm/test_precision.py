@@ -19,8 +19,8 @@ from sordino.algorithm.rounds.messages import CentredCoordinates, Prior, Refinem
 from sordino.algorithm.rounds.variational import VariationalOptions, run_variational
 from sordino.auditing.fleet.network import DenseFleet
 from sordino.core.spec import Clipping, ClippingKind, Spec
-from sordino.model import GaussianMixture, JaxModel, Logistic, MLPClassification, MLPRegression
-from sordino.model.sites import GaussianSite
+from sordino.models import GaussianMixture, JaxModel, Logistic, MLPClassification, MLPRegression
+from sordino.models.message_passing import GaussianSite
 
 ROWS = 600
 on_gpu = pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU that JAX sees")

@@ -20,7 +20,7 @@ from sordino.algorithm.propose_test_sample import (
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.core.validate import InputError
-from sordino.model.exact import ConjugateRegression
+from sordino.models.exact import ConjugateRegression
 
 module = sys.modules[clean.__module__]
 RUN = ProposeTestSample(2.0, 0.01, 0.9, 1.8, 2.0, 1.0, 0.2, 1.05, 0.19, Sampler.EXACT)

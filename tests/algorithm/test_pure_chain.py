@@ -21,9 +21,9 @@ from sordino.algorithm.noise.secure import key_for, secure_key, standard_gaussia
 from sordino.auditing.replay import Recorder
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
-from sordino.model.families.classification import Logistic, Softmax
-from sordino.model.families.regression import GaussianLinear
-from sordino.model.registry import JaxModel
+from sordino.models.families.classification import Logistic, Softmax
+from sordino.models.families.regression import GaussianLinear
+from sordino.models.registry import JaxModel
 
 N, DIM, STEPS = 40, 3, 6
 KEY = 7

@@ -27,8 +27,8 @@ from sordino.algorithm.rounds.messages import (
 )
 from sordino.algorithm.rounds.variational import Descent, PointMass, VariationalOptions, run_variational
 from sordino.core.spec import Spec
-from sordino.model import GaussianLinear, GaussianMixture, JaxModel, MLPRegression
-from sordino.model.sites import GaussianSite
+from sordino.models import GaussianLinear, GaussianMixture, JaxModel, MLPRegression
+from sordino.models.message_passing import GaussianSite
 
 Array = NDArray[np.float64]
 MANY, MOST = 200_001, 10_000_001

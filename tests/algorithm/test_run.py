@@ -13,9 +13,9 @@ from sordino.algorithm.chain.rows import Workload
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.core.spec import Scheme, Spec, read_spec
 from sordino.core.validate import InputError
-from sordino.model.contributions import RowSizes
-from sordino.model.families.classification import Logistic
-from sordino.model.families.regression import GaussianLinear
+from sordino.models.contributions import RowSizes
+from sordino.models.families.classification import Logistic
+from sordino.models.families.regression import GaussianLinear
 
 SCHEMES = list(Scheme)
 # Schemes whose batches differ in kind: all records, a fixed order, a size by chance. Others are with the slow tests

@@ -12,7 +12,7 @@ import pytest
 from sordino.algorithm import SeededRandomness, run, sgld, ula
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Problem, Scheme
-from sordino.model.families.regression import GaussianLinear
+from sordino.models.families.regression import GaussianLinear
 
 STANDARD_ERRORS = 5.6
 ROWS = np.array([[0.9], [-0.4], [0.3], [1.2], [-0.8]])

@@ -44,7 +44,7 @@ def test_inference_is_loud_and_its_certificates_are_refused(capsys, tmp_path):
     from sordino.algorithm import noisy_gd
     from sordino.core.bound import Relation, View
     from sordino.data import infer_schema, read_table
-    from sordino.model import Domain, Huber
+    from sordino.models import Domain, Huber
 
     target = tmp_path / "inferred.json"
     assert main(["schema", "new", CLINIC, "--target", "age", "--infer", "--output", str(target)]) == 0

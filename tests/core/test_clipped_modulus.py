@@ -8,7 +8,7 @@ import pytest
 from sordino.accounting.shifts.contraction import clipped_modulus
 from sordino.core.spec import Clipping, ClippingKind
 from sordino.core.validate import InputError
-from sordino.model import Softmax
+from sordino.models import Softmax
 
 
 @pytest.mark.parametrize(("eta", "lam", "modulus"), [(0.1, 0.2, 0.992744), (0.5, 0.1, 1.019432)])

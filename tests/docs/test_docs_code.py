@@ -15,7 +15,7 @@ from sordino.cli import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-# These pages show files to add to the package; tests/templates and tests/audit/test_method.py add them.
+# These pages show files to add to the package; tests/templates and tests/auditing/test_method.py add them.
 ELSEWHERE = {f"developer/adding-{thing}.md" for thing in ("a-theorem", "a-method", "a-family", "a-query", "an-audit")}
 NEEDS = {
     "cluster.md": "distributed",

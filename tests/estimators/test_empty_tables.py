@@ -27,7 +27,7 @@ from sordino.estimators import (
     PrivateRobustRegression,
 )
 from sordino.estimators.situation import Task
-from sordino.model import Logistic
+from sordino.models import Logistic
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "add-remove", "random_state": 0}
 RECORDS = 5000

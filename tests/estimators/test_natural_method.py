@@ -21,7 +21,7 @@ from sordino.estimators.methods import METHODS, natural
 from sordino.estimators.methods.natural import _Run
 from sordino.estimators.methods.natural_plan import SETTINGS, network_of, settings_for
 from sordino.estimators.prediction import Predictor
-from sordino.estimators.replayed import replay_release
+from sordino.estimators.replay import replay_release
 from sordino.estimators.situation import Situation, Task, network_settings
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.folder import (
@@ -34,7 +34,7 @@ from sordino.ledger.release.folder import (
     release_coverage,
     withheld,
 )
-from sordino.model.families.skip_networks import SkipClassification
+from sordino.models.families.skip_networks import SkipClassification
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
 NETWORK = Task.NETWORK_CLASSIFICATION

@@ -14,7 +14,7 @@ from sordino.core.validate import InputError
 from sordino.data import declared_lines
 from sordino.estimators.fitting import fit_table
 from sordino.estimators.inference import summary_of
-from sordino.estimators.replayed import replay_release
+from sordino.estimators.replay import replay_release
 from sordino.ledger import Ledger
 from sordino.ledger.release.folder import release_digest
 from tests.fuzz.degenerate import METHODS, WITH_UNITS, Fit, drawn

@@ -22,7 +22,7 @@ from sordino.estimators import METHODS, ArrayBounds, PrivateLinearRegression, Pr
 from sordino.estimators.described_chain import chain_line
 from sordino.estimators.situation import Task
 from sordino.ledger.release import read_release, write_release
-from sordino.model import Logistic
+from sordino.models import Logistic
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
 SPECS = Path(__file__).parents[2] / "examples" / "specs"

@@ -10,7 +10,7 @@ import pytest
 from sordino.algorithm import Purpose, SecureRandomness, SeededRandomness, noisy_sgd, run
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Problem, Scheme
-from sordino.model.families.classification import Logistic
+from sordino.models.families.classification import Logistic
 
 LIMIT = 4.0
 

@@ -14,8 +14,8 @@ from sordino.core.bound import Relation
 from sordino.core.spec import Unit
 from sordino.estimators.own_chains import LangevinChains, UnitLoss, _iterates
 from sordino.estimators.own_methods import Sizes, Wanted
-from sordino.model.own.pytree_loss import PytreeFrontEnd
-from sordino.model.own.records import pack, read_layout
+from sordino.models.custom.pytree_loss import PytreeFrontEnd
+from sordino.models.custom.records import pack, read_layout
 
 N = 3000
 BUDGET = {"epsilon": 4.0, "delta": 1e-5, "relation": "replace-one"}

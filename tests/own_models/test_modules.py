@@ -17,8 +17,8 @@ from sordino.cli import main
 from sordino.cli.answers import audit_as_json
 from sordino.core.bound import floating_point_line
 from sordino.estimators.trained import classification_quality
-from sordino.model.own.base import front_end_for
-from sordino.model.own.records import pack, read_layout
+from sordino.models.custom.base import front_end_for
+from sordino.models.custom.records import pack, read_layout
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.uniform(-1, 1, (1200, 2)).astype(np.float32)

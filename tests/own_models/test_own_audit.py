@@ -14,7 +14,7 @@ from sordino.algorithm.rounds import guided_gradients
 from sordino.auditing.lower_bound import VerdictKind
 from sordino.cli.main import app
 from sordino.core.validate import InputError
-from sordino.estimators.replayed_own import replay_own_release
+from sordino.estimators.custom_replay import replay_custom_release
 
 RUNNER = CliRunner()
 MODULE = """
@@ -62,7 +62,7 @@ def audited(folder, *given, monkeypatch):
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_a_fit_is_replayed_on_tables_that_differ_in_one_unit(relation):
-    found = replay_own_release(fitted(relation), confidence=0.999, seed=1)
+    found = replay_custom_release(fitted(relation), confidence=0.999, seed=1)
     assert found.verdict.kind is VerdictKind.CONSISTENT
     assert found.complete
     assert found.calls == 3
@@ -78,7 +78,7 @@ def test_gradients_that_are_not_clipped_are_found(monkeypatch):
         return right(parts, present, 2.0 * bound, weights=weights)
 
     monkeypatch.setattr(guided_gradients, "clipped_total", longer)
-    found = replay_own_release(release, confidence=0.999, seed=1)
+    found = replay_custom_release(release, confidence=0.999, seed=1)
     assert found.verdict.kind is VerdictKind.VIOLATED
 
 
@@ -114,11 +114,11 @@ def test_what_is_no_model_of_the_release_is_refused(folder, model, words, monkey
 def test_what_cannot_be_replayed_says_why():
     chain = fitted(method="sgld", options={"steps": 4, "clip": 3.0})
     with pytest.raises(InputError, match="whose noise is drawn inside its program"):
-        replay_own_release(chain, confidence=0.999, seed=1)
+        replay_custom_release(chain, confidence=0.999, seed=1)
     earlier = fitted()
     earlier.settings.pop("asked")
     with pytest.raises(InputError, match="earlier version"):
-        replay_own_release(earlier, confidence=0.999, seed=1)
+        replay_custom_release(earlier, confidence=0.999, seed=1)
 
 
 def test_a_folder_is_opened_with_its_model_in_a_process_that_fitted_nothing(folder):

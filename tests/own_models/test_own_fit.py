@@ -16,7 +16,7 @@ import pytest
 import sordino
 from sordino.cli import main
 from sordino.estimators.own_release import with_model
-from sordino.model.own.pytree_loss import refuse_layers
+from sordino.models.custom.pytree_loss import refuse_layers
 
 
 def _cases():

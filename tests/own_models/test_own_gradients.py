@@ -35,9 +35,9 @@ from sordino.algorithm.variational.natural import Measured, Sizes, first_place, 
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Spec, Unit
-from sordino.model.contributions import Plain, RowSizes
-from sordino.model.own.numpyro_program import NumPyroProgram
-from sordino.model.own.records import pack, read_layout
+from sordino.models.contributions import Plain, RowSizes
+from sordino.models.custom.numpyro_program import NumPyroProgram
+from sordino.models.custom.records import pack, read_layout
 
 
 def regression(x, y=None):

@@ -14,8 +14,8 @@ from sordino.algorithm import dp_sgd
 from sordino.core.spec import Batch, Problem
 from sordino.estimators.own_model import _built
 from sordino.estimators.own_rows import named_arrays, packed_rows
-from sordino.model.own.base import front_end_for
-from sordino.model.own.records import pack, read_layout
+from sordino.models.custom.base import front_end_for
+from sordino.models.custom.records import pack, read_layout
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
 DATA = {"x": np.zeros(4000), "y": np.zeros(4000), "person": np.arange(4000) // 2}

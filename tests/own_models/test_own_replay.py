@@ -18,8 +18,8 @@ from sordino.core.spec import ColumnUnit, Unit
 from sordino.estimators.own_methods import OWN_METHODS, Wanted
 from sordino.estimators.own_model import fit
 from sordino.estimators.situation import Sources
-from sordino.model.own.numpyro_program import NumPyroProgram
-from sordino.model.own.records import pack, read_layout
+from sordino.models.custom.numpyro_program import NumPyroProgram
+from sordino.models.custom.records import pack, read_layout
 
 UNITS, MOST = 600, 3
 GENERATOR = np.random.default_rng(1)

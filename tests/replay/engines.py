@@ -25,11 +25,11 @@ from sordino.algorithm.rounds.variational import PointMass, VariationalOptions, 
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec
 from sordino.core.validate import instance_of
-from sordino.model.families.classification import Logistic, Softmax
-from sordino.model.families.mixture import GaussianMixture
-from sordino.model.families.networks import MLPRegression
-from sordino.model.families.regression import GaussianLinear
-from sordino.model.sites import GaussianSite
+from sordino.models.families.classification import Logistic, Softmax
+from sordino.models.families.mixture import GaussianMixture
+from sordino.models.families.networks import MLPRegression
+from sordino.models.families.regression import GaussianLinear
+from sordino.models.message_passing import GaussianSite
 
 RECORDS, WIDTH, CLIP = 24, 3, 0.25
 

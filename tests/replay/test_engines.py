@@ -17,7 +17,7 @@ from sordino.auditing.replay import Recorder, compare
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
-from sordino.model.families.regression import GaussianLinear
+from sordino.models.families.regression import GaussianLinear
 from tests.algorithm.training import test_train as trained
 from tests.replay.engines import CLIP, ENGINES, RECORDS, WIDTH, records, small_run, table
 

@@ -11,7 +11,7 @@ import pytest
 from sordino.auditing.lower_bound import VerdictKind
 from sordino.auditing.replay.examine import SECONDS
 from sordino.cli.answers import print_implementation
-from sordino.estimators.replayed import replay_release
+from sordino.estimators.replay import replay_release
 from tests.golden.cases import FITS, RELATIONS, _estimator, _table
 from tests.replay.planted import PLANTED, fitted, plant
 

@@ -12,9 +12,9 @@ from sordino.core.spec import Spec, read_spec
 from sordino.core.spec.instance import NamedModel
 from sordino.data import Boolean, BooleanTarget, Category, Feature, Number, Schema, Target
 from sordino.ledger.release import StoredRelease, write_release
-from sordino.model.base import describe_model
-from sordino.model.families.classification import Logistic
-from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
+from sordino.models.base import describe_model
+from sordino.models.families.classification import Logistic
+from sordino.models.families.regression import GaussianLinear, Huber, PoissonRegression
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HOSTILE = '<script>alert("x")</script>'

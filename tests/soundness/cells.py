@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.model.exact import GaussianMixtureLaw, LineMixture
-from sordino.model.exact.line import NORMAL, LineFamily
+from sordino.models.exact import GaussianMixtureLaw, LineMixture
+from sordino.models.exact.line import NORMAL, LineFamily
 
 Array = NDArray[np.float64]
 

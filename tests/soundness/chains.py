@@ -10,7 +10,7 @@ import numpy as np
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
 from sordino.core.spec.chain import OWN_PLACES
-from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, Quadratics, chain_law
+from sordino.models.exact import GaussianLaw, GaussianMixtureLaw, Quadratics, chain_law
 from tests.soundness import pieces
 from tests.soundness.pieces import chance, log_uniform
 from tests.soundness.records import Pair, Universe, curvature_constants

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.model.exact import LineMixture
-from sordino.model.exact.line import NORMAL
+from sordino.models.exact import LineMixture
+from sordino.models.exact.line import NORMAL
 
 Array = NDArray[np.float64]
 Drift = Callable[[Array], Array]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import signal, stats
 
 from sordino.core.spec import Spec
-from sordino.model.exact import GaussianLaw, LineMixture, Quadratics, shift_total_variation, stable_chain_law
-from sordino.model.exact.line import NORMAL
+from sordino.models.exact import GaussianLaw, LineMixture, Quadratics, shift_total_variation, stable_chain_law
+from sordino.models.exact.line import NORMAL
 from tests.soundness.cells import CellTruth
 from tests.soundness.registry import Instance, Neighbours
 from tests.soundness.truth import GaussianTruth, Truth

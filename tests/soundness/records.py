@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.model.exact import Quadratics
+from sordino.models.exact import Quadratics
 from tests.soundness.pieces import chance, direction
 
 Array = NDArray[np.float64]

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 from scipy import special
 
-from sordino.model.exact import GaussianLaw, GaussianLoss, GaussianMixtureLaw
-from tests.model.exact.laws import mixture_of
+from sordino.models.exact import GaussianLaw, GaussianLoss, GaussianMixtureLaw
+from tests.models.exact.laws import mixture_of
 from tests.soundness.cells import CellTruth
 
 # Outcomes whose losses differ by less than this are looked at as one, and so are all that are rarer than the second.

@@ -18,8 +18,8 @@ from sordino.core.validate import InputError
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, stored, write_release
 from sordino.ledger.verification import Verdict
-from sordino.model.base import describe_model
-from sordino.model.families.regression import GaussianLinear
+from sordino.models.base import describe_model
+from sordino.models.families.regression import GaussianLinear
 
 PAGE = Path(__file__).parents[2] / "docs" / "developer" / "adding-a-query.md"
 NAME, MODULE = "column means", "sordino.algorithm.rounds.column_means"

@@ -53,11 +53,11 @@ TEMPLATES = {
         """,
     ),
     "a-family": (
-        "model/families/log_cosh.py",
+        "models/families/log_cosh.py",
         """
         from sordino.core.spec import NamedModel
-        from sordino.model import Domain
-        from sordino.model.registry import MODELS, build_model
+        from sordino.models import Domain
+        from sordino.models.registry import MODELS, build_model
         model = build_model(NamedModel("log-cosh", ()))
         assert "log-cosh" in MODELS
         problem = model.problem(10, Domain(1, 1.0, 1.0))

@@ -26,7 +26,7 @@ from sordino.auditing.fleet.engine import Checkpoints, Fleet, Saved, fingerprint
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Probe
 from sordino.core.validate import COUNT, InputError, SordinoError, whole_number
 from sordino.core.worker_processes import done_in_processes
-from sordino.model.base import Model
+from sordino.models.base import Model
 
 LOCAL = "local"
 # A unit that loses its worker is tried again this often before the fleet gives up.

@@ -26,9 +26,9 @@ from sordino.core.validate import InputError, one_of, refuse
 from sordino.data import Dataset, NeighbourPair, Record, Schema, encode, neighbours, read_schema, read_table
 from sordino.data.example_tables import GENERATORS
 from sordino.data.neighbours import worst_records
-from sordino.model.base import Model
-from sordino.model.families.networks import DenseNetwork, LeNet5
-from sordino.model.registry import MODELS, build_model
+from sordino.models.base import Model
+from sordino.models.families.networks import DenseNetwork, LeNet5
+from sordino.models.registry import MODELS, build_model
 
 
 @dataclass(frozen=True, eq=False)

@@ -245,17 +245,17 @@ def _replayed(path: Path, spec: Spec, confidence: float, seed: int | None, model
     if model is not None and not own:
         raise InputError("Expected --model with a release of `sordino.fit`, got another path; leave it out.")
     if own:
+        from sordino.estimators.custom_replay import replay_custom_release  # noqa: PLC0415
         from sordino.estimators.own_release import reopen, with_model  # noqa: PLC0415
-        from sordino.estimators.replayed_own import replay_own_release  # noqa: PLC0415
         from sordino.ledger.release import read_release  # noqa: PLC0415
 
         release = with_model(read_release(path), None) if model is None else reopen(path, **_named_model(model))
-        return replay_own_release(release, confidence=confidence, seed=drawn)
+        return replay_custom_release(release, confidence=confidence, seed=drawn)
     if not os.path.isdir(path) or "settings" not in parse(read_text(path / RELEASE_FILE)):
         from sordino.auditing.replay.chain import replay_chain  # noqa: PLC0415
 
         return replay_chain(spec, confidence=confidence, seed=drawn)
-    from sordino.estimators.replayed import replay_release  # noqa: PLC0415
+    from sordino.estimators.replay import replay_release  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     release = read_release(path)

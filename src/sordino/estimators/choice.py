@@ -37,7 +37,7 @@ from sordino.estimators.scoring import SCORED, check_header, losses, read_rows
 from sordino.estimators.situation import SETTINGS, TASKS, Sources, Task
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, posterior_arrays
-from sordino.model.base import describe_model
+from sordino.models.base import describe_model
 
 METHOD = "bounded-influence"
 # A coin is a whole number of this many parts, so that its probability is exact.

@@ -22,8 +22,8 @@ from sordino.estimators.charged import after_debit, as_ledger, debited, known_bo
 from sordino.estimators.own_rows import check_typed, finite_numbers
 from sordino.estimators.situation import Sources
 from sordino.ledger.release.document import StoredRelease, stored
-from sordino.model.base import Model, describe_model
-from sordino.model.registry import JaxModel
+from sordino.models.base import Model, describe_model
+from sordino.models.registry import JaxModel
 
 
 def fit_chain(

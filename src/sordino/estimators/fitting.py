@@ -47,7 +47,7 @@ from sordino.estimators.tasks import ASKED, AUTO, AUTO_OR_CONSTANT, FALLBACK, LI
 from sordino.ledger import Entry, Ledger, LedgerRefusal
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
-from sordino.model.base import describe_model
+from sordino.models.base import describe_model
 
 # A method has to promise this much less error than the best constant, or nothing is worth releasing.
 WORTH_WHILE = 0.98

@@ -12,7 +12,7 @@ from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.fitting import AUTO
 from sordino.estimators.prediction import DRAWS
 from sordino.estimators.situation import Task, mixture_settings
-from sordino.model.families.mixture import GaussianMixture
+from sordino.models.families.mixture import GaussianMixture
 
 
 class PrivateGaussianMixture(PrivateEstimator):

@@ -26,9 +26,9 @@ from sordino.core.spec import Ball, Batch, Clipping, ClippingKind, NoisyGradient
 from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, number, whole_number
 from sordino.estimators.own_methods import Found, OwnMethod, Wanted, check_worth_while, own_method
 from sordino.estimators.situation import Sources
-from sordino.model.base import Model
-from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts
-from sordino.model.own.base import OwnModel
+from sordino.models.base import Model
+from sordino.models.custom.base import CustomModel
+from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
 
 _CAUTION = (
     "Draws along a chain know neither the bias of clipping nor how far the chain still is from where it settles, and "
@@ -41,7 +41,7 @@ _CAUTION = (
 class UnitLoss(Model):
     """A custom model as the loss of a chain: a row of the packed table is a record, and the prior is the penalty."""
 
-    own: OwnModel
+    own: CustomModel
     records: int
     # Columns of a packed row need not be of one size: cutting the row by its largest number would lose small ones.
     cuts_rows: ClassVar[bool] = False

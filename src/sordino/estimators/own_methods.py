@@ -20,7 +20,7 @@ from sordino.core.gaussian import largest_mu, least_true
 from sordino.core.spec import Spec, Unit
 from sordino.core.validate import InputError
 from sordino.estimators.situation import Sources
-from sordino.model.own.base import MOST_NATURAL, OwnModel
+from sordino.models.custom.base import MOST_NATURAL, CustomModel
 
 _LARGEST_EPSILON = 1e6
 # At 41 records a parameter, intervals of a regression were measured to hold, at 12 they did not (bench/own_models.py).
@@ -36,7 +36,7 @@ _SETTLED = 1.6
 class Wanted:
     """What is to be fitted, and for what: all of it public."""
 
-    model: OwnModel
+    model: CustomModel
     sizes: Sizes
     epsilon: float
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -36,8 +36,8 @@ from sordino.estimators.released import CUSTOM, Release
 from sordino.estimators.situation import Sources
 from sordino.estimators.tasks import ASKED
 from sordino.ledger.release import StoredRelease
-from sordino.model.own.base import FrontEnd, OwnModel, front_end_for
-from sordino.model.own.records import RecordLayout
+from sordino.models.custom.base import CustomModel, FrontEnd, front_end_for
+from sordino.models.custom.records import RecordLayout
 
 AUTO = "auto"
 # Methods register themselves, as front ends do (`own_release`); a new file of them is named here once.
@@ -213,7 +213,7 @@ def _told(epsilon: float, options: Mapping[str, Any]) -> dict[str, Any]:
     return {"epsilon": epsilon, "options": plain, "unsaid": [name for name in options if name not in plain]}
 
 
-def _check_model_runs(own: OwnModel) -> None:
+def _check_model_runs(own: CustomModel) -> None:
     """Refuse, before anything is debited, what could not run or begin: the model is traced, no row is there."""
 
     def tried(theta: Any, rows: Any) -> Any:
@@ -256,7 +256,7 @@ def _cautions(sizes: Sizes) -> tuple[str, ...]:
     return (sentence,)
 
 
-def _built(front: FrontEnd, model: Any, layout: RecordLayout, public: Mapping[str, Any]) -> OwnModel:
+def _built(front: FrontEnd, model: Any, layout: RecordLayout, public: Mapping[str, Any]) -> CustomModel:
     """The model; the same object for the same function and layout, so that nothing is compiled twice."""
     # A function that reads other values of its closure or module than before is another one; arrays are not compared.
     try:
@@ -274,5 +274,5 @@ class _Public:
 
 
 @lru_cache(maxsize=32)
-def _kept(front: FrontEnd, model: Any, layout: RecordLayout, public: _Public, _: tuple[Any, ...]) -> OwnModel:
+def _kept(front: FrontEnd, model: Any, layout: RecordLayout, public: _Public, _: tuple[Any, ...]) -> CustomModel:
     return front.build(model, layout, dict(public.items))

@@ -19,11 +19,15 @@ from sordino.estimators.draws import guarantee_attributes
 from sordino.estimators.own_methods import Found
 from sordino.estimators.released import CUSTOM, FREE_DRAWS, SITE_DRAWS, WEIGHTS, Release
 from sordino.ledger.release import StoredRelease, read_release
-from sordino.model.own.base import OwnModel, front_end_for
-from sordino.model.own.records import Leaf, RecordLayout
+from sordino.models.custom.base import CustomModel, front_end_for
+from sordino.models.custom.records import Leaf, RecordLayout
 
 # Front ends register themselves; a new file of them is named here once.
-for _home in ("sordino.model.own.modules", "sordino.model.own.numpyro_program", "sordino.model.own.pytree_loss"):
+for _home in (
+    "sordino.models.custom.modules",
+    "sordino.models.custom.numpyro_program",
+    "sordino.models.custom.pytree_loss",
+):
     importlib.import_module(_home)
 
 
@@ -34,7 +38,7 @@ class OwnRelease(Release):
     `audit` is the lower bound that the very run showed, where it had canaries.
     """
 
-    own: OwnModel | None = None
+    own: CustomModel | None = None
     audit: LowerBound | None = None
 
     @property
@@ -121,13 +125,13 @@ class OwnRelease(Release):
         # Every point of a network is used once: its output has no chance in it.
         return flat if WEIGHTS in self.arrays else flat[np.arange(draws) % len(flat)]
 
-    def _model(self) -> OwnModel:
+    def _model(self) -> CustomModel:
         if self.own is None:
             raise InputError("Expected a release with its model, got one from a folder; sordino.reopen(folder, model).")
         return self.own
 
 
-def with_model(release: StoredRelease, own: OwnModel | None, audit: LowerBound | None = None) -> OwnRelease:
+def with_model(release: StoredRelease, own: CustomModel | None, audit: LowerBound | None = None) -> OwnRelease:
     """A stored release and its model as one."""
     return OwnRelease(**{one.name: getattr(release, one.name) for one in fields(StoredRelease)}, own=own, audit=audit)
 
@@ -183,14 +187,14 @@ def _given(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: np.asarray(values) for name, values in data.items()}
 
 
-def stored_arrays(own: OwnModel, found: Found) -> dict[str, Any]:
+def stored_arrays(own: CustomModel, found: Found) -> dict[str, Any]:
     """What a release holds of a fit: draws of its sites and of what they are made of, or the weights of a network."""
     if WEIGHTS in found.arrays:
         return dict(found.arrays)
     return {SITE_DRAWS: constrained_table(own, found.draws), FREE_DRAWS: np.asarray(found.draws), **found.arrays}
 
 
-def constrained_table(own: OwnModel, free: Array) -> NDArray[np.float64]:
+def constrained_table(own: CustomModel, free: Array) -> NDArray[np.float64]:
     """The sites at draws of the unconstrained parameters, shape (chains, draws, entries)."""
 
     def flat(theta: Any) -> Any:

@@ -19,8 +19,8 @@ from sordino.data.raw_columns import MISSING, Column
 from sordino.data.sources.in_memory import no_rows
 from sordino.data.units import key_codes, keys
 from sordino.estimators.bare_arrays import NonPrivateWarning
-from sordino.model.own.base import FrontEnd
-from sordino.model.own.records import RecordLayout, finite, pack, read_layout
+from sordino.models.custom.base import FrontEnd
+from sordino.models.custom.records import RecordLayout, finite, pack, read_layout
 
 
 def names_in(data: Any) -> tuple[str, ...] | None:

@@ -21,7 +21,7 @@ from sordino.estimators.own_methods import Found, OwnMethod, Wanted, own_method
 from sordino.estimators.released import WEIGHTS
 from sordino.estimators.situation import Sources
 from sordino.estimators.trained import MEASURED
-from sordino.model.own.pytree_loss import PytreeLoss
+from sordino.models.custom.pytree_loss import PytreeLoss
 
 _OPTIONS = (
     "augment",

@@ -25,9 +25,9 @@ from sordino.estimators.read_back import ReadBack
 from sordino.estimators.situation import Task, exposures
 from sordino.estimators.tasks import DRAWS, LINEAR
 from sordino.ledger.release.folder import NEW_TARGETS, PROBABILITIES, release_coverage, withheld
-from sordino.model.base import LinearScoreModel, Model
-from sordino.model.families.mixture import GaussianMixture
-from sordino.model.families.networks import DenseNetwork
+from sordino.models.base import LinearScoreModel, Model
+from sordino.models.families.mixture import GaussianMixture
+from sordino.models.families.networks import DenseNetwork
 
 
 @singledispatch

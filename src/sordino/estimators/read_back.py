@@ -22,13 +22,13 @@ from sordino.estimators.situation import Task
 from sordino.estimators.tasks import CLASSIFYING
 from sordino.ledger.release import StoredRelease, posterior_of
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED
-from sordino.model.base import Model
-from sordino.model.families.classification import Logistic, Softmax
-from sordino.model.families.mixture import GaussianMixture
-from sordino.model.families.networks import MLPClassification, MLPRegression
-from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
-from sordino.model.families.skip_networks import SkipClassification, SkipRegression
-from sordino.model.registry import build_model
+from sordino.models.base import Model
+from sordino.models.families.classification import Logistic, Softmax
+from sordino.models.families.mixture import GaussianMixture
+from sordino.models.families.networks import MLPClassification, MLPRegression
+from sordino.models.families.regression import GaussianLinear, Huber, PoissonRegression
+from sordino.models.families.skip_networks import SkipClassification, SkipRegression
+from sordino.models.registry import build_model
 
 # The models that a task can be read back with; a constant is that of a linear one.
 _NUMBERS = (GaussianLinear, Huber, MLPRegression, SkipRegression)

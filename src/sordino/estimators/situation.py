@@ -26,12 +26,12 @@ from sordino.core.validate import POSITIVE, InputError, Interval, number, refuse
 from sordino.data import Category, Number, Schema, clip_rows
 from sordino.estimators.follow_up import time_settings
 from sordino.estimators.tasks import Task, count_settings, effect_settings, robust_settings
-from sordino.model.base import Model
-from sordino.model.compiled import check_sums
-from sordino.model.families.classification import Logistic, Softmax
-from sordino.model.families.mixture import GaussianMixture
-from sordino.model.families.networks import MLPClassification, MLPRegression
-from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
+from sordino.models.base import Model
+from sordino.models.compiled import check_sums
+from sordino.models.families.classification import Logistic, Softmax
+from sordino.models.families.mixture import GaussianMixture
+from sordino.models.families.networks import MLPClassification, MLPRegression
+from sordino.models.families.regression import GaussianLinear, Huber, PoissonRegression
 
 # The largest number of encoded columns for which sums of products are kept.
 MOST_COLUMNS = 1024

@@ -12,7 +12,7 @@ from sordino.data import Boolean, Category, Date, Number, Ordered, Schema
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.interaction import Interaction
 from sordino.estimators.look import LOOK
-from sordino.estimators.replayed import can_plan
+from sordino.estimators.replay import can_plan
 from sordino.estimators.tasks import is_fit
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA

@@ -19,7 +19,7 @@ from sordino.core.gaussian import show_up
 from sordino.core.spec import FileDataset, Spec
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, number, one_of, refuse
-from sordino.estimators.replayed import unplanned
+from sordino.estimators.replay import unplanned
 from sordino.ledger import Balance, Entry, Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import cautions_of, stored_at

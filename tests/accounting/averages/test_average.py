@@ -14,7 +14,7 @@ from sordino.accounting.transfer import LONGEST_RUN, LongRun, largest_sum, step_
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP
 from sordino.core.spec import Scheme, Spec
-from sordino.model.exact import Quadratics, chain_law
+from sordino.models.exact import Quadratics, chain_law
 from tests.soundness.cells import CellTruth
 from tests.soundness.compare import violations
 from tests.soundness.registry import draw, generator_names

@@ -10,8 +10,8 @@ from sordino.accounting.theorems.heavy_tail import coupling
 from sordino.core.bound import Bound
 from sordino.core.guarantee import TotalVariation
 from sordino.core.spec import Spec
-from sordino.model.exact import Quadratics, stable_chain_law, total_variation
-from tests.model.exact.laws import ridge
+from sordino.models.exact import Quadratics, stable_chain_law, total_variation
+from tests.models.exact.laws import ridge
 
 
 @dataclass(frozen=True)

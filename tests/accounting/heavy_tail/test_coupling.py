@@ -10,8 +10,8 @@ from sordino.accounting.heavy_tail import shift_total_variation
 from sordino.accounting.theorems.heavy_tail import coupling
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.spec import Spec
-from sordino.model.exact import Quadratics
-from sordino.model.exact import shift_total_variation as exact_shift
+from sordino.models.exact import Quadratics
+from sordino.models.exact import shift_total_variation as exact_shift
 from tests.accounting.heavy_tail.ridge import Box, certified, exact, run
 
 ALPHAS = (1.1, 1.5, 1.8, 2.0)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from sordino.accounting.heavy_tail import absolute_moment, gaussian_moment, shift_total_variation
-from sordino.model.exact import shift_total_variation as exact_total_variation
-from sordino.model.exact import stable_standard
+from sordino.models.exact import shift_total_variation as exact_total_variation
+from sordino.models.exact import stable_standard
 
 RATIOS = (1e-300, 1e-12, 1e-3, 0.1, 0.5, 1.0, 2.0, 4.0, 10.0, 1e3, 1e300)
 

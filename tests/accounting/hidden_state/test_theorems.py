@@ -11,7 +11,7 @@ from sordino.accounting.evaluate import Theorem, evaluate, theorems
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import ORDERS, RenyiDP
 from sordino.core.spec import Spec, read_spec
-from sordino.model.exact import chain_law, extremal_pair, hockey_stick, renyi
+from sordino.models.exact import chain_law, extremal_pair, hockey_stick, renyi
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "specs"
 HIDDEN = {theorem.id: theorem for theorem in theorems() if theorem.id.startswith("hidden-state.")}

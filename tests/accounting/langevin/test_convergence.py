@@ -10,7 +10,7 @@ from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import read_spec
 from sordino.core.validate import InputError
-from sordino.model.exact import GaussianLaw, total_variation
+from sordino.models.exact import GaussianLaw, total_variation
 from tests.conformance.examples import FOLDER
 
 

@@ -9,7 +9,7 @@ from sordino.accounting.theorems.shifted_bounded import drift_bounded
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
-from sordino.model.exact import Quadratics, chain_law
+from sordino.models.exact import Quadratics, chain_law
 
 
 def check(seed: int) -> None:

@@ -19,7 +19,7 @@ from sordino.accounting.participation.segments import (
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Spec
-from sordino.model.exact import Quadratics, chain_law
+from sordino.models.exact import Quadratics, chain_law
 from tests.soundness.cells import CellTruth
 
 DELTA = 1e-5

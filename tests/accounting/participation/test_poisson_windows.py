@@ -12,7 +12,7 @@ from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.loss.normal_pairs import PoissonRemovePair, PoissonReplacePair
 from sordino.core.spec import Spec
-from sordino.model.exact import Quadratics, chain_law
+from sordino.models.exact import Quadratics, chain_law
 from tests.soundness.cells import CellTruth
 
 DELTA = 1e-5

@@ -16,7 +16,7 @@ from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import Guarantee, LossDistribution
 from sordino.core.loss.normal_pairs import WithoutReplacementPair
 from sordino.core.spec import Spec
-from sordino.model.exact import Quadratics, chain_law, hockey_stick
+from sordino.models.exact import Quadratics, chain_law, hockey_stick
 
 DELTA = 1e-5
 RANDOM = {

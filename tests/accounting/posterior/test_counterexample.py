@@ -12,8 +12,8 @@ from sordino.core.bound import Bound
 from sordino.core.guarantee import RenyiDP
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.model.exact import GaussianLaw
-from tests.model.exact.searched_divergences import epsilon_at
+from sordino.models.exact import GaussianLaw
+from tests.models.exact.searched_divergences import epsilon_at
 
 PAPER = Domain(alpha=2.0, beta=1.0, x_high=1.8, gamma1=0.1)
 N = 17_864_389

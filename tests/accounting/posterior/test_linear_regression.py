@@ -8,7 +8,7 @@ from sordino.accounting.theorems.posterior import linear_regression, propose_tes
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import ApproxDP, RenyiDP
 from sordino.core.spec import Spec, read_spec
-from sordino.model.exact import ConjugateRegression, GaussianLaw, renyi
+from sordino.models.exact import ConjugateRegression, GaussianLaw, renyi
 from tests.conformance.examples import FOLDER
 
 

@@ -11,7 +11,7 @@ from sordino.accounting.theorems.posterior import bounded, bounded_pure, bounded
 from sordino.core.bound import Bound
 from sordino.core.guarantee import BoundedRange, GaussianDP, Guarantee, PureDP
 from sordino.core.spec import Spec
-from sordino.model.exact import GaussianLaw, hockey_stick
+from sordino.models.exact import GaussianLaw, hockey_stick
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 3.0)
 

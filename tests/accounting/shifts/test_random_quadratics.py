@@ -10,7 +10,7 @@ from sordino.accounting.evaluate import evaluate, theorems
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
-from sordino.model.exact import GaussianLaw, Quadratics, chain_law
+from sordino.models.exact import GaussianLaw, Quadratics, chain_law
 
 THEOREMS = ("shifted.full", "shifted.cyclic", "composition.kept")
 

@@ -13,8 +13,8 @@ from sordino.accounting.shifts.closed_forms import cyclic_shift, gaussian_mixtur
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Spec, read_spec
-from sordino.model.exact import GaussianLaw, chain_law, extremal_pair, hockey_stick
-from tests.model.exact.searched_divergences import epsilon_at
+from sordino.models.exact import GaussianLaw, chain_law, extremal_pair, hockey_stick
+from tests.models.exact.searched_divergences import epsilon_at
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "specs"
 

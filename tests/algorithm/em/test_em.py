@@ -15,7 +15,7 @@ from sordino.algorithm.rounds.expected_statistics import EmOptions, ExpectedStat
 from sordino.algorithm.rounds.loop import Public, Rows, load_table
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.model import GaussianMixture
+from sordino.models import GaussianMixture
 
 MODEL = GaussianMixture(weights=(0.3, 0.3, 0.4), spread=0.5)
 MEANS = np.array([[2.0, 0.0], [-1.0, 1.5], [-1.0, -1.5]])

@@ -10,8 +10,8 @@ from sordino.algorithm.rounds.gradients import ClippedGradients
 from sordino.algorithm.rounds.second_moments import StatisticsStack
 from sordino.core.validate import InputError
 from sordino.data import Feature, Number, RowNorm, Schema, encode_features, from_matrix
-from sordino.model.families.classification import Logistic, Softmax
-from sordino.model.families.regression import Huber
+from sordino.models.families.classification import Logistic, Softmax
+from sordino.models.families.regression import Huber
 
 # Sizes around a block's end, where fast matrix products treat rows differently.
 SIZES = [1, 2, 7, 63, record_sums.ROWS_PER_BLOCK - 1, record_sums.ROWS_PER_BLOCK, record_sums.ROWS_PER_BLOCK + 5]

@@ -9,8 +9,8 @@ from papers.round_words import stated_spec
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.rounds.gradients import ClippedGradients, MovingRule, noise_left, residuals, run_full_gradients
 from sordino.core.validate import InputError
-from sordino.model.families.classification import Logistic, Softmax
-from sordino.model.families.regression import Huber
+from sordino.models.families.classification import Logistic, Softmax
+from sordino.models.families.regression import Huber
 
 MODELS = [(Logistic(), (-1.0, 1.0)), (Softmax(classes=3), (0.0, 1.0, 2.0)), (Huber(threshold=0.4), (-0.8, 0.1, 0.9))]
 

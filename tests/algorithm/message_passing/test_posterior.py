@@ -11,11 +11,11 @@ from scipy import stats
 from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm.posterior.laws import DrawsPosterior, GaussianPosterior
 from sordino.core.validate import InputError
-from sordino.model.families.classification import Logistic, Probit
-from sordino.model.families.mixture import GaussianMixture
-from sordino.model.families.networks import MLPRegression
-from sordino.model.families.regression import GaussianLinear, PoissonRegression
-from sordino.model.sites import GaussianSite, LogisticSite, MixtureSite, Moments, ProbitSite
+from sordino.models.families.classification import Logistic, Probit
+from sordino.models.families.mixture import GaussianMixture
+from sordino.models.families.networks import MLPRegression
+from sordino.models.families.regression import GaussianLinear, PoissonRegression
+from sordino.models.message_passing import GaussianSite, LogisticSite, MixtureSite, Moments, ProbitSite
 
 EMPTY = jnp.zeros(0)
 SITES = {

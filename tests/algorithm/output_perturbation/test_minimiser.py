@@ -7,7 +7,7 @@ from sordino.algorithm import SeededRandomness
 from sordino.algorithm.rounds.gradients import minimiser, ridge_in_ball, run_output
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.model.families.classification import Logistic, Softmax
+from sordino.models.families.classification import Logistic, Softmax
 
 
 @pytest.fixture(scope="module")

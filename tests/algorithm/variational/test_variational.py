@@ -26,8 +26,8 @@ from sordino.algorithm.rounds.variational import (
 )
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.model import GaussianLinear, JaxModel, Logistic, MLPClassification, MLPRegression
-from sordino.model.contributions import RowSizes, whole_rows
+from sordino.models import GaussianLinear, JaxModel, Logistic, MLPClassification, MLPRegression
+from sordino.models.contributions import RowSizes, whole_rows
 
 
 def described(

@@ -16,8 +16,8 @@ from scipy import linalg
 from papers.round_words import stated_spec
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
-from sordino.model.exact import GaussianLaw, LineMixture, chain_law
-from sordino.model.exact.line import NORMAL
+from sordino.models.exact import GaussianLaw, LineMixture, chain_law
+from sordino.models.exact.line import NORMAL
 from tests.soundness.cells import CellTruth
 from tests.soundness.chains import ChainLaw, Shape, Solved, facts_of, solve
 from tests.soundness.pieces import chance, log_uniform

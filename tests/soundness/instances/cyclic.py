@@ -6,8 +6,8 @@ import numpy as np
 
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme
-from sordino.model.exact import Quadratics
-from tests.model.exact.laws import passes
+from sordino.models.exact import Quadratics
+from tests.models.exact.laws import passes
 from tests.soundness.chains import Facts, Shape, chain_instance, facts_of
 from tests.soundness.pieces import VIEWS, log_uniform
 from tests.soundness.records import Pair, Universe, mixed_pairs, replace_one_pairs, universe

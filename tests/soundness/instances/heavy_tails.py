@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from sordino.core.spec import Spec
-from sordino.model.exact import Quadratics, stable_chain_law
-from tests.model.exact.laws import ridge
+from sordino.models.exact import Quadratics, stable_chain_law
+from tests.models.exact.laws import ridge
 from tests.soundness.cells import CellTruth
 from tests.soundness.pieces import chance, log_uniform
 from tests.soundness.registry import Instance, Neighbours, instance

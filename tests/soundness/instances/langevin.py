@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.spec import Scheme, Spec
-from sordino.model.exact import LineMixture, Quadratics, chain_law
+from sordino.models.exact import LineMixture, Quadratics, chain_law
 from tests.soundness import pieces
 from tests.soundness.cells import CellTruth
 from tests.soundness.interval import NARROWEST, law_on_interval

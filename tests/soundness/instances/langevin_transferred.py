@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from sordino.core.spec import Spec
-from sordino.model.exact import chain_law
+from sordino.models.exact import chain_law
 from tests.soundness import pieces
 from tests.soundness.pieces import log_uniform
 from tests.soundness.records import Universe, replace_one_pairs, universe

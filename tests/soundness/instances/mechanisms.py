@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from sordino.core.spec import Spec
-from sordino.model.exact import GaussianLaw
+from sordino.models.exact import GaussianLaw
 from tests.soundness.cells import CellTruth
 from tests.soundness.pieces import chance, log_uniform
 from tests.soundness.registry import Instance, Neighbours, instance

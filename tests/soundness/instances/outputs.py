@@ -3,7 +3,7 @@
 import numpy as np
 
 from sordino.core.spec import Spec
-from sordino.model.exact import GaussianLaw
+from sordino.models.exact import GaussianLaw
 from tests.soundness.cells import CellTruth
 from tests.soundness.pieces import direction, log_uniform
 from tests.soundness.registry import Instance, Neighbours, instance

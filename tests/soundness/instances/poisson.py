@@ -9,7 +9,7 @@ import numpy as np
 
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme
-from sordino.model.exact import Quadratics
+from sordino.models.exact import Quadratics
 from tests.soundness.chains import Shape, chain_instance, facts_of
 from tests.soundness.pieces import VIEWS, chance, log_uniform
 from tests.soundness.records import Pair, Universe, universe

@@ -10,7 +10,7 @@ from scipy import special
 from sordino.core.guarantee import LossDistribution
 from sordino.core.loss.atomic_pairs import ExplicitPair
 from sordino.core.spec import Spec
-from sordino.model.exact import ConjugateRegression, GaussianLaw
+from sordino.models.exact import ConjugateRegression, GaussianLaw
 from tests.soundness.cells import CellTruth
 from tests.soundness.pieces import direction, log_uniform
 from tests.soundness.registry import Instance, Neighbours, instance

@@ -17,8 +17,8 @@ from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, moves
 from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.validate import instance_of
-from sordino.model.exact import GaussianMixtureLaw
-from tests.model.exact.laws import component
+from sordino.models.exact import GaussianMixtureLaw
+from tests.models.exact.laws import component
 from tests.soundness import pieces
 from tests.soundness.pieces import log_uniform
 from tests.soundness.registry import Instance, Neighbours, instance

@@ -9,7 +9,7 @@ import numpy as np
 
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme
-from sordino.model.exact import GaussianMixtureLaw
+from sordino.models.exact import GaussianMixtureLaw
 from tests.soundness.cells import CellTruth
 from tests.soundness.chains import Shape, chain_instance, facts_of
 from tests.soundness.long_runs import chain

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from sordino.core.spec import Spec
-from sordino.model.exact import GaussianLaw, Quadratics, chain_law, total_variation
+from sordino.models.exact import GaussianLaw, Quadratics, chain_law, total_variation
 from tests.soundness.pieces import log_uniform
 from tests.soundness.records import Pair, replace_one_pairs, universe
 from tests.soundness.registry import Instance, Neighbours, instance

@@ -24,9 +24,9 @@ from sordino.core.gaussian import least_true
 from sordino.core.spec import Ball, Clipping, GaussianNoise, NoisyGradient, Problem, Spec
 from sordino.core.spec.fields import Section
 from sordino.core.validate import InputError, instance_of, refuse
-from sordino.model.base import Model
-from sordino.model.clip import working_bound
-from sordino.model.facts import Domain
+from sordino.models.base import Model
+from sordino.models.clip import working_bound
+from sordino.models.facts import Domain
 
 # Rows and targets beyond this are not limited: products of a few of them are still numbers.
 _UNLIMITED = 1e60

@@ -36,7 +36,7 @@ from sordino.core.bound import View
 from sordino.core.gaussian import sum_up, up
 from sordino.core.spec import NoisyGradient, Scheme, Spec
 from sordino.core.validate import InputError, instance_of, refuse
-from sordino.model.base import Model
+from sordino.models.base import Model
 
 COVERED = (
     "noise from fair bits, without rounding, on iterates on a public lattice; how far arithmetic takes a step is a "

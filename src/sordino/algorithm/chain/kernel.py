@@ -28,9 +28,9 @@ from sordino.algorithm.noise.randomness import ADDED, NoisePort
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisyGradient, Scheme, Spec
 from sordino.core.validate import refuse
-from sordino.model.base import Model
-from sordino.model.clip import row_lengths
-from sordino.model.contributions import RowSizes, shortened, whole_rows
+from sordino.models.base import Model
+from sordino.models.clip import row_lengths
+from sordino.models.contributions import RowSizes, shortened, whole_rows
 
 
 class Records(NamedTuple):

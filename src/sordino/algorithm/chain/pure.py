@@ -31,9 +31,9 @@ from sordino.core.gaussian import up
 from sordino.core.spec import Batch, GaussianStart, NoisyGradient, PointStart, Problem, Scheme, Spec, StableNoise
 from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.validate import InputError, instance_of, refuse
-from sordino.model.base import Model
-from sordino.model.compiled import check_sums
-from sordino.model.registry import JaxModel
+from sordino.models.base import Model
+from sordino.models.compiled import check_sums
+from sordino.models.registry import JaxModel
 
 Loss = Callable[[Any, Array, Array], Array]
 

@@ -42,8 +42,8 @@ from sordino.algorithm.noise.randomness import Law, NoisedCall, Purpose, Randomn
 from sordino.core.bound import View
 from sordino.core.spec import Average, AverageNoiseKind, Spec
 from sordino.core.validate import instance_of, refuse
-from sordino.model.base import Model
-from sordino.model.compiled import check_sums
+from sordino.models.base import Model
+from sordino.models.compiled import check_sums
 
 
 class Collector(ABC):
@@ -265,7 +265,7 @@ def run(
         >>> import numpy as np
         >>> import sordino
         >>> from sordino.algorithm import SeededRandomness, noisy_gd
-        >>> from sordino.model import Domain, Logistic
+        >>> from sordino.models import Domain, Logistic
         >>> model, X = Logistic(weight_decay=0.1), np.random.default_rng(0).uniform(-0.5, 0.5, (200, 2))
         >>> spec = noisy_gd(
         ...     model.problem(200, Domain(2, 1.0)), step_size=1.0, noise_scale=0.01, steps=100, relation="replace-one",

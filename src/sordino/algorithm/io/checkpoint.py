@@ -25,7 +25,7 @@ from sordino.algorithm.io import checkpoint_file as files
 from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, SordinoError, number
 from sordino.core.version import __version__
-from sordino.model.base import Model
+from sordino.models.base import Model
 
 _ASKING = (signal.SIGINT, signal.SIGTERM)
 

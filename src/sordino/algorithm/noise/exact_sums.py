@@ -47,8 +47,8 @@ from jax import Array
 from numpy.typing import NDArray
 
 from sordino.core.validate import Interval, number
-from sordino.model.clip import working_bound
-from sordino.model.contributions import ROW_DIGITS, Outer, Parts, Plain, exponent_above, flat, shortened, two_to
+from sordino.models.clip import working_bound
+from sordino.models.contributions import ROW_DIGITS, Outer, Parts, Plain, exponent_above, flat, shortened, two_to
 
 VALUE_DIGITS = 24
 # 2^20 times 2^24 times 512 is 2^53.

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.core.validate import OPEN_UNIT, number, refuse, whole_number
-from sordino.model.base import Model
-from sordino.model.families.classification import Logistic, Probit
-from sordino.model.families.mixture import GaussianMixture
-from sordino.model.families.networks import MLPRegression
-from sordino.model.families.regression import GaussianLinear, PoissonRegression
-from sordino.model.sites import GaussianSite, LogisticSite, MixtureSite, Predicted, ProbitSite, Site
-from sordino.model.sites.families import DiagonalGaussian, Family, Moments
+from sordino.models.base import Model
+from sordino.models.families.classification import Logistic, Probit
+from sordino.models.families.mixture import GaussianMixture
+from sordino.models.families.networks import MLPRegression
+from sordino.models.families.regression import GaussianLinear, PoissonRegression
+from sordino.models.message_passing import GaussianSite, LogisticSite, MixtureSite, Predicted, ProbitSite, Site
+from sordino.models.message_passing.gaussians import DiagonalGaussian, Family, Moments
 
 Values = NDArray[np.float64]
 

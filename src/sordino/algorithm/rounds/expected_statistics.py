@@ -20,8 +20,8 @@ from sordino.algorithm.posterior.laws import FactorisedPosterior
 from sordino.algorithm.rounds.loop import Public, Query, Run, SumsRelease, query, run_sums
 from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse
-from sordino.model.contributions import Parts, Plain, outer, products, whole_rows
-from sordino.model.families.mixture import GaussianMixture
+from sordino.models.contributions import Parts, Plain, outer, products, whole_rows
+from sordino.models.families.mixture import GaussianMixture
 
 _SHARE = Interval(0.0, 1.0, low_open=True)
 

@@ -28,9 +28,9 @@ from sordino.core.bound import View
 from sordino.core.gaussian import narrow
 from sordino.core.spec import AverageNoiseKind, OutputPerturbation, Spec
 from sordino.core.validate import NON_NEGATIVE, Interval, check_numbers, instance_of, refuse
-from sordino.model.base import LinearScoreModel
-from sordino.model.families.classification import Logistic, Softmax
-from sordino.model.families.regression import Huber
+from sordino.models.base import LinearScoreModel
+from sordino.models.families.classification import Logistic, Softmax
+from sordino.models.families.regression import Huber
 
 
 @singledispatch

@@ -21,8 +21,8 @@ from sordino.algorithm.rounds.loop import Public, Query, Rows, Run, query
 from sordino.algorithm.rounds.variational import Adam, Optimiser, OptimiserState, VariationalFamily
 from sordino.core.spec import Spec
 from sordino.core.validate import SordinoError
-from sordino.model.contributions import Parts, Plain
-from sordino.model.own.base import OwnModel
+from sordino.models.contributions import Parts, Plain
+from sordino.models.custom.base import CustomModel
 
 
 class Guided(NamedTuple):
@@ -50,7 +50,7 @@ class GuidedGradients(Query):
 
     keeps_units: ClassVar[bool] = True
 
-    model: OwnModel
+    model: CustomModel
     family: VariationalFamily
     standards: int
     optimiser: Optimiser = field(default_factory=Adam)

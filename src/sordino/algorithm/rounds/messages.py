@@ -29,8 +29,8 @@ from sordino.algorithm.posterior.laws import GaussianPosterior
 from sordino.algorithm.rounds.loop import Public, Query, Run, SumsRelease, query, run_sums
 from sordino.core.spec import NoisedSums, Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, number, refuse
-from sordino.model.contributions import Parts, Plain
-from sordino.model.sites.families import BlockGaussian, Family, Moments, Natural, Site, Slopes, shortening
+from sordino.models.contributions import Parts, Plain
+from sordino.models.message_passing.gaussians import BlockGaussian, Family, Moments, Natural, Site, Slopes, shortening
 
 Clamp = tuple[float, float]
 

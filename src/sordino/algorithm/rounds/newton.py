@@ -13,7 +13,7 @@ from sordino.algorithm.rounds.second_moments import StatisticsRelease
 from sordino.core.arrays import Array
 from sordino.core.validate import instance_of
 from sordino.data import Category, Schema
-from sordino.model.families.regression import Huber
+from sordino.models.families.regression import Huber
 
 # Where noise hides a number's own variance: that of a number spread over a good part of its bounds.
 _USUAL_VARIANCE, _LEAST_VARIANCE = 0.1, 0.02

@@ -29,8 +29,8 @@ from sordino.algorithm.rounds.loop import Public, Query, Run, check_rows_fit, de
 from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import SordinoError
-from sordino.model.contributions import LARGEST, Parts, Plain
-from sordino.model.own.base import OwnModel
+from sordino.models.contributions import LARGEST, Parts, Plain
+from sordino.models.custom.base import CustomModel
 
 # Octaves of lengths that are told apart: from 2^-16 up.
 OCTAVES, FIRST_OCTAVE = 48, -16
@@ -59,13 +59,13 @@ class Asked(NamedTuple):
 class PrivateTable:
     """The packed rows of units on the device, and the model that reads them."""
 
-    model: OwnModel
+    model: CustomModel
     table: Records
     rows: int
     dtype: Any
 
     @classmethod
-    def of(cls, model: OwnModel, rows: np.ndarray) -> "PrivateTable":
+    def of(cls, model: CustomModel, rows: np.ndarray) -> "PrivateTable":
         """Load rows; call it and the rounds inside `in_doubles`."""
         table = load(rows, np.zeros(len(rows)), exact_sums.GROUP, np.float64, RowLimits(cut=False))
         return cls(model, table, len(rows), np.float64)
@@ -85,7 +85,7 @@ class OwnGradients(Query):
 
     keeps_units: ClassVar[bool] = True
 
-    model: OwnModel
+    model: CustomModel
     pairs: int = 0
 
     def first(self, run: Run) -> Any:
@@ -172,7 +172,7 @@ class Products(OwnGradients):
         return (Plain(u[:, first] * u[:, second] * np.where(first == second, 1.0, math.sqrt(2.0))),)
 
 
-def _simulated_gradients(model: OwnModel, theta: Array, rows: Array) -> Array:
+def _simulated_gradients(model: CustomModel, theta: Array, rows: Array) -> Array:
     if model.simulates:
         rows = jax.vmap(model.simulated, in_axes=(None, 0))(theta, rows)
     return model.unit_gradients(theta, rows)

@@ -28,7 +28,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up, widen_up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.core.validate import POSITIVE, Interval, check_numbers, instance_of, refuse
-from sordino.model.families.regression import GaussianLinear
+from sordino.models.families.regression import GaussianLinear
 
 _ROUNDS = 30
 

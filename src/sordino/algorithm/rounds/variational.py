@@ -28,8 +28,8 @@ from sordino.algorithm.posterior.laws import DrawsPosterior, FactorisedPosterior
 from sordino.algorithm.rounds.loop import Public, Query, Rows, Run, SumsRelease, query, run_sums
 from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse, whole_number
-from sordino.model.base import Model
-from sordino.model.contributions import Parts, Plain
+from sordino.models.base import Model
+from sordino.models.contributions import Parts, Plain
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from sordino.algorithm.training.norms import Picked, Products
 from sordino.algorithm.training.own_bits import bound_with_own_bits
 from sordino.algorithm.training.uses import Traced, traced, widened
 from sordino.core.validate import InputError
-from sordino.model.contributions import exponent_above, two_to
+from sordino.models.contributions import exponent_above, two_to
 
 # Of the clip, what is left for the rounding of factors: 2^-16 of each, and more where many of them cancel.
 _REACH = 1.0 - 2.0**-11

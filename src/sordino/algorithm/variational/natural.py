@@ -46,7 +46,7 @@ from sordino.core.spec import AnyUnit, Batch, Composite, ListSchedule, NoisedSum
 from sordino.core.spec.schedules import ConstantSchedule
 from sordino.core.spec.sums import moves
 from sordino.core.validate import instance_of
-from sordino.model.own.base import OwnModel
+from sordino.models.custom.base import CustomModel
 
 # Clips in units of the root mean square of clipped, whitened gradients.
 CLIP = 2.0
@@ -161,7 +161,7 @@ def information_left(sizes: Sizes) -> float:
 
 def run_natural(
     spec: Spec,
-    model: OwnModel,
+    model: CustomModel,
     rows: np.ndarray,
     fresh: Callable[[], Randomness],
     start: Array,
@@ -212,7 +212,7 @@ def _products(
     return as_matrix(np.asarray(found.answer), size) * square, float(_sums_of(asked).sum_noise[0]) * square
 
 
-def first_place(model: OwnModel, start: Any) -> Place:
+def first_place(model: CustomModel, start: Any) -> Place:
     """Where a fit begins: nothing is whitened, and gradients are taken at the start itself."""
     unit = jnp.eye(model.size)
     return Place(jnp.asarray(start, jnp.float64), 0.0 * unit, unit, unit, unit, jnp.asarray(1.0))
@@ -226,7 +226,7 @@ def median_length(counts: Array, records: int) -> float:
     return math.ldexp(1.0, FIRST_OCTAVE + (int(reached[-1]) if len(reached) else OCTAVES // 2))
 
 
-def _measured(model: OwnModel, place: Place, products: Array, noise: float, records: int) -> tuple[Place, float]:
+def _measured(model: CustomModel, place: Place, products: Array, noise: float, records: int) -> tuple[Place, float]:
     """The next whitening and covariance, from the noised products, and their relative noise."""
     unwhitening = np.asarray(place.unwhitening)
     values, vectors = np.linalg.eigh(products)
@@ -265,7 +265,7 @@ def shrunk(values: Array, noise: float) -> tuple[Array, float, float]:
     return values, relative * math.sqrt((size + 1) / 2.0), kept
 
 
-def _prior_precision(model: OwnModel, mean: Array) -> Array:
+def _prior_precision(model: CustomModel, mean: Array) -> Array:
     """The curvature of the prior at the mean, where it is one: directions in which it bends outwards count as flat."""
     values, vectors = np.linalg.eigh(np.asarray(jax.hessian(model.penalty)(jnp.asarray(mean))))
     return (vectors * np.maximum(values, 1e-9)) @ vectors.T
@@ -279,7 +279,7 @@ class Measured(NamedTuple):
 
 
 def _posterior(
-    model: OwnModel, place: Place, asked: NoisedSums, trace: Array, measured: Measured, draws: int
+    model: CustomModel, place: Place, asked: NoisedSums, trace: Array, measured: Measured, draws: int
 ) -> NaturalPosterior:
     """Draws of the zero of the gradient, each with an information drawn from what is known of it."""
     size, used = len(place.mean), trace[int(_TRAVEL[-1] * asked.rounds) :]

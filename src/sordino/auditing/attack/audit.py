@@ -42,7 +42,7 @@ from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.core.bound import Relation, View
 from sordino.core.validate import refuse
 from sordino.data.neighbours import NeighbourPair, Record
-from sordino.model.base import Model
+from sordino.models.base import Model
 
 
 def audit_by_attack(

@@ -35,9 +35,9 @@ from sordino.core.bound import Relation, View
 from sordino.core.spec import GaussianNoise, NoisyGradient, PointStart, Scheme, Spec
 from sordino.core.validate import instance_of
 from sordino.data.neighbours import Dataset, NeighbourPair
-from sordino.model.base import Model
-from sordino.model.exact.quadratic import extremal_pair
-from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts
+from sordino.models.base import Model
+from sordino.models.exact.quadratic import extremal_pair
+from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
 
 _CHAINS_AT_ONCE = 1024
 _RELEASED = {LastIterate: "iterates", KeptIterates: "iterates", NoisedAverage: "averages"}

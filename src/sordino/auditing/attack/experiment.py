@@ -18,7 +18,7 @@ from sordino.auditing.lower_bound import AuditOptions
 from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisyGradient, Scheme, Spec
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse
-from sordino.model.base import Model
+from sordino.models.base import Model
 
 Seeds = NDArray[np.uint64]
 Releases = NDArray[np.floating]

@@ -32,8 +32,8 @@ from sordino.core.spec import (
     StableNoise,
 )
 from sordino.core.validate import InputError
-from sordino.model.exact import LineMixture, StableLaw1D
-from sordino.model.exact.line import StableFamily
+from sordino.models.exact import LineMixture, StableLaw1D
+from sordino.models.exact.line import StableFamily
 
 LONGEST = 3_000_000
 _UNKEPT = ("convergence", "dissipativity", "ergodicity")

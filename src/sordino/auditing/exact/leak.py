@@ -22,8 +22,8 @@ from sordino.core.guarantee import LossDistribution
 from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, number
-from sordino.model.exact import GaussianLaw, GaussianLoss, Law, hockey_stick, renyi
-from sordino.model.exact.line import NORMAL
+from sordino.models.exact import GaussianLaw, GaussianLoss, Law, hockey_stick, renyi
+from sordino.models.exact.line import NORMAL
 
 CURVE_POINTS = 81
 _ERROR = 1e-13  # relative accuracy of a normal tail at an argument rounded to double precision

@@ -18,7 +18,7 @@ from sordino.core.arrays import Array
 from sordino.core.gaussian import down, widen_down
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, instance_of, number
-from sordino.model.exact import InterimRegression
+from sordino.models.exact import InterimRegression
 
 # The positions of the odd record are integrated over; the integral agrees with the sum to far better than this.
 _ACCURACY = 1e-9

@@ -42,7 +42,7 @@ from sordino.auditing.fleet.trainer import (
 )
 from sordino.core.spec import Scheme
 from sordino.core.validate import instance_of, refuse, whole_number
-from sordino.model.base import Model
+from sordino.models.base import Model
 
 Arrays = dict[str, NDArray[np.float32]]
 

@@ -21,9 +21,9 @@ from jax import Array
 
 from sordino.core.spec import Clipping, ClippingKind
 from sordino.core.validate import refuse
-from sordino.model.base import Model
-from sordino.model.clip import Shapes, activation, dense_shapes, exact_product, working_bound
-from sordino.model.families.networks import CLASSES, SIDE, DenseNetwork, LeNet5, MLPClassification, MLPRegression
+from sordino.models.base import Model
+from sordino.models.clip import Shapes, activation, dense_shapes, exact_product, working_bound
+from sordino.models.families.networks import CLASSES, SIDE, DenseNetwork, LeNet5, MLPClassification, MLPRegression
 
 Parts = tuple[Array, ...]
 

@@ -19,7 +19,7 @@ from sordino.auditing.fleet.network import FleetNetwork, Parts
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, ClippingKind, GaussianNoise, GaussianStart, PointStart, Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse, whole_number
-from sordino.model.base import Model
+from sordino.models.base import Model
 
 # One of `jax.devices()`: a class that type checkers cannot see.
 Device = Any

@@ -54,7 +54,7 @@ from sordino.core.spec import (
 )
 from sordino.core.validate import InputError, instance_of
 from sordino.data import Dataset
-from sordino.model.exact import (
+from sordino.models.exact import (
     ConjugateRegression,
     GaussianLaw,
     GaussianLoss,
@@ -63,7 +63,7 @@ from sordino.model.exact import (
     chain_law,
     stable_chain_law,
 )
-from sordino.model.families.regression import GaussianLinear
+from sordino.models.families.regression import GaussianLinear
 
 Explorer = Callable[[Spec], Iterator[Finding]]
 

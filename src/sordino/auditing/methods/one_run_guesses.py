@@ -30,7 +30,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.spec import GaussianNoise, PointStart, Spec
 from sordino.core.validate import InputError
 from sordino.data.neighbours import Dataset, Record
-from sordino.model.base import Model
+from sordino.models.base import Model
 
 RUN = "Run by this code: the described chain, once"
 

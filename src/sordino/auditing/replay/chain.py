@@ -24,7 +24,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import refuse
 from sordino.data.neighbours import Dataset
-from sordino.model.base import Model
+from sordino.models.base import Model
 
 # Records whose steps are looked at where batches are hidden, pairs of an instance, and steps that a person waits for.
 _RECORDS, _PAIRS, _MOST_STEPS = 8, 6, 20_000

@@ -26,7 +26,7 @@ from sordino.estimators.situation import (
     constant_log_loss,
     root_mean_square,
 )
-from sordino.model.base import Model
+from sordino.models.base import Model
 
 # What records with survey weights can be learned from: a score and its slope for each record.
 WEIGHED = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS})

@@ -20,9 +20,9 @@ from sordino.core.spec.fields import write_keys
 from sordino.core.validate import instance_of
 from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, constant_error, described, method
 from sordino.estimators.situation import Situation, Sources, Task, log_loss, stand_in
-from sordino.model.base import LinearScoreModel
-from sordino.model.facts import Domain
-from sordino.model.families.classification import Logistic
+from sordino.models.base import LinearScoreModel
+from sordino.models.facts import Domain
+from sordino.models.families.classification import Logistic
 
 _THEOREM = "shifted.full"
 _STEPS, _CLIP_SHARE, _PRIOR_PRECISION = 100, 0.6, 1.0

@@ -31,7 +31,7 @@ from sordino.estimators.methods.base import (
 from sordino.estimators.situation import Situation, Sources, Task, class_codes, model_for, stand_in
 from sordino.estimators.tasks import LINEAR
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
-from sordino.model.base import LinearScoreModel
+from sordino.models.base import LinearScoreModel
 
 # The linear model whose intercept stands for a network's constant.
 _LINEAR_TASKS = {Task.NETWORK_REGRESSION: Task.REGRESSION, Task.NETWORK_CLASSIFICATION: Task.CLASSIFICATION}

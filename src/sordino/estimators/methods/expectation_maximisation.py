@@ -19,7 +19,7 @@ from sordino.estimators.methods.base import (
     too_many_columns,
 )
 from sordino.estimators.situation import Situation, Sources, Task, model_for
-from sordino.model.families.mixture import GaussianMixture
+from sordino.models.families.mixture import GaussianMixture
 
 _ROUNDS = 12
 

@@ -33,7 +33,7 @@ from sordino.estimators.methods.base import (
 )
 from sordino.estimators.methods.statistics import residual_variance, simulated_fit
 from sordino.estimators.situation import ROWS, Situation, Sources, StandIn, Task, model_for, root_mean_square, stand_in
-from sordino.model.families.regression import Huber
+from sordino.models.families.regression import Huber
 
 _SHARE_OF_SUMS = 0.1
 _CLIP_SHARE = 0.7

@@ -44,7 +44,7 @@ from sordino.estimators.situation import (
     model_for,
     stand_ins,
 )
-from sordino.model.base import LinearScoreModel
+from sordino.models.base import LinearScoreModel
 
 _SEED = 20_265
 # What "auto" leaves to "ridge": less than this many records times the privacy parameter for each coefficient where

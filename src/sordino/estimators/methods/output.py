@@ -49,7 +49,7 @@ from sordino.estimators.situation import (
     stand_in,
     stand_ins,
 )
-from sordino.model.base import LinearScoreModel
+from sordino.models.base import LinearScoreModel
 
 _SEED = 20_267
 _RULE = PriorRule(**TUNED["newton"]["prior"])

@@ -58,8 +58,8 @@ from sordino.estimators.situation import (
     stand_in,
     stand_ins,
 )
-from sordino.model.base import LinearScoreModel
-from sordino.model.families.regression import Huber
+from sordino.models.base import LinearScoreModel
+from sordino.models.families.regression import Huber
 
 _SEED = 20_269
 # Directions of a sketch, and its rounds: the second looks along what the first has shown.

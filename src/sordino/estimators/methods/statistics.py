@@ -30,7 +30,7 @@ from sordino.estimators.methods.base import (
     too_many_columns,
 )
 from sordino.estimators.situation import Situation, Sources, Task, root_mean_square, stand_in
-from sordino.model.families.regression import GaussianLinear
+from sordino.models.families.regression import GaussianLinear
 
 _SEED = 20_261
 # One lucky draw of the noise must not promise what the next does not keep.

@@ -45,8 +45,8 @@ from sordino.estimators.methods.base import (
     sums_over_all,
 )
 from sordino.estimators.situation import USUAL_HIDDEN, Situation, Sources, Task, model_for, stand_in
-from sordino.model.base import Model
-from sordino.model.families.networks import DenseNetwork
+from sordino.models.base import Model
+from sordino.models.families.networks import DenseNetwork
 
 ROUNDS = 2
 _LENGTH = 4.0

@@ -43,7 +43,7 @@ from sordino.data import Schema
 from sordino.data.schema import schema_from_dict, schema_to_dict
 from sordino.data.words import shown_names
 from sordino.ledger.release.protected import Protected, protected
-from sordino.model.registry import build_model
+from sordino.models.registry import build_model
 
 FORMAT = "sordino-release"
 # Written and read: a larger minor version has keys that a reader may ignore.

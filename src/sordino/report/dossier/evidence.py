@@ -16,7 +16,7 @@ from sordino.auditing.replay.examine import CONFIDENCE, Implementation
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.validate import InputError
 from sordino.core.version import __version__
-from sordino.estimators.replayed import replay_release
+from sordino.estimators.replay import replay_release
 from sordino.ledger import Ledger
 from sordino.ledger.signing import verify_folder
 from sordino.ledger.signing.folder import is_signed

@@ -1,0 +1,358 @@
+"""A NumPyro model function, read as a model of one unit at a time.
+
+The function is called with the arrays of the data by name, records along the first axis; what it observes stands in a
+plate that is sized by them. It is run on the records of one unit, so no gradient of a unit can see another unit. What
+that would change is refused before any private row is read: sites whose density of one record depends on the others,
+priors that read rows, `numpyro.param`, observations outside the plate.
+
+Latents inside the plate of records, or inside a plate of size 1 that has the name of the unit's column, belong to one
+unit and are integrated out (`local_latents`); discrete ones are summed out.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.scipy.special import logsumexp
+
+from sordino.core.validate import InputError, refuse
+from sordino.models.custom.base import CustomModel, FrontEnd, Site, front_end
+from sordino.models.custom.local_latents import log_integral
+from sordino.models.custom.numpyro_latents import (
+    Latent,
+    blocks_of,
+    latent_of,
+    log_prob,
+    numpyro,
+    record_densities,
+    substituted,
+    values_of,
+)
+from sordino.models.custom.records import RecordLayout, blank, key_of
+
+Trace = dict[str, dict[str, Any]]
+# Two numbers of records that no other plate is likely to have; a frame whose size follows them is the data's.
+_TRIED = (5, 7)
+_SAME = 1e-4
+_BESIDE = 0.03
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a model function samples: global latents, latents of one unit, and observed sites with their plate axis."""
+
+    latents: tuple[Latent, ...]
+    shapes: tuple[tuple[int, ...], ...]  # of the values of the latents, in the model's own space
+    local: tuple[Latent, ...]
+    summed: tuple[str, ...]  # discrete latents of a record
+    observed: tuple[tuple[str, int], ...]
+    given: tuple[tuple[str, str], ...]  # observed sites whose values are arrays of the data as they are, and which
+
+
+@dataclass(frozen=True, eq=False)
+class NumPyroProgram(CustomModel):
+    """The model on the unconstrained latents, in the order of sampling."""
+
+    model_fn: Callable[..., Any]
+    layout: RecordLayout
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    unit: str | None = None
+    started: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Made-up records need not lie in the support of a likelihood, and one record alone may make a scale NaN.
+        with import_module("numpyro.distributions.distribution").validation_enabled(False):
+            object.__setattr__(self, "program", self._read())
+            self._check_records_stand_alone()
+
+    program: Program = field(init=False)
+
+    @property
+    def size(self) -> int:
+        return sum(latent.size for latent in self.program.latents)
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        latents = self.program.latents
+        return tuple(Site(latent.name, shape) for latent, shape in zip(latents, self.program.shapes, strict=True))
+
+    def start(self) -> Array:
+        # Not at exactly 0, where many densities have a kink and mixtures are symmetric; the numbers are public.
+        parts, generator = [], np.random.default_rng(0)
+        for latent in self.program.latents:
+            beside = jnp.asarray(generator.normal(0.0, _BESIDE, latent.size))
+            if latent.name in self.started:
+                value = jnp.asarray(self.started[latent.name], float)
+                parts.append(jnp.broadcast_to(latent.transform.inv(value), latent.shape).ravel())
+            else:
+                parts.append(beside)
+        unknown = set(self.started) - {latent.name for latent in self.program.latents}
+        if unknown:
+            raise refuse("start", f"to name sites of the model, {', '.join(s.name for s in self.sites)}", unknown)
+        return jnp.concatenate(parts)
+
+    def constrained(self, theta: Array) -> dict[str, Array]:
+        return {name: value for name, value, _ in values_of(self.program.latents, theta)}
+
+    def unit_loss(self, theta: Any, row: Array) -> Array:
+        record, mask = self.layout.unpack(row)
+        program = self.program
+
+        def joint(theta: Any, local: Array) -> Array:
+            return self._log_joint(theta, local, record, mask)
+
+        if not program.local:
+            return -joint(theta, jnp.zeros(0))
+        dim = sum(latent.size for latent in program.local)
+        return -log_integral(partial(joint, theta), partial(joint, lax.stop_gradient(theta)), dim)
+
+    def unit_gradients(self, theta: Array, rows: Array) -> Array:
+        # In each latent's own part: the derivative of cutting a vector into parts is a sum of padded ones.
+        found = jax.vmap(jax.grad(self.unit_loss), in_axes=(None, 0))(blocks_of(self.program.latents, theta), rows)
+        return jnp.concatenate(found, axis=1) if found else jnp.zeros((len(rows), 0))
+
+    def penalty(self, theta: Array) -> Array:
+        values, volume = substituted(self.program.latents, theta)
+        sites = self._trace_any(values, _arrays(blank(self.layout, 1)))
+        chosen = [log_prob(sites[latent.name]) for latent in self.program.latents]
+        return -(sum((jnp.sum(each) for each in chosen), jnp.zeros(())) + volume)
+
+    @property
+    def simulates(self) -> bool:
+        parameters = inspect.signature(self.model_fn).parameters
+        leaves = dict(self.program.given)
+        return all(name in leaves and parameters[leaves[name]].default is None for name, _ in self.program.observed)
+
+    def simulated(self, theta: Array, row: Array, number: Any = 0) -> Array:
+        package, (record, _) = numpyro(), self.layout.unpack(row)
+        leaves = dict(self.program.given)
+        kept = {name: values for name, values in record.items() if name not in leaves.values()}
+        values, _ = substituted(self.program.latents, theta)
+        key = jax.random.fold_in(key_of(row), number)
+        seeded = package.handlers.seed(package.handlers.substitute(self.model_fn, data=values), key)
+        sites = package.handlers.trace(seeded).get_trace(**kept, **self.constants)
+        return self.layout.replaced(row, {leaf: sites[name]["value"] for name, leaf in leaves.items()})
+
+    def predict(self, theta: Array, data: Mapping[str, Any], key: Array) -> dict[str, Array]:
+        """What the model observes is drawn; latents of one unit are drawn from their prior."""
+        package = numpyro()
+        keys = jax.random.split(key, len(theta))
+        observed = [name for name, _ in self.program.observed]
+        given = self._arguments(data)
+
+        def one(theta: Array, key: Array) -> dict[str, Array]:
+            values, _ = substituted(self.program.latents, theta)
+            seeded = package.handlers.seed(package.handlers.substitute(self.model_fn, data=values), key)
+            sites = package.handlers.trace(seeded).get_trace(**given)
+            return {name: sites[name]["value"] for name in observed if name in sites}
+
+        return jax.jit(jax.vmap(one))(theta, keys)
+
+    def log_likelihood(self, theta: Array, data: Mapping[str, Any]) -> dict[str, Array]:
+        if self.program.local or self.program.summed:
+            raise InputError(
+                "Expected a model without latents of single records for log-likelihoods of records, got one with them."
+            )
+        given = {name: jnp.asarray(values) for name, values in data.items()}
+
+        def one(theta: Array) -> dict[str, Array]:
+            sites = self._trace(substituted(self.program.latents, theta)[0], given)
+            return {name: record_densities(sites[name], axis) for name, axis in self.program.observed}
+
+        return jax.jit(jax.vmap(one))(theta)
+
+    def _log_joint(self, theta: Any, local: Array, record: Mapping[str, Array], mask: Array) -> Array:
+        """The log-density of a unit's observations and of its local latents, given the others."""
+        program = self.program
+        values, _ = substituted(program.latents, theta)
+        inner, volume = substituted(program.local, local)
+        fixed = values | inner
+
+        def densities(discrete: Mapping[str, Array]) -> Array:
+            sites = self._trace({**fixed, **discrete}, record)
+            parts = [record_densities(sites[name], axis) for name, axis in program.observed]
+            parts += [jnp.ravel(log_prob(sites[name])) for name in discrete]
+            return jnp.sum(jnp.stack(parts), axis=0)
+
+        by_record = self._summed_out(densities, fixed, record)
+        total = jnp.sum(jnp.where(mask, by_record, 0.0))
+        if not program.local:
+            return total
+        sites = self._trace(fixed, record) if not program.summed else self._trace_any(fixed, record)
+        prior = sum((jnp.sum(log_prob(sites[latent.name])) for latent in program.local), jnp.zeros(()))
+        return total + prior + volume
+
+    def _summed_out(
+        self, densities: Callable[[Mapping[str, Array]], Array], fixed: Mapping[str, Array], record: Mapping[str, Array]
+    ) -> Array:
+        """Densities by record with the discrete latents of a record summed out."""
+        program = self.program
+        if not program.summed:
+            return densities({})
+        [name] = program.summed
+        support = self._trace_any(fixed, record)[name]["fn"].enumerate_support(expand=False)
+        rows = self.layout.rows
+        each = [densities({name: jnp.broadcast_to(value, (rows,))}) for value in support.reshape(-1)]
+        return logsumexp(jnp.stack(each), axis=0)
+
+    def _trace(self, values: Mapping[str, Array], record: Mapping[str, Any]) -> Trace:
+        package = numpyro()
+        substituted = package.handlers.substitute(self.model_fn, data=dict(values))
+        return package.handlers.trace(substituted).get_trace(**record, **self.constants)
+
+    def _trace_any(self, values: Mapping[str, Array], record: Mapping[str, Any]) -> Trace:
+        """The same where some latents have no value yet; they are drawn with a public key."""
+        package = numpyro()
+        seeded = package.handlers.seed(self.model_fn, rng_seed=0)
+        substituted = package.handlers.substitute(seeded, data=dict(values))
+        return package.handlers.trace(substituted).get_trace(**record, **self.constants)
+
+    def _arguments(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """What the function is called with for new records: everything but what it observes."""
+        observed = {leaf for _, leaf in self.program.given}
+        missing = [leaf.name for leaf in self.layout.leaves if leaf.name not in data and leaf.name not in observed]
+        if missing:
+            raise InputError(f"Expected new records with {', '.join(missing)}, got none; the model reads it.")
+        read = {leaf.name for leaf in self.layout.leaves} - observed
+        return {name: jnp.asarray(values) for name, values in data.items() if name in read} | dict(self.constants)
+
+    def _read(self) -> Program:
+        rows = [self.layout.rows] if self.layout.rows > 1 else []
+        package, traces, given = numpyro(), {}, {}
+        for number in (*_TRIED, *rows, 1):
+            seeded = package.handlers.seed(self.model_fn, rng_seed=0)
+            given = _arrays(blank(self.layout, number, seed=1))
+            try:
+                traces[number] = package.handlers.trace(seeded).get_trace(**given, **self.constants)
+            except (TypeError, ValueError, IndexError, AttributeError) as error:
+                raise InputError(
+                    f"Expected a model that runs on {number} records of the data's shapes, got a "
+                    f"{type(error).__name__}: {str(error)[:200]}"
+                ) from None
+        # An observed site holds the very array that the function was given, or something made of it.
+        own = [(name, leaf) for leaf, array in given.items() for name in traces[1] if _holds(traces[1][name], array)]
+        return replace(_read_program(traces, self.unit, self.layout.rows), given=tuple(own))
+
+    def _check_records_stand_alone(self) -> None:
+        """Refuse, on made-up records, sites whose density of one record follows the others, and priors that read."""
+        records = blank(self.layout, _TRIED[0], seed=2)
+        others = blank(self.layout, _TRIED[0], seed=3)
+        theta = jnp.asarray(np.random.default_rng(4).normal(0.0, 0.1, self.size))
+        values, _ = substituted(self.program.latents, theta)
+        together, elsewhere = (self._trace_any(values, _arrays(each)) for each in (records, others))
+        for latent in self.program.latents:
+            if not _close(log_prob(together[latent.name]), log_prob(elsewhere[latent.name])):
+                raise InputError(
+                    f"Expected priors that read no rows, got one of {latent.name!r} that changes with them; give it "
+                    "public numbers."
+                )
+        if self.program.local or self.program.summed:
+            return
+        for place in range(_TRIED[0]):
+            alone = self._trace_any(values, _arrays({name: part[place : place + 1] for name, part in records.items()}))
+            for name, axis in self.program.observed:
+                if not _close(record_densities(together[name], axis)[place], record_densities(alone[name], axis)[0]):
+                    raise InputError(
+                        f"Expected the density of a record at {name!r} to follow from that record alone, got one that "
+                        "changes with the other records (statistics over the batch?); use public numbers instead."
+                    )
+
+
+def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> Program:  # noqa: PLR0912
+    first, second = (traces[number] for number in _TRIED)
+    plates = _data_plates(first, second)
+    observed, latents, shapes, local, summed = [], [], [], [], []
+    for name, site in first.items():
+        if site["type"] == "param":
+            raise InputError(f"Expected a NumPyro model without numpyro.param, got {name!r}; give it a prior instead.")
+        if site["type"] != "sample":
+            continue
+        frames = {frame.name: frame for frame in site["cond_indep_stack"]}
+        inside = [frames[plate] for plate in frames if plate in plates]
+        if site["scale"] not in (None, 1, 1.0):
+            raise InputError(f"Expected unscaled sites, got {name!r} with a scale; leave out subsampling and scale.")
+        if site["is_observed"]:
+            if len(inside) != 1:
+                raise InputError(
+                    f"Expected site {name!r} to be observed inside one plate of an entry for each record, got plates "
+                    f"{[(frame.name, frame.size) for frame in frames.values()]} for {_TRIED[0]} records; size a plate "
+                    "by the first axis of the data."
+                )
+            observed.append((name, inside[0].dim))
+        elif inside or (unit is not None and unit in frames):
+            if not inside and frames[unit].size != 1:
+                raise InputError(
+                    f"Expected the plate {unit!r} to have size 1, because the model is that of one unit, got "
+                    f"{frames[unit].size}; size it by 1."
+                )
+            discrete = site["fn"].support.is_discrete
+            if (inside and rows > 1) or (discrete and not inside):
+                level = "a record" if inside else "a unit"
+                raise InputError(f"Expected latents of a unit, or of a record that is one, got {name!r} of {level}.")
+            (summed if discrete else local).append(name)
+        else:
+            latents.append(latent_of(site, second[name]))
+            shapes.append(tuple(jnp.shape(site["value"])))
+    if not observed:
+        raise InputError("Expected a NumPyro model that observes something with obs=, got one that observes nothing.")
+    if not latents:
+        raise InputError("Expected a NumPyro model with at least one global latent, got one without.")
+    if len(summed) > 1:
+        raise InputError(f"Expected at most one discrete latent in a record, got {summed}.")
+    one = traces[1]
+    return Program(
+        tuple(latents),
+        tuple(shapes),
+        tuple(latent_of(one[name], one[name]) for name in local),
+        tuple(summed),
+        tuple(observed),
+        (),
+    )
+
+
+def _data_plates(first: Trace, second: Trace) -> set[str]:
+    """The plates whose size follows the number of records."""
+
+    def sizes(trace: Trace) -> dict[str, int]:
+        frames = [frame for site in trace.values() for frame in site.get("cond_indep_stack", ())]
+        return {frame.name: frame.size for frame in frames}
+
+    one, other = sizes(first), sizes(second)
+    return {name for name, size in one.items() if size == _TRIED[0] and other.get(name) == _TRIED[1]}
+
+
+def _holds(site: dict[str, Any], array: Array) -> bool:
+    return site["type"] == "sample" and site["is_observed"] and site["value"] is array
+
+
+def _arrays(data: Mapping[str, Any]) -> dict[str, Array]:
+    return {name: jnp.asarray(values) for name, values in data.items()}
+
+
+def _close(one: Array, other: Array) -> bool:
+    left, right = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    return left.shape == right.shape and bool(np.allclose(left, right, rtol=_SAME, atol=_SAME, equal_nan=True))
+
+
+@front_end("numpyro")
+class NumPyroFrontEnd(FrontEnd):
+    """Takes any function where no parameters are given: a NumPyro model brings its own."""
+
+    def takes(self, model: Any, options: Mapping[str, Any]) -> bool:
+        return inspect.isfunction(model) and options.get("params") is None
+
+    def names(self, model: Any, options: Mapping[str, Any]) -> tuple[str, ...]:
+        constants = options.get("constants") or {}
+        return tuple(name for name in inspect.signature(model).parameters if name not in constants)
+
+    def build(self, model: Any, layout: RecordLayout, options: Mapping[str, Any]) -> CustomModel:
+        return NumPyroProgram(
+            model, layout, options.get("constants") or {}, options.get("unit"), options.get("start") or {}
+        )

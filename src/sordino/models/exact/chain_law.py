@@ -1,0 +1,417 @@
+"""The exact law of a Gaussian noisy gradient chain on quadratics, for every scheme, order and view.
+
+A step is a random affine map theta -> A theta + o + N(0, C). Maps are composed and repeated, alone or in stacks.
+"""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sordino.core.arrays import Array
+from sordino.core.bound import View
+from sordino.core.spec import AverageNoiseKind, GaussianNoise, GaussianStart, NoisyGradient, PointStart, Scheme, Spec
+from sordino.core.spec.chain import OWN_PLACES
+from sordino.core.validate import InputError, instance_of
+from sordino.models.exact.gaussian_law import GaussianLaw, GaussianMixtureLaw
+from sordino.models.exact.quadratic import Counts, Quadratics
+
+
+@dataclass(frozen=True, eq=False)
+class AffineStep:
+    """One map, or a stack of them along leading axes: matrix (..., d, d), offset (..., d), noise (..., d, d)."""
+
+    matrix: Array
+    offset: Array
+    noise: Array
+
+    @classmethod
+    def identity(cls, dim: int) -> "AffineStep":
+        """The map that changes nothing."""
+        return cls(np.eye(dim), np.zeros(dim), np.zeros((dim, dim)))
+
+    def push(self, mean: Array, covariance: Array) -> tuple[Array, Array]:
+        """Mean and covariance after the map, of stacks of laws."""
+        moved = (self.matrix @ mean[..., None])[..., 0] + self.offset
+        return moved, self.matrix @ covariance @ np.swapaxes(self.matrix, -1, -2) + self.noise
+
+    def then(self, following: "AffineStep") -> "AffineStep":
+        """This map first, then `following`, with independent noise."""
+        return AffineStep(following.matrix @ self.matrix, *following.push(self.offset, self.noise))
+
+    def repeated(self, times: int) -> "AffineStep":
+        """The map `times` times in a row, in about 2 log2(times) compositions."""
+        result, square = AffineStep.identity(self.offset.shape[-1]), self
+        while times:
+            if times & 1:
+                result = result.then(square)
+            times >>= 1
+            if times:
+                square = square.then(square)
+        return result
+
+
+# Which kinds of records each step of a chain uses: one pattern for a fixed order, all of them for a random one.
+#
+# A batch matters only through how many records of each kind it holds, so identical records are never told apart. A
+# run is a sequence of stages that are independent of each other; a stage has alternatives with probabilities, and
+# every alternative is a periodic sequence of batches.
+
+MOST_PATTERNS = 100_000
+Vector = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Alternative j has probability weights[j]; its step k holds counts[j, k % period] records of each kind."""
+
+    weights: Array
+    counts: Counts
+    steps: int
+
+
+def patterns(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
+    """The stages of a chain, every alternative written out; refused when there are more than 100,000 patterns."""
+    check_size(chain, n, data)
+    stages = _stages(chain, n, data)
+    log_total = sum(math.log(len(stage.weights)) for stage in stages)
+    if log_total > math.log(MOST_PATTERNS) + 1e-9:
+        raise _too_many(f"about 10^{log_total / math.log(10):.1f}")
+    return stages
+
+
+def listed(batches: Sequence[ArrayLike], data: Quadratics) -> tuple[Stage, ...]:
+    """One stage with the given batches, each a list of record numbers, one per step."""
+    counts = [data.counted(data.kinds[np.asarray(batch, dtype=np.int64)]) for batch in batches]
+    return (Stage(np.ones(1), np.stack(counts)[None], len(counts)),)
+
+
+def check_size(chain: NoisyGradient, n: int, data: Quadratics) -> None:
+    """Passes and fixed-size draws need the declared number of records; full and Poisson batches take any."""
+    if data.n != n and chain.batch.scheme not in OWN_PLACES:
+        raise InputError(
+            f"Expected {n} records, as the spec declares, for {chain.batch.scheme.value} batches, got {data.n}."
+        )
+
+
+def draws(counts: Vector, size: int) -> Iterator[tuple[Vector, float]]:
+    """What a uniform draw of `size` records without replacement may hold, with probabilities."""
+    ways = math.comb(sum(counts), size)
+    for chosen in _splits(counts, size):
+        yield chosen, math.prod(map(math.comb, counts, chosen)) / ways
+
+
+def _splits(counts: Vector, size: int) -> Iterator[Vector]:
+    if len(counts) == 1:
+        if size <= counts[0]:
+            yield (size,)
+        return
+    rest = sum(counts[1:])
+    for first in range(max(0, size - rest), min(counts[0], size) + 1):
+        for others in _splits(counts[1:], size - first):
+            yield (first, *others)
+
+
+def _orders(counts: Vector, sizes: Sequence[int]) -> list[tuple[tuple[Vector, ...], float]]:
+    """Every sequence of batches of these sizes in a uniform pass, with probabilities."""
+    orders: list[tuple[tuple[Vector, ...], Vector, float]] = [((), counts, 1.0)]
+    for size in sizes:
+        orders = [
+            ((*order, batch), tuple(a - b for a, b in zip(left, batch, strict=True)), weight * probability)
+            for order, left, weight in orders
+            for batch, probability in draws(left, size)
+        ]
+        if len(orders) > MOST_PATTERNS:
+            raise _too_many(len(orders))
+    return [(order, weight) for order, _, weight in orders]
+
+
+def _sizes(chain: NoisyGradient, n: int) -> list[int]:
+    """Sizes of the batches of one pass; the last may be smaller."""
+    size = chain.divisor(n)
+    return [min(size, n - start) for start in range(0, n, size)]
+
+
+def _one_pass(chain: NoisyGradient, n: int, data: Quadratics, steps: int) -> Stage:
+    orders = _orders(tuple(int(count) for count in data.counts), _sizes(chain, n)[:steps])
+    weights = np.array([weight for _, weight in orders])
+    return Stage(weights, np.array([order for order, _ in orders], dtype=np.int64), steps)
+
+
+def _truncated(chain: NoisyGradient, n: int, data: Quadratics) -> list[tuple[Vector, float]]:
+    """All subsets of the records, of which the first `cap` count."""
+    if 2**data.n > MOST_PATTERNS:
+        raise _too_many(f"2^{data.n}")
+    rate, found = chain.rate(n), dict[Vector, float]()
+    for chosen in itertools.product((0, 1), repeat=data.n):
+        kept = data.kinds[np.flatnonzero(chosen)[: chain.batch.most]]
+        vector = tuple(int(count) for count in np.bincount(kept, minlength=len(data.counts)))
+        found[vector] = found.get(vector, 0.0) + rate ** sum(chosen) * (1 - rate) ** (data.n - sum(chosen))
+    return [(vector, weight) for vector, weight in found.items() if weight > 0]
+
+
+def _allocated(chain: NoisyGradient, length: int, data: Quadratics, steps: int) -> Stage:
+    """All ways to give every record its steps of a round, of which the first `steps` are made."""
+    ways = list(itertools.combinations(range(length), chain.batch.uses or 1))
+    if len(ways) ** data.n > MOST_PATTERNS:
+        raise _too_many(f"{len(ways)} ^ {data.n}")
+    patterns: Counter[bytes] = Counter()
+    for chosen in itertools.product(ways, repeat=data.n):
+        counts = np.zeros((length, len(data.counts)), dtype=np.int64)
+        for kind, places in zip(data.kinds, chosen, strict=True):
+            counts[list(places), kind] += 1
+        patterns[counts[:steps].tobytes()] += 1
+    tables = [np.frombuffer(key, dtype=np.int64).reshape(steps, -1) for key in patterns]
+    return Stage(np.array(list(patterns.values())) / len(ways) ** data.n, np.stack(tables), steps)
+
+
+def _apart(chain: NoisyGradient, n: int, data: Quadratics) -> Stage:
+    """All ways in which every record is drawn while it is free, from waits that steps made before would leave."""
+    length, chance = chain.batch.apart(n), chain.batch.chance(n)
+    share = chance / (1 + (length - 1) * chance)
+    own: dict[tuple[int, ...], float] = {}
+    for blocked in range(length):
+        waits = [((), blocked, share if blocked else 1 - (length - 1) * share)]
+        for _ in range(chain.steps):
+            waits = [
+                ((*uses, used), length - 1 if used else max(0, wait - 1), weight * factor)
+                for uses, wait, weight in waits
+                for used, factor in (((0, 1.0),) if wait else ((0, 1 - chance), (1, chance)))
+                if weight * factor > 0
+            ]
+        for uses, _, weight in waits:
+            own[uses] = own.get(uses, 0.0) + weight
+    if len(own) ** data.n > MOST_PATTERNS:
+        raise _too_many(f"{len(own)} ^ {data.n}")
+    patterns: dict[bytes, float] = {}
+    for chosen in itertools.product(own.items(), repeat=data.n):
+        counts = np.zeros((chain.steps, len(data.counts)), dtype=np.int64)
+        for kind, (uses, _) in zip(data.kinds, chosen, strict=True):
+            counts[:, kind] += uses
+        key = counts.tobytes()
+        patterns[key] = patterns.get(key, 0.0) + math.prod(weight for _, weight in chosen)
+    tables = [np.frombuffer(key, dtype=np.int64).reshape(chain.steps, -1) for key in patterns]
+    return Stage(np.array(list(patterns.values())), np.stack(tables), chain.steps)
+
+
+def _stages(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
+    from scipy import stats  # noqa: PLC0415  (slow to load, and few runs come here)
+
+    options: list[tuple[Vector, float]] = []
+    match chain.batch.scheme:
+        case Scheme.FULL:
+            return (Stage(np.ones(1), data.counts[None, None], chain.steps),)
+        case Scheme.CYCLIC:
+            cuts = np.arange(chain.divisor(n), n, chain.divisor(n))
+            counts = np.stack([data.counted(batch) for batch in np.split(data.kinds, cuts)])
+            return (Stage(np.ones(1), counts[None], chain.steps),)
+        case Scheme.SHUFFLE_ONCE:
+            return (_one_pass(chain, n, data, chain.steps),)
+        case Scheme.RESHUFFLED:
+            length = len(_sizes(chain, n))
+            whole, rest = divmod(chain.steps, length)
+            stages = (_one_pass(chain, n, data, length),) * whole if whole else ()
+            return (*stages, _one_pass(chain, n, data, rest)) if rest else stages
+        case Scheme.RANDOM_ALLOCATION:
+            length = chain.batches_per_epoch(n)
+            whole, rest = divmod(chain.steps, length)
+            stages = (_allocated(chain, length, data, length),) * whole if whole else ()
+            return (*stages, _allocated(chain, length, data, rest)) if rest else stages
+        case Scheme.MIN_SEPARATION:
+            return (_apart(chain, n, data),)
+        case Scheme.TRUNCATED_POISSON:
+            options = _truncated(chain, n, data)
+        case Scheme.WITH_REPLACEMENT:
+            size = chain.divisor(n)
+            law = stats.multinomial(size, data.counts / data.counts.sum())
+            vectors = [v for v in itertools.product(range(size + 1), repeat=len(data.counts)) if sum(v) == size]
+            options = [(vector, float(law.pmf(vector))) for vector in vectors]
+        case Scheme.WITHOUT_REPLACEMENT:
+            options = list(draws(tuple(int(count) for count in data.counts), chain.divisor(n)))
+        case Scheme.POISSON:
+            size = math.prod(int(count) + 1 for count in data.counts)
+            if size > MOST_PATTERNS:
+                raise _too_many(size)
+            laws = [stats.binom.pmf(np.arange(count + 1), count, chain.rate(n)) for count in data.counts]
+            vectors = itertools.product(*(range(len(law)) for law in laws))
+            every = [(v, math.prod(float(law[k]) for law, k in zip(laws, v, strict=True))) for v in vectors]
+            options = [(vector, weight) for vector, weight in every if weight > 0]
+    counts = np.array([[vector] for vector, _ in options], dtype=np.int64)
+    return (Stage(np.array([weight for _, weight in options]), counts, 1),) * chain.steps
+
+
+def _too_many(total: int | str) -> InputError:
+    return InputError(
+        f"Expected at most {MOST_PATTERNS} patterns of batches, got {total}; use fewer steps or kinds, or the moments."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ChainRun:
+    """A chain on quadratics, ready to be followed step by step."""
+
+    chain: NoisyGradient
+    data: Quadratics
+    divisor: int
+    step_sizes: Array
+    noise_scales: Array
+    start_mean: Array
+    start_scale: float
+
+    @classmethod
+    def of(cls, spec: Spec, data: Quadratics) -> "ChainRun":
+        """Read a spec; projection and clipping are refused because the law would no longer be known."""
+        chain: NoisyGradient = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
+        if chain.projection is not None or chain.clipping is not None:
+            raise InputError("Expected a chain without projection and clipping, got one whose law is not known.")
+        if spec.dim != data.dim:
+            raise InputError(f"Expected data with problem.dim = {spec.dim} parameters, got {data.dim}.")
+        scale = chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0
+        values = chain.start.values if isinstance(chain.start, PointStart) else None
+        return cls(
+            chain,
+            data,
+            chain.divisor(spec.n),
+            chain.step_size.values(chain.steps),
+            chain.noise.scale.values(chain.steps),
+            np.zeros(data.dim) if values is None else np.array(values),
+            scale,
+        )
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every step has the same size and noise."""
+        return self.chain.step_size.is_constant and self.chain.noise.scale.is_constant
+
+    def stages(self, n: int, batches: Sequence[ArrayLike] | None) -> tuple[Stage, ...]:
+        """All patterns of batches, or the given one."""
+        if batches is None:
+            return patterns(self.chain, n, self.data)
+        if len(batches) != self.chain.steps:
+            raise InputError(f"Expected one batch per step, {self.chain.steps} in all, got {len(batches)}.")
+        return listed(batches, self.data)
+
+    def maps(self, stage: Stage, position: int, step: int) -> tuple[Array, Array]:
+        """Matrix and offset of step number `step`, the stage's `position`-th, one for each alternative."""
+        curvature, pull = self.data.drift(stage.counts[:, position % stage.counts.shape[1]], self.divisor)
+        size = self.step_sizes[step]
+        return np.eye(self.data.dim) - size * curvature, size * pull
+
+
+def chain_law(
+    spec: Spec, data: Quadratics, batches: Sequence[ArrayLike] | None = None
+) -> GaussianLaw | GaussianMixtureLaw:
+    """The law of what the spec's view shows, on these data.
+
+    | view | law |
+    | --- | --- |
+    | last-iterate | the last iterate |
+    | all-iterates | the kept iterates, stacked in time |
+    | average | the mean of the kept iterates plus the released Gaussian noise |
+
+    A fixed order gives a Gaussian; a random one a mixture with one component per pattern of batches (at most 100,000),
+    unless `batches`, the record numbers of each step, fix it. Several chains are stacked.
+    """
+    run = ChainRun.of(spec, data)
+    if not isinstance(run.chain.noise, GaussianNoise):
+        raise InputError("Expected Gaussian noise, got stable noise; use stable_chain_law.")
+    stages = run.stages(spec.n, batches)
+    kept = frozenset(run.chain.kept_iterates(spec.view))
+    weights, mean, covariance = np.ones(1), run.start_mean[None], run.start_scale**2 * np.eye(data.dim)[None]
+    if kept == {run.chain.steps} and run.is_constant and spec.view != View.AVERAGE:
+        weights, mean, covariance = _last(run, stages, weights, mean, covariance)
+    else:
+        weights, mean, covariance = _recorded(run, stages, kept, spec.view, weights, mean, covariance)
+    if spec.view == View.AVERAGE:
+        mean, covariance = _averaged(spec, len(kept), mean, covariance)
+    if len(weights) > 1 and run.chain.chains > 1:
+        raise InputError("Expected one chain when the order of the records is random, got several.")
+    if len(weights) == 1:
+        return GaussianLaw(mean[0], covariance[0]).copies(run.chain.chains)
+    return GaussianMixtureLaw(weights, mean, covariance)
+
+
+def _last(
+    run: ChainRun, stages: tuple[Stage, ...], weights: Array, mean: Array, covariance: Array
+) -> tuple[Array, Array, Array]:
+    """Constant schedules: each stage is one composed map, whole periods by repeated squaring."""
+    noise = run.noise_scales[0] ** 2 * np.eye(run.data.dim)
+    composed: dict[int, AffineStep] = {}
+    for stage in stages:
+        if id(stage) not in composed:
+            composed[id(stage)] = _composed(run, stage, noise)
+        step = composed[id(stage)]
+        weights = np.outer(weights, stage.weights).reshape(-1)
+        mean, covariance = step.push(mean[:, None], covariance[:, None])
+        mean = mean.reshape(-1, mean.shape[-1])
+        covariance = covariance.reshape(-1, *covariance.shape[-2:])
+    return weights, mean, covariance
+
+
+def _composed(run: ChainRun, stage: Stage, noise: Array) -> AffineStep:
+    period = stage.counts.shape[1]
+    steps = [AffineStep(*run.maps(stage, k, 0), noise) for k in range(min(period, stage.steps))]
+    whole, rest = divmod(stage.steps, period)
+    unmoved = AffineStep.identity(run.data.dim)
+    result = reduce(AffineStep.then, steps, unmoved).repeated(whole) if whole else unmoved
+    return result.then(reduce(AffineStep.then, steps[:rest], unmoved))
+
+
+def _recorded(
+    run: ChainRun,
+    stages: tuple[Stage, ...],
+    kept: frozenset[int],
+    view: View,
+    weights: Array,
+    mean: Array,
+    covariance: Array,
+) -> tuple[Array, Array, Array]:
+    """Step by step; the state is what was recorded so far (kept iterates, or their sum) followed by the iterate."""
+    dim, step = run.data.dim, 0
+    if view == View.AVERAGE:
+        mean, covariance = _linear(np.eye(2 * dim)[:, dim:], mean, covariance)
+    for stage in stages:
+        before, alternatives = len(weights), len(stage.weights)
+        weights = np.outer(weights, stage.weights).reshape(-1)
+        mean, covariance = np.repeat(mean, alternatives, axis=0), np.repeat(covariance, alternatives, axis=0)
+        for position in range(stage.steps):
+            matrix, offset = run.maps(stage, position, step)
+            noise = run.noise_scales[step] ** 2
+            step += 1
+            mean, covariance = _advance(
+                np.tile(matrix, (before, 1, 1)), np.tile(offset, (before, 1)), noise, mean, covariance
+            )
+            if step in kept:
+                record = np.eye(mean.shape[1])
+                if view == View.AVERAGE:  # (sum, iterate) -> (sum + iterate, iterate)
+                    record[:dim, dim:] = np.eye(dim)
+                else:  # (recorded, iterate) -> (recorded, iterate, iterate)
+                    record = np.concatenate([record, record[-dim:]])
+                mean, covariance = _linear(record, mean, covariance)
+    return weights, mean[:, :-dim], covariance[:, :-dim, :-dim]
+
+
+def _advance(matrix: Array, offset: Array, noise: float, mean: Array, covariance: Array) -> tuple[Array, Array]:
+    dim, size = offset.shape[1], mean.shape[1]
+    wide = np.tile(np.eye(size), (len(mean), 1, 1))
+    wide[:, -dim:, -dim:] = matrix
+    mean, covariance = _linear(wide, mean, covariance)
+    mean[:, -dim:] += offset
+    covariance[:, range(size - dim, size), range(size - dim, size)] += noise
+    return mean, covariance
+
+
+def _linear(matrix: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
+    return (matrix @ mean[..., None])[..., 0], matrix @ covariance @ np.swapaxes(matrix, -1, -2)
+
+
+def _averaged(spec: Spec, count: int, mean: Array, covariance: Array) -> tuple[Array, Array]:
+    average = spec.average
+    if average is None or average.noise.kind != AverageNoiseKind.GAUSSIAN or average.dim != mean.shape[1]:
+        raise InputError("Expected an average of the iterates themselves, released with Gaussian noise.")
+    return mean / count, covariance / count**2 + average.noise.scale**2 * np.eye(mean.shape[1])

@@ -1,0 +1,318 @@
+"""Gaussian laws with any covariance, their finite mixtures, and the privacy loss between two of them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, optimize, special
+
+from sordino.core.arrays import Array
+from sordino.core.gaussian import Bracket, delta_range, up
+from sordino.core.validate import POSITIVE, InputError, SordinoError, number, whole_number
+from sordino.models.exact.line import NORMAL, LineMixture
+from sordino.models.exact.stable_standard import probabilities, read_only
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianLaw:
+    """N(mean, covariance); the covariance may be singular, and then there is no density."""
+
+    mean: Array
+    covariance: Array
+
+    def __post_init__(self) -> None:
+        mean = read_only("mean", self.mean, (None,))
+        covariance = read_only("covariance", self.covariance, (len(mean), len(mean)))
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "covariance", checked_covariance(covariance))
+
+    @property
+    def dim(self) -> int:
+        """The number of coordinates."""
+        return len(self.mean)
+
+    def sample(self, generator: np.random.Generator, size: int) -> Array:
+        """Independent draws, one a row."""
+        values, vectors = linalg.eigh(self.covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        return self.mean + generator.standard_normal((size, self.dim)) @ root.T
+
+    def line(self) -> LineMixture:
+        """The same law as a mixture of one, on the line."""
+        if self.dim != 1:
+            raise InputError(f"Expected a law on the line, got one with {self.dim} coordinates.")
+        return LineMixture(NORMAL, np.ones(1), self.mean, cholesky(self.covariance)[0])
+
+    def copies(self, count: int) -> "GaussianLaw":
+        """The joint law of independent draws, stacked: what several chains released together look like."""
+        count = whole_number("count", count)
+        stacked: Array = np.array(linalg.block_diag(*[self.covariance] * count))
+        return GaussianLaw(np.tile(self.mean, count), stacked)
+
+
+def checked_covariance(covariance: Array) -> Array:
+    """The symmetric part of a matrix (or stack of them) that is symmetric and non-negative up to rounding."""
+    largest = np.abs(covariance).max()
+    mirrored = np.swapaxes(covariance, -1, -2)
+    if np.abs(covariance - mirrored).max() > 1e-9 * largest:
+        raise InputError("Expected the covariance to be symmetric, got a matrix that is not.")
+    symmetric = np.array((covariance + mirrored) / 2)
+    if np.linalg.eigvalsh(symmetric).min() < -1e-9 * largest:
+        raise InputError("Expected the covariance to have no negative eigenvalue, got one that has.")
+    symmetric.flags.writeable = False
+    return symmetric
+
+
+def cholesky(covariance: Array) -> Array:
+    """The lower Cholesky factor, or a refusal of a singular covariance."""
+    try:
+        return linalg.cholesky(covariance, lower=True)
+    except linalg.LinAlgError:
+        raise InputError("Expected a law with a density, got a Gaussian whose covariance is singular.") from None
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianMixtureLaw:
+    """Component j is N(means[j], covariances[j]), with probability weights[j]."""
+
+    weights: Array
+    means: Array
+    covariances: Array
+
+    def __post_init__(self) -> None:
+        weights = probabilities("weights", self.weights)
+        means = read_only("means", self.means, (len(weights), None))
+        shape = (len(weights), means.shape[1], means.shape[1])
+        covariances = checked_covariance(read_only("covariances", self.covariances, shape))
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "means", means)
+        object.__setattr__(self, "covariances", covariances)
+
+    @property
+    def dim(self) -> int:
+        """The number of coordinates."""
+        return self.means.shape[1]
+
+    def line(self) -> LineMixture:
+        """The same law as a mixture on the line."""
+        if self.dim != 1:
+            raise InputError(f"Expected a law on the line, got one with {self.dim} coordinates.")
+        return LineMixture(NORMAL, self.weights, self.means[:, 0], np.sqrt(self.covariances[:, 0, 0]))
+
+
+# Tail functionals of a law from its analytic moment generating function, by a bent contour through the saddle.
+#
+# With M(s) = E exp(s L), the expected value of (1 - exp(epsilon - L))_+ is (1/2 pi i) int M(s) exp(-s epsilon) K(s)
+# ds, K(s) = 1/(s (s+1)), along any vertical line right of 0 on which M is finite; K(s) = 1/s gives P(L > epsilon).
+# The line is bent into s(y) = saddle + i c (sinh(y + i w) - i sin w), towards the side where the integrand decays, so
+# that the trapezoidal rule in y converges geometrically (Boyarchenko & Levendorskii 2019). Everything is relative to
+# the value at the saddle, so tiny results keep their relative accuracy.
+
+Complex = NDArray[np.complex128]
+
+_BENDS = (0.0, math.pi / 8, -math.pi / 8)  # below pi/4, so that Gaussian factors exp(s^2 ...) still decay
+_COARSE = np.arange(0.0, 100.0, 0.25)
+_HALVINGS = 8
+_CONVERGED = 1e-13
+_ROUNDING = 4e-15  # relative error of one term, for each unit of its exponent
+
+
+@dataclass(frozen=True)
+class Transform:
+    """The exponent log M(s) - s epsilon + log K(s), real and convex on the interval (low, high) and singular beyond."""
+
+    exponent: Callable[[Complex], Complex]
+    low: float
+    high: float
+
+    def integral(self) -> Bracket:
+        """The integral, with an error estimated from the last halving of the step and the rounding of the terms."""
+        saddle = self._saddle()
+        peak = self._real(saddle)
+        if peak < -700.0:
+            # Chernoff's bound, with 1 / K(s) at most (1 + |s|)^2 for the kernels above.
+            return Bracket(0.0, up(math.exp(min(0.0, peak + 2 * math.log1p(abs(saddle))))))
+        scale = self._scale(saddle)
+        # The right bend is the one along which the integrand is smallest: it does not oscillate there.
+        contours = sorted((_Contour(self, saddle, scale, peak, bend) for bend in _BENDS), key=lambda c: c.size)
+        for contour in contours:
+            result = contour.sum()
+            if result is not None:
+                value, error = result
+                return Bracket(max(0.0, (value - error) * math.exp(peak)), (value + error) * math.exp(peak))
+        raise SordinoError("A contour integral did not converge; please report the two laws that led to it.")
+
+    def _real(self, s: float) -> float:
+        return float(self.exponent(np.array([complex(s)]))[0].real)
+
+    def _saddle(self) -> float:
+        """The point of the interval where the exponent is least, searched in a scale logarithmic at both ends."""
+        bounded = math.isfinite(self.high)
+
+        def point(u: float) -> float:
+            return self.low + ((self.high - self.low) / (1 + math.exp(-u)) if bounded else math.exp(u))
+
+        grid = np.linspace(-30.0, 30.0 if bounded else 60.0, 181)
+        best = int(np.argmin([self._real(point(u)) for u in grid]))
+        ends = (float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)]))
+        return point(float(np.asarray(optimize.fminbound(lambda u: self._real(point(u)), *ends))))
+
+    def _scale(self, saddle: float) -> float:
+        """The width of the saddle: the height at which the integrand has halved."""
+        level = self._real(saddle) - math.log(2)
+        height = 1e-3 * min(saddle - self.low, self.high - saddle)
+        while float(self.exponent(np.array([complex(saddle, height)]))[0].real) > level:
+            height *= 1.25
+        return height
+
+
+class _Contour:
+    """The trapezoidal rule along one bent contour."""
+
+    def __init__(self, transform: Transform, saddle: float, scale: float, peak: float, bend: float) -> None:
+        self._exponent, self._saddle, self._scale, self._peak = transform.exponent, saddle, scale, peak
+        self._bend = bend
+        size = np.abs(self._terms(_COARSE))
+        self._length = float(_COARSE[size > 1e-19 * size.max()][-1]) + 0.5
+        self.size = float(size.sum())
+
+    def sum(self) -> tuple[float, float] | None:
+        """The integral relative to the peak and its error, or nothing if halving the step does not settle it."""
+        previous = math.inf
+        for halving in range(_HALVINGS):
+            step = 0.25 / 2**halving
+            terms = self._terms(np.arange(0.0, self._length, step))
+            terms[0] /= 2
+            value = float(terms.sum()) * step / math.pi
+            change = abs(value - previous)
+            if change <= _CONVERGED * value:
+                size = float(np.abs(terms).sum()) * step / math.pi
+                return value, 2 * change + _ROUNDING * (1 + abs(self._peak) + abs(self._saddle)) * size
+            previous = value
+        return None
+
+    def _terms(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        turned = y + 1j * self._bend
+        s = self._saddle + 1j * self._scale * (np.sinh(turned) - 1j * math.sin(self._bend))
+        exponent = self._exponent(s) - self._peak
+        # A contour bent the wrong way grows without bound; capped terms are enough to see that it is the wrong one.
+        capped = np.clip(exponent.real, -600.0, 600.0) + 1j * exponent.imag
+        return np.where(exponent.real < -600.0, 0.0, np.real(self._scale * np.cosh(turned) * np.exp(capped)))
+
+
+# The privacy loss between two Gaussian laws: exact Rényi, KL, hockey-stick, tails.
+#
+# Both covariances are diagonalised at once: in suitable coordinates Q is N(0, I) and P is N(m, diag v), and the loss
+# log dP/dQ is a sum of independent one-dimensional terms with
+#
+#     log E_P exp(s L) = sum_i [ -log(1 - (v_i - 1) s)/2 - (s/2) log v_i + m_i^2 s (1 + s) / (2 (1 - (v_i - 1) s)) ].
+
+_EQUAL = 1e-13  # variance ratios this close to 1 are rounding errors of the diagonalisation
+_LOSS_ROUNDING = 2e-15
+_LARGEST_EXPONENT = 700.0
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianLoss:
+    """The loss log dP/dQ; `shift` is the distance along coordinates with equal variance."""
+
+    shift: float
+    ratios: Array
+    means: Array
+
+    @classmethod
+    def between(cls, first: GaussianLaw, second: GaussianLaw) -> "GaussianLoss":
+        """The loss of `first` (P) against `second` (Q), both with a density."""
+        if first.dim != second.dim:
+            raise InputError(f"Expected two laws of the same dimension, got {first.dim} and {second.dim}.")
+        factor = cholesky(second.covariance)
+        cholesky(first.covariance)
+        gap = linalg.solve_triangular(factor, first.mean - second.mean, lower=True)
+        half = linalg.solve_triangular(factor, first.covariance, lower=True)
+        ratios, vectors = linalg.eigh(linalg.solve_triangular(factor, half.T, lower=True))
+        means = vectors.T @ gap
+        equal = np.abs(ratios - 1) <= _EQUAL * max(1.0, first.dim)
+        return cls(float(np.linalg.norm(means[equal])), ratios[~equal], means[~equal])
+
+    def renyi(self, order: float) -> float:
+        """Rényi divergence of P from Q; infinite where it is undefined. Order 1 is the KL divergence."""
+        order = number("order", order, POSITIVE)
+        if order == 1.0:
+            rest = self.ratios - 1 - np.log(self.ratios) + self.means**2
+            return float(0.5 * (self.shift**2 + rest.sum()))
+        mixed = 1 - (self.ratios - 1) * (order - 1)
+        if mixed.min(initial=1.0) <= 0:
+            return math.inf
+        logs = -0.5 * np.log1p(-(self.ratios - 1) * (order - 1)) / (order - 1) - 0.5 * np.log(self.ratios)
+        return float(order * self.shift**2 / 2 + (logs + order * self.means**2 / (2 * mixed)).sum())
+
+    def delta(self, epsilon: float) -> Bracket:
+        """E_P (1 - exp(epsilon - L))_+, at any real epsilon."""
+        epsilon = number("epsilon", epsilon)
+        if len(self.ratios) == 0:
+            low, high = delta_range(self.shift, epsilon)
+            return Bracket(float(low), float(high))
+        if len(self.ratios) == 1 and self.shift == 0.0:
+            return _delta_on_the_line(float(self.ratios[0]), float(self.means[0]), epsilon)
+        return self._transform(epsilon, lambda s: -np.log(s) - np.log(1 + s), 0.0).integral()
+
+    def above(self, epsilon: float) -> Bracket:
+        """P(L > epsilon)."""
+        return self._tail(epsilon, lambda s: -np.log(s), 0.0)
+
+    def above_under_second(self, epsilon: float) -> Bracket:
+        """Q(L > epsilon)."""
+        tilted = self._tail(epsilon, lambda s: -np.log(1 + s), -1.0)
+        return Bracket(tilted.low * math.exp(-epsilon), up(tilted.high * math.exp(-epsilon)))
+
+    def _tail(self, epsilon: float, kernel: Callable[[Complex], Complex], low: float) -> Bracket:
+        if len(self.ratios) == 0 and self.shift == 0.0:
+            raise InputError("Expected two different laws, got equal ones, whose loss is 0 with certainty.")
+        return self._transform(number("epsilon", epsilon), kernel, low).integral()
+
+    def _transform(self, epsilon: float, kernel: Callable[[Complex], Complex], low: float) -> Transform:
+        excess = self.ratios - 1
+        high = 1 / float(excess.max()) if excess.max(initial=0.0) > 0 else math.inf
+        return Transform(partial(self._exponent, epsilon, kernel), low, high)
+
+    def _exponent(self, epsilon: float, kernel: Callable[[Complex], Complex], s: Complex) -> Complex:
+        product = (self.ratios - 1) * s[:, None]
+        # log(1 - z) loses digits for small z in complex arithmetic; numpy's log1p keeps them.
+        logs = -0.5 * np.log1p(-product) - 0.5 * s[:, None] * np.log(self.ratios)
+        pulls = self.means**2 * (s * (1 + s))[:, None] / (2 * (1 - product))
+        return (logs + pulls).sum(axis=1) + self.shift**2 * s * (1 + s) / 2 - s * epsilon + kernel(s)
+
+
+def _delta_on_the_line(ratio: float, mean: float, epsilon: float) -> Bracket:
+    """P(S) - exp(epsilon) Q(S) for Q = N(0, 1), P = N(mean, ratio), S = {loss > epsilon}, from the quadratic's roots.
+
+    The loss is a x^2 + b x + c; S lies outside the two roots when P is the wider law and between them otherwise.
+    """
+    a, b = 0.5 * (ratio - 1) / ratio, mean / ratio
+    c = -0.5 * math.log(ratio) - mean * mean / (2 * ratio) - epsilon
+    discriminant = b * b - 4 * a * c
+    if discriminant <= 0:
+        value = -math.expm1(epsilon) if a > 0 else 0.0
+        return Bracket(max(0.0, value), max(0.0, value))
+    # The larger root in size first: the other follows from their product without cancellation.
+    stem = -0.5 * (b + math.copysign(math.sqrt(discriminant), b))
+    left, right = sorted((stem / a, c / stem))
+    scale = math.sqrt(ratio)
+    p = _mass((left - mean) / scale, (right - mean) / scale, outside=a > 0)
+    steepness = 1 + max(abs(left), abs(right)) ** 2
+    if epsilon > _LARGEST_EXPONENT:
+        # Q(S) underflows where exp(epsilon) overflows; all that is known is 0 <= exp(epsilon) Q(S) <= P(S).
+        return Bracket(0.0, min(1.0, p * (1 + _LOSS_ROUNDING * steepness)))
+    q = _mass(left, right, outside=a > 0) * math.exp(epsilon)
+    error = _LOSS_ROUNDING * steepness * (p + q)
+    return Bracket(min(1.0, max(0.0, p - q - error)), min(1.0, max(0.0, p - q + error)))
+
+
+def _mass(left: float, right: float, *, outside: bool) -> float:
+    if outside:
+        return float(special.ndtr(left) + special.ndtr(-right))
+    mirrored = (-right, -left) if left > 0 else (left, right)
+    return float(special.ndtr(mirrored[1]) - special.ndtr(mirrored[0]))

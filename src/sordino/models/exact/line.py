@@ -1,0 +1,221 @@
+"""Laws on a line: Gaussian and stable families and their mixtures."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from sordino.core.arrays import Array
+from sordino.core.validate import InputError
+from sordino.models.exact import stable_standard
+from sordino.models.exact.stable_standard import probabilities, read_only, stable_table
+
+
+def log_sum(logs: Array, axis: int = -1) -> Array:
+    """log of the sum of exp(logs) along an axis; a sum of nothing but zeros is -inf."""
+    peak = np.max(logs, axis=axis, keepdims=True)
+    safe = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        total = np.log(np.sum(np.exp(logs - safe), axis=axis))
+    return np.asarray(total + np.squeeze(safe, axis=axis))
+
+
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class NormalFamily:
+    """The standard normal law; `accuracy` is the relative one of `above` and `log_density`."""
+
+    accuracy: float = 4e-15
+
+    def log_density(self, points: Array) -> Array:
+        """Log density."""
+        return -0.5 * points * points - _HALF_LOG_2PI
+
+    def above(self, points: Array) -> Array:
+        """P(X > point), accurate in the right tail."""
+        return special.ndtr(-points)
+
+    def curvature(self, distances: Array) -> Array:
+        """An upper bound on |density''| at all points at least this far from the centre."""
+        # |u^2 - 1| phi(u) is phi(0) at 0, has its second maximum 2 phi(sqrt 3) at sqrt 3, and falls from there on.
+        beyond = np.maximum(distances, math.sqrt(3.0))
+        falling = (beyond * beyond - 1.0) * np.exp(self.log_density(beyond))
+        return np.where(distances < 1.0, math.exp(-_HALF_LOG_2PI), falling)
+
+    def reach(self, tail: float) -> float:
+        """A distance from the centre beyond which the probability is at most `tail`."""
+        return float(-special.ndtri(tail / 2))
+
+
+@dataclass(frozen=True)
+class StableFamily:
+    """The law with characteristic function exp(-|t|^alpha); it answers what `NormalFamily` does."""
+
+    alpha: float
+    accuracy: float = 1e-12
+
+    def __post_init__(self) -> None:
+        stable_standard.check_alpha(self.alpha)
+
+    def log_density(self, points: Array) -> Array:
+        if self.alpha == 2.0:
+            return -points * points / 4 - 0.5 * math.log(4 * math.pi)
+        return stable_table(self.alpha).log_density(points)
+
+    def above(self, points: Array) -> Array:
+        if self.alpha == 2.0:
+            return stable_standard.above(2.0, points)
+        return stable_table(self.alpha).above(points)
+
+    def curvature(self, distances: Array) -> Array:
+        # Everywhere |p''| <= (1/pi) int t^2 exp(-t^alpha) dt. A stable density is a mixture of centred normals, and
+        # (u^4 + u^2) exp(-u^2/2) <= 9.78 exp(-u^2/4), so x^2 |p''(x)| <= 9.78 p(x / sqrt 2), which falls with x.
+        everywhere = math.gamma(3 / self.alpha) / (self.alpha * math.pi)
+        away = np.maximum(distances, 1.0)
+        local = 9.78 * np.exp(self.log_density(away / math.sqrt(2))) / (away * away)
+        return np.where(distances < 1.0, everywhere, np.minimum(everywhere, local))
+
+    def reach(self, tail: float) -> float:
+        distance = 1.0
+        while float(self.above(np.array(distance))) > tail / 2:
+            distance *= 2.0
+        return distance
+
+
+LineFamily = NormalFamily | StableFamily
+NORMAL = NormalFamily()
+_CHUNK = 1 << 20  # point-component pairs at a time
+
+
+@dataclass(frozen=True, eq=False)
+class LineMixture:
+    """Component j is locations[j] + scales[j] * X, X of the family, with probability weights[j]."""
+
+    family: LineFamily
+    weights: Array
+    locations: Array
+    scales: Array
+
+    def __post_init__(self) -> None:
+        weights = probabilities("weights", self.weights)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "locations", read_only("locations", self.locations, (len(weights),)))
+        object.__setattr__(self, "scales", read_only("scales", self.scales, (len(weights),)))
+        if self.scales.min() <= 0:
+            raise InputError(f"Expected scales to be positive, got {self.scales.min()!r}.")
+
+    def log_density(self, points: ArrayLike) -> Array:
+        """Log density."""
+        return self._over_points(points, self._log_density)
+
+    def density(self, points: ArrayLike) -> Array:
+        """Density."""
+        return np.exp(self.log_density(points))
+
+    def cdf(self, points: ArrayLike) -> Array:
+        """P(X <= point), accurate in the left tail."""
+        return self._over_points(points, lambda at: self._tails(at, -1.0))
+
+    def above(self, points: ArrayLike) -> Array:
+        """P(X > point), accurate in the right tail."""
+        return self._over_points(points, lambda at: self._tails(at, 1.0))
+
+    def mass(self, left: Array, right: Array) -> Array:
+        """P(left < X <= right), each from the tail that is nearer."""
+        middle = float(np.median(self.locations))
+        from_right = left >= middle
+        by_tail = self.above(left) - self.above(right)
+        return np.where(from_right, by_tail, self.cdf(right) - self.cdf(left))
+
+    def curvature(self, left: Array, right: Array) -> Array:
+        """An upper bound on |density''| over each interval."""
+
+        def bound(ends: Array) -> Array:
+            gaps = np.maximum(ends[0][:, None] - self.locations, self.locations - ends[1][:, None])
+            local = self.family.curvature(np.maximum(gaps, 0.0) / self.scales)
+            return local @ (self.weights / self.scales**3)
+
+        size = max(1, _CHUNK // len(self.weights))
+        parts = [bound(np.stack([left[i : i + size], right[i : i + size]])) for i in range(0, len(left), size)]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def line(self) -> "LineMixture":
+        """Itself."""
+        return self
+
+    def _log_density(self, points: Array) -> Array:
+        standard = (points[:, None] - self.locations) / self.scales
+        logs = self.family.log_density(standard) - np.log(self.scales)
+        return log_sum(logs + np.log(np.maximum(self.weights, 1e-320)))
+
+    def _tails(self, points: Array, sign: float) -> Array:
+        return self.family.above(sign * (points[:, None] - self.locations) / self.scales) @ self.weights
+
+    def _over_points(self, points: ArrayLike, evaluate: Callable[[Array], Array]) -> Array:
+        at = np.asarray(points, float)
+        flat = at.reshape(-1)
+        size = max(1, _CHUNK // len(self.weights))
+        parts = [evaluate(flat[i : i + size]) for i in range(0, len(flat), size)]
+        return (np.concatenate(parts) if parts else np.empty(0)).reshape(at.shape)
+
+
+# The difference p - factor q of two mixtures on the line, components they share cancelled before anything is computed.
+#
+# Neighbouring chains with random batches share every pattern in which the differing record is not used.
+
+
+@dataclass(frozen=True, eq=False)
+class SignedMixture:
+    """f = positive_total * positive - negative_total * negative; a part whose total is 0 is not looked at."""
+
+    positive: LineMixture
+    positive_total: float
+    negative: LineMixture
+    negative_total: float
+
+    @classmethod
+    def difference(cls, first: LineMixture, second: LineMixture, factor: float) -> "SignedMixture":
+        """p - factor q, for two mixtures of one family."""
+        if first.family != second.family:
+            raise InputError(f"Expected two mixtures of one family, got {first.family} and {second.family}.")
+        rows = np.stack([np.concatenate([m.locations for m in (first, second)]), _scales(first, second)], axis=1)
+        kinds, place = np.unique(rows, axis=0, return_inverse=True)
+        weights = np.concatenate([first.weights, -factor * second.weights])
+        merged = np.bincount(place.reshape(-1), weights=weights, minlength=len(kinds))
+        positive, positive_total = _part(first, kinds, np.maximum(merged, 0.0))
+        negative, negative_total = _part(first, kinds, np.maximum(-merged, 0.0))
+        return cls(positive, positive_total, negative, negative_total)
+
+    def density(self, points: Array) -> Array:
+        """The value of f."""
+        return self.positive_total * self.positive.density(points) - self.negative_total * self.negative.density(points)
+
+    def masses(self, left: Array, right: Array) -> tuple[Array, Array]:
+        """The integrals of the two parts over intervals."""
+        return (
+            self.positive_total * self.positive.mass(left, right),
+            self.negative_total * self.negative.mass(left, right),
+        )
+
+    def curvature(self, left: Array, right: Array) -> Array:
+        """An upper bound on |f''| over each interval."""
+        return self.positive_total * self.positive.curvature(
+            left, right
+        ) + self.negative_total * self.negative.curvature(left, right)
+
+
+def _scales(first: LineMixture, second: LineMixture) -> Array:
+    return np.concatenate([first.scales, second.scales])
+
+
+def _part(like: LineMixture, kinds: Array, weights: Array) -> tuple[LineMixture, float]:
+    total = float(weights.sum())
+    used = weights > 0
+    if total == 0.0:
+        return like, 0.0
+    return LineMixture(like.family, weights[used] / total, kinds[used, 0], kinds[used, 1]), total

@@ -1,0 +1,126 @@
+"""Data whose per-example gradients are affine in theta: the chains of design.md on them have exactly known laws."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sordino.core.arrays import Array
+from sordino.core.bound import Certificate, Relation
+from sordino.core.spec import Spec
+from sordino.core.validate import NON_NEGATIVE, InputError, Interval, check_numbers, whole_number
+from sordino.models.exact.stable_standard import read_only
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratics:
+    """Record i has the gradient curvatures[k] @ theta - pulls[k], k = kinds[i]; identical records share a kind.
+
+    Attributes:
+        curvatures: one symmetric matrix per kind.
+        pulls: one vector per kind.
+        kinds: the kind of each record, in the order of the records.
+        weight_decay: the penalty (weight_decay / 2) |theta|^2, added to every step whatever its batch.
+    """
+
+    curvatures: Array
+    pulls: Array
+    kinds: NDArray[np.int64]
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        pulls = read_only("pulls", self.pulls, (None, None))
+        count, dim = pulls.shape
+        kinds = np.array(self.kinds, dtype=np.int64)
+        if kinds.ndim != 1 or (kinds.size and not 0 <= kinds.min() <= kinds.max() < count):
+            raise InputError(f"Expected kinds to be numbers from 0 to {count - 1}, one per record.")
+        kinds.flags.writeable = False
+        object.__setattr__(self, "pulls", pulls)
+        object.__setattr__(self, "curvatures", read_only("curvatures", self.curvatures, (count, dim, dim)))
+        object.__setattr__(self, "kinds", kinds)
+        check_numbers(self, weight_decay=NON_NEGATIVE)
+
+    @classmethod
+    def from_records(cls, curvatures: ArrayLike, pulls: ArrayLike, weight_decay: float = 0.0) -> "Quadratics":
+        """One curvature and one pull per record; equal records are found and grouped."""
+        b = read_only("pulls", pulls, (None, None))
+        a = read_only("curvatures", curvatures, (len(b), b.shape[1], b.shape[1]))
+        rows = np.concatenate([a.reshape(len(b), -1), b], axis=1)
+        _, first, kinds = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        return cls(a[first], b[first], kinds.reshape(-1), weight_decay)
+
+    @property
+    def n(self) -> int:
+        """The number of records."""
+        return len(self.kinds)
+
+    @property
+    def dim(self) -> int:
+        """The number of parameters."""
+        return self.pulls.shape[1]
+
+    @property
+    def counts(self) -> Counts:
+        """How many records there are of each kind."""
+        return self.counted(self.kinds)
+
+    def counted(self, kinds: NDArray[np.int64]) -> Counts:
+        """How often each kind occurs."""
+        return np.bincount(kinds, minlength=len(self.pulls))
+
+    def drift(self, counts: ArrayLike, divisor: float) -> tuple[Array, Array]:
+        """Curvature and pull of a batch with these kinds, weight decay included; stacks of counts give stacks."""
+        share = np.asarray(counts, float) / divisor
+        curvature = np.einsum("...k,kab->...ab", share, self.curvatures)
+        return curvature + self.weight_decay * np.eye(self.dim), share @ self.pulls
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticPair:
+    """Two neighbours and the position of the record they differ in."""
+
+    first: Quadratics
+    second: Quadratics
+    relation: Relation
+    position: int
+
+
+def extremal_pair(spec: Spec, position: int) -> QuadraticPair:
+    """Two datasets that push the chain apart along one axis as hard as the certified constants allow.
+
+    Every per-example gradient is a constant vector, so the certified curvature m is carried by the weight decay
+    (m / 2) |theta|^2, which no record changes: one step is theta -> (1 - eta m) theta + (eta / b) sum of pulls. On it
+    `shifted.full` is exact whenever eta <= 2 / (m + M), and drift-bounded Langevin with linear V is covered too.
+
+    | relation | record `position` in the first | in the second | other records |
+    | --- | --- | --- | --- |
+    | replace-one | pulls Delta / 2 along the first axis | pulls -Delta / 2 | pull 0 |
+    | add-remove | pulls `gradient_bound` | absent | pull 0 |
+    """
+    at = whole_number("position", position, Interval(0, spec.n - 1))
+    kinds = np.zeros(spec.n, dtype=np.int64)
+    kinds[at] = 1
+    if spec.relation is Relation.REPLACE_ONE:
+        half = _value(spec, "gradient_sensitivity") / 2
+        return QuadraticPair(_constant(spec, half, kinds), _constant(spec, -half, kinds), spec.relation, at)
+    bound = _value(spec, "gradient_bound")
+    absent = _constant(spec, bound, np.delete(kinds, at))
+    return QuadraticPair(_constant(spec, bound, kinds), absent, spec.relation, at)
+
+
+def _constant(spec: Spec, pull: float, kinds: NDArray[np.int64]) -> Quadratics:
+    """Records whose gradients are constants: 0, or `pull` along the first axis."""
+    pulls = np.zeros((2, spec.dim))
+    pulls[1, 0] = pull
+    certificate = None if spec.problem is None else spec.problem.strong_convexity
+    decay = 0.0 if certificate is None else certificate.value
+    return Quadratics(np.zeros((2, spec.dim, spec.dim)), pulls, kinds, decay)
+
+
+def _value(spec: Spec, name: str) -> float:
+    certificate: Certificate | None = getattr(spec.problem, name, None)
+    if certificate is None:
+        raise InputError(f"Expected problem.{name} to be given for {spec.relation.value}, got none.")
+    return certificate.value

@@ -1,0 +1,165 @@
+"""Classification: logistic, probit and softmax losses."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import log_ndtr
+
+from sordino.core.bound import Citation
+from sordino.core.gaussian import up
+from sordino.core.validate import Interval, refuse, whole_number
+from sordino.models.base import LinearScoreModel, family
+from sordino.models.facts import Domain, LossFacts, Residual, float_up, linear_score_facts
+
+
+def need_signs(domain: Domain, model: str) -> None:
+    """Refuse a target that is declared as anything but the two signs -1 and +1."""
+    width, bound = domain.target_width, domain.target_bound
+    measured = bound is not None and (bound.value != 1.0 or domain.classes is None)
+    if measured or (width is not None and width.value != 2.0) or domain.classes not in (None, 2):
+        raise refuse(f"the target of {model}", "to be the signs -1 and +1", domain, 'use boolean labels "signs"')
+
+
+def as_signs(y: Array) -> Array:
+    """Every target as -1 or +1: what is above 0 counts as +1."""
+    return jnp.where(y > 0, 1, -1).astype(y.dtype)
+
+
+def as_codes(y: Array, classes: int) -> Array:
+    """Every target as one of the codes 0, ..., classes - 1."""
+    return jnp.clip(y, 0, classes - 1)
+
+
+def need_codes(domain: Domain, classes: int, model: str) -> None:
+    """Refuse a target that is declared as anything but the codes 0, ..., classes - 1."""
+    signs = domain.target_width is not None and domain.target_width.value != 1.0
+    if domain.classes not in (None, classes) or signs:
+        raise refuse(
+            f"the target of {model}", f"to be the codes 0..{classes - 1}", domain, "use a category target or bits"
+        )
+
+
+_LOGISTIC_FACTS = Residual(
+    bound=1.0,
+    slope=0.25,
+    at_zero=0.5,
+    because="the residual -y sigmoid(-y s) is at most 1, 1/2 at s = 0, with slope in [0, 1/4]",
+    source=Citation("simsekli2024differential", "Proposition 12"),
+)
+
+
+@family("logistic")
+@dataclass(frozen=True)
+class Logistic(LinearScoreModel):
+    """P(y | x) = sigmoid(y x theta): loss log(1 + exp(-y x theta)).
+
+    With |x| <= R: gradients at most R, two at most 2R apart, Hessian at most R^2 / 4; all attained in the limit.
+    """
+
+    def score_loss(self, scores: Array, y: Array) -> Array:
+        return jax.nn.softplus(-y * scores[..., 0])
+
+    def residual(self, scores: Array, y: Array) -> Array:
+        signs = y[..., None]
+        return -signs * jax.nn.sigmoid(-signs * scores)
+
+    def as_labels(self, y: Array) -> Array:
+        return as_signs(y)
+
+    def facts(self, domain: Domain) -> LossFacts:
+        need_signs(domain, "logistic regression")
+        return linear_score_facts(domain, _LOGISTIC_FACTS)
+
+
+_PROBIT_FACTS = Residual(
+    bound=None,
+    slope=1.0,
+    at_zero=up(math.sqrt(2.0 / math.pi), 4),
+    because=(
+        "the inverse Mills ratio h(z) = phi(z) / Phi(z) has -h'(z) = h(z) (z + h(z)) in (0, 1), since 1 + h'(z) is the "
+        "variance of a normal variable cut off at z, which is below 1; h(0) = sqrt(2 / pi)"
+    ),
+)
+_TAIL_START = -4.0
+_FRACTION_LEVELS = 30
+
+
+@family("probit")
+@dataclass(frozen=True)
+class Probit(LinearScoreModel):
+    """P(y | x) = Phi(y x theta): loss -log Phi(y x theta).
+
+    With |x| <= R the Hessian is at most R^2. The gradient grows linearly: it needs a ball or residual clipping.
+    """
+
+    def score_loss(self, scores: Array, y: Array) -> Array:
+        return -log_ndtr(y * scores[..., 0])
+
+    def residual(self, scores: Array, y: Array) -> Array:
+        signs = y[..., None]
+        return -signs * inverse_mills(signs * scores)
+
+    def as_labels(self, y: Array) -> Array:
+        return as_signs(y)
+
+    def facts(self, domain: Domain) -> LossFacts:
+        need_signs(domain, "probit regression")
+        return linear_score_facts(domain, _PROBIT_FACTS)
+
+
+def inverse_mills(z: Array) -> Array:
+    """phi(z) / Phi(z): directly, and in the left tail, where that cancels, by Laplace's continued fraction."""
+    direct = jnp.maximum(z, _TAIL_START)
+    middle = jnp.exp(-0.5 * direct * direct - log_ndtr(direct)) / math.sqrt(2.0 * math.pi)
+    tail = -jnp.minimum(z, _TAIL_START)
+    fraction = jax.lax.fori_loop(0, _FRACTION_LEVELS, lambda k, f: tail + (_FRACTION_LEVELS - k) / f, tail)
+    return jnp.where(z < _TAIL_START, fraction, middle)
+
+
+_SOURCE = Citation("ye2022differentially", "Proposition 5.1")
+
+
+@family("softmax")
+@dataclass(frozen=True)
+class Softmax(LinearScoreModel):
+    """P(y = k | x) proportional to exp(x theta_k), theta of shape (features, classes).
+
+    With |x| <= R: gradients at most sqrt(2) R, two at most 2 sqrt(2) R apart, Hessian at most R^2 / 2. With two classes
+    the residual is a scalar times (1, -1), so clipping keeps contraction; with more it does not.
+    """
+
+    classes: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_number("classes", self.classes, Interval(2))
+
+    @property
+    def outputs(self) -> int:
+        return self.classes
+
+    @property
+    def scalar_residual(self) -> bool:
+        return self.classes == 2
+
+    def score_loss(self, scores: Array, y: Array) -> Array:
+        return -jnp.sum(jax.nn.log_softmax(scores) * self._one_hot(scores, y), axis=-1)
+
+    def residual(self, scores: Array, y: Array) -> Array:
+        return jax.nn.softmax(scores) - self._one_hot(scores, y)
+
+    def as_labels(self, y: Array) -> Array:
+        return as_codes(y, self.classes)
+
+    def facts(self, domain: Domain) -> LossFacts:
+        need_codes(domain, self.classes, "softmax regression")
+        because = "the residual p - e_y is at most sqrt(2) long and its Jacobian diag(p) - p p^T lies in [0, 1/2]"
+        at_zero = up(math.sqrt(float_up(Fraction(self.classes - 1, self.classes))))
+        return linear_score_facts(domain, Residual(up(math.sqrt(2.0)), 0.5, at_zero, because, _SOURCE))
+
+    def _one_hot(self, scores: Array, y: Array) -> Array:
+        return jax.nn.one_hot(y.astype(jnp.int32), self.classes, dtype=scores.dtype)

@@ -1,0 +1,199 @@
+"""Networks: dense layers and LeNet-5."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from sordino.core.validate import POSITIVE, Interval, check_numbers, refuse, whole_number
+from sordino.models.base import Model, family
+from sordino.models.clip import Shapes, activation, dense, dense_shapes, size_of, unpack
+from sordino.models.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
+from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
+from sordino.models.families.classification import as_codes, need_codes
+
+
+@dataclass(frozen=True)
+class DenseNetwork(Model):
+    """A network with these hidden widths; theta stacks weights and biases, layer by layer.
+
+    Nothing is claimed about its gradients: norm clipping certifies their size by construction, and weight decay then
+    gives the drift-bounded contraction of Bertazzi et al. 2025, which holds for any network.
+    """
+
+    hidden: tuple[int, ...]
+    activation: str = "tanh"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "hidden", tuple(whole_number("hidden", width) for width in self.hidden))
+        activation(self.activation)
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """The width of the last layer."""
+
+    def dim(self, features: int) -> int:
+        return size_of(self._shapes(features))
+
+    def predict(self, theta: Array, x: Array) -> Array:
+        """The last layer's output, shape (outputs,), for one row."""
+        return dense(unpack(theta, self._shapes(x.shape[-1])), x, activation(self.activation))
+
+    @abstractmethod
+    def output_gradient(self, outputs: Array, y: Array) -> Array:
+        """The derivative of each record's loss in the last layer's output, shape (records, outputs)."""
+
+    def record_outputs(self, theta: Array, X: Array) -> Array:
+        """The last layer's output for every row, in double precision, each from its row alone."""
+        return self._forward(unpack(theta, self._shapes(X.shape[1])), whole_rows(X))[-1]
+
+    def record_gradients(self, theta: Array, X: Array, Y: Array, sizes: RowSizes | None = None) -> Parts:
+        """Back-propagation for all rows at once: a layer's gradient is the outer product of its inputs and signals."""
+        parts = unpack(theta, self._shapes(X.shape[1]))
+        inputs, slopes, outputs = self._forward(parts, whole_rows(X, sizes))
+        signals = [self.output_gradient(outputs, Y)]
+        for weight, slope in zip(parts[-2:0:-2], reversed(slopes), strict=True):
+            signals.insert(0, products(whole_rows(signals[0]), weight.T) * slope)
+        layers = zip(inputs, signals, strict=True)
+        return tuple(part for rows, signal in layers for part in (outer(rows, signal), Plain(signal)))
+
+    def facts(self, domain: Domain) -> LossFacts:
+        return NOTHING_KNOWN
+
+    def _forward(self, parts: list[Array], rows: WholeRows) -> tuple[list[WholeRows], list[Array], Array]:
+        """The inputs of every layer, the slopes of its activations but the last one's, and the output."""
+        act, inputs, slopes = activation(self.activation), [rows], []
+        for weight, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
+            before = products(inputs[-1], weight) + bias
+            after, slope = jax.jvp(act, (before,), (jnp.ones_like(before),))
+            inputs.append(whole_rows(after))
+            slopes.append(slope)
+        return inputs, slopes, products(inputs[-1], parts[-2]) + parts[-1]
+
+    def _shapes(self, features: int) -> tuple[tuple[int, ...], ...]:
+        return dense_shapes((features, *self.hidden, self.outputs))
+
+
+@dataclass(frozen=True)
+class NetworkOfNumber(Model):
+    """What every network for a number has, which inherits from it first: an error of variance 1 / noise_precision."""
+
+    noise_precision: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_numbers(self, noise_precision=POSITIVE)
+
+    @property
+    def outputs(self) -> int:
+        """The width of the last layer."""
+        return 1
+
+    def loss_of(self, output: Array, y: Array) -> Array:
+        """Minus the log-density of y, up to a constant, where the network's output is this."""
+        return 0.5 * self.noise_precision * (output - y) ** 2
+
+
+@dataclass(frozen=True)
+class NetworkOfClasses(Model):
+    """What every network for classes coded 0, 1, ... has, which inherits from it first."""
+
+    classes: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_number("classes", self.classes, Interval(2))
+
+    def as_labels(self, y: Array) -> Array:
+        return as_codes(y, self.classes)
+
+    def facts(self, domain: Domain) -> LossFacts:
+        need_codes(domain, self.classes, "a classification network")
+        return NOTHING_KNOWN
+
+
+@family("mlp-regression")
+@dataclass(frozen=True)
+class MLPRegression(NetworkOfNumber, DenseNetwork):
+    """y = network(x) + N(0, 1 / noise_precision)."""
+
+    def output_gradient(self, outputs: Array, y: Array) -> Array:
+        return self.noise_precision * (outputs - y[:, None])
+
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        return self.loss_of(self.predict(theta, x)[0], y)
+
+
+@family("mlp-classification")
+@dataclass(frozen=True)
+class MLPClassification(NetworkOfClasses, DenseNetwork):
+    """P(y = k | x) proportional to exp(network(x)_k), classes coded 0, 1, ..."""
+
+    @property
+    def outputs(self) -> int:
+        return self.classes
+
+    def output_gradient(self, outputs: Array, y: Array) -> Array:
+        codes = jax.nn.one_hot(y.astype(jnp.int32), self.classes, dtype=outputs.dtype)
+        return jax.nn.softmax(outputs) - codes
+
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        return -jax.nn.log_softmax(self.predict(theta, x))[y.astype(jnp.int32)]
+
+
+SIDE = 28
+CLASSES = 10
+_CONVOLUTIONS: Shapes = ((5, 5, 1, 6), (6,), (5, 5, 6, 16), (16,))
+_SHAPES: Shapes = _CONVOLUTIONS + dense_shapes((400, 120, 84, CLASSES))
+
+
+@family("lenet-5")
+@dataclass(frozen=True)
+class LeNet5(Model):
+    """Two convolutions with average pooling and three dense layers: 61,706 parameters, flat images in.
+
+    Gradients are certified by norm clipping alone, as for every network.
+    """
+
+    activation: str = "tanh"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        activation(self.activation)
+
+    def dim(self, features: int) -> int:
+        if features != SIDE * SIDE:
+            raise refuse("the features of LeNet-5", f"to be the {SIDE * SIDE} pixels of a flat image", features)
+        return size_of(_SHAPES)
+
+    def predict(self, theta: Array, x: Array) -> Array:
+        """The ten scores of one flat image."""
+        act = activation(self.activation)
+        first, first_bias, second, second_bias, *rest = unpack(theta, _SHAPES)
+        image = x.reshape(1, SIDE, SIDE, 1)
+        image = _halve(act(_convolve(image, first, "SAME") + first_bias))
+        image = _halve(act(_convolve(image, second, "VALID") + second_bias))
+        return dense(rest, image.ravel(), act)
+
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        return -jax.nn.log_softmax(self.predict(theta, x))[y.astype(jnp.int32)]
+
+    def as_labels(self, y: Array) -> Array:
+        return as_codes(y, CLASSES)
+
+    def facts(self, domain: Domain) -> LossFacts:
+        need_codes(domain, CLASSES, "LeNet-5")
+        return NOTHING_KNOWN
+
+
+def _convolve(image: Array, kernel: Array, padding: str) -> Array:
+    return lax.conv_general_dilated(image, kernel, (1, 1), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+def _halve(image: Array) -> Array:
+    _, height, width, channels = image.shape
+    return image.reshape(1, height // 2, 2, width // 2, 2, channels).mean(axis=(2, 4))

@@ -1,0 +1,111 @@
+"""Regression: squared, Huber and Poisson losses."""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from jax import Array
+
+from sordino.core.bound import Citation
+from sordino.core.validate import POSITIVE, check_numbers
+from sordino.models.base import LinearScoreModel, family
+from sordino.models.facts import Domain, LossFacts, Residual, linear_score_facts, product_up
+
+
+@family("ridge")
+@dataclass(frozen=True)
+class GaussianLinear(LinearScoreModel):
+    """y = x theta + N(0, 1 / noise_precision): loss (noise_precision / 2) (x theta - y)^2.
+
+    With precision p, rows |x| <= R and targets |y| <= Y the Hessian is at most p R^2. The gradient is not bounded: it
+    needs a ball, residual clipping, or the heavy-tail theory, which uses its growth (g0 = 2 p R Y, g1 = p R^2).
+    """
+
+    noise_precision: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_numbers(self, noise_precision=POSITIVE)
+
+    def score_loss(self, scores: Array, y: Array) -> Array:
+        return 0.5 * self.noise_precision * (scores[..., 0] - y) ** 2
+
+    def residual(self, scores: Array, y: Array) -> Array:
+        return self.noise_precision * (scores - y[..., None])
+
+    def facts(self, domain: Domain) -> LossFacts:
+        target = domain.target_bound
+        return linear_score_facts(
+            domain,
+            Residual(
+                bound=None,
+                slope=self.noise_precision,
+                at_zero=None if target is None else product_up(self.noise_precision, target.value),
+                because=f"the residual p (s - y) has slope p = {self.noise_precision:g} in the score s",
+                source=Citation("simsekli2024differential", "Proposition 11"),
+            ),
+        )
+
+
+@family("huber")
+@dataclass(frozen=True)
+class Huber(LinearScoreModel):
+    """Residual s - y, cut at +-threshold h.
+
+    With |x| <= R: gradients at most h R, two at most 2 h R apart, Hessian at most R^2.
+    """
+
+    threshold: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_numbers(self, threshold=POSITIVE)
+
+    def score_loss(self, scores: Array, y: Array) -> Array:
+        error = scores[..., 0] - y
+        inner = jnp.clip(error, -self.threshold, self.threshold)
+        return inner * (error - 0.5 * inner)
+
+    def residual(self, scores: Array, y: Array) -> Array:
+        return jnp.clip(scores - y[..., None], -self.threshold, self.threshold)
+
+    def facts(self, domain: Domain) -> LossFacts:
+        target = domain.target_bound
+        at_zero = self.threshold if target is None else min(self.threshold, target.value)
+        because = f"the residual s - y is cut at {self.threshold:g}, with slope 0 or 1"
+        return linear_score_facts(domain, Residual(self.threshold, 1.0, at_zero, because))
+
+
+@family("poisson")
+@dataclass(frozen=True)
+class PoissonRegression(LinearScoreModel):
+    """Counts y with rate min(exp(x theta), rate_cap); counts are cut to [0, count_cap] by the loss itself.
+
+    The loss is exp(s) - y s up to the cap and linear beyond it, so it stays convex. With |x| <= R: gradients at most
+    R max(rate_cap, count_cap), two at most twice that apart, Hessian at most rate_cap R^2.
+    """
+
+    rate_cap: float
+    count_cap: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_numbers(self, rate_cap=POSITIVE, count_cap=POSITIVE)
+
+    def score_loss(self, scores: Array, y: Array) -> Array:
+        score = scores[..., 0]
+        inner = jnp.minimum(score, jnp.log(self.rate_cap))
+        rate = jnp.exp(inner)
+        return rate * (1.0 + score - inner) - jnp.clip(y, 0.0, self.count_cap) * score
+
+    def residual(self, scores: Array, y: Array) -> Array:
+        rate = jnp.exp(jnp.minimum(scores, jnp.log(self.rate_cap)))
+        return jnp.minimum(rate, self.rate_cap) - jnp.clip(y, 0.0, self.count_cap)[..., None]
+
+    def facts(self, domain: Domain) -> LossFacts:
+        rate_at_zero = min(1.0, self.rate_cap)
+        because = (
+            f"the residual is a rate in [0, {self.rate_cap:g}] minus a count in [0, {self.count_cap:g}], its slope the "
+            "rate below the cap and 0 above"
+        )
+        largest, at_zero = max(self.rate_cap, self.count_cap), max(rate_at_zero, self.count_cap)
+        return linear_score_facts(domain, Residual(largest, self.rate_cap, at_zero, because))

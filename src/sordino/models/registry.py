@@ -1,0 +1,67 @@
+"""The models that a command line or a release can name, as words and back, and models from any JAX loss."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from importlib import import_module
+from pkgutil import iter_modules
+from types import MappingProxyType
+from typing import Any
+
+from jax import Array
+
+from sordino.core.spec.instance import NamedModel
+from sordino.core.validate import InputError, one_of, refuse, whole_number
+from sordino.models.base import FAMILIES, Model
+from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts, need_declared
+
+_FAMILIES = import_module("sordino.models.families")
+for _found in iter_modules(_FAMILIES.__path__):
+    import_module(f"{_FAMILIES.__name__}.{_found.name}")
+
+MODELS: MappingProxyType[str, type[Model]] = MappingProxyType(FAMILIES)
+
+
+def build_model(named: NamedModel, where: str = "model") -> Model:
+    """The model that the words describe; anything unknown is refused, and `where` is said to be the place of it."""
+    kind = MODELS[one_of(f"{where}.name", named.name, MODELS)]
+    known = {field.name: field.type for field in fields(kind)}
+    unknown = [name for name, _ in named.parameters if name not in known]
+    if unknown:
+        raise InputError(
+            f"Expected {where}.parameters of {named.name} to be among {', '.join(known)}, got {unknown[0]!r}."
+        )
+    arguments: dict[str, Any] = dict(named.parameters)
+    try:
+        return kind(**arguments)
+    except TypeError:
+        missing = [field.name for field in fields(kind) if field.name not in arguments]
+        raise InputError(f"Expected {named.name} to have all its parameters, got none for {missing}.") from None
+
+
+@dataclass(frozen=True)
+class JaxModel(Model):
+    """`loss_fn(theta, x, y)` is minus the log-likelihood of one example; theta is flat, of length `parameters`.
+
+    Clipping certifies the size of its gradients. Facts that the caller vouches for go into `declared`; they are never
+    marked better than declared.
+    """
+
+    loss_fn: Callable[[Array, Array, Array], Array]
+    parameters: int
+    declared: LossFacts = NOTHING_KNOWN
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.loss_fn):
+            raise refuse("loss_fn", "to be a function of (theta, x, y)", self.loss_fn)
+        whole_number("parameters", self.parameters)
+        need_declared(self.declared)
+
+    def dim(self, features: int) -> int:
+        return self.parameters
+
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        return self.loss_fn(theta, x, y)
+
+    def facts(self, domain: Domain) -> LossFacts:
+        return self.declared

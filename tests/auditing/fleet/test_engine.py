@@ -1,0 +1,283 @@
+"""A fleet makes the canonical chain's steps, and any part of it comes out the same bit for bit."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from sordino.auditing.fleet import trainer
+from sordino.auditing.fleet.engine import Performance, train_fleet
+from sordino.auditing.fleet.plan import (
+    FleetPlan,
+    FleetRecords,
+    Members,
+    Replacement,
+    Scores,
+    plan_of,
+)
+from sordino.auditing.fleet.trainer import Purpose, member_keys
+from sordino.core.bound import Relation, View
+from sordino.core.spec import (
+    Ball,
+    Batch,
+    Clipping,
+    ClippingKind,
+    ConstantSchedule,
+    GaussianNoise,
+    GaussianStart,
+    NoisyGradient,
+    PolynomialSchedule,
+    Scheme,
+    Spec,
+    StableNoise,
+)
+from sordino.core.validate import InputError
+from sordino.models.facts import Domain
+from sordino.models.families.networks import MLPClassification, MLPRegression
+
+gaussians = jax.jit(trainer.gaussians, static_argnums=2)
+MODEL = MLPClassification((5,), classes=3, weight_decay=0.1)
+N, FEATURES = 10, 4
+PLAN = FleetPlan(0.3, 0.05, Batch(Scheme.RESHUFFLED, 4), 3, seed=5, clip_norm=1.0)
+EVERYONE = Members(tuple(range(70)), tuple(number % 2 == 1 for number in range(70)))
+
+
+def _records(row: int | None = 3) -> FleetRecords:
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(N, FEATURES)), generator.integers(0, 3, N)
+    if row is None:
+        return FleetRecords(X, y)
+    return FleetRecords(X, y, (Replacement(row, -2.0 * np.ones(FEATURES), 2.0),))
+
+
+RECORDS = _records()
+PROBES = {"scores": Scores(jnp.asarray(RECORDS.features[:2]))}
+
+
+@pytest.fixture(scope="module")
+def everyone():
+    return train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES)
+
+
+def test_any_subset_comes_out_the_same_bit_for_bit(everyone) -> None:
+    chosen = [68, 3, 12]
+    members = Members(tuple(chosen), tuple(EVERYONE.neighbour[number] for number in chosen))
+    found = train_fleet(MODEL, RECORDS, PLAN, members, PROBES)
+    assert np.array_equal(found.theta, everyone.theta[chosen])
+    assert np.array_equal(found.readings["scores"], everyone.readings["scores"][:, chosen])
+
+
+@pytest.mark.every(2)
+@pytest.mark.parametrize("chunk", [1, 65, 1000])
+def test_chunks_do_not_matter(everyone, chunk) -> None:
+    found = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(chunk=chunk))
+    assert np.array_equal(found.theta, everyone.theta)
+    assert np.array_equal(found.readings["scores"], everyone.readings["scores"])
+
+
+def test_models_of_several_neighbours_in_one_fleet_come_out_as_in_fleets_of_their_own() -> None:
+    others = tuple(Replacement(row, np.full(FEATURES, float(row), np.float32), 1.0) for row in (3, 7, 3))
+    together = FleetRecords(RECORDS.features, RECORDS.target, others)
+    which = (0, 1, 2, 3, 2, 0)
+    found = train_fleet(MODEL, together, PLAN, Members(tuple(range(6)), which), PROBES)
+    for number, place in enumerate(which):
+        alone = FleetRecords(RECORDS.features, RECORDS.target, others[place - 1 : place])
+        member = Members((number,), (int(place > 0),))
+        assert np.array_equal(found.theta[number], train_fleet(MODEL, alone, PLAN, member, PROBES).theta[0])
+    with pytest.raises(InputError, match="neighbour"):
+        train_fleet(MODEL, together, PLAN, Members((0,), (4,)), PROBES)
+
+
+class _Killed(Exception):
+    pass
+
+
+@pytest.mark.every(2)
+@pytest.mark.parametrize("killed_after", [1, 2, 4])
+def test_a_killed_fleet_resumes_bit_for_bit(everyone, tmp_path, killed_after) -> None:
+    folder = tmp_path / "fleet"
+    told = []
+
+    def kill(progress) -> None:
+        told.append(progress)
+        if len(told) == killed_after:
+            raise _Killed
+
+    with pytest.raises(_Killed):
+        train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(checkpoints=folder, progress=kill))
+    files = list(folder.iterdir())
+    assert len(files) == -(-killed_after // PLAN.epochs)
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+    again = []
+    performance = Performance(checkpoints=folder, progress=again.append)
+    found = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, performance)
+    assert len(again) == 2 * PLAN.epochs - killed_after
+    assert again[-1].model_steps == again[-1].of_model_steps == 70 * 3 * 3
+    assert np.array_equal(found.theta, everyone.theta)
+    assert np.array_equal(found.readings["scores"], everyone.readings["scores"])
+    assert not folder.exists()
+
+
+def test_a_checkpoint_of_another_fleet_or_a_torn_one_is_not_used(everyone, tmp_path) -> None:
+    def kill(progress) -> None:
+        raise _Killed
+
+    other = FleetPlan(0.3, 0.05, PLAN.batch, 3, seed=6, clip_norm=1.0)
+    for plan in (other, PLAN):
+        with pytest.raises(_Killed):
+            train_fleet(MODEL, RECORDS, plan, EVERYONE, PROBES, Performance(checkpoints=tmp_path, progress=kill))
+    files = list(tmp_path.iterdir())
+    assert len(files) == 2
+    for file in files:
+        file.write_bytes(file.read_bytes()[:100])
+    found = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(checkpoints=tmp_path))
+    assert np.array_equal(found.theta, everyone.theta)
+
+
+@pytest.mark.every(2)
+@pytest.mark.parametrize("clip_norm", [None, 1.0])
+def test_a_fleet_makes_the_steps_of_the_canonical_chain(clip_norm) -> None:
+    plan = FleetPlan(0.3, 0.05, Batch(Scheme.CYCLIC, 4), 2, seed=5, clip_norm=clip_norm, start=GaussianStart(0.5))
+    members = Members((8, 2), (False, True))
+    found = train_fleet(MODEL, RECORDS, plan, members).theta
+    numbers = jnp.asarray(members.numbers, jnp.uint32)
+    noise = member_keys(5, numbers, Purpose.NOISE)
+    thetas = 0.5 * gaussians(member_keys(5, numbers, Purpose.START), jnp.uint32(0), MODEL.dim(FEATURES))
+    clipping = None if clip_norm is None else Clipping(ClippingKind.NORM, clip_norm)
+    gradient = jax.jit(lambda *given: MODEL.batch_gradient(*given, clipping))
+    for start, keys, neighbour, given in zip(thetas, zip(*noise, strict=True), members.neighbour, found, strict=True):
+        theta, X, y = start, RECORDS.features.copy(), RECORDS.target.copy()
+        if neighbour:
+            [replacement] = RECORDS.replacements
+            X[3], y[3] = replacement.features, replacement.target
+        for step in range(6):
+            batch = slice(4 * (step % 3), 4 * (step % 3) + 4)
+            ones = jnp.ones(len(y[batch]))
+            total = gradient(theta, jnp.asarray(X[batch]), jnp.asarray(y[batch]), ones)
+            xi = gaussians((keys[0][None], keys[1][None]), jnp.uint32(step), theta.size)[0]
+            theta = theta - 0.3 * (total / 4 + MODEL.penalty_gradient(theta)) + 0.05 * xi
+        np.testing.assert_allclose(given, theta, atol=3e-6)
+
+
+def test_a_watched_fleet_ends_when_it_is_told_to_with_the_numbers_of_a_shorter_one(everyone) -> None:
+    told: list[tuple[int, tuple[int, ...]]] = []
+
+    def watch(epoch: int, readings) -> bool:
+        told.append((epoch, readings["scores"].shape))
+        return epoch < 2
+
+    watched = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(chunk=4), watch)
+    assert told == [(1, (70, 6)), (2, (70, 6))]
+    assert np.array_equal(watched.readings["scores"], everyone.readings["scores"][:2])
+    shorter = train_fleet(MODEL, RECORDS, replace(PLAN, epochs=2), EVERYONE, PROBES)
+    assert np.array_equal(watched.theta, shorter.theta)
+
+
+def test_only_the_replaced_record_tells_the_neighbour_apart() -> None:
+    plan = FleetPlan(0.3, 0.05, Batch(Scheme.CYCLIC, 4), 1, seed=5)
+    replacement = Replacement(3, RECORDS.features[3], float(RECORDS.target[3]))
+    alike = FleetRecords(RECORDS.features, RECORDS.target, (replacement,))
+    fleets = [
+        train_fleet(MODEL, records, plan, Members((1,), (neighbour,))).theta
+        for records, neighbour in ((RECORDS, False), (alike, True), (RECORDS, True), (_records(None), False))
+    ]
+    assert np.array_equal(fleets[0], fleets[1])
+    assert np.array_equal(fleets[0], fleets[3])
+    assert not np.array_equal(fleets[0], fleets[2])
+
+
+def test_noise_has_the_scale_of_the_plan() -> None:
+    # Steps too short to see, so theta moves by noise alone: 9 steps, variance 9 tau^2. A chi-square test of level 1e-6.
+    tau = 0.2
+    plan = FleetPlan(1e-12, tau, PLAN.batch, 3, seed=11, start=GaussianStart(1.0))
+    members = Members.of_one(300)
+    start = gaussians(
+        member_keys(11, jnp.arange(300, dtype=jnp.uint32), Purpose.START), jnp.uint32(0), MODEL.dim(FEATURES)
+    )
+    moved = (train_fleet(MODEL, RECORDS, plan, members).theta - np.asarray(start)).ravel().astype(np.float64)
+    total = float((moved**2).sum()) / (9 * tau**2)
+    low, high = stats.chi2.ppf([5e-7, 1.0 - 5e-7], moved.size)
+    assert low < total < high
+
+
+def test_probes_read_what_the_parameters_say(everyone) -> None:
+    last = everyone.readings["scores"][-1].reshape(70, 2, 3)
+    assert everyone.readings["scores"].shape == (3, 70, 6)
+    expected = jax.jit(jax.vmap(jax.vmap(MODEL.predict, in_axes=(None, 0)), in_axes=(0, None)))(
+        jnp.asarray(everyone.theta), jnp.asarray(RECORDS.features[:2])
+    )
+    np.testing.assert_allclose(last, expected, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_fleet_learns() -> None:
+    X = np.linspace(-1.0, 1.0, 32)[:, None]
+    plan = FleetPlan(0.1, 0.001, Batch(Scheme.WITHOUT_REPLACEMENT, 8), 100, seed=1)
+    points = {"scores": Scores(jnp.asarray(X, jnp.float32))}
+    fleet = train_fleet(MLPRegression((8,)), FleetRecords(X, np.sin(2.0 * X[:, 0])), plan, Members.of_one(3), points)
+    errors = np.mean((fleet.readings["scores"] - np.sin(2.0 * X[:, 0])) ** 2, axis=2)
+    assert (errors[-1] < 0.1 * errors[0]).all()
+
+
+def _spec(relation=Relation.REPLACE_ONE, view=View.LAST_ITERATE, **changed) -> Spec:
+    given = {
+        "steps": 6,
+        "step_size": ConstantSchedule(0.3),
+        "noise": GaussianNoise(ConstantSchedule(0.05)),
+        "batch": Batch(Scheme.RESHUFFLED, 4),
+        "clipping": Clipping(ClippingKind.NORM, 1.0),
+        "start": GaussianStart(0.5),
+    }
+    problem = MODEL.problem(N, Domain(FEATURES, 10.0, classes=3), given["clipping"])
+    return Spec(algorithm=NoisyGradient(**(given | changed)), problem=problem, relation=relation, view=view)
+
+
+def test_a_spec_becomes_a_plan() -> None:
+    expected = FleetPlan(0.3, 0.05, Batch(Scheme.RESHUFFLED, 4), 2, 9, clip_norm=1.0, start=GaussianStart(0.5))
+    assert plan_of(_spec(), MODEL, 9) == expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"steps": 7}, "whole epochs of 3 steps"),
+        ({"projection": Ball(1.0)}, "projection"),
+        ({"clipping": Clipping(ClippingKind.FEATURE, 1.0)}, "norm"),
+        ({"step_size": PolynomialSchedule(0.1, 1.0, 0.5)}, "the same at every step"),
+        ({"batch": Batch(Scheme.POISSON, 4)}, "fixed size"),
+        ({"noise": StableNoise(1.5, ConstantSchedule(0.05))}, "gaussian"),
+        ({"chains": 2}, "chains to be 1"),
+        ({"relation": Relation.ADD_REMOVE}, "replace-one"),
+        ({"view": View.ALL_ITERATES}, "last-iterate"),
+    ],
+)
+def test_a_spec_no_fleet_can_train_is_refused_in_one_sentence(changed, words) -> None:
+    with pytest.raises(InputError, match=words) as refused:
+        plan_of(_spec(**changed), MODEL, 9)
+    assert "attack method" in str(refused.value)
+    assert str(refused.value).count(". ") == 0
+
+
+def test_a_spec_that_claims_another_weight_decay_than_the_model_has_is_refused() -> None:
+    spec = _spec()
+    claimed = replace(MODEL, weight_decay=0.5).problem(N, Domain(FEATURES, 10.0, classes=3), spec.algorithm.clipping)
+    with pytest.raises(InputError, match="regulariser"):
+        plan_of(replace(spec, problem=claimed), MODEL, 9)
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(InputError, match="neighbour"):
+        train_fleet(MODEL, _records(None), PLAN, Members.of_both(1))
+    with pytest.raises(InputError, match="distinct"):
+        Members((1, 1), (False, True))
+    with pytest.raises(InputError, match="shape"):
+        FleetRecords(np.zeros((2, 1)), np.zeros(2), (Replacement(1, np.zeros(2, np.float32), 0.0),))
+    with pytest.raises(InputError, match="row"):
+        FleetRecords(np.zeros((2, 1)), np.zeros(2), (Replacement(2, np.zeros(1, np.float32), 0.0),))
+    with pytest.raises(InputError, match="at most the 10 records"):
+        train_fleet(MODEL, RECORDS, FleetPlan(0.1, 0.1, Batch(Scheme.CYCLIC, 11), 1, 0), Members.of_one(1))
+    with pytest.raises(InputError, match="finite"):
+        FleetRecords(np.array([[np.nan]]), np.zeros(1))

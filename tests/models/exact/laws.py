@@ -1,0 +1,111 @@
+"""What tests ask of exactly known laws beside what audits ask: densities, draws, moments, and data to run chains on."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+
+from sordino.core.arrays import Array
+from sordino.models.exact import (
+    ConjugateRegression,
+    GaussianLaw,
+    GaussianMixtureLaw,
+    InterimRegression,
+    Law,
+    LineMixture,
+    Quadratics,
+)
+from sordino.models.exact.gaussian_law import cholesky
+from sordino.models.exact.line import StableFamily, log_sum
+
+
+def mixture_of(law: GaussianLaw) -> GaussianMixtureLaw:
+    """A Gaussian law as a mixture of one."""
+    return GaussianMixtureLaw(np.ones(1), law.mean[None], law.covariance[None])
+
+
+def component(law: GaussianMixtureLaw, index: int) -> GaussianLaw:
+    return GaussianLaw(law.means[index], law.covariances[index])
+
+
+def moments(law: GaussianLaw | GaussianMixtureLaw) -> tuple[Array, Array]:
+    """Mean and covariance."""
+    if isinstance(law, GaussianLaw):
+        return law.mean, law.covariance
+    mean = law.weights @ law.means
+    spread = law.means - mean
+    within = np.einsum("j,jab->ab", law.weights, law.covariances)
+    return mean, within + np.einsum("j,ja,jb->ab", law.weights, spread, spread)
+
+
+def log_density(law: Law, points: ArrayLike) -> Array:
+    """Log density at points of shape (..., dim), or (...) for a law that is known on the line alone."""
+    if isinstance(law, GaussianMixtureLaw):
+        used = np.flatnonzero(law.weights)
+        logs = np.stack([log_density(component(law, j), points) + math.log(law.weights[j]) for j in used])
+        return log_sum(logs, axis=0)
+    if not isinstance(law, GaussianLaw):
+        return law.line().log_density(points)
+    factor = cholesky(law.covariance)
+    centred = np.asarray(points, float) - law.mean
+    white = linalg.solve_triangular(factor, centred.reshape(-1, law.dim).T, lower=True)
+    log_scale = np.log(np.diag(factor)).sum() + 0.5 * law.dim * math.log(2 * math.pi)
+    return (-0.5 * np.sum(white * white, axis=0) - log_scale).reshape(centred.shape[:-1])
+
+
+def density(law: Law, points: ArrayLike) -> Array:
+    return np.exp(log_density(law, points))
+
+
+def sample(law: Law, generator: np.random.Generator, size: int) -> Array:
+    """Independent draws, one a row for laws of several dimensions."""
+    if isinstance(law, GaussianLaw):
+        return law.sample(generator, size)
+    if isinstance(law, GaussianMixtureLaw):
+        counts = generator.multinomial(size, law.weights)
+        parts = [component(law, j).sample(generator, int(counts[j])) for j in np.flatnonzero(counts)]
+        return generator.permutation(np.concatenate(parts), axis=0)
+    line = law.line()
+    chosen = generator.choice(len(line.weights), size=size, p=line.weights)
+    return line.locations[chosen] + line.scales[chosen] * _standard(line, generator, size)
+
+
+def _standard(line: LineMixture, generator: np.random.Generator, size: int) -> Array:
+    """Draws of the standard law; of a stable one by the method of Chambers, Mallows and Stuck (1976)."""
+    if not isinstance(line.family, StableFamily):
+        return generator.standard_normal(size)
+    alpha = line.family.alpha
+    if alpha == 2.0:
+        return math.sqrt(2) * generator.standard_normal(size)
+    angle = generator.uniform(-math.pi / 2, math.pi / 2, size)
+    wait = generator.standard_exponential(size)
+    first = np.sin(alpha * angle) / np.cos(angle) ** (1 / alpha)
+    return first * (np.cos((1 - alpha) * angle) / wait) ** ((1 - alpha) / alpha)
+
+
+def ridge(features: ArrayLike, target: ArrayLike, weight_decay: float = 0.0) -> Quadratics:
+    """The losses (x.theta - y)^2 / 2 of a table."""
+    x, y = np.asarray(features, float), np.asarray(target, float)
+    return Quadratics.from_records(x[:, :, None] * x[:, None, :], x * y[:, None], weight_decay)
+
+
+def passes(n: int, size: int, permutations: Sequence[ArrayLike], steps: int) -> list[NDArray[np.int64]]:
+    """The batches of passes over permuted records: one repeats (shuffle-once), several take turns."""
+    cuts = range(size, n, size)
+    epochs = [np.split(np.asarray(order, dtype=np.int64), cuts) for order in permutations]
+    return list(itertools.islice((batch for epoch in itertools.cycle(epochs) for batch in epoch), steps))
+
+
+def predictive(model: ConjugateRegression, posterior: GaussianLaw, features: ArrayLike) -> GaussianLaw:
+    """The joint law of new targets at these rows: parameter uncertainty plus observation noise."""
+    x = np.asarray(features, float)
+    return GaussianLaw(x @ posterior.mean, x @ posterior.covariance @ x.T + np.eye(len(x)) / model.noise_precision)
+
+
+def neighbour_law(problem: InterimRegression, epochs: int, position: int) -> GaussianLaw:
+    """The law of D2's chain with the odd record at this position."""
+    at = np.array([position])
+    return GaussianLaw(problem.law(epochs).mean - problem.gap(epochs, at), problem.deviation(epochs, at)[None] ** 2)

@@ -1,0 +1,173 @@
+"""Divergences between Gaussians: closed forms, roots, contours and draws say the same."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from sordino.core.gaussian import delta_range
+from sordino.core.validate import InputError
+from sordino.models.exact import GaussianLaw, GaussianLoss, hockey_stick, renyi, total_variation
+from sordino.models.exact.gaussian_law import Transform
+from tests.models.exact.laws import log_density
+from tests.models.exact.searched_divergences import epsilon_at, trade_off
+
+
+def law(mean: float, variance: float) -> GaussianLaw:
+    return GaussianLaw(np.array([mean]), np.array([[variance]]))
+
+
+def random_pair(generator, dim):
+    a = generator.normal(size=(dim, dim))
+    b = a + 0.3 * generator.normal(size=(dim, dim))
+    mean = generator.normal(size=dim)
+    first = GaussianLaw(mean, a @ a.T + 0.1 * np.eye(dim))
+    return first, GaussianLaw(mean + 0.5 * generator.normal(size=dim), b @ b.T + 0.1 * np.eye(dim))
+
+
+def contour(loss: GaussianLoss, epsilon: float) -> Transform:
+    return loss._transform(epsilon, lambda s: -np.log(s) - np.log(1 + s), 0.0)
+
+
+def test_equal_covariances_give_the_gaussian_trade_off(generator):
+    root = generator.normal(size=(4, 4))
+    covariance = root @ root.T + 0.1 * np.eye(4)
+    gap = generator.normal(size=4)
+    mu = math.sqrt(gap @ np.linalg.solve(covariance, gap))
+    first, second = GaussianLaw(gap, covariance), GaussianLaw(np.zeros(4), covariance)
+    for epsilon in (-1.0, 0.0, 0.5, 3.0):
+        assert float(delta_range(mu, epsilon)[0]) == pytest.approx(hockey_stick(first, second, epsilon).low, rel=1e-11)
+    assert renyi(first, second, 3.0) == pytest.approx(1.5 * mu * mu, rel=1e-12)
+    assert total_variation(first, second).low == pytest.approx(2 * special.ndtr(mu / 2) - 1, rel=1e-12)
+
+
+def test_renyi_agrees_with_the_determinant_formula(generator):
+    for dim in (1, 2, 5):
+        first, second = random_pair(generator, dim)
+        for order in (0.5, 1.3, 2.0):
+            mixed = order * second.covariance + (1 - order) * first.covariance
+            gap = first.mean - second.mean
+            if np.linalg.eigvalsh(mixed).min() <= 0:
+                assert renyi(first, second, order) == math.inf
+                continue
+            log_dets = [np.linalg.slogdet(m)[1] for m in (mixed, first.covariance, second.covariance)]
+            determinant = log_dets[0] - (1 - order) * log_dets[1] - order * log_dets[2]
+            expected = order / 2 * gap @ np.linalg.solve(mixed, gap) - determinant / (2 * (order - 1))
+            assert renyi(first, second, order) == pytest.approx(expected, rel=1e-10)
+
+
+def test_renyi_of_order_one_is_the_limit():
+    first, second = law(0.3, 1.2), law(0.0, 1.0)
+    assert renyi(first, second, 1.0) == pytest.approx(renyi(first, second, 1 + 1e-7), rel=1e-5)
+
+
+def test_renyi_is_infinite_exactly_beyond_its_domain():
+    assert math.isfinite(renyi(law(0.0, 1.5), law(0.0, 1.0), 2.999))
+    assert renyi(law(0.0, 1.5), law(0.0, 1.0), 3.0) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("ratio", "mean", "epsilon"), [(1.5, 0.3, 0.2), (0.6, 1.0, 0.5), (2.0, 0.0, 1.0), (0.5, 0.0, 0.1)]
+)
+def test_on_the_line_roots_agree_with_high_precision_quadrature(ratio, mean, epsilon):
+    def positive_part(x):
+        p = mpmath.npdf(x, mean, mpmath.sqrt(ratio))
+        return max(p - mpmath.exp(epsilon) * mpmath.npdf(x, 0, 1), mpmath.mpf(0))
+
+    with mpmath.workdps(20):
+        a, b = 0.5 * (1 - 1 / ratio), mean / ratio
+        c = -0.5 * math.log(ratio) - mean**2 / (2 * ratio) - epsilon
+        roots = sorted(np.roots([a, b, c]).real)
+        exact = float(mpmath.quad(positive_part, [-14, *roots, 14]))
+    found = hockey_stick(law(mean, ratio), law(0.0, 1.0), epsilon)
+    assert found.low <= exact * (1 + 1e-12)
+    assert found.high >= exact * (1 - 1e-12)
+    assert found.width < 1e-13
+
+
+def test_contour_brackets_contain_what_roots_and_closed_forms_say(generator):
+    for _ in range(100):
+        ratio = math.exp(generator.normal() * generator.choice([0.01, 0.3, 1.5]))
+        mean, epsilon = generator.normal() * generator.choice([0.1, 1, 5]), generator.normal() * 2
+        loss = GaussianLoss(0.0, np.array([ratio]), np.array([mean]))
+        roots, integral = loss.delta(epsilon), contour(loss, epsilon).integral()
+        assert integral.low <= roots.high
+        assert roots.low <= integral.high
+        mu = abs(generator.normal()) * generator.choice([0.01, 0.3, 3.0, 20.0])
+        flat = GaussianLoss(mu, np.empty(0), np.empty(0))
+        closed, integral = flat.delta(epsilon), contour(flat, epsilon).integral()
+        assert integral.low <= closed.high
+        assert closed.low <= integral.high
+        assert integral.width <= 1e-11 * integral.high + 1e-290
+
+
+def test_in_two_dimensions_the_contour_agrees_with_averaging_over_one_of_them():
+    loss = GaussianLoss(0.0, np.array([0.6, 1.7]), np.array([0.4, -0.3]))
+    rest = GaussianLoss(0.0, loss.ratios[1:], loss.means[1:])
+    z, weights = np.polynomial.hermite_e.hermegauss(120)
+    # Given the first coordinate, under P, its loss shifts epsilon and scales nothing.
+    v, m = loss.ratios[0], loss.means[0]
+    first = -0.5 * math.log(v) + m * m / 2 + m * math.sqrt(v) * z + (v - 1) / 2 * z * z
+    mixed = sum(w * rest.delta(0.3 - shift).low for w, shift in zip(weights, first, strict=True)) / math.sqrt(
+        2 * math.pi
+    )
+    assert loss.delta(0.3).low == pytest.approx(mixed, rel=1e-9)
+
+
+def test_multidimensional_delta_and_tails_agree_with_draws(generator):
+    """24 two-sided comparisons at 5 standard errors: false alarm below 24 x 6e-7 = 1.4e-5."""
+    for dim in (2, 3, 5, 8):
+        for epsilon in (0.0, 0.7):
+            first, second = random_pair(generator, dim)
+            loss = GaussianLoss.between(first, second)
+            points, others = first.sample(generator, 100_000), second.sample(generator, 100_000)
+            log_ratio = log_density(first, points) - log_density(second, points)
+            other_ratio = log_density(first, others) - log_density(second, others)
+            drawn = [np.maximum(0, -np.expm1(epsilon - log_ratio)), log_ratio > epsilon, other_ratio > epsilon]
+            exact = [loss.delta(epsilon), loss.above(epsilon), loss.above_under_second(epsilon)]
+            for sample, bracket in zip(drawn, exact, strict=True):
+                assert abs(sample.mean() - bracket.low) < 5 * sample.std() / math.sqrt(len(sample)) + 1e-4 / len(sample)
+            assert exact[1].low - math.exp(epsilon) * exact[2].low == pytest.approx(exact[0].low, abs=1e-12)
+
+
+def test_a_tiny_delta_keeps_its_relative_accuracy():
+    loss = GaussianLoss(0.1, np.array([0.5, 1.2]), np.array([0.2, 0.3]))
+    found = loss.delta(100.0)
+    assert 0 < found.low < 1e-100
+    assert found.width < 1e-9 * found.low
+
+
+def test_trade_off_of_two_unit_normals():
+    for alpha in (0.01, 0.3, 0.9):
+        expected = stats.norm.cdf(stats.norm.isf(alpha) - 1.3)
+        assert trade_off(law(0, 1), law(1.3, 1), alpha) == pytest.approx(expected, rel=1e-9)
+
+
+def test_trade_off_of_unequal_variances_is_the_likelihood_ratio_test():
+    first, second = law(0.0, 1.0), law(0.0, 2.0)
+    for alpha in (0.05, 0.4):
+        cut = stats.norm.isf(alpha / 2)
+        assert trade_off(first, second, alpha) == pytest.approx(2 * stats.norm.cdf(cut / math.sqrt(2)) - 1, rel=1e-9)
+
+
+def test_epsilon_at_reproduces_the_gaussian_mechanism():
+    # theory.md, section 1: one Gaussian, multiplier 1, delta = 1e-5, add-remove.
+    found = epsilon_at(law(1.0, 1.0), law(0.0, 1.0), 1e-5)
+    assert found.low == pytest.approx(4.3772, abs=1e-4)
+    assert found.width < 1e-9
+
+
+def test_laws_without_a_density_or_of_different_dimension_are_refused():
+    with pytest.raises(InputError, match="singular"):
+        hockey_stick(GaussianLaw(np.zeros(2), np.ones((2, 2))), GaussianLaw(np.zeros(2), np.eye(2)), 0.0)
+    with pytest.raises(InputError, match="same dimension"):
+        renyi(GaussianLaw(np.zeros(2), np.eye(2)), law(0, 1), 2.0)
+
+
+def test_an_epsilon_beyond_the_exponential_gives_a_bracket():
+    loss = GaussianLoss.between(GaussianLaw([8.0], [[1.01]]), GaussianLaw([0.0], [[1.0]]))
+    far = loss.delta(1500.0)
+    assert far.low == 0.0
+    assert far.high <= loss.delta(690.0).high + 1e-300

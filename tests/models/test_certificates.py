@@ -1,0 +1,241 @@
+"""The table of certificates, what clipping keeps, and what a certificate says about itself."""
+
+import math
+
+import pytest
+
+from sordino.core.bound import Evidence, Relation, View
+from sordino.core.spec import Ball, Batch, ConstantSchedule, GaussianNoise, NoisyGradient, Scheme, Spec
+from sordino.core.validate import InputError
+from sordino.data import BooleanTarget, CategoryTarget, Feature, Number, NumberTarget, RowNorm, Schema, Target
+from sordino.models import (
+    MODELS,
+    Domain,
+    Fact,
+    GaussianLinear,
+    GaussianMixture,
+    Huber,
+    JaxModel,
+    Logistic,
+    LossFacts,
+    MLPRegression,
+    PoissonRegression,
+    Probit,
+    Softmax,
+    working_bound,
+)
+from tests.models.cases import feature, norm, residual
+
+R, LAMBDA = 3.0, 0.25
+ROWS = Domain(4, R, target_bound=2.0)
+PLAIN = Domain(4, R)
+UNBOUNDED = (None, None)
+
+
+def values(model, domain=PLAIN, clipping=None, ball=None):
+    return {name: certificate.value for name, certificate in model.certificates(domain, clipping, ball).items()}
+
+
+@pytest.mark.parametrize(
+    ("model", "domain", "bound", "sensitivity", "smoothness"),
+    [
+        (Logistic(weight_decay=LAMBDA), PLAIN, R, 2 * R, R * R / 4),
+        (Softmax(4, weight_decay=LAMBDA), PLAIN, math.sqrt(2) * R, 2 * math.sqrt(2) * R, R * R / 2),
+        (GaussianLinear(weight_decay=LAMBDA), ROWS, *UNBOUNDED, R * R),
+        (Huber(0.5, weight_decay=LAMBDA), ROWS, 0.5 * R, R, R * R),
+        (Probit(weight_decay=LAMBDA), PLAIN, *UNBOUNDED, R * R),
+        (PoissonRegression(2.0, 5.0, weight_decay=LAMBDA), PLAIN, 5 * R, 10 * R, 2 * R * R),
+    ],
+)
+def test_the_table(model, domain, bound, sensitivity, smoothness):
+    held = values(model, domain)
+    assert held.get("gradient_bound") == (None if bound is None else pytest.approx(bound, rel=1e-15))
+    assert held.get("gradient_sensitivity") == (None if sensitivity is None else pytest.approx(sensitivity, rel=1e-15))
+    assert held.get("drift_bound") == held.get("gradient_bound")
+    assert held["strong_convexity"] == LAMBDA
+    assert held["smoothness"] == pytest.approx(smoothness + LAMBDA, rel=1e-15)
+    assert held["regulariser.strong_convexity"] == held["regulariser.smoothness"] == LAMBDA
+    assert "unclipped_smoothness" not in held
+
+
+@pytest.mark.parametrize("size", [0.1, 1 / 3, 0.7, 1.1, math.pi])
+def test_constants_are_rounded_outward(size):
+    from fractions import Fraction
+
+    held = values(Logistic(weight_decay=0.1), Domain(2, size))
+    exact = Fraction(size) ** 2 / 4 + Fraction(0.1)
+    assert Fraction(held["smoothness"]) >= exact
+    assert held["smoothness"] == pytest.approx(float(exact), rel=1e-15)
+    assert Fraction(values(Softmax(3), Domain(2, size))["gradient_bound"]) ** 2 >= 2 * Fraction(size) ** 2
+
+
+def test_growth_of_ridge_and_logistic_gradients():
+    ridge = values(GaussianLinear(noise_precision=2.0), ROWS)
+    assert [ridge[f"gradient_growth.{part}"] for part in ("g0", "g1", "at_zero")] == [24.0, 18.0, 12.0]
+    logistic = values(Logistic())
+    assert [logistic[f"gradient_growth.{part}"] for part in ("g0", "g1", "at_zero")] == [6.0, 0.0, 1.5]
+
+
+def test_ridge_without_target_bounds_claims_no_growth():
+    assert "gradient_growth.g0" not in values(GaussianLinear())
+
+
+def test_a_ball_bounds_a_growing_gradient():
+    held = values(GaussianLinear(), ROWS, ball=Ball(2.0))
+    assert held["gradient_bound"] == 2 * R + 2 * R * R
+    assert held["gradient_sensitivity"] == 4 * R + 2 * R * R
+
+
+@pytest.mark.parametrize("clipping", [residual(1.0), norm(1.0)])
+@pytest.mark.parametrize("model", [GaussianLinear(), Logistic(), Probit(), Huber(1.0), PoissonRegression(2.0, 5.0)])
+def test_clipping_a_scalar_residual_keeps_curvature(model, clipping):
+    clipped, plain = values(model, ROWS if model == GaussianLinear() else PLAIN, clipping), values(model)
+    assert (clipped["gradient_bound"], clipped["gradient_sensitivity"], clipped["drift_bound"]) == (1.0, 2.0, 1.0)
+    assert clipped["strong_convexity"] == plain["strong_convexity"]
+    assert clipped["smoothness"] == plain["smoothness"]
+    assert clipped["unclipped_smoothness"] == plain["smoothness"]
+
+
+def test_clipping_two_classes_keeps_curvature_and_three_classes_do_not():
+    assert values(Softmax(2, weight_decay=LAMBDA), clipping=norm(1.0))["strong_convexity"] == LAMBDA
+    held = values(Softmax(3, weight_decay=LAMBDA), clipping=norm(1.0))
+    assert "strong_convexity" not in held
+    assert "smoothness" not in held
+    assert held["unclipped_smoothness"] == R * R / 2
+    assert held["gradient_sensitivity"] == 2.0
+
+
+def test_a_clip_that_never_acts_keeps_everything():
+    """The kernel shortens a little more than declared, so a clip at the bound itself still acts."""
+    model = Softmax(3, weight_decay=LAMBDA)
+    bound = values(model)["gradient_bound"]
+    assert values(model, clipping=norm(bound * 1.001)) == values(model)
+    assert working_bound(bound, 12) < bound
+    assert "strong_convexity" not in values(model, clipping=norm(bound))
+
+
+@pytest.mark.parametrize("model", [Softmax(3, weight_decay=LAMBDA), Logistic(weight_decay=LAMBDA)])
+def test_feature_clipping_is_a_smaller_domain(model):
+    assert values(model, clipping=feature(1.0)) == values(model, Domain(4, 1.0))
+    assert values(model, clipping=feature(9.0)) == values(model)
+
+
+def test_residual_clipping_of_a_vector_residual_is_refused():
+    for model in (Softmax(3), MLPRegression((3,))):
+        with pytest.raises(InputError, match='use clipping kind "norm"'):
+            model.certificates(PLAIN, residual(1.0))
+
+
+@pytest.mark.parametrize("model", [MLPRegression((3,), weight_decay=0.1), GaussianMixture((0.5, 0.5), 1.0)])
+def test_a_loss_that_is_not_convex_never_claims_curvature(model):
+    for clipping in (None, norm(1.0), feature(1.0)):
+        held = values(model, clipping=clipping)
+        assert not {"strong_convexity", "smoothness", "unclipped_smoothness"} & set(held)
+
+
+def test_a_users_loss_claims_what_clipping_gives_or_the_user_declares():
+    assert set(values(JaxModel(abs, 3))) == {"regulariser.strong_convexity", "regulariser.smoothness"}
+    declared = LossFacts(convex="stated", smoothness=Fact(2.0, "stated"), evidence=Evidence.DECLARED)
+    held = JaxModel(abs, 3, declared, weight_decay=1.0).certificates(PLAIN, None)
+    assert held["smoothness"].value == 3.0
+    assert held["smoothness"].evidence == held["strong_convexity"].evidence == Evidence.DECLARED
+    with pytest.raises(InputError, match="at most declared"):
+        JaxModel(abs, 3, LossFacts(convex="stated"))
+
+
+def test_evidence_is_the_weakest_link():
+    assert Logistic().certificates(PLAIN, None)["gradient_bound"].evidence == Evidence.DECLARED
+    assert Logistic().certificates(PLAIN, norm(1.0))["gradient_bound"].evidence == Evidence.BY_CONSTRUCTION
+    domain = Domain.from_schema(schema(BooleanTarget()))
+    assert Logistic().certificates(domain, None)["gradient_bound"].evidence == Evidence.BY_CONSTRUCTION
+    assert Logistic().certificates(domain, None)["strong_convexity"].evidence == Evidence.PROVED
+
+
+def test_reasons_name_their_source():
+    assert "Proposition 12" in Logistic().certificates(PLAIN, None)["gradient_bound"].reason
+    assert "clipped to 1" in Logistic().certificates(PLAIN, norm(1.0))["gradient_bound"].reason
+
+
+def schema(target, reads_private_data=False):
+    columns = (Feature("a", Number(-1.0, 1.0)), Feature("b", Number(0.0, 9.0)))
+    return Schema(
+        records=100,
+        features=columns,
+        target=Target("y", target),
+        intercept=True,
+        row_norm=RowNorm(2.0, includes_intercept=False),
+        reads_private_data=reads_private_data,
+    )
+
+
+def test_the_domain_of_a_schema():
+    domain = Domain.from_schema(schema(NumberTarget(-4.0, 4.0)))
+    assert domain.features == 3
+    assert domain.row_norm == schema(NumberTarget(-4.0, 4.0)).feature_norm_certificate()
+    assert domain.target_bound is not None
+    assert domain.target_bound.value == 1.0
+    assert Domain.from_schema(schema(CategoryTarget(("u", "v", "w")))).classes == 3
+
+
+@pytest.mark.parametrize("clipping", [None, norm(0.5), feature(0.5)])
+def test_private_domains_mark_every_certificate_of_the_loss(clipping):
+    domain = Domain.from_schema(schema(BooleanTarget(), reads_private_data=True))
+    for name, certificate in Logistic().certificates(domain, clipping).items():
+        assert certificate.reads_private_data is not name.startswith("regulariser.")
+
+
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [
+        (Logistic(), BooleanTarget("bits")),
+        (Probit(), CategoryTarget(("u", "v", "w"))),
+        (Logistic(), NumberTarget(0.0, 5.0)),
+        (Softmax(3), CategoryTarget(("u", "v"))),
+        (Softmax(2), BooleanTarget("signs")),
+    ],
+)
+def test_a_target_coded_for_another_model_is_refused(model, target):
+    with pytest.raises(InputError, match="the target of"):
+        model.certificates(Domain.from_schema(schema(target)), None)
+
+
+def test_softmax_reads_bits():
+    assert "gradient_bound" in values(Softmax(2), Domain.from_schema(schema(BooleanTarget("bits"))))
+
+
+def test_the_problem_section_survives_a_spec_unchanged():
+    problem = Softmax(3, weight_decay=0.1).problem(500, PLAIN, norm(1.0))
+    assert (problem.n, problem.dim) == (500, 12)
+    assert problem.strong_convexity is None
+    algorithm = NoisyGradient(
+        steps=3,
+        step_size=ConstantSchedule(0.1),
+        noise=GaussianNoise(ConstantSchedule(1.0)),
+        batch=Batch(Scheme.FULL),
+        clipping=norm(1.0),
+    )
+    spec = Spec(algorithm=algorithm, problem=problem, relation=Relation.REPLACE_ONE, view=View.LAST_ITERATE)
+    assert spec.problem == problem
+    assert Spec.from_dict(spec.to_dict()).problem == problem
+
+
+def test_the_registry_names_every_family_once():
+    assert len(set(MODELS.values())) == len(MODELS) == 12
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Logistic(weight_decay=-1.0),
+        lambda: Softmax(1),
+        lambda: Huber(0.0),
+        lambda: GaussianMixture((0.5, 0.6), 1.0),
+        lambda: MLPRegression((3,), "sinus"),
+        lambda: PoissonRegression(math.inf, 1.0),
+        lambda: Domain(0, 1.0),
+        lambda: Domain(3, -1.0),
+    ],
+)
+def test_bad_input_is_refused(build):
+    with pytest.raises(InputError):
+        build()

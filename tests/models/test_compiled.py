@@ -1,0 +1,90 @@
+"""Sums of compiled programs: the flag that keeps them right, and the refusal where it came too late."""
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from sordino.algorithm import SeededRandomness
+from sordino.models import compiled
+from sordino.models.compiled import FLAG, check_sums, with_flag
+
+LATE = """
+import jax, jax.numpy as jnp
+jnp.zeros(3).block_until_ready()
+import numpy as np, sordino
+from sordino.algorithm import SeededRandomness, noisy_gd
+from sordino.models import Domain, Logistic
+model = Logistic(weight_decay=0.1)
+spec = noisy_gd(model.problem(8, Domain(2, 1.0)), step_size=1.0, noise_scale=0.01, steps=2, relation="replace-one",
+    view="last-iterate")
+try:
+    sordino.run(spec, model, np.zeros((8, 2)), np.ones(8), SeededRandomness(0))
+except sordino.InputError as refused:
+    print(refused)
+"""
+SOON = "import jax, sordino.algorithm; from sordino.models.compiled import check_sums; check_sums(); print('right')"
+
+
+def said(program: str, **environment: str) -> str:
+    kept = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    answer = subprocess.run(
+        [sys.executable, "-c", program], env=kept | environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    return answer.stdout
+
+
+def test_sums_are_right_where_the_flag_came_in_time_and_a_run_is_refused_where_it_came_too_late():
+    assert said(SOON, JAX_PLATFORMS="cpu") == "right\n"
+    usual = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    assert said(SOON, JAX_PLATFORMS="cpu", XLA_FLAGS=usual) == "right\n"
+    # Where a later release of XLA is right without the flag, nothing is refused and this test says so.
+    assert "import sordino first" in said(LATE, JAX_PLATFORMS="cpu")
+
+
+def test_whoever_chose_otherwise_is_believed_and_refused_if_it_is_wrong():
+    chosen = "--xla_cpu_experimental_ynn_fusion_type=+reduce"
+    assert with_flag(chosen, (0, 10, 2)) == chosen
+    assert "import sordino first" in said(LATE, JAX_PLATFORMS="cpu", XLA_FLAGS=chosen)
+
+
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [((0, 9, 2), False), ((0, 10, 0), True), ((0, 11, 2), True), ((0, 11, 3), False), ((0, 12, 0), False)],
+)
+def test_only_releases_that_know_the_flag_are_given_it(version, known):
+    assert with_flag("--xla_a=1", version) == (f"{FLAG} --xla_a=1" if known else "--xla_a=1")
+
+
+def test_a_wrong_sum_is_seen(monkeypatch):
+    summed = compiled._summed
+    # One of 512 sums is off by one.
+    monkeypatch.setattr(compiled, "_summed", lambda x, v: summed(x, v).at[511].add(1.0))
+    check_sums.cache_clear()
+    with pytest.raises(compiled.InputError, match="compiled sums"):
+        check_sums()
+    monkeypatch.undo()
+    check_sums()
+
+
+ENTRIES = {
+    "algorithm.chain.run": lambda module: module.run(None, None, None, None, None),
+    "algorithm.chain.pure": lambda module: module.chain(None, None),
+    "algorithm.rounds.loop": lambda module: module.run_sums(None, None, None, None, None),
+    "algorithm.training.train": lambda module: module.train(None, None, None, None, SeededRandomness(0), None),
+    "estimators.situation": lambda module: module.Sources(0).ready(),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_every_way_in_asks_before_anything_else(monkeypatch, name):
+    module = import_module(f"sordino.{name}")
+
+    def wrong():
+        raise compiled.InputError("wrong sums")
+
+    monkeypatch.setattr(module, "check_sums", wrong)
+    with pytest.raises(compiled.InputError, match="wrong sums"):
+        ENTRIES[name](module)

@@ -1,0 +1,41 @@
+"""Scattering features: their number, what shifts do to them, and that every image has its own alone."""
+
+import numpy as np
+import pytest
+
+from sordino.core.validate import InputError
+from sordino.models.scattering import Scattering, group_normalised
+
+SMALL = Scattering(side=8, scales=1, directions=2)
+
+
+def test_channels_and_points_are_those_of_the_transform():
+    assert (Scattering().channels, Scattering().points) == (81, 7)
+    assert SMALL(np.zeros((2, 8, 8))).shape == (2, SMALL.channels, SMALL.points, SMALL.points)
+
+
+def test_a_constant_image_has_no_wavelet_coefficients_and_keeps_its_mean():
+    found = np.asarray(SMALL(np.ones((1, 8, 8))))
+    np.testing.assert_allclose(found[0, 0], 1.0, atol=1e-4)
+    np.testing.assert_allclose(found[0, 1:], 0.0, atol=1e-4)
+
+
+def test_an_image_moves_no_features_but_its_own():
+    images = np.random.default_rng(0).random((3, 8, 8), np.float32)
+    before = SMALL.in_parts(images, rows=2)
+    images[1] = 0.0
+    after = SMALL.in_parts(images, rows=2)
+    np.testing.assert_array_equal(before[[0, 2]], after[[0, 2]])
+    assert np.any(before[1] != after[1])
+
+
+def test_groups_have_mean_0_and_variance_1():
+    maps = np.random.default_rng(0).normal(3.0, 2.0, (2, 4, 3, 3))
+    flat = np.asarray(group_normalised(maps, 2)).reshape(2, 2, -1)
+    np.testing.assert_allclose(flat.mean(axis=2), 0.0, atol=1e-5)
+    np.testing.assert_allclose(flat.var(axis=2), 1.0, atol=1e-3)
+
+
+def test_a_side_that_cannot_be_halved_is_refused():
+    with pytest.raises(InputError, match="multiple"):
+        Scattering(side=7, scales=1)
