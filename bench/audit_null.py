@@ -19,7 +19,7 @@ from scipy import special, stats
 
 from sordino.auditing.confidence import (
     ErrorCounts,
-    GaussianPair,
+    GaussianClaim,
     band_epsilon,
     choose_threshold,
     count_errors,
@@ -36,7 +36,7 @@ from sordino.auditing.one_run.guesses import (
 )
 from sordino.auditing.one_run.known_laws import KnownGaussian, mu_lower
 from sordino.auditing.one_run.trade_off import mu_refuted
-from sordino.auditing.replay.participation import _independent, _many_times
+from sordino.auditing.replay.plan import _independent, _many_times
 from sordino.core import gaussian
 from sordino.core.bound import Citation
 from sordino.core.spec import Scheme
@@ -44,7 +44,7 @@ from sordino.core.spec import Scheme
 AUDITS, CONFIDENCE, DELTA = 10_000, 0.95, 1e-3
 LEVEL = 1 - CONFIDENCE
 ROOT = Path(__file__).parents[1]
-_PAIR = GaussianPair(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
+_PAIR = GaussianClaim(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
 
 
 class Null(NamedTuple):

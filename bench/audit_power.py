@@ -16,7 +16,7 @@ from scipy import special
 from sordino.auditing.attack.experiment import Parts
 from sordino.auditing.confidence import (
     ErrorCounts,
-    GaussianPair,
+    GaussianClaim,
     band_epsilon,
     choose_threshold,
     count_errors,
@@ -34,7 +34,7 @@ PAGE = Path(__file__).with_name("pages") / "audit-power.md"
 DELTA, CONFIDENCE, REPETITIONS, MANY = 1e-5, 0.95, 9, 500
 SHIFTS = (1.0, 2.0, 3.0)
 MODELS = (100, 400, 1000, 4000, 10_000, 40_000)
-_PAIR = GaussianPair(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
+_PAIR = GaussianClaim(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
 _SUM = KnownGaussian("orthogonal canaries in one Gaussian sum")
 
 _INTRODUCTION = f"""# What an audit proves for its models

@@ -29,7 +29,7 @@ from sordino.algorithm import SeededRandomness
 from sordino.algorithm.training.train import Descent, Trained, Training, train
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.models import compiled
+from sordino.models import clip as compiled
 from tests.algorithm.test_last_bits import Watched, Watching, told_apart
 
 STEPS = 20

@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 from sordino.auditing.confidence import (
     ErrorCounts,
-    GaussianPair,
+    GaussianClaim,
     band_epsilon,
     choose_threshold,
     count_errors,
@@ -20,7 +20,7 @@ from sordino.auditing.one_run.known_laws import KnownGaussian, mu_lower
 from sordino.auditing.one_run.trade_off import epsilon_of_gaussian_guesses
 from sordino.core.bound import Citation
 
-_PAIR = GaussianPair(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
+_PAIR = GaussianClaim(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
 _SUM = KnownGaussian("one Gaussian release of two known means, noise of standard deviation 1")
 _CHOSEN = task.MODELS // 8  # a quarter of the models of each dataset chooses the threshold
 # What the certificate lets one coin be told; plans are made from that, before any run.

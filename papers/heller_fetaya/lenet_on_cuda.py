@@ -19,7 +19,7 @@ from jax.sharding import Mesh
 from sordino.auditing.fleet.engine import Fleet, Performance, Watch, train_fleet
 from sordino.auditing.fleet.network import FleetNetwork, network_for
 from sordino.auditing.fleet.plan import Device, FleetPlan, FleetRecords, Members, Probe
-from sordino.auditing.fleet.trainer import BY_MODEL, SHARED, Lanes, Rows, Trainer, by_share, records_of_epoch
+from sordino.auditing.fleet.trainer import BY_MODEL, SHARED, FleetRows, Lanes, Trainer, by_share, records_of_epoch
 from sordino.core.spec import Scheme
 from sordino.core.validate import SordinoError, instance_of
 from sordino.models.base import Model
@@ -242,9 +242,9 @@ def macros(model: LeNet5, clip_norm: float | None, dim: int) -> dict[str, str]:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _prepared(
-    scheme: Scheme, mesh: Mesh, lanes: Lanes, theta: Array, number: Array, rows: Rows
+    scheme: Scheme, mesh: Mesh, lanes: Lanes, theta: Array, number: Array, rows: FleetRows
 ) -> tuple[Array, Array, Array]:
-    def of_share(lanes: Lanes, theta: Array, number: Array, rows: Rows) -> tuple[Array, Array, Array]:
+    def of_share(lanes: Lanes, theta: Array, number: Array, rows: FleetRows) -> tuple[Array, Array, Array]:
         padded = jnp.pad(theta, ((0, 0), (0, _STRIDE - theta.shape[1])))
         return padded, records_of_epoch(scheme, _BATCH, lanes, number, rows), jnp.stack(lanes.noise, axis=-1)
 

@@ -17,7 +17,7 @@ from papers.tests import small_network
 from sordino.auditing.fleet.engine import Compiled, Performance, train_fleet
 from sordino.auditing.fleet.network import FleetNetwork, network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
-from sordino.auditing.fleet.trainer import Purpose, gaussians, member_keys
+from sordino.auditing.fleet.trainer import KeyPurpose, gaussians, member_keys
 from sordino.core.spec import Batch, Scheme
 from sordino.models.families.networks import LeNet5, MLPClassification
 
@@ -60,7 +60,7 @@ def test_the_kernel_makes_the_steps_of_the_compiled_program_but_for_rounding(bui
     labels = generator.integers(0, 10, RECORDS).astype(np.int32)
     start = (0.1 * generator.normal(size=(MODELS, network.dim))).astype(np.float32)
     orders = generator.integers(0, RECORDS, (MODELS, STEPS, 4)).astype(np.int32)
-    words = member_keys(3, jnp.arange(MODELS, dtype=jnp.uint32), Purpose.NOISE)
+    words = member_keys(3, jnp.arange(MODELS, dtype=jnp.uint32), KeyPurpose.NOISE)
     keys = np.stack([np.asarray(word) for word in words], axis=1).copy()
     found = np.zeros((MODELS, lenet_on_cuda._STRIDE), np.float32)
     found[:, : network.dim] = start

@@ -9,7 +9,7 @@ from papers.vinaroz_park.message_passing import expectation_propagation, stochas
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.rounds.messages import Prior, Refinement
 from sordino.core.spec import Scheme
-from sordino.models.message_passing import GaussianSite, LogisticSite, MixtureSite, ProbitSite
+from sordino.models.message_passing.likelihoods import GaussianSite, LogisticSite, MixtureSite, ProbitSite
 
 
 def regression(n=12, dim=3, seed=0):

@@ -18,8 +18,8 @@ from papers.vinaroz_park.printed import EP, Setting
 from papers.vinaroz_park.sets import RegressionSet, completed, standard_splits
 from sordino.accounting.evaluate import explain
 from sordino.core.validate import InputError
-from sordino.models.message_passing import GaussianSite, MixtureSite
 from sordino.models.message_passing.gaussians import BlockGaussian, DiagonalGaussian, Moments
+from sordino.models.message_passing.likelihoods import GaussianSite, MixtureSite
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
 N, SPLITS, FLOOR = 12, 2, 1e-2

@@ -18,7 +18,7 @@ from sordino.algorithm.rounds.loop import Run, execute
 from sordino.algorithm.rounds.messages import Messages, Prior, Refinement, Repairs
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Schedule, Scheme
 from sordino.core.validate import Interval, number, whole_number
-from sordino.models.message_passing.gaussians import BlockGaussian, Family, Site
+from sordino.models.message_passing.gaussians import BlockGaussian, GaussianFamily, Site
 
 # Results that are not private say so: no spec, no certificate, and a label that every print shows.
 
@@ -83,7 +83,9 @@ def expectation_propagation(
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def refine(site: Site, family: Family, passes: int, rows: tuple[Array, Array], prior: Array, share: Array) -> _State:
+def refine(
+    site: Site, family: GaussianFamily, passes: int, rows: tuple[Array, Array], prior: Array, share: Array
+) -> _State:
     """All passes, compiled."""
     X, y = rows
 
@@ -106,7 +108,7 @@ def refine(site: Site, family: Family, passes: int, rows: tuple[Array, Array], p
     return lax.fori_loop(0, passes, one_pass, start)
 
 
-def _definite(family: Family, theta: Array) -> Array:
+def _definite(family: GaussianFamily, theta: Array) -> Array:
     precision = family.unpack(theta).precision
     if isinstance(family, BlockGaussian):
         return jnp.all(jnp.isfinite(jnp.linalg.cholesky(precision)))

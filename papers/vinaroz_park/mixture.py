@@ -27,7 +27,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.validate import refuse
 from sordino.models.families.mixture import GaussianMixture
-from sordino.models.message_passing import MixtureSite
+from sordino.models.message_passing.likelihoods import MixtureSite
 
 Array = NDArray[np.float64]
 

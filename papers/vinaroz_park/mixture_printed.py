@@ -36,8 +36,8 @@ from papers.vinaroz_park.mixture import (
 from papers.vinaroz_park.printed import Setting
 from sordino.core.bound import Relation
 from sordino.core.whole_files import write_file
-from sordino.models.message_passing import MixtureSite
-from sordino.models.message_passing.gaussians import BlockGaussian, Family, Moments, Natural, Slopes
+from sordino.models.message_passing.gaussians import BlockGaussian, GaussianFamily, Moments, Natural, Slopes
+from sordino.models.message_passing.likelihoods import MixtureSite
 
 PASSES, FLOOR, CLIP = 100, 1e-2, 1.0
 CLIPS, EPSILONS = (20.0, 10.0, 1.0), (50.0, 5.0, 1.0)
@@ -95,7 +95,7 @@ class FourWide(BlockGaussian):
 class FourWideMixture(MixtureSite):
     """The mixture with inverses written out."""
 
-    def family(self, features: int) -> Family:
+    def family(self, features: int) -> GaussianFamily:
         return FourWide(len(self.weights) * features, blocks=len(self.weights))
 
     def _parts(self, moments: Moments, x: Array) -> tuple[Array, Array]:

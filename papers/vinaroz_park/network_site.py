@@ -15,7 +15,14 @@ from jax.scipy.special import erf
 
 from sordino.core.validate import POSITIVE, Interval, check_numbers, number, whole_number
 from sordino.models.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
-from sordino.models.message_passing.gaussians import DiagonalGaussian, Family, Moments, Predicted, Site, Slopes
+from sordino.models.message_passing.gaussians import (
+    DiagonalGaussian,
+    GaussianFamily,
+    Moments,
+    PredictiveMoments,
+    Site,
+    Slopes,
+)
 
 _ROOT_TAU = math.sqrt(2.0 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
@@ -80,7 +87,7 @@ class NetworkSite(Site):
     def gamma_prior(self) -> tuple[tuple[float, float], ...]:
         return ((self.noise.shape, self.noise.rate),) if isinstance(self.noise, GammaPrecision) else ()
 
-    def family(self, features: int) -> Family:
+    def family(self, features: int) -> GaussianFamily:
         return DiagonalGaussian(self.hidden * (features + 1) + self.hidden + 1, len(self.gamma_prior))
 
     def slopes(self, moments: Moments, x: Array, y: Array) -> Slopes:
@@ -111,15 +118,15 @@ class NetworkSite(Site):
             Plain(gamma),
         )
 
-    def predict(self, moments: Moments, X: Array) -> Predicted:
+    def predict(self, moments: Moments, X: Array) -> PredictiveMoments:
         forward = self._forward(moments, self._hidden_inputs(moments, self._inputs(X)))
-        return Predicted(forward.mean, forward.variance + self._noise_variance(moments, 0.0))
+        return PredictiveMoments(forward.mean, forward.variance + self._noise_variance(moments, 0.0))
 
     def log_predictive(self, moments: Moments, X: Array, y: Array) -> Array:
         predicted = self.predict(moments, X)
         return _log_normal(y - predicted.mean, predicted.variance)
 
-    def conditional(self, theta: Array, X: Array) -> Predicted:
+    def conditional(self, theta: Array, X: Array) -> PredictiveMoments:
         """The network with known weights; an unknown noise precision is taken at its prior."""
         empty = jnp.zeros(0, X.dtype)
         layers = self._layers(Moments(theta, jnp.zeros_like(theta), empty, empty))
@@ -127,7 +134,7 @@ class NetworkSite(Site):
         mean = (hidden @ layers[2][:-1] + layers[2][-1]) / math.sqrt(self.hidden + 1)
         prior = [jnp.asarray([pair[i] for pair in self.gamma_prior], X.dtype) for i in (0, 1)]
         noise = self._noise_variance(Moments(theta, theta, *prior), 0.0)
-        return Predicted(mean, jnp.full_like(mean, 1.0) * noise)
+        return PredictiveMoments(mean, jnp.full_like(mean, 1.0) * noise)
 
     def log_likelihood(self, theta: Array, X: Array, y: Array) -> Array:
         given = self.conditional(theta, X)

@@ -32,7 +32,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.validate import InputError
-from sordino.models.message_passing.gaussians import BlockGaussian, Family, Moments, Site, Slopes
+from sordino.models.message_passing.gaussians import BlockGaussian, GaussianFamily, Moments, Site, Slopes
 
 # The accounting: what the paper's accountant asks for, and what passes over the records need.
 
@@ -205,7 +205,14 @@ def started(chosen: tuple[Setting, ...], first: Array, X: Array, y: Array) -> tu
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def one_pass(
-    site: Site, family: Family, floor: float, lanes: Lanes, prior: Array, state: State, orders: Array, key: Array
+    site: Site,
+    family: GaussianFamily,
+    floor: float,
+    lanes: Lanes,
+    prior: Array,
+    state: State,
+    orders: Array,
+    key: Array,
 ) -> State:
     """Every record once, each split in its own order (splits, records); noise is shared by a split's settings."""
     records, splits = state.y.shape
@@ -243,7 +250,7 @@ def _shortening(vector: Array, clip: Array) -> Array:
     return jnp.minimum(1.0, clip / jnp.sqrt(jnp.maximum(jnp.sum(vector * vector), jnp.finfo(vector.dtype).tiny)))
 
 
-def _message(site: Site, family: Family, cavity: Array, factor: Array, x: Array, y: Array) -> Array:
+def _message(site: Site, family: GaussianFamily, cavity: Array, factor: Array, x: Array, y: Array) -> Array:
     """The record's message; where the tilted moments are none (a variance of 0 or less), the factor as it was.
 
     Coordinates of a diagonal family are left alone one by one, as implementations of probabilistic backpropagation do.
@@ -254,7 +261,7 @@ def _message(site: Site, family: Family, cavity: Array, factor: Array, x: Array,
     return jnp.where(_proper(family, moments, slopes, message), message, factor)
 
 
-def _proper(family: Family, moments: Moments, slopes: Slopes, message: Array) -> Array:
+def _proper(family: GaussianFamily, moments: Moments, slopes: Slopes, message: Array) -> Array:
     finite = jnp.isfinite(message)
     if isinstance(family, BlockGaussian):
         return jnp.broadcast_to(jnp.all(finite), message.shape)
@@ -265,7 +272,7 @@ def _proper(family: Family, moments: Moments, slopes: Slopes, message: Array) ->
     return jnp.concatenate([good, good, gamma, gamma])
 
 
-def _repaired(family: Family, floor: float, theta: Array, before: Array) -> Array:
+def _repaired(family: GaussianFamily, floor: float, theta: Array, before: Array) -> Array:
     """Eigenvalues below the floor are raised to it (Section 3.1, steps 9 to 11); overflowing steps are taken back."""
     theta = jnp.where(jnp.all(jnp.isfinite(theta), -1, keepdims=True), theta, before)
     if not isinstance(family, BlockGaussian):
@@ -288,7 +295,7 @@ def _pivots(matrices: Array) -> Array:
     return 2.0 * diagonal - jnp.sum(jnp.abs(matrices), axis=-1)
 
 
-def start_vectors(family: Family, prior: Array, splits: int, scale: float, seed: int) -> Array:
+def start_vectors(family: GaussianFamily, prior: Array, splits: int, scale: float, seed: int) -> Array:
     """Every split's first posterior: the prior, its means moved at random and without a look at the data."""
     generator = np.random.default_rng([seed, 17])
     pull = np.zeros((splits, family.size))

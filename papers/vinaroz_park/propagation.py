@@ -25,7 +25,7 @@ from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.core import gaussian
 from sordino.core.bound import View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
-from sordino.models.message_passing import GaussianSite
+from sordino.models.message_passing.likelihoods import GaussianSite
 
 HIDDEN = 50
 # The paper's noise at kin8nm: single draws, 40 epochs, Rényi accounting of independent subsampling.

@@ -9,7 +9,7 @@ import pytest
 
 from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.auditing.exact.extremal_chain import extremal_findings
-from sordino.auditing.exact.secret_steps import renewals
+from sordino.auditing.exact.leak import renewals
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec, read_spec

@@ -49,7 +49,7 @@ from sordino.models import (
     Softmax,
 )
 from sordino.models.contributions import Outer, Plain, shortened, whole_rows
-from sordino.models.message_passing import GaussianSite, LogisticSite, MixtureSite, ProbitSite
+from sordino.models.message_passing.likelihoods import GaussianSite, LogisticSite, MixtureSite, ProbitSite
 
 WIDTH, CLIP = 5, 0.3
 FLOAT = np.dtype(np.float32)

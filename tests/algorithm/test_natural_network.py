@@ -29,7 +29,7 @@ from sordino.algorithm.rounds.natural_network import (
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.core.validate import InputError
-from sordino.models.families.skip_networks import SkipClassification, SkipRegression
+from sordino.models.families.networks import SkipClassification, SkipRegression
 
 COLUMNS = 3
 MODELS = {

@@ -20,7 +20,7 @@ from sordino.algorithm.rounds.variational import VariationalOptions, run_variati
 from sordino.auditing.fleet.network import DenseFleet
 from sordino.core.spec import Clipping, ClippingKind, Spec
 from sordino.models import GaussianMixture, JaxModel, Logistic, MLPClassification, MLPRegression
-from sordino.models.message_passing import GaussianSite
+from sordino.models.message_passing.likelihoods import GaussianSite
 
 ROWS = 600
 on_gpu = pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU that JAX sees")

@@ -28,7 +28,7 @@ from sordino.algorithm.rounds.messages import (
 from sordino.algorithm.rounds.variational import Descent, PointMass, VariationalOptions, run_variational
 from sordino.core.spec import Spec
 from sordino.models import GaussianLinear, GaussianMixture, JaxModel, MLPRegression
-from sordino.models.message_passing import GaussianSite
+from sordino.models.message_passing.likelihoods import GaussianSite
 
 Array = NDArray[np.float64]
 MANY, MOST = 200_001, 10_000_001

@@ -16,7 +16,7 @@ from sordino.algorithm.chain import batches, kernel
 from sordino.algorithm.noise import randomness, sums
 from sordino.auditing.lower_bound import VerdictKind
 from sordino.auditing.replay.chain import replay_chain
-from sordino.auditing.replay.participation import _many_times
+from sordino.auditing.replay.plan import _many_times
 from sordino.cli import main
 from sordino.core.spec import Scheme, Spec, read_spec
 from sordino.core.validate import InputError

@@ -34,7 +34,7 @@ from sordino.ledger.release.folder import (
     release_coverage,
     withheld,
 )
-from sordino.models.families.skip_networks import SkipClassification
+from sordino.models.families.networks import SkipClassification
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
 NETWORK = Task.NETWORK_CLASSIFICATION

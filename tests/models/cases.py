@@ -8,12 +8,12 @@ from sordino.core.bound import Evidence
 from sordino.core.spec import Ball, Clipping, ClippingKind
 from sordino.models import (
     Domain,
-    Fact,
     GaussianLinear,
     GaussianMixture,
     Huber,
     JaxModel,
     Logistic,
+    LossFact,
     LossFacts,
     MLPClassification,
     MLPRegression,
@@ -69,7 +69,7 @@ def quadratic_loss(theta, x, y):
 
 DECLARED_QUADRATIC = LossFacts(
     convex="a square of a linear function",
-    smoothness=Fact(R * R, "|x|^2"),
+    smoothness=LossFact(R * R, "|x|^2"),
     evidence=Evidence.DECLARED,
 )
 BOUNDED_TARGET = Domain(FEATURES, R, target_bound=2.0)

@@ -11,12 +11,12 @@ from sordino.data import BooleanTarget, CategoryTarget, Feature, Number, NumberT
 from sordino.models import (
     MODELS,
     Domain,
-    Fact,
     GaussianLinear,
     GaussianMixture,
     Huber,
     JaxModel,
     Logistic,
+    LossFact,
     LossFacts,
     MLPRegression,
     PoissonRegression,
@@ -135,7 +135,7 @@ def test_a_loss_that_is_not_convex_never_claims_curvature(model):
 
 def test_a_users_loss_claims_what_clipping_gives_or_the_user_declares():
     assert set(values(JaxModel(abs, 3))) == {"regulariser.strong_convexity", "regulariser.smoothness"}
-    declared = LossFacts(convex="stated", smoothness=Fact(2.0, "stated"), evidence=Evidence.DECLARED)
+    declared = LossFacts(convex="stated", smoothness=LossFact(2.0, "stated"), evidence=Evidence.DECLARED)
     held = JaxModel(abs, 3, declared, weight_decay=1.0).certificates(PLAIN, None)
     assert held["smoothness"].value == 3.0
     assert held["smoothness"].evidence == held["strong_convexity"].evidence == Evidence.DECLARED

@@ -8,8 +8,8 @@ from importlib import import_module
 import pytest
 
 from sordino.algorithm import SeededRandomness
-from sordino.models import compiled
-from sordino.models.compiled import FLAG, check_sums, with_flag
+from sordino.models import clip as compiled
+from sordino.models.clip import FLAG, check_sums, with_flag
 
 LATE = """
 import jax, jax.numpy as jnp
@@ -25,7 +25,7 @@ try:
 except sordino.InputError as refused:
     print(refused)
 """
-SOON = "import jax, sordino.algorithm; from sordino.models.compiled import check_sums; check_sums(); print('right')"
+SOON = "import jax, sordino.algorithm; from sordino.models.clip import check_sums; check_sums(); print('right')"
 
 
 def said(program: str, **environment: str) -> str:

@@ -29,7 +29,7 @@ from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.mixture import GaussianMixture
 from sordino.models.families.networks import MLPRegression
 from sordino.models.families.regression import GaussianLinear
-from sordino.models.message_passing import GaussianSite
+from sordino.models.message_passing.likelihoods import GaussianSite
 
 RECORDS, WIDTH, CLIP = 24, 3, 0.25
 

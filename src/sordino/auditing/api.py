@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from sordino.accounting.evaluate import at_delta
-from sordino.auditing.hunter.processes import Target
+from sordino.auditing.hunter.processes import HunterTarget
 from sordino.auditing.hunter.report import HunterReport, hunt
 from sordino.auditing.hunter.search import HunterOptions
 from sordino.auditing.instance import on_table
@@ -97,7 +97,7 @@ def audit(
         >>> sordino.audit("python:statistics:mean", claim=claim, seconds=10).violated
         True
     """
-    if claim is not None or callable(spec) or (isinstance(spec, str) and Target.named(spec)):
+    if claim is not None or callable(spec) or (isinstance(spec, str) and HunterTarget.named(spec)):
         if data is not None:
             raise InputError("Expected no data to audit a claim, which makes its own tables, got some; leave it out.")
         options = HunterOptions(

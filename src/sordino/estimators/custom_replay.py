@@ -14,7 +14,7 @@ import numpy as np
 
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.variational.natural import Sizes
-from sordino.auditing.replay.examine import SECONDS, Implementation, Trial, examine
+from sordino.auditing.replay.examine import SECONDS, Implementation, ReplayTrial, examine
 from sordino.auditing.replay.plan import planned_calls
 from sordino.auditing.replay.port import Recorder, Run
 from sordino.core.arrays import Array
@@ -139,7 +139,7 @@ class _DrawnUnits:
         self._layout: RecordLayout = instance_of("layout", model.layout, RecordLayout)
         self._whole = np.concatenate([np.full(leaf.size, leaf.whole) for leaf in self._layout.leaves])
 
-    def trials(self) -> Iterator[Trial]:
+    def trials(self) -> Iterator[ReplayTrial]:
         """Tables around an odd unit, which is drawn, zero, or outside by little and by much."""
         odd = {"a drawn unit": None, "zeros": self._packed(np.zeros(self._columns))}
         odd |= {"a unit outside": self._odd(_OUTSIDE), "its opposite": self._odd(-_OUTSIDE)}
@@ -148,7 +148,7 @@ class _DrawnUnits:
             rest = self._drawn(self._sizes.records - 1)
             units = {word: self._drawn(1) if unit is None else unit for word, unit in (odd | more).items()}
             tables = [(f"with {word}", self._fit(np.vstack([rest, unit]))) for word, unit in units.items()]
-            yield Trial(words, (*(() if replaced else (("without it", self._fit(rest)),)), *tables), replaced)
+            yield ReplayTrial(words, (*(() if replaced else (("without it", self._fit(rest)),)), *tables), replaced)
 
     @property
     def _columns(self) -> int:

@@ -25,9 +25,8 @@ from sordino.ledger.release.folder import A_CONSTANT, LEARNED
 from sordino.models.base import Model
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.mixture import GaussianMixture
-from sordino.models.families.networks import MLPClassification, MLPRegression
+from sordino.models.families.networks import MLPClassification, MLPRegression, SkipClassification, SkipRegression
 from sordino.models.families.regression import GaussianLinear, Huber, PoissonRegression
-from sordino.models.families.skip_networks import SkipClassification, SkipRegression
 from sordino.models.registry import build_model
 
 # The models that a task can be read back with; a constant is that of a linear one.

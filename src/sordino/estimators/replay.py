@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from sordino.auditing.replay.examine import SECONDS, Implementation, examine
-from sordino.auditing.replay.keys import key_faults
 from sordino.auditing.replay.plan import planned_calls
-from sordino.auditing.replay.port import Recorder, Run
+from sordino.auditing.replay.port import Recorder, Run, key_faults
 from sordino.auditing.replay.tables import Cells, DrawnTables
 from sordino.core.validate import InputError, SordinoError
 from sordino.estimators.choice import CHOSEN

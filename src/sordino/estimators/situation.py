@@ -27,7 +27,7 @@ from sordino.data import Category, Number, Schema, clip_rows
 from sordino.estimators.follow_up import time_settings
 from sordino.estimators.tasks import Task, count_settings, effect_settings, robust_settings
 from sordino.models.base import Model
-from sordino.models.compiled import check_sums
+from sordino.models.clip import check_sums
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.mixture import GaussianMixture
 from sordino.models.families.networks import MLPClassification, MLPRegression

@@ -5,13 +5,13 @@ Importing this package imports JAX.
 
 from sordino.models.base import LinearScoreModel as LinearScoreModel
 from sordino.models.base import Model as Model
+from sordino.models.clip import check_sums as check_sums
 from sordino.models.clip import clip_by_norm as clip_by_norm
 from sordino.models.clip import working_bound as working_bound
-from sordino.models.compiled import check_sums as check_sums
 from sordino.models.facts import NOTHING_KNOWN as NOTHING_KNOWN
 from sordino.models.facts import Domain as Domain
-from sordino.models.facts import Fact as Fact
 from sordino.models.facts import Growth as Growth
+from sordino.models.facts import LossFact as LossFact
 from sordino.models.facts import LossFacts as LossFacts
 from sordino.models.families.classification import Logistic as Logistic
 from sordino.models.families.classification import Probit as Probit

@@ -47,7 +47,7 @@ from sordino.models.clip import (
     working_bound,
 )
 from sordino.models.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
-from sordino.models.facts import Domain, Fact, LossFacts, sum_up_exactly
+from sordino.models.facts import Domain, LossFact, LossFacts, sum_up_exactly
 
 Certificates = dict[str, Certificate]
 
@@ -60,7 +60,7 @@ class GradientClip:
     dim: int
     keeps_curvature: bool
 
-    def acts_on(self, gradient_bound: Fact | None) -> bool:
+    def acts_on(self, gradient_bound: LossFact | None) -> bool:
         """Whether some gradient may be longer than what the kernel shortens it to."""
         return gradient_bound is None or working_bound(self.bound, self.dim) < gradient_bound.value
 
@@ -88,8 +88,8 @@ class _Issuer:
         bound, apart, evidence = self.facts.gradient_bound, self.facts.gradient_sensitivity, self._from_domain
         if clip is not None:
             reason = f"per-example gradients clipped to {clip.bound:g}"
-            bound = Fact(clip.bound, reason)
-            apart = Fact(2.0 * clip.bound, f"{reason}, any two at most twice that apart")
+            bound = LossFact(clip.bound, reason)
+            apart = LossFact(2.0 * clip.bound, f"{reason}, any two at most twice that apart")
             evidence = Evidence.BY_CONSTRUCTION
         named = ((GRADIENT_BOUND, bound), (GRADIENT_SENSITIVITY, apart), (DRIFT_BOUND, bound))
         return tuple(self._certificate(constant, fact, evidence) for constant, fact in named if fact is not None)
@@ -105,11 +105,11 @@ class _Issuer:
         kept = "" if clip is None else "; clipping the scalar residual keeps it monotone and no steeper"
         certificates: list[Certificate] = []
         if (penalty := regulariser.get(REGULARISER_STRONG_CONVEXITY.name)) is not None:
-            convexity = Fact(penalty.value, f"{self.facts.convex}; {penalty.reason}{kept}")
+            convexity = LossFact(penalty.value, f"{self.facts.convex}; {penalty.reason}{kept}")
             evidence = min(self.facts.evidence, penalty.evidence)
             certificates.append(self._certificate(STRONG_CONVEXITY, convexity, evidence))
         if loss is not None and (penalty := regulariser.get(REGULARISER_SMOOTHNESS.name)) is not None:
-            whole = Fact(sum_up_exactly(loss.value, penalty.value), f"{loss.reason}; {penalty.reason}{kept}")
+            whole = LossFact(sum_up_exactly(loss.value, penalty.value), f"{loss.reason}; {penalty.reason}{kept}")
             certificates.append(self._certificate(SMOOTHNESS, whole, min(self._from_domain, penalty.evidence)))
             certificates += unclipped if clip is not None else ()
         return tuple(certificates)
@@ -127,7 +127,7 @@ class _Issuer:
             return ()
         named = (GROWTH_G0, GROWTH_G1, GROWTH_AT_ZERO)
         return tuple(
-            self._certificate(constant, Fact(value, reason), evidence)
+            self._certificate(constant, LossFact(value, reason), evidence)
             for constant, value in zip(named, values, strict=True)
         )
 
@@ -135,7 +135,7 @@ class _Issuer:
     def _from_domain(self) -> Evidence:
         return min(self.facts.evidence, self.domain.evidence)
 
-    def _certificate(self, constant: Constant, fact: Fact, evidence: Evidence) -> Certificate:
+    def _certificate(self, constant: Constant, fact: LossFact, evidence: Evidence) -> Certificate:
         return Certificate(constant, fact.value, evidence, fact.reason, self.domain.reads_private_data)
 
 

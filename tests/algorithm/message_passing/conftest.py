@@ -12,7 +12,7 @@ from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.rounds.loop import Run, execute
 from sordino.algorithm.rounds.messages import Messages
 from sordino.core.spec import NoisedSums, Spec
-from sordino.models.message_passing import GaussianSite
+from sordino.models.message_passing.likelihoods import GaussianSite
 
 
 def described(records: int, sampling: str, **values: Any) -> Spec:

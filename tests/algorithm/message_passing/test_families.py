@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import digamma, gammaln
 
-from sordino.models.message_passing import BlockGaussian, DiagonalGaussian, Moments, Slopes
+from sordino.models.message_passing.gaussians import BlockGaussian, DiagonalGaussian, Moments, Slopes
 
 FREE = (-np.inf, np.inf)
 FAMILIES = [DiagonalGaussian(3), DiagonalGaussian(2, 1), BlockGaussian(3), BlockGaussian(6, blocks=3)]

@@ -15,7 +15,8 @@ from sordino.models.families.classification import Logistic, Probit
 from sordino.models.families.mixture import GaussianMixture
 from sordino.models.families.networks import MLPRegression
 from sordino.models.families.regression import GaussianLinear, PoissonRegression
-from sordino.models.message_passing import GaussianSite, LogisticSite, MixtureSite, Moments, ProbitSite
+from sordino.models.message_passing.gaussians import Moments
+from sordino.models.message_passing.likelihoods import GaussianSite, LogisticSite, MixtureSite, ProbitSite
 
 EMPTY = jnp.zeros(0)
 SITES = {

@@ -16,7 +16,8 @@ from sordino.algorithm.rounds.messages import (
     run_message_passing,
 )
 from sordino.core.validate import InputError
-from sordino.models.message_passing import BlockGaussian, DiagonalGaussian, GaussianSite, Natural
+from sordino.models.message_passing.gaussians import BlockGaussian, DiagonalGaussian, Natural
+from sordino.models.message_passing.likelihoods import GaussianSite
 
 BLOCK, DIAGONAL = BlockGaussian(2), DiagonalGaussian(2, 1)
 LINEAR = np.array([0.5, -1.0])

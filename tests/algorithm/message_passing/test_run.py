@@ -24,7 +24,7 @@ from sordino.algorithm.rounds.messages import (
 from sordino.core.bound import Relation
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
-from sordino.models.message_passing import GaussianSite
+from sordino.models.message_passing.likelihoods import GaussianSite
 from tests.algorithm.message_passing.conftest import executed
 
 SAMPLINGS = ["full", "without-replacement", "poisson", "passes"]

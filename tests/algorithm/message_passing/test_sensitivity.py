@@ -19,7 +19,7 @@ from sordino.algorithm.rounds.messages import (
     gains,
 )
 from sordino.core.bound import Relation
-from sordino.models.message_passing import GaussianSite, MixtureSite, ProbitSite
+from sordino.models.message_passing.likelihoods import GaussianSite, MixtureSite, ProbitSite
 from tests.algorithm.message_passing.conftest import described, executed
 
 RECORDS, FEATURES = 12, 2

@@ -14,14 +14,8 @@ from scipy import integrate, special, stats
 from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite, PublicPrecision
 from sordino.algorithm.noise.exact_sums import clipped_total
 from sordino.core.validate import InputError
-from sordino.models.message_passing import (
-    DiagonalGaussian,
-    GaussianSite,
-    LogisticSite,
-    MixtureSite,
-    Moments,
-    ProbitSite,
-)
+from sordino.models.message_passing.gaussians import DiagonalGaussian, Moments
+from sordino.models.message_passing.likelihoods import GaussianSite, LogisticSite, MixtureSite, ProbitSite
 
 EMPTY = np.zeros(0)
 NETWORK = NetworkSite(4, PublicPrecision(3.0))

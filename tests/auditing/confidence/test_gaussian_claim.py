@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sordino.auditing.confidence import ErrorCounts, GaussianPair, epsilon_lower, epsilon_of_gaussian_pair, mu_refuted
+from sordino.auditing.confidence import ErrorCounts, GaussianClaim, epsilon_lower, epsilon_of_gaussian_pair, mu_refuted
 from sordino.core.bound import Citation
 from sordino.core.guarantee import GaussianDP
 from sordino.core.validate import InputError
 
-PAIR = GaussianPair(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release with a known sensitivity")
+PAIR = GaussianClaim(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release with a known sensitivity")
 
 
 def counts_of(false_positive, false_negative, models):
@@ -49,6 +49,6 @@ def test_errors_everywhere_refute_nothing():
 
 def test_a_family_without_a_reason_is_refused():
     with pytest.raises(InputError, match="reason"):
-        GaussianPair(Citation("dong2022gaussian", "Theorem 2.7"), " ")
+        GaussianClaim(Citation("dong2022gaussian", "Theorem 2.7"), " ")
     with pytest.raises(InputError, match="GaussianPair"):
         epsilon_of_gaussian_pair(ErrorCounts(0, 9, 0, 9), 1e-5, 0.9, np.nan)

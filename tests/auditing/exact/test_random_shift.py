@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from sordino.auditing.exact.leak import RandomShift, ShiftLaw
+from sordino.auditing.exact.leak import RandomShiftLeak, ShiftDistribution
 from sordino.auditing.methods.exact import findings
 from sordino.core.spec import Spec
-from sordino.models.exact import Law, LineMixture, chain_law, extremal_pair, hockey_stick
+from sordino.models.exact import ExactLaw, LineMixture, chain_law, extremal_pair, hockey_stick
 from sordino.models.exact.line import NORMAL
 
 RNG = np.random.default_rng(5)
 
 
-def mixture(law: ShiftLaw, sign: float) -> LineMixture:
+def mixture(law: ShiftDistribution, sign: float) -> LineMixture:
     return LineMixture(NORMAL, law.weights / law.weights.sum(), sign * law.values, np.ones(len(law.values)))
 
 
-def assert_exact(found: float, first: Law, second: Law, delta: float, relative: float) -> None:
+def assert_exact(found: float, first: ExactLaw, second: ExactLaw, delta: float, relative: float) -> None:
     """`found` is refuted by the exact divergence, and a little more would not be."""
     assert max(hockey_stick(first, second, found).high, hockey_stick(second, first, found).high) >= delta
     more = found * (1 + relative)
@@ -27,8 +27,8 @@ def assert_exact(found: float, first: Law, second: Law, delta: float, relative: 
 @pytest.mark.parametrize("reach", [0.3, 2.0, 8.0])
 def test_half_lines_attain_the_exact_divergence(mirrored, reach):
     values = np.sort(RNG.uniform(0, reach, 6))
-    law = ShiftLaw(values, RNG.dirichlet(np.ones(6)))
-    leak = RandomShift(law, mirrored, 1e-12)
+    law = ShiftDistribution(values, RNG.dirichlet(np.ones(6)))
+    leak = RandomShiftLeak(law, mirrored, 1e-12)
     first, second = mixture(law, 1.0), mixture(law, -1.0 if mirrored else 0.0)
     assert_exact(leak.epsilon(1e-4), first, second, 1e-4, 2e-5)
     delta = max(hockey_stick(first, second, 0.5).high, hockey_stick(second, first, 0.5).high)
@@ -39,17 +39,17 @@ def test_half_lines_attain_the_exact_divergence(mirrored, reach):
 def test_rounding_many_values_onto_a_grid_only_lowers_the_bound():
     """Thousands of patterns written out against the same patterns on a grid: never above, and within three per cent."""
     stages = [(np.array([0.0, 0.4 * 0.9**k]), np.array([0.7, 0.3])) for k in range(13)]
-    merged = ShiftLaw.sum_of(stages).coarsened(2048)
+    merged = ShiftDistribution.sum_of(stages).coarsened(2048)
     values, weights = np.zeros(1), np.ones(1)
     for step, chance in stages:
         values = (values[:, None] + step).reshape(-1)
         weights = (weights[:, None] * chance).reshape(-1)
-    written = ShiftLaw(values, weights)
+    written = ShiftDistribution(values, weights)
     assert len(merged.values) == 2048 < len(values) == 2**13
     assert merged.weights.sum() == pytest.approx(1.0, abs=1e-12)
-    exact, rounded = (RandomShift(law, True, 1e-12).epsilon(1e-5) for law in (written, merged))
+    exact, rounded = (RandomShiftLeak(law, True, 1e-12).epsilon(1e-5) for law in (written, merged))
     assert 0.97 * exact <= rounded <= exact
-    assert RandomShift(merged.coarsened(512), True, 1e-12).epsilon(1e-5) <= rounded
+    assert RandomShiftLeak(merged.coarsened(512), True, 1e-12).epsilon(1e-5) <= rounded
 
 
 def chain(scheme: str, relation: str = "replace-one", **changes) -> Spec:

@@ -8,7 +8,7 @@ from jax.extend.random import threefry2x32_p
 from scipy import stats
 
 from sordino.auditing.fleet import trainer
-from sordino.auditing.fleet.trainer import Purpose, batch_weights, member_keys, threefry
+from sordino.auditing.fleet.trainer import KeyPurpose, batch_weights, member_keys, threefry
 from sordino.core.spec import Scheme
 
 FALSE_ALARM = 1e-6
@@ -57,7 +57,7 @@ def test_whole_numbers_below_a_limit_are_the_fraction_of_their_words() -> None:
 
 def test_a_member_draws_the_same_in_any_company() -> None:
     together = gaussians(_keys(7), jnp.uint32(2), 31)
-    alone = gaussians(member_keys(9, jnp.asarray([4], jnp.uint32), Purpose.NOISE), jnp.uint32(2), 31)
+    alone = gaussians(member_keys(9, jnp.asarray([4], jnp.uint32), KeyPurpose.NOISE), jnp.uint32(2), 31)
     assert np.array_equal(together[4], alone[0])
 
 
@@ -66,10 +66,10 @@ def test_purposes_steps_and_seeds_draw_differently() -> None:
     drawn = [
         gaussians(member_keys(seed, numbers, purpose), jnp.uint32(step), 11)
         for seed, purpose, step in [
-            (1, Purpose.NOISE, 0),
-            (1, Purpose.NOISE, 1),
-            (1, Purpose.START, 0),
-            (2, Purpose.NOISE, 0),
+            (1, KeyPurpose.NOISE, 0),
+            (1, KeyPurpose.NOISE, 1),
+            (1, KeyPurpose.START, 0),
+            (2, KeyPurpose.NOISE, 0),
         ]
     ]
     values = np.concatenate([np.asarray(each).ravel() for each in drawn])
@@ -98,4 +98,4 @@ def test_subsets_are_uniform_and_without_replacement() -> None:
 
 
 def _keys(members: int):
-    return member_keys(9, jnp.arange(members, dtype=jnp.uint32), Purpose.NOISE)
+    return member_keys(9, jnp.arange(members, dtype=jnp.uint32), KeyPurpose.NOISE)

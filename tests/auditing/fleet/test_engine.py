@@ -18,7 +18,7 @@ from sordino.auditing.fleet.plan import (
     Scores,
     plan_of,
 )
-from sordino.auditing.fleet.trainer import Purpose, member_keys
+from sordino.auditing.fleet.trainer import KeyPurpose, member_keys
 from sordino.core.bound import Relation, View
 from sordino.core.spec import (
     Ball,
@@ -144,8 +144,8 @@ def test_a_fleet_makes_the_steps_of_the_canonical_chain(clip_norm) -> None:
     members = Members((8, 2), (False, True))
     found = train_fleet(MODEL, RECORDS, plan, members).theta
     numbers = jnp.asarray(members.numbers, jnp.uint32)
-    noise = member_keys(5, numbers, Purpose.NOISE)
-    thetas = 0.5 * gaussians(member_keys(5, numbers, Purpose.START), jnp.uint32(0), MODEL.dim(FEATURES))
+    noise = member_keys(5, numbers, KeyPurpose.NOISE)
+    thetas = 0.5 * gaussians(member_keys(5, numbers, KeyPurpose.START), jnp.uint32(0), MODEL.dim(FEATURES))
     clipping = None if clip_norm is None else Clipping(ClippingKind.NORM, clip_norm)
     gradient = jax.jit(lambda *given: MODEL.batch_gradient(*given, clipping))
     for start, keys, neighbour, given in zip(thetas, zip(*noise, strict=True), members.neighbour, found, strict=True):
@@ -195,7 +195,7 @@ def test_noise_has_the_scale_of_the_plan() -> None:
     plan = FleetPlan(1e-12, tau, PLAN.batch, 3, seed=11, start=GaussianStart(1.0))
     members = Members.of_one(300)
     start = gaussians(
-        member_keys(11, jnp.arange(300, dtype=jnp.uint32), Purpose.START), jnp.uint32(0), MODEL.dim(FEATURES)
+        member_keys(11, jnp.arange(300, dtype=jnp.uint32), KeyPurpose.START), jnp.uint32(0), MODEL.dim(FEATURES)
     )
     moved = (train_fleet(MODEL, RECORDS, plan, members).theta - np.asarray(start)).ravel().astype(np.float64)
     total = float((moved**2).sum()) / (9 * tau**2)

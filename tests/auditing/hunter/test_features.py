@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sordino.auditing.hunter.domain import Claim, Pair, neighbours
+from sordino.auditing.hunter.domain import PrivacyClaim, TablePair, neighbours
 from sordino.auditing.hunter.features import (
     TEXTS,
     Event,
@@ -18,7 +18,7 @@ from sordino.auditing.hunter.features import (
     trailing_zeros,
     values_of,
 )
-from sordino.auditing.hunter.processes import Output
+from sordino.auditing.hunter.processes import CallOutput
 from sordino.auditing.hunter.report import _BITS
 
 ODD = (0.0, -0.0, 1.0, -2.5, 1e300, 5e-324, math.inf, -math.inf, math.nan, 0.1, 3.0, 2.0**-1022)
@@ -27,7 +27,7 @@ ODD = (0.0, -0.0, 1.0, -2.5, 1e300, 5e-324, math.inf, -math.inf, math.nan, 0.1, 
 def regular(seed, count=60):
     rng = np.random.default_rng(seed)
     pair = [rng.normal(shift, 1.0, (count, 3)) for shift in (0.0, 1.0)]
-    return [Sample([Output("list", tuple(map(float, row)), ()) for row in one]) for one in pair]
+    return [Sample([CallOutput("list", tuple(map(float, row)), ()) for row in one]) for one in pair]
 
 
 def samples(seed, count=60):
@@ -38,9 +38,9 @@ def samples(seed, count=60):
         for _ in range(count):
             numbers = rng.normal(shift, 1.0, int(rng.integers(2, 5)))
             numbers[rng.random(len(numbers)) < 0.1] = rng.choice(ODD)
-            outputs.append(Output("list", tuple(float(one) for one in numbers), ("a",) * int(rng.integers(2))))
-        failed = [Output("raised ValueError: no", (), ())] * (20 if shift else 1)
-        found.append(Sample([*outputs, *failed, Output("list", ODD, ("b",))]))
+            outputs.append(CallOutput("list", tuple(float(one) for one in numbers), ("a",) * int(rng.integers(2))))
+        failed = [CallOutput("raised ValueError: no", (), ())] * (20 if shift else 1)
+        found.append(Sample([*outputs, *failed, CallOutput("list", ODD, ("b",))]))
     return found
 
 
@@ -97,7 +97,8 @@ def test_the_lowest_bit_and_the_zeros_of_known_numbers():
 
 def test_a_difference_of_means_is_seen_in_the_best_event():
     pair = [
-        Sample([Output("float", (float(x),), ()) for x in np.random.default_rng(3).normal(m, 1, 400)]) for m in (0, 3)
+        Sample([CallOutput("float", (float(x),), ()) for x in np.random.default_rng(3).normal(m, 1, 400)])
+        for m in (0, 3)
     ]
     score, event = best_events(*pair, 1.0, 0.0, bits=False)[0]
     assert score > 5.0
@@ -118,7 +119,7 @@ def test_evidence_is_negative_for_what_the_claim_allows():
 
 
 def test_exceptions_and_types_are_texts_of_an_output():
-    sample = Sample([Output("raised ValueError: x", (), ()), Output("float", (math.nan,), ())])
+    sample = Sample([CallOutput("raised ValueError: x", (), ()), CallOutput("float", (math.nan,), ())])
     assert texts_of(TEXTS[0], sample) == ["raised ValueError: x", "float"]
     assert texts_of(TEXTS[1], sample) == ["", "n"]
     event = Event(TEXTS[0], "in", frozenset({"float"}), 1)
@@ -130,8 +131,8 @@ def test_a_number_is_looked_at_among_outputs_of_one_type_alone():
     rng = np.random.default_rng(4)
     pair = []
     for mean in (0.0, 2.5):
-        plain = [Output("list[1](float)", (float(x),), ()) for x in rng.normal(0, 1, 400)]
-        after = [Output("list[3](None, None, float)", (float(x),), ()) for x in rng.normal(mean, 1, 200)]
+        plain = [CallOutput("list[1](float)", (float(x),), ()) for x in rng.normal(0, 1, 400)]
+        after = [CallOutput("list[3](None, None, float)", (float(x),), ()) for x in rng.normal(mean, 1, 200)]
         pair.append(Sample([*plain, *after]))
     given = [event for _, event in best_events(*pair, 1.0, 0.0, bits=False) if event.feature.given]
     assert given[0].feature.given == "list[3](None, None, float)"
@@ -145,7 +146,10 @@ def test_values_that_come_up_again_and_again_are_told_apart():
     rng = np.random.default_rng(5)
     pair = [
         Sample(
-            [Output("list", tuple(map(float, np.clip(row, 0.0, 1.0))), ()) for row in rng.normal(0.5, width, (300, 2))]
+            [
+                CallOutput("list", tuple(map(float, np.clip(row, 0.0, 1.0))), ())
+                for row in rng.normal(0.5, width, (300, 2))
+            ]
         )
         for width in (0.1, 3.0)
     ]
@@ -156,8 +160,8 @@ def test_values_that_come_up_again_and_again_are_told_apart():
 
 
 def test_tables_in_twos_differ_at_their_beginning():
-    claim = Claim.parse(
+    claim = PrivacyClaim.parse(
         {"epsilon": 1, "relation": "add-remove", "domain": {"records": {"low": 0, "high": 1}, "size": [5, 6]}}
     )
     pairs = neighbours(claim, np.random.default_rng(0))[:20]
-    assert Pair((0.0, 0.0, 1.0, 1.0, 0.0), (1.0, 0.0, 0.0, 1.0, 1.0, 0.0)) in pairs
+    assert TablePair((0.0, 0.0, 1.0, 1.0, 0.0), (1.0, 0.0, 0.0, 1.0, 1.0, 0.0)) in pairs

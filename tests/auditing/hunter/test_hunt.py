@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.auditing.hunter.domain import Claim
+from sordino.auditing.hunter.domain import PrivacyClaim
 from sordino.auditing.hunter.search import TESTS, Hunt, HunterOptions, proved_epsilon
 from tests.auditing.hunter import mechanisms
 from tests.auditing.hunter.in_process import InProcess
@@ -27,7 +27,7 @@ BIT = {"records": {"values": [0, 1]}, "size": [1, 1]}
 
 
 def claim_of(domain=NUMBERS, relation="add-remove", **more):
-    return Claim.parse({"epsilon": 1.0, "relation": relation, "domain": domain} | more)
+    return PrivacyClaim.parse({"epsilon": 1.0, "relation": relation, "domain": domain} | more)
 
 
 def hunted(mechanism, claim, *, calls=20_000, seed=1, confidence=0.999):
@@ -128,19 +128,19 @@ def test_a_bound_is_what_counts_prove():
 @pytest.mark.parametrize("number", [1, 2])
 def test_sparse_vector_as_it_should_be_is_not_refuted(number):
     name = f"sparse_vector_{number}"
-    found, _ = hunted(getattr(naive, name), Claim.parse(naive.CLAIMS[name]), calls=6_000)
+    found, _ = hunted(getattr(naive, name), PrivacyClaim.parse(naive.CLAIMS[name]), calls=6_000)
     assert found is None
 
 
 @pytest.mark.parametrize("number", [5])
 def test_sparse_vector_without_any_privacy_is_refuted(number):
     name = f"sparse_vector_{number}"
-    found, _ = hunted(getattr(naive, name), Claim.parse(naive.CLAIMS[name]), calls=40_000)
+    found, _ = hunted(getattr(naive, name), PrivacyClaim.parse(naive.CLAIMS[name]), calls=40_000)
     assert found is not None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sparse_vector_4", "sparse_vector_6", "noisy_max_value"])
 def test_subtler_bugs_of_papers(name):
-    found, _ = hunted(getattr(naive, name), Claim.parse(naive.CLAIMS[name]), calls=600_000)
+    found, _ = hunted(getattr(naive, name), PrivacyClaim.parse(naive.CLAIMS[name]), calls=600_000)
     assert found is not None

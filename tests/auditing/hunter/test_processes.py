@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import sordino
-from sordino.auditing.hunter.domain import Claim, neighbours
-from sordino.auditing.hunter.processes import Output, Target, Workers, dependence, refuse_seeded
+from sordino.auditing.hunter.domain import PrivacyClaim, neighbours
+from sordino.auditing.hunter.processes import CallOutput, HunterTarget, Workers, dependence, refuse_seeded
 from sordino.auditing.hunter.report import hunt
 from sordino.auditing.hunter.search import HunterOptions
 from sordino.core.validate import InputError
@@ -87,7 +87,7 @@ def test_odd_but_private_callables_are_audited(name):
 
 
 def independent(rng, count):
-    return [(int(rng.integers(3)), Output("float", (float(rng.normal()),), ())) for _ in range(count)]
+    return [(int(rng.integers(3)), CallOutput("float", (float(rng.normal()),), ())) for _ in range(count)]
 
 
 def test_independent_calls_are_not_refused():
@@ -100,12 +100,12 @@ def test_dependence_is_seen_in_a_history():
     rng = np.random.default_rng(6)
     history = independent(rng, 2000)
     drifting = [
-        (table, Output("float", (place * 1e-2 + one.numbers[0],), ())) for place, (table, one) in enumerate(history)
+        (table, CallOutput("float", (place * 1e-2 + one.numbers[0],), ())) for place, (table, one) in enumerate(history)
     ]
     assert dependence(drifting) > 6.0
     values = [one.numbers[0] for _, one in history]
     following = [
-        (table, Output("float", (values[place] + 2 * values[place - 1],), ()))
+        (table, CallOutput("float", (values[place] + 2 * values[place - 1],), ()))
         for place, (table, _) in enumerate(history)
     ]
     assert dependence(following) > 6.0
@@ -138,7 +138,7 @@ def test_a_program_that_answers_lines(tmp_path):
 
 
 def test_a_program_that_reads_to_the_end_and_ends(tmp_path):
-    target = Target.parse(program(tmp_path, TO_THE_END))
+    target = HunterTarget.parse(program(tmp_path, TO_THE_END))
     with Workers(target, processes=1) as workers:
         assert [one.numbers for one in workers.run([(0.5, 1.0), ()])] == [(2.0,), (0.0,)]
 
@@ -160,7 +160,7 @@ def test_a_program_that_speaks_no_json_is_refused(tmp_path):
 )
 def test_targets_that_name_nothing_are_refused(text, words):
     with pytest.raises(InputError, match=words):
-        Target.parse(text)
+        HunterTarget.parse(text)
 
 
 def test_functions_that_no_other_process_can_import_are_refused():
@@ -181,7 +181,7 @@ def test_a_function_without_a_claim_is_refused():
 def test_outputs_are_the_same_in_a_worker_and_here():
     tables = [(0.5, 1.0), (math.nan,), ()]
     here = InProcess(mechanisms.echo).run(tables)
-    with Workers(Target("echo", "file", FILE, "echo"), processes=1) as workers:
+    with Workers(HunterTarget("echo", "file", FILE, "echo"), processes=1) as workers:
         assert repr(workers.run(tables)) == repr(here)
 
 
@@ -206,7 +206,7 @@ CLAIMS_REFUSED = [
 @pytest.mark.parametrize(("claim", "words"), CLAIMS_REFUSED)
 def test_claims_that_say_too_little_are_refused(claim, words):
     with pytest.raises(InputError, match=words):
-        Claim.parse(claim)
+        PrivacyClaim.parse(claim)
 
 
 DOMAINS = [
@@ -219,7 +219,7 @@ DOMAINS = [
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_pairs_are_neighbours_of_the_domain(domain, relation):
-    claim = Claim.parse(CLAIM | {"domain": domain, "relation": relation})
+    claim = PrivacyClaim.parse(CLAIM | {"domain": domain, "relation": relation})
     pairs = neighbours(claim, np.random.default_rng(1))
     assert len(pairs) > 10
     low, high = domain["size"]
@@ -253,6 +253,6 @@ def test_the_counterexample_runs_by_itself(tmp_path):
 def test_modules_of_the_worker_itself_are_not_in_the_callable_s_way(tmp_path):
     """The worker's own folder holds search.py and report.py, which a callable may have of its own elsewhere."""
     (tmp_path / "own.py").write_text("def mean(table):\n    import search\n    return search.__file__\n")
-    with Workers(Target.parse(f"python:{tmp_path / 'own.py'}:mean"), processes=1) as workers:
+    with Workers(HunterTarget.parse(f"python:{tmp_path / 'own.py'}:mean"), processes=1) as workers:
         (found,) = workers.run([()])
     assert found.shape.startswith("raised ModuleNotFoundError")

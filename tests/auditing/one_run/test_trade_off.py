@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from sordino.auditing.confidence import GaussianPair
+from sordino.auditing.confidence import GaussianClaim
 from sordino.auditing.one_run.guesses import (
     epsilon_from_errors,
     epsilon_from_guesses,
@@ -25,7 +25,7 @@ from sordino.core import gaussian
 from sordino.core.bound import Citation
 from sordino.core.validate import InputError
 
-PAIR = GaussianPair(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
+PAIR = GaussianClaim(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
 
 
 def pure(epsilon):

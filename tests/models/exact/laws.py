@@ -11,10 +11,10 @@ from scipy import linalg
 from sordino.core.arrays import Array
 from sordino.models.exact import (
     ConjugateRegression,
+    ExactLaw,
     GaussianLaw,
     GaussianMixtureLaw,
     InterimRegression,
-    Law,
     LineMixture,
     Quadratics,
 )
@@ -41,7 +41,7 @@ def moments(law: GaussianLaw | GaussianMixtureLaw) -> tuple[Array, Array]:
     return mean, within + np.einsum("j,ja,jb->ab", law.weights, spread, spread)
 
 
-def log_density(law: Law, points: ArrayLike) -> Array:
+def log_density(law: ExactLaw, points: ArrayLike) -> Array:
     """Log density at points of shape (..., dim), or (...) for a law that is known on the line alone."""
     if isinstance(law, GaussianMixtureLaw):
         used = np.flatnonzero(law.weights)
@@ -56,11 +56,11 @@ def log_density(law: Law, points: ArrayLike) -> Array:
     return (-0.5 * np.sum(white * white, axis=0) - log_scale).reshape(centred.shape[:-1])
 
 
-def density(law: Law, points: ArrayLike) -> Array:
+def density(law: ExactLaw, points: ArrayLike) -> Array:
     return np.exp(log_density(law, points))
 
 
-def sample(law: Law, generator: np.random.Generator, size: int) -> Array:
+def sample(law: ExactLaw, generator: np.random.Generator, size: int) -> Array:
     """Independent draws, one a row for laws of several dimensions."""
     if isinstance(law, GaussianLaw):
         return law.sample(generator, size)

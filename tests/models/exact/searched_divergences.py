@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 from sordino.core.gaussian import Bracket, down, golden_section, narrow
 from sordino.core.validate import OPEN_UNIT, PROBABILITY, number
-from sordino.models.exact import Law, hockey_stick
+from sordino.models.exact import ExactLaw, hockey_stick
 
 _LARGEST_EPSILON = 1e5
 
 
-def epsilon_at(first: Law, second: Law, delta: float) -> Bracket:
+def epsilon_at(first: ExactLaw, second: ExactLaw, delta: float) -> Bracket:
     """Bracket of the smallest epsilon >= 0 at which both directions of the hockey-stick divergence are <= delta."""
     delta = number("delta", delta, OPEN_UNIT)
 
@@ -24,7 +24,7 @@ def epsilon_at(first: Law, second: Law, delta: float) -> Bracket:
     return Bracket(least, max(least, _crossing(high, delta)[1]))
 
 
-def trade_off(first: Law, second: Law, alpha: float) -> float:
+def trade_off(first: ExactLaw, second: ExactLaw, alpha: float) -> float:
     """Smallest type II error of a test of `first` (null) against `second` with type I error at most alpha.
 
     It is the supremum over epsilon of 1 - delta(epsilon) - exp(epsilon) alpha with delta the hockey-stick divergence

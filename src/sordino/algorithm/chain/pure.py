@@ -32,7 +32,7 @@ from sordino.core.spec import Batch, GaussianStart, NoisyGradient, PointStart, P
 from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.validate import InputError, instance_of, refuse
 from sordino.models.base import Model
-from sordino.models.compiled import check_sums
+from sordino.models.clip import check_sums
 from sordino.models.registry import JaxModel
 
 Loss = Callable[[Any, Array, Array], Array]

@@ -43,7 +43,7 @@ from sordino.core.bound import View
 from sordino.core.spec import Average, AverageNoiseKind, Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.models.base import Model
-from sordino.models.compiled import check_sums
+from sordino.models.clip import check_sums
 
 
 class Collector(ABC):

@@ -21,8 +21,8 @@ from sordino.models.families.classification import Logistic, Probit
 from sordino.models.families.mixture import GaussianMixture
 from sordino.models.families.networks import MLPRegression
 from sordino.models.families.regression import GaussianLinear, PoissonRegression
-from sordino.models.message_passing import GaussianSite, LogisticSite, MixtureSite, Predicted, ProbitSite, Site
-from sordino.models.message_passing.gaussians import DiagonalGaussian, Family, Moments
+from sordino.models.message_passing.gaussians import DiagonalGaussian, GaussianFamily, Moments, PredictiveMoments, Site
+from sordino.models.message_passing.likelihoods import GaussianSite, LogisticSite, MixtureSite, ProbitSite
 
 Values = NDArray[np.float64]
 
@@ -107,7 +107,7 @@ def _to_arviz(draws: Values) -> Any:
 class Observation:
     """Mean and variance of targets, and log-densities of records, at one parameter vector."""
 
-    conditional: Callable[[Array, Array], Predicted]
+    conditional: Callable[[Array, Array], PredictiveMoments]
     log_likelihood: Callable[[Array, Array, Array], Array]
 
 
@@ -128,9 +128,9 @@ observation.register(GaussianMixture, lambda model: observation(MixtureSite(mode
 def _(model: MLPRegression) -> Observation:
     variance = 1.0 / model.noise_precision
 
-    def conditional(theta: Array, X: Array) -> Predicted:
+    def conditional(theta: Array, X: Array) -> PredictiveMoments:
         mean = jax.vmap(lambda x: model.predict(theta, x)[0])(X)
-        return Predicted(mean, jnp.full_like(mean, variance))
+        return PredictiveMoments(mean, jnp.full_like(mean, variance))
 
     def log_likelihood(theta: Array, X: Array, y: Array) -> Array:
         gap = y - conditional(theta, X).mean
@@ -141,9 +141,9 @@ def _(model: MLPRegression) -> Observation:
 
 @observation.register
 def _(model: PoissonRegression) -> Observation:
-    def conditional(theta: Array, X: Array) -> Predicted:
+    def conditional(theta: Array, X: Array) -> PredictiveMoments:
         rate = jnp.exp(jnp.minimum(X @ theta, math.log(model.rate_cap)))
-        return Predicted(rate, rate)
+        return PredictiveMoments(rate, rate)
 
     def log_likelihood(theta: Array, X: Array, y: Array) -> Array:
         rate = conditional(theta, X).mean
@@ -232,7 +232,7 @@ class GaussianPosterior(Posterior):
     """A member of a Gaussian family and the likelihood it belongs to; `natural` is the stack (Lambda mu, Lambda)."""
 
     site: Site
-    family: Family
+    family: GaussianFamily
     natural: NDArray[np.floating]
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from sordino.algorithm.posterior.laws import Posterior, Prediction, Values
 from sordino.algorithm.posterior.skip_scores import Forward
 from sordino.core.arrays import Array
 from sordino.core.validate import instance_of, refuse, whole_number
-from sordino.models.families.skip_networks import SkipNetwork, SkipRegression
+from sordino.models.families.networks import SkipNetwork, SkipRegression
 
 ARRAYS = ("transform", "means", "covariances")
 

@@ -5,7 +5,7 @@ from scipy import special
 
 from sordino.algorithm.noise.sums import own_products
 from sordino.core.arrays import Array
-from sordino.models.families.skip_networks import SkipNetwork
+from sordino.models.families.networks import SkipNetwork
 
 
 def parts(model: SkipNetwork, theta: Array, columns: int) -> tuple[Array, Array, Array, Array, Array]:

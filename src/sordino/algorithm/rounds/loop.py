@@ -32,7 +32,7 @@ from sordino.algorithm.rounds.described import SumsRelease, check_rows_fit, desc
 from sordino.core.bound import View
 from sordino.core.spec import NoisedSums, Scheme, Spec
 from sordino.core.validate import instance_of, refuse
-from sordino.models.compiled import check_sums
+from sordino.models.clip import check_sums
 from sordino.models.contributions import Parts
 
 # A file with a query needs nothing else.

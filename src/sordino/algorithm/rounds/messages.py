@@ -30,7 +30,15 @@ from sordino.algorithm.rounds.loop import Public, Query, Run, SumsRelease, query
 from sordino.core.spec import NoisedSums, Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, number, refuse
 from sordino.models.contributions import Parts, Plain
-from sordino.models.message_passing.gaussians import BlockGaussian, Family, Moments, Natural, Site, Slopes, shortening
+from sordino.models.message_passing.gaussians import (
+    BlockGaussian,
+    GaussianFamily,
+    Moments,
+    Natural,
+    Site,
+    Slopes,
+    shortening,
+)
 
 Clamp = tuple[float, float]
 
@@ -45,11 +53,11 @@ class Coordinates(ABC):
     """The range of 1 - v k where none is given: wide where one record's exact message is wanted."""
 
     @abstractmethod
-    def parts(self, site: Site, family: Family, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
+    def parts(self, site: Site, family: GaussianFamily, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
         """Every record's message, as long as it is, written in these coordinates."""
 
     @abstractmethod
-    def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
+    def decode(self, family: GaussianFamily, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
         """The sum of natural parameters that a noised sum over about `count` records stands for."""
 
 
@@ -59,13 +67,13 @@ class NaturalCoordinates(Coordinates):
 
     bounds_factor: ClassVar[bool] = True
 
-    def parts(self, site: Site, family: Family, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
+    def parts(self, site: Site, family: GaussianFamily, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
         def message(x: Array, y: Array) -> Array:
             return family.site(moments, site.slopes(moments, x, y), 1.0, clamp)
 
         return (Plain(jax.vmap(message)(rows.features, rows.target)),)
 
-    def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
+    def decode(self, family: GaussianFamily, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
         return noised
 
 
@@ -81,10 +89,10 @@ class CentredCoordinates(Coordinates):
     def __post_init__(self) -> None:
         check_numbers(self, weight=POSITIVE)
 
-    def parts(self, site: Site, family: Family, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
+    def parts(self, site: Site, family: GaussianFamily, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
         return site.centred_parts(moments, rows.features, rows.target, self.weight, rows.sizes)
 
-    def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
+    def decode(self, family: GaussianFamily, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
         parts = family.unpack(noised)
         return family.site(moments, Slopes(parts.linear, parts.precision / self.weight, parts.gamma), count, clamp)
 
@@ -110,7 +118,7 @@ class Repair(ABC):
     def __post_init__(self) -> None:
         check_numbers(self, floor=POSITIVE)
 
-    def __call__(self, family: Family, theta: Array, before: Array) -> Repaired:
+    def __call__(self, family: GaussianFamily, theta: Array, before: Array) -> Repaired:
         """Repair `theta`; `before` is the vector of the round before, which needs none."""
         parts = family.unpack(theta)
         gamma, low_gammas = self._gammas(family, parts.gamma)
@@ -134,7 +142,7 @@ class Repair(ABC):
         # Where nothing was low nothing changes, not even in the last bit.
         return Repaired(jnp.where(repaired.number > 0, repaired.theta, theta), repaired.number)
 
-    def _gammas(self, family: Family, gamma: Array) -> tuple[Array, Array]:
+    def _gammas(self, family: GaussianFamily, gamma: Array) -> tuple[Array, Array]:
         half = family.gammas
         excess, rate = gamma[:half], -gamma[half:]
         low = jnp.sum(excess < _SMALLEST_SHAPE_EXCESS) + jnp.sum(rate < _SMALLEST_RATE)
@@ -217,7 +225,7 @@ class MessagePassingRelease(SumsRelease):
     query: ClassVar[str] = "messages"
 
     site: Site
-    family: Family
+    family: GaussianFamily
     natural: NDArray[np.floating]
     repairs: Repairs
     iterates: NDArray[np.floating] | None
@@ -263,7 +271,7 @@ class Messages(Query):
             raise refuse("prior mean", f"to have {self.family.dim} entries, or to be one number", self.prior.mean)
 
     @property
-    def family(self) -> Family:
+    def family(self) -> GaussianFamily:
         """The family of the posterior."""
         return self.site.family(self.features)
 

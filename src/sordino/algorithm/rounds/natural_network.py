@@ -43,7 +43,7 @@ from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.data.scaling import row_lengths
-from sordino.models.families.skip_networks import SkipNetwork, SkipRegression
+from sordino.models.families.networks import SkipNetwork, SkipRegression
 
 # Contributions are whole numbers of 2^-34, and a hair shorter than 1 before they are rounded.
 UNIT_EXPONENT = -34

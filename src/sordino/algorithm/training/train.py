@@ -30,7 +30,7 @@ from sordino.algorithm.training.uses import Loss
 from sordino.core.bound import NOT_COVERED, Certificate, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
-from sordino.models.compiled import check_sums
+from sordino.models.clip import check_sums
 
 __all__ = ["QUERY", "Descent", "Trained", "Training", "frozen_apart", "train"]
 

@@ -16,8 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.accounting.assumptions import certificate_for
-from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, Placed, RandomShift, ShiftLaw
-from sordino.auditing.exact.secret_steps import SecretSteps, refuse_repeated_draws, renewals
+from sordino.auditing.exact.leak import (
+    ComposedLoss,
+    GaussianShift,
+    LawPair,
+    LeakFinding,
+    Placed,
+    RandomShiftLeak,
+    SecretSteps,
+    ShiftDistribution,
+    refuse_repeated_draws,
+    renewals,
+)
 from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
@@ -266,7 +276,7 @@ class _Seen:
         return np.minimum(float(size), self.axis.n - starts) / self.axis.n
 
 
-def extremal_findings(spec: Spec) -> Iterator[Finding]:
+def extremal_findings(spec: Spec) -> Iterator[LeakFinding]:
     """The neighbours that the certified constants allow and that are known or believed to be the worst."""
     axis = ExtremalAxis.of(spec)
     refuse_repeated_draws(spec.relation, axis.chain.batch.scheme)
@@ -300,7 +310,7 @@ def _places(seen: _Seen, steps: int) -> tuple[NDArray[np.int64], int]:
     return np.arange(steps) % count, count
 
 
-def _fixed(seen: _Seen) -> Finding:
+def _fixed(seen: _Seen) -> LeakFinding:
     """Every order is one Gaussian path; the worst place of the odd record is taken."""
     places, count = _places(seen, len(seen.influence.left))
     distances = seen.influence.summed(places, count)
@@ -310,24 +320,24 @@ def _fixed(seen: _Seen) -> Finding:
     worst = int(np.argmax(mus))
     leak = GaussianShift(float(mus[worst]))
     if seen.scheme is Scheme.FULL:
-        return Finding(leak, "the extremal quadratic, the odd record in every batch")
+        return LeakFinding(leak, "the extremal quadratic, the odd record in every batch")
     placed = Placed(seen.axis.n, seen.axis.chain.divisor(seen.axis.n), mus)
-    return Finding(leak, f"the extremal quadratic, the odd record in batch {worst + 1} of every pass", placed)
+    return LeakFinding(leak, f"the extremal quadratic, the odd record in batch {worst + 1} of every pass", placed)
 
 
-def _random(seen: _Seen) -> Iterator[Finding]:
+def _random(seen: _Seen) -> Iterator[LeakFinding]:
     """One number is released; its shift depends on chance."""
-    law = ShiftLaw.sum_of(_stages(seen))
+    law = ShiftDistribution.sum_of(_stages(seen))
     accuracy = 1e-12 + 1e-15 * len(seen.influence.left)
     alone = "" if seen.axis.chain.chains == 1 else " (one of the chains alone)"
     story = f"the extremal quadratic, the odd record placed by chance{alone}"
     if seen.spec.relation is Relation.ADD_REMOVE:
-        yield Finding(RandomShift(law, mirrored=False, accuracy=accuracy), story)
+        yield LeakFinding(RandomShiftLeak(law, mirrored=False, accuracy=accuracy), story)
         return
-    yield Finding(RandomShift(law.scaled(0.5), mirrored=True, accuracy=accuracy), f"{story}, others at rest")
+    yield LeakFinding(RandomShiftLeak(law.scaled(0.5), mirrored=True, accuracy=accuracy), f"{story}, others at rest")
     if seen.axis.one_sided and seen.scheme not in _ANY_SIZE:
-        whole = RandomShift(law, mirrored=False, accuracy=accuracy)
-        yield Finding(whole, f"{story}, others as the second neighbour's")
+        whole = RandomShiftLeak(law, mirrored=False, accuracy=accuracy)
+        yield LeakFinding(whole, f"{story}, others as the second neighbour's")
 
 
 def _stages(seen: _Seen) -> Stages:
@@ -338,7 +348,7 @@ def _stages(seen: _Seen) -> Stages:
             places, count = _places(seen, len(below))
             return [(np.bincount(places, weights=below, minlength=count).astype(np.float64), seen.shares)]
         case Scheme.WITH_REPLACEMENT:
-            return ShiftLaw.repeated_draws(below, seen.axis.chain.divisor(seen.axis.n), seen.axis.n)
+            return ShiftDistribution.repeated_draws(below, seen.axis.chain.divisor(seen.axis.n), seen.axis.n)
         case Scheme.MIN_SEPARATION:
             raise InputError(
                 "Expected all iterates to be seen for an exact audit of min-separation, got one number; use the attack."
@@ -354,7 +364,7 @@ def _stages(seen: _Seen) -> Stages:
     return [(np.array([0.0, value]), np.array([1 - rate, rate])) for value in below]
 
 
-def _all_seen(seen: _Seen) -> Finding:
+def _all_seen(seen: _Seen) -> LeakFinding:
     """Independent draws with every iterate seen: the losses of the steps add up."""
     chain, left = seen.axis.chain, seen.influence.left
     every = len(left) == seen.influence.blocks[-1] + 1
@@ -367,7 +377,7 @@ def _all_seen(seen: _Seen) -> Finding:
     if seen.scheme is Scheme.WITH_REPLACEMENT and every and seen.axis.one_sided:
         counts = chain.divisor(seen.axis.n), seen.axis.n
         drawn = ComposedLoss.of_repeated_draws(*counts, seen.influence.below, chain.chains)
-        return Finding(drawn, "the extremal quadratic, every step's batch drawn with replacement")
+        return LeakFinding(drawn, "the extremal quadratic, every step's batch drawn with replacement")
     if seen.scheme not in _ANEW or not every:
         raise InputError(
             f"Expected {seen.scheme.value} batches with only the last iterate seen, got several iterates; their joint "
@@ -377,7 +387,7 @@ def _all_seen(seen: _Seen) -> Finding:
         seen.axis.one_sided and seen.scheme is Scheme.WITHOUT_REPLACEMENT
     )
     losses = ComposedLoss.of_draws(chain.rate(seen.axis.n), seen.influence.below, chain.chains, mirrored=mirrored)
-    return Finding(losses, "the extremal quadratic, every step's batch drawn anew")
+    return LeakFinding(losses, "the extremal quadratic, every step's batch drawn anew")
 
 
 def _one_use(seen: _Seen) -> None:
@@ -386,35 +396,35 @@ def _one_use(seen: _Seen) -> None:
         raise InputError(f"Expected one use a round for an exact audit of random allocation, got {uses}.")
 
 
-def _allocated(seen: _Seen) -> Finding:
+def _allocated(seen: _Seen) -> LeakFinding:
     """A record that moves one step of every round, against one that moves none; under replace-one half as far."""
     _one_use(seen)
     half = 0.5 if seen.spec.relation is Relation.REPLACE_ONE else 1.0
     below = seen.influence.below
     rounds = SecretSteps(half * float(below.min()), seen.period, len(below), seen.axis.chain.chains)
-    return Finding(rounds.leak(), "the extremal quadratic, the odd record in one secret step of every round")
+    return LeakFinding(rounds.leak(), "the extremal quadratic, the odd record in one secret step of every round")
 
 
-def _shuffled(seen: _Seen) -> Finding:
+def _shuffled(seen: _Seen) -> LeakFinding:
     """Others as the second neighbour's record: one secret step of a pass moves, the same one if orders are kept."""
     below = seen.influence.below
     passes = SecretSteps(float(below.min()), seen.period, len(below), seen.axis.chain.chains)
     leak = passes.repeated() if seen.scheme is Scheme.SHUFFLE_ONCE else passes.leak()
     story = "the extremal quadratic, the odd record in one secret step of every pass, others as the second neighbour's"
-    return Finding(leak, story)
+    return LeakFinding(leak, story)
 
 
-def _counted(seen: _Seen) -> Finding:
+def _counted(seen: _Seen) -> LeakFinding:
     """Of all that is seen the sum alone: its mean counts the uses."""
     batch, below = seen.axis.chain.batch, seen.influence.below
     half = 0.5 if seen.spec.relation is Relation.REPLACE_ONE else 1.0
     move = half * float(below.min()) / math.sqrt(len(below)) * (1 - 4 * UNIT_ROUNDOFF)
     law = renewals(len(below), batch.apart(seen.axis.n), batch.chance(seen.axis.n))
-    leak = RandomShift(law.scaled(move), mirrored=half < 1.0, accuracy=1e-12)
-    return Finding(leak, "the extremal quadratic, the odd record used by chance, seen by the sum of all steps")
+    leak = RandomShiftLeak(law.scaled(move), mirrored=half < 1.0, accuracy=1e-12)
+    return LeakFinding(leak, "the extremal quadratic, the odd record used by chance, seen by the sum of all steps")
 
 
-def _stable(spec: Spec, axis: ExtremalAxis, alpha: float) -> Iterator[Finding]:
+def _stable(spec: Spec, axis: ExtremalAxis, alpha: float) -> Iterator[LeakFinding]:
     """Stable noise: the last iterate, projected on the axis along which the neighbours differ."""
     if spec.view is not View.LAST_ITERATE or axis.start_scale > 0:
         raise InputError(
@@ -426,22 +436,22 @@ def _stable(spec: Spec, axis: ExtremalAxis, alpha: float) -> Iterator[Finding]:
         places, count = _places(seen, len(seen.influence.left))
         gap = float(seen.influence.summed(places, count).max())
         pair = LawPair(StableLaw1D(alpha, gap, 1.0), StableLaw1D(alpha, 0.0, 1.0))
-        yield Finding(pair, "the extremal quadratic with stable noise, along the axis of the odd record")
+        yield LeakFinding(pair, "the extremal quadratic with stable noise, along the axis of the odd record")
         return
-    law = ShiftLaw.sum_of(_stages(seen))
+    law = ShiftDistribution.sum_of(_stages(seen))
     story = "the extremal quadratic with stable noise, the odd record placed by chance"
     mirrored = spec.relation is Relation.REPLACE_ONE
     if len(law.values) > _MOST_STABLE:
         tail = StableFamily(alpha).above
         coarse = law.coarsened(_FEW_VALUES)
-        shift = RandomShift(coarse.scaled(0.5) if mirrored else coarse, mirrored, _STABLE_ACCURACY, tail)
-        yield Finding(shift, f"{story}, told apart by half-lines")
+        shift = RandomShiftLeak(coarse.scaled(0.5) if mirrored else coarse, mirrored, _STABLE_ACCURACY, tail)
+        yield LeakFinding(shift, f"{story}, told apart by half-lines")
         return
     first = _mixture(alpha, law, 0.5 if mirrored else 1.0)
     second = _mixture(alpha, law, -0.5) if mirrored else StableLaw1D(alpha, 0.0, 1.0)
-    yield Finding(LawPair(first, second), story)
+    yield LeakFinding(LawPair(first, second), story)
 
 
-def _mixture(alpha: float, law: ShiftLaw, sign: float) -> LineMixture:
+def _mixture(alpha: float, law: ShiftDistribution, sign: float) -> LineMixture:
     weights = law.weights / law.weights.sum()
     return LineMixture(StableFamily(alpha), weights, sign * law.values, np.ones(len(law.values)))

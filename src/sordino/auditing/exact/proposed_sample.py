@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from scipy import special
 
 from sordino.algorithm.propose_test_sample import least_records, margin, slope_scale
-from sordino.auditing.exact.leak import Finding
+from sordino.auditing.exact.leak import LeakFinding
 from sordino.auditing.lower_bound import TradeOffPoint
 from sordino.core.arrays import Array
 from sordino.core.gaussian import down, widen_down
@@ -80,7 +80,7 @@ class ProposedLeak:
         return OneTest(self.reached / 2 * (1 - 1e-12), self.log_false)
 
 
-def proposed_findings(spec: Spec) -> Iterator[Finding]:
+def proposed_findings(spec: Spec) -> Iterator[LeakFinding]:
     """A large slope drawn by SGLD; with an exact draw no event with a known probability gives anything away."""
     run: ProposeTestSample = instance_of("spec.algorithm", spec.algorithm, ProposeTestSample)
     if run.sampler is Sampler.EXACT:
@@ -89,7 +89,7 @@ def proposed_findings(spec: Spec) -> Iterator[Finding]:
             "over the random cleaning is not known."
         )
     leak = sgld_variant_leak(run)
-    yield Finding(
+    yield LeakFinding(
         leak.test,
         f"{leak.records:.3g} equal records of slope {leak.slope:.4g} or one with half the covariate, "
         f"after {leak.epochs} epochs of SGLD",

@@ -22,8 +22,18 @@ from jax import Array
 from sordino.core.spec import Clipping, ClippingKind
 from sordino.core.validate import refuse
 from sordino.models.base import Model
-from sordino.models.clip import Shapes, activation, dense_shapes, exact_product, working_bound
-from sordino.models.families.networks import CLASSES, SIDE, DenseNetwork, LeNet5, MLPClassification, MLPRegression
+from sordino.models.clip import exact_product, working_bound
+from sordino.models.families.networks import (
+    CLASSES,
+    SIDE,
+    DenseNetwork,
+    LeNet5,
+    MLPClassification,
+    MLPRegression,
+    Shapes,
+    activation,
+    dense_shapes,
+)
 
 Parts = tuple[Array, ...]
 

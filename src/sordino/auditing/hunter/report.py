@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sordino.auditing.hunter import worker
-from sordino.auditing.hunter.domain import Claim
-from sordino.auditing.hunter.processes import Target, Workers, refuse_dependent, refuse_seeded
+from sordino.auditing.hunter.domain import PrivacyClaim
+from sordino.auditing.hunter.processes import HunterTarget, Workers, refuse_dependent, refuse_seeded
 from sordino.auditing.hunter.search import Hunt, HunterOptions, Refutation
 from sordino.core.gaussian import show_down
 from sordino.core.validate import InputError
@@ -36,7 +36,7 @@ class HunterReport:
     """
 
     target: str
-    claim: Claim
+    claim: PrivacyClaim
     violated: bool
     epsilon: float
     confidence: float
@@ -104,7 +104,7 @@ def _plain(value: Any) -> Any:
 
 
 def hunt(
-    mechanism: Callable[..., Any] | Target | str,
+    mechanism: Callable[..., Any] | HunterTarget | str,
     claim: Any,
     options: HunterOptions,
     running: Workers | None = None,
@@ -113,11 +113,11 @@ def hunt(
 
     Args:
         mechanism: a function, `python:module:callable`, `python:file.py:callable` or `program:path`.
-        claim: a `Claim`, a mapping or JSON text; None: what the callable's module says in `CLAIMS`, under its name.
+        claim: a `PrivacyClaim`, a mapping or JSON text; None: that of the module's `CLAIMS`, by name.
         options: of the hunt.
         running: processes of this mechanism that earlier hunts have started, and later ones will use; None: own ones.
     """
-    parsed = None if claim is None else Claim.parse(claim)
+    parsed = None if claim is None else PrivacyClaim.parse(claim)
     target = target_of(mechanism)
     begin, before = time.monotonic(), _cpu()
     with workers_of(target, options) if running is None else contextlib.nullcontext(running) as workers:
@@ -147,22 +147,22 @@ def hunt(
     )
 
 
-def _declared(workers: Workers) -> Claim:
+def _declared(workers: Workers) -> PrivacyClaim:
     if workers.declared is None:
         raise InputError(
             "Expected a claim about this callable, got none: neither a claim (--claim) nor CLAIMS in its module."
         )
-    return Claim.parse(workers.declared)
+    return PrivacyClaim.parse(workers.declared)
 
 
-def target_of(mechanism: Callable[..., Any] | Target | str) -> Target:
+def target_of(mechanism: Callable[..., Any] | HunterTarget | str) -> HunterTarget:
     """What is audited: by its name, or a function at hand."""
     if isinstance(mechanism, str):
-        return Target.parse(mechanism)
-    return mechanism if isinstance(mechanism, Target) else Target.of(mechanism)
+        return HunterTarget.parse(mechanism)
+    return mechanism if isinstance(mechanism, HunterTarget) else HunterTarget.of(mechanism)
 
 
-def workers_of(target: Target, options: HunterOptions) -> Workers:
+def workers_of(target: HunterTarget, options: HunterOptions) -> Workers:
     """Processes for hunts of a target; two at least, to compare what processes begin with."""
     return Workers(
         target,
@@ -258,7 +258,7 @@ def nature(numbers):
     return "".join("n" if x != x else "i" if math.isinf(x) else "0" if x == 0 else "." for x in numbers)"""
 
 
-def script(target: Target, claim: Claim, found: Refutation, python: str | None) -> str:
+def script(target: HunterTarget, claim: PrivacyClaim, found: Refutation, python: str | None) -> str:
     """A program that needs the mechanism and the standard library only, and counts the event on both tables."""
     source = inspect.getsource(worker)
     begin, end = source.index("# The counterexample script"), source.index("# End of what the script quotes.")

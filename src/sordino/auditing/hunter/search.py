@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.auditing.confidence import lower_end, upper_end
-from sordino.auditing.hunter.domain import Claim, Pair, neighbours, simpler, variations
+from sordino.auditing.hunter.domain import PrivacyClaim, TablePair, neighbours, simpler, variations
 from sordino.auditing.hunter.features import Event, Sample, best_events, evidence
-from sordino.auditing.hunter.processes import Output, Runner, Table
+from sordino.auditing.hunter.processes import CallOutput, Runner, Table
 from sordino.core.gaussian import down, up
 from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval, number, whole_number
 
@@ -77,7 +77,7 @@ class Refutation:
         epsilon: the lower bound that the counts prove at the claim's delta; 0 when they prove nothing.
     """
 
-    pair: Pair
+    pair: TablePair
     event: Event
     hits: int
     runs: int
@@ -129,16 +129,16 @@ class Hunt:
     """
 
     def __init__(
-        self, runner: Runner, claim: Claim, options: HunterOptions, check: Callable[[], None] = lambda: None
+        self, runner: Runner, claim: PrivacyClaim, options: HunterOptions, check: Callable[[], None] = lambda: None
     ) -> None:
         self.claim, self._runner, self._options, self._check = claim, runner, options, check
         self._rng = np.random.default_rng(options.seed)
-        self._outputs: dict[Table, list[Output]] = defaultdict(list)
+        self._outputs: dict[Table, list[CallOutput]] = defaultdict(list)
         self._samples: dict[Table, Sample] = {}
         self._budget = _Budget(options)
         self._share = (1.0 - options.confidence) / TESTS
         self.tests: list[Refutation] = []
-        self.pairs: list[Pair] = []
+        self.pairs: list[TablePair] = []
         self._waiting = neighbours(claim, self._rng)
 
     @property
@@ -164,7 +164,7 @@ class Hunt:
         self._extend(waiting[0], 2)
         self._budget.warm()
         self._extend(waiting[0], 6)
-        ranked: list[tuple[float, Pair]] = []
+        ranked: list[tuple[float, TablePair]] = []
         for place, share in enumerate(ROUNDS):
             allowed = int(self._budget.left() * share / sum(ROUNDS[place:]))
             end = self.calls + allowed
@@ -187,7 +187,7 @@ class Hunt:
             self._outputs[table].append(output)
             self._samples.pop(table, None)
 
-    def _run(self, tables: Sequence[Table]) -> tuple[list[Table], list[Output]]:
+    def _run(self, tables: Sequence[Table]) -> tuple[list[Table], list[CallOutput]]:
         order = [tables[int(place)] for place in self._rng.permutation(len(tables))]
         outputs = self._runner.run(order)
         self._budget.note(len(order))
@@ -198,7 +198,9 @@ class Hunt:
             self._samples[table] = Sample(self._outputs[table])
         return self._samples[table]
 
-    def _searched(self, waiting: list[Pair], ranked: list[tuple[float, Pair]], budget: int) -> list[tuple[float, Pair]]:
+    def _searched(
+        self, waiting: list[TablePair], ranked: list[tuple[float, TablePair]], budget: int
+    ) -> list[tuple[float, TablePair]]:
         """Successive halving: many pairs a few times each, the best third three times as often, and so on."""
         start = START if self._budget.left() > SLOW else START // 2
         width = int(np.clip(0.3 * budget / (1.6 * start), 4, 120))
@@ -226,19 +228,19 @@ class Hunt:
             ((known[name], pair) for name, pair in everything.items() if name in known), key=lambda one: -one[0]
         )
 
-    def _clear(self, pair: Pair, most: int) -> bool:
+    def _clear(self, pair: TablePair, most: int) -> bool:
         """Whether so many fresh runs a side would probably refute the claim."""
         best = self._promising(pair)[:1]
         return bool(best) and self._needed(*best[0][2], most=most) is not None
 
-    def _score(self, pair: Pair) -> float:
+    def _score(self, pair: TablePair) -> float:
         return max((score for score, _, _ in self._promising(pair)), default=-math.inf)
 
     def _best(self, samples: Sequence[Sample]) -> list[tuple[float, Event]]:
         claim, (first, second) = self.claim, samples
         return best_events(first, second, claim.epsilon, claim.delta, bits=claim.arithmetic == "exact")
 
-    def _promising(self, pair: Pair, most: int = 6) -> list[tuple[float, Event, tuple[float, float]]]:
+    def _promising(self, pair: TablePair, most: int = 6) -> list[tuple[float, Event, tuple[float, float]]]:
         """Events chosen on one half of the runs, with their evidence and their rates on the other half."""
         samples = [self._sample(table) for table in pair]
         choosing, judging = ([one.half(which) for one in samples] for which in (0, 1))
@@ -252,7 +254,7 @@ class Hunt:
             found.append((score, event, rates))
         return sorted(found, key=lambda one: -one[0])
 
-    def _finalists(self, ranked: list[tuple[float, Pair]]) -> list[tuple[Pair, Event]]:
+    def _finalists(self, ranked: list[tuple[float, TablePair]]) -> list[tuple[TablePair, Event]]:
         """The events to test, at most two of one pair; thresholds are set anew on all runs of the search."""
         found = []
         for _, pair in ranked[:6]:
@@ -268,7 +270,7 @@ class Hunt:
         found.sort(key=lambda one: -one[0])
         return [(pair, event) for _, pair, event in found[:FINALISTS]]
 
-    def _tested(self, pair: Pair, event: Event, most: int) -> Refutation | None:
+    def _tested(self, pair: TablePair, event: Event, most: int) -> Refutation | None:
         """Fresh runs on both tables, as many as seem to be needed and not more than allowed; None when hopeless."""
         samples = [self._sample(table) for table in pair]
         rates = [(event.holds(one).sum() + 0.5) / (len(one) + 1.0) for one in samples]

@@ -20,9 +20,15 @@ from sordino.accounting.evaluate import evaluate, theorems
 from sordino.accounting.participation.matrix import attained, hidden_uses
 from sordino.algorithm.chain.claims import check_regulariser
 from sordino.auditing.exact.extremal_chain import extremal_findings
-from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, composed_down
+from sordino.auditing.exact.leak import (
+    ComposedLoss,
+    GaussianShift,
+    LawPair,
+    LeakFinding,
+    composed_down,
+    refuse_repeated_draws,
+)
 from sordino.auditing.exact.proposed_sample import proposed_findings
-from sordino.auditing.exact.secret_steps import refuse_repeated_draws
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound, audit_method
 from sordino.core.bound import Bound, Relation, View
@@ -56,16 +62,16 @@ from sordino.core.validate import InputError, instance_of
 from sordino.data import Dataset
 from sordino.models.exact import (
     ConjugateRegression,
+    ExactLaw,
     GaussianLaw,
     GaussianLoss,
-    Law,
     Quadratics,
     chain_law,
     stable_chain_law,
 )
 from sordino.models.families.regression import GaussianLinear
 
-Explorer = Callable[[Spec], Iterator[Finding]]
+Explorer = Callable[[Spec], Iterator[LeakFinding]]
 
 _MOST_PAIRS = 3
 _MOST_RIDGE_PAIRS = 24
@@ -97,16 +103,16 @@ def exact(spec: Spec, options: AuditOptions) -> LowerBound:
     )
 
 
-def output_findings(spec: Spec) -> Iterator[Finding]:
+def output_findings(spec: Spec) -> Iterator[LeakFinding]:
     """Minimisers exactly L / m apart, with the Gaussian noise of the release."""
     run: OutputPerturbation = instance_of("spec.algorithm", spec.algorithm, OutputPerturbation)
     if run.noise.kind is not AverageNoiseKind.GAUSSIAN:
         raise InputError("Expected Gaussian noise for an exact audit of a perturbed minimiser, got Laplace noise.")
     mu = run.lipschitz.value / run.strong_convexity.value / run.noise.scale
-    yield Finding(GaussianShift(mu * (1 - 1e-14)), "quadratic objectives that differ by a linear function")
+    yield LeakFinding(GaussianShift(mu * (1 - 1e-14)), "quadratic objectives that differ by a linear function")
 
 
-def posterior_findings(spec: Spec) -> Iterator[Finding]:
+def posterior_findings(spec: Spec) -> Iterator[LeakFinding]:
     """Gaussian posteriors at the edge of what the potential allows."""
     run: PosteriorSample = instance_of("spec.algorithm", spec.algorithm, PosteriorSample)
     if run.drawn is not None:
@@ -116,7 +122,7 @@ def posterior_findings(spec: Spec) -> Iterator[Finding]:
         # N(a, 1/m) against N(0, 1/m) with |a| = lipschitz / m: the potentials differ by a linear function.
         mu = potential.lipschitz.value / math.sqrt(potential.strong_convexity.value) * math.sqrt(run.draws)
         story = "Gaussian posteriors whose potentials differ by a linear function"
-        yield Finding(GaussianShift(mu * (1 - 1e-14)), story)
+        yield LeakFinding(GaussianShift(mu * (1 - 1e-14)), story)
     elif isinstance(potential, LinearRegression):
         yield from _regression(potential, spec, run.draws)
     else:
@@ -126,7 +132,7 @@ def posterior_findings(spec: Spec) -> Iterator[Finding]:
         )
 
 
-def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator[Finding]:
+def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator[LeakFinding]:
     """All records at one corner of the domain, the odd one at another; posteriors ranked by divergence.
 
     Coordinates are centred at slope c: subtracting c x from every target moves both means by nearly the same amount,
@@ -145,7 +151,9 @@ def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator
     candidates.sort(key=lambda candidate: -candidate[0])
     for _, records, pair in candidates[:_MOST_PAIRS]:
         points = ", ".join(f"({x:g}, c{slope:+.4g})" for x, slope in records)
-        yield Finding(pair, f"regression posteriors; (x, y/x) of the common records and of the two odd ones: {points}")
+        yield LeakFinding(
+            pair, f"regression posteriors; (x, y/x) of the common records and of the two odd ones: {points}"
+        )
 
 
 def _posterior(
@@ -158,7 +166,7 @@ def _posterior(
     return GaussianLaw(centred.mean - potential.alpha * potential.c * centred.covariance[0], centred.covariance)
 
 
-def rounds_findings(spec: Spec) -> Iterator[Finding]:
+def rounds_findings(spec: Spec) -> Iterator[LeakFinding]:
     """A record that moves every round by the round's whole sensitivity; one round is seen whatever the view."""
     run: NoisedSums = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
     if spec.view is not View.ALL_ITERATES and run.rounds > 1:
@@ -170,14 +178,14 @@ def rounds_findings(spec: Spec) -> Iterator[Finding]:
     # A rate of its own leaves records out of batches of any size, and so do draws with replacement.
     whole = run.batch_size == run.records and run.rate == 1.0
     if run.sampling.scheme is Scheme.FULL or whole:
-        yield Finding(
+        yield LeakFinding(
             GaussianShift(composed_down(ratios)), f"{_one(spec)} that moves every round by its whole sensitivity"
         )
         return
     if run.sampling.scheme is Scheme.WITH_REPLACEMENT:
         refuse_repeated_draws(spec.relation, run.sampling.scheme)
         drawn = ComposedLoss.of_repeated_draws(run.batch_size, run.records, ratios, 1)
-        yield Finding(drawn, f"{_one(spec)} that moves a round by all it may, every time it is drawn")
+        yield LeakFinding(drawn, f"{_one(spec)} that moves a round by all it may, every time it is drawn")
         return
     if run.sampling.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
         raise InputError(
@@ -186,7 +194,7 @@ def rounds_findings(spec: Spec) -> Iterator[Finding]:
         )
     mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling.scheme is Scheme.POISSON
     losses = ComposedLoss.of_draws(run.rate, ratios, 1, mirrored=mirrored)
-    yield Finding(losses, f"{_one(spec)} that moves a round by all it may when it is drawn")
+    yield LeakFinding(losses, f"{_one(spec)} that moves a round by all it may when it is drawn")
 
 
 def _one(spec: Spec) -> str:
@@ -194,7 +202,7 @@ def _one(spec: Spec) -> str:
     return "a record" if column_of(spec.unit) is None else "a unit"
 
 
-def answer_findings(spec: Spec) -> Iterator[Finding]:
+def answer_findings(spec: Spec) -> Iterator[LeakFinding]:
     """A unit that moves every answer by the whole sensitivity, along one coordinate: what the dominating pair is."""
     story = "a unit that moves every answer by all it may"
     # What holds for all units bounds a sample of them too, but is not attained there.
@@ -202,26 +210,28 @@ def answer_findings(spec: Spec) -> Iterator[Finding]:
     named = "mechanism.sampled-answer" if sampled else "mechanism."
     for answer in (evaluate(asked, spec) for asked in theorems() if asked.id.startswith(named)):
         if isinstance(answer, Bound) and isinstance(answer.guarantee, LossDistribution):
-            yield Finding(ComposedLoss(answer.guarantee), story)
+            yield LeakFinding(ComposedLoss(answer.guarantee), story)
         elif isinstance(answer, Bound) and isinstance(answer.guarantee, GaussianDP):
-            yield Finding(GaussianShift(answer.guarantee.mu * (1 - 1e-14)), story)
+            yield LeakFinding(GaussianShift(answer.guarantee.mu * (1 - 1e-14)), story)
 
 
-def matrix_findings(spec: Spec) -> Iterator[Finding]:
+def matrix_findings(spec: Spec) -> Iterator[LeakFinding]:
     """A unit whose contributions all point one way, in the pattern that moves most, or at the step that does."""
     run: MatrixMechanism = instance_of("spec.algorithm", spec.algorithm, MatrixMechanism)
     if (hidden := hidden_uses(run)) is not None:
         factors = tuple((pair, count * run.repetitions) for pair, count in hidden[0])
-        yield Finding(ComposedLoss(LossDistribution(factors)), f"a unit that contributes all it may, {hidden[1]}")
+        yield LeakFinding(ComposedLoss(LossDistribution(factors)), f"a unit that contributes all it may, {hidden[1]}")
         return
     ways = (2.0 if spec.relation is Relation.REPLACE_ONE else 1.0) * math.sqrt(run.repetitions) * (1 - 1e-11)
     found = attained(run)
     story = "one step" if found is None else "the worst pattern of steps"
     moved = math.sqrt(float(run.strategy.squares(run.steps).max())) if found is None else found
-    yield Finding(GaussianShift(ways * moved / run.noise_multiplier), f"a unit that contributes all it may, at {story}")
+    yield LeakFinding(
+        GaussianShift(ways * moved / run.noise_multiplier), f"a unit that contributes all it may, at {story}"
+    )
 
 
-def ridge_findings(spec: Spec) -> Iterator[Finding]:
+def ridge_findings(spec: Spec) -> Iterator[LeakFinding]:
     """The laws on the neighbours of the instance; of many candidates those with the largest divergence."""
     instance = audit_instance(spec)
     model = instance.model
@@ -236,10 +246,10 @@ def ridge_findings(spec: Spec) -> Iterator[Finding]:
     ]
     solved.sort(key=lambda item: -_distance(item[1]))
     for pair, laws in solved[:_MOST_RIDGE_PAIRS]:
-        yield Finding(laws, f"{instance.description}, the neighbours differ in record {pair.position}")
+        yield LeakFinding(laws, f"{instance.description}, the neighbours differ in record {pair.position}")
 
 
-def _law(spec: Spec, model: GaussianLinear, data: Dataset) -> Law:
+def _law(spec: Spec, model: GaussianLinear, data: Dataset) -> ExactLaw:
     x, y, precision = data.features, data.target, model.noise_precision
     quadratics = Quadratics.from_records(
         precision * x[:, :, None] * x[:, None, :], precision * x * y[:, None], model.weight_decay
@@ -259,7 +269,7 @@ def _distance(pair: LawPair) -> float:
     return middles / min(float(first.weights @ first.scales), float(second.weights @ second.scales))
 
 
-def findings(spec: Spec) -> tuple[Finding, ...]:
+def findings(spec: Spec) -> tuple[LeakFinding, ...]:
     """Every pair of neighbours that is looked at, at least one; a run whose law is not known is refused."""
     explorer = EXPLORERS.get(type(spec.algorithm))
     explored = () if explorer is None else tuple(explorer(spec))
@@ -271,7 +281,7 @@ def findings(spec: Spec) -> tuple[Finding, ...]:
     return explored
 
 
-def _composite(spec: Spec) -> Iterator[Finding]:
+def _composite(spec: Spec) -> Iterator[LeakFinding]:
     """What one record shows in all parts together, for the record that shows most; and each part alone.
 
     The two datasets differ in one record, which stands at one place, so its distances in the parts are composed first
@@ -292,7 +302,7 @@ def _composite(spec: Spec) -> Iterator[Finding]:
         yield from explored[part]
 
 
-def _together(parts: list[tuple[Finding, int]], unit: str) -> Finding:
+def _together(parts: list[tuple[LeakFinding, int]], unit: str) -> LeakFinding:
     """Shifts of one record are one shift; the losses of sampled parts, the same for every record, add to it."""
     starts = [finding.placed.starts for finding, _ in parts if finding.placed is not None]
     # Between the starts of any batches all records show the same.
@@ -309,8 +319,8 @@ def _together(parts: list[tuple[Finding, int]], unit: str) -> Finding:
     which = f"{unit} {records[worst] + 1} the odd one in all" if starts else f"any {unit} the odd one in all"
     story = f"the extremal neighbours of {sum(count for _, count in parts)} parts seen together, {which}"
     if not losses:
-        return Finding(GaussianShift(mu), story)
-    return Finding(ComposedLoss(LossDistribution((*([(GaussianPair(mu), 1)] if mu > 0 else []), *losses))), story)
+        return LeakFinding(GaussianShift(mu), story)
+    return LeakFinding(ComposedLoss(LossDistribution((*([(GaussianPair(mu), 1)] if mu > 0 else []), *losses))), story)
 
 
 EXPLORERS: Mapping[type[Algorithm], Explorer] = MappingProxyType(

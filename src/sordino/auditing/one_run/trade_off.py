@@ -27,7 +27,7 @@ from collections.abc import Callable
 
 from scipy import special
 
-from sordino.auditing.confidence import GaussianPair, epsilon_of_mu
+from sordino.auditing.confidence import GaussianClaim, epsilon_of_mu
 from sordino.core import gaussian
 from sordino.core.validate import COUNT, OPEN_UNIT, Interval, instance_of, number, whole_number
 
@@ -97,8 +97,8 @@ def mu_refuted(coins: int, guesses: int, right: int, confidence: float) -> float
 
 
 def epsilon_of_gaussian_guesses(
-    coins: int, guesses: int, right: int, delta: float, confidence: float, pair: GaussianPair
+    coins: int, guesses: int, right: int, delta: float, confidence: float, pair: GaussianClaim
 ) -> float:
     """Lower bound on epsilon at `delta` of a release that is known to be a Gaussian pair in every coin."""
-    instance_of("pair", pair, GaussianPair)
+    instance_of("pair", pair, GaussianClaim)
     return epsilon_of_mu(mu_refuted(coins, guesses, right, confidence), number("delta", delta, OPEN_UNIT))

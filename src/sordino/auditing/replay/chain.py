@@ -17,7 +17,7 @@ from sordino.auditing.attack.chains import ConstantPull, on_first_axes
 from sordino.auditing.attack.experiment import chain_of
 from sordino.auditing.exact.extremal_chain import extremal_decay, extremal_gap
 from sordino.auditing.instance import audit_instance
-from sordino.auditing.replay.examine import Implementation, Trial, examine
+from sordino.auditing.replay.examine import Implementation, ReplayTrial, examine
 from sordino.auditing.replay.plan import planned_calls
 from sordino.auditing.replay.port import Recorder, Run
 from sordino.core.bound import Relation, View
@@ -58,16 +58,16 @@ def _run_on(spec: Spec, model: Model, data: Dataset) -> Run:
     return started
 
 
-def _of_instance(spec: Spec) -> Iterator[Trial]:
+def _of_instance(spec: Spec) -> Iterator[ReplayTrial]:
     instance = audit_instance(spec)
     bare = spec.with_values({"instance": None})
     for pair in instance.pairs():
         words = f"record {pair.position} of {instance.description}"
         tables = ("one", pair.first), ("its neighbour", pair.second)
-        yield Trial(words, tuple((word, _run_on(bare, instance.model, table)) for word, table in tables))
+        yield ReplayTrial(words, tuple((word, _run_on(bare, instance.model, table)) for word, table in tables))
 
 
-def _of_quadratic(spec: Spec) -> Iterator[Trial]:
+def _of_quadratic(spec: Spec) -> Iterator[ReplayTrial]:
     chain, n = chain_of(spec), spec.n
     gap, _ = extremal_gap(spec)
     model = ConstantPull(weight_decay=extremal_decay(spec))
@@ -95,7 +95,7 @@ def _of_quadratic(spec: Spec) -> Iterator[Trial]:
             else:
                 other, words = Dataset(np.delete(base, place, axis=0), np.zeros(n - 1)), "it is left out"
             long = "" if length == 1.0 else f", {length:g} times as long as the clip"
-            yield Trial(
+            yield ReplayTrial(
                 f"record {place} pulls along one axis{long}",
                 (("with it", _run_on(spec, model, first)), (words, _run_on(spec, model, other))),
             )

@@ -29,8 +29,7 @@ from scipy import stats
 
 from sordino.algorithm.noise.randomness import Law
 from sordino.auditing.lower_bound import Examined, Verdict, VerdictKind
-from sordino.auditing.replay.participation import hidden_batches, participation_faults
-from sordino.auditing.replay.plan import Replayed, compare
+from sordino.auditing.replay.plan import Replayed, compare, hidden_batches, participation_faults
 from sordino.auditing.replay.port import Recorder, Recording, Run
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import OPEN_UNIT, InputError, SordinoError, number
@@ -45,7 +44,7 @@ _REACHED, _VARIED, _SHARE, _IDLE = 0.95, 120, 0.15, 40
 _ENOUGH, _MOST_RECORDINGS, _FURTHER, _MOST_CALLS = 120, 120, 1000, 64
 
 
-class Trial(NamedTuple):
+class ReplayTrial(NamedTuple):
     """Tables with words: the first is recorded, the others are replayed with its answers.
 
     Attributes:
@@ -170,7 +169,7 @@ class _Found:
 
 def examine(
     spec: Spec,
-    trials: Iterable[Trial],
+    trials: Iterable[ReplayTrial],
     *,
     confidence: float,
     seed: int,
@@ -238,7 +237,9 @@ def examine(
     )
 
 
-def _compared(found: _Found, recorder: Recorder, trial: Trial, first: Recording, end: float, seconds: float) -> None:
+def _compared(
+    found: _Found, recorder: Recorder, trial: ReplayTrial, first: Recording, end: float, seconds: float
+) -> None:
     """Every pair of a trial; then records varied from the best pair of the call that is furthest from its plan."""
     replays, words = [first], [trial.tables[0][0]]
     best: dict[int, tuple[float, int, int]] = {}

@@ -54,7 +54,7 @@ from sordino.estimators.methods.natural_plan import (
 )
 from sordino.estimators.situation import Situation, Sources, Task, class_codes
 from sordino.ledger.release.folder import RAREST, RAREST_OVER_SIZE
-from sordino.models.families.skip_networks import SkipNetwork
+from sordino.models.families.networks import SkipNetwork
 
 _MOST_PARAMETERS = 500
 # Squared rows may be this much longer than their mean before they are shortened.

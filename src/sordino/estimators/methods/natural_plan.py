@@ -28,7 +28,7 @@ from sordino.estimators.methods.base import (
     target_bound,
 )
 from sordino.estimators.situation import Situation, Task, stand_in
-from sordino.models.families.skip_networks import SkipClassification, SkipNetwork, SkipRegression
+from sordino.models.families.networks import SkipClassification, SkipNetwork, SkipRegression
 
 # A uniform number between its bounds, times this, has variance 1.
 _WIDTH = math.sqrt(3.0)

@@ -18,7 +18,7 @@ from sordino.models.custom.records import RecordLayout
 
 
 @dataclass(frozen=True)
-class Site:
+class ReleasedParameter:
     """A named parameter as it is released: its shape in the model's own space."""
 
     name: str
@@ -37,7 +37,7 @@ class CustomModel(ABC):
 
     @property
     @abstractmethod
-    def sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[ReleasedParameter, ...]:
         """What is released, in the order of the model."""
 
     @abstractmethod

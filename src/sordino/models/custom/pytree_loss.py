@@ -16,7 +16,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from sordino.core.validate import POSITIVE, InputError, number, refuse
-from sordino.models.custom.base import CustomModel, FrontEnd, Site, front_end
+from sordino.models.custom.base import CustomModel, FrontEnd, ReleasedParameter, front_end
 from sordino.models.custom.records import RecordLayout, blank
 
 # Collections of parameters, and modules, that hold statistics over a batch, by the names that libraries give them.
@@ -34,7 +34,7 @@ class PytreeLoss(CustomModel):
     prior_scale: float | None = None
     flat: Array = field(init=False)
     unravel: Callable[[Array], Any] = field(init=False)
-    named: tuple[Site, ...] = field(init=False)
+    named: tuple[ReleasedParameter, ...] = field(init=False)
     leaves: tuple[Array, ...] = field(init=False)
     rebuilt: Callable[[Any], Any] = field(init=False)
 
@@ -43,7 +43,7 @@ class PytreeLoss(CustomModel):
         learned, rest = _partitioned(self.params)
         leaves = jax.tree_util.tree_leaves_with_path(learned)
         flat, unravel = ravel_pytree(jax.tree.map(jnp.asarray, learned))
-        sites = tuple(Site(_path(path) or "params", tuple(np.shape(leaf))) for path, leaf in leaves)
+        sites = tuple(ReleasedParameter(_path(path) or "params", tuple(np.shape(leaf))) for path, leaf in leaves)
         object.__setattr__(self, "flat", flat)
         object.__setattr__(self, "unravel", lambda theta: put_together(unravel(theta.astype(flat.dtype)), rest))
         object.__setattr__(self, "named", sites)
@@ -57,7 +57,7 @@ class PytreeLoss(CustomModel):
         return int(self.flat.size)
 
     @property
-    def sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[ReleasedParameter, ...]:
         return self.named
 
     def start(self) -> Array:

@@ -2,7 +2,7 @@
 
 from sordino.models.exact.chain_law import MOST_PATTERNS as MOST_PATTERNS
 from sordino.models.exact.chain_law import chain_law as chain_law
-from sordino.models.exact.divergence import Law as Law
+from sordino.models.exact.divergence import ExactLaw as ExactLaw
 from sordino.models.exact.divergence import hockey_stick as hockey_stick
 from sordino.models.exact.divergence import renyi as renyi
 from sordino.models.exact.divergence import total_variation as total_variation

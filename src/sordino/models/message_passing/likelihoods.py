@@ -21,10 +21,10 @@ from sordino.models.families.mixture import component_weights
 from sordino.models.message_passing.gaussians import (
     BlockGaussian,
     DiagonalGaussian,
-    Family,
+    GaussianFamily,
     Moments,
     Natural,
-    Predicted,
+    PredictiveMoments,
     Site,
     Slopes,
 )
@@ -41,14 +41,14 @@ class LinearSite(Site):
         """First and minus second derivative of log Z in the mean of a Gaussian score."""
 
     @abstractmethod
-    def score_predict(self, mean: Array, variance: Array) -> Predicted:
+    def score_predict(self, mean: Array, variance: Array) -> PredictiveMoments:
         """The target, averaged over Gaussian scores; variance 0 is a known score."""
 
     @abstractmethod
     def score_log_predictive(self, mean: Array, variance: Array, y: Array) -> Array:
         """The log-density of targets, averaged over Gaussian scores."""
 
-    def family(self, features: int) -> Family:
+    def family(self, features: int) -> GaussianFamily:
         return DiagonalGaussian(features) if self.diagonal else BlockGaussian(features)
 
     def slopes(self, moments: Moments, x: Array, y: Array) -> Slopes:
@@ -79,13 +79,13 @@ class LinearSite(Site):
 
         return (Plain(jax.vmap(packed)(rows.rows, g, k)),)
 
-    def predict(self, moments: Moments, X: Array) -> Predicted:
+    def predict(self, moments: Moments, X: Array) -> PredictiveMoments:
         return self.score_predict(*self._scores(moments, X))
 
     def log_predictive(self, moments: Moments, X: Array, y: Array) -> Array:
         return self.score_log_predictive(*self._scores(moments, X), y)
 
-    def conditional(self, theta: Array, X: Array) -> Predicted:
+    def conditional(self, theta: Array, X: Array) -> PredictiveMoments:
         score = X @ theta
         return self.score_predict(score, jnp.zeros_like(score))
 
@@ -112,8 +112,8 @@ class GaussianSite(LinearSite):
         total = variance + 1.0 / self.noise_precision
         return (y - mean) / total, 1.0 / total
 
-    def score_predict(self, mean: Array, variance: Array) -> Predicted:
-        return Predicted(mean, variance + 1.0 / self.noise_precision)
+    def score_predict(self, mean: Array, variance: Array) -> PredictiveMoments:
+        return PredictiveMoments(mean, variance + 1.0 / self.noise_precision)
 
     def score_log_predictive(self, mean: Array, variance: Array, y: Array) -> Array:
         total = variance + 1.0 / self.noise_precision
@@ -142,10 +142,10 @@ class LogisticSite(LinearSite):
         spread = jnp.sum(tilted * (y * against - g[..., None]) ** 2, axis=-1)
         return g, curvature - spread
 
-    def score_predict(self, mean: Array, variance: Array) -> Predicted:
+    def score_predict(self, mean: Array, variance: Array) -> PredictiveMoments:
         log_weights, scores = self._grid(mean, variance)
         chance = jnp.sum(jnp.exp(log_weights) * jax.nn.sigmoid(scores), axis=-1)
-        return Predicted(2.0 * chance - 1.0, 4.0 * chance * (1.0 - chance))
+        return PredictiveMoments(2.0 * chance - 1.0, 4.0 * chance * (1.0 - chance))
 
     def score_log_predictive(self, mean: Array, variance: Array, y: Array) -> Array:
         log_weights, scores = self._grid(mean, variance)
@@ -168,9 +168,9 @@ class ProbitSite(LinearSite):
         ratio = inverse_mills(z)
         return y * ratio / root, ratio * (z + ratio) / (1.0 + variance)
 
-    def score_predict(self, mean: Array, variance: Array) -> Predicted:
+    def score_predict(self, mean: Array, variance: Array) -> PredictiveMoments:
         chance = ndtr(mean / jnp.sqrt(1.0 + variance))
-        return Predicted(2.0 * chance - 1.0, 4.0 * chance * (1.0 - chance))
+        return PredictiveMoments(2.0 * chance - 1.0, 4.0 * chance * (1.0 - chance))
 
     def score_log_predictive(self, mean: Array, variance: Array, y: Array) -> Array:
         return log_ndtr(y * mean / jnp.sqrt(1.0 + variance))
@@ -190,7 +190,7 @@ class MixtureSite(Site):
         object.__setattr__(self, "weights", component_weights(self.weights))
         check_numbers(self, spread=POSITIVE)
 
-    def family(self, features: int) -> Family:
+    def family(self, features: int) -> GaussianFamily:
         return BlockGaussian(len(self.weights) * features, blocks=len(self.weights))
 
     def slopes(self, moments: Moments, x: Array, y: Array) -> Slopes:
@@ -205,7 +205,7 @@ class MixtureSite(Site):
         """The probability of each component for each row, shape (rows, components)."""
         return jax.vmap(lambda x: jax.nn.softmax(self._parts(moments, x)[1]))(X)
 
-    def predict(self, moments: Moments, X: Array) -> Predicted:
+    def predict(self, moments: Moments, X: Array) -> PredictiveMoments:
         """Mean and variance, for each feature, of a new record; the rows only say how many answers are wanted."""
         spread = jnp.diagonal(moments.covariance, axis1=1, axis2=2) + self.spread**2
         return self._of_new_record(moments.mean, spread, X)
@@ -213,7 +213,7 @@ class MixtureSite(Site):
     def log_predictive(self, moments: Moments, X: Array, y: Array) -> Array:
         return jax.vmap(lambda x: jax.nn.logsumexp(self._parts(moments, x)[1]))(X)
 
-    def conditional(self, theta: Array, X: Array) -> Predicted:
+    def conditional(self, theta: Array, X: Array) -> PredictiveMoments:
         means = theta.reshape(len(self.weights), -1)
         return self._of_new_record(means, jnp.full_like(means, self.spread**2), X)
 
@@ -223,11 +223,11 @@ class MixtureSite(Site):
         empty = jnp.zeros(0, means.dtype)
         return self.log_predictive(Moments(means, none, empty, empty), X, y)
 
-    def _of_new_record(self, means: Array, variances: Array, X: Array) -> Predicted:
+    def _of_new_record(self, means: Array, variances: Array, X: Array) -> PredictiveMoments:
         weights = jnp.asarray(self.weights, means.dtype)
         mean = weights @ means
         variance = weights @ (variances + means**2) - mean**2
-        return Predicted(jnp.broadcast_to(mean, X.shape), jnp.broadcast_to(variance, X.shape))
+        return PredictiveMoments(jnp.broadcast_to(mean, X.shape), jnp.broadcast_to(variance, X.shape))
 
     def _parts(self, moments: Moments, x: Array) -> tuple[Array, Array]:
         """The inverse of V_k + spread^2 I, and log of weight times density of x, for each component."""
