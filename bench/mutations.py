@@ -264,7 +264,7 @@ def _releases(seconds: float) -> Any:
     """Every case, fitted to drawn rows: its name, and a function that tests it."""
     import numpy as np  # noqa: PLC0415
 
-    from sordino.auditing.replay import Recorder  # noqa: PLC0415
+    from sordino.auditing.replay.port import Recorder  # noqa: PLC0415
     from sordino.estimators import ArrayBounds  # noqa: PLC0415
     from sordino.estimators.named import ESTIMATORS  # noqa: PLC0415
     from sordino.estimators.replay import replay_release  # noqa: PLC0415

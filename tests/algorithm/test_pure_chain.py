@@ -18,7 +18,7 @@ from sordino.algorithm.chain.batches import batches_for
 from sordino.algorithm.chain.pure import DrawnBatch, composition_only
 from sordino.algorithm.noise.randomness import Purpose, Randomness, SeededRandomness
 from sordino.algorithm.noise.secure import key_for, secure_key, standard_gaussians
-from sordino.auditing.replay import Recorder
+from sordino.auditing.replay.port import Recorder
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
 from sordino.models.families.classification import Logistic, Softmax

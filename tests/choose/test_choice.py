@@ -10,7 +10,7 @@ from scipy import integrate, stats
 from sordino import InputError, Ledger, LedgerRefusal, read_release
 from sordino.accounting.evaluate import explain
 from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.auditing.replay import Recorder
+from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.core.spec.document import NegativeBinomialTrials

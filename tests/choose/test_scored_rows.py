@@ -11,8 +11,8 @@ from scipy import special
 from sordino import InputError, Ledger
 from sordino.algorithm.rounds.questions import EXPONENT
 from sordino.algorithm.rounds.scored_sums import BAND_LENGTHS, band_sums, cube_lengths, record_weights, totals
-from sordino.auditing.replay import Recorder
-from sordino.auditing.replay import compare as compare_calls
+from sordino.auditing.replay.plan import compare as compare_calls
+from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.estimators import Predictor, scoring

@@ -7,7 +7,7 @@ import pytest
 
 from sordino.accounting.evaluate import explain
 from sordino.algorithm.influence.release import Followed
-from sordino.auditing.replay import Recorder
+from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
 from sordino.data import BooleanTarget, Category, Feature, Number, NumberTarget, RowNorm, Schema, Target

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sordino.auditing.replay import Recorder, compare
+from sordino.auditing.replay.plan import compare
+from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.core.spec import Unit

@@ -23,7 +23,8 @@ from sordino import (
 )
 from sordino.algorithm.rounds.question_words import parsed
 from sordino.algorithm.rounds.questions import Rows
-from sordino.auditing.replay import Recorder, compare
+from sordino.auditing.replay.plan import compare
+from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation
 from sordino.data import declared_lines, from_arrays, read_table
 from sordino.data.units import grouped

@@ -7,7 +7,8 @@ import pytest
 
 from sordino import InputError, PrivateCoxRegression, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.algorithm.influence.release import release as released
-from sordino.auditing.replay import Recorder, compare
+from sordino.auditing.replay.plan import compare
+from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.data import DeclaredWeight, declared_lines, read_schema, schema_from_text, schema_to_text

@@ -15,7 +15,8 @@ from sordino.algorithm.noise.randomness import Law
 from sordino.algorithm.noise.wide_sums import check_capacity
 from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.auditing.lower_bound import AuditOptions, audit
-from sordino.auditing.replay import Recorder, compare
+from sordino.auditing.replay.plan import compare
+from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.core.spec import ColumnUnit, Unit

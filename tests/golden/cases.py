@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import sordino
-from sordino.auditing.replay import Recorder, Recording
+from sordino.auditing.replay.port import Recorder, Recording
 from sordino.data import declared_lines
 from sordino.estimators.named import ESTIMATORS
 from sordino.estimators.situation import Sources

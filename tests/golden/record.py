@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from sordino.auditing.replay import Recorder
+from sordino.auditing.replay.port import Recorder
 from tests.golden.cases import cases, run_case
 
 TABLE = Path(__file__).with_name("releases.json")

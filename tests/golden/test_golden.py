@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 
-from sordino.auditing.replay import Recorder
+from sordino.auditing.replay.port import Recorder
 from tests.golden.cases import cases, run_case
 from tests.golden.printed import TEXTS, printed
 from tests.golden.record import TABLE

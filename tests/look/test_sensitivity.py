@@ -6,7 +6,8 @@ import pytest
 from sordino.algorithm.noise.randomness import Law
 from sordino.algorithm.rounds.question_words import parsed
 from sordino.algorithm.rounds.questions import EXPONENT, Correlation, Rows
-from sordino.auditing.replay import Recorder, compare
+from sordino.auditing.replay.plan import compare
+from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation
 from sordino.data import (
     Boolean,

@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 import pytest
 
 from sordino.algorithm.variational.natural import Sizes
-from sordino.auditing.replay import Recorder
+from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ColumnUnit, Unit

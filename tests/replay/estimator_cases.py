@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sordino.auditing.replay import Recorder, Recording, Replayed, compare
+from sordino.auditing.replay.plan import Replayed, compare
+from sordino.auditing.replay.port import Recorder, Recording
 from sordino.core.bound import Relation
 from sordino.data import Category, CategoryTarget, Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators import ArrayBounds

@@ -13,7 +13,8 @@ from sordino.algorithm.rounds.loop import Run
 from sordino.algorithm.rounds.variational import EvidenceGradients, PointMass, VariationalOptions
 from sordino.algorithm.training import run as training_run
 from sordino.algorithm.training.train import Descent, Training, train
-from sordino.auditing.replay import Recorder, compare
+from sordino.auditing.replay.plan import compare
+from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError

@@ -13,7 +13,8 @@ import pytest
 from scipy import stats
 
 from sordino.algorithm.noise.randomness import Law
-from sordino.auditing.replay import Recorder, planned_calls
+from sordino.auditing.replay.plan import planned_calls
+from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
 from sordino.estimators.fitting import AUTO, AUTO_OR_CONSTANT

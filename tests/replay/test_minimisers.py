@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sordino.auditing.replay import Recorder
+from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation
 from tests.replay.estimator_cases import RECORDS, Bench, Case, Rows, tables
 

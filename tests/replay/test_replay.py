@@ -15,7 +15,8 @@ from sordino.algorithm.noise.exact import ExactGaussians, noised_whole
 from sordino.algorithm.noise.exact_sums import Total
 from sordino.algorithm.noise.randomness import Law, NoisedCall, Purpose, gaussian_call
 from sordino.algorithm.noise.sums import noised_numbers, noised_sums
-from sordino.auditing.replay import Planned, Recorder, compare, planned_calls
+from sordino.auditing.replay.plan import Planned, compare, planned_calls
+from sordino.auditing.replay.port import Recorder
 from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError
 

@@ -12,7 +12,7 @@ import pytest
 
 import sordino
 from sordino import InputError, Ledger, LedgerRefusal
-from sordino.auditing.replay import Recorder
+from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation
 from sordino.data import declared_lines
 from sordino.estimators import choice, fitting, scoring

@@ -12,7 +12,8 @@ from sordino.accounting.evaluate import explain
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.rounds import described as registry
 from sordino.algorithm.rounds.loop import queries, run_sums
-from sordino.auditing.replay import Recorder, compare
+from sordino.auditing.replay.plan import compare
+from sordino.auditing.replay.port import Recorder
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.ledger import Ledger

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sordino.algorithm.influence import Declaration, person_bins, plan, posterior, release, with_bins
-from sordino.auditing.replay import Recorder
+from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation
 from tests.algorithm.influence.tables import (
     FAMILIES,

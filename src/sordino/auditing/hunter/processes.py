@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from scipy.stats import rankdata
@@ -132,6 +132,8 @@ class _Process:
             env=kept | ONE_THREAD | ({} if target.place == "program" else {"PYTHONSAFEPATH": "1"}),
             start_new_session=True,  # what the callable starts ends with it
         )
+        # Both are pipes, as was asked for.
+        self.requests, self.answers = cast("IO[bytes]", self.child.stdin), cast("IO[bytes]", self.child.stdout)
         self.asked: deque[int] = deque()
         self.history: deque[tuple[int, CallOutput]] = deque(maxlen=20_000)  # the table of each call and its output
         self.known: set[int] = set()
@@ -143,22 +145,19 @@ class _Process:
             self.send({"target": [target.place, target.where, target.attribute], "path": path})
 
     def send(self, message: Any) -> None:
-        assert self.child.stdin is not None
         # A process that is gone is noticed when it is read from.
         with contextlib.suppress(BrokenPipeError, ValueError):
-            self.child.stdin.write(json.dumps(message).encode() + b"\n")
-            self.child.stdin.flush()
+            self.requests.write(json.dumps(message).encode() + b"\n")
+            self.requests.flush()
 
     def end_input(self) -> None:
         """Nothing more will be sent."""
-        assert self.child.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self.child.stdin.close()
+            self.requests.close()
 
     def lines(self) -> list[bytes] | None:
         """What it has answered since; None when its output has ended."""
-        assert self.child.stdout is not None
-        piece = os.read(self.child.stdout.fileno(), 1 << 20)
+        piece = os.read(self.answers.fileno(), 1 << 20)
         if not piece:
             return None
         self.heard_at = time.monotonic()
@@ -171,10 +170,9 @@ class _Process:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.child.pid, signal.SIGKILL)
         final = self.child.wait()
-        for pipe in (self.child.stdin, self.child.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+        for pipe in (self.requests, self.answers):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
         code = final if code is None else code
         if code < 0:
             with contextlib.suppress(ValueError):
@@ -238,9 +236,8 @@ class Workers:
 
     def _first_words(self, process: _Process) -> dict[str, Any]:
         """What a worker says once its module is imported, or how it ended."""
-        assert process.child.stdout is not None
         with selectors.DefaultSelector() as selector:
-            selector.register(process.child.stdout, selectors.EVENT_READ)
+            selector.register(process.answers, selectors.EVENT_READ)
             if not selector.select(PATIENCE):
                 return {"refused": f"an import that was not finished after {PATIENCE:g} s"}
         lines = process.lines()
@@ -299,8 +296,7 @@ class Workers:
         busy = [process for process in self._processes if process.asked]
         with selectors.DefaultSelector() as selector:
             for process in busy:
-                assert process.child.stdout is not None
-                selector.register(process.child.stdout, selectors.EVENT_READ, process)
+                selector.register(process.answers, selectors.EVENT_READ, process)
             ready = [key.data for key, _ in selector.select(0.2)]
         now = time.monotonic()
         for process in busy:

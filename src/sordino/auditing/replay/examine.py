@@ -263,13 +263,12 @@ def _compared(
         if not found.pairs or (not found.refuted and time.monotonic() < end):
             tried(name, run, range(len(replays)) if trial.alike else (0,))
     stop, idle, moved = min(end, time.monotonic() + seconds), 0, 0.0
-    for turn in range(_VARIED if trial.varied is not None else 0):
+    for turn in range(_VARIED):
         far = [call for call in sorted(best, key=lambda one: found.reached[one]) if found.reached[call] < _REACHED]
         idle, moved = (0, sum(found.reached)) if sum(found.reached) > moved + 0.01 else (idle + 1, moved)
-        if found.refuted or not far or idle > _IDLE or time.monotonic() > stop:
+        if trial.varied is None or found.refuted or not far or idle > _IDLE or time.monotonic() > stop:
             return
         _, one, other = best[far[turn % min(len(far), 3)]]
-        assert trial.varied is not None
         pair = (one, other) if turn % 2 else (other, one)
         tried(*trial.varied(*pair), sorted({one, other}) if trial.alike else (0,))
 

@@ -25,10 +25,12 @@ _OUTSIDE, _FAR = 4.0, 1e6
 MISSING, UNDECLARED, MIXED = "missing cells", "undeclared cells", "cells of another type"
 OUTSIDE = "cells outside their bounds"
 _FAR_OUT = ("a row far from all others", "values far outside")
+_WITH_HOLES = ("holes", "odd cells")
 # Kinds of rows around the odd record, where it stands among them, and how much larger than usual the noise is.
 _KINDS = (
     ("spread", 0.0, 1.0),
     ("holes", 0.25, 1.0),
+    ("odd cells", 0.25, 1.0),
     ("middles", 0.5, 1.0),
     ("spread", 1.0, 30.0),
     ("middles", 0.3, 30.0),
@@ -63,7 +65,7 @@ class DrawnTables:
         near = {words: record for words, record in self._records.items() if words not in _FAR_OUT}
         far = {words: record for words, record in self._records.items() if words in _FAR_OUT or words == "a corner"}
         for kind, place, stretch in _KINDS:
-            if kind != "holes" or self.odd_cells:
+            if kind not in _WITH_HOLES or self.odd_cells:
                 yield self._trial(kind, place, near, stretch)
         for kind, place in (("spread", 0.0), ("corners", 1.0), ("middles", 0.5)):
             yield self._trial(kind, place, far, 1.0)
@@ -104,10 +106,16 @@ class DrawnTables:
             # In turn, beginning with either word: one record more or less decides which of them most rows have.
             turns = (np.arange(count) + int(place > count // 3)) % 2
             cells = words[turns if kind == "middles" else self._generator.integers(0, len(words), count)]
-        return cells if kind != "holes" or name == self._target else self._with_holes(column, cells.tolist(), place)
+        if kind not in _WITH_HOLES or name == self._target:
+            return cells
+        return self._with_holes(column, cells.tolist(), place, alike=kind == "holes")
 
-    def _with_holes(self, column: ColumnKind, cells: list[Any], place: int) -> list[Any]:
-        """Half of the cells odd, those beside the odd record too: no other row may decide how they are read."""
+    def _with_holes(self, column: ColumnKind, cells: list[Any], place: int, *, alike: bool) -> list[Any]:
+        """Half of the cells missing, those beside the odd record too: no other row may decide how they are read.
+
+        `alike`: cells are missing or of one type, so that a cell of the odd record is the first of another. Else others
+        are undeclared or outside as well.
+        """
         if isinstance(column, Number):
             middle = 0.5 * (column.low + column.high)
             # Nearer to the middle than the odd record, which then is the smallest or the largest of the column.
@@ -115,9 +123,9 @@ class DrawnTables:
         elif isinstance(column, Category) and all(word.isdigit() for word in column.values):
             cells = [float(word) for word in cells]  # as many tables have them
         odd: list[Any] = [] if column.missing.rule == "refuse" else [None]
-        if isinstance(column, Category) and column.unseen == Unseen.OTHER:
+        if not alike and isinstance(column, Category) and column.unseen == Unseen.OTHER:
             odd.append("undeclared")
-        if isinstance(column, Number) and column.out_of_range == OutOfRange.CLIP:
+        if not alike and isinstance(column, Number) and column.out_of_range == OutOfRange.CLIP:
             odd += [_cell(column, _OUTSIDE), _cell(column, 1.0 - _OUTSIDE)]
         for at in range(len(cells) if odd else 0):
             if (at - place) % 4 in (0, 3):
