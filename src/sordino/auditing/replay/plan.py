@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,7 @@ def planned_calls(spec: Spec) -> tuple[Planned, ...]:
 
 
 @singledispatch
-def _planned(algorithm: Any, spec: Spec) -> tuple[Planned, ...]:
+def _planned(algorithm: object, spec: Spec) -> tuple[Planned, ...]:
     del spec
     raise InputError(
         f"Expected a run whose noise is added to sums, got {type(algorithm).__name__}, which is not replayable; "

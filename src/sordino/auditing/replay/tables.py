@@ -57,8 +57,11 @@ class DrawnTables:
     @property
     def odd_cells(self) -> tuple[str, ...]:
         """Which kinds of odd cells the schema allows, so that they were tried."""
-        cut = any(isinstance(kind, Number) and kind.out_of_range == OutOfRange.CLIP for kind in self._columns.values())
-        return (*self._odd(), *((OUTSIDE,) if cut else ()))
+        found = dict.fromkeys(self._odd())
+        for kind in self._columns.values():
+            if isinstance(kind, Number) and kind.out_of_range == OutOfRange.CLIP:
+                found[OUTSIDE] = None
+        return tuple(found)
 
     def trials(self) -> Iterator[ReplayTrial]:
         """Records that are far out come last: where nothing cuts them, a search for an optimum may not end."""
@@ -108,20 +111,21 @@ class DrawnTables:
             cells = words[turns if kind == "middles" else self._generator.integers(0, len(words), count)]
         if kind not in _WITH_HOLES or name == self._target:
             return cells
-        return self._with_holes(column, cells.tolist(), place, alike=kind == "holes")
+        return self._with_holes(column, cells, place, alike=kind == "holes")
 
-    def _with_holes(self, column: ColumnKind, cells: list[Any], place: int, *, alike: bool) -> list[Any]:
+    def _with_holes(self, column: ColumnKind, drawn: np.ndarray, place: int, *, alike: bool) -> list[Any]:
         """Half of the cells missing, those beside the odd record too: no other row may decide how they are read.
 
         `alike`: cells are missing or of one type, so that a cell of the odd record is the first of another. Else others
         are undeclared or outside as well.
         """
+        cells = drawn.tolist()
         if isinstance(column, Number):
             middle = 0.5 * (column.low + column.high)
             # Nearer to the middle than the odd record, which then is the smallest or the largest of the column.
-            cells = [middle + 0.5 * (cell - middle) for cell in cells]
+            cells = (middle + 0.5 * (drawn - middle)).tolist()
         elif isinstance(column, Category) and all(word.isdigit() for word in column.values):
-            cells = [float(word) for word in cells]  # as many tables have them
+            cells = list(map(float, cells))  # as many tables have them
         odd: list[Any] = [] if column.missing.rule == "refuse" else [None]
         if not alike and isinstance(column, Category) and column.unseen == Unseen.OTHER:
             odd.append("undeclared")
