@@ -201,7 +201,9 @@ def examine(
             continue  # answers that no fit gets
         if place == 0:
             calls = len(first.calls)
-            found.refuted |= dict.fromkeys(_as_in_production(recorder, first, run))
+            # A recording adds noise by code of its own; the code that adds it otherwise must give the same bits.
+            unlike = recorder.unlike_production(first, run)
+            found.refuted |= dict.fromkeys(f"{name} is not what the recorded noise gives" for name in unlike)
             if _sampled(spec):
                 found.refuted |= dict.fromkeys(
                     f"{fault} (the same rows in other batches)" for fault in recorder.rebatched(first, run)
@@ -291,11 +293,6 @@ def _sampled(spec: Spec) -> bool:
         getattr(part.algorithm, "batch", None) or getattr(part.algorithm, "sampling", None) for part in spec.runs()
     ]
     return any(batch is not None and batch.scheme is not Scheme.FULL for batch in schemes)
-
-
-def _as_in_production(recorder: Recorder, first: Recording, run: Run) -> list[str]:
-    """A recording adds noise by code of its own; the code that adds it otherwise must give the same bits."""
-    return [f"{name} is not what the recorded noise gives" for name in recorder.unlike_production(first, run)]
 
 
 def _total(found: Replayed) -> tuple[Law, float, float]:
