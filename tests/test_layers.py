@@ -15,7 +15,7 @@ ROOT = Path(sordino.__file__).parent
 LAYERS = (
     ("core",),
     ("data",),
-    ("model",),
+    ("models",),
     ("algorithm",),
     ("accounting",),
     ("ledger",),

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
-
-from sordino.models.scattering import Scattering, group_normalised
+from scattering import Scattering, group_normalised
 
 CLASSES = 10
 GROUPS = 27

@@ -195,6 +195,7 @@ def test_a_sum_divided_by_the_size_of_its_batch_is_a_violation(monkeypatch):
     assert "iterates differs in what leaves (the same rows in other batches)" in found.verdict.evidence
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("seed", range(20))
 def test_draws_with_replacement_tell_a_record_that_moves_sums_twice_as_far(seed):
     """A false alarm once in 10,000 for each seed; 320 batches of 8 of 64 records, four records looked at."""

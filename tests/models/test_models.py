@@ -130,6 +130,7 @@ def one_at_a_time(gradients, weights, clipping: Clipping | None):
 SUMS = [((None, norm(0.3), feature(0.4)), jnp.float64), ((norm(0.3),), jnp.float32)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("clippings", "dtype"), SUMS, ids=["double", "single"])
 @pytest.mark.parametrize("case", DISTINCT, ids=lambda case: type(case.model).__name__)
 def test_batch_sums_are_sums_of_clipped_gradients(case, clippings, dtype):

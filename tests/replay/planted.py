@@ -25,7 +25,7 @@ LINES = {
 
 
 class Planted(NamedTuple):
-    """A mistake, and the table and relation of the fit that it spoils."""
+    """A mistake, the table and relation of the fit that it spoils, and a second place where one alone does no harm."""
 
     name: str
     where: str
@@ -33,6 +33,7 @@ class Planted(NamedTuple):
     new: str
     table: str = "classes"
     relation: str = "add-remove"
+    also: tuple[str, str, str] | None = None
 
 
 PLANTED = (
@@ -47,6 +48,24 @@ PLANTED = (
         "noised_sums",
         "noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))",
         "noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent)) // (2 if part.start == 0 else 1)",
+    ),
+    Planted(
+        "half the noise on the last call",
+        "Followed.noise",
+        "one.multiplier * self.plan.sensitivity(one, bound) * HAIR",
+        "one.multiplier * self.plan.sensitivity(one, bound) * (0.5 if name == list(self.named)[-1] else HAIR)",
+    ),
+    Planted(
+        "residuals that are cut on one side alone",
+        "Linear.psi",
+        "np.clip(y[:, None] - score, -most, most)",
+        "np.maximum(y[:, None] - score, -most)",
+        "numbers",
+        also=(
+            "Contributions._pulls",
+            "most / np.maximum(row_lengths(found), most)",
+            "np.where(found[:, 0] > 0.0, 1.0, most / np.maximum(row_lengths(found), most))",
+        ),
     ),
     Planted(
         "gradients that are longer than their bound, from the second on",
@@ -66,7 +85,19 @@ PLANTED = (
         "missing cells filled by the mean of the others",
         "Measurement.read",
         "values[missing] = self.fill",
-        "values[missing] = np.nan_to_num(np.nanmean(values), nan=self.fill)",
+        "values[missing] = self.fill if missing.all() else values[~missing].mean()",
+    ),
+    Planted(
+        "values outside become the largest of the others",
+        "Measurement.read",
+        "np.clip(values, self.low, self.high, out=values)",
+        "np.clip(values, self.low, max([self.low, *values[values <= self.high]]), out=values)",
+    ),
+    Planted(
+        "an undeclared word is read as that of the row before",
+        "Category.read",
+        "codes[unseen] = len(self.values)",
+        "codes[unseen] = np.where(np.roll(codes, 1) < 0, len(self.values), np.roll(codes, 1))[unseen]",
     ),
     Planted(
         "one cell of another type changes how a list is read",
@@ -91,6 +122,13 @@ PLANTED = (
         "fit",
         "Fit(plan, explanation, outcome, release)",
         "Fit(plan, explanation, outcome, replace(release, schema=replace(schema, records=len(X))))",
+    ),
+    Planted(
+        "a word in the schema that says which class is larger",
+        "fit",
+        "Fit(plan, explanation, outcome, release)",
+        "Fit(plan, explanation, outcome, replace(release, "
+        "schema=replace(schema, description='mostly yes' if (y > 0).mean() > 0.5 else 'mostly no')))",
     ),
     Planted(
         "a delta that depends on the number of records",
@@ -128,19 +166,18 @@ PLANTED = (
 
 
 def plant(monkeypatch: Any, bug: Planted) -> None:
-    """Give the function the code that it has with the mistake, wherever it was imported."""
-    (place,) = places(PACKAGE, mutation := Mutation(bug.name, bug.where, bug.old, bug.new, ()))
-    module = importlib.import_module(".".join(place.file.relative_to(PACKAGE.parent).with_suffix("").parts))
-    outer = bug.where.split(".")
-    code = compile(mutated(place, mutation), str(place.file), "exec")
-    target: Any = module
-    for name in outer:
-        code = next(one for one in code.co_consts if isinstance(one, CodeType) and one.co_name == name)
-        found = getattr(target, name, None)
-        if found is None:  # a function inside: the outer one is exchanged
-            break
-        target, whole = found, code
-    monkeypatch.setattr(target, "__code__", whole)
+    """Give the functions the code that they have with the mistake, wherever they were imported."""
+    for where, old, new in ((bug.where, bug.old, bug.new), *(() if bug.also is None else (bug.also,))):
+        (place,) = places(PACKAGE, mutation := Mutation(bug.name, where, old, new, ()))
+        target: Any = importlib.import_module(".".join(place.file.relative_to(PACKAGE.parent).with_suffix("").parts))
+        code = compile(mutated(place, mutation), str(place.file), "exec")
+        for name in where.split("."):
+            code = next(one for one in code.co_consts if isinstance(one, CodeType) and one.co_name == name)
+            found = getattr(target, name, None)
+            if found is None:  # a function inside: the outer one is exchanged
+                break
+            target, whole = found, code
+        monkeypatch.setattr(target, "__code__", whole)
 
 
 def fitted(table: str, relation: str, *, seed: int = 1) -> StoredRelease:

@@ -1,7 +1,7 @@
 """Mistakes planted in the code that fits: the audit of the release that it makes finds them, and none in sound code.
 
 With a mistake in place a table is fitted and the release is audited by the same code, as its owner would. Measured
-before the audit compared scales, calls, cells, words and keys: it found 1 of these 14.
+before the audit compared scales, calls, cells, words and keys: it found 1 of the first 14.
 """
 
 import warnings
@@ -16,7 +16,7 @@ from tests.golden.cases import FITS, RELATIONS, _estimator, _table
 from tests.replay.planted import PLANTED, fitted, plant
 
 # Found in a second or two: in the noise, on the first pairs, or in the keys.
-_FAST = ("half of what", "undeclared", "caution", "delta", "fixed key")
+_FAST = ("half of what", "last call", "one undeclared", "caution", "delta", "fixed key")
 BUGS = [
     pytest.param(bug, marks=() if any(word in bug.name for word in _FAST) else pytest.mark.slow, id=bug.name)
     for bug in PLANTED
@@ -46,7 +46,8 @@ def test_sound_code_is_called_so_and_the_audit_says_what_it_looked_at(relation, 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("table", ["classes", "numbers"])
 def test_some_pair_moves_every_call_nearly_as_far_as_planned(table, relation):
-    found = replay_release(fitted(table, relation), confidence=0.9999, seed=1)
+    # Twice the usual time: on a busy machine a search gets less of it.
+    found = replay_release(fitted(table, relation), confidence=0.9999, seed=1, seconds=2 * SECONDS)
     assert min(found.reached) >= 0.85
     assert sum(one >= 0.95 for one in found.reached) >= 0.75 * len(found.reached)
 

@@ -1,10 +1,1 @@
-from sordino.auditing.lower_bound import AuditOptions as AuditOptions
-from sordino.auditing.lower_bound import Examined as Examined
-from sordino.auditing.lower_bound import LowerBound as LowerBound
-from sordino.auditing.lower_bound import TradeOffPoint as TradeOffPoint
-from sordino.auditing.lower_bound import Verdict as Verdict
-from sordino.auditing.lower_bound import VerdictKind as VerdictKind
-from sordino.auditing.lower_bound import audit as audit
-from sordino.auditing.lower_bound import audit_method as audit_method
-from sordino.auditing.lower_bound import audit_methods as audit_methods
-from sordino.auditing.lower_bound import verdict as verdict
+"""Audits: exact laws, attacks, one run with canaries, replay of the code, and the search for counterexamples."""

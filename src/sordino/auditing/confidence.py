@@ -336,7 +336,7 @@ def band_cap(first_models: int, second_models: int, delta: float, confidence: fl
 
 
 @dataclass(frozen=True)
-class GaussianPair:
+class GaussianClaim:
     """A theorem that the two releases compared are, up to a bijection, N(0, 1) and N(m, 1) with m unknown."""
 
     citation: Citation
@@ -383,7 +383,7 @@ def mu_refuted(counts: ErrorCounts, confidence: float) -> float:
     return max(0.0, gap - _CLAIM_ROUNDING * (1 + abs(gap)))
 
 
-def epsilon_of_gaussian_pair(counts: ErrorCounts, delta: float, confidence: float, pair: GaussianPair) -> float:
+def epsilon_of_gaussian_pair(counts: ErrorCounts, delta: float, confidence: float, pair: GaussianClaim) -> float:
     """Lower bound on epsilon at `delta` of two releases that are known to be a Gaussian pair."""
-    instance_of("pair", pair, GaussianPair)
+    instance_of("pair", pair, GaussianClaim)
     return epsilon_of_mu(mu_refuted(counts, confidence), number("delta", delta, OPEN_UNIT))

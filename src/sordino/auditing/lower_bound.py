@@ -15,7 +15,6 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from sordino.auditing import methods
 from sordino.core.bound import Bound, Relation, View
 from sordino.core.gaussian import down, show_down, show_up, up
 from sordino.core.guarantee import check_delta
@@ -192,6 +191,7 @@ class AuditOptions:
 AuditMethod = Callable[[Spec, AuditOptions], LowerBound]
 _Method = TypeVar("_Method", bound=AuditMethod)
 _METHODS: dict[str, AuditMethod] = {}
+_METHODS_HOME = "sordino.auditing.methods"
 _FITS_MODELS: set[str] = set()
 
 
@@ -211,7 +211,12 @@ def audit_method(word: str, *, fits_models: bool = False) -> Callable[[_Method],
 
 def method_names() -> tuple[str, ...]:
     """The names of all audits, by their files; nothing is imported."""
-    return tuple(sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(methods.__path__)))
+    return tuple(
+        sorted(
+            module.name.replace("_", "-")
+            for module in pkgutil.iter_modules(importlib.import_module(_METHODS_HOME).__path__)
+        )
+    )
 
 
 def audit_methods() -> Mapping[str, AuditMethod]:
@@ -234,7 +239,7 @@ def audit(spec: Spec, method: str, options: AuditOptions) -> LowerBound:
 
 
 def _loaded(word: str) -> AuditMethod:
-    module = f"{methods.__name__}.{word.replace('-', '_')}"
+    module = f"{_METHODS_HOME}.{word.replace('-', '_')}"
     importlib.import_module(module)
     if word not in _METHODS:
         raise SordinoError(f"Expected {module} to register an audit called {word!r}, got none.")

@@ -1,8 +1,10 @@
-"""The pipeline of a release of a model of one's own, run again on drawn tables: a test of the code that fits it.
+"""Replay of a release of a custom model: the code that fits it runs again, on drawn tables.
 
-No private row is read. The run is planned again from what the release says was asked for, and has to come out with its
-spec; then whole fits are recorded and replayed on tables that differ in one unit (`auditing.implementation`). What
-nothing declares has no corners: other units are drawn at random, at zero, and far out on both sides.
+Replay reads no private row. It plans the run again from the settings of the release, and the plan must have the spec of
+the release. Then it records whole fits and replays them on tables that differ in one unit (`auditing.replay.examine`).
+Nothing declares corners here: units are drawn at random, at zero, and far out on both sides.
+
+This file and `replay` beside it need the code that fits, so they stand above it and not in `auditing`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +34,7 @@ from sordino.noise.lattice import in_doubles
 _OUTSIDE, _FAR = 40.0, 1e4
 
 
-def replay_own_release(
+def replay_custom_release(
     release: CustomRelease,
     *,
     confidence: float,
@@ -62,7 +64,7 @@ def replay_own_release(
         )
     wanted, chosen = _asked(release, model, dict(options or {}))
     calls = len(planned_calls(release.spec))
-    fits = _Fits(chosen, wanted, release)
+    fits = _CustomFits(chosen, wanted, release)
     drawn = _DrawnUnits(model, wanted.sizes, fits.on, np.random.default_rng(seed))
     found = examine(
         release.spec,
@@ -111,7 +113,7 @@ def _asked(release: CustomRelease, model: CustomModel, options: dict[str, Any]) 
     return wanted, chosen
 
 
-class _Fits:
+class _CustomFits:
     """Whole fits, as any fit but for where random numbers come from."""
 
     def __init__(self, method: CustomMethod, wanted: CustomProblem, release: CustomRelease) -> None:

@@ -1,8 +1,8 @@
-"""The pipeline of a release, run again on tables drawn from its schema: a test of the implementation that made it.
+"""Replay of a release of an estimator: the code that fits it runs again, on tables drawn from its schema.
 
-No private row is read. The fit is planned again from what the release says was asked for, and has to come out with the
-spec of the release; then whole fits, from cells to the last word of a release, are recorded and replayed on
-neighbouring tables (`auditing.replay.tables`). So is the source of the keys that noise is drawn with.
+Replay reads no private row. It plans the fit again from the settings of the release, and the plan must have the spec of
+the release. Then it records whole fits, from cells to the last word of a release, and replays them on neighbouring
+tables (`auditing.replay.tables`). It also tests the source of the keys that noise is drawn with.
 """
 
 import inspect

@@ -1,4 +1,4 @@
-"""Per-example clipping, as the kernel runs it, and dense networks on a flat parameter vector.
+"""Per-example clipping as the kernel runs it, by lengths that compiled sums get right.
 
 The clipped length is a certified bound, so it must hold in the arithmetic of the run. A length computed in single
 precision is too short by at most a factor 1 - (dim/2 + 2) 2^-24 (Higham 2002, Section 4.2); vectors are therefore
@@ -6,21 +6,30 @@ brought to a `working_bound` a little below the declared one. Entries are divide
 squared, so that no square overflows or vanishes. A gradient that is not finite counts as zero: it could not be bounded
 otherwise.
 
-These are the clips of sums in any precision. A run clips and adds in double precision (`model.contributions`), to the
+These are the clips of sums in any precision. A run clips and adds in double precision (`models.contributions`), to the
 same working bound.
+
+*Compiled sums.* On processors XLA may put a product of matrices and the sum over its answer into one piece. With JAX
+0.10 and 0.11 that piece can be wrong: `sum((x @ ones((9, 10))) * v, axis=1)` of 512 rows is off by as much as the sum
+itself, in single and double precision (jax-ml/jax 39103 and 39257 are of that family). Lengths to which contributions
+are clipped are such sums, so a record could count for more than its clip. This module sets a flag that keeps sums out
+of those pieces. XLA reads its flags when it compiles the first program, so a process that computed with JAX before it
+loaded Sordino lacks this one; `check_sums` runs the program that goes wrong, and refuses before anything is spent.
 """
 
-from collections.abc import Callable
+import os
+import re
 from dataclasses import dataclass
-from itertools import pairwise
-from math import prod
+from functools import cache
+from importlib.metadata import version
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from sordino.core.spec import ClippingKind
-from sordino.core.validate import one_of, refuse
+from sordino.core.validate import InputError, refuse
 
 _UNIT = 2.0**-23
 _SPARE_OPERATIONS = 8
@@ -95,41 +104,43 @@ def _scaled(vectors: Array) -> tuple[Array, Array, Array]:
     return directions, largest, jnp.sqrt(jnp.maximum(jnp.sum(directions * directions, axis=-1, keepdims=True), 1.0))
 
 
-Shapes = tuple[tuple[int, ...], ...]
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "tanh": jnp.tanh,
-    "relu": jax.nn.relu,
-    "softplus": jax.nn.softplus,
-}
+FLAG = "--xla_cpu_experimental_ynn_fusion_type=-reduce"
+# Releases of jaxlib that know the flag; XLA ends the process at one that it does not know.
+_KNOW_IT = ((0, 10, 0), (0, 11, 2))
+_ROWS, _GIVEN, _MADE = 512, 9, 10
 
 
-def activation(word: str) -> Callable[[Array], Array]:
-    """The activation function of this name."""
-    return ACTIVATIONS[one_of("activation", word, ACTIVATIONS)]
+def with_flag(flags: str, release: tuple[int, ...]) -> str:
+    """XLA's flags with fused sums switched off, where this release of jaxlib knows how and nobody chose otherwise."""
+    # In front: XLA reads no further than a word that is no flag, such as the usual intra_op_parallelism_threads=1.
+    name = FLAG.partition("=")[0]
+    return flags if name in flags or not _KNOW_IT[0] <= release <= _KNOW_IT[1] else f"{FLAG} {flags}".strip()
 
 
-def dense_shapes(widths: tuple[int, ...]) -> Shapes:
-    """The shapes of weights and biases, in turn, of a network with these layer widths, input and output included."""
-    return tuple(shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,)))
+def _switch_off() -> None:
+    flags = os.environ.get("XLA_FLAGS", "")
+    wanted = with_flag(flags, tuple(map(int, re.findall(r"\d+", version("jaxlib"))[:3])))
+    if wanted != flags:
+        os.environ["XLA_FLAGS"] = wanted
 
 
-def size_of(shapes: Shapes) -> int:
-    """The number of parameters."""
-    return sum(prod(shape) for shape in shapes)
+@cache
+def check_sums() -> None:
+    """Refuse where a compiled sum of products is wrong; once a process."""
+    # Small whole numbers: products of matrices on a GPU keep eleven digits, and these need fewer.
+    x = (np.arange(_ROWS * _GIVEN, dtype=np.float32) % 7.0 - 2.0).reshape(_ROWS, _GIVEN)
+    v = (np.arange(_ROWS * _MADE, dtype=np.float32) % 5.0 + 1.0).reshape(_ROWS, _MADE)
+    with jax.ensure_compile_time_eval():
+        found = np.asarray(jax.jit(_summed)(x, v))
+    if not np.array_equal(found, x.sum(axis=1) * v.sum(axis=1)):
+        raise InputError(
+            "Expected compiled sums of products to be right, got wrong ones: JAX computed something before Sordino was "
+            f"loaded, or XLA_FLAGS says otherwise; import sordino first, or set XLA_FLAGS={FLAG}. Nothing was spent."
+        )
 
 
-def unpack(theta: Array, shapes: Shapes) -> list[Array]:
-    """Cut a flat vector into arrays of these shapes."""
-    parts, start = [], 0
-    for shape in shapes:
-        stop = start + prod(shape)
-        parts.append(theta[start:stop].reshape(shape))
-        start = stop
-    return parts
+def _summed(x: jax.Array, v: jax.Array) -> jax.Array:
+    return jnp.sum((x @ jnp.ones((_GIVEN, _MADE))) * v, axis=1)
 
 
-def dense(parts: list[Array], x: Array, act: Callable[[Array], Array]) -> Array:
-    """The output of a network whose weights and biases are `parts`; the last layer is linear."""
-    for weight, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
-        x = act(x @ weight + bias)
-    return x @ parts[-2] + parts[-1]
+_switch_off()

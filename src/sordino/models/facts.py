@@ -102,7 +102,7 @@ def sum_up_exactly(*terms: float) -> float:
 
 
 @dataclass(frozen=True)
-class Fact:
+class LossFact:
     """An upper bound and why it holds."""
 
     value: float
@@ -130,9 +130,9 @@ class LossFacts:
     """
 
     convex: str = ""
-    gradient_bound: Fact | None = None
-    gradient_sensitivity: Fact | None = None
-    smoothness: Fact | None = None
+    gradient_bound: LossFact | None = None
+    gradient_sensitivity: LossFact | None = None
+    smoothness: LossFact | None = None
     growth: Growth | None = None
     evidence: Evidence = Evidence.PROVED
 
@@ -144,8 +144,8 @@ class LossFacts:
         growing = float_up(Fraction(self.growth.g1) * Fraction(radius))
         return replace(
             self,
-            gradient_bound=Fact(sum_up_exactly(self.growth.at_zero, growing), reason),
-            gradient_sensitivity=Fact(sum_up_exactly(self.growth.g0, growing), reason),
+            gradient_bound=LossFact(sum_up_exactly(self.growth.at_zero, growing), reason),
+            gradient_sensitivity=LossFact(sum_up_exactly(self.growth.g0, growing), reason),
         )
 
 
@@ -191,7 +191,7 @@ def linear_score_facts(domain: Domain, residual: Residual) -> LossFacts:
     R = domain.row_norm.value
     rows = f"|x| <= {R:g}: {domain.row_norm.reason}"
     smoothness = product_up(residual.slope, R, R)
-    bound = None if residual.bound is None else Fact(product_up(residual.bound, R), f"{residual}; {rows}")
+    bound = None if residual.bound is None else LossFact(product_up(residual.bound, R), f"{residual}; {rows}")
     at_zero, growth = None if residual.at_zero is None else product_up(residual.at_zero, R), None
     if at_zero is not None and bound is not None:
         growth = Growth(2.0 * bound.value, 0.0, at_zero, bound.reason)
@@ -201,7 +201,7 @@ def linear_score_facts(domain: Domain, residual: Residual) -> LossFacts:
     return LossFacts(
         convex=f"convex in theta: {residual}",
         gradient_bound=bound,
-        gradient_sensitivity=None if bound is None else Fact(2.0 * bound.value, bound.reason),
-        smoothness=Fact(smoothness, f"{residual}; {rows}"),
+        gradient_sensitivity=None if bound is None else LossFact(2.0 * bound.value, bound.reason),
+        smoothness=LossFact(smoothness, f"{residual}; {rows}"),
         growth=growth,
     )

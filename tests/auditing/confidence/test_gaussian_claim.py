@@ -50,5 +50,5 @@ def test_errors_everywhere_refute_nothing():
 def test_a_family_without_a_reason_is_refused():
     with pytest.raises(InputError, match="reason"):
         GaussianClaim(Citation("dong2022gaussian", "Theorem 2.7"), " ")
-    with pytest.raises(InputError, match="GaussianPair"):
+    with pytest.raises(InputError, match="GaussianClaim"):
         epsilon_of_gaussian_pair(ErrorCounts(0, 9, 0, 9), 1e-5, 0.9, np.nan)

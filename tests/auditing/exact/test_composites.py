@@ -77,7 +77,7 @@ def test_parts_on_different_numbers_of_records_are_not_put_together() -> None:
 
 
 @pytest.mark.parametrize("name", ["composite-per-record", "composite-fixed-orders"])
-@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 60))])
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60))])
 def test_an_audit_is_never_above_the_worst_record_and_reaches_it(name: str, seed: int) -> None:
     instance = draw(name, seed)
     found, truth = lower(instance.spec), exact_epsilon(instance, DELTA)

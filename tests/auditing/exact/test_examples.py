@@ -51,6 +51,7 @@ def audited(spec: Spec, delta: float) -> LowerBound | None:
         return None
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", names())
 def test_no_theorem_is_below_the_exact_audit(name):
     spec = read_spec(FOLDER / f"{name}.json")

@@ -175,6 +175,7 @@ LONGER += [("full", "add-remove", "gaussian"), ("full", "add-remove", "stable")]
 CASES += [pytest.param(*case, marks=pytest.mark.slow) for case in LONGER]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("scheme", "relation", "noise"), CASES)
 def test_an_extremal_chain_by_every_batch(scheme, relation, noise):
     """Records pull by 1 or -1, or not at all; the decay is 0.5; the last iterate is seen.

@@ -51,6 +51,7 @@ FIXED = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("scheme", FIXED)
 @pytest.mark.parametrize("schedules", [{}, SCHEDULES], ids=["constant", "scheduled"])
 @pytest.mark.parametrize(
@@ -123,6 +124,7 @@ def every_sequence(batch, steps):
             yield several, math.prod(0.3 ** len(s) * 0.7 ** (3 - len(s)) for s in several)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("batch", RANDOM, ids=lambda batch: f"{batch['scheme']}-{batch['size']}")
 @pytest.mark.parametrize("schedules", [{}, {"step_size": SCHEDULES["step_size"]}], ids=["constant", "scheduled"])
 def test_random_orders_agree_with_every_sequence_written_out(chain_spec, batch, schedules, generator):

@@ -26,7 +26,7 @@ Scores = NDArray[np.float64]
 ScoreFunction = Callable[[Releases], Scores]
 
 
-class Work(NamedTuple):
+class WorkLoad(NamedTuple):
     """Random numbers drawn and batch entries chosen; products of gradients."""
 
     draws: float
@@ -34,8 +34,8 @@ class Work(NamedTuple):
 
 
 # A few minutes each.
-ON_PROCESSOR = Work(1e9, 1e12)
-ON_ACCELERATOR = Work(1e13, 1e14)
+ON_PROCESSOR = WorkLoad(1e9, 1e12)
+ON_ACCELERATOR = WorkLoad(1e13, 1e14)
 # Schemes whose batches are the same for every model; the others are drawn model by model.
 _SHARED = frozenset({Scheme.FULL, Scheme.CYCLIC})
 
@@ -48,7 +48,7 @@ def chain_of(spec: Spec) -> NoisyGradient:
     return spec.algorithm
 
 
-def need_feasible(spec: Spec, models: int, most: Work = ON_PROCESSOR) -> None:
+def need_feasible(spec: Spec, models: int, most: WorkLoad = ON_PROCESSOR) -> None:
     """Refuse an attack that would draw more random numbers, or sum more gradients, than a person waits for.
 
     On the extremal quadratic gradients are constant and cost nothing.

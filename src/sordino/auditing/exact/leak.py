@@ -1,7 +1,8 @@
 """What an exactly known pair of neighbours can answer, always from below.
 
 Two laws that differ like N(mu, 1) and N(0, 1), which is what every chain in a fixed order comes down to; any two laws
-whose divergences are known; steps that are all seen, whose losses add up; and noise around a random shift.
+whose divergences are known; steps that are all seen, whose losses add up; noise around a random shift; and records that
+are used at one secret step of every round, or by chance.
 """
 
 import math
@@ -17,11 +18,14 @@ from sordino.auditing.lower_bound import TradeOffPoint
 from sordino.core import gaussian
 from sordino.core.arrays import Array
 from sordino.core.binomial import log_chances
-from sordino.core.gaussian import down, narrow, widen_down
+from sordino.core.bound import Relation
+from sordino.core.gaussian import UNIT_ROUNDOFF, down, narrow, widen_down
 from sordino.core.guarantee import LossDistribution
+from sordino.core.loss.allocation import AllocationPair, within_reach
 from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
-from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, number
+from sordino.core.spec import Scheme
+from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, InputError, number
 from sordino.models.exact import ExactLaw, GaussianLaw, GaussianLoss, hockey_stick, renyi
 from sordino.models.exact.line import NORMAL
 
@@ -73,7 +77,7 @@ class Placed:
 
 
 @dataclass(frozen=True, eq=False)
-class Finding:
+class LeakFinding:
     """How far two neighbours can be told apart, and which they are, in words.
 
     `placed` says what other records would have shown, where that depends on the record; absent, every record shows
@@ -271,14 +275,14 @@ _CHUNK = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
-class ShiftLaw:
+class ShiftDistribution:
     """The values of S in units of the noise, each rounded down, and their probabilities."""
 
     values: Array
     weights: Array
 
     @classmethod
-    def sum_of(cls, stages: Iterable[tuple[Array, Array]]) -> "ShiftLaw":
+    def sum_of(cls, stages: Iterable[tuple[Array, Array]]) -> "ShiftDistribution":
         """The sum of independent stages, each given by its values and their probabilities."""
         listed = sorted(stages, key=lambda stage: float(np.abs(stage[0]).max()))
         largest = float(np.abs(listed[-1][0]).max())
@@ -296,17 +300,17 @@ class ShiftLaw:
         counts, weights = _binomial_uses(size, records)
         return [(move * counts, weights) for move in moves]
 
-    def scaled(self, factor: float) -> "ShiftLaw":
+    def scaled(self, factor: float) -> "ShiftDistribution":
         """The law of a positive multiple of S."""
-        return ShiftLaw(np.asarray(factor * self.values, dtype=np.float64), self.weights)
+        return ShiftDistribution(np.asarray(factor * self.values, dtype=np.float64), self.weights)
 
-    def coarsened(self, count: int) -> "ShiftLaw":
+    def coarsened(self, count: int) -> "ShiftDistribution":
         """The same law with about `count` values, each rounded down to the smallest of its neighbours."""
         every = -(-len(self.values) // count)
         starts = np.arange(0, len(self.values), every)
-        return ShiftLaw(self.values[starts], np.add.reduceat(self.weights, starts))
+        return ShiftDistribution(self.values[starts], np.add.reduceat(self.weights, starts))
 
-    def _plus(self, values: Array, weights: Array) -> "ShiftLaw":
+    def _plus(self, values: Array, weights: Array) -> "ShiftDistribution":
         sums = (self.values[:, None] + values).reshape(-1)
         masses = (self.weights[:, None] * weights).reshape(-1)
         if len(sums) <= _MOST_VALUES:
@@ -320,7 +324,7 @@ class ShiftLaw:
             place = np.minimum(((sums - low) / spacing).astype(np.int64), _MOST_VALUES - 1)
             place -= kept[place] > sums
         total = np.bincount(place.reshape(-1), weights=masses, minlength=len(kept))
-        return ShiftLaw(kept, total.astype(np.float64))
+        return ShiftDistribution(kept, total.astype(np.float64))
 
     def _end(self) -> float:
         """The smallest value that is exceeded with a probability of at most _RARE."""
@@ -329,10 +333,10 @@ class ShiftLaw:
 
 
 @dataclass(frozen=True, eq=False)
-class RandomShift:
+class RandomShiftLeak:
     """P is S + Z; Q is -S + Z where `mirrored`, else Z; `noise_above` is the tail of Z, known to `accuracy`."""
 
-    law: ShiftLaw
+    law: ShiftDistribution
     mirrored: bool
     accuracy: float
     noise_above: Callable[[Array], Array] = NORMAL.above
@@ -393,3 +397,59 @@ class RandomShift:
             for start in range(0, len(thresholds), size)
         ]
         return np.concatenate(parts)
+
+
+_MOST_COUNTED = 20_000  # uses; beyond them all count as so many
+
+
+@dataclass(frozen=True)
+class SecretSteps:
+    """Rounds of `total` steps, one of which, drawn uniformly, moves by `move` noises; `chains` runs of `steps`."""
+
+    move: float
+    total: int
+    steps: int
+    chains: int
+
+    def leak(self) -> ComposedLoss | GaussianShift:
+        """Against steps that never move, every step seen; the step is drawn anew for every round."""
+        whole, rest = divmod(self.steps, self.total)
+        if self.total == 1:
+            return GaussianShift(self.move * math.sqrt(whole * self.chains) * (1 - 8 * UNIT_ROUNDOFF))
+        if not within_reach(self.move):
+            moved = f"{self.move:.3g}"
+            raise InputError(f"Expected a step that a use moves by few noises for an exact audit, got {moved}.")
+        rounds = [(AllocationPair(self.total, self.total, self.move), whole)] if whole else []
+        rounds += [(AllocationPair(self.total, rest, self.move), 1)] if rest else []
+        return ComposedLoss(LossDistribution(tuple((pair, count * self.chains) for pair, count in rounds)))
+
+    def repeated(self) -> ComposedLoss | GaussianShift:
+        """The same where the first round's step is that of all; a last round that is cut short is looked away from."""
+        whole = self.steps // self.total
+        if not whole:
+            return self.leak()
+        move = self.move * math.sqrt(whole) * (1 - 4 * UNIT_ROUNDOFF)
+        return SecretSteps(move, self.total, self.total, self.chains).leak()
+
+
+def renewals(steps: int, apart: int, chance: float) -> ShiftDistribution:
+    """How often a record is used, rounded down: while free with this chance, `apart` steps from use to use at least.
+
+    It starts as if steps had been made before. So many uses are made if the failures before the last of them fit
+    between a first wait and the separations.
+    """
+    from scipy import stats  # noqa: PLC0415  (slow to load, and few runs come here)
+
+    share = chance / (1 + (apart - 1) * chance)
+    most = min(-(-steps // apart), _MOST_COUNTED)
+    waits, uses = np.arange(apart), np.arange(1, most + 1)[:, None]
+    fit = stats.nbinom.cdf(steps - 1 - waits - (uses - 1) * apart, uses, chance)
+    reached = fit @ np.where(waits == 0, 1 - (apart - 1) * share, share) * (1 - 1e-9)
+    reached = np.minimum.accumulate(np.concatenate([[1.0], reached, [0.0]]))
+    return ShiftDistribution(np.arange(most + 1, dtype=np.float64), -np.diff(reached))
+
+
+def refuse_repeated_draws(relation: Relation, scheme: Scheme) -> None:
+    """A record more changes every draw with replacement: what leaves then is not known."""
+    if relation is Relation.ADD_REMOVE and scheme is Scheme.WITH_REPLACEMENT:
+        raise InputError("Expected relation replace-one for draws with replacement, got add-remove.")

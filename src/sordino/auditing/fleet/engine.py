@@ -130,12 +130,12 @@ class Compiled(Trainer):
     def epoch(self, lanes: Lanes, theta: Array, number: int) -> tuple[Array, dict[str, Array]]:
         plan = self.plan
         size = plan.batch_size(self.rows)
-        program = Program(self.network, plan.batch.scheme, size, plan.clip_norm, plan.noise_scale > 0.0)
-        chosen = Numbers(jnp.float32(plan.step_size), jnp.float32(plan.noise_scale), jnp.uint32(number))
+        program = FleetProgram(self.network, plan.batch.scheme, size, plan.clip_norm, plan.noise_scale > 0.0)
+        chosen = FleetNumbers(jnp.float32(plan.step_size), jnp.float32(plan.noise_scale), jnp.uint32(number))
         return _epoch(program, self.mesh, lanes, theta, chosen, self.placed, self.probes)
 
 
-class Program(NamedTuple):
+class FleetProgram(NamedTuple):
     """What is compiled in; all else is an argument."""
 
     network: FleetNetwork
@@ -145,7 +145,7 @@ class Program(NamedTuple):
     noisy: bool
 
 
-class Numbers(NamedTuple):
+class FleetNumbers(NamedTuple):
     """The step size and the noise scale of the run, and the number of the epoch."""
 
     step_size: Array
@@ -155,11 +155,11 @@ class Numbers(NamedTuple):
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
 def _epoch(
-    program: Program,
+    program: FleetProgram,
     mesh: Mesh,
     lanes: Lanes,
     theta: Array,
-    numbers: Numbers,
+    numbers: FleetNumbers,
     rows: FleetRows,
     probes: dict[str, Probe],
 ) -> tuple[Array, dict[str, Array]]:
@@ -170,7 +170,7 @@ def _epoch(
 
 
 def _epoch_of_share(
-    program: Program, lanes: Lanes, theta: Array, numbers: Numbers, rows: FleetRows, probes: dict[str, Probe]
+    program: FleetProgram, lanes: Lanes, theta: Array, numbers: FleetNumbers, rows: FleetRows, probes: dict[str, Probe]
 ) -> tuple[Array, dict[str, Array]]:
     network, size = program.network, program.size
     orders = records_of_epoch(program.scheme, size, lanes, numbers.epoch, rows).transpose(1, 0, 2)
@@ -200,7 +200,7 @@ def _epoch_of_share(
 Watch = Callable[[int, Mapping[str, NDArray[np.float32]]], bool]
 
 
-class Progress(NamedTuple):
+class FleetProgress(NamedTuple):
     """How far a fleet is: steps of single models made and wanted, the epoch of the current chunk, and the time."""
 
     model_steps: int
@@ -223,7 +223,7 @@ class Performance:
     devices: tuple[Device, ...] | None = None
     trainer: type[Trainer] | None = None
     checkpoints: Path | None = None
-    progress: Callable[[Progress], None] | None = None
+    progress: Callable[[FleetProgress], None] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +331,7 @@ class _Work:
         per_epoch = plan.steps_per_epoch(self.trainer.rows)
         made = (number * self.chunk * plan.epochs + members * epochs) * per_epoch
         wanted = len(self.members) * plan.epochs * per_epoch
-        self.progress(Progress(made, wanted, epochs, time.monotonic() - self._begin))
+        self.progress(FleetProgress(made, wanted, epochs, time.monotonic() - self._begin))
 
 
 def _joined(groups: Sequence[Array], members: int) -> NDArray[np.float32]:

@@ -42,7 +42,7 @@ _SIN = tuple(
 )
 
 
-class Purpose(IntEnum):
+class KeyPurpose(IntEnum):
     """What a member's random words are for; each purpose has a key of its own."""
 
     NOISE = 0
@@ -67,7 +67,7 @@ def threefry(key: Keys, first: Array, second: Array) -> Keys:
 _words = jax.jit(threefry)  # a hundred small operations, in one
 
 
-def member_keys(seed: int, members: Array, purpose: Purpose) -> Keys:
+def member_keys(seed: int, members: Array, purpose: KeyPurpose) -> Keys:
     """The two key words of each member for a purpose; `members` are unsigned 32-bit numbers."""
     words = np.random.SeedSequence(seed, spawn_key=(int(purpose),)).generate_state(2, np.uint32)
     return _words((words[0], words[1]), members.astype(jnp.uint32), np.uint32(0))
@@ -223,7 +223,7 @@ class Lanes(NamedTuple):
     neighbour: Array
 
 
-class Rows(NamedTuple):
+class FleetRows(NamedTuple):
     """The records, with every replacement behind them, and the places of the records that these replace."""
 
     features: Array
@@ -251,7 +251,7 @@ class Trainer(ABC):
         features, target = records.stacked()
         swapped = np.array(records.rows_replaced or (-1,), np.int32)
         everywhere = NamedSharding(self.mesh, SHARED)
-        self.placed = Rows(*(jax.device_put(values, everywhere) for values in (features, target, swapped)))
+        self.placed = FleetRows(*(jax.device_put(values, everywhere) for values in (features, target, swapped)))
 
     @abstractmethod
     def width(self, members: int) -> int:
@@ -268,11 +268,11 @@ class Trainer(ABC):
         neighbour = np.array(members.neighbour + members.neighbour[-1:] * spare, np.int32)
         placed = self.place(numbers)
 
-        def keys(purpose: Purpose) -> Keys:
+        def keys(purpose: KeyPurpose) -> Keys:
             first, second = member_keys(self.plan.seed, placed, purpose)
             return self.place(first), self.place(second)
 
-        return Lanes(keys(Purpose.NOISE), keys(Purpose.BATCHES), keys(Purpose.START), self.place(neighbour))
+        return Lanes(keys(KeyPurpose.NOISE), keys(KeyPurpose.BATCHES), keys(KeyPurpose.START), self.place(neighbour))
 
     def place(self, values: Array | NDArray) -> Array:
         """Spread an array's models over the devices."""
@@ -294,7 +294,7 @@ def by_share(function: Callable[..., Any], mesh: Mesh, given: tuple[Any, ...], a
     return jax.shard_map(function, mesh=mesh, in_specs=given, out_specs=answered, check_vma=False)
 
 
-def records_of_epoch(scheme: Scheme, size: int, lanes: Lanes, number: Array, rows: Rows) -> Array:
+def records_of_epoch(scheme: Scheme, size: int, lanes: Lanes, number: Array, rows: FleetRows) -> Array:
     """The places of the records of an epoch's batches, with the replacement where a neighbour has it."""
     count = rows.target.shape[0] - rows.swapped.shape[0]
     orders = epoch_batches(scheme, lanes.batches, number, count, size)

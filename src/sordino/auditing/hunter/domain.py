@@ -84,7 +84,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Domain:
+class TableDomain:
     """Records of one or several fields, and how many of them a table has.
 
     Attributes:
@@ -100,7 +100,7 @@ class Domain:
     largest: int
 
     @staticmethod
-    def parse(given: Any) -> "Domain":
+    def parse(given: Any) -> "TableDomain":
         """From {"records": FIELD or [FIELD, ...], "size": [smallest, largest]}."""
         if not isinstance(given, Mapping) or "records" not in given or not set(given) <= {"records", "size"}:
             raise InputError(f"Expected a domain such as {_EXAMPLE}, got {given!r}.")
@@ -114,7 +114,7 @@ class Domain:
             raise refuse("size", "to be [smallest, largest]", size)
         smallest = whole_number("smallest size", size[0], Interval(0, MOST_SIZE))
         largest = whole_number("largest size", size[1], Interval(max(smallest, 1), MOST_SIZE))
-        return Domain(fields, single, smallest, largest)
+        return TableDomain(fields, single, smallest, largest)
 
     def record(self, cells: Sequence[Any]) -> Any:
         """A record of these cells."""
@@ -150,7 +150,7 @@ def _distinct(values: Iterator[Any]) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Claim:
+class PrivacyClaim:
     """What somebody says of a mechanism: for all neighbours of this domain, epsilon and delta.
 
     Attributes:
@@ -165,13 +165,13 @@ class Claim:
     epsilon: float
     delta: float
     relation: Relation
-    domain: Domain
+    domain: TableDomain
     arithmetic: str = "exact"
 
     @staticmethod
-    def parse(given: Any) -> "Claim":
+    def parse(given: Any) -> "PrivacyClaim":
         """From JSON text or a mapping; the relation and the domain have no default."""
-        if isinstance(given, Claim):
+        if isinstance(given, PrivacyClaim):
             return given
         if isinstance(given, str):
             try:
@@ -184,10 +184,10 @@ class Claim:
             if key not in given:
                 raise InputError(f'Expected the claim to say "{key}", got none; for instance "{key}": {example}.')
         relation = Relation(one_of("relation", given["relation"], [one.value for one in Relation]))
-        domain = Domain.parse(given["domain"])
+        domain = TableDomain.parse(given["domain"])
         if relation is Relation.ADD_REMOVE and domain.smallest == domain.largest:
             raise InputError("Expected sizes that differ for add-remove neighbours, got one size; allow a range.")
-        return Claim(
+        return PrivacyClaim(
             number("epsilon", given["epsilon"], Interval(0.0, 100.0)),
             number("delta", given.get("delta", 0.0), Interval(0.0, 1.0, high_open=True)),
             relation,
@@ -196,19 +196,19 @@ class Claim:
         )
 
 
-class Pair(NamedTuple):
+class TablePair(NamedTuple):
     """Two neighbouring tables."""
 
     first: Table
     second: Table
 
 
-def neighbours(claim: Claim, rng: np.random.Generator, most: int = 400) -> list[Pair]:
+def neighbours(claim: PrivacyClaim, rng: np.random.Generator, most: int = 400) -> list[TablePair]:
     """Pairs worth trying, the likelier ones first."""
     domain, replaces = claim.domain, claim.relation is Relation.REPLACE_ONE
     rows = domain.rows()[:14]
     shared = _sizes(domain, replaces)
-    ranked: list[tuple[float, int, Pair]] = []
+    ranked: list[tuple[float, int, TablePair]] = []
     for (size_rank, size), (change_rank, change) in itertools.product(enumerate(shared), enumerate(rows)):
         for base_rank, base in enumerate(_bases(domain, rows, size, rng)):
             # Where a table is read in pieces, a record at its beginning moves all others.
@@ -223,9 +223,9 @@ def neighbours(claim: Claim, rng: np.random.Generator, most: int = 400) -> list[
                     bigger = (*base[:place], change, *base[place:])
                     smaller = (*base[:place], other, *base[place:]) if replaces else base
                     if repr(bigger) != repr(smaller):
-                        ranked.append((rank, len(ranked), Pair(smaller, bigger)))
+                        ranked.append((rank, len(ranked), TablePair(smaller, bigger)))
     ranked.sort(key=lambda one: one[:2])
-    found: dict[frozenset[str], Pair] = {}
+    found: dict[frozenset[str], TablePair] = {}
     for _, _, pair in ranked:
         found.setdefault(frozenset((repr(pair.first), repr(pair.second))), pair)
         if len(found) >= most:
@@ -233,7 +233,7 @@ def neighbours(claim: Claim, rng: np.random.Generator, most: int = 400) -> list[
     return list(found.values())
 
 
-def _sizes(domain: Domain, replaces: bool) -> list[int]:
+def _sizes(domain: TableDomain, replaces: bool) -> list[int]:
     """How many records the two tables share, in the order in which sizes are tried."""
     low, high = domain.smallest - int(replaces), domain.largest - 1
     low = max(low, 0)
@@ -241,7 +241,7 @@ def _sizes(domain: Domain, replaces: bool) -> list[int]:
     return list(dict.fromkeys(size for size in wanted if low <= size <= high))
 
 
-def _bases(domain: Domain, rows: list[Any], size: int, rng: np.random.Generator) -> list[Table]:
+def _bases(domain: TableDomain, rows: list[Any], size: int, rng: np.random.Generator) -> list[Table]:
     """Shared records: the same one everywhere, two in turn, one by one and in twos, several in turn, random ones."""
     if size == 0:
         return [()]
@@ -256,11 +256,11 @@ def _in_twos(rows: list[Any], size: int) -> Table:
     return tuple(rows[place // 2 % 2] for place in range(size))
 
 
-def variations(pair: Pair, claim: Claim, rng: np.random.Generator, count: int) -> list[Pair]:
+def variations(pair: TablePair, claim: PrivacyClaim, rng: np.random.Generator, count: int) -> list[TablePair]:
     """Pairs near a promising one: a shared record changed, doubled or left out, the record that differs changed."""
     domain, rows = claim.domain, claim.domain.rows()
     place, shared, first, second = split(pair)
-    found: list[Pair] = []
+    found: list[TablePair] = []
     for _ in range(6 * count):
         row = rows[int(rng.integers(len(rows)))] if rng.random() < 0.8 else domain.random_record(rng)
         kept, a, b = list(shared), first, second
@@ -288,7 +288,7 @@ def variations(pair: Pair, claim: Claim, rng: np.random.Generator, count: int) -
     return found
 
 
-def split(pair: Pair) -> tuple[int, list[Any], Table | None, Table]:
+def split(pair: TablePair) -> tuple[int, list[Any], Table | None, Table]:
     """Where the tables differ, what they share, and the records there: first's (None when removed) and second's."""
     first, second = pair
     swapped = len(first) > len(second)
@@ -303,13 +303,13 @@ def split(pair: Pair) -> tuple[int, list[Any], Table | None, Table]:
     return place, list(first), None, (second[place],)
 
 
-def joined(place: int, shared: Sequence[Any], first: Table | None, second: Table) -> Pair:
+def joined(place: int, shared: Sequence[Any], first: Table | None, second: Table) -> TablePair:
     """The inverse of `split`; a removed record is the first table's lack."""
     before, after = tuple(shared[:place]), tuple(shared[place:])
-    return Pair((*before, *(first or ()), *after), (*before, *second, *after))
+    return TablePair((*before, *(first or ()), *after), (*before, *second, *after))
 
 
-def simpler(pair: Pair, claim: Claim) -> Iterator[Pair]:
+def simpler(pair: TablePair, claim: PrivacyClaim) -> Iterator[TablePair]:
     """Smaller or plainer pairs of the same relation, the boldest first."""
     place, shared, first, second = split(pair)
     smallest = claim.domain.smallest - (1 if first is not None else 0)

@@ -26,7 +26,7 @@ ZERO_BIT = 2000.0  # the "lowest bit" of zero, above that of any other number
 
 
 @dataclass(frozen=True)
-class Feature:
+class OutputFeature:
     """Something about an output.
 
     Attributes:
@@ -67,7 +67,7 @@ class Sample:
         return Sample(self.outputs[which::2])
 
 
-def values_of(feature: Feature, sample: Sample) -> Values:
+def values_of(feature: OutputFeature, sample: Sample) -> Values:
     """A numeric feature of every output; NaN where an output has none."""
     if feature.given:
         of_all = values_of(replace(feature, given=""), sample)
@@ -100,7 +100,7 @@ def values_of(feature: Feature, sample: Sample) -> Values:
         return count if feature.kind == "count" else np.array([len(one.texts) for one in sample.outputs], float)
 
 
-def texts_of(feature: Feature, sample: Sample) -> list[str]:
+def texts_of(feature: OutputFeature, sample: Sample) -> list[str]:
     """A feature that is a text, of every output."""
     if feature.kind == "shape":
         return [output.shape for output in sample.outputs]
@@ -136,20 +136,20 @@ def _bits(values: Values, bits: Values, at_zero: float) -> Values:
     return np.where(np.isfinite(values), np.where(values == 0, at_zero, bits), np.nan)
 
 
-def features_of(first: Sample, second: Sample, *, bits: bool) -> Iterator[Feature]:
+def features_of(first: Sample, second: Sample, *, bits: bool) -> Iterator[OutputFeature]:
     """The features that these two samples suggest; their constants come from the samples."""
     width = min(max(first.width, second.width), MOST_NUMBERS)
-    yield Feature("how many numbers the output holds", "len(numbers)", "count")
-    yield Feature("how many texts the output holds", "len(texts)", "count-texts")
+    yield OutputFeature("how many numbers the output holds", "len(numbers)", "count")
+    yield OutputFeature("how many texts the output holds", "len(texts)", "count-texts")
     for place in range(width):
-        yield Feature(f"number {place + 1} of the output", f"numbers[{place}]", "number", (place,))
+        yield OutputFeature(f"number {place + 1} of the output", f"numbers[{place}]", "number", (place,))
     pooled = _pooled(first, second, width)
     for place in range(min(width, 8)):
         column = pooled[:, place] if len(pooled) else pooled
         finite = column[np.isfinite(column)]
         if finite.size:
             centre = float(np.median(finite))
-            yield Feature(
+            yield OutputFeature(
                 f"the distance of number {place + 1} from {centre!r}",
                 f"abs(numbers[{place}] - {centre!r})",
                 "distance",
@@ -157,27 +157,27 @@ def features_of(first: Sample, second: Sample, *, bits: bool) -> Iterator[Featur
                 (centre,),
             )
         if finite.size and bits:
-            yield Feature(
+            yield OutputFeature(
                 f"the exponent of the lowest bit of number {place + 1}",
                 f"lowest_bit(numbers[{place}])",
                 "low-bit",
                 (place,),
             )
-            yield Feature(
+            yield OutputFeature(
                 f"the zero bits at the end of number {place + 1}",
                 f"trailing_zeros(numbers[{place}])",
                 "zeros",
                 (place,),
             )
     if width > 1:
-        yield Feature(
+        yield OutputFeature(
             "the place of the largest number",
             "numbers.index(max(numbers, key=lambda x: -1e999 if x != x else x))",
             "largest",
         )
         for one in range(min(width, MOST_PAIRED)):
             for other in range(one):
-                yield Feature(
+                yield OutputFeature(
                     f"number {one + 1} less number {other + 1}",
                     f"numbers[{one}] - numbers[{other}]",
                     "difference",
@@ -187,7 +187,7 @@ def features_of(first: Sample, second: Sample, *, bits: bool) -> Iterator[Featur
     yield from _inside(first, second)
 
 
-def _inside(first: Sample, second: Sample) -> Iterator[Feature]:
+def _inside(first: Sample, second: Sample) -> Iterator[OutputFeature]:
     """Values of one type of output alone, where there are several: what a number says may hang on what was said."""
     seen = Counter(output.shape for one in (first, second) for output in one.outputs)
     least = OFTEN * (len(first) + len(second))
@@ -197,10 +197,10 @@ def _inside(first: Sample, second: Sample) -> Iterator[Feature]:
         width = max(len(output.numbers) for one in (first, second) for output in one.outputs if output.shape == shape)
         for place in range(min(width, MOST_INSIDE) if count >= least else 0):
             code = f"(numbers[{place}] if shape == {shape!r} else math.nan)"
-            yield Feature(f"number {place + 1} of an output {shape}", code, "number", (place,), given=shape)
+            yield OutputFeature(f"number {place + 1} of an output {shape}", code, "number", (place,), given=shape)
 
 
-def _atoms(first: Sample, second: Sample) -> Iterator[Feature]:
+def _atoms(first: Sample, second: Sample) -> Iterator[OutputFeature]:
     """Which numbers are one of some values that come up often, such as the ends of a range that noise was cut to."""
     seen = Counter(x for one in (first, second) for output in one.outputs for x in output.numbers[:MOST_NUMBERS])
     least = max(2.0, OFTEN * (len(first) + len(second)))
@@ -209,7 +209,7 @@ def _atoms(first: Sample, second: Sample) -> Iterator[Feature]:
     )
     if known:
         listed = ", ".join(f"{value:g}" for value in known)
-        yield Feature(f"which numbers are one of {listed}", f"atoms(numbers, {list(known)})", "atoms", (), known)
+        yield OutputFeature(f"which numbers are one of {listed}", f"atoms(numbers, {list(known)})", "atoms", (), known)
 
 
 def _pooled(first: Sample, second: Sample, width: int) -> Values:
@@ -218,7 +218,7 @@ def _pooled(first: Sample, second: Sample, width: int) -> Values:
     return np.concatenate(parts)
 
 
-def _directions(first: Sample, second: Sample) -> Iterator[Feature]:
+def _directions(first: Sample, second: Sample) -> Iterator[OutputFeature]:
     """Fisher's direction between two samples, the plain sum, and the distance from the middle, all in one number."""
     width = min(first.width, second.width, 64)
     if width < 2:
@@ -242,19 +242,19 @@ def _directions(first: Sample, second: Sample) -> Iterator[Feature]:
     centre = (means[0] + means[1]) / 2
     weights = tuple(float(one) for one in (*centre, *spreads))
     code = f"sum(((x - c) / s) ** 2 for x, c, s in zip(numbers, {list(weights[:width])}, {list(weights[width:])}))"
-    yield Feature("the distance of all numbers from their middle", code, "spread", places, weights)
+    yield OutputFeature("the distance of all numbers from their middle", code, "spread", places, weights)
 
 
-def _direction(words: str, places: tuple[int, ...], weights: Values) -> Feature:
+def _direction(words: str, places: tuple[int, ...], weights: Values) -> OutputFeature:
     given = tuple(float(one) for one in weights)
     code = f"sum(w * x for w, x in zip({list(given)}, numbers))"
-    return Feature(words, code, "direction", places, given)
+    return OutputFeature(words, code, "direction", places, given)
 
 
 TEXTS = (
-    Feature("the type and the lengths of the output, or its exception", "shape", "shape"),
-    Feature("which numbers are zero, NaN or infinite", "nature(numbers)", "nature"),
-    Feature("the whole output", "repr((shape, numbers, texts))", "whole"),
+    OutputFeature("the type and the lengths of the output, or its exception", "shape", "shape"),
+    OutputFeature("which numbers are zero, NaN or infinite", "nature(numbers)", "nature"),
+    OutputFeature("the whole output", "repr((shape, numbers, texts))", "whole"),
 )
 
 
@@ -269,7 +269,7 @@ class Event:
         likelier: 0 or 1, the table of the pair on which the event is more frequent.
     """
 
-    feature: Feature
+    feature: OutputFeature
     test: str
     value: Any
     likelier: int
@@ -323,7 +323,7 @@ def best_events(
 
 
 def _best_texts(
-    feature: Feature, first: Sample, second: Sample, epsilon: float, delta: float
+    feature: OutputFeature, first: Sample, second: Sample, epsilon: float, delta: float
 ) -> Iterator[tuple[float, Event]]:
     """All texts that are more frequent on one side than the claim allows, together."""
     pair = texts_of(feature, first), texts_of(feature, second)
@@ -344,7 +344,7 @@ def _best_texts(
 
 
 def _best_cut(
-    feature: Feature, pair: tuple[Values, Values], epsilon: float, delta: float
+    feature: OutputFeature, pair: tuple[Values, Values], epsilon: float, delta: float
 ) -> Iterator[tuple[float, Event]]:
     """The best threshold, and the best single value where values repeat."""
     sizes = [len(one) for one in pair]

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from scipy.stats import rankdata
@@ -38,7 +38,7 @@ ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", 
 }
 
 
-class Output(NamedTuple):
+class CallOutput(NamedTuple):
     """What one call gave: types, lengths and keys; numbers; texts."""
 
     shape: str
@@ -49,13 +49,13 @@ class Output(NamedTuple):
 class Runner(Protocol):
     """Something that can be asked for outputs of a mechanism on tables."""
 
-    def run(self, tables: Sequence[Table]) -> list[Output]:
+    def run(self, tables: Sequence[Table]) -> list[CallOutput]:
         """One output for each table, in order."""
         ...
 
 
 @dataclass(frozen=True)
-class Target:
+class HunterTarget:
     """What is audited: a callable by module or file, or a program that answers lines of JSON.
 
     Attributes:
@@ -76,25 +76,25 @@ class Target:
         return text.partition(":")[0] in {"python", "program"} and ":" in text
 
     @staticmethod
-    def parse(text: str) -> "Target":
+    def parse(text: str) -> "HunterTarget":
         """`python:module:callable`, `python:path/file.py:callable` or `program:path`."""
         kind, _, rest = text.partition(":")
         if kind == "program" and rest:
             path = shutil.which(rest) or rest
             if not os.path.isfile(path) or not os.access(path, os.X_OK):
                 raise InputError(f"Expected program: with the path of a program that can be run, got {rest!r}.")
-            return Target(text, "program", os.path.abspath(path))
+            return HunterTarget(text, "program", os.path.abspath(path))
         where, _, attribute = rest.rpartition(":")
         if kind != "python" or not where or not all(part.isidentifier() for part in attribute.split(".")):
             raise InputError(f"Expected python:module:callable or program:path, got {text!r}.")
         if where.endswith(".py"):
             if not os.path.isfile(where):
                 raise InputError(f"Expected a Python file in {text!r}, got {where!r}, which is none.")
-            return Target(text, "file", os.path.abspath(where), attribute)
-        return Target(text, "module", where, attribute)
+            return HunterTarget(text, "file", os.path.abspath(where), attribute)
+        return HunterTarget(text, "module", where, attribute)
 
     @staticmethod
-    def of(mechanism: Any) -> "Target":
+    def of(mechanism: Any) -> "HunterTarget":
         """The target of a function at hand: importable by name, or a top-level function of a file."""
         module, name = getattr(mechanism, "__module__", None), getattr(mechanism, "__qualname__", "")
         file = getattr(sys.modules.get(module or ""), "__file__", None)
@@ -106,8 +106,8 @@ class Target:
         if file is None and module == "__main__":
             raise InputError("Expected a function in a file, got one typed into a session; save it in a module first.")
         if file is None or (module != "__main__" and _importable(module)):
-            return Target(f"python:{module}:{name}", "module", module, name)
-        return Target(f"python:{file}:{name}", "file", os.path.abspath(file), name)
+            return HunterTarget(f"python:{module}:{name}", "module", module, name)
+        return HunterTarget(f"python:{file}:{name}", "file", os.path.abspath(file), name)
 
 
 def _importable(module: str) -> bool:
@@ -119,7 +119,7 @@ def _importable(module: str) -> bool:
 class _Process:
     """One child, what it was asked and has not answered, and what it has written of the next line."""
 
-    def __init__(self, target: Target, python: str, folders: Sequence[str]) -> None:
+    def __init__(self, target: HunterTarget, python: str, folders: Sequence[str]) -> None:
         own = python == sys.executable
         command = [target.where] if target.place == "program" else [python, worker.__file__]
         kept = {name: value for name, value in os.environ.items() if own or not name.startswith("PYTHON")}
@@ -132,8 +132,10 @@ class _Process:
             env=kept | ONE_THREAD | ({} if target.place == "program" else {"PYTHONSAFEPATH": "1"}),
             start_new_session=True,  # what the callable starts ends with it
         )
+        # Both are pipes, as was asked for.
+        self.requests, self.answers = cast("IO[bytes]", self.child.stdin), cast("IO[bytes]", self.child.stdout)
         self.asked: deque[int] = deque()
-        self.history: deque[tuple[int, Output]] = deque(maxlen=20_000)  # the table of each call and its output
+        self.history: deque[tuple[int, CallOutput]] = deque(maxlen=20_000)  # the table of each call and its output
         self.known: set[int] = set()
         self._written = b""
         self.heard_at = time.monotonic()
@@ -143,22 +145,19 @@ class _Process:
             self.send({"target": [target.place, target.where, target.attribute], "path": path})
 
     def send(self, message: Any) -> None:
-        assert self.child.stdin is not None
         # A process that is gone is noticed when it is read from.
         with contextlib.suppress(BrokenPipeError, ValueError):
-            self.child.stdin.write(json.dumps(message).encode() + b"\n")
-            self.child.stdin.flush()
+            self.requests.write(json.dumps(message).encode() + b"\n")
+            self.requests.flush()
 
     def end_input(self) -> None:
         """Nothing more will be sent."""
-        assert self.child.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self.child.stdin.close()
+            self.requests.close()
 
     def lines(self) -> list[bytes] | None:
         """What it has answered since; None when its output has ended."""
-        assert self.child.stdout is not None
-        piece = os.read(self.child.stdout.fileno(), 1 << 20)
+        piece = os.read(self.answers.fileno(), 1 << 20)
         if not piece:
             return None
         self.heard_at = time.monotonic()
@@ -171,10 +170,9 @@ class _Process:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.child.pid, signal.SIGKILL)
         final = self.child.wait()
-        for pipe in (self.child.stdin, self.child.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+        for pipe in (self.requests, self.answers):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
         code = final if code is None else code
         if code < 0:
             with contextlib.suppress(ValueError):
@@ -195,7 +193,7 @@ class Workers:
 
     def __init__(
         self,
-        target: Target,
+        target: HunterTarget,
         *,
         python: str | None = None,
         processes: int = 2,
@@ -238,18 +236,17 @@ class Workers:
 
     def _first_words(self, process: _Process) -> dict[str, Any]:
         """What a worker says once its module is imported, or how it ended."""
-        assert process.child.stdout is not None
         with selectors.DefaultSelector() as selector:
-            selector.register(process.child.stdout, selectors.EVENT_READ)
+            selector.register(process.answers, selectors.EVENT_READ)
             if not selector.select(PATIENCE):
                 return {"refused": f"an import that was not finished after {PATIENCE:g} s"}
         lines = process.lines()
         return {"refused": f"a process that ended ({process.end()})"} if not lines else json.loads(lines[0])
 
-    def run(self, tables: Sequence[Table]) -> list[Output]:
+    def run(self, tables: Sequence[Table]) -> list[CallOutput]:
         """One output for each table, in order; the calls are spread over the processes."""
         numbers = [self._number(table) for table in tables]
-        outputs: list[Output | None] = [None] * len(numbers)
+        outputs: list[CallOutput | None] = [None] * len(numbers)
         waiting = deque(range(len(numbers)))
         share = 1 if self._target.place == "program" else max(1, min(64, len(numbers) // (4 * self._count)))
         while waiting or any(process.asked for process in self._processes):
@@ -259,7 +256,7 @@ class Workers:
             self._hear(outputs, waiting, numbers)
         return [output for output in outputs if output is not None]
 
-    def run_in_each(self, table: Table, calls: int) -> list[list[Output]]:
+    def run_in_each(self, table: Table, calls: int) -> list[list[CallOutput]]:
         """So many outputs on one table from every process, to compare what processes begin with."""
         everything, found = self._processes, []
         for process in everything:
@@ -272,7 +269,7 @@ class Workers:
         return found
 
     @property
-    def histories(self) -> list[Sequence[tuple[int, Output]]]:
+    def histories(self) -> list[Sequence[tuple[int, CallOutput]]]:
         """What each process was asked and answered since it started, in order."""
         return [process.history for process in self._processes]
 
@@ -295,12 +292,11 @@ class Workers:
         tables = {str(number): _special(_listed(self._tables[number])) for number in wanted}
         process.send({"tables": tables, "calls": [numbers[call] for call in calls]})
 
-    def _hear(self, outputs: list[Output | None], waiting: deque[int], numbers: list[int]) -> None:
+    def _hear(self, outputs: list[CallOutput | None], waiting: deque[int], numbers: list[int]) -> None:
         busy = [process for process in self._processes if process.asked]
         with selectors.DefaultSelector() as selector:
             for process in busy:
-                assert process.child.stdout is not None
-                selector.register(process.child.stdout, selectors.EVENT_READ, process)
+                selector.register(process.answers, selectors.EVENT_READ, process)
             ready = [key.data for key, _ in selector.select(0.2)]
         now = time.monotonic()
         for process in busy:
@@ -315,7 +311,7 @@ class Workers:
             elif process.asked and process not in ready and now - process.heard_at > self._call_seconds:
                 self._lost(process, outputs, waiting, hung=True)
 
-    def _take(self, line: bytes, process: _Process, outputs: list[Output | None], numbers: list[int]) -> None:
+    def _take(self, line: bytes, process: _Process, outputs: list[CallOutput | None], numbers: list[int]) -> None:
         try:
             answer = json.loads(line)
         except ValueError:
@@ -334,7 +330,7 @@ class Workers:
             outputs[call] = output
             process.history.append((numbers[call], output))
 
-    def _lost(self, process: _Process, outputs: list[Output | None], waiting: deque[int], *, hung: bool) -> None:
+    def _lost(self, process: _Process, outputs: list[CallOutput | None], waiting: deque[int], *, hung: bool) -> None:
         """A process hangs or has ended: its call in hand has that for an output, the others wait again."""
         words = process.end()
         in_hand = process.asked.popleft()
@@ -343,7 +339,7 @@ class Workers:
         if self._target.place == "program" and not hung and process.answered and words == "exit code 0":
             waiting.appendleft(in_hand)  # a program may answer once and end: it is started again for the next call
         else:
-            outputs[in_hand] = Output("hung" if hung else f"died ({words})", (), ())
+            outputs[in_hand] = CallOutput("hung" if hung else f"died ({words})", (), ())
             self.hangs, self.deaths = self.hangs + hung, self.deaths + (not hung)
         self._processes[place] = self._started()
         if self.hangs >= MOST_HANGS:
@@ -385,7 +381,7 @@ def refuse_dependent(workers: Workers, words: str) -> None:
             )
 
 
-def dependence(history: Sequence[tuple[int, Output]]) -> float:
+def dependence(history: Sequence[tuple[int, CallOutput]]) -> float:
     """By how many deviations outputs follow the number of the call, the output before or the table before.
 
     Outputs are compared by ranks within their table, so that tables with different laws in a random order show nothing.
@@ -431,6 +427,6 @@ def _null(cell: Any) -> Any:
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
-def _output(encoded: Sequence[Any]) -> Output:
+def _output(encoded: Sequence[Any]) -> CallOutput:
     shape, numbers, texts = encoded
-    return Output(shape, tuple(float(number) for number in numbers), tuple(texts))
+    return CallOutput(shape, tuple(float(number) for number in numbers), tuple(texts))

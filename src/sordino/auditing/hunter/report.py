@@ -113,7 +113,7 @@ def hunt(
 
     Args:
         mechanism: a function, `python:module:callable`, `python:file.py:callable` or `program:path`.
-        claim: a `PrivacyClaim`, a mapping or JSON text; None: what the callable's module says in `CLAIMS`, under its name.
+        claim: a `PrivacyClaim`, a mapping or JSON text; None: that of the module's `CLAIMS`, by name.
         options: of the hunt.
         running: processes of this mechanism that earlier hunts have started, and later ones will use; None: own ones.
     """

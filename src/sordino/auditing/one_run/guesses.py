@@ -23,7 +23,7 @@ The published form adds 2 m delta max_i P[v > W >= v - i] / i to P[W >= v]. It i
 right, and too small where few right guesses are asked for (m = r = 2, v = 1, epsilon = 2, delta = 0.01: 0.9864, and
 a mechanism attains 0.9871), which no audit relies on.
 
-Errors may also weigh more the clearer a guess seemed (`one_run.weighed_errors`).
+Errors may also weigh more the clearer a guess seemed (`auditing.one_run.weighed_errors`).
 
 From scores to guesses: the highest are guessed in, the lowest out, and both numbers are fixed before the run. Several
 canaries may share a direction: the release then tells their sum, and each of them a little less clearly, but there are

@@ -7,7 +7,6 @@ add-remove a record of hidden batches is exchanged for one that pulls nowhere, w
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from sordino.auditing.exact.extremal_chain import extremal_decay, extremal_gap
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.replay.examine import Implementation, ReplayTrial, examine
 from sordino.auditing.replay.plan import planned_calls
-from sordino.auditing.replay.port import Recorder, Run
+from sordino.auditing.replay.port import Recorder, Run, Sources
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import refuse
@@ -49,7 +48,7 @@ def replay_chain(spec: Spec, *, confidence: float, seed: int) -> Implementation:
 
 
 def _run_on(spec: Spec, model: Model, data: Dataset) -> Run:
-    def started(fresh: Any) -> dict[str, Any]:
+    def started(fresh: Sources) -> dict[str, np.ndarray]:
         function = parameters(spec.dim) if spec.view is View.AVERAGE else None
         release = run(spec, model, data.features, data.target, fresh(), function=function)
         left = {name: getattr(release, name, None) for name in ("iterates", "averages")}

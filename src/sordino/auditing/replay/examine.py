@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from sordino.noise.port import Law
 
 from sordino.auditing.lower_bound import Examined, Verdict, VerdictKind
 from sordino.auditing.replay.plan import Replayed, compare, hidden_batches, participation_faults
 from sordino.auditing.replay.port import Recorder, Recording, Run
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import OPEN_UNIT, InputError, SordinoError, number
-from sordino.noise.port import Law
 
 # A release is audited as often as somebody likes, and sound code must not be called broken in one of twenty audits.
 CONFIDENCE = 0.9999
@@ -44,7 +44,7 @@ _REACHED, _VARIED, _SHARE, _IDLE = 0.95, 120, 0.15, 40
 _ENOUGH, _MOST_RECORDINGS, _FURTHER, _MOST_CALLS = 120, 120, 1000, 64
 
 
-class Trial(NamedTuple):
+class ReplayTrial(NamedTuple):
     """Tables with words: the first is recorded, the others are replayed with its answers.
 
     Attributes:
@@ -169,7 +169,7 @@ class _Found:
 
 def examine(
     spec: Spec,
-    trials: Iterable[Trial],
+    trials: Iterable[ReplayTrial],
     *,
     confidence: float,
     seed: int,
@@ -201,7 +201,9 @@ def examine(
             continue  # answers that no fit gets
         if place == 0:
             calls = len(first.calls)
-            found.refuted |= dict.fromkeys(_as_in_production(recorder, first, run))
+            # A recording adds noise by code of its own; the code that adds it otherwise must give the same bits.
+            unlike = recorder.unlike_production(first, run)
+            found.refuted |= dict.fromkeys(f"{name} is not what the recorded noise gives" for name in unlike)
             if _sampled(spec):
                 found.refuted |= dict.fromkeys(
                     f"{fault} (the same rows in other batches)" for fault in recorder.rebatched(first, run)
@@ -237,7 +239,9 @@ def examine(
     )
 
 
-def _compared(found: _Found, recorder: Recorder, trial: Trial, first: Recording, end: float, seconds: float) -> None:
+def _compared(
+    found: _Found, recorder: Recorder, trial: ReplayTrial, first: Recording, end: float, seconds: float
+) -> None:
     """Every pair of a trial; then records varied from the best pair of the call that is furthest from its plan."""
     replays, words = [first], [trial.tables[0][0]]
     best: dict[int, tuple[float, int, int]] = {}
@@ -261,13 +265,12 @@ def _compared(found: _Found, recorder: Recorder, trial: Trial, first: Recording,
         if not found.pairs or (not found.refuted and time.monotonic() < end):
             tried(name, run, range(len(replays)) if trial.alike else (0,))
     stop, idle, moved = min(end, time.monotonic() + seconds), 0, 0.0
-    for turn in range(_VARIED if trial.varied is not None else 0):
+    for turn in range(_VARIED):
         far = [call for call in sorted(best, key=lambda one: found.reached[one]) if found.reached[call] < _REACHED]
         idle, moved = (0, sum(found.reached)) if sum(found.reached) > moved + 0.01 else (idle + 1, moved)
-        if found.refuted or not far or idle > _IDLE or time.monotonic() > stop:
+        if trial.varied is None or found.refuted or not far or idle > _IDLE or time.monotonic() > stop:
             return
         _, one, other = best[far[turn % min(len(far), 3)]]
-        assert trial.varied is not None
         pair = (one, other) if turn % 2 else (other, one)
         tried(*trial.varied(*pair), sorted({one, other}) if trial.alike else (0,))
 
@@ -290,11 +293,6 @@ def _sampled(spec: Spec) -> bool:
         getattr(part.algorithm, "batch", None) or getattr(part.algorithm, "sampling", None) for part in spec.runs()
     ]
     return any(batch is not None and batch.scheme is not Scheme.FULL for batch in schemes)
-
-
-def _as_in_production(recorder: Recorder, first: Recording, run: Run) -> list[str]:
-    """A recording adds noise by code of its own; the code that adds it otherwise must give the same bits."""
-    return [f"{name} is not what the recorded noise gives" for name in recorder.unlike_production(first, run)]
 
 
 def _total(found: Replayed) -> tuple[Law, float, float]:

@@ -11,11 +11,14 @@ code and this pair; it refutes epsilon only where shifts do not depend on answer
 their own call, never with a bound that hides iterates, samples batches or couples runs. Batches are forced to be the
 same, so samplers are not tested; nor is the law of the noise. Stable noise, posterior draws and Propose-Test-Sample
 cannot be replayed.
+
+A replay draws its own random numbers, so `key_faults` looks at the source of a private fit by itself.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import jax
@@ -25,11 +28,12 @@ from jax import Array, lax
 from jax.experimental import io_callback
 from jax.typing import DTypeLike
 from numpy.typing import NDArray
+from sordino.noise.port import ADDED, Law, NoisedCall, NoisePort, gaussian_call
 
 from sordino.core.validate import Interval, whole_number
 from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
-from sordino.noise.port import ADDED, Law, NoisedCall, NoisePort, gaussian_call
 from sordino.noise.randomness import Purpose, Randomness, SeededRandomness
+from sordino.noise.secure import SecureRandomness
 
 Sources = Callable[[], Randomness]
 Run = Callable[[Sources], Mapping[str, Any]]
@@ -224,3 +228,26 @@ def _same(first: Any, second: Any) -> bool:
     if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
         return (first.dtype, first.shape) == (second.dtype, second.shape) and first.tobytes() == second.tobytes()
     return type(first) is type(second) and first == second
+
+
+# A step of so many numbers is drawn in pieces of 8,192, each with a key derived for it.
+_PIECE, _PIECES = 8192, 3
+
+
+def key_faults(fresh: Callable[[], Randomness]) -> list[str]:
+    """What contradicts that two sources of private fits are secret and independent; refused where none can be had."""
+    sources = fresh(), fresh()
+    if not all(isinstance(source, SecureRandomness) for source in sources):
+        return ["the noise of a private fit comes from a source that can be made again"]
+    keys = [str(source.held()["key"]) for source in sources]
+    if any(len({key[at : at + 8] for at in range(0, len(key), 8)}) < 8 or len(key) < 64 for key in keys):
+        return ["the key of a private fit has fewer than 256 random bits"]
+    drawn = [
+        source.whole_gaussians(Purpose.NOISE, 0, 1, np.array([2.0**40]), _PIECE * _PIECES).reshape(_PIECES, _PIECE)
+        for source in sources
+    ]
+    drawn += [source.generator(Purpose.NOISE).random((1, _PIECE)) for source in sources]
+    pieces = [piece for one in drawn for piece in one]
+    if any(bool((first == second).mean() > 0.01) for first, second in combinations(pieces, 2)):
+        return ["the noise of a private fit repeats itself, or that of another fit"]
+    return []

@@ -1,9 +1,9 @@
 """Tables that a schema allows, with one odd record or unit: the neighbours on which a fit is replayed.
 
-Around the odd record rows are spread, at one corner, in the middle, or have holes where a missing cell is allowed. The
-odd record stands at corners of the bounds, outside them, or has cells that are missing, undeclared or of another type,
-where a rule says how they are read. No such cell may change how others are read. Further records are varied from those
-that moved a call furthest.
+Around the odd record rows are spread, at one corner, in the middle, or hold cells that are missing, undeclared or
+outside their bounds, where a rule says how they are read. The odd record stands at corners of the bounds, outside them,
+or has such cells itself, or cells of another type. No such cell may change how others are read, and no other row how it
+is read. Further records are varied from those that moved a call furthest.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,16 +23,19 @@ from sordino.data.columns.number import OutOfRange
 Cells = dict[str, Any]
 _OUTSIDE, _FAR = 4.0, 1e6
 MISSING, UNDECLARED, MIXED = "missing cells", "undeclared cells", "cells of another type"
+OUTSIDE = "cells outside their bounds"
 _FAR_OUT = ("a row far from all others", "values far outside")
+_WITH_HOLES = ("holes", "odd cells")
 # Kinds of rows around the odd record, where it stands among them, and how much larger than usual the noise is.
 _KINDS = (
     ("spread", 0.0, 1.0),
     ("holes", 0.25, 1.0),
+    ("odd cells", 0.25, 1.0),
+    ("middles", 0.5, 1.0),
     ("spread", 1.0, 30.0),
     ("middles", 0.3, 30.0),
     ("spread", 0.5, 6.0),
     ("corners", 1.0, 1.0),
-    ("middles", 0.5, 1.0),
 )
 
 
@@ -54,21 +57,26 @@ class DrawnTables:
     @property
     def odd_cells(self) -> tuple[str, ...]:
         """Which kinds of odd cells the schema allows, so that they were tried."""
-        return tuple(self._odd())
+        found = dict.fromkeys(self._odd())
+        for kind in self._columns.values():
+            if isinstance(kind, Number) and kind.out_of_range == OutOfRange.CLIP:
+                found[OUTSIDE] = None
+        return tuple(found)
 
     def trials(self) -> Iterator[ReplayTrial]:
         """Records that are far out come last: where nothing cuts them, a search for an optimum may not end."""
         near = {words: record for words, record in self._records.items() if words not in _FAR_OUT}
         far = {words: record for words, record in self._records.items() if words in _FAR_OUT or words == "a corner"}
         for kind, place, stretch in _KINDS:
-            if kind != "holes" or self._odd():
+            if kind not in _WITH_HOLES or self.odd_cells:
                 yield self._trial(kind, place, near, stretch)
         for kind, place in (("spread", 0.0), ("corners", 1.0), ("middles", 0.5)):
             yield self._trial(kind, place, far, 1.0)
 
     def _trial(self, kind: str, place: float, records: dict[str, Cells], stretch: float) -> ReplayTrial:
         n = self._schema.records - 1
-        rest = {name: self._filled(kind, name, n) for name in self._columns}
+        spot = round(place * n)
+        rest = {name: self._filled(kind, name, n, spot) for name in self._columns}
         known: list[Cells | None] = list(records.values())
         replaced = self._relation is Relation.REPLACE_ONE
         words = [f"with {word}" for word in records]
@@ -76,7 +84,7 @@ class DrawnTables:
             known, words = [None, *known], ["without it", *words]
 
         def run(record: Cells | None) -> Run:
-            return self._fit(self._with(rest, record, round(place * n)))
+            return self._fit(self._with(rest, record, spot))
 
         def varied(first: int, second: int) -> tuple[str, Run]:
             known.append(self._varied(known[first], known[second]))
@@ -86,26 +94,47 @@ class DrawnTables:
         large = stretch > 1.0
         return ReplayTrial(f"{kind}, large noise" if large else kind, tables, replaced, varied, stretch)
 
-    def _filled(self, kind: str, name: str, count: int) -> Any:
-        """Cells of a column around the odd record."""
+    def _filled(self, kind: str, name: str, count: int, place: int) -> Any:
+        """Cells of a column around the odd record, which will stand at `place`."""
         column = self._columns[name]
         if kind == "corners":
             return np.repeat(np.array([_cell(column, 1.0 if name != self._target else 0.0)]), count)
-        if kind == "middles" and isinstance(column, Number):
-            return np.full(count, 0.5 * (column.low + column.high))
         if isinstance(column, Number):
+            if kind == "middles":
+                return np.full(count, 0.5 * (column.low + column.high))
             cells = self._generator.uniform(column.low, column.high, count)
             cells = np.floor(cells) if float(column.low).is_integer() and name == self._target else cells
         else:
             words = np.array(_words(column))
-            alternate = np.arange(count) % 2
-            cells = words[alternate if kind == "middles" else self._generator.integers(0, len(words), count)]
-        if kind != "holes" or name == self._target:
+            # In turn, beginning with either word: one record more or less decides which of them most rows have.
+            turns = (np.arange(count) + int(place > count // 3)) % 2
+            cells = words[turns if kind == "middles" else self._generator.integers(0, len(words), count)]
+        if kind not in _WITH_HOLES or name == self._target:
             return cells
-        rows = cells.tolist()
-        if isinstance(column, Category) and all(word.isdigit() for word in column.values):
-            rows = [float(word) for word in rows]  # as many tables have them
-        return rows if column.missing.rule == "refuse" else [cell if at % 3 else None for at, cell in enumerate(rows)]
+        return self._with_holes(column, cells, place, alike=kind == "holes")
+
+    def _with_holes(self, column: ColumnKind, drawn: np.ndarray, place: int, *, alike: bool) -> list[Any]:
+        """Half of the cells missing, those beside the odd record too: no other row may decide how they are read.
+
+        `alike`: cells are missing or of one type, so that a cell of the odd record is the first of another. Else others
+        are undeclared or outside as well.
+        """
+        cells = drawn.tolist()
+        if isinstance(column, Number):
+            middle = 0.5 * (column.low + column.high)
+            # Nearer to the middle than the odd record, which then is the smallest or the largest of the column.
+            cells = (middle + 0.5 * (drawn - middle)).tolist()
+        elif isinstance(column, Category) and all(word.isdigit() for word in column.values):
+            cells = list(map(float, cells))  # as many tables have them
+        odd: list[Any] = [] if column.missing.rule == "refuse" else [None]
+        if not alike and isinstance(column, Category) and column.unseen == Unseen.OTHER:
+            odd.append("undeclared")
+        if not alike and isinstance(column, Number) and column.out_of_range == OutOfRange.CLIP:
+            odd += [_cell(column, _OUTSIDE), _cell(column, 1.0 - _OUTSIDE)]
+        for at in range(len(cells) if odd else 0):
+            if (at - place) % 4 in (0, 3):
+                cells[at] = odd[(at - place) // 4 % len(odd)]
+        return cells
 
     def _ends(self) -> dict[str, Cells]:
         """Corners of what is declared; the target at one end or the other."""

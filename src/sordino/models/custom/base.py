@@ -1,6 +1,6 @@
 """What a fit needs of a model of one's own: a loss of one unit, a prior, and named sites.
 
-A front end turns what a user has (a NumPyro model, a loss on a pytree, a module) into an `OwnModel`; it registers
+A front end turns what a user has (a NumPyro model, a loss on a pytree, a module) into an `CustomModel`; it registers
 itself under a word and is asked in the order of registration whether it takes the model.
 """
 
@@ -18,14 +18,14 @@ from sordino.models.custom.records import RecordLayout
 
 
 @dataclass(frozen=True)
-class Site:
+class ReleasedParameter:
     """A named parameter as it is released: its shape in the model's own space."""
 
     name: str
     shape: tuple[int, ...]
 
 
-class OwnModel(ABC):
+class CustomModel(ABC):
     """A model on a flat vector of unconstrained parameters. Two are equal only if they are one object."""
 
     layout: RecordLayout
@@ -37,7 +37,7 @@ class OwnModel(ABC):
 
     @property
     @abstractmethod
-    def sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[ReleasedParameter, ...]:
         """What is released, in the order of the model."""
 
     @abstractmethod
@@ -87,11 +87,11 @@ Kind = TypeVar("Kind", bound="type[FrontEnd]")
 
 
 class FrontEnd(ABC):
-    """Recognises what a user gives as a model and builds an `OwnModel` of it."""
+    """Recognises what a user gives as a model and builds an `CustomModel` of it."""
 
     name: str
 
-    def method(self, model: OwnModel) -> str:
+    def method(self, model: CustomModel) -> str:
         """The method that suits such a model, by its public size alone."""
         return "natural" if model.size <= MOST_NATURAL else "variational"
 
@@ -104,7 +104,7 @@ class FrontEnd(ABC):
         """The names of the arrays that the model reads, in their order."""
 
     @abstractmethod
-    def build(self, model: Any, layout: RecordLayout, options: Mapping[str, Any]) -> OwnModel:
+    def build(self, model: Any, layout: RecordLayout, options: Mapping[str, Any]) -> CustomModel:
         """The model on records of this layout; refused, with the site or layer named, where it is none."""
 
 

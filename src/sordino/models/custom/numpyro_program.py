@@ -45,7 +45,7 @@ _BESIDE = 0.03
 
 
 @dataclass(frozen=True)
-class Program:
+class ModelTrace:
     """What a model function samples: global latents, latents of one unit, and observed sites with their plate axis."""
 
     latents: tuple[Latent, ...]
@@ -72,7 +72,7 @@ class NumPyroProgram(CustomModel):
             object.__setattr__(self, "program", self._read())
             self._check_records_stand_alone()
 
-    program: Program = field(init=False)
+    program: ModelTrace = field(init=False)
 
     @property
     def size(self) -> int:
@@ -225,7 +225,7 @@ class NumPyroProgram(CustomModel):
         read = {leaf.name for leaf in self.layout.leaves} - observed
         return {name: jnp.asarray(values) for name, values in data.items() if name in read} | dict(self.constants)
 
-    def _read(self) -> Program:
+    def _read(self) -> ModelTrace:
         rows = [self.layout.rows] if self.layout.rows > 1 else []
         package, traces, given = numpyro(), {}, {}
         for number in (*_TRIED, *rows, 1):
@@ -267,7 +267,7 @@ class NumPyroProgram(CustomModel):
                     )
 
 
-def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> Program:  # noqa: PLR0912
+def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> ModelTrace:  # noqa: PLR0912
     first, second = (traces[number] for number in _TRIED)
     plates = _data_plates(first, second)
     observed, latents, shapes, local, summed = [], [], [], [], []
@@ -309,7 +309,7 @@ def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> P
     if len(summed) > 1:
         raise InputError(f"Expected at most one discrete latent in a record, got {summed}.")
     one = traces[1]
-    return Program(
+    return ModelTrace(
         tuple(latents),
         tuple(shapes),
         tuple(latent_of(one[name], one[name]) for name in local),

@@ -151,7 +151,7 @@ def _nodes(first: LineMixture, second: LineMixture, order: float, count: int) ->
     return middle + narrowest * np.sinh(u), log_weights
 
 
-class Law(Protocol):
+class ExactLaw(Protocol):
     """A law with a density that can be written as a mixture on the line; two Gaussians may have any dimension."""
 
     def line(self) -> LineMixture:
@@ -159,7 +159,7 @@ class Law(Protocol):
         ...
 
 
-def hockey_stick(first: Law, second: Law, epsilon: float, width: float | None = None) -> Bracket:
+def hockey_stick(first: ExactLaw, second: ExactLaw, epsilon: float, width: float | None = None) -> Bracket:
     """sup over sets S of P(S) - exp(epsilon) Q(S), at any real epsilon.
 
     Two Gaussians: relative error about 1e-13. Mixtures on the line: absolute error `width`, 1e-10 for normal and 1e-8
@@ -170,12 +170,12 @@ def hockey_stick(first: Law, second: Law, epsilon: float, width: float | None = 
     return delta(first.line(), second.line(), epsilon, width)
 
 
-def total_variation(first: Law, second: Law) -> Bracket:
+def total_variation(first: ExactLaw, second: ExactLaw) -> Bracket:
     """The hockey-stick divergence at epsilon = 0."""
     return hockey_stick(first, second, 0.0)
 
 
-def renyi(first: Law, second: Law, order: float) -> float:
+def renyi(first: ExactLaw, second: ExactLaw, order: float) -> float:
     """Rényi divergence of P from Q: closed form for two Gaussians, quadrature (relative 1e-9) on the line."""
     if isinstance(first, GaussianLaw) and isinstance(second, GaussianLaw):
         return GaussianLoss.between(first, second).renyi(order)

@@ -1,18 +1,59 @@
-"""Networks: dense layers and LeNet-5."""
+"""Networks on a flat parameter vector: dense layers, one hidden layer beside a linear part, and LeNet-5."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sordino.core.validate import POSITIVE, Interval, check_numbers, refuse, whole_number
+from sordino.core.validate import POSITIVE, Interval, check_numbers, one_of, refuse, whole_number
 from sordino.models.base import Model, family
 from sordino.models.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
 from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
 from sordino.models.families.classification import as_codes, need_codes
-from sordino.models.families.networks import Shapes, activation, dense, dense_shapes, size_of, unpack
+
+Shapes = tuple[tuple[int, ...], ...]
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "tanh": jnp.tanh,
+    "relu": jax.nn.relu,
+    "softplus": jax.nn.softplus,
+}
+
+
+def activation(word: str) -> Callable[[Array], Array]:
+    """The activation function of this name."""
+    return ACTIVATIONS[one_of("activation", word, ACTIVATIONS)]
+
+
+def dense_shapes(widths: tuple[int, ...]) -> Shapes:
+    """The shapes of weights and biases, in turn, of a network with these layer widths, input and output included."""
+    return tuple(shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,)))
+
+
+def size_of(shapes: Shapes) -> int:
+    """The number of parameters."""
+    return sum(prod(shape) for shape in shapes)
+
+
+def unpack(theta: Array, shapes: Shapes) -> list[Array]:
+    """Cut a flat vector into arrays of these shapes."""
+    parts, start = [], 0
+    for shape in shapes:
+        stop = start + prod(shape)
+        parts.append(theta[start:stop].reshape(shape))
+        start = stop
+    return parts
+
+
+def dense(parts: list[Array], x: Array, act: Callable[[Array], Array]) -> Array:
+    """The output of a network whose weights and biases are `parts`; the last layer is linear."""
+    for weight, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
+        x = act(x @ weight + bias)
+    return x @ parts[-2] + parts[-1]
 
 
 @dataclass(frozen=True)
@@ -197,3 +238,74 @@ def _convolve(image: Array, kernel: Array, padding: str) -> Array:
 def _halve(image: Array) -> Array:
     _, height, width, channels = image.shape
     return image.reshape(1, height // 2, 2, width // 2, 2, channels).mean(axis=(2, 4))
+
+
+@dataclass(frozen=True)
+class SkipNetwork(Model):
+    """V' tanh(W' s + b) + c + L' z for a row z cut to [-cut, cut], of which hidden units see the first entries, s.
+
+    Parameters are flat: W (seen, hidden), b, V (hidden, outputs), c, L (columns, outputs). Nothing is claimed about
+    gradients, as for every network.
+    """
+
+    hidden: int
+    seen: int
+    cut: float = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("hidden", "seen"):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name)))
+        check_numbers(self, cut=POSITIVE)
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """How many scores a row has."""
+
+    def dim(self, features: int) -> int:
+        if features < self.seen:
+            raise refuse("the columns of a row", f"to be at least the {self.seen} that hidden units see", features)
+        return self.hidden * (self.seen + 1) + self.outputs * (self.hidden + 1 + features)
+
+    def sizes(self, features: int) -> tuple[int, int, int, int, int]:
+        """The lengths of W, b, V, c and L."""
+        seen = self.seen * self.hidden
+        return seen, self.hidden, self.hidden * self.outputs, self.outputs, features * self.outputs
+
+    def predict(self, theta: Array, x: Array) -> Array:
+        """The scores of one row, shape (outputs,)."""
+        cut, ends = jnp.clip(x, -self.cut, self.cut), []
+        for size in self.sizes(x.shape[-1])[:-1]:
+            ends.append(size + (ends[-1] if ends else 0))
+        W, b, V, c, L = jnp.split(theta, ends)
+        activity = jnp.tanh(cut[: self.seen] @ W.reshape(self.seen, self.hidden) + b)
+        return activity @ V.reshape(self.hidden, self.outputs) + c + cut @ L.reshape(-1, self.outputs)
+
+    def facts(self, domain: Domain) -> LossFacts:
+        return NOTHING_KNOWN
+
+
+@family("skip-regression")
+@dataclass(frozen=True)
+class SkipRegression(NetworkOfNumber, SkipNetwork):
+    """y = network(x) + an error of variance 1 / noise_precision."""
+
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        return self.loss_of(self.predict(theta, x)[0], y)
+
+
+@family("skip-classification")
+@dataclass(frozen=True)
+class SkipClassification(NetworkOfClasses, SkipNetwork):
+    """Classes coded 0, 1, ...: the log odds of the second of two, or as many scores as classes."""
+
+    @property
+    def outputs(self) -> int:
+        return 1 if self.classes == 2 else self.classes
+
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        scores = self.predict(theta, x)
+        if self.classes == 2:
+            scores = jnp.concatenate([jnp.zeros_like(scores), scores])
+        return -jax.nn.log_softmax(scores)[y.astype(jnp.int32)]

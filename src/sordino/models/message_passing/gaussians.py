@@ -49,7 +49,7 @@ class Slopes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Family(ABC):
+class GaussianFamily(ABC):
     """A family of approximate posteriors; a frozen value, because it is compiled in."""
 
     dim: int
@@ -114,7 +114,7 @@ class Family(ABC):
 
 
 @dataclass(frozen=True)
-class DiagonalGaussian(Family):
+class DiagonalGaussian(GaussianFamily):
     """Independent coordinates: means, variances and precisions all have shape (dim,)."""
 
     @property
@@ -147,7 +147,7 @@ class DiagonalGaussian(Family):
 
 
 @dataclass(frozen=True)
-class BlockGaussian(Family):
+class BlockGaussian(GaussianFamily):
     """Independent blocks of equal size with full covariances; one block is the full Gaussian family."""
 
     blocks: int = 1
@@ -218,7 +218,7 @@ class BlockGaussian(Family):
 # A site is a frozen, hashable value, so that it can be a static argument of a compiled function.
 
 
-class Predicted(NamedTuple):
+class PredictiveMoments(NamedTuple):
     """Mean and variance of the target of each row, the spread of the observation included."""
 
     mean: Array
@@ -230,7 +230,7 @@ class Site(ABC):
     """The likelihood of one record under a Gaussian family."""
 
     @abstractmethod
-    def family(self, features: int) -> Family:
+    def family(self, features: int) -> GaussianFamily:
         """The family of the approximate posterior when rows have this many features."""
 
     @abstractmethod
@@ -238,7 +238,7 @@ class Site(ABC):
         """How the record (x, y) tilts a cavity with these moments."""
 
     @abstractmethod
-    def predict(self, moments: Moments, X: Array) -> Predicted:
+    def predict(self, moments: Moments, X: Array) -> PredictiveMoments:
         """The target of each row, averaged over the Gaussian."""
 
     @abstractmethod
@@ -246,7 +246,7 @@ class Site(ABC):
         """The log-density of each record, averaged over the Gaussian."""
 
     @abstractmethod
-    def conditional(self, theta: Array, X: Array) -> Predicted:
+    def conditional(self, theta: Array, X: Array) -> PredictiveMoments:
         """The target of each row at one parameter vector."""
 
     @abstractmethod

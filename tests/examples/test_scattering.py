@@ -1,11 +1,15 @@
 """Scattering features: their number, what shifts do to them, and that every image has its own alone."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from sordino.core.validate import InputError
-from sordino.models.scattering import Scattering, group_normalised
 
+_FILE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "mnist" / "scattering.py"))
+Scattering, group_normalised = _FILE["Scattering"], _FILE["group_normalised"]
 SMALL = Scattering(side=8, scales=1, directions=2)
 
 

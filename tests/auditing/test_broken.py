@@ -1,0 +1,287 @@
+"""Mechanisms that claim an epsilon and break it: an audit catches each, and does not accuse its correct version.
+
+Seeds are fixed. A correct version would be accused by at most 1 in 100 seeds: audits hold with confidence 99 %.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from papers.heller_fetaya.network_audit import LogisticScore
+from papers.round_words import stated_spec
+from sordino.accounting.evaluate import explain
+from sordino.auditing.attack.audit import audit_by_attack
+from sordino.auditing.attack.chains import (
+    ChainFit,
+    ConstantPull,
+    FirstAxis,
+    constant_pull_model,
+    exposed_position,
+    extremal_rows,
+    extremal_scores,
+)
+from sordino.auditing.attack.experiment import Claim, LinearScore
+from sordino.auditing.lower_bound import AuditOptions, LowerBound, VerdictKind, verdict
+from sordino.core.bound import Bound, Citation, Relation, Status, View
+from sordino.core.guarantee import GaussianDP
+from sordino.core.spec import Spec
+from sordino.data.neighbours import Dataset, EncodedRecord, neighbours
+from sordino.models import Logistic
+
+NO_CURVATURE = {"problem.strong_convexity": None, "problem.smoothness": None}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is claimed of a mechanism, an audit of the broken one, and the same audit of the correct one.
+
+    The correct one has a claim of its own where the mistake is in the claim.
+    """
+
+    claim: Bound
+    broken: Callable[[], LowerBound]
+    correct: Callable[[], LowerBound]
+    correct_claim: Bound | None = None
+
+
+def claimed(spec: Spec, delta: float) -> Bound:
+    """The tightest certificate of a spec."""
+    bound = explain(spec, delta).tightest
+    assert bound is not None
+    return bound
+
+
+def options(delta: float, models: int) -> AuditOptions:
+    return AuditOptions(delta=delta, confidence=0.99, models=models, seed=1)
+
+
+def chain(**changes: Any) -> Spec:
+    """Ten steps of noisy gradient descent with full batches of 20 records in one dimension, with these changes."""
+    algorithm = {"kind": "noisy-gradient", "steps": 10, "step_size": 0.1, "batch": {"scheme": "full"}}
+    problem = {"n": 20, "dim": 1, "gradient_sensitivity": 2.0, "gradient_bound": 1.0}
+    described = Spec.from_dict(
+        {
+            "algorithm": algorithm | {"noise": {"kind": "gaussian", "scale": 0.1}},
+            "problem": problem | {"strong_convexity": 0.5, "smoothness": 0.5},
+            "relation": "replace-one",
+            "view": "last-iterate",
+        }
+    )
+    return described.with_values(changes) if changes else described
+
+
+def extremal(spec: Spec, asked: AuditOptions, view: View | None = None, made=lambda fit: fit) -> LowerBound:
+    """Attack the extremal quadratic of what really runs; `view` is what the release says it shows."""
+    pair, model = extremal_rows(spec, exposed_position(spec)), constant_pull_model(spec)
+    scores, claim = extremal_scores(spec, pair, model.weight_decay), Claim(spec.relation, view or spec.view)
+    return audit_by_attack(made(ChainFit(spec, model)), pair.first, pair.second, scores, claim, asked, "quadratic")
+
+
+def noise_too_small():
+    spec, half = (chain(**{"algorithm.noise.scale": scale}) for scale in (0.04, 0.02))
+    asked = options(0.05, 4000)
+    return Case(claimed(spec, 0.05), lambda: extremal(half, asked), lambda: extremal(spec, asked))
+
+
+def several_draws():
+    """Ten posterior draws, each from a chain of its own, are handed out under the certificate of one."""
+    one, asked = chain(**{"algorithm.noise.scale": 0.04}), options(0.05, 1000)
+    ten = one.with_values({"algorithm.chains": 10})
+    return Case(claimed(one, 0.05), lambda: extremal(ten, asked), lambda: extremal(one, asked))
+
+
+def path_kept():
+    """The last iterate is certified, and the whole path is kept and handed out."""
+    changes = {"algorithm.steps": 100, "algorithm.step_size": 1.0, "algorithm.noise.scale": 0.4}
+    last, path, asked = chain(**changes), chain(**changes, view="all-iterates"), options(0.05, 2000)
+    return Case(
+        claimed(last, 0.05), lambda: extremal(path, asked, view=View.LAST_ITERATE), lambda: extremal(last, asked)
+    )
+
+
+def passes_as_subsampling():
+    """Permuted passes use every record once an epoch; independent draws miss it with probability 0.95^20 = 0.36.
+
+    So at delta = 0.7 those claim epsilon = 0.
+    """
+    changes = {"algorithm.steps": 20, "algorithm.step_size": 1.0, "algorithm.noise.scale": 0.2, "view": "all-iterates"}
+    drawn, passes = (
+        chain(**changes, **NO_CURVATURE, **{"algorithm.batch": {"scheme": scheme, "size": 1}})
+        for scheme in ("without-replacement", "reshuffled")
+    )
+    asked = options(0.7, 1000)
+    return Case(claimed(drawn, 0.7), lambda: extremal(passes, asked), lambda: extremal(drawn, asked))
+
+
+def cyclic_add_remove():
+    """One record less shifts every later batch of a cyclic pass, but add-remove is claimed as if one batch changed."""
+    changes = {"algorithm.steps": 20, "algorithm.step_size": 1.0, "algorithm.noise.scale": 2.0, "view": "all-iterates"}
+    replaced = chain(**changes, **NO_CURVATURE, **{"algorithm.batch": {"scheme": "cyclic", "size": 1}})
+    inserted, asked = replaced.with_values({"relation": "add-remove"}), options(0.05, 2000)
+    # One use of a gradient of length 1 under noise 2, as for a record that comes or goes without moving the others.
+    naive = Bound(
+        GaussianDP(0.5),
+        Relation.ADD_REMOVE,
+        View.ALL_ITERATES,
+        (),
+        "cyclic batches claimed under add-remove",
+        Citation("dong2022gaussian", "Corollary 3.3"),
+        Status.OURS,
+    )
+
+    def attack(spec, record):
+        data = Dataset(np.resize([1.0, -1.0], (20, 1)), np.zeros(20))
+        pair, claim = neighbours(data, spec.relation, 0, record), Claim(spec.relation, spec.view)
+        fit = ChainFit(spec, ConstantPull())
+        return audit_by_attack(fit, pair.first, pair.second, (LinearScore(),), claim, asked, "alternating")
+
+    turned = EncodedRecord(np.array([-1.0]), 0.0)
+    return Case(naive, lambda: attack(inserted, None), lambda: attack(replaced, turned), claimed(replaced, 0.05))
+
+
+def no_clipping():
+    """Gradients are certified as clipped and are not: one long record moves the chain as far as it likes."""
+    clipping = {"algorithm.clipping": {"kind": "residual", "bound": 1.0}}
+    spec, asked = (
+        chain(**clipping, **NO_CURVATURE, **{"algorithm.noise.scale": 0.04, "problem.dim": 2}),
+        options(0.05, 2000),
+    )
+    # A run keeps to every bound that its own spec states, so the broken one states none.
+    unclipped = spec.with_values(
+        dict.fromkeys(("algorithm.clipping", "problem.gradient_bound", "problem.gradient_sensitivity"))
+    )
+
+    def attack(run):
+        rng = np.random.default_rng(0)
+        data = Dataset(rng.normal(size=(20, 2)), rng.choice([-1.0, 1.0], 20))
+        base = neighbours(data, Relation.REPLACE_ONE, 0, EncodedRecord(np.array([6.0, 6.0]), 1.0)).second
+        pair = neighbours(base, Relation.REPLACE_ONE, 0, EncodedRecord(np.array([6.0, 6.0]), -1.0))
+        claim, words = Claim(Relation.REPLACE_ONE, View.LAST_ITERATE), "one record of length 8.5 with either label"
+        fit = ChainFit(run, Logistic())
+        return audit_by_attack(fit, pair.first, pair.second, (LinearScore(),), claim, asked, words)
+
+    return Case(claimed(spec, 0.05), lambda: attack(unclipped), lambda: attack(spec))
+
+
+def seed_reused():
+    """The seed is written into the program, so that the noise is the same every time and can be subtracted."""
+    spec, asked = chain(), options(1e-5, 1000)
+
+    def written_in(fit):
+        return lambda data, seeds: np.repeat(fit(data, np.array([7], np.uint64)), len(seeds), axis=0)
+
+    return Case(claimed(spec, 1e-5), lambda: extremal(spec, asked, made=written_in), lambda: extremal(spec, asked))
+
+
+class Up(FirstAxis):
+    def learn(self, first, second):
+        return lambda releases: releases[:, 0]
+
+
+def realised_divisor():
+    """A Poisson batch's sum is divided by how many records it happens to hold, not by the public constant.
+
+    n = 100, q = 0.1, b = 10, multiplier 1, one step: delta at epsilon = 1 is 2.0e-2, claimed 2.1e-4.
+    """
+    changes = {"algorithm.steps": 1, "algorithm.step_size": 1.0, "algorithm.batch": {"scheme": "poisson", "size": 10}}
+    spec = chain(**changes, **NO_CURVATURE, **{"problem.n": 100, "relation": "add-remove", "view": "all-iterates"})
+    asked = options(0.002, 40_000)
+
+    def attack(realised):
+        def step(gradients, seeds):
+            """One noisy step on gradients in [-1, 1], many at once."""
+            rng = np.random.default_rng(seeds)
+            chosen = rng.random((len(seeds), len(gradients))) < 0.1
+            divisor = np.maximum(chosen.sum(axis=1), 1) if realised else 10
+            return (-(chosen @ gradients) / divisor + 0.1 * rng.standard_normal(len(seeds)))[:, None]
+
+        # All others pull one way and the record in question the other: a division by the batch's size hides the
+        # others and magnifies it.
+        others, claim = np.ones(99), Claim(spec.relation, spec.view)
+        return audit_by_attack(step, others, np.append(others, -1.0), (Up(1),), claim, asked, "99 records against one")
+
+    return Case(claimed(spec, 0.002), lambda: attack(True), lambda: attack(False))
+
+
+CLIP, MULTIPLIER, RECORDS = 1.0, 4.0, 50
+ROUND = {"kind": "message-passing", "records": RECORDS, "steps": 1, "sampling": "full", "batch": RECORDS, "clip": CLIP}
+MESSAGES = stated_spec(
+    {
+        "algorithm": ROUND | {"noise_multiplier": MULTIPLIER, "damping": RECORDS},
+        "relation": "replace-one",
+        "view": "posterior-parameters",
+    }
+)
+
+
+def attacked_sites(fit, site, score, asked):
+    """An attack on sites of which one is turned round."""
+    sites = np.random.default_rng(0).normal(size=(RECORDS, 3))
+    other, claim = sites.copy(), Claim(MESSAGES.relation, MESSAGES.view)
+    sites[0], other[0] = site, np.negative(site)
+    return audit_by_attack(fit, sites, other, (score,), claim, asked, "two opposite sites")
+
+
+def outside_the_clipped_vector():
+    """Hyperparameters travel with the clipped natural parameters, under the same noise, but are not clipped."""
+
+    def attack(all_clipped):
+        def one_round(sites, seeds):
+            """Sum of clipped sites (two natural parameters, one hyperparameter) plus noise of 2 C sigma."""
+            clipped = sites if all_clipped else sites[:, :2]
+            kept = sites.copy()
+            length = np.linalg.norm(clipped, axis=1, keepdims=True)
+            kept[:, : clipped.shape[1]] = clipped * np.minimum(1.0, CLIP / length)
+            noise = np.random.default_rng(seeds).standard_normal((len(seeds), 3))
+            return kept.sum(axis=0) + 2 * CLIP * MULTIPLIER * noise
+
+        return attacked_sites(one_round, [0.5, 0.5, 8.0], LogisticScore(), options(0.05, 4000))
+
+    return Case(claimed(MESSAGES, 0.05), lambda: attack(False), lambda: attack(True))
+
+
+def step_and_noise_mismatch():
+    """A message-passing step of size gamma = N under the noise of gamma = 1, which is N times smaller than it says."""
+
+    def attack(noise_gamma):
+        def one_step(sites, seeds):
+            """Theta + (gamma / N) sum of clipped sites + noise of (2 gamma C / N) sigma, with gamma = N in the step."""
+            clipped = sites * np.minimum(1.0, CLIP / np.linalg.norm(sites, axis=1, keepdims=True))
+            noise = np.random.default_rng(seeds).standard_normal((len(seeds), 3))
+            return clipped.sum(axis=0) + 2 * noise_gamma * CLIP * MULTIPLIER / RECORDS * noise
+
+        return attacked_sites(one_step, [1.0, 1.0, 1.0], LinearScore(), options(0.05, 2000))
+
+    return Case(claimed(MESSAGES, 0.05), lambda: attack(1.0), lambda: attack(RECORDS))
+
+
+CASES = (
+    noise_too_small,
+    no_clipping,
+    seed_reused,
+    realised_divisor,
+    passes_as_subsampling,
+    cyclic_add_remove,
+    path_kept,
+    several_draws,
+    outside_the_clipped_vector,
+    step_and_noise_mismatch,
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_a_broken_mechanism_is_caught(case):
+    made = case()
+    found = verdict(made.claim, made.broken())
+    assert found.kind is VerdictKind.VIOLATED, found.evidence
+    assert made.claim.theorem in found.evidence
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_the_correct_version_is_not_accused(case):
+    made = case()
+    found = verdict(made.correct_claim or made.claim, made.correct())
+    assert found.kind in {VerdictKind.CONSISTENT, VerdictKind.INCONCLUSIVE}, found.evidence
