@@ -1,6 +1,6 @@
 """An exact posterior for small tables: the confidential rows are drawn along (Ju, Awan, Gong & Rao 2022).
 
-A release of `sordino.algorithm.influence` is a list of noised sums S = sum of T(x_i, y_i) + noise, each number with
+A release of `sordino.mechanisms.influence` is a list of noised sums S = sum of T(x_i, y_i) + noise, each number with
 normal noise of a known deviation. Points, bounds and scales of later sums are functions of earlier answers, so *given
 the release* T is one fixed function of a row, and the release's density given the rows is a product of normal
 densities. With a law of rows, a law of targets and the prior that the engine uses, the posterior of the coefficients is
@@ -21,9 +21,9 @@ import numpy as np
 from row_laws import TARGETS, ColumnLaw, Prior, State
 from scipy import special
 
-from sordino.algorithm.influence import Plan, Released, posterior, readings
-from sordino.algorithm.influence.release import Followed
-from sordino.algorithm.influence.sums import centre_radius
+from sordino.mechanisms.influence import Plan, Released, posterior, readings
+from sordino.mechanisms.influence.release import Followed
+from sordino.mechanisms.influence.sums import centre_radius
 
 
 def _bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:

@@ -34,10 +34,10 @@ from utility_data import load_adult
 from utility_settings import noise_multiplier
 from utility_suite import SHAPES, draw
 
-from sordino.algorithm.rounds.ridge import public_length, public_middle
 from sordino.core.gaussian import largest_mu
 from sordino.data import Category, Schema, encode_features, read_table
 from sordino.estimators import BudgetWarning, PrivateLogisticRegression
+from sordino.mechanisms.regression.ridge import public_length, public_middle
 
 DELTA = 1e-5
 SHAPES_USED = ("wide", "household", "numbers")

@@ -19,9 +19,9 @@ from rounds import OURS, Answers, Contender, in_rounds, rate_rows, versions_in
 from rows import Question, Row
 from targets import Target, as_dicts
 
-from sordino.algorithm import SeededRandomness, heavy_tailed_sgd, noisy_gd, noisy_sgd, run
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Clipping, ClippingKind, Problem, Scheme, Spec
+from sordino.mechanisms import SeededRandomness, heavy_tailed_sgd, noisy_gd, noisy_sgd, run
 from sordino.model.families.classification import Logistic
 
 MODEL = Logistic(weight_decay=0.01)

@@ -25,10 +25,10 @@ from drawn_tables import DELTA, EFFECTS, LEVELS, MOST, TARGET, held_and_scored, 
 from many_cores import kept, left, measure, options
 from scipy import special, stats
 
-from sordino.algorithm.influence import Declaration, Plan, plan, posterior, release
-from sordino.algorithm.influence.plan import LIKENESS
-from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
+from sordino.mechanisms.influence import Declaration, Plan, plan, posterior, release
+from sordino.mechanisms.influence.plan import LIKENESS
+from sordino.noise.randomness import SeededRandomness
 
 PAGE = Path(__file__).with_name("pages") / "unit-coverage.md"
 UNITS, ROWS, PART = 1000, 10, 20

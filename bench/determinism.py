@@ -94,11 +94,11 @@ def chain(scheme: str, **batch: Any) -> Callable[[], Parts]:
         import numpy as np  # noqa: PLC0415
 
         import sordino  # noqa: PLC0415
-        from sordino.algorithm import SeededRandomness, noisy_sgd  # noqa: PLC0415
-        from sordino.algorithm.chain.release import KeptIterates  # noqa: PLC0415
         from sordino.core.bound import Relation, View  # noqa: PLC0415
         from sordino.core.spec import Batch, Scheme  # noqa: PLC0415
         from sordino.core.validate import instance_of  # noqa: PLC0415
+        from sordino.mechanisms import SeededRandomness, noisy_sgd  # noqa: PLC0415
+        from sordino.mechanisms.chain.release import KeptIterates  # noqa: PLC0415
         from sordino.model import Domain, Logistic  # noqa: PLC0415
 
         model, X = Logistic(weight_decay=0.1), np.random.default_rng(0).uniform(-0.3, 0.3, (1024, 8))
@@ -127,9 +127,9 @@ def training() -> Parts:
     import numpy as np  # noqa: PLC0415
     import optax  # noqa: PLC0415
 
-    from sordino.algorithm import SeededRandomness  # noqa: PLC0415
-    from sordino.algorithm.training.train import Training, train  # noqa: PLC0415
     from sordino.core.spec import Spec  # noqa: PLC0415
+    from sordino.mechanisms import SeededRandomness  # noqa: PLC0415
+    from sordino.mechanisms.networks.trainer import Training, train  # noqa: PLC0415
 
     fold = small_fold()
     algorithm: dict[str, Any] = {"kind": "noised-sums", "query": "clipped gradients of a network", "records": RECORDS}
@@ -153,7 +153,7 @@ def noise() -> Parts:
     """Whole-number Gaussians of many pieces, drawn by threads where the process may use several cores."""
     import numpy as np  # noqa: PLC0415
 
-    from sordino.algorithm import Purpose, SeededRandomness  # noqa: PLC0415
+    from sordino.mechanisms import Purpose, SeededRandomness  # noqa: PLC0415
 
     scales = np.full(1, 2.0**30)
     return {"noise": SeededRandomness(SEED).whole_gaussians(Purpose.NOISE, 0, 600, scales, 500)}
@@ -184,7 +184,7 @@ def the_fit(data: Path) -> Callable[[], Parts]:
         from papers.vinaroz_park.budget import scored  # noqa: PLC0415
         from papers.vinaroz_park.own_methods import REPLACE  # noqa: PLC0415
         from papers.vinaroz_park.sets import regression_set  # noqa: PLC0415
-        from sordino.algorithm.noise.randomness import SeededRandomness  # noqa: PLC0415
+        from sordino.noise.randomness import SeededRandomness  # noqa: PLC0415
 
         drawn = []
 

@@ -28,19 +28,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from machine import machine, own_versions
 
-import sordino.algorithm.engines  # noqa: F401  registers every engine
-import sordino.algorithm.engines.work as engine_work
-from sordino.algorithm.engines.local import Streamed, cores
-from sordino.algorithm.engines.totals import Engine, Totals, engine_of
-from sordino.algorithm.engines.work import PartAnswer, Work
-from sordino.algorithm.influence import Declaration, plan
-from sordino.algorithm.influence.asked import Asked
+import sordino.engines  # noqa: F401  registers every engine
+import sordino.engines.work as engine_work
 from sordino.core.bound import Relation
 from sordino.core.validate import SordinoError
 from sordino.data import BooleanTarget, Feature, Number, Schema, Target
 from sordino.data.parts import parts_of
 from sordino.data.sources.part import Part
+from sordino.engines.local import Streamed, cores
+from sordino.engines.totals import Engine, Totals, engine_of
+from sordino.engines.work import PartAnswer, Work
 from sordino.estimators.fitting import fit_table
+from sordino.mechanisms.influence import Declaration, plan
+from sordino.mechanisms.influence.asked import Asked
 
 ROWS_OF_A_FILE = 2_500_000
 BOUNDS = (-1.25, 1.5)  # so that encoding has to shift and to scale
@@ -152,16 +152,13 @@ def made(word: str) -> tuple[Engine, int]:
     if kind == "dask" and size:
         from distributed import Client, LocalCluster  # noqa: PLC0415  where it is asked for
 
-        from sordino.algorithm.engines.dask_cluster import DaskCluster  # noqa: PLC0415
+        from sordino.engines.dask_cluster import DaskCluster  # noqa: PLC0415
 
         cluster = LocalCluster(n_workers=int(size), threads_per_worker=1, dashboard_address=":0", memory_limit=0)
         client = Client(cluster, set_as_default=False)
         return DaskCluster(client, own=(client, cluster)), int(size)
     if kind == "spark" and size:
-        from sordino.algorithm.engines.spark_cluster import (  # noqa: PLC0415  where it is asked for
-            SparkCluster,
-            own_session,
-        )
+        from sordino.engines.spark_cluster import SparkCluster, own_session  # noqa: PLC0415  where it is asked for
 
         session = own_session(f"local[{size}]")
         return SparkCluster(session, own=True), int(size)

@@ -64,7 +64,7 @@ IMPORTS = (
     ),
     (
         TRAINER,
-        "from sordino.algorithm import run, dp_sgd",
+        "from sordino.mechanisms import run, dp_sgd",
         {
             "opacus": "from opacus import PrivacyEngine",
             "jax-privacy": "from jax_privacy.clipping import clipped_grad",

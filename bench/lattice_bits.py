@@ -12,11 +12,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "mnist"))
 
-from sordino.algorithm import SeededRandomness, run
-from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
-from sordino.algorithm.training.clipped import Clipped
-from sordino.algorithm.training.whole_sums import WholeSums
 from sordino.core.spec import Spec
+from sordino.mechanisms import SeededRandomness, run
+from sordino.mechanisms.mixture import EmOptions, run_em
+from sordino.mechanisms.networks.clipped_gradients import Clipped
+from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.model import GaussianMixture, Logistic, MLPRegression
 
 RECORDS, WIDTH = 3000, 12

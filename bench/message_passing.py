@@ -28,11 +28,10 @@ from targets import Target, as_dicts
 from papers.round_words import stated_spec
 from papers.vinaroz_park.message_passing import refine
 from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
-from sordino.algorithm import SeededRandomness
-from sordino.algorithm.chain.kernel import Records
-from sordino.algorithm.noise.exact_sums import in_doubles
-from sordino.algorithm.rounds.loop import Program, Public, RoundBlock, advance
-from sordino.algorithm.rounds.messages import (
+from sordino.core.spec import Spec
+from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms.chain.kernel import Records
+from sordino.mechanisms.messages import (
     CentredCoordinates,
     Coordinates,
     Inputs,
@@ -43,8 +42,9 @@ from sordino.algorithm.rounds.messages import (
     State,
     run_message_passing,
 )
-from sordino.core.spec import Spec
+from sordino.mechanisms.rounds.device import Program, Public, RoundBlock, advance
 from sordino.model.contributions import RowSizes
+from sordino.noise.exact_sums import in_doubles
 
 RECORDS, FEATURES, HIDDEN = 7373, 8, 50
 SITE = NetworkSite(HIDDEN, PublicPrecision(10.0))

@@ -6,7 +6,7 @@
 
 The second form fits the chosen convolutional networks again, on all 50,000 records with three seeds, and sets their
 temperatures to what is best for the log-loss of the cut rows on average. The test rows are never read. Noise is that of
-50,000 records, so 60,000 do a little better. The runs here follow `algorithm.training.train` step by step, with what is
+50,000 records, so 60,000 do a little better. The runs here follow `networks.trainer` step by step, with what is
 searched over as inputs of one compiled program.
 """
 
@@ -29,8 +29,8 @@ from jax.flatten_util import ravel_pytree
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "mnist"))
 import digits
 
-from sordino.algorithm.training.clipped import Clipped
 from sordino.core.guarantee import GaussianDP
+from sordino.mechanisms.networks.clipped_gradients import Clipped
 
 DELTA = 1e-5
 CUT = 50_000

@@ -81,19 +81,19 @@ class Edit(NamedTuple):
     new: str
 
 
-_SUMS, _KERNEL, _LOOP = "algorithm/noise/sums.py", "algorithm/chain/kernel.py", "algorithm/rounds/loop.py"
-_INFLUENCE, _CONSTANT = "algorithm/influence/sums.py", "estimators/methods/constant.py"
+_SUMS, _KERNEL, _LOOP = "noise/sums.py", "mechanisms/chain/kernel.py", "mechanisms/rounds/device.py"
+_INFLUENCE, _CONSTANT = "mechanisms/influence/sums.py", "estimators/methods/constant.py"
 MISTAKES: dict[str, tuple[Edit, ...]] = {
     "as it is": (),
     "half the noise is drawn": (
         Edit(_SUMS, "(cells + drawn).astype", "(cells + drawn // 2).astype"),
         Edit(
-            "algorithm/noise/exact.py",
+            "noise/exact.py",
             "value + whole_laplace(randomness.generator(Purpose.NOISE), scale))",
             "value + whole_laplace(randomness.generator(Purpose.NOISE), scale) // 2)",
         ),
         # Whole numbers on the lattice of the sums, and stable noise, which has none.
-        Edit("algorithm/noise/randomness.py", "padded = scales[np", "padded = 0.5 * scales[np"),
+        Edit("noise/randomness.py", "padded = scales[np", "padded = 0.5 * scales[np"),
         Edit(
             _KERNEL,
             "isinstance(noise, LatticeNoise) else -noise)",
@@ -104,7 +104,7 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
         Edit(_SUMS, "_checked(scales, sums.shape)", "_checked(0.5 * np.asarray(scales), sums.shape)"),
         Edit(_SUMS, "_checked(scales, given.shape)", "_checked(0.5 * np.asarray(scales), given.shape)"),
         Edit(
-            "algorithm/noise/exact.py",
+            "noise/exact.py",
             "call = NoisedCall(Law.LAPLACE,",
             "scale = 0.5 * scale\n    call = NoisedCall(Law.LAPLACE,",
         ),
@@ -117,7 +117,7 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
         Edit("data/columns/number.py", "return np.clip(values, *self.limits, out=values)", "return values"),
         Edit("data/scaling.py", "rows[long] *= (safe / lengths[long])[:, None]", "rows[long] *= 1.0"),
         Edit(
-            "algorithm/noise/exact_sums.py",
+            "noise/exact_sums.py",
             "return grid_total(shortened(parts, reach, weights), present, reach)",
             "return plain_total(parts, present)",
         ),
@@ -136,10 +136,10 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
             "digits(values * (most / np.maximum(row_lengths(values), most))[:, None], exponent)",
             "digits(values, exponent)",
         ),
-        Edit("algorithm/rounds/second_moments.py", "np.clip(y[part], -1.0, 1.0)", "y[part]"),
+        Edit("mechanisms/statistics/second_moments.py", "np.clip(y[part], -1.0, 1.0)", "y[part]"),
         # Bounded influence: cells, the centre, the scatter, the weight of a row, its pull, its curvature.
         Edit(
-            "algorithm/influence/declaration.py",
+            "mechanisms/influence/declaration.py",
             "np.clip(column, -1.0, 1.0, out=column)",
             "pass",
         ),
@@ -172,7 +172,7 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
 }
 _ROWS = (
     Edit(
-        "algorithm/chain/run.py",
+        "mechanisms/chain/run.py",
         "constants = run_constants(spec, algorithm, model)",
         "constants = run_constants(spec, algorithm, model)._replace(divisor=jnp.asarray(rows.count, float))",
     ),
@@ -190,17 +190,17 @@ _ROWS = (
         "options.row_norm**2 * sums.noise, len(X)",
     ),
     Edit(
-        "algorithm/rounds/ridge.py",
+        "mechanisms/regression/ridge.py",
         "self._sums.exponent) / self.algorithm.records",
         "self._sums.exponent) / len(self._sums._lengths)",
     ),
     Edit(
-        "algorithm/rounds/gradients.py",
+        "mechanisms/regression/gradients.py",
         "self._sums.exponent) / self.algorithm.records",
         "self._sums.exponent) / len(self._sums._y)",
     ),
     Edit(
-        "algorithm/influence/release.py",
+        "mechanisms/influence/release.py",
         "summed = total(asked)",
         "summed = total(asked)\n            vars(plan)['records'] = summed.units",
     ),
@@ -216,31 +216,31 @@ MISTAKES["divided by the number of rows"] = _ROWS
 # Of chains: batches are drawn in another way than described.
 OF_CHAINS: dict[str, tuple[Edit, ...]] = {
     "another sampler": (
-        Edit("algorithm/chain/batches.py", "Scheme.CYCLIC: Cyclic,", "Scheme.CYCLIC: Reshuffled,"),
-        Edit("algorithm/chain/batches.py", "Scheme.SHUFFLE_ONCE: ShuffleOnce,", "Scheme.SHUFFLE_ONCE: Reshuffled,"),
-        Edit("algorithm/chain/batches.py", "Scheme.RESHUFFLED: Reshuffled,", "Scheme.RESHUFFLED: Cyclic,"),
-        Edit("algorithm/chain/batches.py", "Scheme.POISSON: Poisson,", "Scheme.POISSON: Reshuffled,"),
+        Edit("mechanisms/chain/batches.py", "Scheme.CYCLIC: Cyclic,", "Scheme.CYCLIC: Reshuffled,"),
+        Edit("mechanisms/chain/batches.py", "Scheme.SHUFFLE_ONCE: ShuffleOnce,", "Scheme.SHUFFLE_ONCE: Reshuffled,"),
+        Edit("mechanisms/chain/batches.py", "Scheme.RESHUFFLED: Reshuffled,", "Scheme.RESHUFFLED: Cyclic,"),
+        Edit("mechanisms/chain/batches.py", "Scheme.POISSON: Poisson,", "Scheme.POISSON: Reshuffled,"),
         Edit(
-            "algorithm/chain/batches.py",
+            "mechanisms/chain/batches.py",
             "Scheme.WITHOUT_REPLACEMENT: WithoutReplacement,",
             "Scheme.WITHOUT_REPLACEMENT: Reshuffled,",
         ),
         Edit(
-            "algorithm/chain/batches.py",
+            "mechanisms/chain/batches.py",
             "Scheme.WITH_REPLACEMENT: WithReplacement,",
             "Scheme.WITH_REPLACEMENT: Reshuffled,",
         ),
         Edit(
-            "algorithm/chain/batches.py",
+            "mechanisms/chain/batches.py",
             "Scheme.RANDOM_ALLOCATION: RandomAllocation,",
             "Scheme.RANDOM_ALLOCATION: WithoutReplacement,",
         ),
         Edit(
-            "algorithm/chain/batches.py",
+            "mechanisms/chain/batches.py",
             "Scheme.TRUNCATED_POISSON: TruncatedPoisson,",
             "Scheme.TRUNCATED_POISSON: Reshuffled,",
         ),
-        Edit("algorithm/chain/batches.py", "Scheme.MIN_SEPARATION: MinSeparation,", "Scheme.MIN_SEPARATION: Poisson,"),
+        Edit("mechanisms/chain/batches.py", "Scheme.MIN_SEPARATION: MinSeparation,", "Scheme.MIN_SEPARATION: Poisson,"),
     ),
 }
 SCHEMES = (

@@ -95,8 +95,8 @@ def in_jax(contender: str, network: str, batch: int) -> float:
 
         step = jax.jit(jax.grad(total))
     elif contender == "sordino exact":
-        from sordino.algorithm.training.clipped import Clipped  # noqa: PLC0415
-        from sordino.algorithm.training.whole_sums import WholeSums  # noqa: PLC0415
+        from sordino.mechanisms.networks.clipped_gradients import Clipped  # noqa: PLC0415
+        from sordino.mechanisms.networks.integer_sums import WholeSums  # noqa: PLC0415
 
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), examples)
         # As a run does: where the device's own products differ by place, products of whole numbers.
@@ -108,13 +108,13 @@ def in_jax(contender: str, network: str, batch: int) -> float:
         def step(*given: Any) -> Any:
             return sums.plus(nothing, *given)
     elif contender.startswith("sordino"):
-        from sordino.algorithm.training.clipped import Clipped  # noqa: PLC0415
+        from sordino.mechanisms.networks.clipped_gradients import Clipped  # noqa: PLC0415
 
         clipped = Clipped(loss, 1.0, batch, "mixed" if contender.endswith("mixed") else "float32")
         given = (params, examples, jnp.ones(batch))
         step = jax.jit(clipped)
     elif contender == "naive jax":
-        from sordino.algorithm.training.clipped import naive  # noqa: PLC0415
+        from sordino.mechanisms.networks.clipped_gradients import naive  # noqa: PLC0415
 
         given = (params, examples, jnp.ones(batch))
         step = jax.jit(lambda *given: naive(loss, 1.0, *given))

@@ -21,11 +21,11 @@ import jax
 import numpy as np
 from machine import machine, own_versions
 
-from sordino.algorithm import Purpose, SecureRandomness, SeededRandomness, run
-from sordino.algorithm.noise.device_gaussian import device_gaussians
-from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.core.spec import Spec
+from sordino.mechanisms import Purpose, SecureRandomness, SeededRandomness, run
 from sordino.model import Logistic
+from sordino.noise.device_gaussian import device_gaussians
+from sordino.noise.exact_sums import in_doubles
 
 SCALES = (2.0, 2.0**10, 2.0**40)
 AIMS = {"cpu": 20e6, "gpu": 2e9}

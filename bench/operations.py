@@ -23,7 +23,8 @@ import numpy as np
 from chains import CLIPPED, MODEL, OPTIONS, rows_of
 from targets import Target, as_dicts
 
-from sordino.algorithm import (
+from sordino.core.spec import Batch, Problem, Scheme
+from sordino.mechanisms import (
     ChainParallel,
     Checkpoint,
     DataParallel,
@@ -35,11 +36,10 @@ from sordino.algorithm import (
     noisy_sgd,
     run,
 )
-from sordino.algorithm.noise.exact import ExactGaussians
-from sordino.algorithm.noise.sums import noised_numbers
-from sordino.algorithm.rounds.gradients import ClippedGradients, residuals
-from sordino.algorithm.rounds.second_moments import StatisticsStack
-from sordino.core.spec import Batch, Problem, Scheme
+from sordino.mechanisms.regression.gradients import ClippedGradients, residuals
+from sordino.mechanisms.statistics.second_moments import StatisticsStack
+from sordino.noise.exact import ExactGaussians
+from sordino.noise.sums import noised_numbers
 
 DEVICES = (1, 2)
 

@@ -29,10 +29,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import interval_coverage as cells
 
-from sordino.algorithm.noise import sums
-from sordino.algorithm.posterior import skip_scores
 from sordino.estimators.methods import natural
 from sordino.ledger.release import folder
+from sordino.mechanisms.networks import skip_scores
+from sordino.noise import sums
 
 # Epsilon, records, and how far the truth is moved towards the other class.
 SITUATIONS = (

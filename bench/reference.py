@@ -29,9 +29,9 @@ import row_laws
 from drawn_tables import DELTA, EFFECTS, LEVELS, TARGET, Cell
 from scipy import special
 
-from sordino.algorithm.influence import Declaration, Plan, plan, posterior, release
-from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
+from sordino.mechanisms.influence import Declaration, Plan, plan, posterior, release
+from sordino.noise.randomness import SeededRandomness
 
 CELLS = (
     "robust:drawn:500:1:add-remove",

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.influence import Plan
-from sordino.algorithm.influence.effects import EFFECT_SCALES, EFFECT_WEIGHTS
+from sordino.mechanisms.influence import Plan
+from sordino.mechanisms.influence.effects import EFFECT_SCALES, EFFECT_WEIGHTS
 
 # Priors of the law of columns, as in `readings`: variance of places, log spreads, shares, and correlations.
 PLACE, SPREAD, SHARE = math.sqrt(0.15), (math.log(0.33), 0.6), (0.53, 1.59)

@@ -5,7 +5,7 @@
 The network is the convolutional one of bench/networks.py, on a GPU the kind whose own convolutions have other bits in
 other places of a block. In turn: the check of compiled sums, as it is and with a wrong sum planted; a run that is free
 to choose how it sums, which must say *proved* if it says so anywhere; the same on permuted rows; in single precision;
-and the attack on last bits of tests/algorithm/test_last_bits.py on every noised sum of such a run. FILE is written
+and the attack on last bits of tests/noise/test_last_bits.py on every noised sum of such a run. FILE is written
 after each, so that a run that is cut off keeps what it had.
 """
 
@@ -25,12 +25,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import digits
 
-from sordino.algorithm import SeededRandomness
-from sordino.algorithm.training.train import Descent, Trained, Training, train
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
+from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms.networks.trainer import Descent, Trained, Training, train
 from sordino.model import compiled
-from tests.algorithm.test_last_bits import Watched, Watching, told_apart
+from tests.noise.test_last_bits import Watched, Watching, told_apart
 
 STEPS = 20
 NOISE = 20.0

@@ -23,11 +23,11 @@ import numpy as np
 import tune_utility
 from utility_suite import SHAPES, TEST_ROWS
 
-from sordino.algorithm.rounds import ridge as fits
 from sordino.core.bound import Relation
 from sordino.data import UNIT, BooleanTarget, Feature, Number, RowNorm, Schema, Target
 from sordino.estimators.methods import ridge
 from sordino.estimators.situation import Situation, Sources, Task
+from sordino.mechanisms.regression import ridge as fits
 
 FIRST_SEED = 3001
 RECORDS, BUDGETS, DELTA = (400, 1600), (0.5, 1.0, 4.0), 1e-5

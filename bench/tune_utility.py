@@ -29,12 +29,12 @@ sys.path.insert(0, str(Path(__file__).parent / "peers"))
 from utility_settings import SETTINGS_FILE, noise_multiplier
 from utility_suite import SHAPES, draw
 
-from sordino.algorithm.posterior.laws import DenseGaussianPosterior, Posterior
 from sordino.core.bound import Relation
 from sordino.core.validate import instance_of
 from sordino.data import encode_features, read_table
 from sordino.estimators.methods.newton import NewtonSettings, NoiseAwareSteps, Pace
 from sordino.estimators.situation import TUNED, Situation, Sources, Task
+from sordino.mechanisms.posterior.laws import DenseGaussianPosterior, Posterior
 
 DELTA = 1e-5
 SEEDS = {800: (101, 102), 8000: (101,), 20_000: (101,), 30_000: (101,)}

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from sordino.algorithm.chain import hidden
-from sordino.algorithm.noise import lattice, sums
-from sordino.algorithm.rounds.gradients import MINIMISER_COVERED
 from sordino.core.bound import NOT_COVERED, Evidence
 from sordino.estimators import METHODS
+from sordino.mechanisms.chain import rounding as hidden
+from sordino.mechanisms.regression.gradients import MINIMISER_COVERED
+from sordino.noise import lattice, sums
 
 ROOT = Path(__file__).parents[1]
-_NOISE, _TRAINING = "tests/algorithm/exact_noise", "tests/algorithm/training"
+_NOISE, _TRAINING = "tests/noise", "tests/mechanisms/networks"
 
 
 class Claim(NamedTuple):
@@ -33,42 +33,42 @@ class Release(NamedTuple):
 
 _DRAWS = Claim(
     "whole-number Gaussians have the stated law as real numbers: tables of whole numbers, decisions by comparison",
-    ("src/sordino/algorithm/noise/rounded_gaussian.py", f"{_NOISE}/test_rounded_gaussians.py"),
+    ("src/sordino/noise/rounded_gaussian.py", f"{_NOISE}/test_rounded_gaussians.py"),
 )
 _KARNEY = Claim(
     "Gaussians and Laplace noise from fair bits and comparisons alone",
-    ("src/sordino/algorithm/noise/exact.py", f"{_NOISE}/test_gaussians.py", f"{_NOISE}/test_whole_laplace.py"),
+    ("src/sordino/noise/exact.py", f"{_NOISE}/test_gaussians.py", f"{_NOISE}/test_whole_laplace.py"),
 )
 _LATTICE = Claim(
     "a noised answer is a function of the floored whole-number sum plus noise alone, however the sum was added up",
-    ("src/sordino/algorithm/noise/lattice.py", f"{_NOISE}/test_lattice.py"),
+    ("src/sordino/noise/lattice.py", f"{_NOISE}/test_lattice.py"),
 )
 _SUMS = Claim(
     "sums are whole numbers, the same in any order, block, batch or on any number of devices",
-    ("src/sordino/algorithm/noise/exact_sums.py", "tests/algorithm/test_exact_sums.py"),
+    ("src/sordino/noise/exact_sums.py", "tests/noise/test_exact_sums.py"),
 )
 _OWN_BITS = Claim(
     "a contribution has the same bits wherever its record stands and whatever stands beside it",
-    ("tests/algorithm/test_exact_sums.py", "tests/algorithm/test_removal.py"),
+    ("tests/noise/test_exact_sums.py", "tests/mechanisms/test_removal.py"),
 )
 _LAST_BITS = Claim(
     "an attack on the last bits sees nothing, and sees the same release in floating point",
-    ("tests/algorithm/test_last_bits.py", f"{_NOISE}/test_lattice.py"),
+    ("tests/noise/test_last_bits.py", f"{_NOISE}/test_lattice.py"),
 )
 _AVERAGE = Claim(
     "iterates are added up as whole numbers, and roundings are in the move of the average",
-    ("src/sordino/algorithm/chain/exact_average.py", "tests/algorithm/test_exact_average.py"),
+    ("src/sordino/mechanisms/chain/exact_average.py", "tests/mechanisms/chain/test_exact_average.py"),
 )
 _PROPOSED = Claim(
     "counts and slope have discrete Laplace noise, and the real posterior draw is rounded, decided in fractions",
-    ("src/sordino/algorithm/propose_test_sample.py", "tests/algorithm/test_propose_test_sample.py"),
+    ("src/sordino/mechanisms/propose_test_sample.py", "tests/mechanisms/test_propose_test_sample.py"),
 )
 _SHIFT = Claim(
     "the floating-point error of a hidden step is a shift at every step of the bound; exact on quadratics",
     ("src/sordino/accounting/shifts/rounding.py", "tests/accounting/test_rounding_shift.py"),
 )
 _CLIPPED = Claim(
-    "no contribution is longer than its bound, whatever the record is", ("tests/algorithm/test_claims.py",)
+    "no contribution is longer than its bound, whatever the record is", ("tests/mechanisms/chain/test_claims.py",)
 )
 _BITS = "bits of the generator are fair (ChaCha20 of randomgen, keyed by the operating system)"
 _IEEE = "double precision is IEEE 754 on the device, and whole numbers of 64 bits are exact"
@@ -90,7 +90,7 @@ HOST = Release(
     "noised sums on the host (bounded influence, statistics, Newton, ridge, gradients, constant, `look`, checks)",
     Evidence.PROVED,
     (_KARNEY,),
-    (Claim("contributions are cut to whole numbers of a public unit", ("src/sordino/algorithm/noise/sums.py",)),),
+    (Claim("contributions are cut to whole numbers of a public unit", ("src/sordino/noise/sums.py",)),),
     (Claim("sums", (f"{_NOISE}/test_record_sums.py",)), _LAST_BITS),
     (_BITS, _IEEE, "equal inputs have equal exponentials wherever they stand in an array (tested)"),
 )
@@ -100,13 +100,13 @@ HIDDEN = Release(
     (_DRAWS, _SHIFT),
     (_CLIPPED,),
     (
-        Claim("steps are as far off as stated at most", ("tests/algorithm/test_hidden_rounding.py",)),
+        Claim("steps are as far off as stated at most", ("tests/mechanisms/chain/test_rounding.py",)),
         _LAST_BITS,
     ),
     (_BITS, _IEEE, _ELEMENTARY),
 )
 NETWORKS = Release(
-    "networks trained by `sordino.algorithm.training` with independent noise, where the device has the same bits in "
+    "networks trained by `sordino.mechanisms.networks` with independent noise, where the device has the same bits in "
     "all places of a block",
     Evidence.PROVED,
     (
@@ -114,29 +114,29 @@ NETWORKS = Release(
         Claim(
             "contributions are whole numbers whose length is bounded as whole numbers, also where only products of "
             "them are summed; sums are exact in any order and block",
-            ("src/sordino/algorithm/training/whole_sums.py", f"{_TRAINING}/test_whole_sums.py"),
+            ("src/sordino/mechanisms/networks/integer_sums.py", f"{_TRAINING}/test_integer_sums.py"),
         ),
     ),
     (
         Claim(
             "blocks and steps are programs whose shapes depend on public numbers alone",
-            ("src/sordino/algorithm/training/steps.py",),
+            ("src/sordino/mechanisms/networks/steps.py",),
         ),
         Claim(
             "where a device's own products and convolutions differ by place (convolutions on an H200 do), products "
             "with weights are sums of whole numbers below 2^53, the same in any order",
-            ("src/sordino/algorithm/training/own_bits.py", f"{_TRAINING}/test_own_bits.py"),
+            ("src/sordino/mechanisms/networks/reproducible_ops.py", f"{_TRAINING}/test_reproducible_ops.py"),
         ),
     ),
     (
         _LAST_BITS,
         Claim(
             "a contribution has the same bits wherever its record stands and whatever stands beside it",
-            (f"{_TRAINING}/test_whole_sums.py", "bench/lattice_bits.py"),
+            (f"{_TRAINING}/test_integer_sums.py", "bench/lattice_bits.py"),
         ),
         Claim(
             "draws on the device are those of whole numbers on the same words",
-            ("src/sordino/algorithm/noise/device_gaussian.py", f"{_NOISE}/test_device_gaussians.py"),
+            ("src/sordino/noise/device_gaussian.py", f"{_NOISE}/test_device_gaussians.py"),
         ),
     ),
     (
@@ -153,10 +153,10 @@ OUTPUT = Release(
     (
         Claim(
             "a gradient, roundings included, bounds the distance from the minimiser",
-            ("src/sordino/algorithm/rounds/gradients.py",),
+            ("src/sordino/mechanisms/regression/gradients.py",),
         ),
     ),
-    (Claim("minimisers", ("tests/algorithm/output_perturbation/test_minimiser.py",)), _LAST_BITS),
+    (Claim("minimisers", ("tests/mechanisms/regression/test_minimiser.py",)), _LAST_BITS),
     (_BITS, _IEEE, _ELEMENTARY),
 )
 AVERAGE = Release(
@@ -164,7 +164,7 @@ AVERAGE = Release(
     Evidence.PROVED,
     (_DRAWS, _AVERAGE, Claim("moves with roundings are those of coupled chains", (_SHIFT.shown[1],))),
     (_CLIPPED,),
-    (Claim("steps are as far off as stated at most", ("tests/algorithm/test_hidden_rounding.py",)), _LAST_BITS),
+    (Claim("steps are as far off as stated at most", ("tests/mechanisms/chain/test_rounding.py",)), _LAST_BITS),
     (_BITS, _IEEE, _ELEMENTARY),
 )
 PROPOSED = Release(

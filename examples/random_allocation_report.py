@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from sordino.accounting.evaluate import explain
-from sordino.algorithm import SeededRandomness, run
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, audit
 from sordino.cli.answers import audit_as_json
 from sordino.core.bound import Bound
 from sordino.core.spec import read_spec
 from sordino.core.spec.instance import NamedModel
 from sordino.ledger.release import StoredRelease, write_release
+from sordino.mechanisms import SeededRandomness, run
 from sordino.model.families.classification import Logistic
 from sordino.report.page import write_report
 from sordino.report.subject import open_subject

@@ -115,5 +115,5 @@ def test_importing_an_estimator_loads_nothing_that_fits():
     assert "sordino.estimators.supervised" in loaded
     assert "jax" not in loaded
     assert not [
-        name for name in loaded if name.startswith(("sordino.algorithm", "sordino.accounting", "sordino.model"))
+        name for name in loaded if name.startswith(("sordino.mechanisms", "sordino.accounting", "sordino.model"))
     ]

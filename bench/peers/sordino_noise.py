@@ -3,7 +3,7 @@
 import noise_task
 import numpy as np
 
-from sordino.algorithm import Purpose, SecureRandomness
+from sordino.mechanisms import Purpose, SecureRandomness
 
 
 def draw(scale: float, size: int) -> object:

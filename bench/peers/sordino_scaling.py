@@ -14,7 +14,6 @@ import jax
 import numpy as np
 import task
 
-from sordino.algorithm import SeededRandomness, dp_sgd, noisy_gd, run
 from sordino.auditing.fleet.engine import Compiled
 from sordino.auditing.fleet.network import network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members
@@ -24,6 +23,7 @@ from sordino.core.guarantee import LossDistribution
 from sordino.core.loss import evaluate
 from sordino.core.loss.normal_pairs import PoissonRemovePair
 from sordino.core.spec import Batch, GaussianStart, Problem, Scheme, Spec
+from sordino.mechanisms import SeededRandomness, dp_sgd, noisy_gd, run
 from sordino.model.families.classification import Logistic
 from sordino.model.families.networks import MLPRegression
 

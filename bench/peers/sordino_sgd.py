@@ -6,9 +6,9 @@ from importlib.metadata import version
 import numpy as np
 import task
 
-from sordino.algorithm import SeededRandomness, dp_sgd, run, sgld, ula
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Problem, Scheme, Spec
+from sordino.mechanisms import SeededRandomness, dp_sgd, run, sgld, ula
 from sordino.model.families.classification import Logistic
 
 X, Y = task.data()

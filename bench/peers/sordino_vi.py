@@ -5,10 +5,15 @@ from importlib.metadata import version
 import task
 import vi_task
 
-from sordino.algorithm import SeededRandomness
-from sordino.algorithm.rounds.variational import Descent, FactorisedGaussian, VariationalOptions, run_variational
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
+from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms.variational.evidence_bound import (
+    Descent,
+    FactorisedGaussian,
+    VariationalOptions,
+    run_variational,
+)
 from sordino.model.families.networks import MLPRegression
 
 X, Y = vi_task.data()

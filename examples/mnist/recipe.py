@@ -32,9 +32,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import digits
 
 from sordino import Training, fit_network
-from sordino.algorithm.training.train import Descent, Trained
 from sordino.auditing.lower_bound import verdict
 from sordino.estimators.trained import FittedNetwork, classification_quality
+from sordino.mechanisms.networks.trainer import Descent, Trained
 
 DELTA, RELATION = 1e-5, "add-remove"
 STROKES = 20_000

@@ -7,12 +7,12 @@ import numpy as np
 from papers.framework.bounds import epsilon_of, least_noise
 from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Improved, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
-from sordino.algorithm.chain.release import NoisedAverage, coordinate
-from sordino.algorithm.chain.run import run
-from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.spec import Spec
 from sordino.core.validate import SordinoError
+from sordino.mechanisms.chain.release import NoisedAverage, coordinate
+from sordino.mechanisms.chain.run import run
 from sordino.model.families.classification import Logistic
+from sordino.noise.randomness import SeededRandomness
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

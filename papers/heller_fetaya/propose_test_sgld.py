@@ -5,10 +5,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sordino.algorithm.noise.randomness import Purpose, Randomness
-from sordino.algorithm.propose_test_sample import Cleaned, ProposedSample, clean, stage_of
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.core.validate import instance_of, refuse, whole_number
+from sordino.mechanisms.propose_test_sample import Cleaned, ProposedSample, clean, stage_of
+from sordino.noise.randomness import Purpose, Randomness
 
 
 def propose_test_sgld_not_private(

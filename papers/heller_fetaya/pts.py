@@ -21,11 +21,11 @@ from papers.framework.item import (
     item,
 )
 from sordino.accounting.evaluate import explain
-from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.algorithm.propose_test_sample import least_records, margin, propose_test_sample
 from sordino.auditing.exact.proposed_sample import ProposedLeak, sgld_variant_leak, variant_leak
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
+from sordino.mechanisms.propose_test_sample import least_records, margin, propose_test_sample
+from sordino.noise.randomness import SeededRandomness
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

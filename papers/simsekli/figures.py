@@ -29,11 +29,11 @@ from papers.simsekli.setting import DIM, LINEAR, LOGISTIC, Array, Setting, draw_
 from papers.simsekli.variants import stated_bound, tried, variants_table
 from sordino.accounting.calibration import calibrate
 from sordino.accounting.heavy_tail import corrected_bound, lyapunov
-from sordino.algorithm.chain.release import LastIterate
-from sordino.algorithm.chain.run import run
-from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.gaussian import least_true
 from sordino.core.validate import SordinoError
+from sordino.mechanisms.chain.release import LastIterate
+from sordino.mechanisms.chain.run import run
+from sordino.noise.randomness import SeededRandomness
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.algorithm import SeededRandomness, noisy_sgd
-from sordino.algorithm.chain.run import run
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Scheme
+from sordino.mechanisms import SeededRandomness, noisy_sgd
+from sordino.mechanisms.chain.run import run
 from sordino.model import Domain, Logistic
 
 ROOT = Path(__file__).parents[2]

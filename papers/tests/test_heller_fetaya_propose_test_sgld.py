@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from papers.heller_fetaya.propose_test_sgld import propose_test_sgld_not_private
-from sordino.algorithm import SeededRandomness
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.core.validate import InputError
+from sordino.mechanisms import SeededRandomness
 
 RUN = ProposeTestSample(2.0, 0.01, 0.9, 1.8, 2.0, 1.0, 0.2, 1.05, 0.19, Sampler.EXACT)
 RECORDS = 200_000

@@ -6,9 +6,9 @@ import pytest
 from scipy import special
 
 from papers.vinaroz_park.message_passing import expectation_propagation, stochastic_ep
-from sordino.algorithm import SeededRandomness
-from sordino.algorithm.rounds.messages import Prior, Refinement
 from sordino.core.spec import Scheme
+from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms.messages import Prior, Refinement
 from sordino.model.sites import GaussianSite, LogisticSite, MixtureSite, ProbitSite
 
 

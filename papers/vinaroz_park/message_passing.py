@@ -10,15 +10,15 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
-from sordino.algorithm.noise.exact_sums import in_doubles, in_precision
-from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.noise.sums import checked_rows
-from sordino.algorithm.posterior.laws import GaussianPosterior
-from sordino.algorithm.rounds.loop import Run, execute
-from sordino.algorithm.rounds.messages import Messages, Prior, Refinement, Repairs
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Schedule, Scheme
 from sordino.core.validate import Interval, number, whole_number
+from sordino.mechanisms.messages import Messages, Prior, Refinement, Repairs
+from sordino.mechanisms.posterior.laws import GaussianPosterior
+from sordino.mechanisms.rounds.device import Run, execute
 from sordino.model.sites.families import BlockGaussian, Family, Site
+from sordino.noise.exact_sums import in_doubles, in_precision
+from sordino.noise.randomness import Randomness
+from sordino.noise.sums import checked_rows
 
 # Results that are not private say so: no spec, no certificate, and a label that every print shows.
 

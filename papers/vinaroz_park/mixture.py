@@ -13,21 +13,15 @@ from scipy.optimize import linear_sum_assignment
 from papers.round_words import rounds
 from papers.vinaroz_park.budget import Budget
 from papers.vinaroz_park.refinements import linear_decay
-from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.algorithm.posterior.laws import GaussianPosterior
-from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
-from sordino.algorithm.rounds.messages import (
-    CentredCoordinates,
-    Prior,
-    RaiseEigenvalues,
-    Refinement,
-    run_message_passing,
-)
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.validate import refuse
+from sordino.mechanisms.messages import CentredCoordinates, Prior, RaiseEigenvalues, Refinement, run_message_passing
+from sordino.mechanisms.mixture import EmOptions, run_em
+from sordino.mechanisms.posterior.laws import GaussianPosterior
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.sites import MixtureSite
+from sordino.noise.randomness import SeededRandomness
 
 Array = NDArray[np.float64]
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.noise.exact_sums import checked_bound
-from sordino.algorithm.noise.randomness import Purpose, Randomness, gaussian_call
-from sordino.algorithm.noise.sums import checked_rows, own_products
-from sordino.algorithm.rounds.loop import check_rows_fit, described
 from sordino.core.arrays import Array
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, instance_of, number, refuse, whole_number
 from sordino.data.scaling import row_lengths
+from sordino.mechanisms.rounds.device import check_rows_fit, described
+from sordino.noise.exact_sums import checked_bound
+from sordino.noise.randomness import Purpose, Randomness, gaussian_call
+from sordino.noise.sums import checked_rows, own_products
 
 Values = NDArray[np.float32]
 

@@ -12,24 +12,24 @@ from papers.vinaroz_park.budget import Budget
 from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, hidden_units, run_natural_gradients
 from papers.vinaroz_park.refinements import linear_decay
 from papers.vinaroz_park.sets import HALF_WIDTH, Fold
-from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.algorithm.rounds.second_moments import (
+from sordino.core.bound import View
+from sordino.core.spec import ConstantSchedule, Scheme, Spec
+from sordino.mechanisms.statistics.second_moments import (
     StatisticsOptions,
     StatisticsRelease,
     StatisticsStack,
     run_statistics,
     statistics_spec,
 )
-from sordino.algorithm.rounds.variational import (
+from sordino.mechanisms.variational.evidence_bound import (
     Adam,
     FactorisedGaussian,
     PointMass,
     VariationalOptions,
     run_variational,
 )
-from sordino.core.bound import View
-from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.model.families.networks import MLPRegression
+from sordino.noise.randomness import SeededRandomness
 
 # Private linear regression in rounds, each of which whitens the rows for the next one; and whitening alone.
 #

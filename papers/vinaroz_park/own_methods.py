@@ -26,9 +26,9 @@ from papers.vinaroz_park.budget import Budget, certified, scored
 from papers.vinaroz_park.networks import Fitted, fit_linear, fit_natural, fit_network
 from papers.vinaroz_park.propagation import fit_rounds
 from papers.vinaroz_park.sets import Fold, regression_set
-from sordino.algorithm.engines.local import cores
 from sordino.core.bound import Relation
 from sordino.core.whole_files import write_file
+from sordino.engines.local import cores
 
 # Kernel ridge regression solves a system of as many equations as records.
 _MOST_RECORDS = 12_000

@@ -27,11 +27,11 @@ from papers.framework.bounds import least_noise
 from papers.round_words import rounds
 from papers.vinaroz_park.budget import DELTA
 from sordino.accounting.evaluate import tightest
-from sordino.algorithm.rounds.messages import RaiseEigenvalues
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.validate import InputError
+from sordino.mechanisms.messages import RaiseEigenvalues
 from sordino.model.sites.families import BlockGaussian, Family, Moments, Site, Slopes
 
 # The accounting: what the paper's accountant asks for, and what passes over the records need.

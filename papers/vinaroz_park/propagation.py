@@ -12,20 +12,14 @@ from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from papers.vinaroz_park.networks import Fitted
 from papers.vinaroz_park.refinements import linear_decay
 from papers.vinaroz_park.sets import Fold
-from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.algorithm.posterior.laws import GaussianPosterior
-from sordino.algorithm.rounds.messages import (
-    CentredCoordinates,
-    Prior,
-    RaiseEigenvalues,
-    Refinement,
-    run_message_passing,
-)
 from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.core import gaussian
 from sordino.core.bound import View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
+from sordino.mechanisms.messages import CentredCoordinates, Prior, RaiseEigenvalues, Refinement, run_message_passing
+from sordino.mechanisms.posterior.laws import GaussianPosterior
 from sordino.model.sites import GaussianSite
+from sordino.noise.randomness import SeededRandomness
 
 HIDDEN = 50
 # The paper's noise at kin8nm: single draws, 40 epochs, Rényi accounting of independent subsampling.

@@ -33,8 +33,8 @@ from papers.vinaroz_park.printed import Setting
 from papers.vinaroz_park.published import CLIPS, TABLES_6_AND_7, VariationalSettings
 from papers.vinaroz_park.sets import SPLITS, RegressionSet, regression_set
 from papers.vinaroz_park.variational import ADAM, AVERAGED, DP_VI, DP_VI_CORRECTED, POINT, READINGS, VI, Reading
-from sordino.algorithm.rounds.messages import Messages, Prior, Refinement
 from sordino.core.whole_files import write_file
+from sordino.mechanisms.messages import Messages, Prior, Refinement
 
 Array = NDArray[np.float64]
 FOLDER = Path(__file__).with_name("recorded")

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sordino.algorithm.rounds.messages import Repair, Repaired
 from sordino.core.spec import ListSchedule
 from sordino.core.validate import POSITIVE, number, whole_number
+from sordino.mechanisms.messages import Repair, Repaired
 
 
 def linear_decay(initial: float, final: float, steps: int) -> ListSchedule:

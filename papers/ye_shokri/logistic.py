@@ -12,10 +12,10 @@ from papers.framework.bounds import epsilon_of, least_noise
 from papers.framework.figure import PANELS, Figure, line_style, not_valid_style
 from papers.framework.item import Cell, NotValid, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.ye_shokri.setting import AT_DELTA
-from sordino.algorithm import LastIterate, SeededRandomness, noisy_sgd, run
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Clipping, ClippingKind, Scheme, Spec
 from sordino.core.validate import instance_of
+from sordino.mechanisms import LastIterate, SeededRandomness, noisy_sgd, run
 from sordino.model import Domain, Softmax
 
 if TYPE_CHECKING:

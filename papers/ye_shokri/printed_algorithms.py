@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm import LastIterate, SeededRandomness, noisy_sgd, run
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Clipping, ClippingKind, Scheme
 from sordino.core.validate import instance_of
+from sordino.mechanisms import LastIterate, SeededRandomness, noisy_sgd, run
 from sordino.model import Domain, Softmax
 
 Array = NDArray[np.float64]

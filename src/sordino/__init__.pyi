@@ -3,10 +3,6 @@ from sordino import explore as explore
 from sordino.accounting import calibrate as calibrate
 from sordino.accounting import certify as certify
 from sordino.accounting.evaluate import theorems as theorems
-from sordino.algorithm.chain.pure import chain as chain
-from sordino.algorithm.chain.run import run as run
-from sordino.algorithm.noise.secure import secure_key as secure_key
-from sordino.algorithm.training.train import Training as Training
 from sordino.auditing.verbs import audit as audit
 from sordino.core.bound import Relation as Relation
 from sordino.core.bound import View as View
@@ -37,3 +33,7 @@ from sordino.estimators.trained import fit_network as fit_network
 from sordino.ledger import Ledger as Ledger
 from sordino.ledger import LedgerRefusal as LedgerRefusal
 from sordino.ledger.release import write_release as write_release
+from sordino.mechanisms.chain.functional import chain as chain
+from sordino.mechanisms.chain.run import run as run
+from sordino.mechanisms.networks.trainer import Training as Training
+from sordino.noise.secure import secure_key as secure_key

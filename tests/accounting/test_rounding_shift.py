@@ -10,11 +10,11 @@ import pytest
 
 from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.accounting.shifts.rounding import rounding_cost
-from sordino.algorithm.chain.hidden import ROUNDING
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
+from sordino.mechanisms.chain.rounding import ROUNDING
 
 # Theorems that take roundings into account.
 ROUNDED = (

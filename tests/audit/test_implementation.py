@@ -12,8 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sordino.algorithm.chain import batches, kernel
-from sordino.algorithm.noise import randomness, sums
 from sordino.auditing.lower_bound import VerdictKind
 from sordino.auditing.replay.chain import replay_chain
 from sordino.auditing.replay.participation import _many_times
@@ -25,6 +23,8 @@ from sordino.estimators import ArrayBounds, PrivateCoxRegression, PrivateLinearR
 from sordino.estimators.methods import constant
 from sordino.estimators.replayed import replay_release
 from sordino.ledger.release import write_release
+from sordino.mechanisms.chain import batches, kernel
+from sordino.noise import randomness, sums
 
 RECORDS = 80
 SCHEMA = Schema(

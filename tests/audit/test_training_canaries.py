@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import tightest
-from sordino.algorithm import SeededRandomness
-from sordino.algorithm.training import steps
-from sordino.algorithm.training.clipped import Clipped
-from sordino.algorithm.training.train import Descent, Training
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.one_run.training import train_and_audit
 from sordino.core.spec import Spec
+from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms.networks import steps
+from sordino.mechanisms.networks.clipped_gradients import Clipped
+from sordino.mechanisms.networks.trainer import Descent, Training
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 Y = X @ np.array([1.0, -1.0, 0.5], np.float32)

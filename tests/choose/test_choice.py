@@ -9,7 +9,6 @@ from scipy import integrate, stats
 
 from sordino import InputError, Ledger, LedgerRefusal, read_release
 from sordino.accounting.evaluate import explain
-from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.auditing.replay import Recorder
 from sordino.cli import main
 from sordino.core.bound import Relation
@@ -19,6 +18,7 @@ from sordino.estimators.choice import ChoicePlan, Trial, best_of_trials, choice_
 from sordino.estimators.scoring import read_rows
 from sordino.estimators.situation import Sources, Task
 from sordino.explore import Candidate, choose
+from sordino.noise.randomness import SeededRandomness
 
 LINES = "records = {n}\na: -1..1\nb: -1..1\ny: yes/no [target]"
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one"}

@@ -9,8 +9,6 @@ import pytest
 from scipy import special
 
 from sordino import InputError, Ledger
-from sordino.algorithm.rounds.questions import EXPONENT
-from sordino.algorithm.rounds.scored_sums import BAND_LENGTHS, band_sums, cube_lengths, record_weights, totals
 from sordino.auditing.replay import Recorder
 from sordino.auditing.replay import compare as compare_calls
 from sordino.cli import main
@@ -20,6 +18,8 @@ from sordino.estimators.checks import _placed
 from sordino.estimators.scoring import charged_sum, exact_scores, losses, means, probabilities
 from sordino.estimators.situation import Sources
 from sordino.explore import check, compare
+from sordino.mechanisms.statistics.questions import EXPONENT
+from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, band_sums, cube_lengths, record_weights, totals
 from tests.report.example_releases import coefficients, written
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

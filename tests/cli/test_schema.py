@@ -41,9 +41,9 @@ def test_a_parquet_files_names_come_from_its_footer(capsys, tmp_path):
 
 def test_inference_is_loud_and_its_certificates_are_refused(capsys, tmp_path):
     from sordino.accounting.evaluate import explain
-    from sordino.algorithm import noisy_gd
     from sordino.core.bound import Relation, View
     from sordino.data import infer_schema, read_table
+    from sordino.mechanisms import noisy_gd
     from sordino.model import Domain, Huber
 
     target = tmp_path / "inferred.json"

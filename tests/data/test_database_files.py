@@ -6,12 +6,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.algorithm.engines.local import _duckdb, _polars
 from sordino.core.validate import InputError
 from sordino.data.sources.duckdb_tables import DuckDBTable, as_query, connected
 from sordino.data.sources.lazy_frames import LazyPolars
 from sordino.data.sources.registry import read_table
 from sordino.data.sources.spark_frames import SparkRows
+from sordino.engines.local import _duckdb, _polars
 
 duckdb = pytest.importorskip("duckdb", reason="needs sordino[duckdb]")
 

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from sordino.algorithm.influence import Declaration, Plan, person_bins, plan, with_bins
-from sordino.algorithm.influence.asked import Asked, Given, InMemory, Summed, unit_rows
-from sordino.algorithm.influence.release import release_sums
-from sordino.algorithm.influence.sums import UnitRows
-from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
 from sordino.data import Table
+from sordino.mechanisms.influence import Declaration, Plan, person_bins, plan, with_bins
+from sordino.mechanisms.influence.asked import Asked, Given, InMemory, Summed, unit_rows
+from sordino.mechanisms.influence.release import release_sums
+from sordino.mechanisms.influence.sums import UnitRows
+from sordino.noise.randomness import SeededRandomness
 
 FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", "negative-binomial", "cox")
 COLUMNS = ("age", "dose", "ward", "y", "watched", "who")

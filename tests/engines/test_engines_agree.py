@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.algorithm.engines.spark_cluster import started
-from sordino.algorithm.engines.spread import Spread
-from sordino.algorithm.engines.totals import Engine, Totals, engine_of
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.parts import parts_of
+from sordino.engines.spark_cluster import started
+from sordino.engines.totals import Engine, Totals, engine_of
+from sordino.engines.unit_buckets import Spread
 from tests.engines.tables import COLUMNS, FAMILIES, asked_in_memory, planned, table, written
 
 LOCAL = ("streamed", "duckdb", "polars")
@@ -92,7 +92,7 @@ def test_all_families_relations_and_units_on_engines_of_this_process(tmp_path, e
 @pytest.fixture(scope="module")
 def dask_engine():
     distributed = pytest.importorskip("distributed", reason="needs sordino[cluster]")
-    from sordino.algorithm.engines.dask_cluster import DaskCluster
+    from sordino.engines.dask_cluster import DaskCluster
 
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
@@ -138,7 +138,7 @@ def test_spark_gives_the_sums_of_memory(tmp_path):
 
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("needs a Java runtime")
-    from sordino.algorithm.engines.spark_cluster import SparkCluster
+    from sordino.engines.spark_cluster import SparkCluster
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
@@ -198,17 +198,17 @@ def test_a_cluster_with_tls_gives_the_sums_of_memory_and_refuses_a_stranger(tmp_
 
 
 def test_a_table_in_memory_is_refused_by_engines_of_other_processes():
-    from sordino.algorithm.engines.dask_cluster import DaskCluster
+    from sordino.engines.dask_cluster import DaskCluster
 
     with pytest.raises(InputError, match="save it as Parquet"):
         DaskCluster(None).check(parts_of(table("linear")))
 
 
 def test_a_frame_of_another_cluster_is_refused():
-    from sordino.algorithm.engines.dask_cluster import DaskCluster
-    from sordino.algorithm.engines.spark_cluster import SparkCluster
     from sordino.data.sources.lazy_frames import DaskPart
     from sordino.data.sources.spark_frames import SparkRows
+    from sordino.engines.dask_cluster import DaskCluster
+    from sordino.engines.spark_cluster import SparkCluster
 
     of_dask, of_spark = DaskPart(None, None, 0), SparkRows(None)
     DaskCluster(None).check([of_dask])

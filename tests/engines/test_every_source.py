@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino
-from sordino.algorithm.engines.spark_cluster import started
 from sordino.auditing.instance import audit_instance, on_table
 from sordino.cli.predict import RowsAsText, _table
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.data import read_table, write_schema
+from sordino.engines.spark_cluster import started
 from sordino.estimators import Predictor
 from sordino.estimators.predict_in_parts import texts_in_parts
 from sordino.estimators.shown_table import as_csv

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.algorithm.engines.totals import Engine, Totals, engine_of
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.parts import parts_of
+from sordino.engines.totals import Engine, Totals, engine_of
 from tests.engines.tables import COLUMNS, Encoded, asked_in_memory, planned, written
 
 FAMILY, RELATION = "logistic", Relation.ADD_REMOVE
@@ -151,7 +151,7 @@ class Given:
 
 
 def test_a_round_that_spark_gives_up_is_asked_again_and_counted_once(folder, centre, monkeypatch):
-    from sordino.algorithm.engines import spark_cluster
+    from sordino.engines import spark_cluster
 
     monkeypatch.setattr(spark_cluster, "_PAUSE", 0.0)
     asked, summed = centre
@@ -164,7 +164,7 @@ def test_a_round_that_spark_gives_up_is_asked_again_and_counted_once(folder, cen
 
 def test_an_answer_that_dask_lost_is_waited_for():
     """A worker that dies with an answer in its memory takes it along; the scheduler has it computed again."""
-    from sordino.algorithm.engines.dask_cluster import DaskCluster
+    from sordino.engines.dask_cluster import DaskCluster
 
     futures = [SimpleNamespace(status=status) for status in ("pending", "lost", "finished", "error", "cancelled")]
     assert [future.status for future in DaskCluster._done(futures)] == ["finished", "error", "cancelled"]
@@ -180,7 +180,7 @@ def test_workers_of_dask_killed_in_eight_rounds_change_no_bit(folder, tmp_path):
     """One worker is killed in every round, in the middle of a part; its part is asked again and counted once."""
     from distributed import Client
 
-    from sordino.algorithm.engines.dask_cluster import DaskCluster
+    from sordino.engines.dask_cluster import DaskCluster
 
     marks = tmp_path / "marks"
     marks.mkdir()
@@ -228,7 +228,7 @@ def _finds_tests(root: str = str(Path(__file__).parents[2])):
 def test_a_dead_scheduler_is_refused_and_gives_no_sum(folder, centre):
     from distributed import Client
 
-    from sordino.algorithm.engines.dask_cluster import DaskCluster
+    from sordino.engines.dask_cluster import DaskCluster
 
     cluster = _cluster(1)
     client = Client(cluster, set_as_default=False)

@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from sordino.algorithm.engines import dask_cluster, spark_cluster
 from sordino.cli import main
 from sordino.cli.main import app
 from sordino.core.validate import InputError
 from sordino.data import BooleanTarget, Feature, Number, Schema, Target, write_schema
 from sordino.data.units import DeclaredUnit
 from sordino.data.weights import DeclaredWeight
+from sordino.engines import dask_cluster, spark_cluster
 from sordino.estimators.fitting import fit_table
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release

@@ -9,16 +9,16 @@ from typing import ClassVar
 
 import pytest
 
-from sordino.algorithm.engines import local
-from sordino.algorithm.engines.helpers import Helper, Helpers, Unanswered, pickled
-from sordino.algorithm.engines.local import Streamed
-from sordino.algorithm.engines.totals import Engine, Totals
-from sordino.algorithm.engines.work import PartAnswer, Work
 from sordino.cli.predict import RowsAsText
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.parts import parts_of
 from sordino.data.sources.part import Part
+from sordino.engines import local
+from sordino.engines.local import Streamed
+from sordino.engines.totals import Engine, Totals
+from sordino.engines.work import PartAnswer, Work
+from sordino.engines.workers import Helper, Helpers, Unanswered, pickled
 from sordino.estimators import Predictor
 from sordino.estimators.predict_in_parts import texts_in_parts
 from tests.engines.tables import COLUMNS, ROWS, asked_in_memory, planned, written

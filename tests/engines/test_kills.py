@@ -17,11 +17,11 @@ from typing import ClassVar
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.algorithm.engines.spark_cluster import started
 from sordino.core.validate import InputError
 from sordino.data import column_names, read_table, register_source
 from sordino.data.parts import parts_of
 from sordino.data.sources.part import Part
+from sordino.engines.spark_cluster import started
 from sordino.estimators.fitting import fit_table
 from sordino.ledger import Ledger
 from tests.engines.tables import written
@@ -154,7 +154,7 @@ def test_twenty_kills_of_dask_workers(folder, tmp_path):
     import dask
     from distributed import Client
 
-    from sordino.algorithm.engines.dask_cluster import DaskCluster
+    from sordino.engines.dask_cluster import DaskCluster
 
     # Else Dask gives up a worker that is being started again, fifteen seconds after it was lost.
     lasting = dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
@@ -173,7 +173,7 @@ def test_twenty_kills_of_spark_workers_and_executors(folder, tmp_path, monkeypat
         pytest.skip("needs a Java runtime")
     import pyspark
 
-    from sordino.algorithm.engines.spark_cluster import SparkCluster
+    from sordino.engines.spark_cluster import SparkCluster
 
     monkeypatch.setenv("SPARK_HOME", str(Path(pyspark.__file__).parent))
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 import sordino
-from sordino.algorithm.engines.spark_cluster import started
 from sordino.cli.main import app
 from sordino.core.validate import InputError
 from sordino.data import write_schema
+from sordino.engines.spark_cluster import started
 from sordino.estimators.fitting import fit_table
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
@@ -71,7 +71,7 @@ def test_a_look_counts_rows_of_all_parts_under_replace_one(folder):
 
 
 def test_files_that_change_between_the_two_rounds_of_a_look_are_refused(folder, monkeypatch):
-    from sordino.algorithm.engines.totals import Totals
+    from sordino.engines.totals import Totals
 
     asked, before = [], Totals.__call__
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sordino.algorithm.engines.totals import Totals, engine_of
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import read_table
 from sordino.data.parts import parts_of
 from sordino.data.sources.postgresql import PostgreSQLTable
+from sordino.engines.totals import Totals, engine_of
 from tests.data.odd_cells import STORED, arrow_table, odd_stored, records, schema, with_cells
 from tests.data.test_one_cell import Others
 from tests.engines.tables import COLUMNS, asked_in_memory, planned, table

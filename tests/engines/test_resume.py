@@ -17,7 +17,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.algorithm.io.checkpoint_file import Record, read_record, write_record
 from sordino.cli import main
 from sordino.core import whole_files
 from sordino.core.guarantee import GaussianDP
@@ -27,6 +26,7 @@ from sordino.estimators.fitting import fit_table
 from sordino.ledger import Ledger, LedgerRefusal
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.folder import release_digest
+from sordino.mechanisms.checkpoint_file import Record, read_record, write_record
 from tests.engines.tables import written
 from tests.engines.test_fit_with_an_engine import fitted, schema
 
@@ -309,7 +309,7 @@ def test_a_process_that_is_killed_is_gone_on_with_by_the_same_command(folder, tm
     # Every part takes a moment, so that the kill comes between two rounds.
     slow = """
         import sys, time
-        import sordino.algorithm.engines.work as work
+        import sordino.engines.work as work
         plain = work.Work.answer
         work.Work.answer = lambda self, part, key: (time.sleep(0.1), plain(self, part, key))[1]
         from sordino.__main__ import program

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 import sordino
-from sordino.algorithm.engines import helpers
-from sordino.algorithm.engines import spread as spreading
-from sordino.algorithm.engines.helpers import Helper
-from sordino.algorithm.engines.spread import Bucket, Spread, _from_bytes, _to_bytes
-from sordino.algorithm.engines.totals import engine_of
 from sordino.data.parts import parts_of
 from sordino.data.raw_columns import Dates, Numbers, Objects, Opaque, Texts
+from sordino.engines import unit_buckets as spreading
+from sordino.engines import workers as helpers
+from sordino.engines.totals import engine_of
+from sordino.engines.unit_buckets import Bucket, Spread, _from_bytes, _to_bytes
+from sordino.engines.workers import Helper
 from tests.core.doubling import Doubling, doubled
 from tests.engines.tables import COLUMNS, table
 from tests.fuzz.watch import watched
@@ -50,7 +50,7 @@ def test_files_of_rows_have_no_name_and_nothing_is_unpickled(tmp_path, monkeypat
 
 KILLED = """
 import os, signal
-from sordino.algorithm.engines.totals import engine_of
+from sordino.engines.totals import engine_of
 from sordino.data.parts import parts_of
 from tests.engines.test_rows_in_files import SPREAD
 from tests.engines.tables import table
@@ -145,9 +145,7 @@ def test_pickles_are_read_from_pipes_of_child_processes_alone():
         for path in package.rglob("*.py")
         if (found := re.findall(r"(?:pickle|marshal|dill|joblib|shelve)\.loads?\(.*", path.read_text("utf-8")))
     }
-    assert readers == {
-        "algorithm/engines/helpers.py": ["pickle.load(self._process.stdout)", "pickle.load(sys.stdin.buffer)"]
-    }
+    assert readers == {"engines/workers.py": ["pickle.load(self._process.stdout)", "pickle.load(sys.stdin.buffer)"]}
     loads = [
         line for path in package.rglob("*.py") for line in path.read_text("utf-8").split("\n") if "np.load(" in line
     ]

@@ -6,7 +6,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather, ipc
 
-from sordino.algorithm.engines.totals import Totals, engine_of
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import Feature, Number, Schema, Target
@@ -14,6 +13,7 @@ from sordino.data.columns.number import Number as NumberTarget
 from sordino.data.parts import check_parts, parts_of
 from sordino.data.sources.duckdb_tables import DuckDBTable
 from sordino.data.sources.parquet_files import ParquetFiles
+from sordino.engines.totals import Totals, engine_of
 from tests.engines.tables import COLUMNS, asked_in_memory, planned, table, written
 
 FAMILY = "linear"

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import explain
-from sordino.algorithm.influence.release import Followed
 from sordino.auditing.replay import Recorder
 from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
@@ -15,6 +14,7 @@ from sordino.estimators import METHODS, ArrayBounds, Predictor, PrivateLinearReg
 from sordino.estimators.methods.bounded_influence import public_columns
 from sordino.estimators.situation import Situation, Sources, Task
 from sordino.ledger.release import read_release, write_release
+from sordino.mechanisms.influence.release import Followed
 
 WORD = "bounded-influence"
 AGE, SITE = Number(20.0, 80.0), Category(("a", "b", "c"), unseen="other")

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.algorithm import SeededRandomness, run
 from sordino.cli import main
 from sordino.core.spec import Scheme, Spec
 from sordino.data import BooleanTarget, Feature, Number, Schema, Target, write_schema
@@ -27,6 +26,7 @@ from sordino.estimators import (
     PrivateRobustRegression,
 )
 from sordino.estimators.situation import Task
+from sordino.mechanisms import SeededRandomness, run
 from sordino.model import Logistic
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "add-remove", "random_state": 0}

@@ -10,8 +10,6 @@ from scipy import special
 
 from sordino import ArrayBounds, PrivateBayesianNetworkClassifier, PrivateBayesianNetworkRegressor
 from sordino.accounting.evaluate import explain
-from sordino.algorithm.posterior.network import NetworkPosterior
-from sordino.algorithm.posterior.skip_scores import Forward, label_residuals
 from sordino.cli.main import main
 from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
@@ -34,6 +32,8 @@ from sordino.ledger.release.folder import (
     release_coverage,
     withheld,
 )
+from sordino.mechanisms.networks.skip_scores import Forward, label_residuals
+from sordino.mechanisms.posterior.network import NetworkPosterior
 from sordino.model.families.skip_networks import SkipClassification
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}

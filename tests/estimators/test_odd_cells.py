@@ -21,8 +21,6 @@ from sordino import (
     PrivatePoissonRegression,
     PrivateRobustRegression,
 )
-from sordino.algorithm.rounds.question_words import parsed
-from sordino.algorithm.rounds.questions import Rows
 from sordino.auditing.replay import Recorder, compare
 from sordino.core.bound import Relation
 from sordino.data import declared_lines, from_arrays, read_table
@@ -33,6 +31,8 @@ from sordino.estimators.fitting import situation_of
 from sordino.estimators.methods import METHODS
 from sordino.estimators.situation import SETTINGS, TASKS, Sources, Task
 from sordino.ledger import Ledger
+from sordino.mechanisms.statistics.parse_questions import parsed
+from sordino.mechanisms.statistics.questions import Rows
 from tests.data.odd_cells import ODD, ROWS, UNTYPED, array, records, schema, with_cells
 
 N = 300

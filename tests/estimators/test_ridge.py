@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from sordino import ArrayBounds, InputError, PrivateLogisticRegression
-from sordino.algorithm.rounds.ridge import Geometry, public_middle, read_geometry, with_sketch
 from sordino.core.bound import Relation
 from sordino.data import (
     BooleanTarget,
@@ -23,6 +22,7 @@ from sordino.estimators.fitting import AUTO, choose
 from sordino.estimators.methods import METHODS
 from sordino.estimators.situation import Situation, Sources, Task, log_loss
 from sordino.ledger.release.folder import WITHHELD
+from sordino.mechanisms.regression.ridge import Geometry, public_middle, read_geometry, with_sketch
 from sordino.report.coefficients import summarise
 
 WORD = "ridge"

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sordino.algorithm.rounds.newton import PriorRule, effects, second_moments
 from sordino.data import BooleanTarget, Category, Feature, Number, Schema, Target
+from sordino.mechanisms.regression.newton import PriorRule, effects, second_moments
 
 RULE = PriorRule(nothing=0.5, largest=1.0, steps=9, common=4.0)
 BLOCKS = (slice(0, 10), slice(10, 20), slice(20, 30))

@@ -10,9 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sordino.algorithm.influence.release import Followed
-from sordino.algorithm.noise.randomness import Law
-from sordino.algorithm.noise.wide_sums import check_capacity
 from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.auditing.replay import Recorder, compare
@@ -35,6 +32,9 @@ from sordino.estimators.named import methods_of
 from sordino.estimators.situation import Situation, Sources, Task
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
+from sordino.mechanisms.influence.release import Followed
+from sordino.noise.randomness import Law
+from sordino.noise.wide_sums import check_capacity
 
 WORD = "bounded-influence"
 ROWS = 10

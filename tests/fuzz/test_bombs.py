@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import ipc
 
-from sordino.algorithm.engines import local as engines
 from sordino.core.validate import InputError
 from sordino.data import Category, Feature, Schema, read_table
 from sordino.data.parts import parts_of
 from sordino.data.sources import registry
 from sordino.data.sources.in_memory import from_arrow
+from sordino.engines import local as engines
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
 
@@ -29,11 +29,11 @@ READERS = {
     "table": "from sordino.data import column_names, read_table; read = lambda p: (column_names(p), read_table(p))",
     "parts": "from sordino.data.parts import parts_of\n"
     "read = lambda p: [list(part.tables(part.names())) for part in parts_of(p)]",
-    "duckdb": "from sordino.algorithm.engines.local import _duckdb\n"
+    "duckdb": "from sordino.engines.local import _duckdb\n"
     "from sordino.data.sources.in_memory import from_arrow\n"
     "from sordino.data.sources.part import read_without_quoting\n"
     "read = lambda p: [from_arrow(one) for one in read_without_quoting(p, _duckdb([p], ['x']))]",
-    "polars": "from sordino.algorithm.engines.local import _polars\n"
+    "polars": "from sordino.engines.local import _polars\n"
     "from sordino.data.sources.in_memory import from_arrow\n"
     "read = lambda p: [from_arrow(one) for one in _polars([p], ['x'])]",
     "schema": "from sordino.data import read_schema as read",

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.algorithm import Checkpoint, CheckpointError, checkpoint_summary
-from sordino.algorithm.io.checkpoint import Keeper, Moment
-from sordino.algorithm.io.checkpoint_file import _MARK, Record
 from sordino.core.spec import read_spec
+from sordino.mechanisms import Checkpoint, CheckpointError, checkpoint_summary
+from sordino.mechanisms.checkpoint import Keeper, Snapshot
+from sordino.mechanisms.checkpoint_file import _MARK, Record
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_bytes, changed_json
 from tests.fuzz.watch import read_or_refused
@@ -31,7 +31,7 @@ def whole(tmp_path_factory) -> bytes:
     path = tmp_path_factory.mktemp("whole") / "run.checkpoint"
     values = {"block": 4, "randomness": {"kind": "seeded", "seed": 1}, "mixing": None, "batches": None}
     arrays = {"theta": np.zeros((1, 3)), "collected": np.arange(4), "waiting": np.zeros(0)}
-    Keeper(Checkpoint(path), 10, identity).begin(Moment(2, Record(values, arrays)))
+    Keeper(Checkpoint(path), 10, identity).begin(Snapshot(2, Record(values, arrays)))
     use(path)
     return path.read_bytes()
 

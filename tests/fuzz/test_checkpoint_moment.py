@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.algorithm import SecureRandomness
 from sordino.core.validate import SordinoError
-from tests.algorithm.resumable import BLOCK, STEPS, iterates
+from sordino.mechanisms import SecureRandomness
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_json
 from tests.fuzz.test_checkpoint_file import parts, sealed
+from tests.mechanisms.chain.resumable import BLOCK, STEPS, iterates
 
 SCHEMES = ("full", "cyclic", "reshuffled", "without-replacement", "poisson")
 NAME = "run.checkpoint"

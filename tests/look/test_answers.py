@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.algorithm.rounds.question_words import parsed
-from sordino.algorithm.rounds.questions import Rows
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, Mistakes
 from sordino.data import declared_lines, from_arrays
 from sordino.estimators.look_in_parts import sums_in_memory
 from sordino.estimators.look_plan import Plan
 from sordino.estimators.situation import Sources
+from sordino.mechanisms.statistics.parse_questions import parsed
+from sordino.mechanisms.statistics.questions import Rows
 
 LINES = "records = 400\nage: 0..100\nbmi: 10..60\nward: a|b|c\nsmoker: yes/no"
 NAMES = ("age", "bmi", "ward", "smoker")

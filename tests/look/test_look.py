@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 import sordino
-from sordino.algorithm.rounds.answers import only_ends
-from sordino.algorithm.rounds.questions import Bounds
 from sordino.cli import main
 from sordino.core.validate import InputError, SordinoError
 from sordino.data import declared_lines, read_schema
@@ -16,6 +14,8 @@ from sordino.estimators import look as looking
 from sordino.estimators.shown_table import noised_figures
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release
+from sordino.mechanisms.statistics.answers import only_ends
+from sordino.mechanisms.statistics.questions import Bounds
 from tests.docs.test_docs_code import ROOT
 
 CLINIC = str(ROOT / "examples" / "data" / "clinic.csv")

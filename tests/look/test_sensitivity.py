@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 
-from sordino.algorithm.noise.randomness import Law
-from sordino.algorithm.rounds.question_words import parsed
-from sordino.algorithm.rounds.questions import EXPONENT, Correlation, Rows
 from sordino.auditing.replay import Recorder, compare
 from sordino.core.bound import Relation
 from sordino.data import (
@@ -25,6 +22,9 @@ from sordino.data import (
 from sordino.estimators.look_in_parts import sums_in_memory
 from sordino.estimators.look_plan import Plan
 from sordino.estimators.situation import Sources
+from sordino.mechanisms.statistics.parse_questions import parsed
+from sordino.mechanisms.statistics.questions import EXPONENT, Correlation, Rows
+from sordino.noise.randomness import Law
 
 FEATURES = (
     Feature("age", Number(0, 100)),

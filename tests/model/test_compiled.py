@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from sordino.algorithm import SeededRandomness
+from sordino.mechanisms import SeededRandomness
 from sordino.model import compiled
 from sordino.model.compiled import FLAG, check_sums, with_flag
 
@@ -15,7 +15,7 @@ LATE = """
 import jax, jax.numpy as jnp
 jnp.zeros(3).block_until_ready()
 import numpy as np, sordino
-from sordino.algorithm import SeededRandomness, noisy_gd
+from sordino.mechanisms import SeededRandomness, noisy_gd
 from sordino.model import Domain, Logistic
 model = Logistic(weight_decay=0.1)
 spec = noisy_gd(model.problem(8, Domain(2, 1.0)), step_size=1.0, noise_scale=0.01, steps=2, relation="replace-one",
@@ -25,7 +25,7 @@ try:
 except sordino.InputError as refused:
     print(refused)
 """
-SOON = "import jax, sordino.algorithm; from sordino.model.compiled import check_sums; check_sums(); print('right')"
+SOON = "import jax, sordino.mechanisms; from sordino.model.compiled import check_sums; check_sums(); print('right')"
 
 
 def said(program: str, **environment: str) -> str:
@@ -70,10 +70,10 @@ def test_a_wrong_sum_is_seen(monkeypatch):
 
 
 ENTRIES = {
-    "algorithm.chain.run": lambda module: module.run(None, None, None, None, None),
-    "algorithm.chain.pure": lambda module: module.chain(None, None),
+    "mechanisms.chain.run": lambda module: module.run(None, None, None, None, None),
+    "mechanisms.chain.pure": lambda module: module.chain(None, None),
     "algorithm.rounds.loop": lambda module: module.run_sums(None, None, None, None, None),
-    "algorithm.training.train": lambda module: module.train(None, None, None, None, SeededRandomness(0), None),
+    "mechanisms.networks.train": lambda module: module.train(None, None, None, None, SeededRandomness(0), None),
     "estimators.situation": lambda module: module.Sources(0).ready(),
 }
 

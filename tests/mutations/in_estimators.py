@@ -2,10 +2,10 @@
 
 from tests.mutations.mutation import MINIMISERS, SECURE, Mutation, replay
 
-_SUMS = ("tests/algorithm/exact_noise/test_record_sums.py", "tests/algorithm/sufficient_statistics")
-_GAUSSIANS = ("tests/algorithm/exact_noise/test_gaussians.py",)
-_NOISED = ("tests/algorithm/exact_noise/test_noised.py",)
-_LAPLACE = ("tests/algorithm/exact_noise/test_whole_laplace.py",)
+_SUMS = ("tests/noise/test_record_sums.py", "tests/mechanisms/statistics")
+_GAUSSIANS = ("tests/noise/test_gaussians.py",)
+_NOISED = ("tests/noise/test_noised.py",)
+_LAPLACE = ("tests/noise/test_whole_laplace.py",)
 IN_ESTIMATORS = (
     # Estimators.
     Mutation(
@@ -34,7 +34,7 @@ IN_ESTIMATORS = (
         "",
         "_INSIDE = 1.0 - 2.0**-14",
         "_INSIDE = 2.0",
-        ("tests/algorithm/test_natural_network.py",),
+        ("tests/mechanisms/networks/test_natural_gradients.py",),
     ),
     Mutation(
         "natural: numbers are not shortened",
@@ -48,7 +48,7 @@ IN_ESTIMATORS = (
         "contributions",
         "longest = np.maximum(sizes[0], sizes[1]) * row_lengths(turned)",
         "longest = np.where(targets > 0.5, sizes[1], sizes[0]) * row_lengths(turned)",
-        ("tests/algorithm/test_natural_network.py",),
+        ("tests/mechanisms/networks/test_natural_gradients.py",),
     ),
     Mutation(
         "natural: the actual number of records as divisor",
@@ -62,7 +62,7 @@ IN_ESTIMATORS = (
         "NaturalGradients.__call__",
         "return self._rounds.noised(k, sums, UNIT_EXPONENT) / self.algorithm.records",
         "return self._rounds.noised(k, sums, UNIT_EXPONENT, self._rounds.scale(k) / 2) / self.algorithm.records",
-        ("tests/algorithm/test_natural_network.py",),
+        ("tests/mechanisms/networks/test_natural_gradients.py",),
     ),
     Mutation(
         "natural: counts noised as if a replacement moved them by 1",

@@ -2,8 +2,8 @@
 
 from tests.mutations.mutation import Mutation
 
-_FOLDER = "algorithm/influence"
-_TESTS = "tests/algorithm/influence"
+_FOLDER = "mechanisms/influence"
+_TESTS = "tests/mechanisms/influence"
 _SUMS = (f"{_TESTS}/test_influence_sums.py",)
 _PLAN = (f"{_TESTS}/test_influence_plan.py",)
 _KINDS = (f"{_TESTS}/test_influence_families.py",)
@@ -315,7 +315,7 @@ def slope_bound(self, declaration: Declaration, at: At) -> float:
         "",
         "_BEYOND, _NEAR = 4.0, 0.5",
         "_BEYOND, _NEAR = 4.0, 0.0",
-        ("tests/algorithm/influence/test_influence_slopes.py", "-k", "without_errors"),
+        ("tests/mechanisms/influence/test_influence_slopes.py", "-k", "without_errors"),
     ),
     Mutation(
         "influence: slopes beyond declared shapes are shrunk to them",

@@ -2,7 +2,7 @@
 
 from tests.mutations.mutation import Mutation
 
-_QUESTIONS = "algorithm/rounds/questions.py"
+_QUESTIONS = "mechanisms/statistics/questions.py"
 _LOOK, _PLAN = "estimators/look.py", "estimators/look_plan.py"
 _SEARCH = ("tests/look/test_sensitivity.py", "-k", "search")
 _REPLAY = ("tests/look/test_sensitivity.py", "-k", "replay or noise")

@@ -2,8 +2,8 @@
 
 from tests.mutations.mutation import Mutation, engines, replay
 
-_DRAWN = ("tests/algorithm/test_posterior_sample.py",)
-_PURE = ("tests/algorithm/test_pure_chain.py",)
+_DRAWN = ("tests/mechanisms/test_posterior_sample.py",)
+_PURE = ("tests/mechanisms/chain/test_functional.py",)
 IN_RUNS = (
     Mutation(
         "rounds: one clip under replace-one",
@@ -30,7 +30,7 @@ if spec.relation is Relation.REPLACE_ONE and rows != records:
 if False:
     raise refuse("the number of rows", f"to be algorithm.records = {records} under replace-one", rows)
 """,
-        ("tests/algorithm/full_gradients",),
+        ("tests/mechanisms/regression",),
     ),
     Mutation(
         "rounds: passes where subsets are described",
@@ -163,7 +163,7 @@ if False:
         "_Averaged.release",
         "lambda: mean + scale * noise(randomness.generator(Purpose.AVERAGE), mean.shape)",
         "lambda: mean + 0.5 * scale * noise(randomness.generator(Purpose.AVERAGE), mean.shape)",
-        ("tests/algorithm/test_release.py",),
+        ("tests/mechanisms/chain/test_release.py",),
     ),
     Mutation(
         "EM: sums grown by the actual number of records",
@@ -184,28 +184,28 @@ if False:
         "",
         "tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
         "0.5 * tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
-        ("tests/algorithm/test_noise.py",),
+        ("tests/noise/test_noise.py",),
     ),
     Mutation(
         "Propose-Test-Sample: the slope's noise halved",
         "clean",
         "slope_scale(run, cap, cleaned)",
         "slope_scale(run, cap, cleaned) / 2",
-        ("tests/algorithm/test_propose_test_sample.py",),
+        ("tests/mechanisms/test_propose_test_sample.py",),
     ),
     Mutation(
         "Propose-Test-Sample: the first count without its margin",
         "clean",
         "count = _noisy_count(run, len(rows), generator)",
         "count = _noisy_count(run, len(rows), generator) + margin(run)",
-        ("tests/algorithm/test_propose_test_sample.py",),
+        ("tests/mechanisms/test_propose_test_sample.py",),
     ),
     Mutation(
         "Propose-Test-Sample: the last count without its noise",
         "clean",
         "kept = _noisy_count(run, int(near.sum()), generator)",
         "kept = int(near.sum()) - margin(run)",
-        ("tests/algorithm/test_propose_test_sample.py",),
+        ("tests/mechanisms/test_propose_test_sample.py",),
     ),
     Mutation(
         "pure chain: noise halved",

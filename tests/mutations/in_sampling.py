@@ -3,8 +3,8 @@
 from tests.mutations.mutation import Mutation, engines
 
 _ALLOCATION = ("tests/accounting/renyi/test_random_allocation.py", "-k", "quadrature or patterns")
-_BATCHES = ("tests/algorithm/test_batches.py",)
-_PURE = ("tests/algorithm/test_pure_chain.py",)
+_BATCHES = ("tests/mechanisms/chain/test_batches.py",)
+_PURE = ("tests/mechanisms/chain/test_functional.py",)
 IN_SAMPLING = (
     Mutation(
         "batches: a new order is the old one",

@@ -2,9 +2,9 @@
 
 from tests.mutations.mutation import SECURE, Mutation
 
-_FORKS = ("tests/algorithm/test_forks.py",)
-_KEYS = ("tests/algorithm/test_keys.py",)
-_SOURCE = ("tests/algorithm/test_secure_randomness.py",)
+_FORKS = ("tests/noise/test_forks.py",)
+_KEYS = ("tests/noise/test_keys.py",)
+_SOURCE = ("tests/noise/test_secure_randomness.py",)
 IN_SECURE = (
     Mutation(
         "keys: a secure key of 32 random bits",
@@ -136,6 +136,6 @@ living.add(self)
         "SecureRandomness._of_group",
         'self._generator(purpose, f"whole numbers {group} {piece}")',
         'self._generator(purpose, f"whole numbers {group}")',
-        ("tests/algorithm/test_secure_randomness.py", "-k", "piece"),
+        ("tests/noise/test_secure_randomness.py", "-k", "piece"),
     ),
 )

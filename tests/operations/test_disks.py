@@ -1,7 +1,7 @@
 """Real disks on a bad day: full ones and read-only ones, for everything that is kept. One sentence, nothing lost.
 
 The disks are small memory file systems, mounted for the test; where that is not allowed, `tests/ledger/test_damage.py`,
-`tests/ledger/release/test_folder.py` and `tests/algorithm/test_checkpoint.py` inject the same errors.
+`tests/ledger/release/test_folder.py` and `tests/mechanisms/chain/test_checkpoint.py` inject the same errors.
 """
 
 import os
@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import explain
-from sordino.algorithm import CheckpointError, checkpoint_summary
-from sordino.algorithm.io.checkpoint_file import Record, read_record, write_record
 from sordino.core.spec import read_spec
 from sordino.core.validate import InputError
 from sordino.core.whole_files import write_file
 from sordino.ledger import Ledger, LedgerError
 from sordino.ledger.release import StoredRelease, read_release, write_release
+from sordino.mechanisms import CheckpointError, checkpoint_summary
+from sordino.mechanisms.checkpoint_file import Record, read_record, write_record
 from tests.ledger.conftest import make_gaussian_release
 
 SPEC = read_spec(Path(__file__).parents[2] / "examples" / "specs" / "full-last-iterate.json")

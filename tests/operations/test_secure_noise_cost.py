@@ -7,9 +7,9 @@ import jax
 import numpy as np
 import pytest
 
-from sordino.algorithm import Purpose, SecureRandomness, SeededRandomness, noisy_sgd, run
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Problem, Scheme
+from sordino.mechanisms import Purpose, SecureRandomness, SeededRandomness, noisy_sgd, run
 from sordino.model.families.classification import Logistic
 
 LIMIT = 4.0

@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 import sordino
-from sordino.algorithm.rounds import guided_gradients
 from sordino.auditing.lower_bound import VerdictKind
 from sordino.cli.main import app
 from sordino.core.validate import InputError
 from sordino.estimators.replayed_own import replay_own_release
+from sordino.mechanisms.variational import guided_gradients
 
 RUNNER = CliRunner()
 MODULE = """

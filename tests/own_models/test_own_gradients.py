@@ -11,12 +11,13 @@ import numpyro.distributions as dist
 import pytest
 
 import sordino
-from sordino.algorithm import SeededRandomness
-from sordino.algorithm.chain.kernel import SomeRows
-from sordino.algorithm.noise.exact_sums import clipped_total, in_doubles
-from sordino.algorithm.rounds.guided_gradients import GuidedGradients, Steps
-from sordino.algorithm.rounds.loop import Batch, Public, Rows, rows_total
-from sordino.algorithm.rounds.own_gradients import (
+from sordino.core.bound import Relation, View
+from sordino.core.gaussian import largest_mu, up
+from sordino.core.spec import Spec, Unit
+from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms.chain.kernel import SomeRows
+from sordino.mechanisms.rounds.device import Batch, Public, Rows, rows_total
+from sordino.mechanisms.variational.custom_gradients import (
     OCTAVES,
     Asked,
     CentredGradients,
@@ -29,15 +30,14 @@ from sordino.algorithm.rounds.own_gradients import (
     Products,
     as_matrix,
 )
-from sordino.algorithm.rounds.variational import FactorisedGaussian, PointMass
-from sordino.algorithm.variational.guides import FullGaussian, LowRankGaussian, standards
-from sordino.algorithm.variational.natural import Measured, Sizes, first_place, informations, natural_spec, part_of
-from sordino.core.bound import Relation, View
-from sordino.core.gaussian import largest_mu, up
-from sordino.core.spec import Spec, Unit
+from sordino.mechanisms.variational.evidence_bound import FactorisedGaussian, PointMass
+from sordino.mechanisms.variational.guided_gradients import GuidedGradients, Steps
+from sordino.mechanisms.variational.guides import FullGaussian, LowRankGaussian, standards
+from sordino.mechanisms.variational.natural import Measured, Sizes, first_place, informations, natural_spec, part_of
 from sordino.model.contributions import Plain, RowSizes
 from sordino.model.own.numpyro_program import NumPyroProgram
 from sordino.model.own.records import pack, read_layout
+from sordino.noise.exact_sums import clipped_total, in_doubles
 
 
 def regression(x, y=None):

@@ -10,7 +10,6 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 
-from sordino.algorithm.variational.natural import Sizes
 from sordino.auditing.replay import Recorder
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
@@ -18,6 +17,7 @@ from sordino.core.spec import ColumnUnit, Unit
 from sordino.estimators.own_methods import OWN_METHODS, Wanted
 from sordino.estimators.own_model import fit
 from sordino.estimators.situation import Sources
+from sordino.mechanisms.variational.natural import Sizes
 from sordino.model.own.numpyro_program import NumPyroProgram
 from sordino.model.own.records import pack, read_layout
 

@@ -9,11 +9,12 @@ import numpy as np
 from papers.round_words import stated_spec
 from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
 from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
-from sordino.algorithm import run
-from sordino.algorithm.chain.release import parameters
-from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
-from sordino.algorithm.rounds.messages import (
+from sordino.core.bound import Relation
+from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec
+from sordino.core.validate import instance_of
+from sordino.mechanisms import run
+from sordino.mechanisms.chain.release import parameters
+from sordino.mechanisms.messages import (
     CentredCoordinates,
     NaturalCoordinates,
     Prior,
@@ -21,15 +22,14 @@ from sordino.algorithm.rounds.messages import (
     Refinement,
     run_message_passing,
 )
-from sordino.algorithm.rounds.variational import PointMass, VariationalOptions, run_variational
-from sordino.core.bound import Relation
-from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec
-from sordino.core.validate import instance_of
+from sordino.mechanisms.mixture import EmOptions, run_em
+from sordino.mechanisms.variational.evidence_bound import PointMass, VariationalOptions, run_variational
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.families.networks import MLPRegression
 from sordino.model.families.regression import GaussianLinear
 from sordino.model.sites import GaussianSite
+from sordino.noise.randomness import Randomness
 
 RECORDS, WIDTH, CLIP = 24, 3, 0.25
 

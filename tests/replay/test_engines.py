@@ -6,19 +6,19 @@ Chains that hide iterates are certified for less than their steps add up to; ste
 import numpy as np
 import pytest
 
-from sordino.algorithm import SecureRandomness, SeededRandomness
-from sordino.algorithm.chain import run as chain_run
-from sordino.algorithm.rounds import loop
-from sordino.algorithm.rounds.loop import Run
-from sordino.algorithm.rounds.variational import EvidenceGradients, PointMass, VariationalOptions
-from sordino.algorithm.training import run as training_run
-from sordino.algorithm.training.train import Descent, Training, train
 from sordino.auditing.replay import Recorder, compare
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
+from sordino.mechanisms import SecureRandomness, SeededRandomness
+from sordino.mechanisms.chain import run as chain_run
+from sordino.mechanisms.networks import training as training_run
+from sordino.mechanisms.networks.trainer import Descent, Training, train
+from sordino.mechanisms.rounds import device as loop
+from sordino.mechanisms.rounds.device import Run
+from sordino.mechanisms.variational.evidence_bound import EvidenceGradients, PointMass, VariationalOptions
 from sordino.model.families.regression import GaussianLinear
-from tests.algorithm.training import test_train as trained
+from tests.mechanisms.networks import test_train as trained
 from tests.replay.engines import CLIP, ENGINES, RECORDS, WIDTH, records, small_run, table
 
 PLACE = 5

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.algorithm.noise.randomness import Law
 from sordino.auditing.replay import Recorder, planned_calls
 from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
 from sordino.estimators.fitting import AUTO, AUTO_OR_CONSTANT
 from sordino.estimators.named import ESTIMATORS, methods_of
+from sordino.noise.randomness import Law
 from tests.replay.estimator_cases import CASES, DELTA, Bench, tables
 
 

@@ -11,13 +11,13 @@ import pytest
 
 import sordino
 from papers.round_words import stated_spec
-from sordino.algorithm.noise.exact import ExactGaussians, noised_whole
-from sordino.algorithm.noise.exact_sums import Total
-from sordino.algorithm.noise.randomness import Law, NoisedCall, Purpose, gaussian_call
-from sordino.algorithm.noise.sums import noised_numbers, noised_sums
 from sordino.auditing.replay import Planned, Recorder, compare, planned_calls
 from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError
+from sordino.noise.exact import ExactGaussians, noised_whole
+from sordino.noise.exact_sums import Total
+from sordino.noise.randomness import Law, NoisedCall, Purpose, gaussian_call
+from sordino.noise.sums import noised_numbers, noised_sums
 
 ROOT = Path(sordino.__file__).parent
 EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
@@ -256,26 +256,26 @@ def test_what_cannot_be_replayed_is_named(name):
 
 # Where streams of noise are opened, and how each meets a statistic.
 STREAMS_OF_NOISE = {
-    "algorithm/noise/exact.py": "exact Gaussians, which meet sums and numbers in the port",
-    "algorithm/chain/run.py": "inside a call of the port",
-    "algorithm/chain/feed.py": "blocks of a chain, whose kernel calls the port",
-    "algorithm/chain/pure.py": "steps of the pure chain, on the kernel that calls the port",
-    "algorithm/rounds/loop.py": "blocks of rounds, whose kernel calls the port",
-    "algorithm/chain/exact_average.py": "averages, inside a call of the port",
-    "algorithm/training/steps.py": "steps of a training run, which call the port",
-    "algorithm/propose_test_sample.py": "not replayable: the draw depends on what the tests found",
-    "algorithm/posterior_sample.py": "not replayable: draws from a posterior",
+    "noise/exact.py": "exact Gaussians, which meet sums and numbers in the port",
+    "mechanisms/chain/run.py": "inside a call of the port",
+    "mechanisms/chain/inputs.py": "blocks of a chain, whose kernel calls the port",
+    "mechanisms/chain/functional.py": "steps of the pure chain, on the kernel that calls the port",
+    "mechanisms/rounds/device.py": "blocks of rounds, whose kernel calls the port",
+    "mechanisms/chain/exact_average.py": "averages, inside a call of the port",
+    "mechanisms/networks/steps.py": "steps of a training run, which call the port",
+    "mechanisms/propose_test_sample.py": "not replayable: the draw depends on what the tests found",
+    "mechanisms/posterior_sample.py": "not replayable: draws from a posterior",
     "auditing/fleet/trainer.py": "models that an audit trains itself",
     "auditing/replay/port.py": "replay",
     "auditing/replay/keys.py": "draws that meet no statistic: are they secret, and does none repeat another",
 }
 WHERE_THE_PORT_IS = {
-    "algorithm/noise/sums.py",
-    "algorithm/noise/exact.py",
-    "algorithm/chain/run.py",
-    "algorithm/chain/exact_average.py",
-    "algorithm/chain/kernel.py",
-    "algorithm/rounds/loop.py",
+    "noise/sums.py",
+    "noise/exact.py",
+    "mechanisms/chain/run.py",
+    "mechanisms/chain/exact_average.py",
+    "mechanisms/chain/kernel.py",
+    "mechanisms/rounds/device.py",
 }
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from sordino.accounting.evaluate import explain
-from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.spec import Spec, read_spec
 from sordino.core.spec.instance import NamedModel
 from sordino.data import Boolean, BooleanTarget, Category, Feature, Number, Schema, Target
 from sordino.ledger.release import StoredRelease, write_release
+from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.model.base import describe_model
 from sordino.model.families.classification import Logistic
 from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression

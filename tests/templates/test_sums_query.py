@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import explain
-from sordino.algorithm import SeededRandomness
-from sordino.algorithm.rounds import described as registry
-from sordino.algorithm.rounds.loop import queries, run_sums
 from sordino.auditing.replay import Recorder, compare
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, stored, write_release
 from sordino.ledger.verification import Verdict
+from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms.rounds import registry
+from sordino.mechanisms.rounds.device import queries, run_sums
 from sordino.model.base import describe_model
 from sordino.model.families.regression import GaussianLinear
 
 PAGE = Path(__file__).parents[2] / "docs" / "developer" / "adding-a-query.md"
-NAME, MODULE = "column means", "sordino.algorithm.rounds.column_means"
+NAME, MODULE = "column means", "sordino.mechanisms.rounds.column_means"
 RECORDS, WIDTH, DELTA = 200, 3, 1e-5
 
 
@@ -35,7 +35,7 @@ def added(tmp_path_factory):
     """The template as a file of the package: nothing else is changed."""
     folder = tmp_path_factory.mktemp("rounds")
     (folder / "column_means.py").write_text(code_blocks()[0], encoding="utf-8")
-    package = importlib.import_module("sordino.algorithm.rounds")
+    package = importlib.import_module("sordino.mechanisms.rounds")
     before = set(queries())
     package.__path__.append(str(folder))
     assert set(queries()) == before | {NAME}

@@ -141,7 +141,7 @@ class Calibration:
 
     Examples:
         >>> import sordino
-        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.mechanisms import noisy_gd
         >>> from sordino.core.spec import Problem
         >>> run = {"step_size": 0.5, "noise_scale": 0.1, "steps": 50, "relation": "replace-one", "view": "all-iterates"}
         >>> spec = noisy_gd(Problem(n=1000, dim=5, gradient_sensitivity=2.0), **run)
@@ -178,7 +178,7 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
 
     Examples:
         >>> import sordino
-        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.mechanisms import noisy_gd
         >>> from sordino.core.spec import Problem
         >>> run = {"step_size": 0.5, "noise_scale": 0.1, "steps": 50, "relation": "replace-one", "view": "all-iterates"}
         >>> spec = noisy_gd(Problem(n=1000, dim=5, gradient_sensitivity=2.0), **run)

@@ -80,7 +80,7 @@ def audit(
 
     Examples:
         >>> import sordino
-        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.mechanisms import noisy_gd
         >>> from sordino.core.spec import Problem
         >>> problem = Problem(n=1000, dim=1, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
         >>> spec = noisy_gd(

@@ -23,10 +23,10 @@ from sordino.estimators.tasks import AUTO, CLASSIFYING, DRAWS, Begin, Task, unto
 
 # What fits and predicts brings JAX and most of the library, so it is loaded by the first call that needs it.
 if TYPE_CHECKING:
-    from sordino.algorithm.posterior.laws import Posterior
     from sordino.estimators.prediction import Predictor
     from sordino.estimators.situation import Sources
     from sordino.ledger.release.document import StoredRelease
+    from sordino.mechanisms.posterior.laws import Posterior
 
 
 class PrivateEstimator(BaseEstimator):

@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.accounting.evaluate import as_json
-from sordino.algorithm.noise import sums as exact
-from sordino.algorithm.rounds.questions import EXPONENT
-from sordino.algorithm.rounds.scored_sums import BAND_LENGTHS, band_sums, record_weights
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, exactly_computed, with_floating_point
 from sordino.core.gaussian import show_up
@@ -40,6 +37,9 @@ from sordino.estimators.shown_table import ShownTable
 from sordino.estimators.tasks import CLASSIFYING
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
+from sordino.mechanisms.statistics.questions import EXPONENT
+from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, band_sums, record_weights
+from sordino.noise import sums as exact
 
 CHECK = "check"
 _BANDS = Interval(2, 50)

@@ -18,9 +18,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from sordino.accounting.evaluate import Explanation, as_json, explain
-from sordino.algorithm.noise import sums as exact
-from sordino.algorithm.noise.randomness import Purpose, Randomness
-from sordino.algorithm.rounds.scored_sums import ScoreNoise, cube_lengths, record_weights, totals
 from sordino.core.bound import Relation, View, exactly_computed, with_floating_point
 from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, RepeatAndSelect, Scheme, Spec, Unit
@@ -37,7 +34,10 @@ from sordino.estimators.scoring import SCORED, check_header, losses, read_rows
 from sordino.estimators.situation import SETTINGS, TASKS, Sources, Task
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, posterior_arrays
+from sordino.mechanisms.statistics.scored_sums import ScoreNoise, cube_lengths, record_weights, totals
 from sordino.model.base import describe_model
+from sordino.noise import sums as exact
+from sordino.noise.randomness import Purpose, Randomness
 
 METHOD = "bounded-influence"
 # A coin is a whole number of this many parts, so that its probability is exact.

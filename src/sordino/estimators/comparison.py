@@ -15,8 +15,6 @@ import numpy as np
 from scipy import special
 
 from sordino.accounting.evaluate import as_json
-from sordino.algorithm.noise import sums as exact
-from sordino.algorithm.rounds.scored_sums import cube_lengths, record_weights, totals
 from sordino.core.arrays import Array
 from sordino.core.bound import exactly_computed, with_floating_point
 from sordino.core.gaussian import show_up
@@ -30,6 +28,8 @@ from sordino.estimators.shown_table import ShownTable
 from sordino.estimators.tasks import CLASSIFYING
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
+from sordino.mechanisms.statistics.scored_sums import cube_lengths, record_weights, totals
+from sordino.noise import sums as exact
 
 COMPARISON = "comparison"
 _LEVELS = Interval(0.5, 1.0, high_open=True)

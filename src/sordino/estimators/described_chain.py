@@ -9,12 +9,6 @@ from jax import Array
 
 from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import Explanation, as_json, at_delta, theorem_named
-from sordino.algorithm.chain import exact_average, hidden
-from sordino.algorithm.chain.claims import chain_lattice
-from sordino.algorithm.chain.release import LipschitzFunction, averaged_function, parameters
-from sordino.algorithm.chain.run import run
-from sordino.algorithm.noise import lattice
-from sordino.algorithm.noise.sums import checked_rows
 from sordino.core.bound import NOT_COVERED, Bound, Certificate, View, exactly_computed, with_floating_point
 from sordino.core.spec import NoisyGradient, Spec
 from sordino.core.validate import InputError, instance_of
@@ -22,8 +16,15 @@ from sordino.estimators.charged import after_debit, as_ledger, debited, known_bo
 from sordino.estimators.own_rows import check_typed, finite_numbers
 from sordino.estimators.situation import Sources
 from sordino.ledger.release.document import StoredRelease, stored
+from sordino.mechanisms.chain import exact_average
+from sordino.mechanisms.chain import rounding as hidden
+from sordino.mechanisms.chain.claims import chain_lattice
+from sordino.mechanisms.chain.release import LipschitzFunction, averaged_function, parameters
+from sordino.mechanisms.chain.run import run
 from sordino.model.base import Model, describe_model
 from sordino.model.registry import JaxModel
+from sordino.noise import lattice
+from sordino.noise.sums import checked_rows
 
 
 def fit_chain(
@@ -63,7 +64,7 @@ def fit_chain(
     Examples:
         >>> import numpy as np
         >>> import sordino
-        >>> from sordino.algorithm import dp_sgd
+        >>> from sordino.mechanisms import dp_sgd
         >>> from sordino.core.spec import Batch, Problem
         >>> X = np.random.default_rng(0).normal(size=(500, 2))
         >>> def loss(theta, x, y):

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, Interval, refuse, whole_number
 from sordino.core.version import __version__
 from sordino.estimators.prediction import Predictor
 from sordino.estimators.tasks import LINEAR
 from sordino.ledger.release import StoredRelease
+from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 
 _MOST = Interval(1, 1_000_000)
 

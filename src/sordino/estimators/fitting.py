@@ -26,6 +26,7 @@ from sordino.core.validate import (
 from sordino.data import Schema, clip_rows
 from sordino.data.encode import check_number
 from sordino.data.parts import number_of
+from sordino.engines.totals import ignore_progress as _untold
 from sordino.estimators.bare_arrays import ArrayBounds, Bare, DeltaWarning
 from sordino.estimators.charged import (
     Store,
@@ -39,7 +40,6 @@ from sordino.estimators.charged import (
 )
 from sordino.estimators.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
 from sordino.estimators.in_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts
-from sordino.estimators.in_parts import untold as _untold
 from sordino.estimators.kept_rounds import KeptRounds
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
 from sordino.estimators.situation import MOST_COLUMNS, OVERDISPERSED, SETTINGS, TASKS, Situation, Sources, Task

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, Interval, number, refuse, whole_number
 from sordino.data import Category, Number, Schema
+from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 
 # How many time bins hazards may have.
 MOST_BINS = Interval(2, 64)

@@ -8,24 +8,24 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-import sordino.algorithm.engines as _engines  # noqa: F401  registers every engine
-from sordino.algorithm.engines.spread import Spread, buckets_for
-from sordino.algorithm.engines.totals import Engine, Progress, Totals, engine_of, untold
-from sordino.algorithm.engines.work import Encode
-from sordino.algorithm.influence.asked import unit_rows
-from sordino.algorithm.influence.sums import UnitRows
-from sordino.algorithm.rounds.questions import Rows
+import sordino.engines as _engines  # noqa: F401  registers every engine
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, instance_of
 from sordino.data import Schema
 from sordino.data.parts import check_parts, counting_column, parts_of
 from sordino.data.sources.part import Part
 from sordino.data.table import Table
+from sordino.engines.totals import Engine, Progress, Totals, engine_of, ignore_progress
+from sordino.engines.unit_buckets import Spread, buckets_for
+from sordino.engines.work import Encode
 from sordino.estimators.declaration import Declaration, encoded_table
 from sordino.estimators.kept_rounds import KeptRounds
 from sordino.estimators.methods import Outcome, Plan
 from sordino.estimators.methods.bounded_influence import BoundedInfluence, given_rows
 from sordino.estimators.situation import Sources
+from sordino.mechanisms.influence.asked import unit_rows
+from sordino.mechanisms.influence.sums import UnitRows
+from sordino.mechanisms.statistics.questions import Rows
 
 METHOD = BoundedInfluence.name
 IN_MEMORY = "memory"
@@ -92,7 +92,7 @@ class TableInParts:
     parts: Sequence[Part]
     columns: tuple[str, ...]
     whole_units: bool
-    told: Progress = untold
+    told: Progress = ignore_progress
     keep: Any = None
 
     def learned(
@@ -152,7 +152,7 @@ def table_in_parts(
     *,
     only: Sequence[str] | None = None,
     whole_units: bool = False,
-    told: Progress = untold,
+    told: Progress = ignore_progress,
     keep: Any = None,
 ) -> TableInParts:
     """Look at names and types of all parts and connect to the engine; no row is read and nothing debited.

@@ -172,8 +172,8 @@ def coefficients_if_known(release: "StoredRelease") -> Coefficients | None:
 
     Nor are they known where there are so many coefficients that intervals are withheld.
     """
-    from sordino.algorithm.posterior.coefficients import ARRAYS, from_stored  # noqa: PLC0415
     from sordino.ledger.release.folder import is_constant, withheld  # noqa: PLC0415
+    from sordino.mechanisms.posterior.coefficients import ARRAYS, from_stored  # noqa: PLC0415
 
     if frozenset(release.arrays) != ARRAYS or is_constant(release) or withheld(release) is not None:
         return None

@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sordino.algorithm.engines.work import PartAnswer
-from sordino.algorithm.io.checkpoint_file import Record, damaged, read_record, remove_privately, write_record
 from sordino.core.arrays import Array
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.data import Schema, schema_to_text
+from sordino.engines.work import PartAnswer
 from sordino.ledger import Entry, Ledger
+from sordino.mechanisms.checkpoint_file import Record, damaged, read_record, remove_privately, write_record
 
 _FORMAT = "rounds 2"
 

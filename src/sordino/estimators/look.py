@@ -9,10 +9,6 @@ from typing import Any
 import numpy as np
 
 from sordino.accounting.evaluate import as_json, explain
-from sordino.algorithm.noise import sums as exact
-from sordino.algorithm.rounds.answers import Row
-from sordino.algorithm.rounds.question_words import Asking, parsed
-from sordino.algorithm.rounds.questions import Bounds, Counted, Mean, Rows
 from sordino.core.bound import Relation, exactly_computed, with_floating_point
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data import (
@@ -39,6 +35,10 @@ from sordino.estimators.look_plan import Plan
 from sordino.estimators.shown_table import ShownTable, noised_figures
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
+from sordino.mechanisms.statistics.answers import Row
+from sordino.mechanisms.statistics.parse_questions import Asking, parsed
+from sordino.mechanisms.statistics.questions import Bounds, Counted, Mean, Rows
+from sordino.noise import sums as exact
 
 _LEVELS = Interval(0.5, 1.0, high_open=True)
 LOOK = "look"

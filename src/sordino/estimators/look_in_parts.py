@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.engines.totals import Totals
-from sordino.algorithm.rounds.questions import EXPONENT, Question, Rows
 from sordino.core.bound import Relation
 from sordino.data import Schema
 from sordino.data.encode import check_number
 from sordino.data.parts import parts_of
+from sordino.engines.totals import Totals
 from sordino.estimators.in_parts import RowsThere, TableInParts, table_in_parts
+from sordino.mechanisms.statistics.questions import EXPONENT, Question, Rows
 
 Whole = NDArray[Any]
 # The sums of some questions over all rows.

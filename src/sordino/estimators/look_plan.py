@@ -14,13 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.algorithm.noise import sums as exact
-from sordino.algorithm.noise.exact import ExactGaussians
-from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.rounds.answers import FILLED, Asked, Row, answer, first_ends
-from sordino.algorithm.rounds.exact_rounds import HAIR
-from sordino.algorithm.rounds.question_words import Asking
-from sordino.algorithm.rounds.questions import EXPONENT, Bounds, Correlation, Count, Question
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
@@ -30,6 +23,13 @@ from sordino.data import Schema
 from sordino.data.words import shown_names
 from sordino.estimators.look_in_parts import SumsOf
 from sordino.estimators.situation import Sources
+from sordino.mechanisms.rounds.host import HAIR
+from sordino.mechanisms.statistics.answers import FILLED, Asked, Row, answer, first_ends
+from sordino.mechanisms.statistics.parse_questions import Asking
+from sordino.mechanisms.statistics.questions import EXPONENT, Bounds, Correlation, Count, Question
+from sordino.noise import sums as exact
+from sordino.noise.exact import ExactGaussians
+from sordino.noise.randomness import Randomness
 
 # Bounds are refused where a cell would need more than this share of the records to be seen through the noise.
 _MOST_HIDDEN, _TOGETHER, _TWO = 0.25, 0.6, math.sqrt(2.0)

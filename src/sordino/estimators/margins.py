@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.arrays import Array, weighted_quantiles
 from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, instance_of, number, refuse
@@ -40,6 +39,7 @@ from sordino.estimators.prediction import Predictor
 from sordino.estimators.shown_table import ShownTable
 from sordino.estimators.situation import Task
 from sordino.ledger.release import StoredRelease
+from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 
 # Values at which a number's margin is shown, evenly over its declared range.
 _POINTS = 5

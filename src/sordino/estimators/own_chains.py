@@ -1,6 +1,6 @@
 """Stochastic gradient Langevin dynamics as a method of `fit`: draws of a certified chain, without intervals.
 
-The chain is that of `sordino.algorithm.sgld` on full batches (Wang, Fienberg & Smola 2015), made step by step with
+The chain is that of `sordino.mechanisms.sgld` on full batches (Wang, Fienberg & Smola 2015), made step by step with
 `sordino.chain`. The noise of the dynamics is the noise of privacy, so the budget decides the step: a step e puts noise
 of deviation 2 / sqrt(e) on the sum of clipped gradients. All steps of all chains are certified together.
 """
@@ -16,19 +16,19 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.named import sgld
-from sordino.algorithm.chain.pure import ChainState, PureChain, chain
-from sordino.algorithm.noise.exact_sums import in_doubles
-from sordino.algorithm.noise.secure import secure_key
 from sordino.core.bound import Certificate, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.spec import Ball, Batch, Clipping, ClippingKind, NoisyGradient, PointStart, Scheme, Spec, Unit
 from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, number, whole_number
 from sordino.estimators.own_methods import Found, OwnMethod, Wanted, check_worth_while, own_method
 from sordino.estimators.situation import Sources
+from sordino.mechanisms.chain.functional import ChainState, PureChain, chain
+from sordino.mechanisms.chain.specs import sgld
 from sordino.model.base import Model
 from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts
 from sordino.model.own.base import OwnModel
+from sordino.noise.exact_sums import in_doubles
+from sordino.noise.secure import secure_key
 
 _CAUTION = (
     "Draws along a chain know neither the bias of clipping nor how far the chain still is from where it settles, and "

@@ -9,13 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sordino.algorithm.noise.exact_sums import in_doubles
-from sordino.algorithm.noise.lattice import Lattice
-from sordino.algorithm.rounds.guided_gradients import GuidedGradients
-from sordino.algorithm.rounds.own_gradients import OCTAVES, Asked, Lengths, PrivateTable
-from sordino.algorithm.rounds.variational import Adam, Optimiser, OptimiserState, PointMass, VariationalFamily
-from sordino.algorithm.variational.guides import guide_for, mean_and_covariance, standards
-from sordino.algorithm.variational.natural import first_place, median_length, part_of
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up
@@ -24,6 +17,13 @@ from sordino.core.spec.schedules import ConstantSchedule
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, whole_number
 from sordino.estimators.own_methods import Found, OwnMethod, Wanted, check_worth_while, own_method
 from sordino.estimators.situation import Sources
+from sordino.mechanisms.variational.custom_gradients import OCTAVES, Asked, Lengths, PrivateTable
+from sordino.mechanisms.variational.evidence_bound import Adam, Optimiser, OptimiserState, PointMass, VariationalFamily
+from sordino.mechanisms.variational.guided_gradients import GuidedGradients
+from sordino.mechanisms.variational.guides import guide_for, mean_and_covariance, standards
+from sordino.mechanisms.variational.natural import first_place, median_length, part_of
+from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import Lattice
 
 _LENGTHS = 0.03
 _QUERY = "gradients of the evidence bound, own model"

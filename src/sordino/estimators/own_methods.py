@@ -12,7 +12,6 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
-from sordino.algorithm.variational.natural import Sizes, information_left, natural_spec, run_natural
 from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate
@@ -20,6 +19,7 @@ from sordino.core.gaussian import largest_mu, least_true
 from sordino.core.spec import Spec, Unit
 from sordino.core.validate import InputError
 from sordino.estimators.situation import Sources
+from sordino.mechanisms.variational.natural import Sizes, information_left, natural_spec, run_natural
 from sordino.model.own.base import MOST_NATURAL, OwnModel
 
 _LARGEST_EPSILON = 1e6

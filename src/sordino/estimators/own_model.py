@@ -13,8 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from sordino.accounting.evaluate import as_json, explain
-from sordino.algorithm.noise.exact_sums import in_doubles
-from sordino.algorithm.variational.natural import Sizes
 from sordino.core.bound import Relation, with_floating_point
 from sordino.core.gaussian import largest_mu, show_up
 from sordino.core.spec import ColumnUnit, Unit
@@ -36,8 +34,10 @@ from sordino.estimators.released import CUSTOM, Release
 from sordino.estimators.situation import Sources
 from sordino.estimators.tasks import ASKED
 from sordino.ledger.release import StoredRelease
+from sordino.mechanisms.variational.natural import Sizes
 from sordino.model.own.base import FrontEnd, OwnModel, front_end_for
 from sordino.model.own.records import RecordLayout
+from sordino.noise.exact_sums import in_doubles
 
 AUTO = "auto"
 # Methods register themselves, as front ends do (`own_release`); a new file of them is named here once.

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, refuse, whole_number
@@ -21,6 +20,7 @@ from sordino.estimators.released import CUSTOM, FREE_DRAWS, SITE_DRAWS, WEIGHTS,
 from sordino.ledger.release import StoredRelease, read_release
 from sordino.model.own.base import OwnModel, front_end_for
 from sordino.model.own.records import Leaf, RecordLayout
+from sordino.noise.exact_sums import in_doubles
 
 # Front ends register themselves; a new file of them is named here once.
 for _home in ("sordino.model.own.modules", "sordino.model.own.numpyro_program", "sordino.model.own.pytree_loss"):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.variational.natural import Sizes
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, refuse, whole_number
 from sordino.data import Numbers, column_names, from_arrays, read_table
@@ -19,6 +18,7 @@ from sordino.data.raw_columns import MISSING, Column
 from sordino.data.sources.in_memory import no_rows
 from sordino.data.units import key_codes, keys
 from sordino.estimators.bare_arrays import NonPrivateWarning
+from sordino.mechanisms.variational.natural import Sizes
 from sordino.model.own.base import FrontEnd
 from sordino.model.own.records import RecordLayout, finite, pack, read_layout
 

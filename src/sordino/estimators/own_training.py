@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from sordino.accounting.calibration import calibrate
-from sordino.algorithm.training.train import QUERY, Descent, Trained, Training, train
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.one_run.training import train_and_audit
 from sordino.core.spec import NoisedSums, Spec, Unit
@@ -21,6 +20,7 @@ from sordino.estimators.own_methods import Found, OwnMethod, Wanted, own_method
 from sordino.estimators.released import WEIGHTS
 from sordino.estimators.situation import Sources
 from sordino.estimators.trained import MEASURED
+from sordino.mechanisms.networks.trainer import QUERY, Descent, Trained, Training, train
 from sordino.model.own.pytree_loss import PytreeLoss
 
 _OPTIONS = (

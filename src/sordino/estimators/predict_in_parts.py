@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import sordino.algorithm.engines as _engines  # noqa: F401  registers every engine
-from sordino.algorithm.engines.totals import Engine, engine_of
-from sordino.algorithm.engines.work import PartAnswer, for_each
+import sordino.engines as _engines  # noqa: F401  registers every engine
 from sordino.core.validate import InputError
 from sordino.data import Schema
 from sordino.data.parts import check_parts, parts_of
 from sordino.data.sources.part import Part
 from sordino.data.table import Table
+from sordino.engines.totals import Engine, engine_of
+from sordino.engines.work import PartAnswer, for_each
 
 # Parts that are asked at once: texts of so many wait for the one before them.
 _PARTS_AT_ONCE = 16

@@ -11,10 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.algorithm.posterior.coefficients import CoefficientPosterior
-from sordino.algorithm.posterior.laws import DenseGaussianPosterior, Prediction, checked_level
-from sordino.algorithm.posterior.network import NetworkPosterior
-from sordino.algorithm.posterior.residuals import unit_quantile
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, Interval, instance_of, number, refuse, whole_number
 from sordino.data import Measurement, Schema, Table, encode_features, from_arrays, read_table
@@ -25,6 +21,10 @@ from sordino.estimators.read_back import ReadBack
 from sordino.estimators.situation import Task, exposures
 from sordino.estimators.tasks import DRAWS, LINEAR
 from sordino.ledger.release.folder import NEW_TARGETS, PROBABILITIES, release_coverage, withheld
+from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
+from sordino.mechanisms.posterior.laws import DenseGaussianPosterior, Prediction, checked_level
+from sordino.mechanisms.posterior.network import NetworkPosterior
+from sordino.mechanisms.posterior.residuals import unit_quantile
 from sordino.model.base import LinearScoreModel, Model
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.families.networks import DenseNetwork

@@ -10,10 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.posterior.coefficients import CoefficientPosterior
-from sordino.algorithm.posterior.laws import Posterior
-from sordino.algorithm.posterior.network import NetworkPosterior
-from sordino.algorithm.posterior.residuals import FLATTEST, MOST_PEAKED
 from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, number
 from sordino.data import Number, Schema
@@ -22,6 +18,10 @@ from sordino.estimators.situation import Task
 from sordino.estimators.tasks import CLASSIFYING
 from sordino.ledger.release import StoredRelease, posterior_of
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED
+from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
+from sordino.mechanisms.posterior.laws import Posterior
+from sordino.mechanisms.posterior.network import NetworkPosterior
+from sordino.mechanisms.posterior.residuals import FLATTEST, MOST_PEAKED
 from sordino.model.base import Model
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture

@@ -12,8 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sordino.algorithm.noise.exact_sums import in_doubles
-from sordino.algorithm.variational.natural import Sizes
 from sordino.auditing.replay.examine import SECONDS, Implementation, Trial, examine
 from sordino.auditing.replay.plan import planned_calls
 from sordino.auditing.replay.port import Recorder, Run
@@ -27,8 +25,10 @@ from sordino.estimators.own_model import OWN_METHODS
 from sordino.estimators.own_release import OwnRelease
 from sordino.estimators.situation import Sources
 from sordino.estimators.tasks import asked_of
+from sordino.mechanisms.variational.natural import Sizes
 from sordino.model.own.base import OwnModel
 from sordino.model.own.records import RecordLayout
+from sordino.noise.exact_sums import in_doubles
 
 _OUTSIDE, _FAR = 40.0, 1e4
 

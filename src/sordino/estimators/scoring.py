@@ -20,10 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import Explanation, explain
-from sordino.algorithm.noise.sums import DIGITS
-from sordino.algorithm.posterior.coefficients import CoefficientPosterior
-from sordino.algorithm.rounds.questions import Lengths
-from sordino.algorithm.rounds.scored_sums import ScoreNoise
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
@@ -38,6 +34,10 @@ from sordino.estimators.situation import Sources, Task, exposures
 from sordino.estimators.tasks import CLASSIFYING
 from sordino.ledger import Entry, Ledger
 from sordino.ledger.release import StoredRelease
+from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
+from sordino.mechanisms.statistics.questions import Lengths
+from sordino.mechanisms.statistics.scored_sums import ScoreNoise
+from sordino.noise.sums import DIGITS
 
 # A class that a model gave at most this probability has the largest loss.
 LEAST_PROBABILITY = 0.05

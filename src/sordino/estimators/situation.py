@@ -17,8 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.algorithm.noise.randomness import Randomness, SeededRandomness
-from sordino.algorithm.noise.secure import SecureRandomness
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
@@ -32,6 +30,8 @@ from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.families.networks import MLPClassification, MLPRegression
 from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
+from sordino.noise.randomness import Randomness, SeededRandomness
+from sordino.noise.secure import SecureRandomness
 
 # The largest number of encoded columns for which sums of products are kept.
 MOST_COLUMNS = 1024

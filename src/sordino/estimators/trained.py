@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 
 from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import as_json
-from sordino.algorithm.training.clipped import check_examples
-from sordino.algorithm.training.train import QUERY, Trained, Training, train
-from sordino.algorithm.training.uses import Loss
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.one_run.training import train_and_audit
 from sordino.core.bound import Relation, with_floating_point
@@ -21,6 +18,9 @@ from sordino.core.validate import InputError, one_of, refuse, whole_number
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.situation import Sources
 from sordino.ledger.release import StoredRelease
+from sordino.mechanisms.networks.clipped_gradients import check_examples
+from sordino.mechanisms.networks.jaxpr import Loss
+from sordino.mechanisms.networks.trainer import QUERY, Trained, Training, train
 
 NETWORK = "network"
 MEASURED = "measured"

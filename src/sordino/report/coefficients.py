@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
-from sordino.algorithm.posterior.coefficients import from_stored
 from sordino.core.arrays import Array
 from sordino.estimators.look import LOOK
 from sordino.estimators.released import FREE_DRAWS, SITE_DRAWS, entry_names
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import COEFFICIENTS, NOT_MEASURED, is_constant, release_coverage, withheld
+from sordino.mechanisms.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
+from sordino.mechanisms.posterior.coefficients import from_stored
 
 LEVEL, INNER_LEVEL = 0.95, 0.5
 # Below this many draws a quantile says little; the page then shows the draws themselves.

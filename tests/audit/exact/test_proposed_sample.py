@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from sordino.algorithm.propose_test_sample import least_records
 from sordino.auditing.exact.proposed_sample import chance_to_draw, sgld_variant_leak, variant_leak
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.core.validate import InputError
+from sordino.mechanisms.propose_test_sample import least_records
 
 CLAIM = ProposeTestSample(2.5, 0.01, 0.5, 1.0, 1.0, 3.0, 0.49, 1.25, 0.45, Sampler.SGLD)
 FEASIBLE = replace(CLAIM, epsilon=1.0, gamma1=0.35, rho1=1.12, rho2=0.3)

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sordino.accounting.evaluate import explain
-from sordino.algorithm.chain.release import KeptIterates, LastIterate
 from sordino.core.spec import read_spec
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, stored, write_release
+from sordino.mechanisms.chain.release import KeptIterates, LastIterate
 from sordino.model import MODELS, GaussianMixture, Logistic, MLPRegression
 from sordino.model.base import describe_model
 from sordino.model.registry import build_model

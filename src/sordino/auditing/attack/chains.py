@@ -16,8 +16,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sordino.algorithm import KeptIterates, LastIterate, NoisedAverage, SeededRandomness, parameters
-from sordino.algorithm.chain.run import run
 from sordino.auditing.attack.experiment import (
     FitInBlocks,
     LinearScore,
@@ -35,6 +33,8 @@ from sordino.core.bound import Relation, View
 from sordino.core.spec import GaussianNoise, NoisyGradient, PointStart, Scheme, Spec
 from sordino.core.validate import instance_of
 from sordino.data.neighbours import Dataset, NeighbourPair
+from sordino.mechanisms import KeptIterates, LastIterate, NoisedAverage, SeededRandomness, parameters
+from sordino.mechanisms.chain.run import run
 from sordino.model.base import Model
 from sordino.model.exact.quadratic import extremal_pair
 from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from sordino.algorithm.propose_test_sample import least_records, margin, slope_scale
 from sordino.auditing.exact.leak import Finding
 from sordino.auditing.lower_bound import TradeOffPoint
 from sordino.core.arrays import Array
 from sordino.core.gaussian import down, widen_down
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, instance_of, number
+from sordino.mechanisms.propose_test_sample import least_records, margin, slope_scale
 from sordino.model.exact import InterimRegression
 
 # The positions of the odd record are integrated over; the integral agrees with the sum to far better than this.

@@ -13,12 +13,12 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.claims import check_regulariser
 from sordino.auditing.attack.experiment import chain_of
 from sordino.auditing.fleet.network import FleetNetwork, Parts
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, ClippingKind, GaussianNoise, GaussianStart, PointStart, Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse, whole_number
+from sordino.mechanisms.chain.claims import check_regulariser
 from sordino.model.base import Model
 
 # One of `jax.devices()`: a class that type checkers cannot see.

@@ -18,7 +18,6 @@ import numpy as np
 
 from sordino.accounting.evaluate import evaluate, theorems
 from sordino.accounting.participation.matrix import attained, hidden_uses
-from sordino.algorithm.chain.claims import check_regulariser
 from sordino.auditing.exact.extremal_chain import extremal_findings
 from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, composed_down
 from sordino.auditing.exact.proposed_sample import proposed_findings
@@ -54,6 +53,7 @@ from sordino.core.spec import (
 )
 from sordino.core.validate import InputError, instance_of
 from sordino.data import Dataset
+from sordino.mechanisms.chain.claims import check_regulariser
 from sordino.model.exact import (
     ConjugateRegression,
     GaussianLaw,

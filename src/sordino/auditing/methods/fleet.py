@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sordino.algorithm.chain.claims import longest_row
 from sordino.auditing.attack.audit import audit_instance_by_attack
 from sordino.auditing.attack.experiment import (
     ON_ACCELERATOR,
@@ -31,6 +30,7 @@ from sordino.auditing.lower_bound import AuditOptions, LowerBound, audit_method
 from sordino.core.spec import Spec
 from sordino.core.validate import refuse
 from sordino.data.neighbours import Dataset
+from sordino.mechanisms.chain.claims import longest_row
 
 # Models that share a seed: twice the multiprocessors of the devices that the CUDA kernel was written for. The number
 # decides what is drawn, so it is the same on every device.

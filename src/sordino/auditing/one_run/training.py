@@ -20,9 +20,6 @@ from jax import Array
 from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import tightest
-from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.training.train import Trained, Training, train
-from sordino.algorithm.training.uses import Loss
 from sordino.auditing.attack.experiment import Claim
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.one_run.guesses import Coins, audit_in_one_run, fair_coins, planned_guesses
@@ -30,6 +27,9 @@ from sordino.auditing.one_run.known_laws import KnownGaussian, bound_from_scores
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums, Scheme, Spec
 from sordino.core.validate import InputError, instance_of, refuse, whole_number
+from sordino.mechanisms.networks.jaxpr import Loss
+from sordino.mechanisms.networks.trainer import Trained, Training, train
+from sordino.noise.randomness import Randomness
 
 # How much longer than the clip a canary's gradient is: a clip that is skipped shows.
 _LOUDER = 4.0

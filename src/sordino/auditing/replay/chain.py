@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from sordino.algorithm import parameters
-from sordino.algorithm.chain.run import run
 from sordino.auditing.attack.chains import ConstantPull, on_first_axes
 from sordino.auditing.attack.experiment import chain_of
 from sordino.auditing.exact.extremal_chain import extremal_decay, extremal_gap
@@ -24,6 +22,8 @@ from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import refuse
 from sordino.data.neighbours import Dataset
+from sordino.mechanisms import parameters
+from sordino.mechanisms.chain.run import run
 from sordino.model.base import Model
 
 # Records whose steps are looked at where batches are hidden, pairs of an instance, and steps that a person waits for.

@@ -5,8 +5,8 @@ from itertools import combinations
 
 import numpy as np
 
-from sordino.algorithm.noise.randomness import Purpose, Randomness
-from sordino.algorithm.noise.secure import SecureRandomness
+from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.secure import SecureRandomness
 
 # A step of so many numbers is drawn in pieces of 8,192, each with a key derived for it.
 _PIECE, _PIECES = 8192, 3

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.noise.randomness import Law, NoisedCall
 from sordino.auditing.replay.port import Recording, Seen, difference, unlike
 from sordino.core.bound import Relation, View
 from sordino.core.spec import (
@@ -21,6 +20,7 @@ from sordino.core.spec import (
     Spec,
 )
 from sordino.core.validate import InputError, refuse
+from sordino.noise.randomness import Law, NoisedCall
 
 # Scales are rounded to the precision that a run computes in.
 _SAME_SCALE = 1e-6

@@ -26,9 +26,10 @@ from jax.experimental import io_callback
 from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
-from sordino.algorithm.noise.exact_sums import Total
-from sordino.algorithm.noise.lattice import LatticeNoise, noised_exactly
-from sordino.algorithm.noise.randomness import (
+from sordino.core.validate import Interval, whole_number
+from sordino.noise.exact_sums import Total
+from sordino.noise.lattice import LatticeNoise, noised_exactly
+from sordino.noise.randomness import (
     ADDED,
     Law,
     NoisedCall,
@@ -38,7 +39,6 @@ from sordino.algorithm.noise.randomness import (
     SeededRandomness,
     gaussian_call,
 )
-from sordino.core.validate import Interval, whole_number
 
 Sources = Callable[[], Randomness]
 Run = Callable[[Sources], Mapping[str, Any]]

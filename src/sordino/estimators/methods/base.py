@@ -8,8 +8,6 @@ from typing import Any, ClassVar, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.posterior.laws import Posterior
-from sordino.algorithm.rounds.second_moments import StatisticsOptions, statistics_spec
 from sordino.core.arrays import Array
 from sordino.core.bound import NOT_COVERED, Certificate, View
 from sordino.core.gaussian import up
@@ -26,6 +24,8 @@ from sordino.estimators.situation import (
     constant_log_loss,
     root_mean_square,
 )
+from sordino.mechanisms.posterior.laws import Posterior
+from sordino.mechanisms.statistics.second_moments import StatisticsOptions, statistics_spec
 from sordino.model.base import Model
 
 # What records with survey weights can be learned from: a score and its slope for each record.

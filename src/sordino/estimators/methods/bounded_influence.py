@@ -1,6 +1,6 @@
 """Regressions by bounded influence: noised sums of whitened rows whose weights see x alone, and one posterior of all.
 
-The engine is `algorithm.influence`. Here are its public columns from a schema, the spec of its sums, and its expected
+The engine is `mechanisms.influence`. Here are its public columns from a schema, the spec of its sums, and its expected
 error on stand-in data. A cap on the length of rows is not needed and not used: rows are weighed down by the method.
 """
 
@@ -11,16 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.influence import Declaration, Released, expected, person_bins, posterior, release, with_bins
-from sordino.algorithm.influence import Plan as InfluencePlan
-from sordino.algorithm.influence import plan as planned
-from sordino.algorithm.influence.asked import Given, InMemory, Total
-from sordino.algorithm.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
-from sordino.algorithm.influence.release import Kept, release_sums
-from sordino.algorithm.influence.sums import centre_bounds
-from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.algorithm.noise.sums import COVERED, COVERED_UNITS
-from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation, View, exactly_computed
 from sordino.core.gaussian import epsilon_upper
@@ -44,6 +34,16 @@ from sordino.estimators.situation import (
     stand_ins,
 )
 from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY
+from sordino.mechanisms.influence import Declaration, Released, expected, person_bins, posterior, release, with_bins
+from sordino.mechanisms.influence import Plan as InfluencePlan
+from sordino.mechanisms.influence import plan as planned
+from sordino.mechanisms.influence.asked import Given, InMemory, Total
+from sordino.mechanisms.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
+from sordino.mechanisms.influence.release import Kept, release_sums
+from sordino.mechanisms.influence.sums import centre_bounds
+from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
+from sordino.noise.randomness import SeededRandomness
+from sordino.noise.sums import COVERED, COVERED_UNITS
 
 # Larger tables are simulated by so many records with the same budget for each of them.
 _MOST_SIMULATED = 4000

@@ -7,11 +7,6 @@ import numpy as np
 
 from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import evaluate, theorem_named
-from sordino.algorithm.chain.hidden import COVERED, ROUNDING, stated_rounding
-from sordino.algorithm.chain.release import LastIterate, on_release_grid
-from sordino.algorithm.chain.run import run
-from sordino.algorithm.posterior.laws import DenseGaussianPosterior
-from sordino.algorithm.rounds.gradients import noise_left
 from sordino.core.arrays import Array
 from sordino.core.bound import Bound, Certificate, View, exactly_computed
 from sordino.core.guarantee import GaussianDP
@@ -20,6 +15,11 @@ from sordino.core.spec.fields import write_keys
 from sordino.core.validate import instance_of
 from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, constant_error, described, method
 from sordino.estimators.situation import Situation, Sources, Task, log_loss, stand_in
+from sordino.mechanisms.chain.release import LastIterate, on_release_grid
+from sordino.mechanisms.chain.rounding import COVERED, ROUNDING, stated_rounding
+from sordino.mechanisms.chain.run import run
+from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
+from sordino.mechanisms.regression.gradients import noise_left
 from sordino.model.base import LinearScoreModel
 from sordino.model.facts import Domain
 from sordino.model.families.classification import Logistic

@@ -7,11 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.noise.exact import noised_whole
-from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.noise.sums import COVERED, DIGITS, check_size, digits
-from sordino.algorithm.posterior.laws import DenseGaussianPosterior
-from sordino.algorithm.rounds.exact_rounds import HAIR, ExactRounds
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.spec import Spec
@@ -31,7 +26,12 @@ from sordino.estimators.methods.base import (
 from sordino.estimators.situation import Situation, Sources, Task, class_codes, model_for, stand_in
 from sordino.estimators.tasks import LINEAR
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
+from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
+from sordino.mechanisms.rounds.host import HAIR, ExactRounds
 from sordino.model.base import LinearScoreModel
+from sordino.noise.exact import noised_whole
+from sordino.noise.randomness import Randomness
+from sordino.noise.sums import COVERED, DIGITS, check_size, digits
 
 # The linear model whose intercept stands for a network's constant.
 _LINEAR_TASKS = {Task.NETWORK_REGRESSION: Task.REGRESSION, Task.NETWORK_CLASSIFICATION: Task.CLASSIFICATION}

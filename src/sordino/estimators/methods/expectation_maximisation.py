@@ -3,8 +3,6 @@
 import math
 from typing import ClassVar
 
-from sordino.algorithm.noise.lattice import COVERED
-from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.validate import instance_of
@@ -19,7 +17,9 @@ from sordino.estimators.methods.base import (
     too_many_columns,
 )
 from sordino.estimators.situation import Situation, Sources, Task, model_for
+from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.model.families.mixture import GaussianMixture
+from sordino.noise.lattice import COVERED
 
 _ROUNDS = 12
 

@@ -9,10 +9,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from sordino.algorithm.noise.sums import COVERED
-from sordino.algorithm.rounds.gradients import ClippedGradients, MovingRule, descend, run_full_gradients
-from sordino.algorithm.rounds.newton import gradient_posterior
-from sordino.algorithm.rounds.second_moments import Fitted, StatisticsOptions, StatisticsStack, run_statistics
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.spec import ListSchedule, Spec
@@ -33,7 +29,11 @@ from sordino.estimators.methods.base import (
 )
 from sordino.estimators.methods.statistics import residual_variance, simulated_fit
 from sordino.estimators.situation import ROWS, Situation, Sources, StandIn, Task, model_for, root_mean_square, stand_in
+from sordino.mechanisms.regression.gradients import ClippedGradients, MovingRule, descend, run_full_gradients
+from sordino.mechanisms.regression.newton import gradient_posterior
+from sordino.mechanisms.statistics.second_moments import Fitted, StatisticsOptions, StatisticsStack, run_statistics
 from sordino.model.families.regression import Huber
+from sordino.noise.sums import COVERED
 
 _SHARE_OF_SUMS = 0.1
 _CLIP_SHARE = 0.7

@@ -12,23 +12,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.noise.randomness import Purpose
-from sordino.algorithm.noise.sums import COVERED, own_products
-from sordino.algorithm.posterior.network import NetworkPosterior
-from sordino.algorithm.posterior.residuals import median_size, residual_law
-from sordino.algorithm.rounds.natural_network import (
-    ClassCounts,
-    Descent,
-    NaturalGradients,
-    Point,
-    ResidualSizes,
-    Slope,
-    clipped_slope,
-    inverse_root,
-    residual_sizes,
-    whitening,
-)
-from sordino.algorithm.rounds.second_moments import run_statistics
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.estimators.methods.base import (
@@ -54,7 +37,24 @@ from sordino.estimators.methods.natural_plan import (
 )
 from sordino.estimators.situation import Situation, Sources, Task, class_codes
 from sordino.ledger.release.folder import RAREST, RAREST_OVER_SIZE
+from sordino.mechanisms.networks.natural_gradients import (
+    ClassCounts,
+    Descent,
+    NaturalGradients,
+    Point,
+    ResidualSizes,
+    Slope,
+    clipped_slope,
+    inverse_root,
+    residual_sizes,
+    whitening,
+)
+from sordino.mechanisms.posterior.network import NetworkPosterior
+from sordino.mechanisms.posterior.residuals import median_size, residual_law
+from sordino.mechanisms.statistics.second_moments import run_statistics
 from sordino.model.families.skip_networks import SkipNetwork
+from sordino.noise.randomness import Purpose
+from sordino.noise.sums import COVERED, own_products
 
 _MOST_PARAMETERS = 500
 # Squared rows may be this much longer than their mean before they are shortened.

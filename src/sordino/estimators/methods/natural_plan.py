@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sordino.algorithm.rounds.natural_network import REPLACED
-from sordino.algorithm.rounds.second_moments import StatisticsOptions, StatisticsStack
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import up
@@ -28,6 +26,8 @@ from sordino.estimators.methods.base import (
     target_bound,
 )
 from sordino.estimators.situation import Situation, Task, stand_in
+from sordino.mechanisms.networks.natural_gradients import REPLACED
+from sordino.mechanisms.statistics.second_moments import StatisticsOptions, StatisticsStack
 from sordino.model.families.skip_networks import SkipClassification, SkipNetwork, SkipRegression
 
 # A uniform number between its bounds, times this, has variance 1.

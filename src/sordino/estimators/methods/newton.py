@@ -11,11 +11,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.noise.sums import COVERED
-from sordino.algorithm.posterior.laws import DenseGaussianPosterior
-from sordino.algorithm.rounds.gradients import NoisedGradients, residuals
-from sordino.algorithm.rounds.newton import GuidedFit, PriorRule, SecondMoments, Share, centred, second_moments
-from sordino.algorithm.rounds.second_moments import StatisticsOptions, StatisticsStack, run_statistics
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.spec import Spec
@@ -44,7 +39,12 @@ from sordino.estimators.situation import (
     model_for,
     stand_ins,
 )
+from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
+from sordino.mechanisms.regression.gradients import NoisedGradients, residuals
+from sordino.mechanisms.regression.newton import GuidedFit, PriorRule, SecondMoments, Share, centred, second_moments
+from sordino.mechanisms.statistics.second_moments import StatisticsOptions, StatisticsStack, run_statistics
 from sordino.model.base import LinearScoreModel
+from sordino.noise.sums import COVERED
 
 _SEED = 20_265
 # What "auto" leaves to "ridge": less than this many records times the privacy parameter for each coefficient where

@@ -10,17 +10,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from sordino.algorithm.posterior.laws import DenseGaussianPosterior
-from sordino.algorithm.rounds.gradients import (
-    MINIMISER_COVERED,
-    MOST_PRODUCTS,
-    MOST_RECORDS,
-    minimiser,
-    ridge_in_ball,
-    run_output,
-    summed,
-)
-from sordino.algorithm.rounds.newton import PriorRule, effects, posterior_of
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.gaussian import up
@@ -49,6 +38,17 @@ from sordino.estimators.situation import (
     stand_in,
     stand_ins,
 )
+from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
+from sordino.mechanisms.regression.gradients import (
+    MINIMISER_COVERED,
+    MOST_PRODUCTS,
+    MOST_RECORDS,
+    minimiser,
+    ridge_in_ball,
+    run_output,
+    summed,
+)
+from sordino.mechanisms.regression.newton import PriorRule, effects, posterior_of
 from sordino.model.base import LinearScoreModel
 
 _SEED = 20_267

@@ -13,21 +13,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from sordino.algorithm.influence.plan import MOST_IN_MATRIX
-from sordino.algorithm.noise.sums import COVERED
-from sordino.algorithm.posterior.laws import DenseGaussianPosterior
-from sordino.algorithm.rounds.gradients import NoisedGradients, residuals
-from sordino.algorithm.rounds.ridge import (
-    Geometry,
-    NoisedProducts,
-    Prior,
-    RidgeFit,
-    public_directions,
-    public_length,
-    public_middle,
-    read_geometry,
-    with_sketch,
-)
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.spec import Spec
@@ -58,8 +43,23 @@ from sordino.estimators.situation import (
     stand_in,
     stand_ins,
 )
+from sordino.mechanisms.influence.plan import MOST_IN_MATRIX
+from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
+from sordino.mechanisms.regression.gradients import NoisedGradients, residuals
+from sordino.mechanisms.regression.ridge import (
+    Geometry,
+    NoisedProducts,
+    Prior,
+    RidgeFit,
+    public_directions,
+    public_length,
+    public_middle,
+    read_geometry,
+    with_sketch,
+)
 from sordino.model.base import LinearScoreModel
 from sordino.model.families.regression import Huber
+from sordino.noise.sums import COVERED
 
 _SEED = 20_269
 # Directions of a sketch, and its rounds: the second looks along what the first has shown.

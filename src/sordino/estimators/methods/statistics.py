@@ -5,16 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from sordino.algorithm.noise.sums import COVERED
-from sordino.algorithm.rounds.second_moments import (
-    Fitted,
-    NoisedSecondMoments,
-    StatisticsOptions,
-    StatisticsRelease,
-    StatisticsStack,
-    fit,
-    run_statistics,
-)
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.estimators.methods.base import (
@@ -30,7 +20,17 @@ from sordino.estimators.methods.base import (
     too_many_columns,
 )
 from sordino.estimators.situation import Situation, Sources, Task, root_mean_square, stand_in
+from sordino.mechanisms.statistics.second_moments import (
+    Fitted,
+    NoisedSecondMoments,
+    StatisticsOptions,
+    StatisticsRelease,
+    StatisticsStack,
+    fit,
+    run_statistics,
+)
 from sordino.model.families.regression import GaussianLinear
+from sordino.noise.sums import COVERED
 
 _SEED = 20_261
 # One lucky draw of the noise must not promise what the next does not keep.

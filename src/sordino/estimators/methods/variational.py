@@ -16,17 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.algorithm.noise.exact_sums import in_doubles
-from sordino.algorithm.noise.lattice import COVERED
-from sordino.algorithm.noise.sums import DIGITS, digits
-from sordino.algorithm.posterior.laws import FactorisedPosterior
-from sordino.algorithm.rounds.exact_rounds import ExactRounds
-from sordino.algorithm.rounds.variational import (
-    FactorisedGaussian,
-    VariationalOptions,
-    VariationalRelease,
-    run_variational,
-)
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.gaussian import up
@@ -45,8 +34,19 @@ from sordino.estimators.methods.base import (
     sums_over_all,
 )
 from sordino.estimators.situation import USUAL_HIDDEN, Situation, Sources, Task, model_for, stand_in
+from sordino.mechanisms.posterior.laws import FactorisedPosterior
+from sordino.mechanisms.rounds.host import ExactRounds
+from sordino.mechanisms.variational.evidence_bound import (
+    FactorisedGaussian,
+    VariationalOptions,
+    VariationalRelease,
+    run_variational,
+)
 from sordino.model.base import Model
 from sordino.model.families.networks import DenseNetwork
+from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import COVERED
+from sordino.noise.sums import DIGITS, digits
 
 ROUNDS = 2
 _LENGTH = 4.0

@@ -10,19 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.release import KeptIterates, LastIterate, NoisedAverage, on_release_grid
-from sordino.algorithm.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
-from sordino.algorithm.posterior.coefficients import CoefficientPosterior, from_stored
-from sordino.algorithm.posterior.laws import (
-    DenseGaussianPosterior,
-    DrawsPosterior,
-    FactorisedPosterior,
-    GaussianPosterior,
-    Posterior,
-)
-from sordino.algorithm.posterior.network import ARRAYS as NETWORK_ARRAYS
-from sordino.algorithm.posterior.network import NetworkPosterior
-from sordino.algorithm.rounds.described import SumsRelease
 from sordino.core.bound import (
     FLOATING_POINT,
     NOT_COVERED,
@@ -43,6 +30,19 @@ from sordino.data import Schema
 from sordino.data.schema import schema_from_dict, schema_to_dict
 from sordino.data.words import shown_names
 from sordino.ledger.release.protected import Protected, protected
+from sordino.mechanisms.chain.release import KeptIterates, LastIterate, NoisedAverage, on_release_grid
+from sordino.mechanisms.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
+from sordino.mechanisms.posterior.coefficients import CoefficientPosterior, from_stored
+from sordino.mechanisms.posterior.laws import (
+    DenseGaussianPosterior,
+    DrawsPosterior,
+    FactorisedPosterior,
+    GaussianPosterior,
+    Posterior,
+)
+from sordino.mechanisms.posterior.network import ARRAYS as NETWORK_ARRAYS
+from sordino.mechanisms.posterior.network import NetworkPosterior
+from sordino.mechanisms.rounds.registry import SumsRelease
 from sordino.model.registry import build_model
 
 FORMAT = "sordino-release"

@@ -36,10 +36,10 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     "budget": ("tests/ledger/test_ledger.py", "tests/ledger/test_processes.py"),
     "mechanism": ("tests/replay/test_estimators.py", "tests/mutations/test_mutations.py"),
     "bounds": ("tests/data/test_encode.py",),
-    "randomness": ("tests/algorithm/test_secure_randomness.py", "tests/estimators/test_secure_mode.py"),
+    "randomness": ("tests/noise/test_secure_randomness.py", "tests/estimators/test_secure_mode.py"),
     "learned": ("tests/estimators/test_coverage.py",),
     "implementation": ("tests/replay/test_estimators.py", "tests/mutations/test_mutations.py"),
-    "floating-point": ("tests/algorithm/exact_noise/test_gaussians.py", "tests/algorithm/exact_noise/test_noised.py"),
+    "floating-point": ("tests/noise/test_gaussians.py", "tests/noise/test_noised.py"),
     "side-channels": ("tests/data/test_private_messages.py",),
     "security": ("tests/ledger/test_signing.py", "tests/report/test_dossier.py"),
 }

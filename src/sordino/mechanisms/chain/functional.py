@@ -1,0 +1,370 @@
+"""The chain as pure functions on keys and pytrees: `init`, `batches` and `step`, for `jit`, `vmap`, `scan` and optax.
+
+A step here and a step of `run` are the same kernel (`noised_drift`, `row_sum`) with the same limits on rows, gradients
+and iterates (`claims`), so the same draws give the same bits. What differs is who draws: `run` draws itself; here
+whoever calls gives keys. What that leaves of the spec's certificate is `PureChain.certified_spec`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+from numpy.typing import NDArray
+
+from sordino.core.bound import Certificate, View
+from sordino.core.gaussian import up
+from sordino.core.spec import Batch, GaussianStart, NoisyGradient, PointStart, Problem, Scheme, Spec, StableNoise
+from sordino.core.spec.chain import OWN_PLACES
+from sordino.core.validate import InputError, instance_of, refuse
+from sordino.mechanisms.chain import kernel
+from sordino.mechanisms.chain.claims import described_chain, program_for, row_limits, run_constants, sum_noise
+from sordino.mechanisms.chain.functional_batches import DrawnBatch, PureBatches
+from sordino.mechanisms.chain.inputs import mixing_scale
+from sordino.model.base import Model
+from sordino.model.compiled import check_sums
+from sordino.model.registry import JaxModel
+from sordino.noise.exact_sums import GROUP, in_doubles
+from sordino.noise.randomness import ADDED, NoisePort, Purpose
+from sordino.noise.secure import is_secure, key_for, standard_gaussians
+from sordino.noise.sums import checked_rows
+
+Loss = Callable[[Any, Array, Array], Array]
+
+
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["step", "params", "optimiser"], meta_fields=["secure", "own_start"]
+)
+@dataclass(frozen=True)
+class ChainState:
+    """Where a chain is: what the next step needs, as a pytree.
+
+    Attributes:
+        step: how many steps were made.
+        params: the iterate, in the form that `init` was given, in double precision; NaN after more steps than the spec
+            describes, so that nothing leaves that no certificate covers.
+        optimiser: the state of the chain's optimiser; None without one.
+        secure: whether the keys are those of `secure_key`; otherwise what leaves is NON-PRIVATE.
+        own_start: whether the start was given, and not the spec's.
+    """
+
+    step: Array
+    params: Any
+    optimiser: Any
+    secure: bool
+    own_start: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PureChain:
+    """A noisy gradient chain as pure functions; `sordino.chain` makes it.
+
+    Everything needs 64-bit numbers: `jax.config.update("jax_enable_x64", True)` or `with jax.enable_x64(True):` around.
+    """
+
+    spec: Spec
+    model: Model | Loss
+    weight_decay: float = 0.0
+    own_batches: bool = False
+    optimiser: Any = None
+    port: NoisePort = ADDED
+    algorithm: NoisyGradient = field(init=False)
+    _flat: Model = field(init=False)
+    _sum_noise: NDArray[np.float64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.weight_decay and isinstance(self.model, Model):
+            raise refuse("weight_decay", "to be absent beside a model, which has its own", self.weight_decay)
+        object.__setattr__(self, "_flat", self._model(lambda theta: theta))
+        object.__setattr__(self, "algorithm", described_chain(self.spec, self._flat))
+        if self.algorithm.rounding is not None:
+            raise refuse("algorithm.rounding", "to be absent for steps of one's own", self.algorithm.rounding)
+        object.__setattr__(self, "_sum_noise", sum_noise(self.algorithm, self.spec.n))
+
+    def init(self, key: Array, params: Any = None) -> ChainState:
+        """The state before the first step.
+
+        Args:
+            key: decides whether the chain is `secure`; the spec's Gaussian start is drawn from it.
+            params: a pytree with problem.dim numbers to start from, which must not depend on private rows; absent: the
+                spec's start, as a flat vector.
+
+        Returns:
+            The state, with parameters in double precision and inside the spec's ball.
+
+        Raises:
+            InputError: for numbers of 32 bits, an untyped key, or another number of parameters than problem.dim.
+        """
+        _need_doubles()
+        secure, own_start = is_secure(key), params is not None
+        given = self._start(key) if params is None else params
+        doubles = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), given)
+        theta, unravel = ravel_pytree(doubles)
+        if len(theta) != self.spec.dim:
+            raise refuse("params", f"to have problem.dim = {self.spec.dim} numbers", len(theta))
+        start = unravel(self._projected(theta))
+        memory = None if self.optimiser is None else self.optimiser.init(start)
+        return ChainState(jnp.zeros((), jnp.int32), start, memory, secure, own_start)
+
+    def data(self, features: Any, target: Any) -> kernel.Records:
+        """The private rows as `batches` and `step` read them, every row within what the spec was certified for.
+
+        Args:
+            features: a table of numbers, one row for each record.
+            target: one number for each record.
+
+        Returns:
+            The rows on the device, as a pytree.
+
+        Raises:
+            InputError: for what is no table of finite numbers, or, under replace-one, has not problem.n rows.
+        """
+        _need_doubles()
+        X, y = checked_rows(features, target)
+        kernel.check_shape(self.spec, self._flat, *X.shape)
+        if len(X) != self.spec.n and self.algorithm.batch.scheme not in OWN_PLACES:
+            raise refuse("the number of rows", f"to be problem.n = {self.spec.n} for batches of fixed size", len(X))
+        return kernel.load(X, y, GROUP, np.float64, self._limits(X.shape[1]))
+
+    def batches(self, key: Array) -> PureBatches:
+        """The spec's scheme as a pure function of step and key.
+
+        Args:
+            key: may be the key of the chain; of the same kind as that.
+
+        Returns:
+            `draw(data, step)`, which gives the batch of a step, counted from 0, of the rows that `data` made; it may be
+            called inside `scan`, in any order.
+
+        Raises:
+            InputError: for a chain with batches of its own.
+        """
+        _need_doubles()
+        if self.own_batches:
+            raise InputError("Expected the spec's batches, got a chain with own_batches; make one without.")
+        is_secure(key)
+        return PureBatches(self.algorithm, self.spec.n, key)
+
+    def step(self, key: Array, state: ChainState, batch: Any) -> ChainState:
+        """One step of the chain: clipped gradients, their exact sum, noise, the public divisor, projection.
+
+        Args:
+            key: the key of the chain, the same at every step: noise depends on it and on `state.step`.
+            state: of `init` or an earlier step.
+            batch: what `batches` drew; with own_batches, features and target of the rows to use, each record once.
+
+        Returns:
+            The state after the step.
+
+        Raises:
+            InputError: for a key of another kind than the state's, or a batch of another kind than the chain's.
+        """
+        _need_doubles()
+        if is_secure(key) != state.secure:
+            raise InputError("Expected one kind of key for init and step, got secure_key for one of them only.")
+        with in_doubles():
+            theta, unravel = ravel_pytree(state.params)
+            program, records, listed = self._reading(batch, state, unravel)
+            constants = run_constants(self.spec, self.algorithm, program.model)
+            # No step beyond the last is certified, so none is made.
+            covered = state.step < self.algorithm.steps
+            constants = constants._replace(divisor=jnp.where(covered, constants.divisor, jnp.nan))
+            total = program.gradient_sum(kernel.row_sum(program, constants), records, theta[None], listed)
+            scale, gaussian = self._noise(key, state.step)
+            drift = kernel.noised_drift(program, constants, theta[None], total, scale[None], gaussian[None])
+            if self.optimiser is None:
+                moved, memory = theta[None] - self._step_sizes[state.step] * drift, None
+            else:
+                updates, memory = self.optimiser.update(unravel(drift[0]), state.optimiser, state.params)
+                moved = theta[None] + ravel_pytree(updates)[0]
+            after = kernel.projected(program, constants, moved)[0]
+        return replace(state, step=state.step + 1, params=unravel(after), optimiser=memory)
+
+    def certified_spec(self, state: ChainState) -> Spec:
+        """The spec that a chain with this state is certified by: `sordino.certify` takes it.
+
+        With secure keys, the spec's batches and no optimiser it is the spec itself. Batches or keys of one's own, and
+        an optimiser, leave composition alone: a record counts as if it were in every batch and every iterate were
+        seen, because nothing is known of how batches were chosen and where the iterates go. A start of one's own takes
+        away the constants of theorems that read the start. Keys that are not secure make what leaves NON-PRIVATE.
+
+        Args:
+            state: any state of the chain.
+
+        Returns:
+            The spec.
+        """
+        spec = self.spec
+        if self.own_batches or self.optimiser is not None or not state.secure:
+            return composition_only(spec)
+        if state.own_start and spec.problem is not None:
+            nothing = {name: None for name in ("gradient_growth", "dissipativity", "ergodicity", "convergence")}
+            return replace(spec, problem=replace(spec.problem, **nothing))
+        return spec
+
+    def cautions(self, state: ChainState) -> tuple[str, ...]:
+        """What a reader of a release of this chain must know first, in sentences; empty where nothing is amiss."""
+        seeded = "NON-PRIVATE: the keys are not those of secure_key, so whoever knows the seed can subtract the noise."
+        own = "Batches were chosen by the caller, who vouches that no record is in a batch twice."
+        chosen = "An optimiser moved the parameters, so only composition is certified."
+        sentences = ((not state.secure, seeded), (self.own_batches, own), (self.optimiser is not None, chosen))
+        return tuple(sentence for applies, sentence in sentences if applies)
+
+    @property
+    def _step_sizes(self) -> Array:
+        return jnp.asarray(self.algorithm.step_size.values(self.algorithm.steps))
+
+    def _start(self, key: Array) -> Array:
+        start = self.algorithm.start
+        if isinstance(start, GaussianStart):
+            return start.scale * standard_gaussians(key_for(key, Purpose.START), (self.spec.dim,))
+        values = instance_of("algorithm.start", start, PointStart).values
+        return jnp.zeros(self.spec.dim) if values is None else jnp.asarray(values)
+
+    def _projected(self, theta: Array) -> Array:
+        program, constants = (
+            self._program(None, kernel.EveryRow(1)),
+            run_constants(self.spec, self.algorithm, self._flat),
+        )
+        return kernel.projected(program, constants, theta[None])[0]
+
+    def _noise(self, key: Array, step: Array) -> tuple[Array, Array]:
+        """The scale of the noise on the sum of this step, and standard Gaussians."""
+        scale = jnp.asarray(self._sum_noise)[step]
+        if isinstance(self.algorithm.noise, StableNoise):
+            draws = jax.random.uniform(key_for(key, Purpose.MIXING, step), (2,), jnp.float64)
+            scale = scale * mixing_scale(draws, self.algorithm.noise.alpha, jnp)
+        return scale, standard_gaussians(key_for(key, Purpose.NOISE, step), (self.spec.dim,))
+
+    def _reading(
+        self, batch: Any, state: ChainState, unravel: Any
+    ) -> tuple[kernel.Program, kernel.Records, kernel.StepBatch]:
+        """The program, the table that it reads, and the rows of it that are used."""
+        if self.own_batches:
+            features, target = (jnp.asarray(column) for column in batch)
+            if features.ndim != 2 or target.shape != features.shape[:1] or not len(features):
+                shapes = f"shapes {features.shape} and {target.shape}"
+                raise refuse("batch", "to be a table of at least one row, and a target for each", shapes)
+            rows, count = features.astype(jnp.float64), jnp.asarray(len(features), jnp.int32)
+            records = kernel.prepared(rows, target, count, self._limits(features.shape[1]))
+            return self._program(unravel, kernel.EveryRow(len(rows))), records, _one_list(_NO_LIST, count)
+        drawn = instance_of("batch", batch, DrawnBatch, "draw it with batches, or make the chain with own_batches")
+        if drawn.secure != state.secure:
+            raise InputError("Expected one kind of key for init and batches, got secure_key for one of them only.")
+        if drawn.records is None:
+            return self._program(unravel, kernel.EveryRow(drawn.block)), drawn.data, _one_list(_NO_LIST, drawn.count)
+        one_block = drawn.records.shape[0] == drawn.block
+        summed = kernel.GatheredRows(drawn.block, 1) if one_block else kernel.ListedRows(drawn.block)
+        return self._program(unravel, summed), drawn.data, _one_list(drawn.records, drawn.count)
+
+    def _model(self, unravel: Callable[[Array], Any]) -> Model:
+        """The model on flat parameters: a loss of one's own reads them in the form that `init` was given."""
+        if isinstance(self.model, Model):
+            return self.model
+        loss = self.model
+        return JaxModel(lambda theta, x, y: loss(unravel(theta), x, y), self.spec.dim, weight_decay=self.weight_decay)
+
+    def _limits(self, features: int) -> kernel.RowLimits:
+        return row_limits(self.spec, self.algorithm, self._flat, features)
+
+    def _program(self, unravel: Callable[[Array], Any] | None, summed: kernel.GradientSum) -> kernel.Program:
+        model = self._flat if unravel is None else self._model(unravel)
+        return program_for(self.spec, self.algorithm, model, summed, 0, self.port)
+
+
+def composition_only(spec: Spec) -> Spec:
+    """What is left where every iterate may be seen and a record may be in every batch."""
+    # The batch becomes the full one. Its divisor is n and not b, so the constants of a record's gradient grow by n / b.
+    algorithm = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
+    growth = Fraction(spec.n, algorithm.divisor(spec.n))
+    problem = instance_of("spec.problem", spec.problem, Problem)
+    return Spec(
+        algorithm=replace(algorithm, batch=Batch(Scheme.FULL), clipping=None, projection=None, keep=None),
+        problem=Problem(
+            n=spec.n,
+            dim=spec.dim,
+            gradient_sensitivity=_grown(problem.gradient_sensitivity, growth),
+            gradient_bound=_grown(problem.gradient_bound, growth),
+        ),
+        relation=spec.relation,
+        view=View.ALL_ITERATES,
+        delta=spec.delta,
+    )
+
+
+def _grown(certificate: Certificate | None, growth: Fraction) -> Certificate | None:
+    if certificate is None or growth == 1:
+        return certificate
+    reason = f"{certificate.reason}; times n / b, because a record may be in every batch of b"
+    return replace(certificate, value=up(certificate.value * float(growth), 2), reason=reason)
+
+
+def _need_doubles() -> None:
+    if jnp.zeros(()).dtype != jnp.float64:
+        raise InputError(
+            "Expected 64-bit numbers for a pure chain, got 32-bit ones; "
+            'jax.config.update("jax_enable_x64", True), or put it inside `with jax.enable_x64(True):`.'
+        )
+
+
+_NO_LIST = np.zeros(1, np.int32)
+
+
+def _one_list(records: Any, count: Array) -> kernel.StepBatch:
+    return kernel.StepBatch(records, jnp.zeros(1, jnp.int32), count[None])
+
+
+def chain(
+    spec: Spec, model: Model | Loss, *, weight_decay: float = 0.0, own_batches: bool = False, optimiser: Any = None
+) -> PureChain:
+    """Make the pure functions of a noisy gradient chain: `init`, `data`, `batches` and `step`.
+
+    They take keys and pytrees and compose with `jax.jit`, `jax.vmap` and `lax.scan`. The spec decides noise, clipping,
+    projection and schedules, and what is certified; `PureChain.certified_spec` says what own batches, own keys and an
+    optimiser leave of it. 64-bit numbers have to be switched on.
+
+    Args:
+        spec: a spec of kind noisy-gradient.
+        model: a `Model`, or a loss `loss(params, x, y)` of one record on any pytree of parameters.
+        weight_decay: the regulariser (weight_decay / 2) |params|^2 beside a loss; a `Model` has its own.
+        own_batches: whether `step` takes rows of the caller's choice; only composition is certified then.
+        optimiser: an optax gradient transformation that is given the noised gradient; only composition is certified.
+
+    Returns:
+        A `PureChain`.
+
+    Raises:
+        InputError: for another kind of spec, or one whose regulariser the model does not have.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import sordino
+        >>> from sordino.mechanisms import dp_sgd
+        >>> from sordino.core.spec import Batch, Problem
+        >>> problem = Problem(n=100, dim=2, gradient_sensitivity=2.0, gradient_bound=1.0)
+        >>> spec = dp_sgd(problem, step_size=0.5, batch=Batch("poisson", 20), noise_multiplier=4.0, clip_norm=1.0,
+        ...     steps=50, relation="add-remove", view="all-iterates")
+        >>> def loss(params, x, y):
+        ...     return (x @ params["slope"] - y) ** 2
+        >>> X = [[1.0, 0.01 * k] for k in range(100)]
+        >>> with jax.enable_x64(True):
+        ...     chain, key = sordino.chain(spec, loss), sordino.secure_key()
+        ...     data, draw = chain.data(X, [0.01 * k for k in range(100)]), chain.batches(key)
+        ...     start = chain.init(key, {"slope": jnp.zeros(2)})
+        ...     end, _ = jax.lax.scan(
+        ...         lambda state, k: (chain.step(key, state, draw(data, k)), None), start, jnp.arange(50)
+        ...     )
+        >>> bool(jnp.isfinite(end.params["slope"]).all()), chain.cautions(end)
+        (True, ())
+        >>> sordino.certify(chain.certified_spec(end), 1e-5).epsilon < 5.0
+        True
+    """
+    check_sums()
+    return PureChain(spec, model, weight_decay, own_batches, optimiser)

@@ -1,0 +1,168 @@
+"""Batches as pure functions of key and step, not an iterator, so that a scan can draw them.
+
+Every scheme is drawn as it is described: subsets, orders and the steps of a random allocation by sorting 128 random
+bits a record, which differs from uniform by at most n^2 / 2^129 in total variation; Poisson batches by comparing 64
+random bits with the rate, rounded down; waits between uses that are kept apart by the logarithm of 53 bits. A Poisson
+batch is never cut but at its stated cap: a step works through its list in as many blocks as it needs. The price of
+purity is that random schemes look at every record at each step, where `run` looks at the batch alone; uses that are
+kept apart are followed from the first step on.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from sordino.core.spec import NoisyGradient, Scheme
+from sordino.mechanisms.chain.batches import planned_capacity
+from sordino.mechanisms.chain.kernel import Records
+from sordino.noise.exact_sums import GROUP
+from sordino.noise.randomness import Purpose
+from sordino.noise.secure import is_secure, key_for
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["data", "records", "count"], meta_fields=["block", "secure"])
+@dataclass(frozen=True)
+class DrawnBatch:
+    """A batch that a scheme drew: the table, and a list of its rows of which the first `count` are used."""
+
+    # There is no list where every row is used. `block` rows are worked on at a time.
+    data: Records
+    records: Array | None
+    count: Array
+    block: int
+    secure: bool
+
+
+# A list of rows or None, how many of it are used, and how many at a time.
+_Listed = tuple[Array | None, Array, int]
+
+
+@dataclass(frozen=True, eq=False)
+class PureBatches:
+    """The batches of a chain on `n` records, all drawn from one key; called with the rows and the number of a step."""
+
+    algorithm: NoisyGradient
+    n: int
+    key: Array
+    _kept_order: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Drawn once, outside of any loop.
+        once = self.algorithm.batch.scheme is Scheme.SHUFFLE_ONCE
+        object.__setattr__(self, "_kept_order", self._shuffled(0) if once else jnp.arange(self.n, dtype=jnp.int32))
+
+    def __call__(self, data: Records, step: Any) -> DrawnBatch:
+        listed = _LISTED[self.algorithm.batch.scheme](self, data, jnp.asarray(step, jnp.int32))
+        return DrawnBatch(data, *listed, is_secure(self.key))
+
+    def _every(self, data: Records, step: Array) -> _Listed:
+        return None, data.rows, GROUP
+
+    def _of_pass(self, data: Records, step: Array) -> _Listed:
+        """A batch cut from the order of a pass, one after the other; the last of a pass may be smaller."""
+        per_pass, size = self.algorithm.batches_per_epoch(self.n), self.algorithm.divisor(self.n)
+        redrawn = self.algorithm.batch.scheme is Scheme.RESHUFFLED
+        order = self._shuffled(step // per_pass) if redrawn else self._kept_order
+        first = (step % per_pass) * size
+        padded = jnp.pad(order, (0, per_pass * size - self.n))
+        return lax.dynamic_slice_in_dim(padded, first, size), jnp.minimum(size, self.n - first), size
+
+    def _subset(self, data: Records, step: Array) -> _Listed:
+        size = self.algorithm.divisor(self.n)
+        return self._shuffled(step)[:size], jnp.asarray(size, jnp.int32), size
+
+    def _redrawn(self, data: Records, step: Array) -> _Listed:
+        size = self.algorithm.divisor(self.n)
+        words = jax.random.bits(key_for(self.key, Purpose.BATCHES, step), (size,), jnp.uint64)
+        # 64 bits modulo n: uneven by n / 2^64 at most.
+        return (words % np.uint64(self.n)).astype(jnp.int32), jnp.asarray(size, jnp.int32), size
+
+    def _allocated(self, data: Records, step: Array) -> _Listed:
+        """The records whose steps of this round, drawn for each alone, hold this one."""
+        padded, length = data.target.shape[0], self.algorithm.batches_per_epoch(self.n)
+        uses = self.algorithm.batch.uses or 1
+        words = jax.random.bits(
+            key_for(self.key, Purpose.BATCHES, step // length), (2, padded, length), jnp.uint64
+        )  # the steps with the smallest words are a record's
+        rank = jnp.sum(lexicographically_below(words, step % length), axis=-1)
+        present = (rank < uses) & (jnp.arange(padded) < data.rows)
+        block = min(padded, planned_capacity(uses * self.n / length, self.algorithm.steps * self.algorithm.chains))
+        places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
+        return places.astype(jnp.int32), jnp.sum(present, dtype=jnp.int32), block
+
+    def _apart(self, data: Records, step: Array) -> _Listed:
+        """The records that a step draws of those that are free: their uses are followed from the first step on."""
+        padded, batch = data.target.shape[0], self.algorithm.batch
+        length, chance = batch.apart(self.n), batch.chance(self.n)
+
+        def uniform(number: Any) -> Array:
+            bits = jax.random.bits(key_for(self.key, Purpose.BATCHES, number), (3, padded), jnp.uint64)
+            return (jnp.right_shift(bits, np.uint64(11)).astype(jnp.float64) + 0.5) * 2.0**-53
+
+        def failures(draws: Array) -> Array:
+            """How often in a row a free record is not drawn."""
+            gaps = jnp.log(draws) / math.log1p(-chance) if chance < 1.0 else jnp.zeros_like(draws)
+            return jnp.minimum(gaps, 2.0**53).astype(jnp.int64)
+
+        def following(number: Any, wait: Array) -> Array:
+            later = wait + failures(uniform(number + 1)[0])
+            return jnp.where(wait < length, later, wait - length)
+
+        first, blocked, where = uniform(0)
+        held = blocked < (length - 1) * chance / (1 + (length - 1) * chance)
+        wait = jnp.where(held, 1 + jnp.floor(where * (length - 1)).astype(jnp.int64), 0) + failures(first)
+        wait = lax.fori_loop(0, step // length, following, wait)
+        present = (wait == step % length) & (jnp.arange(padded) < data.rows)
+        block = min(
+            padded,
+            planned_capacity(batch.inclusion(self.n) * self.n, self.algorithm.steps * self.algorithm.chains),
+        )
+        places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
+        return places.astype(jnp.int32), jnp.sum(present, dtype=jnp.int32), block
+
+    def _poisson(self, data: Records, step: Array) -> _Listed:
+        padded, rate = data.target.shape[0], self.algorithm.rate(self.n)
+        bits = jax.random.bits(key_for(self.key, Purpose.BATCHES, step), (padded,), jnp.uint64)
+        threshold = int(Fraction(rate) * 2**64)
+        taken = bits < np.uint64(threshold) if threshold < 2**64 else jnp.ones(padded, bool)
+        present = taken & (jnp.arange(padded) < data.rows)
+        block = min(padded, planned_capacity(rate * self.n, self.algorithm.steps * self.algorithm.chains))
+        places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
+        drawn = jnp.sum(present, dtype=jnp.int32)
+        # The list is in the order of the table, so that a cap keeps those that come first.
+        cap = self.algorithm.batch.most
+        return places.astype(jnp.int32), drawn if cap is None else jnp.minimum(drawn, cap), block
+
+    def _shuffled(self, number: Any) -> Array:
+        """A uniform order of the records, by sorting 128 random bits each."""
+        words = jax.random.bits(key_for(self.key, Purpose.BATCHES, number), (2, self.n), jnp.uint64)
+        return lax.sort((*words, jnp.arange(self.n, dtype=jnp.int32)), num_keys=2)[2]
+
+
+def lexicographically_below(words: Array, place: Array) -> Array:
+    """Which columns of two words of each row come before the one at a place; equal ones by their order."""
+    first, second = (lax.dynamic_slice_in_dim(one, place, 1, axis=-1) for one in words)
+    tied = (words[0] == first) & ((words[1] < second) | ((words[1] == second) & (jnp.arange(words.shape[-1]) < place)))
+    return (words[0] < first) | tied
+
+
+_LISTED: dict[Scheme, Callable[[PureBatches, Records, Array], _Listed]] = {
+    Scheme.FULL: PureBatches._every,
+    Scheme.CYCLIC: PureBatches._of_pass,
+    Scheme.RESHUFFLED: PureBatches._of_pass,
+    Scheme.SHUFFLE_ONCE: PureBatches._of_pass,
+    Scheme.WITHOUT_REPLACEMENT: PureBatches._subset,
+    Scheme.WITH_REPLACEMENT: PureBatches._redrawn,
+    Scheme.RANDOM_ALLOCATION: PureBatches._allocated,
+    Scheme.MIN_SEPARATION: PureBatches._apart,
+    Scheme.POISSON: PureBatches._poisson,
+    Scheme.TRUNCATED_POISSON: PureBatches._poisson,
+}

@@ -1,0 +1,356 @@
+"""The query "messages": stochastic expectation propagation.
+
+    s <- s + gain (decode(sum of clipped messages + noise) - count s / N),   theta = theta_0 + s
+
+s is the sum of all messages, N times the average one; the gain is gamma / N, with the damping gamma that the spec's
+options state. Noise enters the sum before the gain multiplies it, so no step can have the noise of another gamma.
+Sequential runs are batches of one. Additions to s are compensated (Kahan), because one step is far smaller than s.
+
+Messages are clipped, summed and noised in coordinates, of which there are two kinds. Both use the record once, inside
+`parts`, and the kernel bounds what it contributes. `decode` sees only the noised sum and the cavity, a function of
+released values, so it is post-processing.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from sordino.core.spec import NoisedSums, Scheme, Spec
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, number, refuse
+from sordino.mechanisms.chain.kernel import SomeRows
+from sordino.mechanisms.posterior.laws import GaussianPosterior
+from sordino.mechanisms.rounds.device import Public, Query, Run, SumsRelease, query, run_sums
+from sordino.model.contributions import Parts, Plain
+from sordino.model.sites.families import BlockGaussian, Family, Moments, Natural, Site, Slopes, shortening
+from sordino.noise.exact_sums import in_precision
+from sordino.noise.randomness import Randomness
+from sordino.noise.sums import checked_rows
+
+Clamp = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Coordinates(ABC):
+    """A way to write messages as vectors of the family's size."""
+
+    bounds_factor: ClassVar[bool] = False
+    """Whether the average message is kept below the clip too, as published (Algorithm 3, line 12)."""
+    usual_clamp: ClassVar[Clamp] = (1e-4, 1e4)
+    """The range of 1 - v k where none is given: wide where one record's exact message is wanted."""
+
+    @abstractmethod
+    def parts(self, site: Site, family: Family, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
+        """Every record's message, as long as it is, written in these coordinates."""
+
+    @abstractmethod
+    def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
+        """The sum of natural parameters that a noised sum over about `count` records stands for."""
+
+
+@dataclass(frozen=True)
+class NaturalCoordinates(Coordinates):
+    """The published way: the natural parameters of each record's message (Vinaroz & Park, Algorithm 3, line 7)."""
+
+    bounds_factor: ClassVar[bool] = True
+
+    def parts(self, site: Site, family: Family, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
+        def message(x: Array, y: Array) -> Array:
+            return family.site(moments, site.slopes(moments, x, y), 1.0, clamp)
+
+        return (Plain(jax.vmap(message)(rows.features, rows.target)),)
+
+    def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
+        return noised
+
+
+@dataclass(frozen=True)
+class CentredCoordinates(Coordinates):
+    """(g, weight k): how the record moves mean and precision, seen from the present mean instead of from zero."""
+
+    # A message's Lambda mu grows with the mean, its g does not, so the same clip keeps far more of it.
+    usual_clamp: ClassVar[Clamp] = (0.05, 20.0)  # what is divided by is a noised sum
+
+    weight: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_numbers(self, weight=POSITIVE)
+
+    def parts(self, site: Site, family: Family, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
+        return site.centred_parts(moments, rows.features, rows.target, self.weight, rows.sizes)
+
+    def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
+        parts = family.unpack(noised)
+        return family.site(moments, Slopes(parts.linear, parts.precision / self.weight, parts.gamma), count, clamp)
+
+
+# A Gamma message passes through rate / (shape - 1), so a shape stays above 1 by this much.
+_SMALLEST_SHAPE_EXCESS = 1e-3
+_SMALLEST_RATE = 1e-6
+
+
+class Repaired(NamedTuple):
+    """The repaired vector, and how many of its eigenvalues, shapes and rates were repaired."""
+
+    theta: Array
+    number: Array
+
+
+@dataclass(frozen=True)
+class Repair(ABC):
+    """A way to make every eigenvalue of the precision at least `floor`, a public constant."""
+
+    floor: float
+
+    def __post_init__(self) -> None:
+        check_numbers(self, floor=POSITIVE)
+
+    def __call__(self, family: Family, theta: Array, before: Array) -> Repaired:
+        """Repair `theta`; `before` is the vector of the round before, which needs none."""
+        parts = family.unpack(theta)
+        gamma, low_gammas = self._gammas(family, parts.gamma)
+        if isinstance(family, BlockGaussian):
+            values, vectors = jnp.linalg.eigh(parts.precision)
+            fixed = self._values(values)
+            rebuilt = jnp.einsum("bij,bj,bkj->bik", vectors, fixed, vectors)
+            precision = jnp.where(jnp.any(values < self.floor, axis=1)[:, None, None], rebuilt, parts.precision)
+            low = jnp.sum(values < self.floor)
+        else:
+            precision = self._values(parts.precision[:, None])[:, 0]
+            low = jnp.sum(parts.precision < self.floor)
+        repaired = family.pack(Natural(parts.linear, precision, gamma))
+        return self._chosen(Repaired(repaired, low + low_gammas), theta, before)
+
+    @abstractmethod
+    def _values(self, values: Array) -> Array:
+        """Repaired eigenvalues; the last axis holds those of one block."""
+
+    def _chosen(self, repaired: Repaired, theta: Array, before: Array) -> Repaired:
+        # Where nothing was low nothing changes, not even in the last bit.
+        return Repaired(jnp.where(repaired.number > 0, repaired.theta, theta), repaired.number)
+
+    def _gammas(self, family: Family, gamma: Array) -> tuple[Array, Array]:
+        half = family.gammas
+        excess, rate = gamma[:half], -gamma[half:]
+        low = jnp.sum(excess < _SMALLEST_SHAPE_EXCESS) + jnp.sum(rate < _SMALLEST_RATE)
+        fixed = [jnp.maximum(excess, _SMALLEST_SHAPE_EXCESS), -jnp.maximum(rate, _SMALLEST_RATE)]
+        return jnp.concatenate(fixed), low
+
+
+@dataclass(frozen=True)
+class RaiseEigenvalues(Repair):
+    """Eigenvalues below the floor are raised to it (Vinaroz & Park, Section 3.1, steps 9-11)."""
+
+    def _values(self, values: Array) -> Array:
+        return jnp.maximum(values, self.floor)
+
+
+# Posteriors are released in single precision, and means are parts of these over a small precision.
+_LARGEST = 1e30
+_BELOW_ONE = Interval(0.0, 1.0, high_open=True)
+
+
+@dataclass(frozen=True)
+class Prior:
+    """An isotropic Gaussian prior, public; unknown precisions have the prior their site states."""
+
+    precision: float = 1.0
+    mean: float | tuple[float, ...] = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "precision", number("prior precision", self.precision, POSITIVE))
+        if isinstance(self.mean, tuple):
+            object.__setattr__(self, "mean", tuple(number("prior mean", value) for value in self.mean))
+        else:
+            object.__setattr__(self, "mean", number("prior mean", self.mean))
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """How messages are written, repaired and averaged."""
+
+    # What is clipped and noised; the natural parameters as published, or centred ones.
+    coordinates: Coordinates = field(default_factory=NaturalCoordinates)
+    # What happens to a precision that noise made indefinite; its floor is the least precision.
+    repair: Repair = field(default_factory=lambda: RaiseEigenvalues(1e-2))
+    momentum: float = 0.0  # share of the last displacement that a round keeps
+    # Standard deviation of the random, data-free means a run starts from; 0 starts at the prior.
+    start_scale: float = 0.0
+    # Range in which the eigenvalues of 1 - v k are kept, v the cavity's variance; the coordinates have one.
+    clamp: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        instance_of("coordinates", self.coordinates, Coordinates)
+        instance_of("repair", self.repair, Repair)
+        check_numbers(self, momentum=_BELOW_ONE, start_scale=NON_NEGATIVE)
+        if self.clamp is not None:
+            low, high = (number("clamp", value, POSITIVE) for value in self.clamp)
+            if not low <= 1.0 <= high:
+                raise refuse("clamp", "to be a range that contains 1", self.clamp)
+            object.__setattr__(self, "clamp", (low, high))
+
+    @property
+    def kept_range(self) -> tuple[float, float]:
+        """The clamp, or the coordinates' own where none is given."""
+        return self.coordinates.usual_clamp if self.clamp is None else self.clamp
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """How often noise left a precision that had to be repaired: rounds, and eigenvalues in all of them."""
+
+    rounds: int
+    eigenvalues: int
+
+
+@dataclass(frozen=True, eq=False)
+class MessagePassingRelease(SumsRelease):
+    """A private posterior."""
+
+    # `iterates` holds the natural parameters after every round where the view is all-iterates, and is None otherwise.
+    # The repairs are computed from released values, so they may be released with them.
+    query: ClassVar[str] = "messages"
+
+    site: Site
+    family: Family
+    natural: NDArray[np.floating]
+    repairs: Repairs
+    iterates: NDArray[np.floating] | None
+
+    @property
+    def posterior(self) -> GaussianPosterior:
+        """The approximate posterior."""
+        return GaussianPosterior(self.site, self.family, self.natural)
+
+
+class State(NamedTuple):
+    """The prior, the sum of messages, what rounding lost of it, the velocity, and repairs: rounds and eigenvalues."""
+
+    prior: Array
+    messages: Array
+    lost: Array
+    velocity: Array
+    repairs: Array
+
+
+class Inputs(NamedTuple):
+    """What multiplies a round's noised sum, and how many records it is expected to sum."""
+
+    gain: Array
+    expected: Array
+
+
+@query("messages")
+@dataclass(frozen=True)
+class Messages(Query):
+    """Each record's message, in the refinement's coordinates, for rows of this many features."""
+
+    site: Site
+    prior: Prior
+    refinement: Refinement
+    features: int
+
+    def __post_init__(self) -> None:
+        instance_of("site", self.site, Site)
+        instance_of("prior", self.prior, Prior)
+        instance_of("refinement", self.refinement, Refinement)
+        if isinstance(self.prior.mean, tuple) and len(self.prior.mean) != self.family.dim:
+            raise refuse("prior mean", f"to have {self.family.dim} entries, or to be one number", self.prior.mean)
+
+    @property
+    def family(self) -> Family:
+        """The family of the posterior."""
+        return self.site.family(self.features)
+
+    @property
+    def prior_vector(self) -> Array:
+        """The prior's natural parameters."""
+        dtype = jnp.zeros(()).dtype
+        mean = jnp.broadcast_to(jnp.asarray(self.prior.mean, dtype), (self.family.dim,))
+        return self.family.prior(self.prior.precision, mean, self.site.gamma_prior)
+
+    def size(self, features: int) -> int:
+        return self.family.size
+
+    def first(self, run: Run) -> State:
+        """No messages, or a sum of them that gives random means at the prior's precision."""
+        prior = self.prior_vector
+        none, start = jnp.zeros_like(prior), self.refinement.start_scale
+        messages = none
+        if start > 0.0:
+            pull = self.prior.precision * start * run.start((self.family.dim,))
+            messages = jnp.concatenate([pull, jnp.zeros(self.family.size - self.family.dim, prior.dtype)])
+        return State(prior, messages, none, none, jnp.zeros(2, jnp.int32))
+
+    def inputs(self, run: Run, first: int, length: int) -> Inputs:
+        both = gains(run.algorithm), expected_records(run.algorithm)
+        return Inputs(*(run.part(values, first, length) for values in both))
+
+    def point(self, public: Public, state: State, given: Inputs) -> Moments:
+        """The moments of the cavity: the posterior less an average message."""
+        return self.family.moments(state.prior + state.messages * (1.0 - 1.0 / public.records))
+
+    def contributions(self, point: Moments, given: Inputs, rows: SomeRows) -> Parts:
+        refinement = self.refinement
+        return refinement.coordinates.parts(self.site, self.family, point, rows, refinement.kept_range)
+
+    def moved(self, public: Public, state: State, given: Inputs, noised: Array, number: Array) -> State:
+        family, refinement, prior, before = self.family, self.refinement, state.prior, state.messages
+        coordinates = refinement.coordinates
+        cavity = self.point(public, state, given)
+        target = coordinates.decode(family, cavity, noised, given.expected, refinement.kept_range)
+        velocity = refinement.momentum * state.velocity + (target - given.expected / public.records * before)
+        step = given.gain * velocity + state.lost
+        moved = before + step
+        lost = step - (moved - before)
+        repaired, low = refinement.repair(family, prior + moved, prior + before)
+        messages = jnp.where(low > 0, repaired - prior, moved)
+        # A round that overflowed, or is about to, is taken back, and counted like any other repair.
+        finite = jnp.all(jnp.abs(messages) <= _LARGEST)
+        messages, lost, velocity = (
+            jnp.where(finite, value, kept)
+            for value, kept in ((messages, before), (lost, jnp.zeros_like(lost)), (velocity, jnp.zeros_like(velocity)))
+        )
+        low = jnp.where(finite, low, family.size)
+        if coordinates.bounds_factor:
+            messages *= shortening(messages, public.contribution * public.records)
+        repairs = state.repairs + jnp.stack([low > 0, low]).astype(jnp.int32)
+        return State(prior, messages, lost, velocity, repairs)
+
+    def kept(self, state: State) -> Array:
+        return state.prior + state.messages
+
+    def release(self, spec: Spec, run: Run, state: State, iterates: NDArray[Any] | None) -> MessagePassingRelease:
+        natural = in_precision(self.kept(state), run.dtype)
+        repairs = Repairs(*(int(count) for count in state.repairs))
+        return MessagePassingRelease(spec, self.site, self.family, natural, repairs, iterates)
+
+
+def gains(algorithm: NoisedSums) -> NDArray[np.float64]:
+    """gamma / N of each round: what multiplies the noised sum."""
+    return algorithm.schedule("damping").values(algorithm.rounds) / algorithm.records
+
+
+def expected_records(algorithm: NoisedSums) -> NDArray[np.float64]:
+    """How many records each round is expected to sum: the public batch size, less in the last batch of a pass."""
+    sizes = np.full(algorithm.rounds, float(algorithm.batch_size))
+    if algorithm.sampling.scheme in {Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED}:
+        last = algorithm.batches_per_epoch - 1
+        sizes[last :: last + 1] = algorithm.records - last * algorithm.batch_size
+    return sizes
+
+
+def run_message_passing(
+    spec: Spec, site: Site, features: Any, target: Any, randomness: Randomness, *, prior: Prior, refinement: Refinement
+) -> MessagePassingRelease:
+    """Run stochastic expectation propagation as a spec describes it, and release the posterior.
+
+    `features` has one row for each record, `target` one number (mixtures ignore it). Prior and refinement are public.
+    """
+    X, y = checked_rows(features, target)
+    return run_sums(spec, Messages(site, prior, refinement, X.shape[1]), X, y, randomness)

@@ -1,0 +1,157 @@
+"""The query "expected statistics": private expectation maximisation of a mixture.
+
+A record contributes (w gamma, gamma x): its responsibilities gamma, which sum to 1, and their products with the row.
+Counts and sums of the components follow from the noised sum, and so does everything else.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from sordino.core.spec import Spec
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse
+from sordino.mechanisms.chain.kernel import SomeRows
+from sordino.mechanisms.posterior.laws import FactorisedPosterior
+from sordino.mechanisms.rounds.device import Public, Query, Run, SumsRelease, query, run_sums
+from sordino.model.contributions import Parts, Plain, outer, products, whole_rows
+from sordino.model.families.mixture import GaussianMixture
+from sordino.noise.exact_sums import in_precision
+from sordino.noise.randomness import Randomness
+
+_SHARE = Interval(0.0, 1.0, low_open=True)
+
+
+@dataclass(frozen=True)
+class EmOptions:
+    """How statistics are weighted, averaged over rounds, and turned into parameters; public."""
+
+    # What a unit of count weighs in the clipped vector beside a unit of a feature; larger is noisier means, smaller is
+    # noisier counts. The noise on counts is divided by it.
+    count_weight: float = 1.0
+    learn_weights: bool = False  # whether the mixing weights are estimated too; otherwise the model's stay
+    prior_precision: float = 1.0  # precision of the Gaussian prior of every mean around 0
+    rate: float = 1.0  # share of a round's new statistics in the running ones; 1 forgets earlier rounds
+    start_scale: float = 1.0  # standard deviation of the random, data-free means a run starts from
+    least_count: float = 1.0  # counts below this many records are raised to it
+
+    def __post_init__(self) -> None:
+        check_numbers(self, count_weight=POSITIVE, least_count=POSITIVE, rate=_SHARE)
+        check_numbers(self, prior_precision=NON_NEGATIVE, start_scale=NON_NEGATIVE)
+
+
+@dataclass(frozen=True, eq=False)
+class EmRelease(SumsRelease):
+    """A private mixture.
+
+    `counts` are the noisy numbers of records of the components, limited to what is possible; `mean_noise` is the
+    standard deviation, public, of the privacy noise on each sum of rows that the means were made of. `iterates` holds
+    the means after every round where the view is all-iterates, and is None otherwise.
+    """
+
+    query: ClassVar[str] = "expected statistics"
+
+    model: GaussianMixture
+    options: EmOptions
+    means: NDArray[np.floating]
+    weights: NDArray[np.floating]
+    counts: NDArray[np.floating]
+    mean_noise: float
+    iterates: NDArray[np.floating] | None
+
+    @property
+    def posterior(self) -> FactorisedPosterior:
+        """Independent Gaussians around the means: the spread of each component's mean, and the privacy noise on it."""
+        weight = self.counts + self.options.prior_precision * self.model.spread**2
+        variance = self.model.spread**2 / weight + (self.mean_noise / weight) ** 2
+        deviations = np.repeat(np.sqrt(variance), self.means.shape[1])
+        shares = np.asarray(self.weights, np.float64)
+        model = replace(self.model, weights=tuple((shares / shares.sum()).tolist()))
+        return FactorisedPosterior(model, self.means.ravel(), deviations)
+
+
+class State(NamedTuple):
+    """Means, mixing weights, and the running statistics for all N records: counts and sums."""
+
+    means: Array
+    weights: Array
+    counts: Array
+    sums: Array
+
+
+@query("expected statistics")
+@dataclass(frozen=True)
+class ExpectedStatistics(Query):
+    """Responsibilities of a mixture's components, and their products with the rows."""
+
+    model: GaussianMixture
+    options: EmOptions
+
+    def size(self, features: int) -> int:
+        return len(self.model.weights) * (1 + features)
+
+    def first(self, run: Run) -> State:
+        shape = (len(self.model.weights), run.features)
+        weights = jnp.asarray(self.model.weights, float)
+        return State(self.options.start_scale * run.start(shape), weights, jnp.zeros(shape[0]), jnp.zeros(shape))
+
+    def contributions(self, point: State, given: Any, rows: SomeRows) -> Parts:
+        """Weighted responsibilities, then their products with the row."""
+        whole = whole_rows(rows.features, rows.sizes)
+        precision = 1.0 / self.model.spread**2
+        # |x - m|^2 without |x|^2, which all components share.
+        likely = (products(whole, point.means.T) - 0.5 * jnp.sum(point.means**2, axis=1)) * precision
+        shares = jax.nn.softmax(jnp.log(point.weights) + likely, axis=-1)
+        return Plain(self.options.count_weight * shares), outer(whole, shares, transposed=True)
+
+    def moved(self, public: Public, state: State, given: Any, noised: Array, number: Array) -> State:
+        options, components = self.options, state.weights.size
+        grown = public.records / public.batch * noised
+        # The first round has nothing to average with.
+        rate = jnp.where(number == 0, 1.0, options.rate)
+        counts = (1.0 - rate) * state.counts + rate * grown[:components] / options.count_weight
+        sums = (1.0 - rate) * state.sums + rate * grown[components:].reshape(components, -1)
+        possible = jnp.clip(counts, options.least_count, public.records)
+        pull = options.prior_precision * self.model.spread**2
+        means = sums / (possible + pull)[:, None]
+        weights = possible / jnp.sum(possible) if options.learn_weights else state.weights
+        return State(means, weights, counts, sums)
+
+    def kept(self, state: State) -> Array:
+        return state.means.ravel()
+
+    def release(self, spec: Spec, run: Run, state: State, iterates: NDArray[Any] | None) -> EmRelease:
+        growth = run.algorithm.records / run.algorithm.batch_size
+        means, weights, counts = (in_precision(values, run.dtype) for values in state[:3])
+        return EmRelease(
+            spec,
+            self.model,
+            self.options,
+            means,
+            weights,
+            np.clip(counts, self.options.least_count, run.algorithm.records),
+            _noise_left(run.sum_noise * growth, self.options.rate),
+            iterates,
+        )
+
+
+def run_em(
+    spec: Spec, model: GaussianMixture, features: Any, randomness: Randomness, *, options: EmOptions
+) -> EmRelease:
+    """Fit the means of a mixture, and its weights where asked, by noised expected statistics. Options are public."""
+    asked = ExpectedStatistics(instance_of("model", model, GaussianMixture), options)
+    stated = dict(getattr(spec.algorithm, "options", ())).get("components", len(model.weights))
+    if stated != len(model.weights):
+        raise refuse("algorithm.options.components", f"to be the {len(model.weights)} of the model", stated)
+    return run_sums(spec, asked, features, np.zeros(len(np.asarray(features))), randomness)
+
+
+def _noise_left(scales: NDArray[np.float64], rate: float) -> float:
+    """The standard deviation of the noise in the running statistics after the last round."""
+    shares = rate * (1.0 - rate) ** np.arange(len(scales) - 1, -1, -1, dtype=np.float64)
+    shares[0] = (1.0 - rate) ** (len(scales) - 1)
+    return float(np.sqrt(np.sum((shares * scales) ** 2)))

@@ -1,0 +1,164 @@
+"""Noise that is correlated over steps: what a matrix mechanism adds to the sums of a run.
+
+A matrix mechanism releases C G + s Z, with G the sums of all steps, one a row, and Z independent noise. Whoever trains
+needs G, so it is multiplied by the inverse of C: step k is given its sum plus s n_k, with n = C^-1 Z. For a lower
+triangular Toeplitz matrix that is a recursion over a few past steps: n_k = (z_k - c_1 n_{k-1} - ...) / c_0 for a
+band c, and n_k = z_k - r_1 z_{k-1} - ... where the inverse is the band. With the band (1, -1/2) of the inverse
+root, noise of a step is half taken back in the next.
+"""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from sordino.core.spec.matrices import (
+    BandedInverseRootStrategy,
+    MatrixMechanism,
+    Participation,
+    ParticipationScheme,
+    Strategy,
+    ToeplitzStrategy,
+)
+from sordino.core.validate import refuse
+from sordino.mechanisms.chain.batch_stream import BatchBlock, Batches, BatchState, Indices, Sampling
+from sordino.mechanisms.chain.batches import MinSeparation, Poisson, RandomAllocation
+from sordino.noise.randomness import generator_text, set_generator
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """How the noise of a step follows from standard noise and the past.
+
+    Attributes:
+        first: what standard noise is multiplied by.
+        past: what each of the last kept vectors is multiplied by, the latest first.
+        keeps_noise: whether what is kept of a step is its noise (a band of C) or its standard noise (of the inverse).
+    """
+
+    first: float
+    past: tuple[float, ...]
+    keeps_noise: bool
+
+    def step(self, standard: Array, kept: Array) -> tuple[Array, Array]:
+        """The noise of a step, and what is kept for the next; `kept` has shape (len(past), parameters)."""
+        if not self.past:
+            return self.first * standard, kept
+        noise = self.first * standard + jnp.asarray(self.past, standard.dtype) @ kept
+        latest = noise if self.keeps_noise else standard
+        return noise, jnp.concatenate([latest[None], kept[:-1]])
+
+
+INDEPENDENT = Correlation(1.0, (), True)
+
+
+def correlation_of(strategy: Strategy, steps: int) -> Correlation:
+    """The recursion of a banded matrix, or of one with a banded inverse; others are refused."""
+    if isinstance(strategy, ToeplitzStrategy):
+        band = strategy.first_column(min(steps, len(strategy.coefficients)))
+        return Correlation(1.0 / band[0], tuple(-entry / band[0] for entry in band[1:]), True)
+    if isinstance(strategy, BandedInverseRootStrategy):
+        width = min(strategy.bands, steps)
+        column = strategy.first_column(width)
+        inverse = np.zeros(width)
+        inverse[0] = 1.0 / column[0]
+        for lag in range(1, width):
+            inverse[lag] = -float(column[1 : lag + 1] @ inverse[lag - 1 :: -1][:lag]) / column[0]
+        return Correlation(inverse[0], tuple(map(float, inverse[1:])), False)
+    raise refuse("algorithm.strategy", "to be toeplitz or bisr for a training run", type(strategy).__name__)
+
+
+class Turns(Batches):
+    """Records that each have one step of every pass, by place in the table or drawn once for each alone."""
+
+    drawn = False
+
+    def __init__(self, sampling: Sampling) -> None:
+        super().__init__(sampling)
+        self._taken, rows, self._length = 0, sampling.rows, sampling.round or 1
+        places = np.arange(rows) * self._length // max(1, rows)
+        self._turn = sampling.generator.integers(0, self._length, rows) if self.drawn else places
+
+    @property
+    def capacity(self) -> int:
+        return max(1, int(np.bincount(self._turn, minlength=1).max(initial=1)))
+
+    def take(self, steps: int) -> BatchBlock:
+        parts = [self._batch(step % self._length) for step in range(self._taken, self._taken + steps)]
+        self._taken += steps
+        counts = np.array([len(part) for part in parts], np.int32)
+        padding = np.zeros(self.capacity, np.int32)
+        starts = (np.cumsum(counts) - counts).astype(np.int32)
+        return BatchBlock(np.concatenate([*parts, padding]), starts[:, None], counts[:, None])
+
+    def _batch(self, turn: int) -> Indices:
+        return np.flatnonzero(self._turn == turn).astype(np.int32)
+
+    def state(self) -> BatchState:
+        return BatchState(generator_text(self.sampling.generator), self._taken, self._turn.astype(np.int64))
+
+    def restore(self, state: BatchState, step: int) -> None:
+        if state.number != step or isinstance(state.number, bool) or state.waiting.shape != self._turn.shape:
+            raise ValueError(state.number)
+        if ((state.waiting < 0) | (state.waiting >= self._length)).any():
+            raise ValueError("turns that there are not")
+        set_generator(self.sampling.generator, state.generator)
+        self._taken, self._turn = state.number, state.waiting
+
+
+class BallsInBins(Turns):
+    """Every record draws its step of a pass once, and keeps it."""
+
+    drawn = True
+
+
+class PoissonTurns(BallsInBins):
+    """Every record draws its group once; in its group's turn it takes part by chance, drawn for every turn."""
+
+    def _batch(self, turn: int) -> Indices:
+        group = super()._batch(turn)
+        return group[self.sampling.generator.random(len(group)) < self.sampling.rate]
+
+
+def participating(run: MatrixMechanism, rows: int, generator: np.random.Generator) -> Batches:
+    """The batches of a matrix mechanism's participation.
+
+    Where turns go by place in the table, a record that is left out would move others to other steps; such schemes are
+    for replace-one, which `train` checks.
+    """
+    scheme, separation = run.participation.scheme, run.participation.separation or 1
+    length = run.steps if scheme is ParticipationScheme.SINGLE else separation
+    rate = run.participation.rate or 1.0
+    if run.participation.cap is not None:
+        raise refuse("algorithm.participation.cap", "to be absent for a training run", run.participation.cap)
+    sampling = Sampling(
+        rows=rows,
+        size=max(1, -(-rows // length)),
+        rate=rate,
+        chains=1,
+        steps=run.steps,
+        generator=generator,
+        round=length,
+        separation=separation,
+    )
+    if scheme is ParticipationScheme.POISSON:
+        return Poisson(sampling) if separation == 1 else PoissonTurns(sampling)
+    if scheme is ParticipationScheme.MIN_SEPARATION and run.participation.rate is None:
+        raise refuse("algorithm.participation.rate", "to be given for min-separation batches of a run", None)
+    return _STREAMS[scheme](sampling)
+
+
+_STREAMS: dict[ParticipationScheme, type[Batches]] = {
+    ParticipationScheme.SINGLE: Turns,
+    ParticipationScheme.EPOCHS: Turns,
+    ParticipationScheme.BALLS_IN_BINS: BallsInBins,
+    ParticipationScheme.RANDOM_ALLOCATION: RandomAllocation,
+    ParticipationScheme.MIN_SEPARATION: MinSeparation,
+}
+BY_PLACE = frozenset({ParticipationScheme.SINGLE, ParticipationScheme.EPOCHS})
+
+
+def by_place(participation: Participation) -> bool:
+    """Whether who takes part when depends on places in the table."""
+    return participation.scheme in BY_PLACE

@@ -1,0 +1,300 @@
+"""Sums of clipped gradients in whole numbers: what a training run needs so that floating point is covered.
+
+Statement. Let a block of examples be worked on by `WholeSums`. Every example then contributes a vector of whole numbers
+of the public spacing 2^exponent, at most the clip long as whole numbers are; the answer is the sum of those vectors,
+without rounding. So the sums of neighbours, over any blocks in any order, differ by one such vector (or two).
+
+Proof. A block goes through two programs. The first one is floating point: losses, derivatives, lengths, and from them
+for every leaf of the parameters either gradients of one example each, or factors whose products those gradients are
+(`norms`). Nothing is claimed of its accuracy. The second one makes whole numbers of it:
+
+1. *gradients* times the example's weight are rounded to the lattice, entry by entry;
+2. *factors* are rounded each: what a layer was given to 2^bits whole numbers of a power of two of its own, derivatives
+   times the weight to what makes a product of the two a whole number of spacings. The contribution *is* the product of
+   the rounded factors, for one example a sum over positions; it is never written down;
+3. *the clip* is enforced on those whole numbers: squares are added in double precision, an error bound is added, and an
+   example for which the bound could exceed the squared clip contributes nothing. Of n terms, in any order, a sum is off
+   by at most n 2^-53 times the sum of the terms' sizes;
+4. *sums* over the block are products and sums of whole numbers in double precision. Each factor is cut to a range in
+   which all partial sums stay below 2^53 (`_room`), so none of them rounds, whatever the order. Blocks are added as
+   whole numbers of 64 bits.
+
+What is left to assume is that a contribution is computed from its own example and the parameters alone: that the first
+program treats all places of a block alike and mixes none. There is one program for all blocks, of one public size, so
+nothing depends on how many examples there are. `places_alike` puts one drawn example into every place of a block and
+compares bits of both programs, before a run begins. Where they differ, as convolutions do on an H200, products with
+weights are made of whole numbers, which have no order (`own_bits`); where bits differ still, a run is not called exact.
+Tests permute, remove and cut blocks anew.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from sordino.core.validate import InputError
+from sordino.mechanisms.networks.clipped_gradients import INSIDE, Clipped, backward, factored, halved, own_gradients
+from sordino.mechanisms.networks.jaxpr import Traced, traced, widened
+from sordino.mechanisms.networks.norms import Picked, Products
+from sordino.mechanisms.networks.reproducible_ops import bound_with_own_bits
+from sordino.model.contributions import exponent_above, two_to
+from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import check_sums, lattice_exponent
+
+# Of the clip, what is left for the rounding of factors: 2^-16 of each, and more where many of them cancel.
+_REACH = 1.0 - 2.0**-11
+_FACTOR_BITS = 16
+_FEWEST_BITS = 8
+# Lattices are at least as fine as those of so many parameters: a product of rounded factors is then near the gradient.
+_FINE = 2**18
+_EXACT = 2**53
+_SMALLEST = 1e-30
+# Covers the rounding of a few last additions and comparisons, of numbers that are not negative.
+_LAST = 1.0 + 2.0**-45
+
+# What the first program hands to the second, for every leaf: arrays with a first axis of examples.
+Pieces = tuple[tuple[Array, ...], ...]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Contributions to one leaf as whole numbers.
+
+    Attributes:
+        squares: for every example, no less than the squared length of its contribution, in spacings.
+        total: the sum over examples, given which of them count (1, otherwise 0); in the shape of the leaf.
+    """
+
+    squares: Array
+    total: Callable[[Array], Array]
+
+
+@dataclass(eq=False)
+class WholeSums:
+    """Sums of clipped gradients over blocks of one size, as whole numbers of 2^exponent.
+
+    Attributes:
+        clipped: the loss, the clip and the precision.
+        params: a tree of arrays or of their shapes.
+        block: how many examples a block has, a public number.
+        noise: the largest scale of noise that is added to a sum; whole numbers have to hold it.
+        records: the most examples that a sum may have.
+        own_bits: whether products with weights are exact (`own_bits`), for devices where they differ by place.
+    """
+
+    clipped: Clipped
+    params: Any
+    example: Any
+    block: int
+    noise: float
+    records: int
+    own_bits: bool = False
+    _kinds: dict[int, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.leaves = [jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.float32) for leaf in jax.tree.leaves(self.params)]
+        self.entries = sum(math.prod(leaf.shape) for leaf in self.leaves)
+        self.exponent = lattice_exponent(self.clipped.clip, max(self.entries, _FINE), self.noise)
+        check_sums(self.records, self.clipped.clip, self.exponent)
+        if self.block * (self.most + 1) > _EXACT:
+            raise InputError(
+                f"Expected blocks of at most {int(_EXACT / (self.most + 1))} examples for a clip of "
+                f"{self.clipped.clip:g} and {self.entries} parameters, so that sums of 53 bits hold them, got "
+                f"{self.block}; make microbatch smaller."
+            )
+        given = (self.params, self.example)
+        if self.clipped.precision == "mixed":
+            given = jax.tree.map(lambda leaf: jax.eval_shape(halved, leaf), given)
+        self.apart: Traced = traced(self.clipped.loss, *given)
+        if self.own_bits:
+            self.apart = replace(self.apart, bind=bound_with_own_bits(self.apart.bind))
+        self._factored, self._added = jax.jit(self._in_floating_point), jax.jit(self._in_whole_numbers)
+
+    @property
+    def most(self) -> float:
+        """The clip in spacings."""
+        return math.ldexp(self.clipped.clip, -self.exponent)
+
+    @property
+    def spacing(self) -> float:
+        """What one whole number stands for."""
+        return math.ldexp(1.0, self.exponent)
+
+    def zeros(self) -> Array:
+        """The sum over no example."""
+        with in_doubles():
+            return jnp.zeros(self.entries, jnp.int64)
+
+    def plus(self, total: Array, params: Any, examples: Any, present: Array) -> Array:
+        """A sum of whole numbers, one entry for each parameter, with a block of examples added to it.
+
+        `present` is 1 for the places of the block that are filled, otherwise 0.
+        """
+        pieces, weights = self._factored(params, examples, present)
+        with in_doubles():
+            return self._added(total, pieces, weights)[0]
+
+    def places_alike(self, params: Any, generator: np.random.Generator) -> bool:
+        """Whether the program here has the same bits for an example wherever it stands in a block; examples are drawn.
+
+        A product of matrices may be added up in another order at the end of a block; some libraries of GPUs do that.
+        """
+
+        def everywhere(leaf: Any) -> Array:
+            whole = not jnp.issubdtype(leaf.dtype, jnp.floating)
+            drawn = generator.integers(0, 2, leaf.shape) if whole else generator.normal(size=leaf.shape)
+            return jnp.broadcast_to(jnp.asarray(drawn).astype(leaf.dtype), (self.block, *leaf.shape))
+
+        pieces, weights = self._factored(params, jax.tree.map(everywhere, self.example), jnp.ones(self.block))
+        with in_doubles():
+            squares = self._added(self.zeros(), pieces, weights)[1]
+        found = jax.tree.leaves((pieces, weights, squares))
+        words = [np.ascontiguousarray(part).view(np.uint8).reshape(self.block, -1) for part in found]
+        return all(bool((one == one[:1]).all()) for one in words)
+
+    def _in_floating_point(self, params: Any, examples: Any, present: Array) -> tuple[Pieces, Array]:
+        """Gradients or factors of every leaf, and the weights that shorten examples to the clip."""
+        if self.clipped.precision == "mixed":
+            params, examples = (jax.tree.map(halved, tree) for tree in (params, examples))
+        leaves, apart = jax.tree.leaves(params), self.apart
+        with jax.default_matmul_precision("highest" if self.clipped.precision == "float32" else "default"):
+            given, derivatives = backward(apart, leaves, jax.tree.leaves(examples), self.block)
+            found = {leaf: factored(apart, leaf, given, derivatives) for leaf in range(apart.leaves)}
+            left = [leaf for leaf, (place, factors) in found.items() if place is not None and factors is None]
+            own = own_gradients(apart, leaves, left, given, derivatives) if left else []
+            gradients = dict(zip(left, map(widened, own), strict=True))
+            squares, pieces = jnp.zeros(self.block, jnp.float32), []
+            for leaf, (place, factors) in found.items():
+                kind, piece = _kind_of(place, factors, gradients.get(leaf))
+                self._kinds[leaf] = kind
+                pieces.append(piece)
+                if len(piece) == 1:
+                    squares += jnp.sum(jnp.square(piece[0].reshape(self.block, -1)), axis=1)
+                elif factors is not None:
+                    squares += factors.squares()
+        lengths = jnp.sqrt(squares)
+        sound = jnp.isfinite(lengths) & (present > 0)
+        # Entries that are rounded one by one need nothing to speak of.
+        left_over = _REACH if any(len(piece) > 1 for piece in pieces) else 1.0
+        reach = self.clipped.clip * min(left_over, INSIDE[self.clipped.precision])
+        shortened = jnp.minimum(1.0, reach / jnp.maximum(jnp.where(sound, lengths, 1.0), _SMALLEST))
+        return tuple(pieces), jnp.where(sound, shortened, 0.0)
+
+    def _in_whole_numbers(self, total: Array, pieces: Pieces, weights: Array) -> tuple[Array, Array]:
+        """The sum with the contributions of a block added, and squared lengths, by which it is decided what counts."""
+        weights = weights.astype(jnp.float64)
+        parts = [self._whole(self._kinds[leaf], piece, weights) for leaf, piece in enumerate(pieces)]
+        squares = sum((part.squares for part in parts if part is not None), jnp.zeros(self.block, jnp.float64))
+        within = (squares * _LAST <= self.most * self.most).astype(jnp.float64)
+        found = [
+            jnp.zeros(math.prod(leaf.shape), jnp.float64) if part is None else part.total(within).reshape(-1)
+            for part, leaf in zip(parts, self.leaves, strict=True)
+        ]
+        return total + jnp.concatenate(found).astype(jnp.int64), squares
+
+    def _whole(self, kind: Any, piece: Sequence[Array], weights: Array) -> Whole | None:
+        if kind is None:
+            return None
+        if len(piece) == 1:
+            return self._whole_gradients(kind, piece[0], weights)
+        first, second = piece
+        if isinstance(kind[1], Picked):
+            return self._whole_rows(kind, first, second, weights)
+        return self._whole_factors(kind, first, second, weights)
+
+    def _whole_gradients(self, kind: Any, gradients: Array, weights: Array) -> Whole:
+        whole = self._rounded(gradients, weights, self.exponent, self.most)
+        entries = math.prod(whole.shape[1:])
+        squares = jnp.sum(jnp.square(whole).reshape(self.block, -1), axis=1) * (1.0 + (entries + 8) * 2.0**-52)
+
+        def total(within: Array) -> Array:
+            found = jnp.tensordot(within, whole, 1)
+            return found if kind[1] is None else self.apart.restored(kind[0], kind[1].as_weight(found))
+
+        return Whole(squares, total)
+
+    def _whole_factors(self, kind: Any, rows: Array, derivatives: Array, weights: Array) -> Whole:
+        groups, positions, inputs = rows.shape[1:]
+        outputs = derivatives.shape[3]
+        bits, room = _room(self.block * positions)
+        counted = jnp.where(weights.reshape(-1, 1, 1, 1) > 0.0, rows.astype(jnp.float64), 0.0)
+        above = exponent_above(jnp.max(jnp.abs(counted), axis=(1, 2, 3)))
+        first = jnp.rint(counted * two_to(bits - above).reshape(-1, 1, 1, 1))
+        second = self._rounded(derivatives, weights, self.exponent + bits - above, room)
+        lengths = jnp.sum(jnp.square(first), axis=3), jnp.sum(jnp.square(second), axis=3)
+        # As if the parts of all positions pointed one way; and what rounding could have taken from sums that cancel.
+        reach = jnp.sum(jnp.square(jnp.sum(jnp.sqrt(lengths[0]) * jnp.sqrt(lengths[1]), axis=2)), axis=1)
+        off = (inputs + outputs + groups * positions * positions + 32) * 2.0**-52
+        if positions == 1:
+            squares = reach * (1.0 + off)
+        else:
+            alike = jnp.einsum("egpi,egqi->egpq", first, first) * jnp.einsum("egpo,egqo->egpq", second, second)
+            squares = jnp.maximum(jnp.sum(alike, axis=(1, 2, 3)), 0.0) + off * reach * _LAST
+
+        def total(within: Array) -> Array:
+            found = jnp.einsum("egpi,egpo->gio", first, second * within.reshape(-1, 1, 1, 1))
+            return self.apart.restored(kind[0], kind[1].as_weight(found))
+
+        return Whole(squares, total)
+
+    def _whole_rows(self, kind: Any, rows: Array, derivatives: Array, weights: Array) -> Whole:
+        positions, shape = rows.shape[1], kind[1].shape
+        whole = self._rounded(derivatives, weights, self.exponent, min(self.most, _EXACT // (self.block * positions)))
+        same = rows[:, :, None] == rows[:, None, :]
+        lengths = jnp.sqrt(jnp.sum(jnp.square(whole), axis=2))
+        reach = jnp.sum(jnp.where(same, lengths[:, :, None] * lengths[:, None, :], 0.0), axis=(1, 2))
+        alike = jnp.where(same, jnp.einsum("epo,eqo->epq", whole, whole), 0.0)
+        off = (whole.shape[2] + positions * positions + 32) * 2.0**-52
+        squares = jnp.maximum(jnp.sum(alike, axis=(1, 2)), 0.0) + off * reach * _LAST
+
+        def total(within: Array) -> Array:
+            kept = (whole * within.reshape(-1, 1, 1)).reshape(self.block * positions, -1)
+            found = jnp.zeros((shape[0], kept.shape[1]), jnp.float64).at[rows.reshape(-1)].add(kept)
+            return self.apart.restored(kind[0], found.reshape(shape))
+
+        return Whole(squares, total)
+
+    def _rounded(self, values: Array, weights: Array, exponents: Any, room: float) -> Array:
+        """Values times weights to whole numbers of 2^exponents, cut at `room`; nothing of an example of weight 0."""
+
+        def along(each: Array) -> Array:
+            return each.reshape(-1, *(1,) * (values.ndim - 1))
+
+        counted = jnp.where(along(weights) > 0.0, values.astype(jnp.float64), 0.0)
+        # Clamped, so that a power of two is an ordinary number; what is beyond it is 0, or cut.
+        units = two_to(jnp.clip(-jnp.asarray(exponents), -1000, 1000) * jnp.ones(len(weights), jnp.int64))
+        scaled = counted * along(weights) * along(units)
+        return jnp.rint(jnp.clip(jnp.where(jnp.isnan(scaled), 0.0, scaled), -float(room), float(room)))
+
+
+def _room(terms: int) -> tuple[int, int]:
+    """Bits of the one factor, and the largest whole number of the other, so that this many products add up exactly."""
+    bits = min(_FACTOR_BITS, (53 - max(1, terms - 1).bit_length()) // 2)
+    if bits < _FEWEST_BITS:
+        raise InputError(
+            f"Expected at most 2^{53 - 2 * _FEWEST_BITS} positions in a block, so that sums of 53 bits hold them, got "
+            f"{terms}; make microbatch smaller."
+        )
+    return bits, _EXACT // (terms << bits)
+
+
+def _kind_of(place: int | None, factors: Any, own: Array | None) -> tuple[Any, tuple[Array, ...]]:
+    """How a leaf's contributions are made: (place of its use, layout of its factors), and the arrays they need."""
+    if place is None:
+        return None, ()
+    if own is not None:
+        return (place, None), (own,)
+    rows, derivatives = factors.rows, factors.derivatives
+    if isinstance(factors, Picked):
+        return (place, Picked(None, None, None, factors.shape)), (rows, derivatives)  # pyright: ignore[reportArgumentType]
+    layout = Products(None, None, factors.axes, factors.shape)  # pyright: ignore[reportArgumentType]
+    positions, inputs, outputs = *rows.shape[2:], derivatives.shape[3]
+    if positions > 1 and inputs * outputs <= 2 * positions * (inputs + outputs):
+        # Gradients of one example are not much larger than their factors.
+        return (place, layout), (jnp.einsum("egpi,egpo->egio", *map(widened, (rows, derivatives))),)
+    return (place, layout), (rows, derivatives)

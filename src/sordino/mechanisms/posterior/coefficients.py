@@ -1,0 +1,327 @@
+"""The posterior of a regression: weighted draws of its coefficients, and what their widths are made of.
+
+Coefficients are in encoded units, intercept first, outputs innermost; `in_table_units` has the same in the units of the
+table. Everything is computed from numbers that a release stores, so a folder answers as the fit did.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sordino.core.arrays import weighted_quantiles
+from sordino.core.validate import NON_NEGATIVE, InputError, number, one_of, refuse, whole_number
+from sordino.mechanisms.posterior.laws import Posterior, Prediction, Values, checked_level
+
+# What a score is, for every family: the mean of the target, log odds against the first class, or the log of a rate.
+LINKS = {
+    "linear": "identity",
+    "robust": "identity",
+    "logistic": "logit",
+    "multinomial": "logit",
+    "poisson": "log",
+    "negative-binomial": "log",
+    "cox": "log",
+}
+COUNTS = frozenset({"poisson", "negative-binomial"})
+# The key of a release's settings under which all that is not an array is stored.
+COEFFICIENTS = "coefficients"
+ARRAYS = frozenset({"draws", "weights", "parts", "to_table", "places"})
+# A coefficient is prior-dominated where at least this share of its variance is the prior's.
+PRIOR_DOMINATED = 0.5
+# Scores beyond this are no rates of anything.
+_LARGEST_SCORE = 50.0
+
+
+@dataclass(frozen=True, eq=False)
+class CoefficientPosterior(Posterior):
+    """Weighted draws of the coefficients of a regression.
+
+    Attributes:
+        family: linear, robust, logistic, multinomial, poisson, negative-binomial or cox; see `LINKS`.
+        columns: names of the encoded columns that have coefficients, the intercept first. The first level of a
+            category is the reference and has none.
+        outputs: for several classes, the words of all classes but the first, which they are compared with; else one
+            empty word.
+        places: for each of `columns`, its place among the encoded columns of the schema.
+        draws: (draws, coefficients), outputs innermost.
+        weights: of the draws, adding up to 1.
+        parts: (3, coefficients, coefficients): covariances from sampling, privacy and prior; their sum is the
+            Gaussian approximation to the posterior's.
+        to_table: (3, columns): a slope in table units is `to_table[0]` times the encoded one; the intercept is
+            `to_table[0, 0]` times the encoded one, plus `to_table[1]` times the encoded slopes, plus `to_table[2, 0]`.
+        residual_scale: the standard deviation of new targets around their mean, for linear and robust; else 0.
+        residual_error: the relative error of that.
+        dispersion: of counts, whose variance is mean + dispersion * mean^2; else 0.
+        plan: public numbers of the plan: mechanisms with multipliers, records, epsilon, delta and mu.
+        units: "encoded", or "table" where draws, parts and the residual scale are in the units of the table.
+    """
+
+    family: str
+    columns: tuple[str, ...]
+    outputs: tuple[str, ...]
+    places: NDArray[np.int64]
+    draws: Values
+    weights: Values
+    parts: Values
+    to_table: Values
+    residual_scale: float = 0.0
+    residual_error: float = 0.0
+    dispersion: float = 0.0
+    plan: Mapping[str, Any] | None = None
+    units: str = "encoded"
+
+    def __post_init__(self) -> None:
+        one_of("family", self.family, LINKS)
+        own = {
+            "places": np.array(self.places, np.int64),
+            **{name: np.array(getattr(self, name), np.float64) for name in ("draws", "weights", "parts", "to_table")},
+        }
+        columns, dim = len(self.columns), len(self.columns) * len(self.outputs)
+        wanted = {
+            "places": (columns,),
+            "weights": own["draws"].shape[:1],
+            "parts": (3, dim, dim),
+            "to_table": (3, columns),
+        }
+        if own["draws"].ndim != 2 or own["draws"].shape[1] != dim or not dim or not len(own["draws"]):
+            raise refuse("draws", f"to be rows of {dim} coefficients", f"shape {own['draws'].shape}")
+        for name, shape in wanted.items():
+            if own[name].shape != shape:
+                raise refuse(name, f"to have shape {shape}", f"shape {own[name].shape}")
+        if not all(np.isfinite(values).all() for values in own.values()):
+            raise refuse("draws, weights and parts", "to be finite numbers", "others")
+        if (own["weights"] < 0.0).any() or not math.isclose(float(own["weights"].sum()), 1.0, rel_tol=1e-6):
+            raise refuse("weights", "to be at least 0 and to add up to 1", "others")
+        if (own["places"] < 0).any() or (len(self.outputs) > 1 and self.family != "multinomial"):
+            raise refuse("places and outputs", "to be those of a fit", "others")
+        for name, values in own.items():
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+        for name in ("residual_scale", "residual_error", "dispersion"):
+            number(name, getattr(self, name), NON_NEGATIVE)
+
+    @property
+    def link(self) -> str:
+        """What a score is: identity, logit or log."""
+        return LINKS[self.family]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all coefficients: the column, and the class where there are several."""
+        return tuple(f"{column} [{word}]" if word else column for column in self.columns for word in self.outputs)
+
+    @property
+    def dim(self) -> int:
+        return self.draws.shape[1]
+
+    @property
+    def mean(self) -> Values:
+        return self._moments[0]
+
+    @property
+    def covariance(self) -> Values:
+        return self._moments[1]
+
+    @cached_property
+    def _moments(self) -> tuple[Values, Values]:
+        mean = self.weights @ self.draws
+        away = self.draws - mean
+        return mean, (away * self.weights[:, None]).T @ away
+
+    @property
+    def variance(self) -> Values:
+        return np.diagonal(self.covariance).copy()
+
+    @property
+    def deviation(self) -> Values:
+        """Standard errors: the posterior's standard deviations."""
+        return np.sqrt(self.variance)
+
+    @cached_property
+    def shares(self) -> Values:
+        """(3, coefficients): shares of each variance that are sampling, privacy and prior; they add up to 1."""
+        found = np.maximum(np.diagonal(self.parts, axis1=1, axis2=2), 0.0)
+        return found / np.maximum(found.sum(axis=0), 1e-300)
+
+    @property
+    def sampling(self) -> Values:
+        """The share of each coefficient's variance that is there without privacy as well."""
+        return self.shares[0]
+
+    @property
+    def privacy(self) -> Values:
+        """The share that is noise, and what noise leaves open about the rows."""
+        return self.shares[1]
+
+    @property
+    def prior(self) -> Values:
+        """The share that the declared size of effects holds."""
+        return self.shares[2]
+
+    @property
+    def prior_dominated(self) -> NDArray[np.bool_]:
+        """Coefficients that say more about the declared size of effects than about the table."""
+        return self.prior >= PRIOR_DOMINATED
+
+    @property
+    def widened(self) -> Values:
+        """By what factor privacy widens each interval: 1.12 reads "12 % wider"."""
+        return np.sqrt((self.sampling + self.privacy) / np.maximum(self.sampling, 1e-12))
+
+    def interval(self, level: float) -> tuple[Values, Values]:
+        tail = 0.5 * (1.0 - checked_level(level))
+        low, high = weighted_quantiles(np.asarray(self.draws), np.asarray(self.weights), [tail, 1.0 - tail]).T
+        return low, high
+
+    def in_table_units(self) -> "CoefficientPosterior":
+        """The same with draws, parts and residual scale in the units of the table; itself if it is so already."""
+        if self.units == "table":
+            return self
+        matrix = np.kron(self._table_matrix, np.eye(len(self.outputs)))
+        constant = np.repeat(self.to_table[2], len(self.outputs))
+        # A slope of 1 for the intercept: what the target is multiplied by.
+        scale = float(self.to_table[0, 0]) if self.link == "identity" else 1.0
+        return replace(
+            self,
+            draws=self.draws @ matrix.T + constant,
+            parts=matrix @ self.parts @ matrix.T,
+            residual_scale=self.residual_scale * scale,
+            units="table",
+        )
+
+    @property
+    def _table_matrix(self) -> Values:
+        found = np.diag(self.to_table[0])
+        found[0, 1:] = self.to_table[1, 1:]
+        return found
+
+    def sample(self, generator: np.random.Generator, draws: int) -> Values:
+        """Draw again from the draws, by their weights: evenly spaced places on the heap of weights, shuffled."""
+        count = whole_number("draws", draws)
+        places = (np.arange(count) + generator.random()) / count
+        chosen = np.searchsorted(np.cumsum(self.weights), places, side="left")
+        return self.draws[generator.permutation(np.minimum(chosen, len(self.draws) - 1))]
+
+    def rows(self, features: Any) -> Values:
+        """The columns of encoded rows that have coefficients."""
+        X = np.asarray(features, np.float64)
+        if X.ndim != 2 or X.shape[1] <= int(self.places.max()):
+            raise refuse("features", "to be rows like those the posterior was fitted to", f"shape {X.shape}")
+        return X[:, self.places]
+
+    def scores(self, thetas: Any, features: Any) -> Values:
+        """Scores of encoded rows, (draws, rows, outputs); of several classes all, the first with score 0."""
+        weights = np.asarray(thetas, np.float64).reshape(-1, len(self.columns), len(self.outputs))
+        found = np.einsum("nd,kdo->kno", self.rows(features), weights, optimize=True)
+        if self.family != "multinomial":
+            return found
+        return np.concatenate([np.zeros((*found.shape[:2], 1)), found], axis=2)
+
+    def predict(self, features: Any) -> Prediction:
+        """Mean and variance of targets: encoded numbers, the probability of the second class, or counts."""
+        if self.link == "identity":
+            X = self.rows(features)
+            spread = np.einsum("ij,jk,ik->i", X, self.covariance, X, optimize=True)
+            return Prediction(X @ self.mean, spread + self.residual_variance)
+        if self.family in ("multinomial", "cox"):
+            raise refuse("predict", "to be asked of targets that are one number", self.family)
+        scores = self.scores(self.draws, features)[..., 0]
+        if self.family in COUNTS:
+            return self.counts(scores)
+        shares = self.weights @ special.expit(scores)
+        return Prediction(shares, shares * (1.0 - shares))
+
+    @property
+    def residual_variance(self) -> float:
+        """The mean square of errors: of a log-normal law, as the scale is known up to a factor."""
+        return self.residual_scale**2 * math.exp(2.0 * min(self.residual_error, 1.0) ** 2)
+
+    def counts(self, scores: Any, exposure: Any = 1.0, weights: Any = None) -> Prediction:
+        """Mean and variance of counts over weighted draws of scores, shape (draws, rows)."""
+        weighed = self.weights if weights is None else np.asarray(weights)
+        means = exposure * np.exp(np.minimum(scores, _LARGEST_SCORE))
+        mean = weighed @ means
+        within = weighed @ (means + self.dispersion * means**2)
+        return Prediction(mean, within + weighed @ (means - mean) ** 2)
+
+    def log_predictive(self, features: Any, target: Any) -> Values:
+        y = np.asarray(target, np.float64)
+        if self.link == "identity":
+            found = self.predict(features)
+            return -0.5 * ((y - found.mean) ** 2 / found.variance + np.log(2.0 * np.pi * found.variance))
+        if self.family == "cox":
+            raise refuse("log_predictive", "to be asked of targets without censoring", self.family)
+        scores = self.scores(self.draws, features)
+        weighed = self._log_densities(scores, y) + np.log(np.maximum(self.weights, 1e-300))[:, None]
+        return np.logaddexp.reduce(weighed, axis=0)
+
+    def _log_densities(self, scores: Values, y: Values) -> Values:
+        if self.family == "multinomial":
+            return np.take_along_axis(special.log_softmax(scores, axis=2), y.astype(np.int64)[None, :, None], 2)[..., 0]
+        if self.family == "logistic":
+            return -np.logaddexp(0.0, -np.where(y > 0, 1.0, -1.0) * scores[..., 0])
+        means = np.exp(np.minimum(scores[..., 0], _LARGEST_SCORE))
+        if self.dispersion == 0.0:
+            return y * np.log(means) - means - special.gammaln(y + 1.0)
+        size = 1.0 / self.dispersion
+        binomial = special.gammaln(y + size) - special.gammaln(size) - special.gammaln(y + 1.0)
+        return binomial - size * np.log1p(means / size) + y * (np.log(means) - np.log(size + means))
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a release stores, beside `settings`; always in encoded units."""
+        if self.units != "encoded":
+            raise refuse("the posterior", "to be in encoded units to be stored", self.units)
+        return {name: np.asarray(getattr(self, name)) for name in sorted(ARRAYS)}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The rest of it, for a release's settings."""
+        stored = {
+            "family": self.family,
+            "columns": list(self.columns),
+            "outputs": list(self.outputs),
+            "residual_scale": self.residual_scale,
+            "residual_error": self.residual_error,
+            "dispersion": self.dispersion,
+            "plan": None if self.plan is None else dict(self.plan),
+        }
+        return {COEFFICIENTS: stored}
+
+
+def from_stored(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> CoefficientPosterior:
+    """The posterior of a release's arrays and settings; a file may say anything, so both are looked at."""
+    stated = settings.get(COEFFICIENTS)
+    if not isinstance(stated, Mapping):
+        raise InputError("Expected settings.coefficients of the release to say what the draws are, got nothing.")
+    lists = [stated.get(name) for name in ("columns", "outputs")]
+    for name, words in zip(("columns", "outputs"), lists, strict=True):
+        if not isinstance(words, list | tuple) or not words or not all(isinstance(word, str) for word in words):
+            raise refuse(f"settings.coefficients.{name}", "to be a list of words", words)
+    plan = stated.get("plan")
+    if plan is not None and not isinstance(plan, Mapping):
+        raise refuse("settings.coefficients.plan", "to be an object", plan)
+    family = stated.get("family")
+    if not isinstance(family, str):
+        raise refuse("settings.coefficients.family", f"to be one of {', '.join(LINKS)}", family)
+    return CoefficientPosterior(
+        one_of("settings.coefficients.family", family, LINKS),
+        tuple(lists[0] or ()),
+        tuple(lists[1] or ()),
+        arrays["places"],
+        arrays["draws"],
+        arrays["weights"],
+        arrays["parts"],
+        arrays["to_table"],
+        *(
+            number(f"settings.coefficients.{name}", stated.get(name), NON_NEGATIVE)
+            for name in ("residual_scale", "residual_error", "dispersion")
+        ),
+        plan=plan,
+    )

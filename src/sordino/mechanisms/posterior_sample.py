@@ -1,0 +1,239 @@
+"""Posterior draws of certified length: by rejection under an envelope, or by a Metropolis sampler with noise.
+
+What is drawn is what `posterior.rejection`, `posterior.rejection-pure` and `posterior.perturbed` certify for the same
+spec; `accounting/theorems/posterior_drawn.py` has the proofs. Draws are made in floating point.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sordino.core.arrays import Array
+from sordino.core.spec import (
+    AverageNoise,
+    AverageNoiseKind,
+    BoundedPotential,
+    MetropolisDraws,
+    PerturbedDraws,
+    PosteriorSample,
+    RejectionDraws,
+    Spec,
+    StronglyLogConcave,
+)
+from sordino.core.validate import InputError, instance_of, refuse
+from sordino.noise.randomness import Purpose, Randomness
+
+Potential = Callable[[Array], Array]  # rows of parameters to one value each
+Gradient = Callable[[Array], Array]  # one vector of parameters to another
+_AT_ONCE = 4096  # proposals that are evaluated together
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class PosteriorDraws:
+    """What leaves the run: one vector for each draw, or None where no proposal was accepted."""
+
+    spec: Spec
+    values: tuple[Array | None, ...]
+
+
+def posterior_draws(
+    spec: Spec,
+    potential: Potential,
+    randomness: Randomness,
+    *,
+    gradient: Gradient | None = None,
+    start: ArrayLike | None = None,
+) -> PosteriorDraws:
+    """Draw from pi proportional to e^-F as the spec says.
+
+    Formal guarantees: those that `certify` gives for the same spec, if the constants of the spec hold for the potential
+    whatever the records are. How long a draw takes depends on the records and must not be seen.
+
+    Args:
+        spec: a posterior-sample run with `drawn`.
+        potential: F, the sum over records and minus the logarithm of the prior, for an array with a row of parameters
+            each; for a bounded potential between 0 and the stated oscillation.
+        randomness: where random numbers come from.
+        gradient: of F at one vector; needed for strongly log-concave potentials, whose envelope stands on it.
+        start: a public vector: where the envelope is looked for, or the centre of the ball that is the set.
+
+    Returns:
+        As many draws as the spec states.
+
+    Raises:
+        InputError: for a spec that is not of this kind, or a potential that contradicts its constants.
+    """
+    run: PosteriorSample = instance_of("spec.algorithm", spec.algorithm, PosteriorSample)
+    instance_of("randomness", randomness, Randomness)
+    generator, drawn = randomness.generator(Purpose.DRAWS), run.drawn
+    if isinstance(drawn, PerturbedDraws) or drawn is None:
+        remedy = "draw with the sampler of your own and hand each draw to `perturb`"
+        raise refuse(
+            "algorithm.drawn.kind", "to be rejection or metropolis", None if drawn is None else "perturbed", remedy
+        )
+    centre = _vector("start", np.zeros(drawn.dim) if start is None else start, drawn.dim)
+    values: list[Array | None] = []
+    if isinstance(drawn, MetropolisDraws):
+        noise = randomness.generator(Purpose.NOISE)
+        values.extend(
+            _noised(_metropolis(run, drawn, potential, centre, generator), drawn.noise, noise) for _ in range(run.draws)
+        )
+    elif isinstance(run.potential, BoundedPotential):
+        values.extend(_uniform_envelope(run.potential, drawn, potential, centre, generator) for _ in range(run.draws))
+    else:
+        concave: StronglyLogConcave = instance_of("potential", run.potential, StronglyLogConcave)
+        if gradient is None:
+            raise refuse("gradient", "to be given for a strongly log-concave potential", None)
+        point = _near_the_top(concave, drawn, gradient, centre)
+        values.extend(_gaussian_envelope(concave, drawn, potential, point, generator) for _ in range(run.draws))
+    return PosteriorDraws(spec, tuple(values))
+
+
+def perturb(spec: Spec, draw: ArrayLike, randomness: Randomness) -> Array:
+    """Add the noise of a `perturbed` run to one draw of a sampler of one's own.
+
+    Formal guarantees: those of `posterior.perturbed`, if the sampler is within the stated distance whatever the data.
+    """
+    run: PosteriorSample = instance_of("spec.algorithm", spec.algorithm, PosteriorSample)
+    drawn: PerturbedDraws = instance_of("spec.algorithm.drawn", run.drawn, PerturbedDraws)
+    return _noised(_vector("draw", draw, drawn.dim), drawn.noise, randomness.generator(Purpose.NOISE))
+
+
+def _noised(draw: Array, noise: AverageNoise, generator: np.random.Generator) -> Array:
+    if noise.kind is AverageNoiseKind.GAUSSIAN:
+        return draw + generator.normal(0.0, noise.scale, len(draw))
+    return draw + generator.laplace(0.0, noise.scale, len(draw))
+
+
+def _near_the_top(potential: StronglyLogConcave, drawn: RejectionDraws, gradient: Gradient, start: Array) -> Array:
+    """A point, and its gradient, at which the envelope costs a factor of 2 at most.
+
+    A step of length 1/M shortens the gradient by 1 - m/M at least, so this ends; where it ends changes how long a draw
+    takes and not its law.
+    """
+    m, M = potential.strong_convexity.value, _smoothness(drawn)
+    short = math.sqrt(2 * math.log(2) / max(1 / m - 1 / M, 1e-300)) * (1 - 1e-9)
+    point = start
+    slope = _vector("gradient", gradient(point), drawn.dim)
+    size = float(np.linalg.norm(slope))
+    steps = math.ceil(math.log(max(size / short, 1.0)) / -math.log1p(-m / M)) + 8 if m < M else 8
+    for _ in range(steps):
+        if size <= short:
+            break
+        point = point - slope / M
+        slope = _vector("gradient", gradient(point), drawn.dim)
+        size = float(np.linalg.norm(slope))
+    if size > short:
+        raise InputError(
+            "Expected a gradient that falls as strong_convexity and smoothness say, got one that does not."
+        )
+    return np.stack([point, slope])
+
+
+def _smoothness(drawn: RejectionDraws) -> float:
+    if drawn.smoothness is None:
+        raise refuse("algorithm.drawn.smoothness", "to be given for a strongly log-concave potential", None)
+    return drawn.smoothness.value
+
+
+def _gaussian_envelope(
+    potential: StronglyLogConcave,
+    drawn: RejectionDraws,
+    function: Potential,
+    point: Array,
+    generator: np.random.Generator,
+) -> Array | None:
+    """Proposals from N(x - g / m, I / m), of which F lies above the quadratic."""
+    m = potential.strong_convexity.value
+    place, slope = point
+    middle = place - slope / m
+    height = float(_evaluated(function, place[None, :])[0]) - float(slope @ slope) / (2 * m)
+
+    def attempt(count: int) -> tuple[Array, Array]:
+        moves = generator.standard_normal((count, drawn.dim)) / math.sqrt(m)
+        rows = middle + moves
+        values = _evaluated(function, rows)
+        return rows, values - height - m / 2 * np.sum(moves * moves, axis=1)
+
+    return _accepted(attempt, drawn.trials, generator)
+
+
+def _uniform_envelope(
+    potential: BoundedPotential,
+    drawn: RejectionDraws,
+    function: Potential,
+    centre: Array,
+    generator: np.random.Generator,
+) -> Array:
+    """Uniform proposals on the ball; where none is accepted, one more."""
+    radius = potential.diameter.value / 2
+
+    def attempt(count: int) -> tuple[Array, Array]:
+        rows = _in_ball(count, centre, radius, generator)
+        return rows, _evaluated(function, rows)
+
+    found = _accepted(attempt, drawn.trials, generator)
+    return _in_ball(1, centre, radius, generator)[0] if found is None else found
+
+
+def _accepted(
+    attempt: Callable[[int], tuple[Array, Array]], trials: int, generator: np.random.Generator
+) -> Array | None:
+    """The first proposal that is accepted with e^-excess, of at most so many."""
+    left = trials
+    while left > 0:
+        count = min(left, _AT_ONCE)
+        rows, excess = attempt(count)
+        if np.any(excess < -_ROUNDING * (1 + np.abs(excess))):
+            raise InputError("Expected a potential above its envelope, got one below it; check the stated constants.")
+        hits = np.flatnonzero(generator.random(count) < np.exp(-excess))
+        if len(hits):
+            return rows[hits[0]]
+        left -= count
+    return None
+
+
+def _metropolis(
+    run: PosteriorSample, drawn: MetropolisDraws, function: Potential, centre: Array, generator: np.random.Generator
+) -> Array:
+    """The state after exactly so many steps with uniform proposals on the ball, from its centre."""
+    bounded: BoundedPotential = instance_of("potential", run.potential, BoundedPotential)
+    state, value = centre, float(_evaluated(function, centre[None, :])[0])
+    left = drawn.steps
+    while left > 0:
+        count = min(left, _AT_ONCE)
+        rows = _in_ball(count, centre, bounded.diameter.value / 2, generator)
+        values, coins = _evaluated(function, rows), generator.random(count)
+        if np.any(values < -_ROUNDING) or np.any(values > drawn.oscillation.value * (1 + _ROUNDING)):
+            raise InputError("Expected a potential between 0 and the stated oscillation, got another value.")
+        for row, proposed, coin in zip(rows, values.tolist(), coins.tolist(), strict=True):
+            if coin < math.exp(min(0.0, value - proposed)):
+                state, value = row, proposed
+        left -= count
+    return state
+
+
+def _in_ball(count: int, centre: Array, radius: float, generator: np.random.Generator) -> Array:
+    ways = generator.standard_normal((count, len(centre)))
+    ways /= np.linalg.norm(ways, axis=1, keepdims=True)
+    return centre + radius * generator.random((count, 1)) ** (1 / len(centre)) * ways
+
+
+def _evaluated(function: Potential, rows: Array) -> Array:
+    values = np.asarray(function(rows), dtype=np.float64)
+    if values.shape != (len(rows),):
+        raise refuse("potential", f"to give one value for each of {len(rows)} rows", f"shape {values.shape}")
+    if not np.all(np.isfinite(values)):
+        raise refuse("potential", "to be finite", "NaN or infinity")
+    return values
+
+
+def _vector(name: str, value: ArrayLike, dim: int) -> Array:
+    found = np.asarray(value, dtype=np.float64)
+    if found.shape != (dim,) or not np.all(np.isfinite(found)):
+        raise refuse(name, f"to be a vector of {dim} finite numbers", f"shape {found.shape}")
+    return found

@@ -1,0 +1,259 @@
+"""Ridge steps: noised gradients of centred, scaled rows; what is public about the columns takes the place of products.
+
+Sums of all products of columns are too many numbers for a small budget, and for hundreds of columns. Three things do
+without them. The centre is released. Columns are scaled by their declared kind, so that noise falls on them as they
+matter. And the products of rows with a few public directions (a sketch, as in block power iteration) show the few
+directions in which many columns vary together, where a step would overshoot.
+
+The points of all rounds and the noised gradients g_k there say, with H the curvature, that the optimum t has
+mean(H t_k - g_k) = H t, up to noise. The next point is the posterior mean of t under a normal prior: early noise is
+averaged with late noise and nothing is lost by many rounds, whose points come so near that H hardly matters.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from sordino.core.arrays import Array
+from sordino.core.spec import Spec
+from sordino.data import Category, Measurement, Schema
+from sordino.mechanisms.regression.gradients import OuterProducts
+from sordino.mechanisms.regression.newton import level_shares
+from sordino.mechanisms.rounds.host import ExactRounds
+from sordino.mechanisms.rounds.registry import query
+from sordino.noise.randomness import Randomness
+from sordino.noise.sums import checked_rows
+
+# A number is spread over its bounds with about this variance; twice its encoded value is worth one of a category.
+_VARIANCE, _LEAST_VARIANCE, _NUMBER = 0.15, 0.02, 2.0
+_CENTRE_VARIANCE = 0.25
+# How far the centre of a number counts for the public length of rows, before it is known.
+_NUMBER_LENGTH = 0.3
+_LEAST_SHARE = 0.02
+# A direction counts if it is seen above this many times the largest that noise would show, and what columns explain.
+_SEEN = 1.5
+_SEED = 20_268
+# Effects as parts of the declared ones, and the weights of those parts before the data speak.
+_SMALLER = np.array([0.25, 0.5, 1.0])
+_WEIGHTS = np.array([0.3, 0.3, 0.4])
+
+
+class _Rows(OuterProducts):
+    def values(self, scores: Array, part: slice) -> Array:
+        return np.ones_like(scores)
+
+
+class _Products(OuterProducts):
+    def values(self, scores: Array, part: slice) -> Array:
+        return scores
+
+
+@query("products")
+class NoisedProducts:
+    """Noised means of rows times 1, their centre, or times their scores in public directions, a sketch of products."""
+
+    # `noise` is the standard deviation of the noise on each entry in the first round.
+    name: ClassVar[str]
+
+    def __init__(self, spec: Spec, features: Any, randomness: Randomness, outputs: int, *, ones: bool = False) -> None:
+        X, _ = checked_rows(features, np.zeros(len(features)), np.float64)
+        self._rounds = ExactRounds(spec, self.name, len(X), X.shape[1] * outputs, randomness)
+        self.algorithm = self._rounds.algorithm
+        kind = _Rows if ones else _Products
+        self._sums, self._shape = kind(np.asarray(X, np.float64), self.algorithm.contribution, outputs), X.shape[1:]
+        self.noise = self._rounds.scale(0) / self.algorithm.records
+
+    def __call__(self, directions: Array, k: int) -> Array:
+        """The answer of round k, which is to be asked for once; directions are columns."""
+        sums = self._sums.sums(directions)
+        found = self._rounds.noised(k, sums, self._sums.exponent) / self.algorithm.records
+        return found.reshape(directions.shape)
+
+
+def public_middle(schema: Schema) -> Array:
+    """What rows are centred by before anything is known: even shares of levels, 0 for the rest, the intercept too."""
+    middle = np.zeros(len(schema.feature_names))
+    for feature, block in schema.blocks():
+        if isinstance(feature.kind, Category):
+            middle[block] = 1.0 / _levels(feature.kind, block)
+    return middle
+
+
+def public_length(schema: Schema) -> float:
+    """About the length of a row less that middle, without the intercept."""
+    parts = [
+        1.0 - 1.0 / _levels(feature.kind, block) if isinstance(feature.kind, Category) else _NUMBER_LENGTH
+        for feature, block in schema.blocks()
+    ]
+    return math.sqrt(math.fsum(parts))
+
+
+def _levels(kind: Category, block: slice) -> int:
+    return block.stop - block.start + int(kind.drop_first)
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """How rows are centred and scaled, with the intercept first and length about 1, and what their products are.
+
+    Attributes:
+        centre: subtracted from every column; 0 for the intercept.
+        stretch: what columns are multiplied by then.
+        products: the mean of z z' of such rows, as far as it is known.
+        length: of rows before all of them were shortened to about 1.
+    """
+
+    centre: Array
+    stretch: Array
+    products: Array
+    length: float
+
+    def rows(self, X: Array) -> Array:
+        """Rows in these units; one row at a time, entry by entry."""
+        return np.asarray((np.asarray(X, np.float64) - self.centre) * self.stretch)
+
+    @cached_property
+    def to_encoded(self) -> Array:
+        """The map from coefficients of these rows to those of encoded ones."""
+        found = np.diag(self.stretch)
+        found[0, 1:] = -self.centre[1:] * self.stretch[1:]
+        return found
+
+
+def read_geometry(schema: Schema, mean: Array, noise: float) -> Geometry:
+    """From noised means of columns less their public middle, the intercept's left out."""
+    size = len(mean) + 1
+    centre, stretch = np.zeros(size), np.ones(size)
+    products = np.zeros((size, size))
+    products[0, 0] = 1.0
+    found = np.concatenate([[0.0], mean]) + public_middle(schema)
+    for feature, block in schema.blocks():
+        kind, first = feature.kind, block.start
+        if isinstance(kind, Category):
+            shares = found[block]
+            if not kind.drop_first:
+                shares = level_shares(shares, noise)
+            centre[block] = shares = np.clip(shares, 1e-4, 1.0)
+            products[block, block] = np.diag(shares) - np.outer(shares, shares) * min(1.0, 1.0 / shares.sum())
+            continue
+        flags = slice(first + int(isinstance(kind, Measurement)), block.stop)
+        if isinstance(kind, Measurement):
+            far = kind.block_norm
+            centre[first] = np.clip(found[first] * _CENTRE_VARIANCE / (_CENTRE_VARIANCE + noise**2), -far, far)
+            stretch[first] = _NUMBER
+            variance = min(_VARIANCE, max(far**2 - float(centre[first]) ** 2, _LEAST_VARIANCE))
+            products[first, first] = variance * _NUMBER**2
+        centre[flags] = shares = np.clip(found[flags], _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+        products[flags, flags] = np.diag(shares * (1.0 - shares))
+    length = math.sqrt(float(np.trace(products)))
+    return Geometry(centre, stretch / length, products / length**2, length)
+
+
+def public_directions(columns: int, count: int) -> Array:
+    """Orthonormal columns that everybody knows, drawn from a fixed seed: no data and no noise."""
+    return np.linalg.qr(np.random.default_rng(_SEED).standard_normal((columns, count)))[0]
+
+
+def with_sketch(geometry: Geometry, noised: Array, noise: float) -> Geometry:
+    """Adds the directions that a sketch shows: `noised` is the mean of z z' times an orthonormal basis."""
+    products, (size, count) = geometry.products, noised.shape
+    vectors, values, _ = np.linalg.svd(noised, full_matrices=False)
+    edge = noise * (math.sqrt(size) + math.sqrt(count))
+    for direction, value in zip(vectors.T, values, strict=True):
+        explained = float(direction @ products @ direction)
+        if value > _SEEN * max(edge, explained):
+            products = products + (value - explained) * np.outer(direction, direction)
+    return replace(geometry, products=products)
+
+
+class Prior(NamedTuple):
+    """Deviations before the data speak: of effects, of the scores that they make together, and of the intercept.
+
+    With many columns the deviation of scores decides, so that effects are as much smaller as there are more of them.
+    """
+
+    effects: float
+    scores: float
+    intercept: float
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeFit:
+    """Where rounds go next, and what they say in the end; rows have the units of a `Geometry`.
+
+    With H = V diag(h) V' the curvature of the columns, b = mean(H t_k - g_k) has coordinates along V that are normal
+    around h t with variance v + h / n: noise, and what finitely many records leave.
+    """
+
+    geometry: Geometry
+    prior: Prior
+    slope: float  # of the loss: H is so many times the products
+    records: int
+    gradient_noise: float  # the deviation of the noise on each entry of a mean gradient
+    rounds: int
+    averaged: float  # the share of the rounds so far that are averaged
+
+    def used(self, rounds: int) -> int:
+        """How many of the last of so many rounds are averaged."""
+        return max(1, math.ceil(self.averaged * rounds))
+
+    @cached_property
+    def _axes(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors of H, the intercept by itself and first."""
+        products = self.geometry.products
+        values, vectors = np.linalg.eigh(products[1:, 1:])
+        turned = np.eye(len(products))
+        turned[1:, 1:] = vectors
+        return self.slope * np.maximum(np.concatenate([products[:1, 0], values]), 1e-9), turned
+
+    @cached_property
+    def _variances(self) -> Array:
+        """Of coefficients along the axes, before the data speak."""
+        geometry, prior = self.geometry, self.prior
+        columns = geometry.length**2 * float(np.trace(geometry.products[1:, 1:]))
+        effects = min(prior.effects, prior.scores / math.sqrt(columns))
+        found = np.full(len(geometry.centre), (effects * geometry.length) ** 2)
+        found[0] = (prior.intercept * geometry.length) ** 2
+        return found
+
+    def _errors(self, rounds: int) -> Array:
+        """Variances of b along the axes after so many rounds."""
+        return self.gradient_noise**2 / self.used(rounds) + self._axes[0] / self.records
+
+    def _candidates(self) -> Array:
+        """The variances with effects as large as declared, or smaller: a row for each of `_SMALLER`."""
+        found = np.outer(_SMALLER**2, self._variances)
+        found[:, 0] = self._variances[0]
+        return found
+
+    def _seen(self, points: Array, gradients: Array) -> Array:
+        """b along the axes, shape (columns, outputs)."""
+        used, (values, vectors) = self.used(len(points)), self._axes
+        point, gradient = points[-used:].mean(axis=0), gradients[-used:].mean(axis=0)
+        return np.asarray(values[:, None] * (vectors.T @ point) - vectors.T @ gradient)
+
+    def _weights(self, seen: Array, rounds: int) -> Array:
+        """How far b speaks for effects as large as declared, or smaller; where noise explains it, nothing is there."""
+        spread = (self._candidates() * self._axes[0] ** 2 + self._errors(rounds))[:, 1:]
+        squares, outputs = np.sum(seen[1:] ** 2, axis=1), seen.shape[1]
+        return special.softmax(np.log(_WEIGHTS) - 0.5 * np.sum(squares / spread + outputs * np.log(spread), axis=1))
+
+    def next_point(self, points: Array, gradients: Array) -> Array:
+        """From the points and noised mean gradients so far, shapes (rounds, columns, outputs)."""
+        seen, (values, vectors) = self._seen(points, gradients), self._axes
+        variances = self._candidates()
+        # The last rounds' gain from the first round on: noise is averaged over all of them in the end.
+        gains = variances * values / (variances * values**2 + self._errors(self.rounds))
+        gain = self._weights(seen, len(points)) @ gains
+        return np.asarray(vectors @ (gain[:, None] * seen))
+
+    def covariance(self, points: Array, gradients: Array) -> Array:
+        """Of the coefficients of one score, if H were the table's and effects were apart."""
+        seen, (values, vectors) = self._seen(points, gradients), self._axes
+        variances, errors = self._candidates(), self._errors(self.rounds)
+        left = self._weights(seen, len(points)) @ (variances * errors / (variances * values**2 + errors))
+        return np.asarray((vectors * left) @ vectors.T)

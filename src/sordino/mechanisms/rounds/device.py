@@ -1,0 +1,384 @@
+"""The one compiled loop of noised sums: batches, blocks of rounds, bounded contributions and noise, whatever is summed.
+
+A query says what each record contributes to a round and what follows from the noised sum; it never sees a sum without
+noise. It is one file of this package: a frozen dataclass derived from `Query` and registered under the words that the
+specs of its runs begin with. Queries on compiled rounds are made by `run_sums`; those that sum whole numbers on the
+host, so that noise is exact too, ask `exact_rounds.ExactRounds` for every round's noised sum.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.sharding import Mesh
+from numpy.typing import NDArray
+
+from sordino.core.bound import View
+from sordino.core.spec import NoisedSums, Scheme, Spec
+from sordino.core.validate import instance_of, refuse
+from sordino.mechanisms.chain.batch_stream import Batches, Sampling, power_of_two, power_of_two_within
+from sordino.mechanisms.chain.batches import batches_for
+from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, chosen_from, load, slice_of
+from sordino.mechanisms.chain.rows import AXIS, EVERYWHERE, FIRST, DataParallel, Reading
+from sordino.mechanisms.rounds.registry import SumsRelease, check_rows_fit, described, queries, query
+from sordino.model.compiled import check_sums
+from sordino.model.contributions import Parts
+from sordino.noise import exact_sums
+from sordino.noise.lattice import Lattice, LatticeNoise
+from sordino.noise.randomness import ADDED, NoisePort, Purpose, Randomness
+from sordino.noise.sums import checked_rows
+
+# A file with a query needs nothing else.
+__all__ = [
+    "Batch",
+    "Program",
+    "Public",
+    "Query",
+    "RoundBlock",
+    "Rows",
+    "Run",
+    "SumsRelease",
+    "advance",
+    "check_rows_fit",
+    "described",
+    "execute",
+    "load_table",
+    "make_rounds",
+    "queries",
+    "query",
+    "rows_total",
+    "run_sums",
+]
+
+_BLOCK_BYTES = 4 * 2**20
+_LONGEST_BLOCK = 4096
+
+
+class Public(NamedTuple):
+    """The numbers that hold for a whole run: the contribution bound, the records, and the public size of a batch."""
+
+    contribution: Array
+    records: Array
+    batch: Array
+
+
+class Rows(NamedTuple):
+    """The rows of one round, to be summed over; `clipped` is false where nothing private is meant."""
+
+    features: int
+    clipped: bool
+    total: Callable[[int, Callable[[SomeRows], exact_sums.Total]], exact_sums.Total]
+    """The total, of a given size, of a function that sums over some of the rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A described run on rows of so many features, before it is made; `sum_noise` is that on each round's sum."""
+
+    # Without a clip nothing is private, and Gaussians are drawn in `dtype`, the precision of the program around.
+    algorithm: NoisedSums
+    rows: int
+    features: int
+    sum_noise: NDArray[np.float64]
+    randomness: Randomness
+    dtype: Any
+    clipped: bool = True
+
+    def batches(self) -> Batches | None:
+        """The run's batches; None where every round uses every row."""
+        sampling = Sampling(
+            rows=self.rows,
+            size=self.algorithm.batch_size,
+            rate=self.algorithm.sampling.chance(self.algorithm.records),
+            chains=1,
+            steps=self.algorithm.rounds,
+            generator=self.randomness.generator(Purpose.BATCHES),
+            round=self.algorithm.batches_per_epoch,
+            uses=self.algorithm.sampling.uses or 1,
+            cap=self.algorithm.sampling.most,
+            separation=self.algorithm.sampling.apart(self.algorithm.records),
+        )
+        return batches_for(self.algorithm.sampling.scheme, sampling)
+
+    def blocks(self, query: "Query") -> Iterator[tuple[int | None, "RoundBlock"]]:
+        """The blocks in order, each with the largest batch; all have the same shapes."""
+        # Of the last one only the first rounds are made.
+        size = query.size(self.features)
+        batches = self.batches()
+        by_memory = power_of_two_within(max(1, _BLOCK_BYTES // (4 * size)))
+        length = min(_LONGEST_BLOCK, by_memory, power_of_two(self.algorithm.rounds))
+        for first in range(0, self.algorithm.rounds, length):
+            drawn = (np.zeros((1, 1), np.int32),) * 3 if batches is None else batches.take(length)
+            block = RoundBlock(
+                jnp.asarray(first, jnp.int32),
+                jnp.asarray(min(length, self.algorithm.rounds - first), jnp.int32),
+                self.part(self.sum_noise, first, length),
+                self._noise(first, length, size),
+                query.inputs(self, first, length),
+                *map(jnp.asarray, drawn),
+            )
+            # Batches of random size may need more room from one block to the next.
+            yield None if batches is None else batches.capacity, block
+
+    def part(self, values: NDArray[Any], first: int, length: int) -> Array:
+        """So many entries of what is given for every round, padded with zeros behind its end."""
+        return jnp.asarray(np.pad(values[first : first + length], (0, max(0, first + length - len(values)))), float)
+
+    def start(self, shape: tuple[int, ...]) -> Array:
+        """Standard Gaussians to begin from: random, and no data."""
+        return self.randomness.gaussians(Purpose.START, 0, 1, shape, self.dtype)[0].astype(jnp.float64)
+
+    def _noise(self, first: int, length: int, size: int) -> Any:
+        """On the lattice of the sums; without a clip they have none, and without noise none is added."""
+        if not self.sum_noise.any():
+            return jnp.zeros((length, size), self.dtype)
+        if not self.clipped or not self.randomness.draws_exactly:
+            return self.randomness.gaussians(Purpose.NOISE, first, length, (size,), self.dtype)
+        lattice = Lattice.of(self.algorithm.contribution, size, float(self.sum_noise.max()))
+        scales = lattice.in_spacings(self.sum_noise)
+        drawn = self.randomness.whole_gaussians(Purpose.NOISE, first, length, scales, size)
+        return jax.tree.map(jnp.asarray, lattice.halves(drawn))
+
+
+class Query(ABC):
+    """What a run sums, and what it does with noised sums. A subclass is a frozen dataclass of public choices.
+
+    States are trees of arrays, and only `contributions` reads rows. All methods but `inputs`, `first` and `release`
+    are compiled.
+    """
+
+    name: ClassVar[str]
+    # How far replacing a unit moves a sum at most, where the query proves less than twice the contribution.
+    replacement: ClassVar[float | None] = None
+    # Whether a row of the table holds all records of a unit, so that a spec may state such units.
+    keeps_units: ClassVar[bool] = False
+
+    @abstractmethod
+    def size(self, features: int) -> int:
+        """Entries of a sum, for rows of so many features."""
+
+    @abstractmethod
+    def first(self, run: Run) -> Any:
+        """The state before the first round."""
+
+    def inputs(self, run: Run, first: int, length: int) -> Any:
+        """What rounds `first`, `first` + 1, ... need besides the state: a tree of arrays with an entry for each."""
+        return ()
+
+    def point(self, public: Public, state: Any, given: Any) -> Any:
+        """What contributions are computed at, once a round: the state, unless a query needs more of it."""
+        return state
+
+    @abstractmethod
+    def contributions(self, point: Any, given: Any, rows: SomeRows) -> Parts:
+        """What each row contributes, as long as it is; the loop shortens it to the contribution bound."""
+
+    def total(self, public: Public, state: Any, given: Any, rows: Rows) -> exact_sums.Total:
+        """The sum of bounded contributions over the rows of a round."""
+        point = self.point(public, state, given)
+
+        def of_some(some: SomeRows) -> exact_sums.Total:
+            parts = self.contributions(point, given, some)
+            if not rows.clipped:
+                return exact_sums.plain_total(parts, some.present)
+            return exact_sums.clipped_total(parts, some.present, public.contribution)
+
+        return rows.total(self.size(rows.features), of_some)
+
+    @abstractmethod
+    def moved(self, public: Public, state: Any, given: Any, noised: Array, number: Array) -> Any:
+        """The next state, from the noised sum of round `number`, counted from 0: post-processing."""
+
+    @abstractmethod
+    def kept(self, state: Any) -> Array:
+        """What is released of every round where the view is all-iterates: a vector."""
+
+    @abstractmethod
+    def release(self, spec: Spec, run: Run, state: Any, iterates: NDArray[Any] | None) -> SumsRelease:
+        """What leaves, from the last state."""
+
+
+class Batch(NamedTuple):
+    """Which rows one round uses: a slice of a flat list of row numbers."""
+
+    indices: Array
+    start: Array
+    length: Array
+
+
+def rows_total(
+    capacity: int | None, table: Records, batch: Batch, size: int, of_rows: Callable[[SomeRows], exact_sums.Total]
+) -> exact_sums.Total:
+    """The sum over a round's rows of a function that sums over the rows it is given."""
+    # `capacity` is the largest batch, or None where every round uses every row.
+    if capacity is not None:
+        chosen = lax.dynamic_slice_in_dim(batch.indices, batch.start, capacity)
+        return of_rows(chosen_from(table, chosen, batch.length))
+    # A block of rows at a time, so that memory does not grow with their number.
+    length = min(exact_sums.GROUP, table.features.shape[0])
+    shared = table.rows.ndim > 0  # each device has rows of its own, and says how many
+    table = table._replace(rows=table.rows[0]) if shared else table
+    blocks = (table.rows + length - 1) // length
+    total = lax.fori_loop(
+        0,
+        blocks,
+        lambda j, total: total.plus(of_rows(slice_of(table, j * length, length))),
+        exact_sums.no_total((size,)),
+    )
+    return lax.psum(total, AXIS) if shared else total
+
+
+class RoundBlock(NamedTuple):
+    """A block of rounds: its first round, how many are made, and noise, its scale, inputs and batch of each."""
+
+    first: Array
+    number: Array
+    scales: Array
+    noise: Any
+    inputs: Any
+    indices: Array
+    starts: Array
+    counts: Array
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is compiled in."""
+
+    query: Query
+    capacity: int | None
+    keep: bool
+    clipped: bool = True
+    port: NoisePort = ADDED
+    mesh: Mesh | None = None
+
+
+@partial(jax.jit, static_argnums=0)
+def advance(program: Program, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
+    """Make the rounds of a block; also what is kept after each round, if anything is."""
+    if program.mesh is None:
+        return _advance(program, table, public, state, block)
+    # Every device makes every round, from sums to which each has added its own rows.
+    everywhere = (EVERYWHERE,) * 3
+    moved = jax.shard_map(
+        partial(_advance, program),
+        mesh=program.mesh,
+        in_specs=(FIRST, *everywhere),
+        out_specs=(EVERYWHERE, EVERYWHERE),
+        check_vma=False,
+    )
+    return cast(tuple[Any, Array], moved(table, public, state, block))
+
+
+def _advance(program: Program, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
+    asked = program.query
+    vector = asked.kept(state)
+    kept = jnp.zeros((block.scales.shape[0] if program.keep else 0, vector.size), vector.dtype)
+
+    def one(k: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
+        state, kept = carry
+        given = jax.tree.map(lambda values: values[k], block.inputs)
+        batch = Batch(block.indices, block.starts[k, 0], block.counts[k, 0])
+        rows = Rows(table.features.shape[1], program.clipped, partial(rows_total, program.capacity, table, batch))
+        total = asked.total(public, state, given, rows)
+        noise = block.noise.at(k) if isinstance(block.noise, LatticeNoise) else block.noise[k]
+        noised = program.port.added(total, block.scales[k], noise)
+        state = asked.moved(public, state, given, noised, block.first + k)
+        return state, lax.dynamic_update_index_in_dim(kept, asked.kept(state), k, 0) if program.keep else kept
+
+    return cast(tuple[Any, Array], lax.fori_loop(0, block.number, one, (state, kept)))
+
+
+def load_table(
+    X: NDArray[Any], y: NDArray[Any], dtype: np.dtype, *, cut: bool = True, placement: DataParallel | None = None
+) -> Records:
+    """Rows on the device, padded so that nearby numbers of rows share one compiled kernel; targets are numbers."""
+    # Rows are `cut` to whole numbers where their contributions are clipped and summed exactly.
+    group, reading = exact_sums.GROUP, Reading(dtype, RowLimits(cut=cut))
+    if placement is None:
+        return load(X, y.astype(dtype), group, *reading)
+    # Whole groups, so that they are those of one device: their sums are the same numbers, and adding them is exact.
+    return placement.spread(X, y.astype(dtype), group, reading, multiple=group)
+
+
+def execute(
+    run: Run,
+    asked: Query,
+    X: NDArray[Any],
+    y: NDArray[Any],
+    *,
+    keep: bool,
+    clipped: bool = True,
+    placement: DataParallel | None = None,
+) -> Any:
+    """Make all rounds, inside `in_doubles`: the last state, and what is kept of every round or None."""
+    # Without a clip nothing is private: the same kernel then runs the relatives that papers compare with.
+    table = load_table(X, y, run.dtype, cut=clipped, placement=placement)
+    mesh = None if placement is None else placement.mesh
+    return make_rounds(run, asked, table, asked.first(run), keep=keep, clipped=clipped, mesh=mesh)
+
+
+def make_rounds(
+    run: Run,
+    asked: Query,
+    table: Records,
+    state: Any,
+    *,
+    keep: bool,
+    clipped: bool = True,
+    mesh: Mesh | None = None,
+) -> Any:
+    """The same on rows that are loaded, from any state."""
+    algorithm, kept, run = run.algorithm, list[NDArray[Any]](), replace(run, clipped=clipped)
+    bound = exact_sums.checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
+    public = Public(*(jnp.asarray(value, float) for value in (bound, algorithm.records, algorithm.batch_size)))
+    for capacity, block in run.blocks(asked):
+        program = Program(asked, capacity, keep, clipped, run.randomness.port, mesh)
+        state, vectors = advance(program, table, public, state, block)
+        if keep:
+            kept.append(exact_sums.in_precision(vectors, run.dtype)[: int(block.number)])
+    return state, np.concatenate(kept) if keep else None
+
+
+def run_sums(
+    spec: Spec,
+    asked: Query,
+    features: Any,
+    target: Any,
+    randomness: Randomness,
+    placement: DataParallel | None = None,
+) -> Any:
+    """Run a described query on private rows: the spec that runs is the spec that is certified.
+
+    Args:
+        spec: the run; its algorithm is noised sums, and its query begins like that of `asked`.
+        asked: what is summed, with public choices that do not touch the guarantee.
+        features: one row for each record.
+        target: one number for each record; queries without targets ignore it.
+        randomness: where noise, batches and starts come from.
+        placement: shares the rows among devices, where every round uses every row; the release is that of one device,
+            bit for bit.
+
+    Returns:
+        The release of the query: in single precision, or double where JAX has 64-bit numbers enabled.
+    """
+    check_sums()
+    algorithm = described(spec, asked.name, asked.replacement, units=asked.keeps_units)
+    instance_of("randomness", randomness, Randomness)
+    if algorithm.sum_noise.any():  # refused before a row is read
+        Lattice.of(algorithm.contribution, 1, float(algorithm.sum_noise.max()))
+    if placement is not None and algorithm.sampling.scheme is not Scheme.FULL:
+        raise refuse("algorithm.sampling.scheme", "to be full where devices share the rows", algorithm.sampling.scheme)
+    X, y = checked_rows(features, target)
+    check_rows_fit(spec, len(X))
+    with exact_sums.in_doubles() as dtype:
+        run = Run(algorithm, len(X), X.shape[1], algorithm.sum_noise, randomness, dtype)
+        state, iterates = execute(run, asked, X, y, keep=spec.view is View.ALL_ITERATES, placement=placement)
+        return asked.release(spec, run, state, iterates)

@@ -1,0 +1,92 @@
+"""What all queries share, compiled or on the host: registered words, what a spec must say for them, and a release.
+
+A query is one file of this package, registered under the words that the specs of its runs begin with. A spec that says
+something else than what is about to run is refused before a row is read.
+"""
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+from sordino.core.bound import Relation
+from sordino.core.spec import NoisedSums, Spec, SumShape, Unit
+from sordino.core.validate import InputError, instance_of, own_arrays, refuse
+from sordino.mechanisms.posterior.laws import Posterior
+
+Kind = TypeVar("Kind", bound=type)
+_QUERIES: dict[str, type] = {}
+
+
+def query(name: str) -> Callable[[Kind], Kind]:
+    """Class decorator: register a query, compiled or on the host, under the words that specs of its runs begin with."""
+
+    def registered(kind: Kind) -> Kind:
+        if name in _QUERIES and _QUERIES[name].__qualname__ != kind.__qualname__:
+            raise InputError(f"Expected a new query, got {name!r}, which is already registered.")
+        kind.name = name
+        _QUERIES[name] = kind
+        return kind
+
+    return registered
+
+
+def queries() -> dict[str, type]:
+    """Every query of this package, by the words it is registered under."""
+    package = importlib.import_module("sordino.mechanisms.rounds")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return dict(_QUERIES)
+
+
+@dataclass(frozen=True, eq=False)
+class SumsRelease(ABC):
+    """What leaves a run: `spec` is the very object that ran, and that is certified. Arrays are copies, not writable."""
+
+    query: ClassVar[str]
+    """The words of the query that ran."""
+
+    spec: Spec
+
+    def __post_init__(self) -> None:
+        own_arrays(self)
+
+    @property
+    def algorithm(self) -> NoisedSums:
+        """What ran."""
+        return instance_of("spec.algorithm", self.spec.algorithm, NoisedSums)
+
+    @property
+    @abstractmethod
+    def posterior(self) -> Posterior:
+        """What is known after the run."""
+
+
+def described(spec: Spec, name: str, replacement: float | None = None, *, units: bool = False) -> NoisedSums:
+    """The noised sums of a spec; refused if they are said to be of something else than what is about to run."""
+    # Contributions are shortened as vectors, row by row, so a spec may claim neither another shape nor, unless a row
+    # holds all records of one, `units` of several records, and no less for a replacement than the `replacement` that
+    # the caller proves.
+    instance_of("spec", spec, Spec)
+    algorithm = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
+    word = name.split(maxsplit=1)[0]
+    if algorithm.query.split(maxsplit=1)[0] != word:
+        raise refuse("algorithm.query", f"to begin with {word!r} for a run of {name}", algorithm.query)
+    if algorithm.shape is not SumShape.VECTOR:
+        raise refuse("algorithm.shape", "to be vector for a run: contributions are bounded as vectors", algorithm.shape)
+    if algorithm.unit is not Unit.RECORD and not units:
+        raise refuse("algorithm.unit", "to be record: no run keeps the records of a unit together", "a column")
+    claimed = algorithm.replacement
+    if claimed is not None and (replacement is None or claimed < replacement):
+        proved = "left out" if replacement is None else f"at least {replacement:.6g}"
+        raise refuse("algorithm.replacement", f"to be {proved} for a run of {name}", claimed)
+    return algorithm
+
+
+def check_rows_fit(spec: Spec, rows: int) -> None:
+    """Refuse a number of rows that is not the spec's, where that number is public."""
+    records = instance_of("spec.algorithm", spec.algorithm, NoisedSums).records
+    if spec.relation is Relation.REPLACE_ONE and rows != records:
+        raise refuse("the number of rows", f"to be algorithm.records = {records} under replace-one", rows)

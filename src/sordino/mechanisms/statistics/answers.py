@@ -1,0 +1,302 @@
+"""From noised sums to answers with intervals: post-processing of what was released, and of public numbers.
+
+Every interval is about the table itself, as the schema reads it: noise is the only reason why an answer is off, and its
+law is known exactly. An interval at 95 % holds the table's own number with that probability, or a larger one where
+it says so. It does not say how far the table is from the population.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from sordino.core.arrays import Array
+from sordino.core.validate import InputError
+from sordino.data import Measurement, Schema
+from sordino.data.raw_columns import Indices
+from sordino.mechanisms.statistics.questions import ABSENT, Bounds, Correlation, Count, Counted, Mean, Missing, Question
+
+# Draws of the noise for intervals of correlations, from a fixed public seed: no data, no privacy.
+_DRAWS, _SEED = 4000, 20240924
+# A share of the records that may lie outside suggested bounds.
+SHARE_OUTSIDE = 0.005
+# So many noise scales above zero a count has to be for a cell to be taken for filled, or for one beside such a cell;
+# and so many cells may be empty between two of one column.
+FILLED, _BESIDE, _GAP = 3.5, 1.5, 4
+# Cells in a row that are taken together where there is one round only.
+_IN_A_ROW = 4
+
+
+class Row(NamedTuple):
+    """One number of an answer: what it is of, its estimate, and an interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+class Asked(NamedTuple):
+    """A question that was noised: the sums, the standard deviation of their noise, and what is public beside."""
+
+    question: Question
+    sums: Array
+    noise: float
+    records: int
+    known: bool
+    """Whether the number of records, or units, is public."""
+    schema: Schema | None
+    level: float
+    refined: "Asked | None" = None
+    options: dict[str, Any] = {}  # noqa: RUF012  (never changed)
+
+    @property
+    def reach(self) -> float:
+        """Half the width of an interval, in noise scales."""
+        return float(special.ndtri(0.5 + self.level / 2.0))
+
+
+@singledispatch
+def answer(question: Question, asked: Asked) -> list[Row]:
+    """The rows of an answer; a new question registers its own."""
+    del asked
+    raise InputError(f"Expected a question that can be answered, got {question.word!r}.")
+
+
+def _between(name: str, value: float, half: float, low: float, high: float) -> Row:
+    """An estimate and its interval, both inside what is possible: that only takes away what cannot be."""
+    ends = (float(np.clip(end, low, high)) for end in (value, value - half, value + half))
+    return Row(name, *ends)
+
+
+@answer.register
+def _(question: Counted, asked: Asked) -> list[Row]:
+    most = float(asked.records) if asked.known else math.inf
+    names = [" x ".join(cell) for cell in _product(question.names)]
+    if len(question.columns) == 1:
+        names = list(question.names[0])
+    half = asked.reach * asked.noise
+    if question.word == "histogram" and asked.options.get("levels") is not None:
+        return _quantiles(question, asked)
+    rows = [_between(name, float(value), half, 0.0, most) for name, value in zip(names, asked.sums, strict=True)]
+    above = asked.options.get("above")
+    return rows if above is None else sorted((row for row in rows if row.low > above), key=lambda row: -row.value)
+
+
+def _product(names: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    cells: list[tuple[str, ...]] = [()]
+    for column in names:
+        cells = [(*cell, name) for cell in cells for name in column]
+    return cells
+
+
+def _quantiles(question: Counted, asked: Asked) -> list[Row]:
+    """Quantiles from counts in even bins.
+
+    Let G_j = (1 - t) (count below edge j) - t (count above), which grows with j and is below 0 up to the true
+    t-quantile's bin and at least 0 behind it. Its noise is Gaussian with variance s^2 ((1 - t)^2 j + t^2 (B - j)). The
+    lower end is the last edge before the first one, from the left, at which G_j is not below 0 by `reach` deviations;
+    it lies too high only if that holds at the edge of the true bin itself, by mistake, which has probability (1 -
+    level) / 2 at most: no other edge matters. The upper end is found from the right in the same way.
+    """
+    edges = np.asarray(question.edges[0], np.float64)
+    counts = np.asarray(asked.sums[:-1], np.float64)  # without missing cells
+    bins = len(counts)
+    below = np.concatenate([[0.0], np.cumsum(counts)])
+    places = np.arange(bins + 1)
+    rows = []
+    for level in asked.options["levels"]:
+        score = (1.0 - level) * below - level * (below[-1] - below)
+        spread = asked.noise * np.sqrt((1.0 - level) ** 2 * places + level**2 * (bins - places))
+        left = int(np.argmin(score < -asked.reach * spread))
+        right = bins - int(np.argmin((score > asked.reach * spread)[::-1]))
+        low, high = edges[max(left - 1, 0)], edges[min(right + 1, bins)]
+        best = float(np.interp(0.0, np.maximum.accumulate(score), edges))
+        rows.append(Row(f"{100 * level:g} %", float(np.clip(best, low, high)), float(low), float(high)))
+    return rows
+
+
+@answer.register
+def _(question: Missing, asked: Asked) -> list[Row]:
+    del question
+    most = float(asked.records) if asked.known else math.inf
+    return [_between(ABSENT, float(asked.sums[0]), asked.reach * asked.noise, 0.0, most)]
+
+
+@answer.register
+def _(question: Count, asked: Asked) -> list[Row]:
+    del question
+    if asked.known:
+        return [Row("count", float(asked.records), float(asked.records), float(asked.records))]
+    return [_between("count", float(asked.sums[0]), asked.reach * asked.noise, 0.0, math.inf)]
+
+
+@answer.register
+def _(question: Mean, asked: Asked) -> list[Row]:
+    """Fieller's interval: all m with |S - m P| at most `reach` deviations of its noise, s sqrt(1 + m^2).
+
+    The noised sum S and the noised number P of present cells have independent noise s each. For the true mean m the
+    difference is noise alone, so the interval holds m with exactly the stated probability, for few cells as for many.
+    """
+    low, high = _ends(question.columns[0], asked.schema)
+    total, number = float(asked.sums[0]), float(asked.sums[1])
+    slack = (asked.reach * asked.noise) ** 2
+    # (S - m P)^2 <= slack (1 + m^2): a quadratic in m.
+    second, first, zeroth = number**2 - slack, -2.0 * total * number, total**2 - slack
+    inside = first**2 - 4.0 * second * zeroth
+    if second <= 0.0 or inside < 0.0:  # the number of cells is drowned by noise: any mean is possible
+        ends = (-1.0, 1.0)
+    else:
+        root = math.sqrt(inside)
+        ends = ((-first - root) / (2.0 * second), (-first + root) / (2.0 * second))
+    middle = total / number if number > 0.0 else 0.0
+    back = [low + (high - low) * (float(np.clip(end, -1.0, 1.0)) + 1.0) / 2.0 for end in (middle, *ends)]
+    return [Row("mean", back[0], min(back[1:]), max(back[1:]))]
+
+
+def _ends(name: str, schema: Schema | None) -> tuple[float, float]:
+    kinds = {} if schema is None else {column.name: column.kind for column in schema.declared_columns()}
+    kind = kinds.get(name)
+    return (kind.low, kind.high) if isinstance(kind, Measurement) else (0.0, 1.0)
+
+
+@answer.register
+def _(question: Correlation, asked: Asked) -> list[Row]:
+    """Correlations, with the noise drawn again: what the sums may have been, given what was released."""
+    width = len(question.columns) + 1
+    spread = asked.noise / question.scaling
+    draws = asked.sums + spread * np.random.default_rng(_SEED).standard_normal((_DRAWS, question.size))
+    tail = 50.0 * (1.0 - asked.level)
+    rows = []
+    for first, one in enumerate(question.columns, 1):
+        for second in range(first + 1, width):
+            found, around = (_correlation(sums, width, first, second) for sums in (asked.sums[None], draws))
+            low, high = np.percentile(around, [tail, 100.0 - tail])
+            rows.append(Row(f"{one} x {question.columns[second - 1]}", float(found[0]), float(low), float(high)))
+    return rows
+
+
+def _correlation(sums: Array, width: int, first: int, second: int) -> Array:
+    """Correlations from noised sums of products; where a variance is drowned by noise, either end is possible."""
+    above = zip(*(side.tolist() for side in np.triu_indices(width)), strict=True)
+    place = {pair: number for number, pair in enumerate(above)}
+    number = np.maximum(sums[:, 0], 1e-9)
+    means = sums[:, place[0, first]] / number, sums[:, place[0, second]] / number
+    product = sums[:, place[first, second]] / number - means[0] * means[1]
+    variances = [sums[:, place[one, one]] / number - mean**2 for one, mean in zip((first, second), means, strict=True)]
+    lost = (sums[:, 0] <= 0.0) | (variances[0] <= 0.0) | (variances[1] <= 0.0)
+    length = np.sqrt(np.where(lost, 1.0, np.maximum(variances[0], 0.0) * np.maximum(variances[1], 0.0)))
+    found = np.clip(product / np.maximum(length, 1e-300), -1.0, 1.0)
+    sign = np.where(np.arange(len(found)) % 2 == 0, 1.0, -1.0)
+    return np.where(lost, sign if len(found) > 1 else 0.0, found)
+
+
+@answer.register
+def _(question: Bounds, asked: Asked) -> list[Row]:
+    """Ends between which all but a small share lies, rounded outwards to two digits of their distance."""
+    if asked.refined is None:
+        ends = only_ends(question, asked.sums, asked.noise)
+        return (
+            [] if ends is None else [Row(*row, math.nan, math.nan) for row in zip(("low", "high"), ends, strict=True)]
+        )
+    if not isinstance(asked.refined.question, Counted):
+        raise InputError(f"Expected counts in bins as the second round of {question.text!r}, got another question.")
+    counts, edges = np.asarray(asked.refined.sums[:-1], np.float64), np.asarray(asked.refined.question.edges[0])
+    noise = asked.refined.noise
+    left, right = _cut(counts, noise, asked.records), len(counts) - _cut(counts[::-1], noise, asked.records)
+    low, high = (edges[left], edges[right]) if left < right else (edges[0], edges[-1])
+    step = 10.0 ** math.floor(math.log10(max(high - low, 1e-300)) - 1.0)
+    low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+    # A suggestion and not an estimate, so without an interval.
+    return [Row(name, float(f"{end:.12g}"), math.nan, math.nan) for name, end in (("low", low), ("high", high))]
+
+
+def _cut(counts: Array, noise: float, records: int) -> int:
+    """How many bins may go at the left: those before one that clearly holds something, but for a small share.
+
+    From that bin outwards, bins are taken back until what lies outside is a small share or drowned by its noise.
+    """
+    first = int(np.argmax(counts > FILLED * noise)) if np.any(counts > FILLED * noise) else 0
+    outside = np.concatenate([[0.0], np.cumsum(counts)])
+    slack = np.maximum(SHARE_OUTSIDE * records, 2.0 * noise * np.sqrt(np.arange(len(outside))))
+    return next((place for place in range(first, 0, -1) if outside[place] <= slack[place]), 0)
+
+
+def first_ends(question: Bounds, sums: Array, noise: float) -> tuple[float, float] | None:
+    """Between which ends the second round of a question for bounds counts; None where noise hides every cell."""
+    counts = np.asarray(sums[:-1], np.float64) / noise
+    zero = len(counts) // 2
+    powers = question.edges[len(question.edges) // 2 :]
+    sides = [_filled(counts[zero + 1 :]), _filled(counts[zero - 1 :: -1])]
+    at_zero = bool(counts[zero] > FILLED)
+    if not at_zero and not any(side.size for side in sides):
+        return None
+    if not any(side.size for side in sides):
+        return 0.0, 1.0
+    # The largest numbers that are there decide; what is filled far beyond the fullest group is a chance of the noise.
+    top = max(int(_groups(side)[0].max()) for side in sides if side.size) + _GAP
+    above, below = (side[side <= top] for side in sides)
+    if above.size and below.size:
+        return -float(powers[below.max() + 1]), float(powers[above.max() + 1])
+    one, sign = (above, 1.0) if above.size else (below, -1.0)
+    nearest = 0.0 if at_zero else float(powers[_groups(one)[0].min()])
+    ends = sorted((sign * nearest, sign * float(powers[one.max() + 1])))
+    return ends[0], ends[1]
+
+
+def only_ends(question: Bounds, sums: Array, noise: float) -> tuple[float, float] | None:
+    """Ends by the first round alone, powers of 2; None where noise hides every cell.
+
+    The cells in a row that stand out most together decide, of either sign, with filled ones beside them: together they
+    are seen where each of them is not.
+    """
+    counts = np.asarray(sums[:-1], np.float64) / noise
+    zero = len(counts) // 2
+    powers = question.edges[len(question.edges) // 2 :]
+    above, below = (_standing_out(side) for side in (counts[zero + 1 :], counts[zero - 1 :: -1]))
+    if above and below:
+        return -float(powers[below[1] + 1]), float(powers[above[1] + 1])
+    one, sign = (above, 1.0) if above else (below, -1.0)
+    if one is None:
+        return (0.0, 1.0) if counts[zero] > FILLED else None
+    nearest = 0.0 if counts[zero] > FILLED else float(powers[one[0]])
+    low, high = sorted((sign * nearest, sign * float(powers[one[1] + 1])))
+    return low, high
+
+
+def _standing_out(counts: Array) -> tuple[int, int] | None:
+    """The first and last cell of the row that is most above its noise, and of what is rather filled beside it."""
+    sums = np.concatenate([[0.0], np.cumsum(counts)])
+    rows = [(first, first + many - 1) for many in range(1, _IN_A_ROW + 1) for first in range(len(counts) - many + 1)]
+    above = {(one, last): (sums[last + 1] - sums[one]) / math.sqrt(last + 1 - one) for one, last in rows}
+    first, last = max(above, key=lambda row: above[row])
+    if above[first, last] <= FILLED:
+        return None
+    while first > 0 and counts[first - 1] > _BESIDE:
+        first -= 1
+    while last < len(counts) - 1 and counts[last + 1] > _BESIDE:
+        last += 1
+    return first, last
+
+
+def _filled(counts: Array) -> Indices:
+    """The cells of one side, from 0 outwards, that hold something: clearly, or beside one that does."""
+    clear, rather = counts > FILLED, counts > _BESIDE
+    for _ in range(len(counts)):
+        beside = np.zeros(len(counts), bool)
+        beside[1:] |= clear[:-1]
+        beside[:-1] |= clear[1:]
+        grown = clear | (beside & rather)
+        if np.array_equal(grown, clear):
+            break
+        clear = grown
+    return np.flatnonzero(clear)
+
+
+def _groups(cells: Indices) -> list[Indices]:
+    """Cells without wide gaps between them, the group of most cells first."""
+    groups = np.split(cells, np.flatnonzero(np.diff(cells) > _GAP) + 1)
+    return sorted(groups, key=len, reverse=True)

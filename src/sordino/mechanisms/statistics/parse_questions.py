@@ -1,0 +1,198 @@
+"""Questions about a table in words, such as "mean: age" and "table: ward, smoker", checked before anything is spent."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sordino.core.validate import InputError, Interval, Mistakes, whole_number
+from sordino.data import Boolean, Category, ColumnKind, Measurement, Schema
+from sordino.data.words import shown_names
+from sordino.mechanisms.statistics.questions import (
+    Bounds,
+    Correlation,
+    Count,
+    Counted,
+    Mean,
+    Missing,
+    Question,
+    cells_of,
+)
+
+MOST_CELLS = 100_000
+_BINS = Interval(1, 10_000)
+
+
+@dataclass(frozen=True, eq=False)
+class Asking:
+    """A question as it was put, with the options that stand in brackets behind."""
+
+    question: Question
+    word: str
+    options: Mapping[str, Any]
+
+
+_FORM = re.compile(r"\s*([a-z]+)\s*(?::\s*(.*?))?\s*(?:\[([^\[\]]*)\])?\s*", re.DOTALL)
+
+
+def parsed(questions: Sequence[str], schema: Schema, names: Sequence[str]) -> tuple[Asking, ...]:
+    """Questions in words, checked against the schema and the header; all mistakes at once, before anything is spent."""
+    if isinstance(questions, str) or not questions:
+        raise InputError("Expected a list of questions, got none; ask for instance 'mean: age'.")
+    found, errors = [], []
+    for text in questions:
+        try:
+            found.append(_parsed(text, schema, tuple(names)))
+        except InputError as error:
+            errors += error.errors if isinstance(error, Mistakes) else (error,)
+    repeated = [text for place, text in enumerate(questions) if text in questions[:place]]
+    if repeated:
+        errors.append(InputError(f"Expected different questions, got {shown_names(repeated)} twice; leave one out."))
+    if errors:
+        raise errors[0] if len(errors) == 1 else Mistakes(errors)
+    return tuple(found)
+
+
+def _parsed(text: str, schema: Schema, names: tuple[str, ...]) -> Asking:
+    form = _FORM.fullmatch(text) if isinstance(text, str) else None
+    if form is None or form[1] not in WORDS:
+        raise InputError(
+            f"Expected a question such as 'mean: age', got {str(text)[:60]!r}; begin with one of {', '.join(WORDS)}."
+        )
+    word, made = form[1], WORDS[form[1]]
+    options = _options(text, word, form[3])
+    columns = _columns(form[2] or "", names)
+    absent = [name for name in columns if name not in names]
+    if absent:
+        raise InputError(
+            f"Expected columns of the table in {text!r}, got {shown_names(absent)}; it has {shown_names(names)}."
+        )
+    kinds = {column.name: column.kind for column in schema.declared_columns()}
+    if word != Bounds.word:
+        undeclared = [name for name in columns if name not in kinds]
+        if undeclared:
+            raise InputError(
+                f"Expected declared columns in {text!r}, got {shown_names(undeclared)}; declare them, or ask for "
+                "their bounds first."
+            )
+    return Asking(made(text, columns, kinds, options, schema), word, {k: v for k, v in options.items() if k in _KEPT})
+
+
+_KEPT = ("levels", "above")
+_KNOWN = {"histogram": ("bins",), "quantiles": ("levels", "bins"), "table": ("bins",), "categories": ("above",)}
+
+
+def _options(text: str, word: str, given: str | None) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for option in (given or "").split(";") if (given or "").strip() else ():
+        key, _, value = (part.strip() for part in option.partition("="))
+        if key not in _KNOWN.get(word, ()):
+            allowed = ", ".join(_KNOWN.get(word, ())) or "none"
+            raise InputError(f"Expected options of {word} ({allowed}) in {text!r}, got {key!r}; correct it.")
+        try:
+            options[key] = [float(one) for one in value.split(",")] if key == "levels" else float(value)
+        except ValueError:
+            raise InputError(f"Expected numbers behind {key} in {text!r}, got {value!r}.") from None
+    if any(not 0.0 < level < 1.0 for level in options.get("levels", ())):
+        raise InputError(f"Expected levels between 0 and 1 in {text!r}, got others.")
+    return options
+
+
+def _columns(text: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns of a question; one of the table's names may hold a comma itself."""
+    if text.strip() in names or not text.strip():
+        return (text.strip(),) if text.strip() else ()
+    return tuple(part.strip() for part in text.split(","))
+
+
+def _bins(options: Mapping[str, Any], usual: int) -> int:
+    given = options.get("bins", usual)
+    return whole_number("bins", int(given) if given == int(given) else given, _BINS)
+
+
+def _one(text: str, columns: tuple[str, ...]) -> str:
+    if len(columns) != 1:
+        raise InputError(f"Expected one column in {text!r}, got {len(columns)}; name one.")
+    return columns[0]
+
+
+def _counted(usual: int, least: int = 1, most: int = 1) -> Any:
+    def made(text: str, columns: tuple[str, ...], kinds: Mapping[str, ColumnKind], options: Any, _: Schema) -> Question:
+        if not least <= len(columns) <= most:
+            wanted = f"{least} to {most} columns" if most > least else "one column"
+            raise InputError(f"Expected {wanted} in {text!r}, got {len(columns)}.")
+        cells = [cells_of(kinds[name], _bins(options, usual)) for name in columns]
+        question = Counted(text, columns, tuple(names for names, _ in cells), tuple(edges for _, edges in cells))
+        if question.size > MOST_CELLS:
+            raise InputError(f"Expected at most {MOST_CELLS} cells in {text!r}, got {question.size}; ask for less.")
+        return question
+
+    return made
+
+
+def _quantiles(
+    text: str, columns: tuple[str, ...], kinds: Mapping[str, ColumnKind], options: Any, schema: Schema
+) -> Question:
+    _number(text, kinds, _one(text, columns))
+    options.setdefault("levels", [0.25, 0.5, 0.75])
+    return _counted(64)(text, columns, kinds, options, schema)
+
+
+def _categories(
+    text: str, columns: tuple[str, ...], kinds: Mapping[str, ColumnKind], options: Any, schema: Schema
+) -> Question:
+    if not isinstance(kinds[_one(text, columns)], Category):
+        raise InputError(f"Expected a category in {text!r}, got another kind; ask for its histogram.")
+    options.setdefault("above", 0.0)
+    return _counted(1)(text, columns, kinds, options, schema)
+
+
+def _number(text: str, kinds: Mapping[str, ColumnKind], name: str, *, boolean: bool = False) -> None:
+    if not isinstance(kinds[name], (Measurement, Boolean) if boolean else Measurement):
+        raise InputError(f"Expected a number in {text!r}, got the kind {kinds[name].word!r}; ask for its histogram.")
+
+
+def _mean(text: str, columns: tuple[str, ...], kinds: Mapping[str, ColumnKind], _o: Any, _s: Schema) -> Question:
+    _number(text, kinds, _one(text, columns), boolean=True)
+    return Mean(text, columns)
+
+
+def _missing(text: str, columns: tuple[str, ...], _k: Any, _o: Any, _s: Schema) -> Question:
+    return Missing(text, (_one(text, columns),))
+
+
+def _count(text: str, columns: tuple[str, ...], _k: Any, _o: Any, _s: Schema) -> Question:
+    if columns:
+        raise InputError(f"Expected no column in {text!r}, got {shown_names(columns)}; ask for a histogram of it.")
+    return Count(text, ())
+
+
+def _correlation(
+    text: str, columns: tuple[str, ...], kinds: Mapping[str, ColumnKind], _o: Any, schema: Schema
+) -> Question:
+    if not 2 <= len(set(columns)) == len(columns) <= 50:
+        raise InputError(f"Expected 2 to 50 different columns in {text!r}, got {len(columns)}.")
+    for name in columns:
+        _number(text, kinds, name, boolean=True)
+    return Correlation(text, columns, several_records=schema.unit_column is not None)
+
+
+def _bounds(text: str, columns: tuple[str, ...], kinds: Mapping[str, ColumnKind], _o: Any, _s: Schema) -> Question:
+    name = _one(text, columns)
+    if name in kinds:
+        _number(text, kinds, name)
+    return Bounds(text, columns)
+
+
+# What a question may begin with, and how it is made.
+WORDS: dict[str, Any] = {
+    "count": _count,
+    "histogram": _counted(20),
+    "mean": _mean,
+    "quantiles": _quantiles,
+    "table": _counted(5, 2, 3),
+    "missing": _missing,
+    "correlation": _correlation,
+    "categories": _categories,
+    "bounds": _bounds,
+}

@@ -1,0 +1,89 @@
+"""Sums of what a released model gets wrong on private rows: losses, residuals by band, and squares of differences.
+
+Every record becomes a vector that depends on that record and on released numbers alone, cut to 20 binary digits, so
+that sums are exact. Where a column says whose a record is, a unit counts as one, spread evenly over its k records, each
+floor(2^20 / k) whole numbers of 2^-20: a unit adds a convex combination of vectors of records and of zero. The length
+of a difference of two such combinations is a convex function of both, hence largest where each is one vector or zero,
+so that `added` and `replaced` hold for units as well.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.arrays import Array
+from sordino.core.gaussian import up
+from sordino.core.validate import refuse
+from sordino.mechanisms.rounds.host import HAIR
+from sordino.mechanisms.statistics.questions import EXPONENT, ONE, Lengths
+from sordino.noise import sums as exact
+from sordino.noise.exact import ExactGaussians
+from sordino.noise.randomness import Randomness
+
+Whole = NDArray[np.int64]
+
+
+def record_weights(rows: int, units: NDArray[np.intp] | None) -> Whole:
+    """What each record counts, in whole numbers of 2^-20."""
+    if units is None:
+        return np.full(rows, ONE, np.int64)
+    sizes = np.bincount(units, minlength=1)
+    return (ONE // np.maximum(sizes, 1))[units]
+
+
+class ScoredSums(NamedTuple):
+    """Exact sums in whole numbers of 2^-40, and how far one unit moves them."""
+
+    sums: Whole
+    lengths: Lengths
+
+
+def cube_lengths(numbers: int) -> Lengths:
+    """Of vectors with so many entries in [0, 1].
+
+    Two such vectors differ by at most 1 in each entry, as one of them and zero do: `added` = `replaced` = sqrt k.
+    """
+    reach = up(math.sqrt(numbers))
+    return Lengths(reach, reach)
+
+
+def totals(values: Array, weights: Whole) -> ScoredSums:
+    """Sums of the columns of `values`, (records, k), each entry brought into [0, 1]; NaN counts as 1, the worst."""
+    if values.ndim != 2:
+        raise refuse("values", "to have one row for each record", values.shape)
+    inside = np.clip(np.nan_to_num(values, nan=1.0), 0.0, 1.0)
+    whole = exact.digits(inside).astype(np.int64)
+    return ScoredSums((weights[:, None] * whole).sum(axis=0), cube_lengths(values.shape[1]))
+
+
+# Of a vector that is (1, u) in one of several bands, u in [-1, 1]: sqrt(1 + u^2) <= sqrt 2. Two of them in one band are
+# |u - u'| <= 2 apart, in two bands sqrt(1 + u^2 + 1 + u'^2) <= 2.
+BAND_LENGTHS = Lengths(up(math.sqrt(2.0)), 2.0)
+
+
+def band_sums(bands: NDArray[np.intp], values: Array, weights: Whole, number: int) -> ScoredSums:
+    """For each band the number of its records and the sum of their values, brought into [-1, 1]; NaN counts as 0."""
+    places = np.clip(bands, 0, number - 1)
+    whole = exact.digits(np.clip(np.nan_to_num(values, nan=0.0), -1.0, 1.0)).astype(np.int64)
+    counts = np.bincount(places, weights.astype(np.float64), minlength=number).astype(np.int64) * ONE
+    sums = np.zeros(number, np.int64)
+    np.add.at(sums, places, weights * whole)
+    return ScoredSums(np.concatenate([counts, sums]), BAND_LENGTHS)
+
+
+@dataclass(frozen=True)
+class ScoreNoise:
+    """The noise of one such sum: a Gaussian mechanism of parameter mu."""
+
+    lengths: Lengths
+    deviation: float
+
+    def released(self, found: ScoredSums, randomness: Randomness) -> Array:
+        """The sums with noise, one call of the port."""
+        if found.lengths != self.lengths:
+            raise refuse("the sums", f"to move by {self.lengths}", found.lengths)
+        drawn = ExactGaussians.of(randomness, len(found.sums))
+        return exact.noised_sums(found.sums, EXPONENT, np.full(len(found.sums), self.deviation * (1.0 + HAIR)), drawn)

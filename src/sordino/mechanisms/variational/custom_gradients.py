@@ -1,0 +1,282 @@
+"""Queries about the gradients of a model of one's own: their lengths, their products, and their sum.
+
+Each unit's gradient g is whitened with a public matrix W and divided by a public clip C, both found from what earlier
+rounds released; what is summed has length at most 1. So one spec with contributions of 1 describes every round,
+whatever W and C are.
+
+    lengths     the octave of |W g|, one of `OCTAVES` places: two different ones are sqrt 2 apart
+    products    the entries of u u' with u = W g / C cut to length 1: two such matrices are at most sqrt 2 apart, as
+                their inner product (u.v)^2 is not negative; g may be that of a simulated unit
+    gradients   u itself: two are at most 2 apart
+
+A natural-gradient round moves the mean of a Gaussian by the covariance times the noised gradient, which is averaged
+over pairs of opposite draws from that Gaussian. Everything after the noise is post-processing.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from sordino.core.gaussian import up
+from sordino.core.spec import Spec
+from sordino.core.validate import SordinoError
+from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, load
+from sordino.mechanisms.rounds.device import Public, Query, Run, check_rows_fit, described, make_rounds, query
+from sordino.model.contributions import LARGEST, Parts, Plain
+from sordino.model.own.base import OwnModel
+from sordino.noise import exact_sums
+from sordino.noise.randomness import Purpose, Randomness
+
+# Octaves of lengths that are told apart: from 2^-16 up.
+OCTAVES, FIRST_OCTAVE = 48, -16
+_APART = up(math.sqrt(2.0))
+
+
+class Place(NamedTuple):
+    """Where gradients are taken and how they are measured: all of it public."""
+
+    mean: Array
+    spread: Array  # a root of the covariance that draws are made with; zeros take gradients at the mean
+    whitening: Array
+    unwhitening: Array
+    covariance: Array  # what turns a gradient into a move
+    clip: Array
+
+
+class Asked(NamedTuple):
+    """A place, and the last answer."""
+
+    place: Place
+    answer: Array
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateTable:
+    """The packed rows of units on the device, and the model that reads them."""
+
+    model: OwnModel
+    table: Records
+    rows: int
+    dtype: Any
+
+    @classmethod
+    def of(cls, model: OwnModel, rows: np.ndarray) -> "PrivateTable":
+        """Load rows; call it and the rounds inside `in_doubles`."""
+        table = load(rows, np.zeros(len(rows)), exact_sums.GROUP, np.float64, RowLimits(cut=False))
+        return cls(model, table, len(rows), np.float64)
+
+    def rounds(self, spec: Spec, asked: Query, state: Any, randomness: Randomness, *, keep: bool = False) -> Any:
+        """The last state after the rounds of a spec, and what is kept of each round or None."""
+        algorithm = described(spec, asked.name, asked.replacement, units=asked.keeps_units)
+        check_rows_fit(spec, self.rows)
+        width = self.table.features.shape[1]
+        run = Run(algorithm, self.rows, width, algorithm.sum_noise, randomness, self.dtype)
+        return make_rounds(run, asked, self.table, state, keep=keep)
+
+
+@dataclass(frozen=True)
+class OwnGradients(Query):
+    """What the three queries share: whitened gradients of each unit, averaged over pairs of draws."""
+
+    keeps_units: ClassVar[bool] = True
+
+    model: OwnModel
+    pairs: int = 0
+
+    def first(self, run: Run) -> Any:
+        raise SordinoError("Rounds of a model of one's own begin from a state that is given.")
+
+    def release(self, spec: Spec, run: Run, state: Any, iterates: Any) -> Any:
+        raise SordinoError("Rounds of a model of one's own are released by the fit that asks them.")
+
+    def inputs(self, run: Run, first: int, length: int) -> Any:
+        if not self.pairs:
+            return jnp.zeros((length, 0, self.model.size))
+        shape = (self.pairs, self.model.size)
+        return run.randomness.gaussians(Purpose.DRAWS, first, length, shape, run.dtype)
+
+    def whitened(self, place: Place, draws: Array, rows: SomeRows) -> Array:
+        """W g over the clip, for every row."""
+        found = sum(self.gradients(point, rows.features) for point in self.points(place, draws))
+        mean = found / max(1, 2 * self.pairs)
+        # What is not finite, or so large that a product with it would not be, counts as zero.
+        usable = jnp.all(jnp.abs(mean) <= LARGEST, axis=1, keepdims=True)
+        return jnp.where(usable, mean, 0.0) @ (place.whitening.T / place.clip)
+
+    def gradients(self, theta: Array, rows: Array) -> Array:
+        """The gradient of every unit."""
+        return self.model.unit_gradients(theta, rows)
+
+    def points(self, place: Place, draws: Array) -> list[Array]:
+        """Where gradients are taken."""
+        if not self.pairs:
+            return [place.mean]
+        steps = [place.spread @ draws[k] for k in range(self.pairs)]
+        return [place.mean + sign * step for step in steps for sign in (1.0, -1.0)]
+
+    def moved(self, public: Public, state: Any, given: Any, noised: Array, number: Array) -> Any:
+        return Asked(state.place, noised)
+
+    def kept(self, state: Any) -> Array:
+        return state.answer
+
+
+@query("lengths of gradients")
+@dataclass(frozen=True)
+class Lengths(OwnGradients):
+    """How many units have a gradient of each octave of lengths; by default simulated, as those of `Products`."""
+
+    replacement: ClassVar[float | None] = _APART
+    simulate: bool = True
+
+    def size(self, features: int) -> int:
+        return OCTAVES
+
+    def gradients(self, theta: Array, rows: Array) -> Array:
+        if not self.simulate:
+            return super().gradients(theta, rows)
+        return _simulated_gradients(self.model, theta, rows)
+
+    def contributions(self, point: Asked, given: Array, rows: SomeRows) -> Parts:
+        lengths = jnp.sqrt(jnp.sum(self.whitened(point.place, given, rows) ** 2, axis=1))
+        octave = jnp.ceil(jnp.log2(jnp.maximum(lengths, 2.0**FIRST_OCTAVE))) - FIRST_OCTAVE
+        return (Plain(jax.nn.one_hot(jnp.clip(octave, 0, OCTAVES - 1).astype(jnp.int32), OCTAVES)),)
+
+
+@query("products of gradients")
+@dataclass(frozen=True)
+class Products(OwnGradients):
+    """The second moments of whitened gradients, each cut to length 1.
+
+    Where the model can be simulated, what a unit is observed to be is drawn from the model first: the products are then
+    the Fisher information at the place, however far from the data the place is.
+    """
+
+    replacement: ClassVar[float | None] = _APART
+
+    def gradients(self, theta: Array, rows: Array) -> Array:
+        return _simulated_gradients(self.model, theta, rows)
+
+    def size(self, features: int) -> int:
+        return self.model.size * (self.model.size + 1) // 2
+
+    def contributions(self, point: Asked, given: Array, rows: SomeRows) -> Parts:
+        u = self.whitened(point.place, given, rows)
+        u /= jnp.maximum(1.0, jnp.sqrt(jnp.sum(u * u, axis=1, keepdims=True)))
+        first, second = np.triu_indices(self.model.size)
+        return (Plain(u[:, first] * u[:, second] * np.where(first == second, 1.0, math.sqrt(2.0))),)
+
+
+def _simulated_gradients(model: OwnModel, theta: Array, rows: Array) -> Array:
+    if model.simulates:
+        rows = jax.vmap(model.simulated, in_axes=(None, 0))(theta, rows)
+    return model.unit_gradients(theta, rows)
+
+
+def as_matrix(entries: np.ndarray, size: int) -> np.ndarray:
+    """The symmetric matrix whose entries `Products` sums."""
+    first, second = np.triu_indices(size)
+    found = np.zeros((size, size))
+    found[first, second] = entries / np.where(first == second, 1.0, math.sqrt(2.0))
+    return found + np.triu(found, 1).T
+
+
+class Path(NamedTuple):
+    """The place of a round, and the mean and the noised drift of the last one."""
+
+    place: Place
+    mean: Array
+    drift: Array
+
+
+class Paces(NamedTuple):
+    """For a round: what share of a full step is made, the draws, how far they are spread, and its number."""
+
+    pace: Array
+    draws: Array
+    spread: Array
+    number: Array
+
+
+@query("gradients, whitened")
+@dataclass(frozen=True)
+class NaturalGradients(OwnGradients):
+    """Noised whitened gradients, each followed by a step of the mean."""
+
+    # In units of the root of a unit's own information: a longer step leaves the region the curvature was taken in.
+    longest: float = 1.0
+
+    def size(self, features: int) -> int:
+        return self.model.size
+
+    def inputs(self, run: Run, first: int, length: int) -> Paces:
+        rounds, options = run.algorithm.rounds, dict(run.algorithm.options)
+        paces = run.algorithm.schedule("step_size").values(rounds)
+        spreads = run.algorithm.schedule("spread").values(rounds) if "spread" in options else np.ones(rounds)
+        numbers = 1 + first + jnp.arange(length)
+        return Paces(
+            run.part(paces, first, length),
+            super().inputs(run, first, length),
+            run.part(spreads, first, length),
+            numbers,
+        )
+
+    def contributions(self, point: Path, given: Paces, rows: SomeRows) -> Parts:
+        return (Plain(self.whitened(point.place, given.draws, rows)),)
+
+    def slope(self, place: Place, given: Paces) -> Array:
+        """The gradient of minus the log-prior, where the units' gradients are taken."""
+        slopes = [jax.grad(self.model.penalty)(point) for point in self.points(place, given.draws)]
+        return sum(slopes[1:], slopes[0]) / len(slopes)
+
+    def moved(self, public: Public, state: Path, given: Paces, noised: Array, number: Array) -> Path:
+        place = state.place
+        drift = place.unwhitening @ (noised * place.clip) + self.slope(place, given)
+        step = given.pace * (place.covariance @ drift)
+        length = jnp.linalg.norm(place.unwhitening @ step)
+        step *= self.longest / jnp.maximum(length, self.longest)
+        return Path(place._replace(mean=place.mean - step), place.mean, drift)
+
+    def kept(self, state: Path) -> Array:
+        return jnp.concatenate([state.mean, state.drift])
+
+
+@query("gradients, whitened, less simulated ones")
+@dataclass(frozen=True)
+class CentredGradients(NaturalGradients):
+    """A unit's clipped gradient at the mean, less what it is on average if the model is true around the mean.
+
+    Gradients have mean zero under the model, clipped ones need not; and a mean that noise has moved away from the truth
+    makes gradients differ from zero by terms of second order, which averaging over rounds does not remove (a scale of
+    residuals comes out too large). Both are taken away unit by unit, as in conditionally unbiased bounded-influence
+    estimates (Künsch, Stefanski & Carroll 1989): what a unit is observed to be is drawn anew, once from each of two
+    opposite points that lie as far from the mean as noise has moved it.
+    """
+
+    def contributions(self, point: Path, given: Paces, rows: SomeRows) -> Parts:
+        place = point.place
+
+        def cut(u: Array) -> Array:
+            return u / jnp.maximum(1.0, jnp.sqrt(jnp.sum(u * u, axis=1, keepdims=True)))
+
+        def clipped(features: Array) -> Array:
+            u = self.model.unit_gradients(place.mean, features)
+            u = jnp.where(jnp.all(jnp.abs(u) <= LARGEST, axis=1, keepdims=True), u, 0.0)
+            return cut(u @ (place.whitening.T / place.clip))
+
+        around = self.points(place, given.spread * given.draws)
+        own, found = clipped(rows.features), jnp.zeros((len(rows.features), self.model.size))
+        for which, theta in enumerate(around):
+            number = len(around) * given.number + which
+            drawn = jax.vmap(self.model.simulated, in_axes=(None, 0, None))(theta, rows.features, number)
+            # If the model is true, the two are alike and their difference has no direction, cut or not.
+            found += cut(own - clipped(drawn)) / len(around)
+        return (Plain(found),)
+
+    def slope(self, place: Place, given: Paces) -> Array:
+        return jax.grad(self.model.penalty)(place.mean)

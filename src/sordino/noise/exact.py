@@ -1,0 +1,289 @@
+"""Uniform numbers in (0, 1) of which only as many digits exist as somebody asked for.
+
+A digit is a word of random bits. Comparing two numbers looks at their first words and, where those are equal, at ever
+more, so the answer is that for real numbers and not for truncated ones.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.validate import InputError, refuse
+from sordino.noise.randomness import ADDED, Law, NoisedCall, NoisePort, OneProcess, Purpose, Randomness
+
+Words = NDArray[np.uint64]
+Places = NDArray[np.intp]
+Bits = Callable[[int], Words]
+
+WORD_BITS = 63
+
+
+def random_words(generator: np.random.Generator, word_bits: int) -> Bits:
+    """Words of so many independent fair bits each."""
+    return lambda size: generator.integers(0, 2**word_bits, size, dtype=np.uint64)
+
+
+class Deviates:
+    """Independent uniform numbers, as many as `size`; `bits` gives words of `word_bits` fair bits."""
+
+    def __init__(self, bits: Bits, size: int, word_bits: int) -> None:
+        self._bits, self._size, self.word_bits = bits, size, word_bits
+        self._words = [bits(size)]
+
+    def word(self, digit: int) -> Words:
+        """The words at one digit, drawn when they are first asked for."""
+        while len(self._words) <= digit:
+            self._words.append(self._bits(self._size))
+        return self._words[digit]
+
+    def in_lower_half(self) -> NDArray[np.bool_]:
+        """Which numbers are below one half: those whose first bit is 0."""
+        return self.word(0) < np.uint64(1 << (self.word_bits - 1))
+
+    def less(self, places: Places, other: "Deviates", places_there: Places) -> NDArray[np.bool_]:
+        """Whether the numbers at `places` are below those of `other` at `places_there`, one by one."""
+        answer = np.zeros(len(places), bool)
+        undecided = np.arange(len(places))
+        digit = 0
+        while undecided.size:
+            here = self.word(digit)[places[undecided]]
+            there = other.word(digit)[places_there[undecided]]
+            answer[undecided] = here < there
+            undecided = undecided[here == there]
+            digit += 1
+        return answer
+
+    def numerator(self, place: int, digits: int) -> int:
+        """The first digits of one number, as a whole number over 2^(digits * word_bits)."""
+        found = 0
+        for digit in range(digits):
+            found = (found << self.word_bits) | int(self.word(digit)[place])
+        return found
+
+
+# Standard Gaussians from fair bits and comparisons alone: Karney's algorithm N, many at once.
+#
+# Statement (Karney 2016, section 2). Let k be geometric, P(k) = exp(-k/2) (1 - exp(-1/2)), kept with probability
+# exp(-k (k - 1) / 2); let x be uniform in (0, 1), kept with probability exp(-x (2k + x) / 2); begin anew where one is
+# not kept. Then k + x has density proportional to exp(-(k + x)^2 / 2), and a fair sign makes it standard Gaussian.
+# Events of such probabilities need no exponential (von Neumann 1951): the longest run x > u_1 > u_2 > ... of fresh
+# uniform numbers has at least m members with probability x^m / m!, so an even number with probability exp(-x).
+# No number is rounded on the way: an answer is a sign, a whole number, and a fraction whose digits are drawn as they
+# are asked for.
+
+Flags = NDArray[np.bool_]
+Whole = NDArray[np.int64]
+# Several units of rounding for each of the few operations of an approximate value.
+_ROUNDINGS = 2.0**-48
+
+
+class ExactGaussians(OneProcess):
+    """Independent standard Gaussians, each used once: noise on two releases cancels in their difference."""
+
+    def __init__(
+        self, generator: np.random.Generator, size: int, word_bits: int = WORD_BITS, port: NoisePort = ADDED
+    ) -> None:
+        self.port = port
+        bits, self._word_bits = random_words(generator, word_bits), word_bits
+        self._whole = np.zeros(size, np.int64)
+        self._used = np.zeros(size, bool)
+        self._trials: list[Deviates] = []
+        self._trial_of = np.zeros(size, np.intp)
+        self._place_in = np.zeros(size, np.intp)
+        missing = np.arange(size)
+        while missing.size:
+            trial = _Trial(generator, bits, len(missing), word_bits)
+            kept = np.flatnonzero(trial.kept)
+            found = missing[kept]
+            self._whole[found] = trial.whole[kept]
+            self._trial_of[found], self._place_in[found] = len(self._trials), kept
+            self._trials.append(trial.fraction)
+            missing = np.delete(missing, kept)
+        self._negative = generator.integers(0, 2, size, dtype=np.int64) == 1
+
+    @classmethod
+    def of(cls, randomness: Randomness, size: int) -> "ExactGaussians":
+        """As many as a run needs, from its stream of noise; they meet sums in the port of its randomness."""
+        return cls(randomness.generator(Purpose.NOISE), size, port=randomness.port)
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def rounded(self, part: slice, offsets: NDArray[np.float64], scales: NDArray[np.float64]) -> Whole:
+        """The whole numbers nearest to ``offset + scale * gaussian``: of the real sums, not of computed ones."""
+        # A computed value decides wherever it is further from the edge between two whole numbers than it can be off;
+        # elsewhere the sum is enclosed in exact fractions, with more digits until the edge is outside.
+        self.check_process()
+        places = np.arange(len(self))[part]
+        if self._used[places].any():
+            raise InputError("Expected noise that was not used yet, got draws that were; draw more of them.")
+        self._used[places] = True
+        values = self._approximate(places)
+        computed = offsets + scales * values
+        off = _ROUNDINGS * (np.abs(offsets) + scales * (np.abs(values) + 1.0)) + scales * 2.0**-self._word_bits
+        nearest = np.rint(computed)
+        unsure = np.flatnonzero(~(0.5 - np.abs(computed - nearest) > off))
+        found = nearest.astype(np.int64)
+        for one in unsure:
+            found[one] = self._enclosed(int(places[one]), Fraction(float(offsets[one])), Fraction(float(scales[one])))
+        return found
+
+    def nearest(self, place: int, law: Callable[[int], "Enclosed"]) -> int:
+        """The whole number nearest to mean + deviation * gaussian, real numbers that `law(k)` encloses ever better."""
+        self.check_process()
+        if self._used[place]:
+            raise InputError("Expected noise that was not used yet, got draws that were; draw more of them.")
+        self._used[place] = True
+        fraction, at = self._trials[self._trial_of[place]], int(self._place_in[place])
+        digits = 1
+        while True:
+            parts, given = 1 << (digits * self._word_bits), law(digits)
+            low = int(self._whole[place]) + Fraction(fraction.numerator(at, digits), parts)
+            near, far = given.least_deviation * low, given.most_deviation * (low + Fraction(1, parts))
+            if self._negative[place]:
+                near, far = -far, -near
+            # The sum lies strictly between the ends, but for an event of probability 0.
+            least = (given.least_mean + near + Fraction(1, 2)).__floor__()
+            if least == (given.most_mean + far + Fraction(1, 2)).__ceil__() - 1:
+                return least
+            digits += 1
+
+    def _approximate(self, places: Places) -> NDArray[np.float64]:
+        fractions = np.zeros(len(places))
+        for number, trial in enumerate(self._trials):
+            of_it = self._trial_of[places] == number
+            first = trial.word(0)[self._place_in[places[of_it]]]
+            fractions[of_it] = np.ldexp(first.astype(np.float64), -self._word_bits)
+        size = self._whole[places] + fractions
+        return np.where(self._negative[places], -size, size)
+
+    def _enclosed(self, place: int, offset: Fraction, scale: Fraction) -> int:
+        fraction, at = self._trials[self._trial_of[place]], int(self._place_in[place])
+        sign = -1 if self._negative[place] else 1
+        digits = 0
+        while True:
+            parts = 1 << (digits * self._word_bits)
+            low = int(self._whole[place]) + Fraction(fraction.numerator(at, digits), parts)
+            ends = sorted(offset + sign * scale * end for end in (low, low + Fraction(1, parts)))
+            # The sum lies strictly between the ends, but for an event of probability 0.
+            least, most = (ends[0] + Fraction(1, 2)).__floor__(), (ends[1] + Fraction(1, 2)).__ceil__() - 1
+            if least == most:
+                return least
+            digits += 1
+
+
+class Enclosed(NamedTuple):
+    """A mean and a standard deviation, each between two fractions."""
+
+    least_mean: Fraction
+    most_mean: Fraction
+    least_deviation: Fraction
+    most_deviation: Fraction
+
+
+class _Trial:
+    """One attempt at so many Gaussians: whole parts, fractions, and which of them are kept."""
+
+    def __init__(self, generator: np.random.Generator, bits: Bits, size: int, word_bits: int) -> None:
+        self._generator, self._bits, self._word_bits = generator, bits, word_bits
+        self.whole = np.zeros(size, np.int64)
+        counting = np.arange(size)
+        while counting.size:
+            counting = counting[self._half_exponential(len(counting))]
+            self.whole[counting] += 1
+        self.fraction = Deviates(bits, size, word_bits)
+        self.kept = np.ones(size, bool)
+        self._repeat(self.whole * (self.whole - 1), lambda places: self._half_exponential(len(places)))
+        self._repeat(self.whole + 1, self._fraction_passes)
+
+    def _repeat(self, times: Whole, passes: Callable[[Places], Flags]) -> None:
+        """Keep what passes as often as `times` says; what was dropped already is not tried."""
+        left = np.where(self.kept, times, 0)
+        while (tried := np.flatnonzero(left > 0)).size:
+            passed = passes(tried)
+            self.kept[tried[~passed]] = False
+            left[tried] = np.where(passed, left[tried] - 1, 0)
+
+    def _half_exponential(self, size: int) -> Flags:
+        """Events of probability exp(-1/2)."""
+        last = Deviates(self._bits, size, self._word_bits)
+        running = np.flatnonzero(last.in_lower_half())
+        even = np.ones(size, bool)
+        even[running] = False
+        held = running
+        while running.size:
+            fresh = Deviates(self._bits, len(running), self._word_bits)
+            longer = fresh.less(np.arange(len(running)), last, held)
+            running, last, held = running[longer], fresh, np.flatnonzero(longer)
+            even[running] ^= True
+        return even
+
+    def _fraction_passes(self, places: Places) -> Flags:
+        """Events of probability exp(-x (2k + x) / (2k + 2)): the run goes on with chance (2k + x)/(2k + 2) only."""
+        even = np.ones(len(places), bool)
+        running, last, held = np.arange(len(places)), self.fraction, places
+        while running.size:
+            fresh = Deviates(self._bits, len(running), self._word_bits)
+            longer = fresh.less(np.arange(len(running)), last, held)
+            longer[longer] = self._below_share(places[running[longer]])
+            running, last, held = running[longer], fresh, np.flatnonzero(longer)
+            even[running] ^= True
+        return even
+
+    def _below_share(self, places: Places) -> Flags:
+        """Events of probability (2k + x) / (2k + 2)."""
+        twice = 2 * self.whole[places]
+        drawn = self._generator.integers(0, twice + 2)
+        answer = drawn < twice
+        by_fraction = np.flatnonzero(drawn == twice)
+        fresh = Deviates(self._bits, len(by_fraction), self._word_bits)
+        answer[by_fraction] = fresh.less(np.arange(len(by_fraction)), self.fraction, places[by_fraction])
+        return answer
+
+
+# Whole numbers from the discrete Laplace law, P(k) proportional to exp(-|k| / scale), from fair whole numbers alone.
+#
+# A whole number that moves by at most D between neighbours, released with such noise, has probabilities whose ratio
+# is at most exp(D / scale): the guarantee of the Laplace mechanism of that scale, with nothing rounded anywhere.
+# Events of probability exp(-x) need no exponential (von Neumann 1951); the rest is Canonne, Kamath & Steinke 2020,
+# Algorithm 2.
+
+# Scales are taken as fractions with this denominator, rounded up; uniform whole numbers stay below 2^63.
+_DENOMINATOR = 2**16
+_LARGEST = 2**40
+
+
+def noised_whole(value: int, scale: float, randomness: Randomness) -> int:
+    """A whole number with such noise, from a run's stream of noise."""
+    call = NoisedCall(Law.LAPLACE, np.array([value]), scale)
+    return randomness.port.answer(call, lambda: value + whole_laplace(randomness.generator(Purpose.NOISE), scale))
+
+
+def whole_laplace(generator: np.random.Generator, scale: float) -> int:
+    """One draw; the scale is rounded up to a multiple of 2^-16."""
+    if not 0.0 < scale <= _LARGEST:
+        raise refuse("the scale of the noise", f"to be above 0 and at most {_LARGEST}", scale)
+    exact = Fraction(-int(-Fraction(scale) * _DENOMINATOR // 1), _DENOMINATOR)
+    top, bottom = exact.numerator, exact.denominator
+    while True:
+        rest = int(generator.integers(0, top))
+        if not _happens(generator, Fraction(rest, top)):
+            continue
+        wholes = 0
+        while _happens(generator, Fraction(1)):
+            wholes += 1
+        size = (rest + top * wholes) // bottom
+        negative = bool(generator.integers(0, 2))
+        if not (negative and size == 0):
+            return -size if negative else size
+
+
+def _happens(generator: np.random.Generator, x: Fraction) -> bool:
+    """True with probability exp(-x), for 0 <= x <= 1: the first failure among events of probability x / k is odd."""
+    k = 1
+    while generator.integers(0, x.denominator * k) < x.numerator:
+        k += 1
+    return k % 2 == 1

@@ -1,0 +1,316 @@
+"""Whole numbers nearest to ``scale * xi``, xi exactly standard Gaussian, many at once: exact noise for lattices.
+
+Statement. Given fair and independent bits, a draw is k with probability Phi((k + 1/2) / s) - Phi((k - 1/2) / s) for
+every whole number k, s being the float `scale`: not up to an error, but as real numbers. So a whole number S plus a
+draw is S + s xi rounded to a whole number, post-processing of the Gaussian mechanism on S.
+
+Proof. A draw is a fair sign, a cell i and a fraction f that is kept or not, as `cell_law` states, and then rounded.
+Words of random bits are only ever *compared* with numbers, and a comparison is decided by floats where an enclosure of
+both sides says so, otherwise by whole numbers of Python with ever more bits:
+
+1. the cell: 12 bits choose a column of an alias table of whole numbers and 20 bits a position in it; one outcome in
+   5 million stands for everything the table leaves out, and is drawn with as many digits as it needs;
+2. keeping: v < exp(-t), t = f (2i + f) / 2^17. As exp(-t) >= 1 - t >= 1 - (2i + 1) / 2^17, eleven bits of v decide
+   in whole numbers for all but about 1 in 270. For those the alternating series up to t^3 and t^4 encloses exp(-t)
+   for 0 <= t <= 1; it is evaluated in double precision, where a dozen operations on numbers below 1 are off by less
+   than 2^-48, which is added on both sides;
+3. rounding: s (i + f) / 256 + 1/2 is computed with an error that the comments bound, and its whole part is taken where
+   both ends of that error agree.
+
+What this needs of the machine: IEEE 754 products, sums and comparisons in double precision, and exact whole numbers. No
+logarithm, exponential or root of any library. Bits are as fair as their generator: ChaCha20 in secure runs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sordino.core.validate import Interval, number, refuse
+from sordino.noise.cell_law import CELL_BITS, COLUMNS, POSITION_BITS, cell_table, exp_of_minus, rest_of_cells
+
+Whole = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+SCALES = Interval(2.0**-40, 2.0**54)
+_FRACTION_BITS, _KEEP_BITS = 20, 11
+_POSITIONS, _FRACTIONS = np.uint32((1 << POSITION_BITS) - 1), np.uint32((1 << _FRACTION_BITS) - 1)
+_KEEPS = np.uint32((1 << _KEEP_BITS) - 1)
+_T_BITS = 2 * CELL_BITS + 1
+# Eleven bits of v in units of 2^-17, and where they leave doubt.
+_T_SHIFT = _FRACTION_BITS - (_T_BITS - _KEEP_BITS)
+_T_KEEPS = np.uint32(((1 << _KEEP_BITS) - 1) << (_T_BITS - _KEEP_BITS))
+_DOUBT = np.uint32((1 << _T_BITS) - (1 << (_T_BITS - _KEEP_BITS)))
+# Up to this scale the 20 bits of a fraction nearly always decide; beyond it a second word gives 53 more.
+_ONE_WORD = 2.0**10
+_MORE_BITS = 53
+_UNIT = 2.0 ** -(CELL_BITS + _FRACTION_BITS)
+# So many at a time stay in a processor's cache.
+CHUNK = 1 << 14
+_NONE, _NO_TAIL = np.empty(0, np.uint64), np.uint64(2**64 - 1)
+
+
+def rounded_gaussians(generator: np.random.Generator, size: int, scale: ArrayLike) -> Whole:
+    """So many independent draws; `scale` is one number, or one for each draw.
+
+    Examples:
+        >>> import numpy as np
+        >>> drawn = rounded_gaussians(np.random.default_rng(0), 100_000, 2.0**40)
+        >>> drawn.dtype.name, bool(abs(drawn.std() / 2.0**40 - 1.0) < 0.01)
+        ('int64', True)
+    """
+    scales = checked_scales(scale, size)
+    found = np.empty(size, np.int64)
+    for first in range(0, size, CHUNK):
+        part = slice(first, min(first + CHUNK, size))
+        _fill(_Bits((generator,), (part.stop - first,)), found[part], scales if scales.ndim == 0 else scales[part])
+    return found
+
+
+def rounded_gaussians_of(
+    generators: Sequence[np.random.Generator], sizes: Sequence[int], scale: float
+) -> NDArray[np.int64]:
+    """For every generator so many draws as `rounded_gaussians` makes of it, at most `CHUNK` each, one after another.
+
+    The answers are the same bit for bit; working on several generators at once costs half as much where each makes few
+    draws, and threads meet half as often.
+    """
+    scales = checked_scales(scale, 1).reshape(())
+    if max(sizes, default=0) > CHUNK:
+        raise ValueError("more draws of one generator than are made at once")
+    found = np.empty(sum(sizes), np.int64)
+    _fill(_Bits(tuple(generators), tuple(sizes)), found, scales)
+    return found
+
+
+def checked_scales(scale: ArrayLike, size: int) -> NDArray[np.float64]:
+    """Scales for which whole numbers of 64 bits hold every draw that can be met."""
+    scales = np.asarray(scale, np.float64)
+    if scales.ndim and scales.shape != (size,):
+        raise refuse("the scale of the noise", f"to be one number, or one for each of {size} draws", scales.shape)
+    for end in (scales.min(initial=1.0), scales.max(initial=1.0)):
+        number("the scale of the noise, in units of the lattice", float(end), SCALES)
+    return scales
+
+
+class _Bits:
+    """Words for draws that stand one after another, each from the generator whose turn its place is in."""
+
+    def __init__(self, generators: tuple[np.random.Generator, ...], sizes: tuple[int, ...]) -> None:
+        self._generators, self.ends = generators, np.cumsum(sizes)
+
+    def words(self, places: NDArray[np.intp]) -> Words:
+        """One word for each of these places, which ascend."""
+        if len(self._generators) == 1:
+            return _words(self._generators[0], len(places))
+        counts = np.diff(np.searchsorted(places, self.ends), prepend=0)
+        asked = np.flatnonzero(counts).tolist()
+        return np.concatenate([_NONE, *(_words(self._generators[one], int(counts[one])) for one in asked)])
+
+    def of(self, place: int) -> np.random.Generator:
+        """Where more words of this place come from."""
+        return self._generators[int(np.searchsorted(self.ends, place, side="right"))]
+
+
+class _Open(NamedTuple):
+    """What floats did not settle: where it stands, its cell, sign and bits, and whether it is surely kept."""
+
+    places: NDArray[np.intp]
+    cells: NDArray[np.uint32]
+    low: NDArray[np.uint32]
+    tails: Words
+    doubtful: NDArray[np.bool_]
+    sure: NDArray[np.bool_]
+
+
+def _fill(bits: _Bits, found: Whole, scales: NDArray[np.float64]) -> None:
+    """Draw for all of `found`; what is not kept is drawn again."""
+    parts = np.split(np.arange(len(found)), bits.ends[:-1])
+    while parts[0].size:
+        tried = [_attempt(bits, places, scales if scales.ndim == 0 else scales[places], found) for places in parts]
+        left = tried[0] if len(tried) == 1 else _Open(*map(np.concatenate, zip(*tried, strict=True)))
+        parts = [_settle(bits, left, scales, found)]
+
+
+def _attempt(bits: _Bits, places: NDArray[np.intp], scales: NDArray[np.float64], found: Whole) -> _Open:
+    """Try once for each of these places; answers with those that are open."""
+    table, words = cell_table(), bits.words(places)
+    high, low = (words >> np.uint64(32)).astype(np.uint32), words.astype(np.uint32)
+    columns = (words >> np.uint64(32 + POSITION_BITS)).view(np.int64)
+    own = (high & _POSITIONS) < table.thresholds.take(columns, mode="wrap")
+    cells = np.where(own, high >> np.uint32(POSITION_BITS), table.others.take(columns, mode="wrap"))
+    # Kept whatever the fraction is, where v + 2^-11 <= 1 - (2i + 1) / 2^17; the rest of the cells is never sure.
+    keep = (low >> np.uint32(_T_SHIFT)) & _T_KEEPS
+    doubtful = keep + (cells << np.uint32(1)) >= _DOUBT
+    doubtful |= cells >= np.uint32(COLUMNS - 1)
+    heads = ((cells << np.uint32(_FRACTION_BITS)) | (low & _FRACTIONS)).astype(np.float64)
+    wide = bool(scales.max(initial=0.0) > _ONE_WORD)
+    tails = (bits.words(places) >> np.uint64(64 - _MORE_BITS)) if wide else None
+    sizes, sure = _wide_sizes(heads, tails, scales) if tails is not None else _narrow_sizes(heads, scales)
+    # Two's complement: turning all bits and adding 1 is the negative.
+    minus = (low.view(np.int32) >> np.int32(31)).astype(np.int64)
+    sizes ^= minus
+    sizes -= minus
+    if len(places) and places[-1] - places[0] == len(places) - 1:
+        found[places[0] : places[-1] + 1] = sizes
+    else:
+        found[places] = sizes
+    rest = np.flatnonzero(doubtful | ~sure)
+    more = np.full(len(rest), _NO_TAIL) if tails is None else tails[rest]
+    return _Open(places[rest], cells[rest], low[rest], more, doubtful[rest], sure[rest])
+
+
+def _settle(bits: _Bits, left: _Open, scales: NDArray[np.float64], found: Whole) -> NDArray[np.intp]:
+    """Decide what is open, by floats where they can, otherwise by whole numbers; answers with what is dropped."""
+    rest = np.flatnonzero(left.doubtful)
+    keep, fractions = (left.low >> np.uint32(_FRACTION_BITS)) & _KEEPS, left.low & _FRACTIONS
+    again, undecided = _kept(bits.words(left.places[rest]), rest, left.cells, keep, fractions)
+    sure = left.sure.copy()
+    sure[again] = True  # whatever it is: dropped
+    sure[list(undecided)] = True  # settled with the question whether they are kept
+    for at, known in (*dict.fromkeys(np.flatnonzero(~sure).tolist()).items(), *undecided.items()):
+        place, more = int(left.places[at]), int(left.tails[at])
+        draw = _Draw(
+            bits.of(place),
+            int(left.cells[at]) if left.cells[at] < COLUMNS - 1 else None,
+            _prefix(int(fractions[at]), None if more == _NO_TAIL else more),
+            known,
+            Fraction(float(scales if scales.ndim == 0 else scales[place])),
+        )
+        value = draw.value()
+        if value is None:
+            again.append(at)
+        else:
+            found[place] = -value if left.low[at] >> np.uint32(31) else value
+    return left.places[sorted(again)]
+
+
+def _narrow_sizes(heads: NDArray[np.float64], scales: NDArray[np.float64]) -> tuple[Whole, NDArray[np.bool_]]:
+    """floor(s (i + f) / 256 + 1/2) from 20 bits of f, and where it is sure."""
+    # The product of a whole number below 2^33 and a scale is rounded once, by a share 2^-53; 2^-50 on either side
+    # covers that and the rounding of the sum with 1/2 wherever the sum is above 5/8, and below that the answer is 0.
+    steps = scales * _UNIT
+    values = heads * steps
+    most = values + steps
+    values *= 1.0 - 2.0**-50
+    most *= 1.0 + 2.0**-50
+    for ends in (values, most):
+        np.add(ends, 0.5, out=ends)
+        np.floor(ends, out=ends)
+    return values.astype(np.int64), values == most
+
+
+def _wide_sizes(
+    heads: NDArray[np.float64], tails: Words, scales: NDArray[np.float64]
+) -> tuple[Whole, NDArray[np.bool_]]:
+    """The same from 73 bits of f, for scales up to 2^54."""
+    # The scale is taken apart into 21 bits and the rest, so the large product is exact: 32 bits times 21.
+    coarse = (scales.view(np.uint64) & np.uint64(2**64 - 2**32)).view(np.float64)
+    left = heads * (coarse * _UNIT)
+    whole = np.floor(left)
+    left -= whole
+    left += heads * ((scales - coarse) * _UNIT)
+    left += tails * (scales * (_UNIT * 2.0**-_MORE_BITS))
+    left += 0.5
+    # `left` is below s 2^-15 + 3 for cells below 4,096, a sum of four terms with three roundings each at most, and
+    # what f has beyond 73 bits adds less than s 2^-80.
+    off = 2.0**-49 * (scales * 2.0**-15 + 4.0) + scales * 2.0**-80
+    least, most = np.floor(left - off), np.floor(left + off)
+    found = whole.astype(np.int64)
+    found += least.astype(np.int64)
+    return found, least == most
+
+
+def _kept(
+    more: Words,
+    rest: NDArray[np.intp],
+    cells: NDArray[Any],
+    keep: NDArray[np.uint32],
+    fractions: NDArray[np.uint32],
+) -> tuple[list[int], dict[int, tuple[int, int]]]:
+    """Which of the doubtful ones are dropped, and which need more bits, with the 75 bits of v they have so far.
+
+    `more` has 64 bits of v for each of the `rest`.
+    """
+    v = (keep[rest] + more * 2.0**-64) * 2.0**-_KEEP_BITS
+    cell = cells[rest].astype(np.float64)
+    least = fractions[rest] * 2.0**-_FRACTION_BITS
+    t_high = (least + 2.0**-_FRACTION_BITS) * (2.0 * cell + least + 2.0**-_FRACTION_BITS) * 2.0**-_T_BITS
+    t_low = least * (2.0 * cell + least) * 2.0**-_T_BITS
+    low = 1.0 - t_high + t_high**2 / 2.0 - t_high**3 / 6.0 - 2.0**-48
+    high = 1.0 - t_low + t_low**2 / 2.0 - t_low**3 / 6.0 + t_low**4 / 24.0 + 2.0**-48
+    known = cells[rest] < COLUMNS - 1
+    dropped = known & (v >= high)
+    certain = known & (v + 2.0**-50 <= low)
+    undecided = np.flatnonzero(~dropped & ~certain)
+    held = {int(rest[k]): ((int(keep[rest[k]]) << 64) | int(more[k]), _KEEP_BITS + 64) for k in undecided}
+    return rest[dropped].tolist(), held
+
+
+def _prefix(fraction: int, more: int | None) -> tuple[int, int]:
+    return (
+        (fraction, _FRACTION_BITS) if more is None else ((fraction << _MORE_BITS) | more, _FRACTION_BITS + _MORE_BITS)
+    )
+
+
+@dataclass
+class _Draw:
+    """One draw in whole numbers: what is known of its bits, as (bits, how many), and where more of them come from."""
+
+    # `keep` is None where the fraction is kept already, `cell` where the table left it open.
+    generator: np.random.Generator
+    cell: int | None
+    fraction: tuple[int, int]
+    keep: tuple[int, int] | None
+    scale: Fraction
+
+    def value(self) -> int | None:
+        """The size of the draw, or None if it is dropped."""
+        if self.cell is None:
+            self.cell = _cell_of_rest(self.generator)
+        return self._rounded(self.cell) if self._is_kept(self.cell) else None
+
+    def _is_kept(self, cell: int) -> bool:
+        while self.keep is not None:
+            (f, f_bits), (v, v_bits) = self.fraction, self.keep
+            ends = [part * ((2 * cell << f_bits) + part) for part in (f, f + 1)]
+            bottom, precision = _T_BITS + 2 * f_bits, v_bits + 16
+            least, most = exp_of_minus(ends[1], bottom, precision).low, exp_of_minus(ends[0], bottom, precision).high
+            if (v + 1) << 16 <= least:
+                return True
+            if v << 16 >= most:
+                return False
+            self.fraction, self.keep = self._longer(self.fraction), self._longer(self.keep)
+        return True
+
+    def _rounded(self, cell: int) -> int:
+        while True:
+            f, bits = self.fraction
+            parts = 1 << (bits + CELL_BITS)
+            low, high = (self.scale * Fraction((cell << bits) + f + end, parts) + Fraction(1, 2) for end in (0, 1))
+            # Strictly between the ends, but for an event of probability 0.
+            if low.__floor__() == high.__ceil__() - 1:
+                return low.__floor__()
+            self.fraction = self._longer(self.fraction)
+
+    def _longer(self, known: tuple[int, int]) -> tuple[int, int]:
+        return (known[0] << 64) | int(_words(self.generator, 1)[0]), known[1] + 64
+
+
+def _cell_of_rest(generator: np.random.Generator) -> int:
+    """A cell from what the table leaves out: a uniform number below the rest, with digits until its cell is known."""
+    known, precision = int(generator.integers(0, cell_table().rest)), 0
+    while True:
+        for _ in range(2):
+            known = (known << 64) | int(_words(generator, 1)[0])
+        precision += 128
+        cell = rest_of_cells(precision).cell(known, known + 1)
+        if cell is not None:
+            return cell
+
+
+def _words(generator: np.random.Generator, size: int) -> Words:
+    return generator.integers(0, 2**64 - 1, size, dtype=np.uint64, endpoint=True)

@@ -1,0 +1,402 @@
+"""Secure randomness: ChaCha20 on the device (RFC 8439, section 2.3), Gaussians from its words, sources and keys.
+
+ChaCha20 is a keystream that is secret as long as its key is: whole numbers of 32 bits, additions, exclusive ors and
+rotations, so the same bits on every machine.
+
+The keys of a pure chain are JAX keys whose type says whether somebody could know the noise that is drawn from them. A
+key of `jax.random.key(seed)` can be made again by whoever knows the seed. A `secure_key` has 256 bits of the operating
+system's entropy, and ChaCha20 behind every split, fold and draw. Both are ordinary JAX keys: `jax.random.split`,
+`fold_in`, `vmap` and `scan` take them. The type survives tracing: a compiled chain knows which kind it was given.
+"""
+
+import hashlib
+import os
+import secrets
+import weakref
+from collections.abc import Mapping
+from functools import cache, partial
+from importlib import import_module
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.scipy.special import ndtri
+from jax.typing import DTypeLike
+
+from sordino.core.validate import InputError, refuse, whole_number
+from sordino.noise.randomness import STEPS, OneProcess, Purpose, Randomness
+
+WORDS = 16
+KEY_WORDS = 8
+_DOUBLE_ROUNDS = 10
+_CONSTANTS = tuple(np.frombuffer(b"expand 32-byte k", np.uint32))
+_ROTATIONS = (16, 12, 8, 7)
+_COLUMNS = tuple((i, 4 + i, 8 + i, 12 + i) for i in range(4))
+_DIAGONALS = tuple((i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4) for i in range(4))
+
+
+def chacha20(key: Array, counter: Array, nonce: tuple[Array, Array, Array]) -> Array:
+    """The blocks of a key of eight words, shape (16, ...): one block for each entry of `counter` and `nonce`."""
+    # A pair of counter and nonce gives one block and must serve one purpose only.
+    shape = jnp.broadcast_shapes(counter.shape, *(word.shape for word in nonce))
+    begun = tuple(
+        jnp.broadcast_to(jnp.asarray(word, jnp.uint32), shape)
+        for word in (*_CONSTANTS, *(key[i] for i in range(KEY_WORDS)), counter, *nonce)
+    )
+    mixed = lax.fori_loop(0, _DOUBLE_ROUNDS, lambda _, state: _double_round(state), begun)
+    return jnp.stack([after + before for after, before in zip(mixed, begun, strict=True)])
+
+
+def _double_round(state: tuple[Array, ...]) -> tuple[Array, ...]:
+    words = list(state)
+    for places in (*_COLUMNS, *_DIAGONALS):
+        for place, word in zip(places, _quarter_round(*(words[place] for place in places)), strict=True):
+            words[place] = word
+    return tuple(words)
+
+
+def _quarter_round(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Array, Array, Array]:
+    for first, second in (_ROTATIONS[:2], _ROTATIONS[2:]):
+        a = a + b
+        d = _rotated(d ^ a, first)
+        c = c + d
+        b = _rotated(b ^ c, second)
+    return a, b, c, d
+
+
+def _rotated(word: Array, left: int) -> Array:
+    return (word << left) | (word >> (32 - left))
+
+
+# Standard Gaussians from 64 random bits each, accurate far into the tails.
+#
+# Inversion: one bit is the sign, 63 bits are a tail probability m in (0, 1), and the value is the z with
+# P(|Z| > z) = m. Unlike a generator that starts from 23 bits, whose draws stop at five standard deviations, this one
+# reaches nine: what it leaves out has probability 2^-63 a draw.
+
+_SIGN = np.uint32(2**31)
+_MIDDLE, _FAR_MIDDLE, _FAR = 2.5, 4.5, 5.0
+# In w = -log(m (2 - m)): the single-precision polynomial of Giles (2012) near the centre, sqrt(2) taken in afterwards.
+_CENTRE = (
+    2.81022636e-08,
+    3.43273939e-07,
+    -3.5233877e-06,
+    -4.39150654e-06,
+    0.00021858087,
+    -0.00125372503,
+    -0.00417768164,
+    0.246640727,
+    1.50140941,
+)
+# In sqrt(w) - 4.5: least squares at Chebyshev points over 5 <= w <= 45.5, which is as far as 63 bits reach.
+_TAIL = (
+    -1.434563046132098e-07,
+    2.429857488550624e-07,
+    1.7172847037727479e-06,
+    -5.245783995633246e-06,
+    1.0337891581002623e-05,
+    -5.14302882947959e-05,
+    0.00021309313888195902,
+    -0.0006125122308731079,
+    0.0004602558328770101,
+    1.4286861419677734,
+    6.144410133361816,
+)
+
+
+def gaussians_from_words(high: Array, low: Array, dtype: DTypeLike) -> Array:
+    """One standard Gaussian for each pair of random 32-bit words."""
+    exact = jnp.dtype(dtype)
+    whole = (high & ~_SIGN).astype(exact) * _as(2.0**-31, exact)
+    probability = whole + (low.astype(exact) + _as(0.5, exact)) * _as(2.0**-63, exact)
+    size = _IN_PRECISION[exact.name](probability)
+    return jnp.where(high & _SIGN, -size, size)
+
+
+def tail_quantile(probability: Array) -> Array:
+    """The z with P(|Z| > z) = `probability`, in single precision, for probabilities from 2^-64 to 1."""
+    w = -jnp.log(probability * (2.0 - probability))
+    centre = jnp.float32(np.sqrt(2.0)) * _polynomial(_CENTRE, w - _MIDDLE) * (1.0 - probability)
+    return jnp.where(w < _FAR, centre, _polynomial(_TAIL, jnp.sqrt(w) - _FAR_MIDDLE))
+
+
+def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
+    value = jnp.full_like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        value = value * x + coefficient
+    return value
+
+
+def _as(value: float, dtype: np.dtype) -> Array:
+    return jnp.asarray(value, dtype)
+
+
+_IN_PRECISION = {"float32": tail_quantile, "float64": lambda probability: -ndtri(0.5 * probability)}
+
+
+KEY_BYTES = 4 * KEY_WORDS
+KIND = "secure"
+_DRAWS = WORDS // 2
+_ROUNDS = 20
+# How many keystream blocks are made at once: on a processor they stay in its cache, an accelerator is kept busy.
+_BLOCKS_ON_PROCESSOR = 4096
+_BLOCKS_ON_ACCELERATOR = 2**22
+
+
+class SecureRandomness(OneProcess, Randomness):
+    """256 bits of the operating system's entropy, stretched by ChaCha20; one object serves one run.
+
+    Formal guarantees: without the key the draws cannot be told from random ones unless ChaCha20 is broken; every
+    purpose has a key of its own; a step's Gaussians depend on the step's number alone. The key is shown nowhere,
+    cannot be pickled or copied, and leaves the process only inside a checkpoint that its owner alone may read.
+
+    A draw is given once: noise used in two runs would cancel in their difference. For the same reason a process that
+    was forked cannot go on with its parent's source, nor with a generator that was taken from it before.
+    """
+
+    def __init__(self) -> None:
+        _bit_generator()
+        self._begin(secrets.token_bytes(KEY_BYTES))
+
+    def _begin(self, key: bytes) -> None:
+        self._key = _Withheld(key)
+        self._next: dict[Purpose, int] = {}
+        self._started: set[Purpose] = set()
+
+    def gaussians(self, purpose: Purpose, first: int, steps: int, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        self._take(purpose, first, steps)
+        at_once = _BLOCKS_ON_PROCESSOR if jax.default_backend() == "cpu" else _BLOCKS_ON_ACCELERATOR
+        key = np.frombuffer(self._key.derived(purpose), "<u4")
+        return _gaussians(key, np.uint32(first), steps, shape, jnp.dtype(dtype), at_once)
+
+    def generator(self, purpose: Purpose) -> np.random.Generator:
+        self.check_process()
+        if purpose in self._started:
+            raise _used_before()
+        self._started.add(purpose)
+        return self._generator(purpose, "host")
+
+    @property
+    def draws_exactly(self) -> bool:
+        return True
+
+    def whole_gaussians(self, purpose: Purpose, first: int, steps: int, scales: Any, size: int) -> Any:
+        self._take(purpose, first, steps)
+        return super().whole_gaussians(purpose, first, steps, scales, size)
+
+    def device_words(self, purpose: Purpose, first: int, steps: int) -> Any:
+        self._take(purpose, first, steps)
+        key = np.frombuffer(self._key.derived(purpose, "whole numbers on the device"), "<u4")
+        return key, lambda step: self._generator(purpose, f"whole numbers left open in step {step}")
+
+    def _take(self, purpose: Purpose, first: int, steps: int) -> None:
+        """Noise of a step is given once."""
+        whole_number("the last step", first + steps, STEPS)
+        self.check_process()
+        if first < self._next.get(purpose, 0):
+            raise _used_before()
+        self._next[purpose] = first + steps
+
+    def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
+        return self._generator(purpose, f"whole numbers {group} {piece}")
+
+    def _generator(self, purpose: Purpose, use: str) -> np.random.Generator:
+        key = int.from_bytes(self._key.derived(purpose, use), "little")
+        return SecureGenerator(_bit_generator()(key=key, rounds=_ROUNDS))
+
+    def held(self) -> dict[str, Any]:
+        self.check_process()
+        return {"kind": KIND, "key": self._key.shown().hex()}
+
+    def resumed(self, held: Mapping[str, Any]) -> "SecureRandomness":
+        if held.get("kind") != KIND:
+            raise refuse("randomness", f"to be of the checkpoint's kind, {held.get('kind')!r}", self)
+        key = bytes.fromhex(held["key"])
+        if len(key) != KEY_BYTES:  # a shorter one would be taken, and could be guessed
+            raise ValueError("not a key of this source")
+        continued = SecureRandomness.__new__(SecureRandomness)
+        continued._begin(key)
+        return continued
+
+    def __repr__(self) -> str:
+        return "SecureRandomness(key withheld)"
+
+
+class _Watched(OneProcess):
+    """Every draw asks for a method by its name, and there a fork is noticed."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            OneProcess.check_process(self)
+        return super().__getattribute__(name)
+
+
+class SecureGenerator(_Watched, np.random.Generator):
+    """A stream of a secure source; its state leaves the process only inside a checkpoint that its owner may read."""
+
+
+class _Withheld:
+    """Bytes that do not show themselves: tracebacks and debuggers print this object, not its content."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def shown(self) -> bytes:
+        return self._content
+
+    def derived(self, purpose: Purpose, use: str = "device") -> bytes:
+        """A key for one use, from which neither this one nor another can be found."""
+        return hashlib.blake2b(f"{use} {int(purpose)}".encode(), digest_size=KEY_BYTES, key=self._content).digest()
+
+    def __repr__(self) -> str:
+        return "(withheld)"
+
+
+def _used_before() -> InputError:
+    return InputError(
+        "Expected randomness that was not used yet, got SecureRandomness whose draws were already given; "
+        "make a new one for every run."
+    )
+
+
+def _bit_generator() -> Any:
+    try:
+        return _watched(import_module("randomgen").ChaCha)
+    except ImportError:
+        raise InputError(
+            "Expected the package randomgen for secure randomness, got none; install sordino[secure]."
+        ) from None
+
+
+@cache
+def _watched(kind: type[Any]) -> type[Any]:
+    """The same bit generator for one process, under the same name, which its states carry."""
+    # A method that was taken from a generator before a fork asks for no name any more; so that it draws other numbers
+    # there, a fork gives every bit generator a key of its own.
+    living: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def __init__(self: Any, **settings: Any) -> None:  # noqa: N807
+        kind.__init__(self, **settings)
+        living.add(self)
+
+    def in_child() -> None:
+        for bits in living:
+            kind.seed(bits, key=secrets.randbits(8 * KEY_BYTES))
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=in_child)
+    return type(kind.__name__, (_Watched, kind), {"__module__": kind.__module__, "__init__": __init__})
+
+
+@partial(jax.jit, static_argnums=(2, 3, 4, 5))
+def _gaussians(key: Array, first: Array, steps: int, shape: tuple[int, ...], dtype: np.dtype, at_once: int) -> Array:
+    size = int(np.prod(shape))
+    per_step = -(-size // _DRAWS)
+    total = steps * per_step
+    length = min(at_once, 1 << (total - 1).bit_length())
+    numbers = jnp.arange(-(-total // length) * length, dtype=jnp.uint32).reshape(-1, length)
+
+    def some(number: Array) -> Array:
+        zero = jnp.zeros((), jnp.uint32)
+        words = chacha20(key, number % np.uint32(per_step), (first + number // np.uint32(per_step), zero, zero))
+        words = lax.optimization_barrier(words)  # otherwise each draw would compute its block again
+        return gaussians_from_words(words[:_DRAWS], words[_DRAWS:], dtype)
+
+    drawn = jnp.moveaxis(lax.map(some, numbers), 1, 2).reshape(-1, _DRAWS)[:total]
+    return drawn.reshape(steps, -1)[:, :size].reshape(steps, *shape)
+
+
+# The last word of the nonce keeps the uses of a key apart: children by splitting, children by folding, and draws.
+_SPLIT, _FOLD, _BITS = 1, 2, 3
+_TAG = "cha"
+
+
+def _blocks(key: Array, counter: Array, use: int) -> Array:
+    zero = jnp.zeros((), jnp.uint32)
+    return chacha20(key, counter.astype(jnp.uint32), (zero, zero, jnp.asarray(use, jnp.uint32)))
+
+
+def _seed(seed: Any) -> Array:
+    del seed
+    raise InputError("Expected a secure key to come from sordino.secure_key(), got a seed, which can be guessed.")
+
+
+def _split(key: Array, shape: tuple[int, ...]) -> Array:
+    children = _blocks(key, jnp.arange(int(np.prod(shape))), _SPLIT)[:KEY_WORDS]
+    return children.T.reshape(*shape, KEY_WORDS)
+
+
+def _fold_in(key: Array, data: Any) -> Array:
+    return _blocks(key, jnp.asarray(data), _FOLD)[:KEY_WORDS]
+
+
+def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
+    size, per_number = int(np.prod(shape)), -(-bit_width // 32)
+    words = _blocks(key, jnp.arange(-(-size * per_number // WORDS)), _BITS).T.ravel()[: size * per_number]
+    whole = words.reshape(*shape, per_number).astype(jnp.dtype(f"uint{max(bit_width, 32)}"))
+    if per_number == 2:
+        return (whole[..., 0] << 32) | whole[..., 1]
+    return whole[..., 0].astype(jnp.dtype(f"uint{bit_width}"))
+
+
+@cache
+def secure_kind() -> Any:
+    """The type of secure keys, for JAX."""
+    from jax.extend.random import define_prng_impl  # noqa: PLC0415  (slow to load, and a fit needs none)
+
+    made = {"seed": _seed, "split": _split, "random_bits": _random_bits, "fold_in": _fold_in}
+    return define_prng_impl(key_shape=(KEY_WORDS,), **made, name="sordino_chacha20", tag=_TAG)
+
+
+def secure_key() -> Array:
+    """Make a JAX key from 256 bits of the operating system's entropy, for `sordino.chain`.
+
+    Nobody can make it again, so what is drawn from it is not marked NON-PRIVATE. It is a value like every JAX key: a
+    key that is used for two runs gives both the same noise, which cancels in their difference. Make one for every run,
+    and keep it as secret as the rows.
+
+    Returns:
+        A key of its own type, `key<cha>`, for `jax.random.split`, `jax.random.fold_in` and `sordino.chain`.
+
+    Raises:
+        InputError: never by itself; `jax.random.key(seed, impl=...)` with its type is refused, because a seed can be
+            guessed.
+
+    Examples:
+        >>> import jax
+        >>> import sordino
+        >>> key = sordino.secure_key()
+        >>> jax.random.split(key, 3).shape
+        (3,)
+        >>> bool((jax.random.bits(key) == jax.random.bits(sordino.secure_key())).all())
+        False
+    """
+    words = np.frombuffer(secrets.token_bytes(KEY_BYTES), "<u4")
+    return jax.random.wrap_key_data(jnp.asarray(words), impl=secure_kind())
+
+
+def is_secure(key: Array) -> bool:
+    """Whether a key, traced or not, is of the kind that `secure_key` makes; refused if it is no typed key."""
+    if not hasattr(key, "dtype") or not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        raise InputError(
+            "Expected a key of sordino.secure_key() or jax.random.key(seed), got something else; "
+            "old keys of jax.random.PRNGKey go through jax.random.wrap_key_data."
+        )
+    return str(key.dtype) == f"key<{_TAG}>"
+
+
+def key_for(key: Array, purpose: Purpose, number: Any = 0) -> Array:
+    """A key for one purpose and step: one key may serve the start, the batches and the noise of a chain."""
+    return jax.random.fold_in(jax.random.fold_in(key, int(purpose)), number)
+
+
+def standard_gaussians(key: Array, shape: tuple[int, ...]) -> Array:
+    """Standard Gaussians in double precision; from a secure key they reach as far into the tails as 63 bits do."""
+    if not is_secure(key):
+        return jax.random.normal(key, shape, jnp.float64)
+    high, low = jax.random.bits(key, (2, *shape), jnp.uint32)
+    return gaussians_from_words(high, low, jnp.float64)

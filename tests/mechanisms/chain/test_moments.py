@@ -1,0 +1,115 @@
+"""On quadratics the mean and covariance of many chains are those of the exact recursion, for every scheme.
+
+False-alarm rate: every moment is compared at 5.6 standard errors (2e-8 two-sided), so the about thirty comparisons of
+a test all pass with probability above 1 - 1e-6 when the kernel is right.
+"""
+
+import numpy as np
+import pytest
+
+from sordino.core.spec import Scheme
+from sordino.mechanisms import LastIterate, SeededRandomness, run
+
+STANDARD_ERRORS = 5.6
+STEPS = 8  # two full passes and a part of the third
+
+
+def worst_deviation(sample, mean, covariance):
+    """The largest deviation of an empirical mean or covariance, in its own standard errors."""
+    sample = np.asarray(sample, np.float64)
+    centred = sample - mean
+    products = centred[:, :, None] * centred[:, None, :]
+    root = np.sqrt(len(sample))
+    of_mean = np.abs(centred.mean(0)) / (centred.std(0) / root)
+    of_covariance = np.abs(products.mean(0) - covariance) / (products.std(0) / root)
+    return max(of_mean.max(), of_covariance.max())
+
+
+def last(problem, scheme, chains, seed=7, **algorithm):
+    spec = problem.spec(scheme, STEPS, chains, **algorithm)
+    release = run(spec, problem.model, problem.rows, problem.target, SeededRandomness(seed))
+    assert isinstance(release, LastIterate)
+    return release.iterates
+
+
+@pytest.mark.parametrize("scheme", list(Scheme))
+def test_moments_of_twenty_thousand_chains(quadratic, scheme):
+    mean, covariance = quadratic.moments(scheme, STEPS)
+    assert worst_deviation(last(quadratic, scheme, 20_000), mean, covariance) < STANDARD_ERRORS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", list(Scheme))
+def test_moments_of_twenty_thousand_chains_on_a_line(line, scheme):
+    mean, covariance = line.moments(scheme, STEPS)
+    assert worst_deviation(last(line, scheme, 20_000), mean, covariance) < STANDARD_ERRORS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", list(Scheme))
+def test_moments_of_four_hundred_thousand_chains(quadratic, scheme):
+    mean, covariance = quadratic.moments(scheme, STEPS)
+    assert worst_deviation(last(quadratic, scheme, 400_000), mean, covariance) < STANDARD_ERRORS
+
+
+def test_schemes_differ_by_more_than_the_test_resolves(quadratic):
+    """The comparison has power: chains of one scheme do not pass for another's."""
+    sample = last(quadratic, Scheme.CYCLIC, 20_000)
+    for other in (
+        Scheme.FULL,
+        Scheme.SHUFFLE_ONCE,
+        Scheme.RESHUFFLED,
+        Scheme.WITHOUT_REPLACEMENT,
+        Scheme.POISSON,
+        Scheme.WITH_REPLACEMENT,
+        Scheme.RANDOM_ALLOCATION,
+    ):
+        assert worst_deviation(sample, *quadratic.moments(other, STEPS)) > 2 * STANDARD_ERRORS
+
+
+def test_a_poisson_batch_is_divided_by_the_public_size(quadratic):
+    """A rate of its own leaves the divisor alone: at rate 1 every step sums all five rows and divides by two."""
+    sample = last(quadratic, Scheme.POISSON, 20_000, batch={"scheme": "poisson", "size": 2, "rate": 1.0})
+    dim = quadratic.rows.shape[1]
+    second = np.zeros((dim + 1, dim + 1))
+    second[dim, dim] = 1.0
+    for _ in range(STEPS):
+        second = quadratic.step(second, range(5)) + quadratic.noise
+    mean = second[:dim, dim]
+    covariance = second[:dim, :dim] - np.outer(mean, mean)
+    assert worst_deviation(sample, mean, covariance) < STANDARD_ERRORS
+
+
+def test_schedules_are_followed_step_by_step(line):
+    """With listed step sizes and scales the moments follow the recursion with those numbers."""
+    etas, taus = [0.5, 0.1, 0.3, 0.2, 0.4, 0.05, 0.6, 0.3], [0.1, 0.2, 0.05, 0.4, 0.3, 0.2, 0.1, 0.2]
+    schedules = {
+        "step_size": {"kind": "list", "values": etas},
+        "noise": {"kind": "gaussian", "scale": {"kind": "list", "values": taus}},
+    }
+    mean = variance = 0.0
+    for eta, tau in zip(etas, taus, strict=True):
+        slope = 1.0 - eta * (np.mean(line.rows**2) + line.decay)
+        mean = slope * mean + eta * np.mean(line.rows[:, 0] * line.target)
+        variance = slope**2 * variance + tau**2
+    sample = last(line, Scheme.FULL, 20_000, **schedules)
+    assert worst_deviation(sample, np.array([mean]), np.array([[variance]])) < STANDARD_ERRORS
+
+
+def test_chains_are_independent(quadratic):
+    """Neighbouring chains are uncorrelated: 5.6 standard errors, for batches and noise together."""
+    for scheme in Scheme:
+        sample = np.asarray(last(quadratic, scheme, 20_000), np.float64)
+        centred = sample - sample.mean(0)
+        products = centred[:-1, 0] * centred[1:, 0]
+        assert abs(products.mean()) < STANDARD_ERRORS * products.std() / np.sqrt(len(products))
+
+
+def test_a_gaussian_start_has_its_scale(line):
+    """One step from N(0, s^2) has variance slope^2 s^2 + tau^2."""
+    spec = line.spec(Scheme.FULL, 1, 20_000, start={"kind": "gaussian", "scale": 3.0})
+    sample = run(spec, line.model, line.rows, line.target, SeededRandomness(3)).iterates
+    slope = 1.0 - line.eta * (np.mean(line.rows**2) + line.decay)
+    mean = line.eta * np.mean(line.rows[:, 0] * line.target)
+    expected = slope**2 * 9.0 + line.tau**2
+    assert worst_deviation(sample, np.array([mean]), np.array([[expected]])) < STANDARD_ERRORS

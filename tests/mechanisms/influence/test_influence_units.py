@@ -1,0 +1,72 @@
+"""Units in the engine: only their first records count, each unit as much as one record; an empty table is answered."""
+
+import numpy as np
+import pytest
+
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
+from sordino.mechanisms.influence import posterior, release
+from sordino.mechanisms.influence.sums import UnitRows
+from sordino.noise.randomness import SeededRandomness
+from tests.mechanisms.influence.tables import FAMILIES, Table, declaration, extreme_rows, planned, table
+
+UNITS, MOST = 40, 3
+
+
+def released(made, given):
+    return release(made, given.X, given.y, SeededRandomness(1), **given.arguments()).sums
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_records_beyond_the_most_change_nothing(family):
+    """The first records of each unit as the table holds them, wherever those of other units stand; to the last bit."""
+    g = np.random.default_rng(2)
+    few = table(family, UNITS * MOST)._replace(unit=np.repeat(np.arange(UNITS), MOST))
+    extreme = few._replace(X=extreme_rows(g, UNITS * MOST))
+    both = Table(*(None if one is None else np.concatenate([one, two]) for one, two in zip(few, extreme, strict=True)))
+    made = planned(family, UNITS, Relation.REPLACE_ONE, unit=True, most_records=MOST)
+    answers = [released(made, given) for given in (few, both)]
+    for name, sums in answers[0].items():
+        assert np.array_equal(sums, answers[1][name]), name
+    last = Table(*(None if part is None else part[::-1] for part in both))
+    assert not np.array_equal(answers[0]["centre"], released(made, last)["centre"])
+
+
+def test_a_unit_counts_as_one_record_however_many_it_has():
+    declared = declaration("linear", unit=True, most_records=9)
+    given = table("linear", 60, units=20)
+    rows = UnitRows(declared, given.X, given.y, None, given.unit)
+    _, counts = np.unique(given.unit, return_counts=True)
+    assert rows.masses is not None
+    assert rows.units == 20
+    assert np.allclose(rows.per_unit(rows.masses), 1.0)
+    assert len(rows.masses) == np.minimum(counts, 9).sum()
+
+
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_empty_table_is_answered_like_any_other(family, unit):
+    """Under add-remove it is a neighbour of every table with one unit."""
+    made = planned(family, UNITS, Relation.ADD_REMOVE, unit=unit, most_records=MOST)
+    full = table(family, UNITS, units=UNITS if unit else None)
+    empty = Table(*(None if part is None else part[:0] for part in full))
+    found = release(made, empty.X, empty.y, SeededRandomness(1), **empty.arguments())
+    assert {name: sums.shape for name, sums in found.sums.items()} == {
+        name: sums.shape for name, sums in released(made, full).items()
+    }
+    assert np.isfinite(posterior(made, found).mean).all()
+
+
+@pytest.mark.parametrize("unit", [False, True])
+def test_no_weight_counts_more_than_a_whole_record_or_less_than_none(unit):
+    """Bounds on contributions rest on it, whoever calls the engine; to the last bit."""
+    made = planned("linear", UNITS, Relation.ADD_REMOVE, unit=unit, most_records=MOST)
+    given = table("linear", UNITS, units=UNITS if unit else None)
+    wild = np.random.default_rng(4).choice([-3.0, 0.25, 1.0, 40.0], UNITS)
+    one, other = (
+        release(made, given.X, given.y, SeededRandomness(1), **given.arguments(), weight=weight).sums
+        for weight in (wild, np.clip(wild, 0.0, 1.0))
+    )
+    assert all(np.array_equal(sums, other[name]) for name, sums in one.items())
+    with pytest.raises(InputError, match="weight"):
+        release(made, given.X, given.y, SeededRandomness(1), **given.arguments(), weight=np.full(UNITS, np.nan))

@@ -1,0 +1,62 @@
+"""Small data and specs that the message-passing tests share."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from papers.round_words import stated_spec
+from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
+from sordino.core.spec import NoisedSums, Spec
+from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms.messages import Messages
+from sordino.mechanisms.rounds.device import Run, execute
+from sordino.model.sites import GaussianSite
+from sordino.noise.exact_sums import in_doubles
+
+
+def described(records: int, sampling: str, **values: Any) -> Spec:
+    algorithm = {
+        "kind": "message-passing",
+        "records": records,
+        "steps": 6,
+        "sampling": sampling,
+        "batch": None if sampling == "full" else 4,
+        "clip": 1.0,
+        "noise_multiplier": 2.0,
+        "damping": 3.0,
+    }
+    relation, view = values.pop("relation", "replace-one"), values.pop("view", "posterior-parameters")
+    return stated_spec({"algorithm": algorithm | values, "relation": relation, "view": view})
+
+
+def executed(asked: Messages, algorithm: NoisedSums, rows: Any, sum_noise: Any, *, seed: int = 0, clipped: bool = True):
+    """The last state of a run with this noise on its sums."""
+    X, y = rows
+    with in_doubles() as dtype:
+        run = Run(algorithm, len(X), X.shape[1], np.asarray(sum_noise), SeededRandomness(seed), dtype)
+        return execute(run, asked, X, y, keep=False, clipped=clipped)[0]
+
+
+@pytest.fixture
+def spec():
+    """Build a message-passing spec: `spec(records, sampling, **changes)`."""
+    return described
+
+
+@pytest.fixture
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    """Twenty-one rows of two features: the last batch of a pass of fours is a partial one."""
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(21, 2))
+    return X, np.sin(X[:, 0]) + 0.2 * rng.normal(size=21)
+
+
+@pytest.fixture
+def network() -> NetworkSite:
+    return NetworkSite(3, PublicPrecision(4.0))
+
+
+@pytest.fixture
+def line() -> GaussianSite:
+    return GaussianSite(diagonal=True, noise_precision=2.0)

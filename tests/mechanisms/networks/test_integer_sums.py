@@ -1,0 +1,281 @@
+"""Clipped gradients as whole numbers: own bits, the clip in whole numbers, exact sums, and what is refused."""
+
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+from sordino.core.bound import Evidence
+from sordino.core.spec import Spec
+from sordino.core.validate import InputError
+from sordino.mechanisms import SeededRandomness
+from sordino.mechanisms.networks import integer_sums as whole_sums
+from sordino.mechanisms.networks.clipped_gradients import Clipped
+from sordino.mechanisms.networks.integer_sums import WholeSums
+from sordino.mechanisms.networks.trainer import Descent, Training, train
+from sordino.noise.exact_sums import in_doubles
+from sordino.noise.randomness import NoisePort
+from tests.mechanisms.networks.test_clipped_gradients import CASES, plainly
+
+CLIP, BLOCK = 0.3, 8
+_MADE: dict[tuple, WholeSums] = {}
+
+
+def sums_of(name, block=BLOCK, clip=CLIP, precision="float32"):
+    """One object for each case, so that its programs are compiled once."""
+    loss, params, examples = CASES[name]
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), examples)
+    asked = (name, block, clip, precision)
+    if asked not in _MADE:
+        _MADE[asked] = WholeSums(Clipped(loss, clip, precision=precision), params, one, block, 1.0, 10**6)
+    return _MADE[asked]
+
+
+def drawn_examples(name, rows, seed=0):
+    """Records of sizes over six orders."""
+    generator = np.random.default_rng(seed)
+
+    def leaf(given):
+        shape = (rows, *given.shape[1:])
+        if jnp.issubdtype(given.dtype, jnp.integer):
+            return generator.integers(0, 6, shape).astype(given.dtype)
+        sizes = 10.0 ** generator.uniform(-3, 3, (rows, *(1,) * (given.ndim - 1)))
+        return (generator.normal(size=shape) * sizes).astype(given.dtype)
+
+    return jax.tree.map(leaf, CASES[name][2])
+
+
+def summed(sums, params, examples, order):
+    """The sum over records in this order, in blocks, the last one filled up with other records that do not count."""
+    total, rows = sums.zeros(), np.asarray(order)
+    for first in range(0, len(rows), sums.block):
+        some = rows[first : first + sums.block]
+        padded = np.pad(some, (0, sums.block - len(some)))
+        present = (np.arange(sums.block) < len(some)).astype(np.float32)
+        block = jax.tree.map(lambda leaf, rows=padded: jnp.asarray(leaf[rows]), examples)
+        total = sums.plus(total, params, block, jnp.asarray(present))
+    return np.asarray(total)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sums_have_the_same_bits_in_any_order_and_change_by_what_a_record_contributes_alone(name):
+    """Permuted, removed and cut into other blocks: every record's whole numbers stay, in all places and company."""
+    params, examples, rows = CASES[name][1], drawn_examples(name, 21), np.arange(21)
+    sums = sums_of(name)
+    whole = summed(sums, params, examples, rows)
+    alone = np.stack([summed(sums, params, examples, [row]) for row in rows])
+    np.testing.assert_array_equal(alone.sum(axis=0), whole)
+    generator = np.random.default_rng(2)
+    for _ in range(3):
+        order = generator.permutation(rows)
+        np.testing.assert_array_equal(summed(sums, params, examples, order), whole)
+        np.testing.assert_array_equal(summed(sums, params, examples, order[1:]), whole - alone[order[0]])
+    assert np.any(alone != 0, axis=1).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_sum_is_near_that_of_gradients_of_one_example_each(name):
+    loss, params, examples = CASES[name]
+    sums, present = sums_of(name), jnp.ones(5).at[1].set(0.0)
+    found = summed(sums, params, jax.tree.map(np.asarray, examples), [0, 2, 3, 4]) * sums.spacing
+    expected = np.asarray(ravel_pytree(plainly(loss, CLIP, params, examples, present))[0])
+    # Four records, each shortened to 2^-11 less than the clip, and factors of 16 bits.
+    assert np.abs(found - expected).max() < 4 * CLIP * 2.0**-10
+
+
+@pytest.mark.parametrize("name", ["dense", "few positions", "many positions", "convolution", "attention"])
+def test_no_record_is_longer_than_the_clip_in_whole_numbers(name):
+    params, examples = CASES[name][1], drawn_examples(name, 60, seed=5)
+    sums = sums_of(name)
+    most = (Fraction(CLIP) / Fraction(2) ** sums.exponent) ** 2
+    lengths = [sum(int(k) ** 2 for k in summed(sums, params, examples, [row]) if k) / float(most) for row in range(60)]
+    assert 0.99 < max(lengths) <= 1.0
+
+
+@pytest.mark.parametrize("name", ["dense", "few positions", "convolution", "attention"])
+def test_a_clip_that_the_first_program_forgets_is_enforced_on_the_whole_numbers(name, monkeypatch):
+    """Weights as if lengths were half of what they are: such records contribute nothing, and short ones stay."""
+    loss, params, examples = CASES[name]
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), examples)
+    broken = WholeSums(Clipped(loss, CLIP), params, one, BLOCK, 1.0, 10**6)
+    first = broken._factored
+    monkeypatch.setattr(broken, "_factored", lambda *given: (first(*given)[0], 2.0 * first(*given)[1]))
+    lengths = np.asarray(jax.jit(Clipped(loss, CLIP).lengths)(params, examples))
+    for row in range(5):
+        found = summed(broken, params, jax.tree.map(np.asarray, examples), [row])
+        assert not found.any() or lengths[row] < 0.5 * CLIP
+    assert (lengths > CLIP).any()
+
+
+def test_whole_numbers_of_factors_are_their_product_exactly():
+    """The sum over a block is that of Python's whole numbers, at the edge of what 53 bits hold."""
+    sums = sums_of("few positions")
+    generator = np.random.default_rng(3)
+    rows = (generator.normal(size=(BLOCK, 1, 2, 9)) * 1e3).astype(np.float32)
+    derivatives = (generator.normal(size=(BLOCK, 1, 2, 8)) * 1e-6).astype(np.float32)
+    weights = np.full(BLOCK, 0.01)
+    summed(sums, *CASES["few positions"][1:2], drawn_examples("few positions", 1), [0])  # so that kinds are known
+    bits, room = whole_sums._room(2 * BLOCK)
+    kind = next(kind for kind in sums._kinds.values() if kind[1].shape == (9, 8))
+    with in_doubles():
+        made = sums._whole_factors(kind, jnp.asarray(rows), jnp.asarray(derivatives), jnp.asarray(weights))
+        total, squares = np.asarray(made.total(jnp.ones(BLOCK))), np.asarray(made.squares)
+    exact = np.zeros((9, 8), object)
+    for example in range(BLOCK):
+        above = int(np.frexp(np.abs(rows[example]).max())[1])
+        first = [[round(Fraction(float(a)) * Fraction(2) ** (bits - above)) for a in row] for row in rows[example, 0]]
+        unit = Fraction(2) ** (above - bits - sums.exponent)
+        second = [
+            [max(-room, min(room, round(float(Fraction(float(d)) * Fraction(0.01) * unit)))) for d in row]
+            for row in derivatives[example, 0]
+        ]
+        own = np.array(first, object).T @ np.array(second, object)
+        exact = exact + own
+        length = int((own**2).sum())
+        assert length <= squares[example] <= length * (1 + 1e-12)
+    assert (total.astype(object) == exact).all()
+
+
+def described(rounds=3, relation="add-remove", noise=1.0, clip=CLIP):
+    algorithm = {
+        "kind": "noised-sums",
+        "query": "clipped gradients of a network",
+        "records": 40,
+        "rounds": rounds,
+        "sampling": {"scheme": "full"},
+        "contribution": clip,
+        "noise_multiplier": noise,
+    }
+    return Spec.from_dict({"algorithm": algorithm, "relation": relation, "view": "all-iterates", "delta": 1e-5})
+
+
+def trained(examples, order, spec=None, **more):
+    loss, params, _ = CASES["convolution"]
+    rows = jax.tree.map(lambda leaf: leaf[order], examples)
+    training = Training(Descent(0.5, 0.9), average=0.9, microbatch=BLOCK, **more)
+    return train(spec or described(), loss, params, rows, SeededRandomness(4), training)
+
+
+def test_a_run_has_the_same_bits_for_permuted_rows_and_says_that_floating_point_is_covered():
+    examples, order = drawn_examples("convolution", 40), np.random.default_rng(0).permutation(40)
+    first, turned = trained(examples, np.arange(40)), trained(examples, order)
+    for one, other in zip(jax.tree.leaves(first.averaged), jax.tree.leaves(turned.averaged), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert first.floating_point.evidence is Evidence.PROVED
+    floating = trained(examples, order, exact=False)
+    assert floating.floating_point.evidence is Evidence.ASSUMED
+    # Float sums of many steps are near, and no more than that.
+    assert np.allclose(first.params["c"], floating.params["c"], atol=3.0)
+
+
+def test_mixed_precision_is_covered_too_since_what_comes_before_whole_numbers_may_be_inexact():
+    params, examples = CASES["convolution"][1], drawn_examples("convolution", 11)
+    sums = sums_of("convolution", precision="mixed")
+    order = np.random.default_rng(1).permutation(11)
+    np.testing.assert_array_equal(summed(sums, params, examples, order), summed(sums, params, examples, np.arange(11)))
+
+
+def test_records_that_are_not_finite_contribute_nothing_and_touch_no_other():
+    params, (x, y) = CASES["dense"][1], drawn_examples("dense", 5)
+    sums = sums_of("dense")
+    rest = summed(sums, params, (x, y), [0, 1, 3, 4])
+    for bad in (np.nan, np.inf, 3e38):
+        x[2], y[2] = bad, bad
+        np.testing.assert_array_equal(summed(sums, params, (x, y), [0, 1, 2, 3, 4]), rest)
+
+
+def test_where_places_are_not_alike_a_run_is_not_called_exact_and_refused_if_that_was_asked_for(monkeypatch):
+    sums = sums_of("dense")
+    assert sums.places_alike(CASES["dense"][1], np.random.default_rng(0))
+    first = WholeSums._in_floating_point
+
+    def uneven(self, *given):
+        pieces, weights = first(self, *given)
+        return pieces, weights.at[3].multiply(1.0 + 2.0**-23)
+
+    monkeypatch.setattr(WholeSums, "_in_floating_point", uneven)
+    examples = drawn_examples("convolution", 40)
+    found = trained(examples, np.arange(40))
+    assert not found.exact
+    assert found.floating_point.evidence is Evidence.ASSUMED
+    with pytest.raises(InputError, match="wherever it stands in a block"):
+        trained(examples, np.arange(40), exact=True)
+
+
+def test_what_whole_numbers_do_not_hold_is_refused_with_the_numbers():
+    loss, params, examples = CASES["dense"]
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), examples)
+    with pytest.raises(InputError, match=r"Expected noise of at most .* got 1e\+09"):
+        WholeSums(Clipped(loss, CLIP), params, one, BLOCK, 1e9, 100)
+    with pytest.raises(InputError, match=r"Expected at most \d+ records"):
+        WholeSums(Clipped(loss, CLIP), params, one, BLOCK, 1.0, 10**12)
+    with pytest.raises(InputError, match=r"blocks of at most \d+ examples.*got 10000000; make microbatch smaller"):
+        WholeSums(Clipped(loss, CLIP), params, one, 10**7, 1.0, 100)
+    with pytest.raises(InputError, match="the clip"):
+        WholeSums(Clipped(loss, 1e-200), params, one, BLOCK, 1e-200, 100)
+    with pytest.raises(InputError, match="positions in a block"):
+        whole_sums._room(2**40)
+    matrix = {
+        "kind": "matrix-mechanism",
+        "steps": 3,
+        "strategy": {"kind": "bisr", "bands": 2},
+        "contribution": CLIP,
+        "noise_multiplier": 1.0,
+        "participation": {"scheme": "balls-in-bins", "separation": 3},
+    }
+    spec = Spec.from_dict({"algorithm": matrix, "relation": "add-remove", "view": "all-iterates", "delta": 1e-5})
+    with pytest.raises(InputError, match="correlated"):
+        trained(drawn_examples("convolution", 6), np.arange(6), spec, exact=True, divisor=4)
+
+
+class Watched(NoisePort):
+    """Writes down what is noised, and answers with what the first run was answered, as an adversary's view."""
+
+    def __init__(self, answers=()):
+        self.calls, self.answers, self.given = [], [], list(answers)
+
+    def answer(self, call, draw):
+        self.calls.append(call)
+        self.answers.append(self.given[len(self.answers)] if self.given else draw())
+        return self.answers[-1]
+
+
+class Replayed(SeededRandomness):
+    """A source whose noise meets sums in a port of its own."""
+
+    def through(self, port):
+        object.__setattr__(self, "_port", port)
+        return self
+
+    @property
+    def port(self):
+        return self._port
+
+
+def test_neighbours_with_the_same_answers_differ_in_every_step_by_one_contribution_and_in_nothing_else():
+    """The sums that are noised, given what was released before: whole numbers, at most a clip apart, in every step."""
+    loss, params, _ = CASES["convolution"]
+    examples, training = drawn_examples("convolution", 40), Training(Descent(0.5), microbatch=BLOCK)
+    port = Watched()
+    whole = train(described(), loss, params, examples, Replayed(4).through(port), training)
+    spacing = port.calls[0].unit
+    for left_out in (0, 17, 39):
+        rows = jax.tree.map(lambda leaf, row=left_out: np.delete(leaf, row, axis=0), examples)
+        again = Watched(port.answers)
+        train(described(), loss, params, rows, Replayed(4).through(again), training)
+        for one, other in zip(port.calls, again.calls, strict=True):
+            assert one.statistic.dtype == np.int64
+            moved = sum(int(k) ** 2 for k in one.statistic - other.statistic)
+            assert 0 < moved * Fraction(spacing) ** 2 <= Fraction(CLIP) ** 2
+            assert float(one.scale) == CLIP
+    # Through the port or not, the noise is the same.
+    plain = train(described(), loss, params, examples, SeededRandomness(4), training)
+    np.testing.assert_array_equal(whole.params["c"], plain.params["c"])
+    noise = [
+        np.rint(answer / spacing).astype(np.int64) - call.statistic
+        for answer, call in zip(port.answers, port.calls, strict=True)
+    ]
+    assert 0.5 < np.std(np.concatenate(noise)) * spacing / CLIP < 1.5

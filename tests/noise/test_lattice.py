@@ -1,0 +1,134 @@
+"""Noise on lattices: answers depend on the noised whole number alone, bounds hold in whole numbers, and last bits tell
+nothing."""
+
+from fractions import Fraction
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sordino.core.validate import InputError
+from sordino.mechanisms import SeededRandomness
+from sordino.noise.exact_sums import Total, in_doubles
+from sordino.noise.lattice import (
+    Lattice,
+    LatticeNoise,
+    check_sums,
+    lattice_exponent,
+    noised_exactly,
+    noised_on_lattice,
+    round_to_lattice,
+)
+from sordino.noise.randomness import ADDED, Purpose
+from sordino.noise.secure import SecureRandomness
+
+GENERATOR = np.random.default_rng(0)
+LATTICES = [Lattice.of(0.3, 5, noise) for noise in (1e-3, 7.0, 1e4, 3e5)]
+
+
+def whole(lattice: Lattice, sums: np.ndarray, drawn: np.ndarray, unit: int) -> list[Fraction]:
+    """floor(S / spacing) + N, in spacings."""
+    shift = lattice.exponent - unit
+    return [(Fraction(int(s)) / 2**shift).__floor__() + int(n) for s, n in zip(sums, drawn, strict=True)]
+
+
+@pytest.mark.parametrize("lattice", LATTICES)
+def test_an_answer_is_the_nearest_double_to_the_floored_sum_plus_noise_however_the_sum_is_cut(lattice):
+    unit = lattice.rest_exponent - 27  # that of contributions
+    sums = GENERATOR.integers(-(2**60), 2**60, 300)
+    drawn = GENERATOR.integers(-(2**51), 2**51, (300,))
+    expected = [float(k * Fraction(2) ** lattice.exponent) for k in whole(lattice, sums, drawn, unit)]
+    halves = lattice.halves(drawn[None])
+    for _ in range(3):
+        # Any cut into a multiple of 2^27 units and a rest, as groups of records make it.
+        rest = GENERATOR.integers(-(2**20), 2**20, 300) * 2**27 + sums % 2**27
+        parts = [np.ldexp(part.astype(np.float64), unit) for part in (sums - rest, rest)]
+        assert noised_exactly(*parts, halves.at(0), np).tolist() == expected
+        with in_doubles():
+            port = ADDED.added(
+                Total(*map(jnp.asarray, parts)), jnp.ones(()), LatticeNoise(*map(jnp.asarray, halves.at(0)))
+            )
+            assert np.asarray(port).tolist() == expected
+
+
+def attacked(released: np.ndarray) -> np.ndarray:
+    """The known attack: the exponent of the lowest bit that is set."""
+    words = np.abs(released).view(np.int64)
+    fraction = (words & (2**52 - 1)) | 2**52
+    lowest = np.log2((fraction & -fraction).astype(np.float64))
+    return (words >> 52) - 1023 - 52 + lowest
+
+
+def test_last_bits_of_noised_sums_tell_nothing():
+    """Sums that differ by a contribution of many digits: in floating point the last bits tell which it was."""
+    lattice, size = Lattice.of(1.0, 1, 4.0), 40_000
+    drawn = SeededRandomness(3).whole_gaussians(Purpose.NOISE, 0, size, lattice.in_spacings(np.full(1, 4.0)), 1)
+    noise, gaussians = lattice.halves(drawn), drawn[:, 0] * 2.0 ** (lattice.exponent - 2) / 3 * 3
+    told = {}
+    for name, by in {
+        "lattice": lambda s: noised_exactly(np.zeros((size, 1)), np.full((size, 1), s), noise, np)[:, 0],
+        "floats": lambda s: s + 4.0 * gaussians.astype(np.float32).astype(np.float64),
+    }.items():
+        seen = [attacked(by(s)) for s in (0.0, 1.0 - 2.0**-40)]
+        edges = np.unique(np.concatenate(seen))
+        laws = [np.bincount(np.searchsorted(edges, one), minlength=len(edges)) / size for one in seen]
+        told[name] = 0.5 * np.abs(laws[0] - laws[1]).sum()
+    # About 45 values with 40,000 draws each: two samples of one law are .02 apart, and never .06 (rate below 1e-9).
+    assert told["lattice"] < 0.06
+    assert told["floats"] > 0.9
+
+
+@pytest.mark.parametrize("bound", [0.7, 3e-9, 5e7])
+def test_the_bound_holds_in_whole_numbers_whatever_came_before(bound):
+    exponent = lattice_exponent(bound, 40, bound)
+    rows = GENERATOR.normal(size=(200, 40)) * bound * GENERATOR.choice([1e-3, 0.2, 1.0, 1e9], (200, 1))
+    rows[0], rows[1, 3], rows[2, 0] = np.inf, np.nan, 1e300
+    with in_doubles():
+        whole_rows = np.asarray(round_to_lattice(rows, bound, exponent))
+        again = np.asarray(round_to_lattice(rows[::-1], bound, exponent))[::-1]
+    assert whole_rows.dtype == np.int64
+    np.testing.assert_array_equal(whole_rows, again)
+    most = (Fraction(bound) / Fraction(2) ** exponent) ** 2
+    assert all(sum(int(k) ** 2 for k in row) <= most for row in whole_rows)
+    assert not whole_rows[:3].any()
+    assert whole_rows[3:].any(axis=1).all()
+    # Short rows are not changed by more than a spacing, long ones reach the bound.
+    short = np.concatenate([[False] * 3, np.linalg.norm(rows[3:], axis=1) < 0.9 * bound])
+    assert np.all(np.abs(whole_rows[short] * 2.0**exponent - rows[short]) <= 2.0**exponent)
+    longest = max(sum(int(k) ** 2 for k in row) for row in whole_rows)
+    assert float(longest / most) > 1.0 - 2.0**-20
+
+
+def test_sums_with_noise_are_whole_numbers_around_the_sum():
+    sums = np.full(20_000, 2**40)
+    noised = noised_on_lattice(sums, -30, 2.0, np.random.default_rng(4)) - sums
+    assert abs(noised.std() / 2.0**31 - 1.0) < 0.03  # six standard deviations of a standard deviation
+
+
+def test_what_whole_numbers_do_not_hold_is_refused_with_the_numbers():
+    with pytest.raises(InputError, match=r"at most .* on sums of 5 numbers .* 0.3 long.*got 1e\+08"):
+        Lattice.of(0.3, 5, 1e8)
+    with pytest.raises(InputError, match=r"at most .* for a clip of 1 and 100 entries.*got 1e\+12"):
+        lattice_exponent(1.0, 100, 1e12)
+    with pytest.raises(InputError, match=r"Expected at most \d+ records.*64 bits, got 1000000000000000"):
+        check_sums(10**15, 1.0, lattice_exponent(1.0, 100, 1.0))
+    check_sums(10**7, 1.0, lattice_exponent(1.0, 100, 1.0))
+
+
+@pytest.mark.parametrize("kind", [lambda: SeededRandomness(5), SecureRandomness])
+@pytest.mark.parametrize("size", [3, 5000, 20_000])
+def test_steps_have_the_same_draws_however_a_run_is_cut(kind, size):
+    source, scales = kind(), np.linspace(1e7, 2e13, 9)
+    if isinstance(source, SecureRandomness):
+        source.whole_gaussians(Purpose.NOISE, 0, 4, scales, size)
+        source.whole_gaussians(Purpose.NOISE, 4, 5, scales, size)
+        with pytest.raises(InputError, match="not used yet"):
+            source.whole_gaussians(Purpose.NOISE, 8, 1, scales, size)
+        return
+    together = source.whole_gaussians(Purpose.NOISE, 0, 9, scales, size)
+    for first, last in ((0, 9), (2, 3), (5, 9)):
+        part = source.whole_gaussians(Purpose.NOISE, first, last - first, scales, size)
+        np.testing.assert_array_equal(part, together[first:last])
+    # The first step's draws coincide now and then, as numbers below 1e7 do.
+    assert len(np.unique(together)) > 0.99 * together.size
+    assert not np.isin(source.whole_gaussians(Purpose.DRAWS, 0, 9, scales, size)[1:], together[1:]).any()

@@ -1,0 +1,96 @@
+"""Least bits betray the value under computed noise, and say nothing once the release is on a grid."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sordino.core.validate import InputError
+from sordino.noise.exact import ExactGaussians
+from sordino.noise.sums import noised_numbers, noised_sums
+
+NUMBER = 20_000
+
+
+def has_low_bits(values):
+    """Whether a value has bits below 2^-53, which 1 + z cannot have and z may (Mironov 2012)."""
+    scaled = np.ldexp(values, 53)
+    return scaled != np.rint(scaled)
+
+
+def test_an_attack_on_the_least_bits_tells_unrounded_releases_apart():
+    """The same noise around 0 and around 1, epsilon about 3 at one delta: the attack never errs on one side."""
+    generator = np.random.default_rng(0)
+    around_zero, around_one = 0.0 + generator.standard_normal(NUMBER), 1.0 + generator.standard_normal(NUMBER)
+    assert np.mean(has_low_bits(around_zero)) > 0.2
+    assert not has_low_bits(around_one).any()
+
+
+def test_the_same_attack_sees_nothing_in_rounded_releases():
+    generator = np.random.default_rng(1)
+    for value in (0.0, 1.0, 1.0 / 3.0, 1e-30):
+        released = noised_numbers(np.full(NUMBER, value), 1.0, ExactGaussians(generator, NUMBER))
+        assert not has_low_bits(released).any()
+
+
+@pytest.mark.parametrize("other", [1.0, 1.0 / 3.0, 1e-9, 123.456789])
+def test_the_last_bits_of_the_grid_are_alike_whatever_is_beneath(other):
+    """Two-sample chi-squared on the lowest four bits of the grid point; false-alarm rate 1e-6 a case."""
+    generator = np.random.default_rng(2)
+    counts = []
+    for value in (0.0, other):
+        released = noised_numbers(np.full(NUMBER, value), 1.0, ExactGaussians(generator, NUMBER))
+        counts.append(np.bincount(np.ldexp(released, 10).astype(np.int64) & 15, minlength=16))
+    assert stats.chi2_contingency(counts).pvalue > 1e-6
+
+
+def test_sums_keep_their_value_and_get_the_noise_that_is_asked_for():
+    """Mean and spread at five standard errors: false-alarm rate below 1e-6 each."""
+    units = np.full(NUMBER, 7 * 2**40 + 12345, np.int64)
+    released = noised_sums(units, -40, 3.0, ExactGaussians(np.random.default_rng(3), NUMBER))
+    assert np.mean(released) == pytest.approx(7 + 12345 * 2.0**-40, abs=5 * 3.0 / math.sqrt(NUMBER))
+    assert np.std(released) == pytest.approx(3.0, rel=5 / math.sqrt(2 * NUMBER))
+    cells = np.ldexp(released, 9)
+    assert np.array_equal(cells, np.rint(cells))  # 1,024 cells or more in one noise scale
+
+
+def test_sums_and_floats_give_the_same_release():
+    units = np.array([-(2**45) - 7, 3, 2**41 + 1, 0], np.int64)
+    for scale in (1e-3, 0.8, 64.0):
+        by_units = noised_sums(units, -40, scale, ExactGaussians(np.random.default_rng(4), 4))
+        by_floats = noised_numbers(
+            np.ldexp(units.astype(np.float64), -40), scale, ExactGaussians(np.random.default_rng(4), 4)
+        )
+        assert np.array_equal(by_units, by_floats)
+
+
+def test_a_scale_for_each_sum():
+    scales = np.array([0.01, 10.0] * 5_000)
+    released = noised_sums(np.zeros(10_000, np.int64), -40, scales, ExactGaussians(np.random.default_rng(5), 10_000))
+    for k, scale in enumerate((0.01, 10.0)):
+        assert np.std(released[k::2]) == pytest.approx(scale, rel=5 / math.sqrt(2 * 5_000))
+
+
+def test_sums_may_be_of_any_size_beside_their_unit():
+    """Bounds of later rounds follow what was read of residuals: a scale was refused by its size, after the debit."""
+    for exponent in (-160, -40, 0):
+        released = noised_sums(
+            np.zeros(4_000, np.int64),
+            exponent,
+            math.ldexp(3.0, exponent + 30),
+            ExactGaussians(np.random.default_rng(5), 4_000),
+        )
+        assert np.std(np.ldexp(released, -exponent - 30)) == pytest.approx(3.0, rel=5 / math.sqrt(2 * 4_000))
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 1e-30])
+def test_noise_of_no_size_is_refused(scale):
+    with pytest.raises(InputError, match="noise scale"):
+        noised_numbers(np.zeros(2), scale, ExactGaussians(np.random.default_rng(6), 2))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e200])
+def test_values_that_no_grid_holds_are_refused(value):
+    with pytest.raises(InputError, match="values to noise"):
+        noised_numbers(np.array([value]), 1.0, ExactGaussians(np.random.default_rng(7), 1))
