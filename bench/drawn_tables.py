@@ -18,7 +18,7 @@ import numpy as np
 from sordino.core.arrays import weighted_quantiles
 from sordino.core.bound import Relation
 from sordino.mechanisms.influence import Declaration, Plan, Posterior, expected, plan, posterior, release
-from sordino.noise.exact import ExactGaussians
+from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.randomness import SeededRandomness
 
 FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson")

@@ -29,15 +29,14 @@ import pyarrow.parquet as pq
 from machine import machine, own_versions
 
 import sordino.engines  # noqa: F401  registers every engine
-import sordino.engines.work as engine_work
+import sordino.engines.totals as engine_work
 from sordino.core.bound import Relation
 from sordino.core.validate import SordinoError
 from sordino.data import BooleanTarget, Feature, Number, Schema, Target
 from sordino.data.parts import parts_of
 from sordino.data.sources.part import Part
 from sordino.engines.local import Streamed, cores
-from sordino.engines.totals import Engine, Totals, engine_of
-from sordino.engines.work import PartAnswer, Work
+from sordino.engines.totals import Engine, PartAnswer, Totals, Work, engine_of
 from sordino.estimators.fitting import fit_table
 from sordino.mechanisms.influence import Declaration, plan
 from sordino.mechanisms.influence.asked import Asked

@@ -44,7 +44,7 @@ from sordino.mechanisms.messages import (
 )
 from sordino.mechanisms.rounds.device import Program, Public, RoundBlock, advance
 from sordino.model.contributions import RowSizes
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 
 RECORDS, FEATURES, HIDDEN = 7373, 8, 50
 SITE = NetworkSite(HIDDEN, PublicPrecision(10.0))

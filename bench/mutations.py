@@ -81,14 +81,14 @@ class Edit(NamedTuple):
     new: str
 
 
-_SUMS, _KERNEL, _LOOP = "noise/sums.py", "mechanisms/chain/kernel.py", "mechanisms/rounds/device.py"
+_SUMS, _KERNEL, _LOOP = "noise/port.py", "mechanisms/chain/kernel.py", "mechanisms/rounds/device.py"
 _INFLUENCE, _CONSTANT = "mechanisms/influence/sums.py", "estimators/methods/constant.py"
 MISTAKES: dict[str, tuple[Edit, ...]] = {
     "as it is": (),
     "half the noise is drawn": (
         Edit(_SUMS, "(cells + drawn).astype", "(cells + drawn // 2).astype"),
         Edit(
-            "noise/exact.py",
+            "noise/gaussian.py",
             "value + whole_laplace(randomness.generator(Purpose.NOISE), scale))",
             "value + whole_laplace(randomness.generator(Purpose.NOISE), scale) // 2)",
         ),
@@ -104,7 +104,7 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
         Edit(_SUMS, "_checked(scales, sums.shape)", "_checked(0.5 * np.asarray(scales), sums.shape)"),
         Edit(_SUMS, "_checked(scales, given.shape)", "_checked(0.5 * np.asarray(scales), given.shape)"),
         Edit(
-            "noise/exact.py",
+            "noise/gaussian.py",
             "call = NoisedCall(Law.LAPLACE,",
             "scale = 0.5 * scale\n    call = NoisedCall(Law.LAPLACE,",
         ),
@@ -117,7 +117,7 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
         Edit("data/columns/number.py", "return np.clip(values, *self.limits, out=values)", "return values"),
         Edit("data/scaling.py", "rows[long] *= (safe / lengths[long])[:, None]", "rows[long] *= 1.0"),
         Edit(
-            "noise/exact_sums.py",
+            "noise/lattice.py",
             "return grid_total(shortened(parts, reach, weights), present, reach)",
             "return plain_total(parts, present)",
         ),

@@ -25,7 +25,7 @@ from sordino.core.spec import Spec
 from sordino.mechanisms import Purpose, SecureRandomness, SeededRandomness, run
 from sordino.model import Logistic
 from sordino.noise.device_gaussian import device_gaussians
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 
 SCALES = (2.0, 2.0**10, 2.0**40)
 AIMS = {"cpu": 20e6, "gpu": 2e9}

@@ -38,8 +38,8 @@ from sordino.mechanisms import (
 )
 from sordino.mechanisms.regression.gradients import ClippedGradients, residuals
 from sordino.mechanisms.statistics.second_moments import StatisticsStack
-from sordino.noise.exact import ExactGaussians
-from sordino.noise.sums import noised_numbers
+from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.port import noised_numbers
 
 DEVICES = (1, 2)
 

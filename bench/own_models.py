@@ -174,11 +174,14 @@ def sordino_steps(data: dict[str, Any], rounds: int) -> Callable[[], Any]:
     from sordino.core.spec import Spec  # noqa: PLC0415
     from sordino.mechanisms import SecureRandomness  # noqa: PLC0415
     from sordino.mechanisms.variational.custom_gradients import PrivateTable  # noqa: PLC0415
-    from sordino.mechanisms.variational.guided_gradients import GuidedGradients  # noqa: PLC0415
-    from sordino.mechanisms.variational.guides import guide_for, standards  # noqa: PLC0415
+    from sordino.mechanisms.variational.guides import (  # noqa: PLC0415
+        GuidedGradients,
+        guide_for,
+        standards,
+    )
     from sordino.model.own.numpyro_program import NumPyroProgram  # noqa: PLC0415
     from sordino.model.own.records import pack, read_layout  # noqa: PLC0415
-    from sordino.noise.exact_sums import in_doubles  # noqa: PLC0415
+    from sordino.noise.lattice import in_doubles  # noqa: PLC0415
 
     layout = read_layout(data)
     model, family = NumPyroProgram(regression, layout), guide_for("diagonal")

@@ -31,8 +31,8 @@ import interval_coverage as cells
 
 from sordino.estimators.methods import natural
 from sordino.ledger.release import folder
-from sordino.mechanisms.networks import skip_scores
-from sordino.noise import sums
+from sordino.mechanisms.posterior import network as skip_scores
+from sordino.noise import integer_sums as sums
 
 # Epsilon, records, and how far the truth is moved towards the other class.
 SITUATIONS = (

@@ -7,7 +7,8 @@ from sordino.core.bound import NOT_COVERED, Evidence
 from sordino.estimators import METHODS
 from sordino.mechanisms.chain import rounding as hidden
 from sordino.mechanisms.regression.gradients import MINIMISER_COVERED
-from sordino.noise import lattice, sums
+from sordino.noise import integer_sums as sums
+from sordino.noise import lattice
 
 ROOT = Path(__file__).parents[1]
 _NOISE, _TRAINING = "tests/noise", "tests/mechanisms/networks"
@@ -37,7 +38,7 @@ _DRAWS = Claim(
 )
 _KARNEY = Claim(
     "Gaussians and Laplace noise from fair bits and comparisons alone",
-    ("src/sordino/noise/exact.py", f"{_NOISE}/test_gaussians.py", f"{_NOISE}/test_whole_laplace.py"),
+    ("src/sordino/noise/gaussian.py", f"{_NOISE}/test_gaussians.py", f"{_NOISE}/test_whole_laplace.py"),
 )
 _LATTICE = Claim(
     "a noised answer is a function of the floored whole-number sum plus noise alone, however the sum was added up",
@@ -45,7 +46,7 @@ _LATTICE = Claim(
 )
 _SUMS = Claim(
     "sums are whole numbers, the same in any order, block, batch or on any number of devices",
-    ("src/sordino/noise/exact_sums.py", "tests/noise/test_exact_sums.py"),
+    ("src/sordino/noise/lattice.py", "tests/noise/test_exact_sums.py"),
 )
 _OWN_BITS = Claim(
     "a contribution has the same bits wherever its record stands and whatever stands beside it",
@@ -57,7 +58,7 @@ _LAST_BITS = Claim(
 )
 _AVERAGE = Claim(
     "iterates are added up as whole numbers, and roundings are in the move of the average",
-    ("src/sordino/mechanisms/chain/exact_average.py", "tests/mechanisms/chain/test_exact_average.py"),
+    ("src/sordino/mechanisms/chain/release.py", "tests/mechanisms/chain/test_exact_average.py"),
 )
 _PROPOSED = Claim(
     "counts and slope have discrete Laplace noise, and the real posterior draw is rounded, decided in fractions",
@@ -90,7 +91,7 @@ HOST = Release(
     "noised sums on the host (bounded influence, statistics, Newton, ridge, gradients, constant, `look`, checks)",
     Evidence.PROVED,
     (_KARNEY,),
-    (Claim("contributions are cut to whole numbers of a public unit", ("src/sordino/noise/sums.py",)),),
+    (Claim("contributions are cut to whole numbers of a public unit", ("src/sordino/noise/integer_sums.py",)),),
     (Claim("sums", (f"{_NOISE}/test_record_sums.py",)), _LAST_BITS),
     (_BITS, _IEEE, "equal inputs have equal exponentials wherever they stand in an array (tested)"),
 )

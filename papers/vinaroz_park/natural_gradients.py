@@ -13,10 +13,11 @@ from sordino.core.arrays import Array
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, instance_of, number, refuse, whole_number
 from sordino.data.scaling import row_lengths
-from sordino.mechanisms.rounds.device import check_rows_fit, described
-from sordino.noise.exact_sums import checked_bound
-from sordino.noise.randomness import Purpose, Randomness, gaussian_call
-from sordino.noise.sums import checked_rows, own_products
+from sordino.mechanisms.rounds.registry import check_rows_fit, described
+from sordino.noise.integer_sums import checked_rows, own_products
+from sordino.noise.lattice import checked_bound
+from sordino.noise.port import gaussian_call
+from sordino.noise.randomness import Purpose, Randomness
 
 Values = NDArray[np.float32]
 

@@ -16,8 +16,7 @@ from sordino.data.parts import parts_of
 from sordino.data.sources.part import Part
 from sordino.engines import local
 from sordino.engines.local import Streamed
-from sordino.engines.totals import Engine, Totals
-from sordino.engines.work import PartAnswer, Work
+from sordino.engines.totals import Engine, PartAnswer, Totals, Work
 from sordino.engines.workers import Helper, Helpers, Unanswered, pickled
 from sordino.estimators import Predictor
 from sordino.estimators.predict_in_parts import texts_in_parts

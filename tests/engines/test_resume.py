@@ -309,7 +309,7 @@ def test_a_process_that_is_killed_is_gone_on_with_by_the_same_command(folder, tm
     # Every part takes a moment, so that the kill comes between two rounds.
     slow = """
         import sys, time
-        import sordino.engines.work as work
+        import sordino.engines.totals as work
         plain = work.Work.answer
         work.Work.answer = lambda self, part, key: (time.sleep(0.1), plain(self, part, key))[1]
         from sordino.__main__ import program

@@ -10,8 +10,8 @@ from sordino.data.parts import parts_of
 from sordino.engines.totals import Totals, engine_of
 from sordino.mechanisms.influence.asked import InMemory, Summed
 from sordino.mechanisms.influence.release import release_sums
+from sordino.noise.integer_sums import WideSums
 from sordino.noise.randomness import SeededRandomness
-from sordino.noise.wide_sums import WideSums
 from tests.engines.tables import COLUMNS, ROWS, arrays, asked_in_memory, planned, table
 
 SITES = 3

@@ -6,10 +6,10 @@ import pytest
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.mechanisms.influence.asked import Given, InMemory
-from sordino.noise.exact import ExactGaussians
+from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.integer_sums import MOST_RECORDS, MOST_ROWS, WideSums, check_capacity
+from sordino.noise.port import noised_sums
 from sordino.noise.randomness import SeededRandomness
-from sordino.noise.sums import MOST_ROWS, noised_sums
-from sordino.noise.wide_sums import MOST_RECORDS, WideSums, check_capacity
 from tests.engines.tables import ROWS, arrays, asked_in_memory, planned
 
 EDGES = [2**61 - 1, 2**61, -(2**61), -(2**61) - 1, 2**63 - 1, 2**63, -(2**63), 2**64, 2**127 - 1, -(2**127), 0, -1]

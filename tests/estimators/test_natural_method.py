@@ -32,8 +32,7 @@ from sordino.ledger.release.folder import (
     release_coverage,
     withheld,
 )
-from sordino.mechanisms.networks.skip_scores import Forward, label_residuals
-from sordino.mechanisms.posterior.network import NetworkPosterior
+from sordino.mechanisms.posterior.network import Forward, NetworkPosterior, label_residuals
 from sordino.model.families.skip_networks import SkipClassification
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}

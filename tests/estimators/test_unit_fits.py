@@ -33,8 +33,8 @@ from sordino.estimators.situation import Situation, Sources, Task
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
 from sordino.mechanisms.influence.release import Followed
-from sordino.noise.randomness import Law
-from sordino.noise.wide_sums import check_capacity
+from sordino.noise.integer_sums import check_capacity
+from sordino.noise.port import Law
 
 WORD = "bounded-influence"
 ROWS = 10

@@ -24,7 +24,7 @@ from sordino.estimators.look_plan import Plan
 from sordino.estimators.situation import Sources
 from sordino.mechanisms.statistics.parse_questions import parsed
 from sordino.mechanisms.statistics.questions import EXPONENT, Correlation, Rows
-from sordino.noise.randomness import Law
+from sordino.noise.port import Law
 
 FEATURES = (
     Feature("age", Number(0, 100)),

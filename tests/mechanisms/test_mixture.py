@@ -14,7 +14,7 @@ from sordino.mechanisms.chain.kernel import slice_of
 from sordino.mechanisms.mixture import EmOptions, ExpectedStatistics, State, run_em
 from sordino.mechanisms.rounds.device import Public, Rows, load_table
 from sordino.model import GaussianMixture
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 from sordino.noise.randomness import Purpose, SeededRandomness
 
 MODEL = GaussianMixture(weights=(0.3, 0.3, 0.4), spread=0.5)

@@ -14,7 +14,7 @@ from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.propose_test_sample import clean, least_records, margin, propose_test_sample, slope_scale
 from sordino.model.exact import ConjugateRegression
-from sordino.noise.exact import Enclosed, ExactGaussians
+from sordino.noise.gaussian import EnclosedLaw, ExactGaussians
 
 module = sys.modules[clean.__module__]
 RUN = ProposeTestSample(2.0, 0.01, 0.9, 1.8, 2.0, 1.0, 0.2, 1.05, 0.19, Sampler.EXACT)
@@ -237,7 +237,7 @@ def test_a_draw_is_the_rounded_real_one():
 
     def law(unit):
         low, high = module._inverse_root(Fraction(3) * unit * unit, 200)
-        return lambda _: Enclosed(Fraction(1, 7) / unit, Fraction(1, 7) / unit, low, high)
+        return lambda _: EnclosedLaw(Fraction(1, 7) / unit, Fraction(1, 7) / unit, low, high)
 
     coarse, fine = Fraction(1, 8), Fraction(1, 2**33)
     for seed in range(200):

@@ -298,8 +298,8 @@ NoisedSums(
     Mutation(
         "output: noise halved",
         "run_output",
-        "exact.noised_numbers(point, algorithm.noise.scale, noise)",
-        "exact.noised_numbers(point, algorithm.noise.scale / 2, noise)",
+        "noised_numbers(point, algorithm.noise.scale, noise)",
+        "noised_numbers(point, algorithm.noise.scale / 2, noise)",
         replay("output"),
     ),
     # Exact noise.
@@ -335,7 +335,7 @@ NoisedSums(
         "exact noise: draws used twice",
         "ExactGaussians.rounded",
         """\
-self._used[places] = True
+self._use(places)
 values = self._approximate(places)
 """,
         "values = self._approximate(places)",

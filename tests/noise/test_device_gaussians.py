@@ -9,7 +9,7 @@ from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
 from sordino.noise import device_gaussian
 from sordino.noise.device_gaussian import device_gaussians, step_gaussians
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 from sordino.noise.randomness import Purpose
 from sordino.noise.secure import SecureRandomness
 

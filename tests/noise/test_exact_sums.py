@@ -48,8 +48,8 @@ from sordino.model import (
 )
 from sordino.model.contributions import Outer, Plain, shortened, whole_rows
 from sordino.model.sites import GaussianSite, LogisticSite, MixtureSite, ProbitSite
-from sordino.noise.exact_sums import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles
-from sordino.noise.sums import checked_rows
+from sordino.noise.integer_sums import checked_rows
+from sordino.noise.lattice import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles
 
 WIDTH, CLIP = 5, 0.3
 FLOAT = np.dtype(np.float32)

@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate, stats
 
 from sordino.core.validate import InputError
-from sordino.noise.exact import Deviates, ExactGaussians, _Trial, random_words
+from sordino.noise.gaussian import Deviates, ExactGaussians, _Trial, random_words
 from tests.noise.scripted import every_way
 
 

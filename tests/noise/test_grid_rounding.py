@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sordino.core.validate import InputError
-from sordino.noise.sums import Grid, grid_below
+from sordino.noise.port import Grid, grid_below
 
 
 def test_rounded_values_are_the_nearest_points_of_the_grid():

@@ -23,9 +23,8 @@ from sordino.mechanisms.chain.rounding import ROUNDING
 from sordino.mechanisms.networks.trainer import Descent, Training, train
 from sordino.model import Logistic
 from sordino.model.exact import ConjugateRegression
-from sordino.noise.exact import ExactGaussians, whole_laplace
-from sordino.noise.randomness import NoisePort
-from sordino.noise.sums import noised_numbers, noised_sums
+from sordino.noise.gaussian import ExactGaussians, whole_laplace
+from sordino.noise.port import NoisePort, noised_numbers, noised_sums
 from tests.mechanisms.test_propose_test_sample import RUN
 from tests.mechanisms.test_propose_test_sample import module as proposed
 from tests.replay import engines

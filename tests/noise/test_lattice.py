@@ -9,17 +9,19 @@ import pytest
 
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
-from sordino.noise.exact_sums import Total, in_doubles
 from sordino.noise.lattice import (
     Lattice,
     LatticeNoise,
+    Total,
     check_sums,
+    in_doubles,
     lattice_exponent,
     noised_exactly,
     noised_on_lattice,
     round_to_lattice,
 )
-from sordino.noise.randomness import ADDED, Purpose
+from sordino.noise.port import ADDED
+from sordino.noise.randomness import Purpose
 from sordino.noise.secure import SecureRandomness
 
 GENERATOR = np.random.default_rng(0)

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from sordino.core.validate import InputError
-from sordino.noise.exact import ExactGaussians
-from sordino.noise.sums import noised_numbers, noised_sums
+from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.port import noised_numbers, noised_sums
 
 NUMBER = 20_000
 

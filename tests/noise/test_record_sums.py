@@ -11,7 +11,7 @@ from sordino.mechanisms.regression.gradients import ClippedGradients
 from sordino.mechanisms.statistics.second_moments import StatisticsStack
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.regression import Huber
-from sordino.noise import sums as record_sums
+from sordino.noise import integer_sums as record_sums
 
 # Sizes around a block's end, where fast matrix products treat rows differently.
 SIZES = [1, 2, 7, 63, record_sums.ROWS_PER_BLOCK - 1, record_sums.ROWS_PER_BLOCK, record_sums.ROWS_PER_BLOCK + 5]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sordino.core.validate import InputError
-from sordino.noise.exact import whole_laplace
+from sordino.noise.gaussian import whole_laplace
 
 
 @pytest.mark.parametrize("scale", [0.3, 2.0, 20.0])

@@ -15,7 +15,7 @@ from sordino.estimators.own_methods import Sizes, Wanted
 from sordino.mechanisms.chain.functional import chain
 from sordino.model.own.pytree_loss import PytreeFrontEnd
 from sordino.model.own.records import pack, read_layout
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 
 N = 3000
 BUDGET = {"epsilon": 4.0, "delta": 1e-5, "relation": "replace-one"}

@@ -18,7 +18,7 @@ from sordino.core.bound import floating_point_line
 from sordino.estimators.trained import classification_quality
 from sordino.model.own.base import front_end_for
 from sordino.model.own.records import pack, read_layout
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.uniform(-1, 1, (1200, 2)).astype(np.float32)

@@ -14,7 +14,7 @@ from sordino.auditing.lower_bound import VerdictKind
 from sordino.cli.main import app
 from sordino.core.validate import InputError
 from sordino.estimators.replayed_own import replay_own_release
-from sordino.mechanisms.variational import guided_gradients
+from sordino.mechanisms.variational import guides as guided_gradients
 
 RUNNER = CliRunner()
 MODULE = """

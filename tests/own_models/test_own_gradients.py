@@ -31,13 +31,12 @@ from sordino.mechanisms.variational.custom_gradients import (
     as_matrix,
 )
 from sordino.mechanisms.variational.evidence_bound import FactorisedGaussian, PointMass
-from sordino.mechanisms.variational.guided_gradients import GuidedGradients, Steps
-from sordino.mechanisms.variational.guides import FullGaussian, LowRankGaussian, standards
+from sordino.mechanisms.variational.guides import FullGaussian, GuidedGradients, LowRankGaussian, Steps, standards
 from sordino.mechanisms.variational.natural import Measured, Sizes, first_place, informations, natural_spec, part_of
 from sordino.model.contributions import Plain, RowSizes
 from sordino.model.own.numpyro_program import NumPyroProgram
 from sordino.model.own.records import pack, read_layout
-from sordino.noise.exact_sums import clipped_total, in_doubles
+from sordino.noise.lattice import clipped_total, in_doubles
 
 
 def regression(x, y=None):

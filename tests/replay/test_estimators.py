@@ -17,7 +17,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
 from sordino.estimators.fitting import AUTO, AUTO_OR_CONSTANT
 from sordino.estimators.named import ESTIMATORS, methods_of
-from sordino.noise.randomness import Law
+from sordino.noise.port import Law
 from tests.replay.estimator_cases import CASES, DELTA, Bench, tables
 
 

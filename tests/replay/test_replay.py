@@ -14,10 +14,10 @@ from papers.round_words import stated_spec
 from sordino.auditing.replay import Planned, Recorder, compare, planned_calls
 from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError
-from sordino.noise.exact import ExactGaussians, noised_whole
-from sordino.noise.exact_sums import Total
-from sordino.noise.randomness import Law, NoisedCall, Purpose, gaussian_call
-from sordino.noise.sums import noised_numbers, noised_sums
+from sordino.noise.gaussian import ExactGaussians, noised_whole
+from sordino.noise.lattice import Total
+from sordino.noise.port import Law, NoisedCall, gaussian_call, noised_numbers, noised_sums
+from sordino.noise.randomness import Purpose
 
 ROOT = Path(sordino.__file__).parent
 EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
@@ -256,12 +256,12 @@ def test_what_cannot_be_replayed_is_named(name):
 
 # Where streams of noise are opened, and how each meets a statistic.
 STREAMS_OF_NOISE = {
-    "noise/exact.py": "exact Gaussians, which meet sums and numbers in the port",
+    "noise/gaussian.py": "exact Gaussians, which meet sums and numbers in the port",
     "mechanisms/chain/run.py": "inside a call of the port",
     "mechanisms/chain/inputs.py": "blocks of a chain, whose kernel calls the port",
     "mechanisms/chain/functional.py": "steps of the pure chain, on the kernel that calls the port",
     "mechanisms/rounds/device.py": "blocks of rounds, whose kernel calls the port",
-    "mechanisms/chain/exact_average.py": "averages, inside a call of the port",
+    "mechanisms/chain/release.py": "averages, inside a call of the port",
     "mechanisms/networks/steps.py": "steps of a training run, which call the port",
     "mechanisms/propose_test_sample.py": "not replayable: the draw depends on what the tests found",
     "mechanisms/posterior_sample.py": "not replayable: draws from a posterior",
@@ -270,10 +270,10 @@ STREAMS_OF_NOISE = {
     "auditing/replay/keys.py": "draws that meet no statistic: are they secret, and does none repeat another",
 }
 WHERE_THE_PORT_IS = {
-    "noise/sums.py",
-    "noise/exact.py",
+    "noise/integer_sums.py",
+    "noise/gaussian.py",
     "mechanisms/chain/run.py",
-    "mechanisms/chain/exact_average.py",
+    "mechanisms/chain/release.py",
     "mechanisms/chain/kernel.py",
     "mechanisms/rounds/device.py",
 }

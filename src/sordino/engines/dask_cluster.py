@@ -15,9 +15,8 @@ from sordino.data.sources.duckdb_tables import needed
 from sordino.data.sources.lazy_frames import DaskPart
 from sordino.data.sources.part import Part
 from sordino.data.table import Table
-from sordino.engines.totals import Engine, register_engine
+from sordino.engines.totals import Engine, PartAnswer, Work, register_engine
 from sordino.engines.unit_buckets import Columns, Spread, UnitBucket
-from sordino.engines.work import PartAnswer, Work
 from sordino.engines.workers import keep_memory
 
 # A cluster without a worker, or without a scheduler, is waited for so long.

@@ -20,9 +20,8 @@ from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.parquet_files import ParquetPart
 from sordino.data.sources.part import ROWS_AT_ONCE, Part, read_without_quoting
 from sordino.data.table import Table
-from sordino.engines.totals import Engine, register_engine
+from sordino.engines.totals import Engine, PartAnswer, Sum, Work, register_engine, summed
 from sordino.engines.unit_buckets import Spread
-from sordino.engines.work import PartAnswer, Sum, Work, summed
 from sordino.engines.workers import Helpers
 
 # Seconds of reading after which helpers are worth their start.
@@ -59,7 +58,7 @@ class Streamed(Engine):
 
     Args:
         threads: how many parts at once; absent: one for each core.
-        patience: after so many seconds of reading, processes beside this one read on, see `helpers`; starting them
+        patience: after so many seconds of reading, processes beside this one read on, see `workers`; starting them
             takes a second or two of each core.
     """
 

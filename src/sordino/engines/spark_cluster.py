@@ -17,9 +17,8 @@ from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.part import Part
 from sordino.data.sources.spark_frames import SparkRows, quoted
 from sordino.engines.local import Streamed
-from sordino.engines.totals import Engine, register_engine
+from sordino.engines.totals import Engine, PartAnswer, Sum, Work, register_engine, summed
 from sordino.engines.unit_buckets import Spread, UnitBucket
-from sordino.engines.work import PartAnswer, Sum, Work, summed
 from sordino.engines.workers import WORKERS_OWN, keep_memory
 
 # A job that Spark gave up, because executors died faster than it tried again, is begun anew after so many seconds.
@@ -92,7 +91,7 @@ class SparkCluster(Engine):
             arithmetic = arithmetic or one.arithmetic
             if one.arithmetic != arithmetic:
                 raise InputError("Expected executors that compute alike to the last bit, got others.")
-            total.add_answer(one)
+            total.add_sum(one)
         return total.answer(key)._replace(arithmetic=arithmetic or total.answer(key).arithmetic)
 
     def _collected(self, frame: Any, there: Any) -> Iterator[PartAnswer]:

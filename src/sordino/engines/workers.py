@@ -22,7 +22,7 @@ from typing import Any
 
 from sordino.core.validate import InputError
 from sordino.data.sources.part import Part
-from sordino.engines.work import PartAnswer, Work
+from sordino.engines.totals import PartAnswer, Work
 
 # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt, in bytes.
 _KEPT = {-1: 2**27, -3: 2**25}

@@ -39,7 +39,7 @@ from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.mechanisms.statistics.questions import EXPONENT
 from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, band_sums, record_weights
-from sordino.noise import sums as exact
+from sordino.noise import integer_sums as exact
 
 CHECK = "check"
 _BANDS = Interval(2, 50)

@@ -36,7 +36,7 @@ from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, posterior_arrays
 from sordino.mechanisms.statistics.scored_sums import ScoreNoise, cube_lengths, record_weights, totals
 from sordino.model.base import describe_model
-from sordino.noise import sums as exact
+from sordino.noise import integer_sums as exact
 from sordino.noise.randomness import Purpose, Randomness
 
 METHOD = "bounded-influence"

@@ -29,7 +29,7 @@ from sordino.estimators.tasks import CLASSIFYING
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.mechanisms.statistics.scored_sums import cube_lengths, record_weights, totals
-from sordino.noise import sums as exact
+from sordino.noise import integer_sums as exact
 
 COMPARISON = "comparison"
 _LEVELS = Interval(0.5, 1.0, high_open=True)

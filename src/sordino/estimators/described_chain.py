@@ -16,7 +16,7 @@ from sordino.estimators.charged import after_debit, as_ledger, debited, known_bo
 from sordino.estimators.own_rows import check_typed, finite_numbers
 from sordino.estimators.situation import Sources
 from sordino.ledger.release.document import StoredRelease, stored
-from sordino.mechanisms.chain import exact_average
+from sordino.mechanisms.chain import release as exact_average
 from sordino.mechanisms.chain import rounding as hidden
 from sordino.mechanisms.chain.claims import chain_lattice
 from sordino.mechanisms.chain.release import LipschitzFunction, averaged_function, parameters
@@ -24,7 +24,7 @@ from sordino.mechanisms.chain.run import run
 from sordino.model.base import Model, describe_model
 from sordino.model.registry import JaxModel
 from sordino.noise import lattice
-from sordino.noise.sums import checked_rows
+from sordino.noise.integer_sums import checked_rows
 
 
 def fit_chain(

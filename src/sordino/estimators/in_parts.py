@@ -15,9 +15,8 @@ from sordino.data import Schema
 from sordino.data.parts import check_parts, counting_column, parts_of
 from sordino.data.sources.part import Part
 from sordino.data.table import Table
-from sordino.engines.totals import Engine, Progress, Totals, engine_of, ignore_progress
+from sordino.engines.totals import Encode, Engine, Progress, Totals, engine_of, ignore_progress
 from sordino.engines.unit_buckets import Spread, buckets_for
-from sordino.engines.work import Encode
 from sordino.estimators.declaration import Declaration, encoded_table
 from sordino.estimators.kept_rounds import KeptRounds
 from sordino.estimators.methods import Outcome, Plan

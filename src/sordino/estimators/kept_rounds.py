@@ -23,7 +23,7 @@ from sordino.core.arrays import Array
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.data import Schema, schema_to_text
-from sordino.engines.work import PartAnswer
+from sordino.engines.totals import PartAnswer
 from sordino.ledger import Entry, Ledger
 from sordino.mechanisms.checkpoint_file import Record, damaged, read_record, remove_privately, write_record
 

@@ -38,7 +38,7 @@ from sordino.ledger.release.document import BY_SCHEMA
 from sordino.mechanisms.statistics.answers import Row
 from sordino.mechanisms.statistics.parse_questions import Asking, parsed
 from sordino.mechanisms.statistics.questions import Bounds, Counted, Mean, Rows
-from sordino.noise import sums as exact
+from sordino.noise import integer_sums as exact
 
 _LEVELS = Interval(0.5, 1.0, high_open=True)
 LOOK = "look"

@@ -27,7 +27,7 @@ from sordino.mechanisms.chain.specs import sgld
 from sordino.model.base import Model
 from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts
 from sordino.model.own.base import OwnModel
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 from sordino.noise.secure import secure_key
 
 _CAUTION = (

@@ -19,11 +19,9 @@ from sordino.estimators.own_methods import Found, OwnMethod, Wanted, check_worth
 from sordino.estimators.situation import Sources
 from sordino.mechanisms.variational.custom_gradients import OCTAVES, Asked, Lengths, PrivateTable
 from sordino.mechanisms.variational.evidence_bound import Adam, Optimiser, OptimiserState, PointMass, VariationalFamily
-from sordino.mechanisms.variational.guided_gradients import GuidedGradients
-from sordino.mechanisms.variational.guides import guide_for, mean_and_covariance, standards
+from sordino.mechanisms.variational.guides import GuidedGradients, guide_for, mean_and_covariance, standards
 from sordino.mechanisms.variational.natural import first_place, median_length, part_of
-from sordino.noise.exact_sums import in_doubles
-from sordino.noise.lattice import Lattice
+from sordino.noise.lattice import Lattice, in_doubles
 
 _LENGTHS = 0.03
 _QUERY = "gradients of the evidence bound, own model"

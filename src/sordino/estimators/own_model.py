@@ -37,7 +37,7 @@ from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.variational.natural import Sizes
 from sordino.model.own.base import FrontEnd, OwnModel, front_end_for
 from sordino.model.own.records import RecordLayout
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 
 AUTO = "auto"
 # Methods register themselves, as front ends do (`own_release`); a new file of them is named here once.

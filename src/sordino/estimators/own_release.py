@@ -20,7 +20,7 @@ from sordino.estimators.released import CUSTOM, FREE_DRAWS, SITE_DRAWS, WEIGHTS,
 from sordino.ledger.release import StoredRelease, read_release
 from sordino.model.own.base import OwnModel, front_end_for
 from sordino.model.own.records import Leaf, RecordLayout
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 
 # Front ends register themselves; a new file of them is named here once.
 for _home in ("sordino.model.own.modules", "sordino.model.own.numpyro_program", "sordino.model.own.pytree_loss"):

@@ -11,8 +11,7 @@ from sordino.data import Schema
 from sordino.data.parts import check_parts, parts_of
 from sordino.data.sources.part import Part
 from sordino.data.table import Table
-from sordino.engines.totals import Engine, engine_of
-from sordino.engines.work import PartAnswer, for_each
+from sordino.engines.totals import Engine, PartAnswer, engine_of, for_each
 
 # Parts that are asked at once: texts of so many wait for the one before them.
 _PARTS_AT_ONCE = 16

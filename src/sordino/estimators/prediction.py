@@ -23,8 +23,7 @@ from sordino.estimators.tasks import DRAWS, LINEAR
 from sordino.ledger.release.folder import NEW_TARGETS, PROBABILITIES, release_coverage, withheld
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior, Prediction, checked_level
-from sordino.mechanisms.posterior.network import NetworkPosterior
-from sordino.mechanisms.posterior.residuals import unit_quantile
+from sordino.mechanisms.posterior.network import NetworkPosterior, unit_quantile
 from sordino.model.base import LinearScoreModel, Model
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.families.networks import DenseNetwork

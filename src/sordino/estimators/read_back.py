@@ -20,8 +20,7 @@ from sordino.ledger.release import StoredRelease, posterior_of
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.mechanisms.posterior.laws import Posterior
-from sordino.mechanisms.posterior.network import NetworkPosterior
-from sordino.mechanisms.posterior.residuals import FLATTEST, MOST_PEAKED
+from sordino.mechanisms.posterior.network import FLATTEST, MOST_PEAKED, NetworkPosterior
 from sordino.model.base import Model
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture

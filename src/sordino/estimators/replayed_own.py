@@ -28,7 +28,7 @@ from sordino.estimators.tasks import asked_of
 from sordino.mechanisms.variational.natural import Sizes
 from sordino.model.own.base import OwnModel
 from sordino.model.own.records import RecordLayout
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 
 _OUTSIDE, _FAR = 40.0, 1e4
 

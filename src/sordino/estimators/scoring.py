@@ -37,7 +37,7 @@ from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.mechanisms.statistics.questions import Lengths
 from sordino.mechanisms.statistics.scored_sums import ScoreNoise
-from sordino.noise.sums import DIGITS
+from sordino.noise.integer_sums import DIGITS
 
 # A class that a model gave at most this probability has the largest loss.
 LEAST_PROBABILITY = 0.05

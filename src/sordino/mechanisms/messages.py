@@ -25,12 +25,13 @@ from sordino.core.spec import NoisedSums, Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, number, refuse
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.posterior.laws import GaussianPosterior
-from sordino.mechanisms.rounds.device import Public, Query, Run, SumsRelease, query, run_sums
+from sordino.mechanisms.rounds.device import Public, Query, Run, run_sums
+from sordino.mechanisms.rounds.registry import SumsRelease, query
 from sordino.model.contributions import Parts, Plain
 from sordino.model.sites.families import BlockGaussian, Family, Moments, Natural, Site, Slopes, shortening
-from sordino.noise.exact_sums import in_precision
+from sordino.noise.integer_sums import checked_rows
+from sordino.noise.lattice import in_precision
 from sordino.noise.randomness import Randomness
-from sordino.noise.sums import checked_rows
 
 Clamp = tuple[float, float]
 

@@ -17,10 +17,11 @@ from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.posterior.laws import FactorisedPosterior
-from sordino.mechanisms.rounds.device import Public, Query, Run, SumsRelease, query, run_sums
+from sordino.mechanisms.rounds.device import Public, Query, Run, run_sums
+from sordino.mechanisms.rounds.registry import SumsRelease, query
 from sordino.model.contributions import Parts, Plain, outer, products, whole_rows
 from sordino.model.families.mixture import GaussianMixture
-from sordino.noise.exact_sums import in_precision
+from sordino.noise.lattice import in_precision
 from sordino.noise.randomness import Randomness
 
 _SHARE = Interval(0.0, 1.0, low_open=True)

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from sordino.core.arrays import Array
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.core.validate import instance_of, refuse
-from sordino.noise.exact import Enclosed, ExactGaussians, whole_laplace
+from sordino.noise.gaussian import EnclosedLaw, ExactGaussians, whole_laplace
 from sordino.noise.randomness import Purpose, Randomness
 
 COVERED = (
@@ -186,11 +186,11 @@ def _drawn(run: ProposeTestSample, records: int, left: Cleaned, generator: np.ra
     exponent = math.frexp(least)[1] - 21
     sums, alpha, beta, unit = _Sums(left.x, left.y), Fraction(run.alpha), Fraction(run.beta), Fraction(2) ** exponent
 
-    def law(level: int) -> Enclosed:
+    def law(level: int) -> EnclosedLaw:
         low, high = (sums.least(), sums.most()) if level == 1 else (sums.exact(),) * 2
         least_mean, most_mean = (beta * xy / (alpha + beta * xx) / unit for xx, xy in (low, high))
         roots = [_inverse_root((alpha + beta * xx) * unit * unit, 64 * level) for xx, _ in (low, high)]
-        return Enclosed(least_mean, most_mean, roots[0][0], roots[1][1])
+        return EnclosedLaw(least_mean, most_mean, roots[0][0], roots[1][1])
 
     return math.ldexp(float(ExactGaussians(generator, 1).nearest(0, law)), exponent)
 

@@ -3,7 +3,7 @@
 A private sum is noised for what one record can move it by. Three things could break that in floating point: a record's
 numbers may depend on where it stands among the others, because a fast product treats the edge of a block unlike its
 middle; its contribution may be longer than its bound, by rounding, overflow or underflow; and adding may round. The
-first two are dealt with here, in double precision; `noise.exact_sums` adds without rounding.
+first two are dealt with here, in double precision; `noise.lattice` adds without rounding.
 
 *Products of rows and weights are exact.* A row is cut to 20 binary digits below the power of two 2^e above its largest
 entry, so its entries are whole numbers of at most 2^20 times 2^(e - 20); the weights of a column are cut to whole

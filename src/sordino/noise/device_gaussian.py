@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sordino.noise import rounded_gaussian as host
 from sordino.noise.cell_law import CELL_BITS, COLUMNS, POSITION_BITS, cell_table
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 from sordino.noise.randomness import Purpose, Randomness
 from sordino.noise.secure import chacha20
 

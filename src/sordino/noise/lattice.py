@@ -1,40 +1,67 @@
-"""Releases that rest on whole numbers alone: contributions on a public lattice, exact sums, exact noise, public steps.
+"""Compiled sums over records on a public lattice, and whole-number noise on them: nothing is rounded on the way.
 
-Statement. Let every record contribute whole numbers of a public spacing, a function of that record and of what was
-released before alone, of length at most B. Let their sum be floored to a public lattice and whole-number Gaussians of
-scale s be added (`rounded_gaussian`), and let everything else of a run be a function of such answers and of public
-numbers. Then the run has the law of adaptively composed Gaussian mechanisms of sensitivity B + sqrt(D) * spacing
-(add-remove; 2 B + sqrt(D) * spacing under replace-one), post-processed: what is certified, with nothing to add to delta
-and whatever floating point did before contributions were rounded and after noise was added.
+*Sums.* Let every record's contribution be computed from that record and the state alone, and be at most B long. Then
+the sums of two tables that differ in one record differ by exactly that record's contribution on the grid, which is at
+most B long: for any number of records, in any order, in blocks of any size, on any number of devices.
+
+Proof. Contributions are shortened to a reach r <= B. 2^E is the least power of two above 2r, the unit is 2^(E - 44).
+A row over its power of two has 20 digits (`model.contributions`), so it is at most 2^20 whole numbers of 2^-20. The
+values beside it are at most 2r, because a row that is not zero has length at least 1/2 over its power of two, and
+become whole numbers of 2^(E - 24), at most 2^24. A vector alone is at most r and becomes whole numbers of the unit. A
+group of 512 records adds up to at most 2^53 units: whole numbers that double precision holds, with all partial sums.
+However a matrix product adds them, nothing is rounded. Each group's sum is split into a multiple of 2^27 units and a
+rest below 2^27 units; both parts of up to 2^26 groups, which is 2^35 records, add up below 2^53 again.
+
+Length. Where r is the `working_bound` of a clip B, values go to the nearest whole number. That moves an entry by half a
+unit of the values times a row's digit, so a contribution of D entries by at most sqrt(D) 2^(E - 25) <= sqrt(D) 2^-23 r
+in all; the working bound is (D / 2 + 8) 2^-23 B below the clip, which is more by 7 * 2^-23 B, and lengths in double
+precision need far less than that. Where r is the certified bound itself, values are cut towards 0, which makes nothing
+longer.
+
+*Noise.* Let sums be floored to a public lattice and whole-number Gaussians of scale s be added (`rounded_gaussian`),
+and let everything else of a run be a function of such answers and of public numbers. Then the run has the law of
+adaptively composed Gaussian mechanisms of sensitivity B + sqrt(D) * spacing (add-remove; 2 B + sqrt(D) * spacing under
+replace-one), post-processed: what is certified, with nothing to add to delta, whatever floating point did before
+contributions were rounded and after noise was added.
 
 Proof. The sums S and S' of neighbours are whole numbers; S - S' is one contribution (or the difference of two), since
-all others are the same whole numbers and adding whole numbers rounds nothing. Flooring moves each entry of the
-difference by less than one spacing. A whole number plus a whole-number Gaussian is the Gaussian mechanism rounded. The
-room for flooring is taken from the bound: `Lattice.of` refuses a spacing that needs more than 2^-23 of it, which is
-what the working bound of a clip, and the reach of a certified bound, leave.
+all others are the same whole numbers. Flooring moves each entry of the difference by less than one spacing. A whole
+number plus a whole-number Gaussian is the Gaussian mechanism rounded. The room for flooring is taken from the bound:
+`Lattice.of` refuses a spacing that needs more than 2^-23 of it, which is what the working bound of a clip, and the
+reach of a certified bound, leave.
 
 What this assumes, besides fair bits and IEEE 754 double precision on the device:
 
-- *own bits*: a contribution as computed depends on its record and the state alone. Rows of one block are worked on by
-  one compiled program of a fixed shape, whose products are exact in any order; that its elementwise operations treat
-  all places of a block alike is what tests compare bit by bit (`tests/noise/test_exact_sums.py`);
-- *one program*: the step after the noise has the same bits on both of two neighbours: they run the same compiled
-  program. Under add-remove that holds where both tables fit the same padded size, which changes at few sizes; at those,
-  equal sub-programs are taken to round alike, which tests compare as well;
-- *wide enough*: whole numbers stay below 2^53 spacings in each half of a sum (`exact_sums`), for up to 2^35 records.
+- *own bits*: a contribution as computed depends on its record and the state alone. That is proved for products of rows
+  and weights, which are exact in any order. Tests compare bit by bit that elementwise operations treat all places of a
+  block alike (`tests/noise/test_exact_sums.py`);
+- *one program*: the step after the noise has the same bits on both of two neighbours, because they run the same
+  compiled program. Under add-remove that holds where both tables fit the same padded size, which changes at few sizes;
+  at those, equal sub-programs are taken to round alike, which tests compare as well. A contribution that rounds
+  differently, by parts in 2^52, moves a value by one unit where it lies that close to an edge; the working bound leaves
+  at least 7 * 2^-23 of the clip for that.
+
+Where noise is a float (`Total.noised`), it goes to the rest first: rest and noise are both far below the sum, so adding
+them rounds by a share of the noise and not of the sum. A chain whose spec states no bound on gradients has no grid. Its
+sums are plain ones in double precision (`plain_total`), off by at most (512 + n / 512) 2^-53 times the sum of all
+lengths.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.validate import InputError, Interval, number, whole_number
-from sordino.noise.exact_sums import REST_DIGITS, UNIT_DIGITS
+from sordino.model.clip import working_bound
+from sordino.model.contributions import ROW_DIGITS, Outer, Parts, Plain, exponent_above, flat, shortened, two_to
 from sordino.noise.rounded_gaussian import SCALES, rounded_gaussians
 
 COVERED = (
@@ -45,6 +72,128 @@ COVERED = (
 _MOST_SPACINGS = 48
 _SLACK = 2.0**-23
 _EXPONENTS = Interval(-900, 900)
+VALUE_DIGITS = 24
+# 2^20 times 2^24 times 512 is 2^53.
+GROUP = 512
+UNIT_DIGITS = ROW_DIGITS + VALUE_DIGITS
+REST_DIGITS = 27
+# Bounds whose grid is inside the range of double precision, with room for products of it.
+BOUNDS = Interval(1e-100, 1e100)
+
+
+@contextmanager
+def in_doubles() -> Iterator[np.dtype]:
+    """Double precision, and products without shortcuts, whatever the program around has chosen."""
+    # Gives the precision of the program around, in which rows are stored and results released.
+    around = np.dtype(jnp.zeros(()).dtype)
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        yield around
+
+
+def in_precision(values: Any, dtype: Any) -> NDArray[Any]:
+    """What was computed in double precision, as it is released; what is too large for that becomes infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values).astype(dtype)
+
+
+def checked_bound(name: str, bound: float) -> float:
+    """A bound on contributions that has a grid."""
+    return number(name, bound, BOUNDS)
+
+
+class Total(NamedTuple):
+    """A sum in two parts that add up to it: a multiple of 2^27 units, and a rest."""
+
+    high: Array
+    low: Array
+
+    def plus(self, other: "Total") -> "Total":
+        """Both parts added; exact for sums on one grid."""
+        return Total(self.high + other.high, self.low + other.low)
+
+    def cut_at(self, bound: Array) -> "Total":
+        """The same sum on the grid of contributions up to `bound`, cut in the one way that depends on it alone."""
+        rest = two_to(exponent_above(bound) + 1 - UNIT_DIGITS + REST_DIGITS)
+        multiples = jnp.floor(self.high / rest) * rest
+        left = self.low + (self.high - multiples)
+        carried = jnp.floor(left / rest) * rest
+        return Total(multiples + carried, left - carried)
+
+    def noised(self, noise: Array) -> Array:
+        """The sum plus noise; rounded only where the noise is in it already."""
+        return self.high + (self.low + noise)
+
+
+def no_total(shape: tuple[int, ...]) -> Total:
+    """The sum over no records."""
+    return Total(jnp.zeros(shape, jnp.float64), jnp.zeros(shape, jnp.float64))
+
+
+def grid_total(parts: Parts, present: Array, reach: Array, *, cut: bool = False) -> Total:
+    """The sum of parts of length at most `reach` over the records that are `present` (1, otherwise 0), on the grid."""
+    # Values go to the nearest whole number, or are `cut` towards 0.
+    exponent = exponent_above(reach) + 1
+    to_whole = jnp.trunc if cut else jnp.rint
+    units = []
+    for part in parts:
+        digits = VALUE_DIGITS if isinstance(part, Outer) else UNIT_DIGITS
+        whole = to_whole(part.values * two_to(digits - exponent)) * present[:, None]
+        units.append(_groups_of(*_factors(part, whole, ROW_DIGITS)))
+    unit = two_to(exponent - UNIT_DIGITS)
+    rest = 2.0**REST_DIGITS
+    highs = [jnp.floor(each * (1.0 / rest)) * rest for each in units]
+    lows = [each - high for each, high in zip(units, highs, strict=True)]
+    high, low = (flat(parts, [unit * jnp.sum(each, axis=0) for each in both]) for both in (highs, lows))
+    return Total(high, low)
+
+
+def clipped_total(parts: Parts, present: Array, clip: Array, *, weights: Array | None = None) -> Total:
+    """The sum of parts that are shortened to the clip, each record's as one vector; `weights` as in `shortened`."""
+    # They are shortened to a little less, by `working_bound`.
+    entries = sum(_entries(part) for part in parts) * (1 if weights is None else 2)
+    reach = clip * working_bound(1.0, entries)
+    return grid_total(shortened(parts, reach, weights), present, reach)
+
+
+def plain_total(parts: Parts, present: Array) -> Total:
+    """The same sum without a grid, for contributions of which no bound is known; what is not finite counts as zero."""
+    sums = []
+    for part in parts:
+        values = jnp.where((present[:, None] > 0.0) & jnp.isfinite(part.values), part.values, 0.0)
+        sums.append(jnp.sum(_groups_of(*_factors(part, values, 0)), axis=0))
+    total = flat(parts, sums)
+    return Total(total, jnp.zeros_like(total))
+
+
+def _entries(part: Outer | Plain) -> int:
+    return part.values.shape[1] * (part.rows.rows.shape[1] if isinstance(part, Outer) else 1)
+
+
+def _factors(part: Outer | Plain, values: Array, digits: int) -> tuple[Array, Array | None]:
+    """Values, and rows beside them, whose products are those of the values and the rows times 2^(digits - exponent)."""
+    # The power of two goes to the values, so that rows are used as they are stored.
+    if isinstance(part, Plain):
+        return values, None
+    return values * two_to(digits - part.rows.exponents)[:, None], part.rows.rows
+
+
+def _groups_of(values: Array, rows: Array | None) -> Array:
+    """The sum of each group of 512 records: (groups, values), or (groups, values, row entries) of outer products."""
+    grouped = _grouped(values)
+    if rows is None:
+        return jnp.sum(grouped, axis=1)
+    if len(grouped) == 1:
+        # Not the transposed rows times values: that product is several times slower on a processor.
+        return (values.T @ rows)[None]
+    return jnp.einsum("grv,gre->gve", grouped, _grouped(rows))
+
+
+def _grouped(values: Array) -> Array:
+    records = values.shape[0]
+    if records <= GROUP:
+        return values[None]
+    padded = jnp.pad(values, ((0, -records % GROUP), (0, 0)))
+    return padded.reshape(len(padded) // GROUP, GROUP, values.shape[1])
 
 
 @dataclass(frozen=True)
@@ -158,8 +307,9 @@ def round_to_lattice(contributions: Any, bound: float, exponent: int) -> Array:
 def lattice_exponent(bound: float, entries: int, noise: float) -> int:
     """The lattice for contributions and noise: rounding shortens by at most 2^-23, and 64 bits hold the noise."""
     # A clip of at least 2^24 sqrt(D) spacings does not round to zero.
-    size = number("the clip", bound, Interval(1e-100, 1e100))
-    exponent = math.frexp(size * _SLACK / math.sqrt(whole_number("the entries", entries)))[1] - 1
+    exponent = (
+        math.frexp(checked_bound("the clip", bound) * _SLACK / math.sqrt(whole_number("the entries", entries)))[1] - 1
+    )
     widest = math.ldexp(1.0, exponent + _MOST_SPACINGS)
     if noise > widest:
         raise InputError(

@@ -16,12 +16,13 @@ from sordino.core.spec.fields import write_keys
 from sordino.core.validate import InputError
 from sordino.estimators.described_chain import chain_line
 from sordino.mechanisms import LipschitzFunction, SeededRandomness, coordinate, parameters, run
-from sordino.mechanisms.chain import exact_average
+from sordino.mechanisms.chain import release as exact_average
 from sordino.mechanisms.chain import rounding as hidden
-from sordino.mechanisms.chain.exact_average import WholeSum, noised_average
+from sordino.mechanisms.chain.release import WholeSum, noised_average
 from sordino.model import Domain, Logistic
 from sordino.noise.lattice import Lattice
-from sordino.noise.randomness import NoisePort, Randomness
+from sordino.noise.port import NoisePort
+from sordino.noise.randomness import Randomness
 
 ALARM = 1e-6
 N, WIDTH = 300, 3

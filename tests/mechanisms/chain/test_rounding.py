@@ -16,9 +16,8 @@ from sordino.mechanisms.chain.claims import chain_lattice, gradient_reach, progr
 from sordino.mechanisms.chain.rounding import ROUNDING, rounding_needed, score_error
 from sordino.model import Domain, Logistic
 from sordino.model.contributions import products, whole_rows
-from sordino.noise.exact_sums import in_doubles
-from sordino.noise.lattice import Lattice
-from sordino.noise.randomness import ADDED
+from sordino.noise.lattice import Lattice, in_doubles
+from sordino.noise.port import ADDED
 
 N, WIDTH, CLIP = 700, 4, 0.45
 MODEL = Logistic(weight_decay=0.01)

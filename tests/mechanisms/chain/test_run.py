@@ -15,7 +15,7 @@ from sordino.mechanisms.chain.rows import Workload
 from sordino.model.contributions import RowSizes
 from sordino.model.families.classification import Logistic
 from sordino.model.families.regression import GaussianLinear
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 
 SCHEMES = list(Scheme)
 # Schemes whose batches differ in kind: all records, a fixed order, a size by chance. Others are with the slow tests
@@ -222,7 +222,7 @@ def test_rows_that_do_not_fit_are_refused_without_showing_them(quadratic, rows, 
 
 
 def test_other_kinds_of_specs_are_refused(quadratic):
-    described = Path(__file__).parents[2] / "examples" / "specs" / "posterior-bounded.json"
+    described = Path(__file__).parents[3] / "examples" / "specs" / "posterior-bounded.json"
     for spec in (read_spec(described), str(described)):
         with pytest.raises(InputError, match="spec"):
             run(spec, quadratic.model, quadratic.rows, quadratic.target, SeededRandomness(0))

@@ -12,7 +12,7 @@ from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.messages import Messages
 from sordino.mechanisms.rounds.device import Run, execute
 from sordino.model.sites import GaussianSite
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 
 
 def described(records: int, sampling: str, **values: Any) -> Spec:

@@ -24,7 +24,7 @@ from sordino.mechanisms.messages import (
 )
 from sordino.mechanisms.rounds.device import Run
 from sordino.model.sites import GaussianSite
-from sordino.noise.exact_sums import in_doubles, in_precision
+from sordino.noise.lattice import in_doubles, in_precision
 from tests.mechanisms.messages.conftest import executed
 
 SAMPLINGS = ["full", "without-replacement", "poisson", "passes"]

@@ -19,7 +19,7 @@ from sordino.mechanisms.messages import (
 )
 from sordino.mechanisms.rounds.device import Run, load_table
 from sordino.model.sites import GaussianSite, MixtureSite, ProbitSite
-from sordino.noise.exact_sums import clipped_total, in_doubles
+from sordino.noise.lattice import clipped_total, in_doubles
 from tests.mechanisms.messages.conftest import described, executed
 
 RECORDS, FEATURES = 12, 2

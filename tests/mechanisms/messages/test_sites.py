@@ -14,7 +14,7 @@ from scipy import integrate, special, stats
 from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite, PublicPrecision
 from sordino.core.validate import InputError
 from sordino.model.sites import DiagonalGaussian, GaussianSite, LogisticSite, MixtureSite, Moments, ProbitSite
-from sordino.noise.exact_sums import clipped_total
+from sordino.noise.lattice import clipped_total
 
 EMPTY = np.zeros(0)
 NETWORK = NetworkSite(4, PublicPrecision(3.0))

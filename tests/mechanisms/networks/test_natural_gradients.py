@@ -25,11 +25,16 @@ from sordino.mechanisms.networks.natural_gradients import (
     inverse_root,
     whitening,
 )
-from sordino.mechanisms.networks.skip_scores import Forward, label_residuals
-from sordino.mechanisms.posterior.network import NetworkPosterior
-from sordino.mechanisms.posterior.residuals import residual_law, unit_quantile, unit_shares
+from sordino.mechanisms.posterior.network import (
+    Forward,
+    NetworkPosterior,
+    label_residuals,
+    residual_law,
+    unit_quantile,
+    unit_shares,
+)
 from sordino.model.families.skip_networks import SkipClassification, SkipRegression
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 
 COLUMNS = 3
 MODELS = {

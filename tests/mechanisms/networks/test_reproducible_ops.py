@@ -16,7 +16,7 @@ from sordino.mechanisms.networks.clipped_gradients import Clipped
 from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.jaxpr import bound
 from sordino.mechanisms.networks.reproducible_ops import exact_product, patches
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 from tests.mechanisms.networks.test_clipped_gradients import CASES, plainly
 from tests.mechanisms.networks.test_integer_sums import BLOCK, CLIP, drawn_examples, summed, trained
 

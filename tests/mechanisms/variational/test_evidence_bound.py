@@ -26,7 +26,7 @@ from sordino.mechanisms.variational.evidence_bound import (
 )
 from sordino.model import GaussianLinear, JaxModel, Logistic, MLPClassification, MLPRegression
 from sordino.model.contributions import RowSizes, whole_rows
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 from sordino.noise.randomness import SeededRandomness
 
 

@@ -33,7 +33,7 @@ from sordino.auditing.replay.plan import Replayed, compare
 from sordino.auditing.replay.port import Recorder, Recording, Run
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import OPEN_UNIT, InputError, SordinoError, number
-from sordino.noise.randomness import Law
+from sordino.noise.port import Law
 
 # A release is audited as often as somebody likes, and sound code must not be called broken in one of twenty audits.
 CONFIDENCE = 0.9999

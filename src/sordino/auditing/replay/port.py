@@ -27,18 +27,9 @@ from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
 from sordino.core.validate import Interval, whole_number
-from sordino.noise.exact_sums import Total
-from sordino.noise.lattice import LatticeNoise, noised_exactly
-from sordino.noise.randomness import (
-    ADDED,
-    Law,
-    NoisedCall,
-    NoisePort,
-    Purpose,
-    Randomness,
-    SeededRandomness,
-    gaussian_call,
-)
+from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
+from sordino.noise.port import ADDED, Law, NoisedCall, NoisePort, gaussian_call
+from sordino.noise.randomness import Purpose, Randomness, SeededRandomness
 
 Sources = Callable[[], Randomness]
 Run = Callable[[Sources], Mapping[str, Any]]

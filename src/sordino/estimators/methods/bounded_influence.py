@@ -42,8 +42,8 @@ from sordino.mechanisms.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, a
 from sordino.mechanisms.influence.release import Kept, release_sums
 from sordino.mechanisms.influence.sums import centre_bounds
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
+from sordino.noise.integer_sums import COVERED, COVERED_UNITS
 from sordino.noise.randomness import SeededRandomness
-from sordino.noise.sums import COVERED, COVERED_UNITS
 
 # Larger tables are simulated by so many records with the same budget for each of them.
 _MOST_SIMULATED = 4000

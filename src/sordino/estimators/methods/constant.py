@@ -27,11 +27,11 @@ from sordino.estimators.situation import Situation, Sources, Task, class_codes, 
 from sordino.estimators.tasks import LINEAR
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
-from sordino.mechanisms.rounds.host import HAIR, ExactRounds
+from sordino.mechanisms.rounds.registry import HAIR, ExactRounds
 from sordino.model.base import LinearScoreModel
-from sordino.noise.exact import noised_whole
+from sordino.noise.gaussian import noised_whole
+from sordino.noise.integer_sums import COVERED, DIGITS, check_size, digits
 from sordino.noise.randomness import Randomness
-from sordino.noise.sums import COVERED, DIGITS, check_size, digits
 
 # The linear model whose intercept stands for a network's constant.
 _LINEAR_TASKS = {Task.NETWORK_REGRESSION: Task.REGRESSION, Task.NETWORK_CLASSIFICATION: Task.CLASSIFICATION}

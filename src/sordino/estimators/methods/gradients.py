@@ -33,7 +33,7 @@ from sordino.mechanisms.regression.gradients import ClippedGradients, MovingRule
 from sordino.mechanisms.regression.newton import gradient_posterior
 from sordino.mechanisms.statistics.second_moments import Fitted, StatisticsOptions, StatisticsStack, run_statistics
 from sordino.model.families.regression import Huber
-from sordino.noise.sums import COVERED
+from sordino.noise.integer_sums import COVERED
 
 _SHARE_OF_SUMS = 0.1
 _CLIP_SHARE = 0.7

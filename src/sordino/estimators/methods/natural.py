@@ -49,12 +49,11 @@ from sordino.mechanisms.networks.natural_gradients import (
     residual_sizes,
     whitening,
 )
-from sordino.mechanisms.posterior.network import NetworkPosterior
-from sordino.mechanisms.posterior.residuals import median_size, residual_law
+from sordino.mechanisms.posterior.network import NetworkPosterior, median_size, residual_law
 from sordino.mechanisms.statistics.second_moments import run_statistics
 from sordino.model.families.skip_networks import SkipNetwork
+from sordino.noise.integer_sums import COVERED, own_products
 from sordino.noise.randomness import Purpose
-from sordino.noise.sums import COVERED, own_products
 
 _MOST_PARAMETERS = 500
 # Squared rows may be this much longer than their mean before they are shortened.

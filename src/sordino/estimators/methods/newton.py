@@ -44,7 +44,7 @@ from sordino.mechanisms.regression.gradients import NoisedGradients, residuals
 from sordino.mechanisms.regression.newton import GuidedFit, PriorRule, SecondMoments, Share, centred, second_moments
 from sordino.mechanisms.statistics.second_moments import StatisticsOptions, StatisticsStack, run_statistics
 from sordino.model.base import LinearScoreModel
-from sordino.noise.sums import COVERED
+from sordino.noise.integer_sums import COVERED
 
 _SEED = 20_265
 # What "auto" leaves to "ridge": less than this many records times the privacy parameter for each coefficient where

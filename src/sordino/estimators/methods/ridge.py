@@ -59,7 +59,7 @@ from sordino.mechanisms.regression.ridge import (
 )
 from sordino.model.base import LinearScoreModel
 from sordino.model.families.regression import Huber
-from sordino.noise.sums import COVERED
+from sordino.noise.integer_sums import COVERED
 
 _SEED = 20_269
 # Directions of a sketch, and its rounds: the second looks along what the first has shown.

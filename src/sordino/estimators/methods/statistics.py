@@ -30,7 +30,7 @@ from sordino.mechanisms.statistics.second_moments import (
     run_statistics,
 )
 from sordino.model.families.regression import GaussianLinear
-from sordino.noise.sums import COVERED
+from sordino.noise.integer_sums import COVERED
 
 _SEED = 20_261
 # One lucky draw of the noise must not promise what the next does not keep.

@@ -35,7 +35,7 @@ from sordino.estimators.methods.base import (
 )
 from sordino.estimators.situation import USUAL_HIDDEN, Situation, Sources, Task, model_for, stand_in
 from sordino.mechanisms.posterior.laws import FactorisedPosterior
-from sordino.mechanisms.rounds.host import ExactRounds
+from sordino.mechanisms.rounds.registry import ExactRounds
 from sordino.mechanisms.variational.evidence_bound import (
     FactorisedGaussian,
     VariationalOptions,
@@ -44,9 +44,8 @@ from sordino.mechanisms.variational.evidence_bound import (
 )
 from sordino.model.base import Model
 from sordino.model.families.networks import DenseNetwork
-from sordino.noise.exact_sums import in_doubles
-from sordino.noise.lattice import COVERED
-from sordino.noise.sums import DIGITS, digits
+from sordino.noise.integer_sums import DIGITS, digits
+from sordino.noise.lattice import COVERED, in_doubles
 
 ROUNDS = 2
 _LENGTH = 4.0

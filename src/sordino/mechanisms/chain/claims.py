@@ -24,9 +24,8 @@ from sordino.mechanisms.chain.rounding import hidden_lattice
 from sordino.model.base import Model
 from sordino.model.clip import working_bound
 from sordino.model.facts import Domain
-from sordino.noise.exact_sums import checked_bound
-from sordino.noise.lattice import Lattice
-from sordino.noise.randomness import NoisePort
+from sordino.noise.lattice import Lattice, checked_bound
+from sordino.noise.port import NoisePort
 
 # Rows and targets beyond this are not limited: products of a few of them are still numbers.
 _UNLIMITED = 1e60

@@ -30,10 +30,11 @@ from sordino.mechanisms.chain.inputs import mixing_scale
 from sordino.model.base import Model
 from sordino.model.compiled import check_sums
 from sordino.model.registry import JaxModel
-from sordino.noise.exact_sums import GROUP, in_doubles
-from sordino.noise.randomness import ADDED, NoisePort, Purpose
+from sordino.noise.integer_sums import checked_rows
+from sordino.noise.lattice import GROUP, in_doubles
+from sordino.noise.port import ADDED, NoisePort
+from sordino.noise.randomness import Purpose
 from sordino.noise.secure import is_secure, key_for, standard_gaussians
-from sordino.noise.sums import checked_rows
 
 Loss = Callable[[Any, Array, Array], Array]
 

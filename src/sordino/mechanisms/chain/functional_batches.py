@@ -23,7 +23,7 @@ from jax import Array, lax
 from sordino.core.spec import NoisyGradient, Scheme
 from sordino.mechanisms.chain.batches import planned_capacity
 from sordino.mechanisms.chain.kernel import Records
-from sordino.noise.exact_sums import GROUP
+from sordino.noise.lattice import GROUP
 from sordino.noise.randomness import Purpose
 from sordino.noise.secure import is_secure, key_for
 

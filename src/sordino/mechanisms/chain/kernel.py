@@ -28,9 +28,8 @@ from sordino.mechanisms.chain.batch_stream import bucket
 from sordino.model.base import Model
 from sordino.model.clip import row_lengths
 from sordino.model.contributions import RowSizes, shortened, whole_rows
-from sordino.noise.exact_sums import Total, grid_total, no_total, plain_total
-from sordino.noise.lattice import LatticeNoise
-from sordino.noise.randomness import ADDED, NoisePort
+from sordino.noise.lattice import LatticeNoise, Total, grid_total, no_total, plain_total
+from sordino.noise.port import ADDED, NoisePort
 
 
 class Records(NamedTuple):
@@ -333,7 +332,7 @@ def _hidden_step(
 ) -> Array:
     """The step of a chain whose iterates stay hidden: floored to a lattice, plus noise there, cut at its ends.
 
-    Its error is a shift, which the spec states (`chain.hidden`): sums need no lattice, and the noised iterate is a
+    Its error is a shift, which the spec states (`chain.rounding`): sums need no lattice, and the noised iterate is a
     function of the floored one plus the noise alone.
     """
     drift = (total.high + total.low) / constants.divisor + jax.vmap(program.model.penalty_gradient)(theta)

@@ -5,7 +5,7 @@ Pieces are blocks of steps, blocks of rows and groups of chains; rows are in mem
 On several devices chains run side by side, or the rows of every step are shared out. Side by side, a chain is computed
 by the same operations as on one device, and the result has the same bits where the compiler treats a few chains as it
 treats many. Shared out, each device sums the gradients of its rows and the sums are added: the same sums to the bit
-where gradients are bounded, because they are whole numbers (`exact_sums`).
+where gradients are bounded, because they are whole numbers (`lattice`).
 """
 
 from abc import ABC, abstractmethod
@@ -26,8 +26,8 @@ from sordino.mechanisms.chain import kernel
 from sordino.mechanisms.chain.batch_stream import SMALLEST_BUCKET, Batches, bucket, power_of_two, power_of_two_within
 from sordino.mechanisms.chain.inputs import Fed
 from sordino.mechanisms.checkpoint import content_digest
-from sordino.noise.exact_sums import GROUP, Total
-from sordino.noise.sums import checked_rows
+from sordino.noise.integer_sums import checked_rows
+from sordino.noise.lattice import GROUP, Total
 
 LONGEST_BLOCK = 1024
 _BLOCK_PRODUCTS = 2**31  # about a second of one core

@@ -22,7 +22,6 @@ from sordino.core.validate import instance_of, refuse
 from sordino.mechanisms.chain.batch_stream import BatchState, Sampling
 from sordino.mechanisms.chain.batches import batches_for
 from sordino.mechanisms.chain.claims import chain_lattice, described_chain, program_for, row_limits, run_constants
-from sordino.mechanisms.chain.exact_average import WholeSum, noised_average
 from sordino.mechanisms.chain.inputs import Feed, FeedState, KeptSlots, first_points
 from sordino.mechanisms.chain.kernel import Constants, Program, check_shape, on_ball
 from sordino.mechanisms.chain.release import (
@@ -34,16 +33,18 @@ from sordino.mechanisms.chain.release import (
     Progress,
     ProgressCallback,
     Values,
+    WholeSum,
     averaged_function,
+    noised_average,
 )
 from sordino.mechanisms.chain.rows import Placement, Reader, Reading, Rows, Workload
 from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, checked_block, identity, validating
 from sordino.mechanisms.checkpoint_file import Record
 from sordino.model.base import Model
 from sordino.model.compiled import check_sums
-from sordino.noise.exact_sums import in_doubles, in_precision
-from sordino.noise.lattice import Lattice
-from sordino.noise.randomness import Law, NoisedCall, Purpose, Randomness
+from sordino.noise.lattice import Lattice, in_doubles, in_precision
+from sordino.noise.port import Law, NoisedCall
+from sordino.noise.randomness import Purpose, Randomness
 
 
 class Collector(ABC):

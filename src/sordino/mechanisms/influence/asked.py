@@ -21,8 +21,7 @@ from sordino.mechanisms.influence.declaration import Declaration
 from sordino.mechanisms.influence.families import At, family_of
 from sordino.mechanisms.influence.plan import Plan
 from sordino.mechanisms.influence.sums import FINE, Contributions, Sums, UnitRows, exponent_of
-from sordino.noise.sums import DIGITS, MOST_ROWS, checked_rows
-from sordino.noise.wide_sums import WideSums
+from sordino.noise.integer_sums import DIGITS, MOST_ROWS, WideSums, checked_rows
 
 
 class Summed(NamedTuple):

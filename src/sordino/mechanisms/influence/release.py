@@ -21,10 +21,10 @@ from sordino.mechanisms.influence.families import At
 from sordino.mechanisms.influence.likeness import Likeness, squares_of
 from sordino.mechanisms.influence.plan import HAIR, Plan
 from sordino.mechanisms.influence.sums import AXIS_DIGITS
-from sordino.noise.exact import ExactGaussians
+from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.integer_sums import check_capacity
+from sordino.noise.port import noised_sums
 from sordino.noise.randomness import Randomness
-from sordino.noise.sums import noised_sums
-from sordino.noise.wide_sums import check_capacity
 
 
 @dataclass(frozen=True, eq=False)

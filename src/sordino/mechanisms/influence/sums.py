@@ -40,8 +40,8 @@ from sordino.core.bound import Relation
 from sordino.data.scaling import row_lengths
 from sordino.data.table import empty_columns
 from sordino.mechanisms.influence.declaration import Declaration
-from sordino.noise import sums as record_sums
-from sordino.noise.sums import DIGITS, INSIDE, ROWS_PER_BLOCK
+from sordino.noise import integer_sums as record_sums
+from sordino.noise.integer_sums import DIGITS, INSIDE, ROWS_PER_BLOCK
 
 Sums = NDArray[np.int64]
 # Sums of vectors and counts are in units of 2^-34: 2^23 rows of length 2^5 are below 2^63 of them.

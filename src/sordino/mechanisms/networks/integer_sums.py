@@ -23,8 +23,8 @@ What is left to assume is that a contribution is computed from its own example a
 program treats all places of a block alike and mixes none. There is one program for all blocks, of one public size, so
 nothing depends on how many examples there are. `places_alike` puts one drawn example into every place of a block and
 compares bits of both programs, before a run begins. Where they differ, as convolutions do on an H200, products with
-weights are made of whole numbers, which have no order (`own_bits`); where bits differ still, a run is not called exact.
-Tests permute, remove and cut blocks anew.
+weights are made of whole numbers, which have no order (`reproducible_ops`). Where bits differ still, a run is not
+called exact. Tests permute, remove and cut blocks anew.
 """
 
 import math
@@ -43,8 +43,7 @@ from sordino.mechanisms.networks.jaxpr import Traced, traced, widened
 from sordino.mechanisms.networks.norms import Picked, Products
 from sordino.mechanisms.networks.reproducible_ops import bound_with_own_bits
 from sordino.model.contributions import exponent_above, two_to
-from sordino.noise.exact_sums import in_doubles
-from sordino.noise.lattice import check_sums, lattice_exponent
+from sordino.noise.lattice import check_sums, in_doubles, lattice_exponent
 
 # Of the clip, what is left for the rounding of factors: 2^-16 of each, and more where many of them cancel.
 _REACH = 1.0 - 2.0**-11
@@ -84,7 +83,7 @@ class WholeSums:
         block: how many examples a block has, a public number.
         noise: the largest scale of noise that is added to a sum; whole numbers have to hold it.
         records: the most examples that a sum may have.
-        own_bits: whether products with weights are exact (`own_bits`), for devices where they differ by place.
+        own_bits: whether products with weights are exact (`reproducible_ops`), for devices where they differ by place.
     """
 
     clipped: Clipped

@@ -14,7 +14,7 @@ come from exact products or entry by entry (`skip_scores`), in double precision.
 themselves, products with the scale by 2^-52, and rounding p entries adds at most sqrt(p) / 2 units, less than 2^-20 for
 p up to 2^20: so it is no longer than 1. Adding or removing a record moves the sum by at most 1, replacing one by at
 most 2. Whole numbers of at most 2^34 from at most 2^23 records add up exactly, and noise is drawn exactly
-(`noise.sums`).
+(`noise.integer_sums`).
 
 *Classes.* A gradient shortened by its own length would pull less the more a label surprises, and bend probabilities. So
 a row is weighed by the longest contribution that any label could give it, which is known from the row alone: then the
@@ -38,11 +38,10 @@ from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.data.scaling import row_lengths
-from sordino.mechanisms.networks.skip_scores import Forward, label_residuals
-from sordino.mechanisms.rounds.host import ExactRounds
-from sordino.mechanisms.rounds.registry import query
+from sordino.mechanisms.posterior.network import Forward, label_residuals
+from sordino.mechanisms.rounds.registry import ExactRounds, query
 from sordino.model.families.skip_networks import SkipNetwork, SkipRegression
-from sordino.noise import sums as exact
+from sordino.noise import integer_sums as exact
 from sordino.noise.randomness import Randomness
 
 # Contributions are whole numbers of 2^-34, and a hair shorter than 1 before they are rounded.

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sordino.model.contributions import exponent_above, two_to
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 
 Bind = Callable[[Any, Sequence[Any]], list[Any]]
 _EXACT_BITS = 53

@@ -1,6 +1,6 @@
 """One step of a training run: the noised sum of clipped gradients, and what an optimiser makes of it.
 
-In *whole numbers* (`WholeSteps`) sums are those of `whole_sums`, noise is a whole-number Gaussian on the same lattice,
+In *whole numbers* (`WholeSteps`) sums are those of `integer_sums`. Noise is a whole-number Gaussian on their lattice,
 drawn on the host or on the accelerator, and nothing but the noised whole numbers reaches the optimiser. Three programs
 make a step, each of a shape that depends on public numbers alone: one moves examples into blocks, which changes no bit;
 one adds a block to the sum; one moves the parameters by the noised sum. So what floating point does before rounding and
@@ -25,8 +25,9 @@ from sordino.core.validate import InputError
 from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.training import Run
 from sordino.noise.device_gaussian import step_gaussians
-from sordino.noise.exact_sums import Total, in_doubles
-from sordino.noise.randomness import ADDED, NoisePort, Purpose, Randomness, gaussian_call
+from sordino.noise.lattice import Total, in_doubles
+from sordino.noise.port import ADDED, NoisePort, gaussian_call
+from sordino.noise.randomness import Purpose, Randomness
 from sordino.noise.rounded_gaussian import SCALES
 
 # Noise of so many steps is drawn at once, by the number of its draws.
@@ -161,7 +162,7 @@ class WholeSteps(Steps):
 def whole_sums_of(run: Run) -> WholeSums | None:
     """The sums of a run in whole numbers; None where it is in single precision, or where places are not alike here.
 
-    Where a device's own products differ by place, those of `own_bits` are taken. What decides is public: a drawn
+    Where a device's own products differ by place, `reproducible_ops` takes their place. What decides is public: a drawn
     example, the parameters that the run starts from, and the device.
     """
     if not run.exact:

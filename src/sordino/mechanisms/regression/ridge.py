@@ -23,10 +23,9 @@ from sordino.core.spec import Spec
 from sordino.data import Category, Measurement, Schema
 from sordino.mechanisms.regression.gradients import OuterProducts
 from sordino.mechanisms.regression.newton import level_shares
-from sordino.mechanisms.rounds.host import ExactRounds
-from sordino.mechanisms.rounds.registry import query
+from sordino.mechanisms.rounds.registry import ExactRounds, query
+from sordino.noise.integer_sums import checked_rows
 from sordino.noise.randomness import Randomness
-from sordino.noise.sums import checked_rows
 
 # A number is spread over its bounds with about this variance; twice its encoded value is worth one of a category.
 _VARIANCE, _LEAST_VARIANCE, _NUMBER = 0.15, 0.02, 2.0

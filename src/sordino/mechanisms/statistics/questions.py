@@ -31,7 +31,7 @@ from sordino.data import Boolean, Category, ColumnKind, Measurement, Ordered, Sc
 from sordino.data.raw_columns import MISSING, Column, Dates, Numbers, Opaque
 from sordino.data.table import as_codes, as_numbers
 from sordino.data.units import Grouped, grouped
-from sordino.noise import sums as exact
+from sordino.noise import integer_sums as exact
 
 Whole = NDArray[np.int64]
 ONE = 2**exact.DIGITS

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.gaussian import up
 from sordino.core.validate import refuse
-from sordino.mechanisms.rounds.host import HAIR
+from sordino.mechanisms.rounds.registry import HAIR
 from sordino.mechanisms.statistics.questions import EXPONENT, ONE, Lengths
-from sordino.noise import sums as exact
-from sordino.noise.exact import ExactGaussians
+from sordino.noise import integer_sums as exact
+from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.port import noised_sums
 from sordino.noise.randomness import Randomness
 
 Whole = NDArray[np.int64]
@@ -86,4 +87,4 @@ class ScoreNoise:
         if found.lengths != self.lengths:
             raise refuse("the sums", f"to move by {self.lengths}", found.lengths)
         drawn = ExactGaussians.of(randomness, len(found.sums))
-        return exact.noised_sums(found.sums, EXPONENT, np.full(len(found.sums), self.deviation * (1.0 + HAIR)), drawn)
+        return noised_sums(found.sums, EXPONENT, np.full(len(found.sums), self.deviation * (1.0 + HAIR)), drawn)

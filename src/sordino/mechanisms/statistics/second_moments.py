@@ -23,12 +23,11 @@ from sordino.core.gaussian import up, widen_up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.core.validate import POSITIVE, Interval, check_numbers, instance_of, refuse
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
-from sordino.mechanisms.rounds.host import HAIR, ExactRounds
-from sordino.mechanisms.rounds.registry import SumsRelease, query
+from sordino.mechanisms.rounds.registry import HAIR, ExactRounds, SumsRelease, query
 from sordino.model.families.regression import GaussianLinear
-from sordino.noise import sums as exact
+from sordino.noise import integer_sums as exact
+from sordino.noise.integer_sums import checked_rows
 from sordino.noise.randomness import Randomness
-from sordino.noise.sums import checked_rows
 
 _ROUNDS = 30
 

@@ -26,10 +26,11 @@ from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import SordinoError
 from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, load
-from sordino.mechanisms.rounds.device import Public, Query, Run, check_rows_fit, described, make_rounds, query
+from sordino.mechanisms.rounds.device import Public, Query, Run, make_rounds
+from sordino.mechanisms.rounds.registry import check_rows_fit, described, query
 from sordino.model.contributions import LARGEST, Parts, Plain
 from sordino.model.own.base import OwnModel
-from sordino.noise import exact_sums
+from sordino.noise.lattice import GROUP
 from sordino.noise.randomness import Purpose, Randomness
 
 # Octaves of lengths that are told apart: from 2^-16 up.
@@ -67,7 +68,7 @@ class PrivateTable:
     @classmethod
     def of(cls, model: OwnModel, rows: np.ndarray) -> "PrivateTable":
         """Load rows; call it and the rounds inside `in_doubles`."""
-        table = load(rows, np.zeros(len(rows)), exact_sums.GROUP, np.float64, RowLimits(cut=False))
+        table = load(rows, np.zeros(len(rows)), GROUP, np.float64, RowLimits(cut=False))
         return cls(model, table, len(rows), np.float64)
 
     def rounds(self, spec: Spec, asked: Query, state: Any, randomness: Randomness, *, keep: bool = False) -> Any:

@@ -25,10 +25,11 @@ from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_number
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.chain.rows import DataParallel
 from sordino.mechanisms.posterior.laws import DrawsPosterior, FactorisedPosterior, Posterior
-from sordino.mechanisms.rounds.device import Public, Query, Rows, Run, SumsRelease, query, run_sums
+from sordino.mechanisms.rounds.device import Public, Query, Rows, Run, run_sums
+from sordino.mechanisms.rounds.registry import SumsRelease, query
 from sordino.model.base import Model
 from sordino.model.contributions import Parts, Plain
-from sordino.noise.exact_sums import Total, clipped_total, in_precision
+from sordino.noise.lattice import Total, clipped_total, in_precision
 from sordino.noise.randomness import Purpose, Randomness
 
 

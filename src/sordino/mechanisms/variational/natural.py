@@ -45,7 +45,7 @@ from sordino.mechanisms.variational.custom_gradients import (
     as_matrix,
 )
 from sordino.model.own.base import OwnModel
-from sordino.noise.exact_sums import in_doubles
+from sordino.noise.lattice import in_doubles
 from sordino.noise.randomness import Randomness
 
 # Clips in units of the root mean square of clipped, whitened gradients.
