@@ -35,11 +35,12 @@ from sordino.core.validate import SordinoError
 from sordino.data import BooleanTarget, Feature, Number, Schema, Target
 from sordino.data.parts import parts_of
 from sordino.data.sources.part import Part
-from sordino.engines.local import Streamed, cores
+from sordino.engines.local import Streamed
 from sordino.engines.totals import Engine, PartAnswer, Totals, Work, engine_of
 from sordino.estimators.fitting import fit_table
 from sordino.mechanisms.influence import Declaration, plan
 from sordino.mechanisms.influence.asked import Asked
+from sordino.noise.randomness import cores
 
 ROWS_OF_A_FILE = 2_500_000
 BOUNDS = (-1.25, 1.5)  # so that encoding has to shift and to scale

@@ -34,7 +34,8 @@ import digits
 from sordino import Training, fit_network
 from sordino.auditing.lower_bound import verdict
 from sordino.estimators.trained import FittedNetwork, classification_quality
-from sordino.mechanisms.networks.trainer import Descent, Trained
+from sordino.mechanisms.networks.trainer import Trained
+from sordino.mechanisms.networks.training import Descent
 
 DELTA, RELATION = 1e-5, "add-remove"
 STROKES = 20_000

@@ -28,7 +28,7 @@ from papers.vinaroz_park.propagation import fit_rounds
 from papers.vinaroz_park.sets import Fold, regression_set
 from sordino.core.bound import Relation
 from sordino.core.whole_files import write_file
-from sordino.engines.local import cores
+from sordino.noise.randomness import cores
 
 # Kernel ridge regression solves a system of as many equations as records.
 _MOST_RECORDS = 12_000

@@ -35,5 +35,5 @@ from sordino.ledger import LedgerRefusal as LedgerRefusal
 from sordino.ledger.release import write_release as write_release
 from sordino.mechanisms.chain.functional import chain as chain
 from sordino.mechanisms.chain.run import run as run
-from sordino.mechanisms.networks.trainer import Training as Training
+from sordino.mechanisms.networks.training import Training as Training
 from sordino.noise.secure import secure_key as secure_key

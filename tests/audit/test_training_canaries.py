@@ -11,7 +11,7 @@ from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.networks import steps
 from sordino.mechanisms.networks.clipped_gradients import Clipped
-from sordino.mechanisms.networks.trainer import Descent, Training
+from sordino.mechanisms.networks.training import Descent, Training
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 Y = X @ np.array([1.0, -1.0, 0.5], np.float32)

@@ -48,6 +48,7 @@ def added(sites):
     return total
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("family", "relation", "unit"),
     [

@@ -11,7 +11,7 @@ import sordino
 from sordino.core.spec import Batch, Problem
 from sordino.estimators.trained import fit_network
 from sordino.mechanisms import dp_sgd
-from sordino.mechanisms.networks.trainer import Descent, Training
+from sordino.mechanisms.networks.training import Descent, Training
 
 CHAIN_SCHEMES = ("full", "cyclic", "shuffle-once", "reshuffled", "without-replacement", "poisson")
 _BUDGET = {"epsilon": 2.0, "delta": 1e-5, "random_state": 2}

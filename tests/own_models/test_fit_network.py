@@ -6,7 +6,7 @@ import pytest
 from sordino import InputError, Ledger, LedgerRefusal
 from sordino.estimators.trained import fit_network
 from sordino.ledger.release.document import to_document
-from sordino.mechanisms.networks.trainer import Descent, Training
+from sordino.mechanisms.networks.training import Descent, Training
 
 X = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
 Y = X @ np.array([1.0, -1.0], np.float32)

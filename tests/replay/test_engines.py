@@ -13,7 +13,8 @@ from sordino.core.validate import InputError
 from sordino.mechanisms import SecureRandomness, SeededRandomness
 from sordino.mechanisms.chain import run as chain_run
 from sordino.mechanisms.networks import training as training_run
-from sordino.mechanisms.networks.trainer import Descent, Training, train
+from sordino.mechanisms.networks.trainer import train
+from sordino.mechanisms.networks.training import Descent, Training
 from sordino.mechanisms.rounds import device as loop
 from sordino.mechanisms.rounds.device import Run
 from sordino.mechanisms.variational.evidence_bound import EvidenceGradients, PointMass, VariationalOptions

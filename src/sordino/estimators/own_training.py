@@ -20,7 +20,8 @@ from sordino.estimators.own_methods import Found, OwnMethod, Wanted, own_method
 from sordino.estimators.released import WEIGHTS
 from sordino.estimators.situation import Sources
 from sordino.estimators.trained import MEASURED
-from sordino.mechanisms.networks.trainer import QUERY, Descent, Trained, Training, train
+from sordino.mechanisms.networks.trainer import Trained, train
+from sordino.mechanisms.networks.training import QUERY, Descent, Training
 from sordino.model.own.pytree_loss import PytreeLoss
 
 _OPTIONS = (

@@ -20,7 +20,8 @@ from sordino.estimators.situation import Sources
 from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.networks.clipped_gradients import check_examples
 from sordino.mechanisms.networks.jaxpr import Loss
-from sordino.mechanisms.networks.trainer import QUERY, Trained, Training, train
+from sordino.mechanisms.networks.trainer import Trained, train
+from sordino.mechanisms.networks.training import QUERY, Training
 
 NETWORK = "network"
 MEASURED = "measured"

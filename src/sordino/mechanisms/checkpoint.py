@@ -75,16 +75,22 @@ def identity(
     spec: Spec, model: Model, averaged: Callable[..., Any] | None, rows: Mapping[str, Any], dtype: np.dtype
 ) -> dict[str, Any]:
     """Everything a checkpoint is bound to, in plain values; `rows` describes the rows and where they are."""
-    return {
-        "sordino": __version__,
-        "jax": [jax.__version__, version("jaxlib")],
-        "numpy": np.__version__,
-        "device": [jax.default_backend(), jax.devices()[0].device_kind],
+    return platform() | {
         "precision": dtype.name,
         "spec": spec.to_dict(),
         "model": [described(model), *_of_model(spec, model, rows["rows"][1])],
         "function": None if averaged is None else traced(averaged, _numbers(spec.dim)),
         **rows,
+    }
+
+
+def platform() -> dict[str, Any]:
+    """The versions and the device that decide the bits of a run."""
+    return {
+        "sordino": __version__,
+        "jax": [jax.__version__, version("jaxlib")],
+        "numpy": np.__version__,
+        "device": [jax.default_backend(), jax.devices()[0].device_kind],
     }
 
 

@@ -80,7 +80,7 @@ Whole = NDArray[np.int64]
 _ON_DEVICE = (0, 0, 0)  # longer than the number of a group and a piece: a stream of its own
 
 
-def usable_cores() -> int:
+def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -208,14 +208,14 @@ class Randomness(ABC):
                 found.append(rounded_gaussians(generator, entries, each[0] if one else each))
             return np.concatenate(found)
 
-        alike, cores = bool((padded == padded[0]).all()), usable_cores()
+        alike, threads = bool((padded == padded[0]).all()), cores()
         # Several pieces to a job, as long as every core has one.
-        jobs = max(1, min(_PIECES, len(pieces) // cores))
+        jobs = max(1, min(_PIECES, len(pieces) // threads))
         asked = [pieces[begin : begin + jobs] for begin in range(0, len(pieces), jobs)]
         if len(asked) == 1:
             found = [drawn(asked[0])]
         else:
-            with ThreadPoolExecutor(min(len(asked), cores)) as pool:
+            with ThreadPoolExecutor(min(len(asked), threads)) as pool:
                 found = list(pool.map(drawn, asked))
         return np.concatenate(found).reshape(-1, size)[skipped : skipped + steps]
 

@@ -44,6 +44,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(quadratic, sc
     assert not np.isin(iterates(quadratic, spec, seed=2), iterates(quadratic, spec)).any()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("scheme", "keep"), crossed({"burn_in": 5, "thin": 4}, "last", "all"))
 def test_the_result_does_not_depend_on_the_blocks_of_steps(quadratic, scheme, keep):
     noise = {"kind": "stable", "alpha": 1.7, "scale": 0.1}

@@ -15,7 +15,8 @@ from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.networks import integer_sums as whole_sums
 from sordino.mechanisms.networks.clipped_gradients import Clipped
 from sordino.mechanisms.networks.integer_sums import WholeSums
-from sordino.mechanisms.networks.trainer import Descent, Training, train
+from sordino.mechanisms.networks.trainer import train
+from sordino.mechanisms.networks.training import Descent, Training
 from sordino.noise.lattice import in_doubles
 from sordino.noise.port import NoisePort
 from tests.mechanisms.networks.test_clipped_gradients import CASES, plainly

@@ -27,12 +27,10 @@ from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, validati
 from sordino.mechanisms.checkpoint_file import Record
 from sordino.mechanisms.networks.jaxpr import Loss
 from sordino.mechanisms.networks.steps import FloatingSteps, State, Steps, WholeSteps, whole_sums_of
-from sordino.mechanisms.networks.training import QUERY, Descent, Run, Training, frozen_apart
+from sordino.mechanisms.networks.training import Run, Training
 from sordino.model.compiled import check_sums
 from sordino.noise.lattice import COVERED
 from sordino.noise.randomness import Randomness
-
-__all__ = ["QUERY", "Descent", "Trained", "Training", "frozen_apart", "train"]
 
 
 @dataclass(frozen=True, eq=False)
