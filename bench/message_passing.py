@@ -34,15 +34,15 @@ from sordino.mechanisms.chain.kernel import Records
 from sordino.mechanisms.messages import (
     CentredCoordinates,
     Coordinates,
-    Inputs,
+    MessageInputs,
     Messages,
+    MessageState,
     NaturalCoordinates,
     Prior,
     Refinement,
-    State,
     run_message_passing,
 )
-from sordino.mechanisms.rounds.device import Program, Public, RoundBlock, advance
+from sordino.mechanisms.rounds.device import Public, RoundBlock, RoundProgram, advance
 from sordino.model.contributions import RowSizes
 from sordino.noise.lattice import in_doubles
 
@@ -142,14 +142,14 @@ def memory() -> tuple[dict[str, Any], list[Target]]:
         vector, number = (jax.ShapeDtypeStruct(shape, np.float64) for shape in ((family.size,), ()))
         for name, capacity in (("DP-SEP, sequential", 1), ("DP-SEP, full batch", None)):
             asked = Messages(SITE, Prior(), Refinement(NaturalCoordinates()), FEATURES)
-            program = Program(asked, capacity, keep=False)
+            program = RoundProgram(asked, capacity, keep=False)
             steps = jax.ShapeDtypeStruct((64,), np.float64)
             places = jax.ShapeDtypeStruct((64, 1), jnp.int32)
             indices = jax.ShapeDtypeStruct((65,), jnp.int32)
             gaussians = jax.ShapeDtypeStruct((64, family.size), jnp.float32)
-            block = RoundBlock(whole, whole, steps, gaussians, Inputs(steps, steps), indices, places, places)
+            block = RoundBlock(whole, whole, steps, gaussians, MessageInputs(steps, steps), indices, places, places)
             with in_doubles():
-                state = State(vector, vector, vector, vector, jax.ShapeDtypeStruct((2,), jnp.int32))
+                state = MessageState(vector, vector, vector, vector, jax.ShapeDtypeStruct((2,), jnp.int32))
                 arguments = Records(X, y, sizes, whole), Public(number, number, number), state, block
                 held[name][n] = _bytes(advance.lower(program, *arguments))
     growth = {name: counts[100_000] / counts[1_000] for name, counts in held.items()}

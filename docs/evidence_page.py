@@ -121,7 +121,7 @@ NETWORKS = Release(
     (
         Claim(
             "blocks and steps are programs whose shapes depend on public numbers alone",
-            ("src/sordino/mechanisms/networks/steps.py",),
+            ("src/sordino/mechanisms/networks/trainer.py",),
         ),
         Claim(
             "where a device's own products and convolutions differ by place (convolutions on an H200 do), products "

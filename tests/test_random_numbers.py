@@ -46,7 +46,7 @@ FILES = {
     "model/own/numpyro_program.py": "public starts, stand-ins for rows, and draws of the model from a public key",
     "model/own/records.py": "public keys that follow from one row, for what its model would observe: no noise",
     "mechanisms/networks/training.py": "views of an example, with words drawn from the run's own source: no noise",
-    "mechanisms/networks/steps.py": "the key of those views, drawn from the run's own source: no noise",
+    "mechanisms/networks/trainer.py": "the key of those views, drawn from the run's own source: no noise",
     "mechanisms/regression/newton.py": "draws scores from a fixed seed to average a curvature over: no data, no noise",
     "mechanisms/statistics/answers.py": "draws the known noise again for intervals of a look: post-processing",
     "mechanisms/regression/ridge.py": "public directions from a fixed seed: no data, no noise",

@@ -9,8 +9,8 @@ from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.variational.evidence_bound import (
-    Descent,
     FactorisedGaussian,
+    GradientDescent,
     VariationalOptions,
     run_variational,
 )
@@ -19,7 +19,7 @@ from sordino.model.families.networks import MLPRegression
 X, Y = vi_task.data()
 MODEL = MLPRegression(hidden=(vi_task.HIDDEN,), activation="tanh")
 OPTIONS = VariationalOptions(
-    family=FactorisedGaussian(first_deviation=vi_task.FIRST_DEVIATION), optimiser=Descent(), start_scale=0.1
+    family=FactorisedGaussian(first_deviation=vi_task.FIRST_DEVIATION), optimiser=GradientDescent(), start_scale=0.1
 )
 
 

@@ -9,7 +9,7 @@ from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.one_run.training import train_and_audit
 from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness
-from sordino.mechanisms.networks import steps
+from sordino.mechanisms.networks import trainer as steps
 from sordino.mechanisms.networks.clipped_gradients import Clipped
 from sordino.mechanisms.networks.training import Descent, Training
 

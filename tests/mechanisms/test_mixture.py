@@ -11,8 +11,8 @@ from sordino.accounting.evaluate import explain
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.mechanisms.chain.kernel import slice_of
-from sordino.mechanisms.mixture import EmOptions, ExpectedStatistics, State, run_em
-from sordino.mechanisms.rounds.device import Public, Rows, load_table
+from sordino.mechanisms.mixture import EmOptions, ExpectedStatistics, MixtureState, run_em
+from sordino.mechanisms.rounds.device import Public, RoundRows, load_table
 from sordino.model import GaussianMixture
 from sordino.noise.lattice import in_doubles
 from sordino.noise.randomness import Purpose, SeededRandomness
@@ -67,9 +67,11 @@ def test_no_record_contributes_more_than_the_clip():
 
     @jax.jit
     def summed(means, table):
-        state = State(means, jnp.asarray(MODEL.weights, jnp.float32), jnp.zeros(3), jnp.zeros((3, 2)))
+        state = MixtureState(means, jnp.asarray(MODEL.weights, jnp.float32), jnp.zeros(3), jnp.zeros((3, 2)))
         public = Public(jnp.asarray(clip), jnp.asarray(1.0), jnp.asarray(1.0))
-        total = asked.total(public, state, (), Rows(2, True, lambda size, of_rows: of_rows(slice_of(table, 0, 16))))
+        total = asked.total(
+            public, state, (), RoundRows(2, True, lambda size, of_rows: of_rows(slice_of(table, 0, 16)))
+        )
         return total.high + total.low
 
     for scale in (1e-3, 1.0, 1e4, 1e25):

@@ -192,7 +192,7 @@ def test_sums_are_exact_where_floats_do_not_decide(monkeypatch, data):
     y[:3] = 0.0, 5e-324, 1e-310
     exact = sum((Fraction(a) * Fraction(b) for a, b in zip(x.tolist(), y.tolist(), strict=True)), Fraction(0))
     assert module._exact_sum(x, y) == exact
-    sums = module._Sums(x, y)
+    sums = module._SlopeSums(x, y)
     for (xx, xy), (true_xx, true_xy) in ((sums.least(), sums.exact()), (sums.exact(), sums.most())):
         assert xx >= true_xx
         assert xy <= true_xy

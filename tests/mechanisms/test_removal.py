@@ -26,7 +26,12 @@ from sordino.mechanisms.messages import (
     run_message_passing,
 )
 from sordino.mechanisms.mixture import EmOptions, run_em
-from sordino.mechanisms.variational.evidence_bound import Descent, PointMass, VariationalOptions, run_variational
+from sordino.mechanisms.variational.evidence_bound import (
+    GradientDescent,
+    PointMass,
+    VariationalOptions,
+    run_variational,
+)
 from sordino.model import GaussianLinear, GaussianMixture, JaxModel, MLPRegression
 from sordino.model.sites import GaussianSite
 
@@ -100,7 +105,7 @@ def of_chain(model=MODEL, certified=False, **options) -> Summed:
 
 
 def of_variational(model) -> Summed:
-    options = VariationalOptions(family=PointMass(), optimiser=Descent(), start_scale=0.0)
+    options = VariationalOptions(family=PointMass(), optimiser=GradientDescent(), start_scale=0.0)
 
     def summed(rows, planned):
         spec = rounds("variational", planned, 1.0, step_size=1.0)

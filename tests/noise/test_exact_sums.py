@@ -31,7 +31,7 @@ from sordino.mechanisms.messages import (
     Refinement,
 )
 from sordino.mechanisms.mixture import EmOptions
-from sordino.mechanisms.rounds.device import Batch, Public, Rows, Run, load_table, rows_total
+from sordino.mechanisms.rounds.device import Public, RoundBatch, RoundRows, Run, load_table, rows_total
 from sordino.mechanisms.variational import evidence_bound as variational
 from sordino.mechanisms.variational.evidence_bound import FactorisedGaussian, PointMass, VariationalOptions
 from sordino.model import (
@@ -119,7 +119,7 @@ def variational_path(model, draws: int, family) -> Path:
     dim = model.dim(WIDTH)
     phi, standards = family.first(0.5 * point(dim)), point(draws * dim, 1).reshape(draws, dim)
     asked = variational.EvidenceGradients(model, VariationalOptions(family=family))
-    inputs = variational.Inputs(jnp.asarray(0.1), standards, jnp.asarray(0.0))
+    inputs = variational.VariationalInputs(jnp.asarray(0.1), standards, jnp.asarray(0.0))
 
     def of_rows(rows: SomeRows) -> Total:
         """What is summed before it is lifted, so that it is on the grid."""
@@ -129,7 +129,7 @@ def variational_path(model, draws: int, family) -> Path:
             seen.append(over(rows))
             return seen[0]
 
-        asked.total(PUBLIC, variational.State(phi, (), phi), inputs, Rows(WIDTH, True, summed))
+        asked.total(PUBLIC, variational.VariationalState(phi, (), phi), inputs, RoundRows(WIDTH, True, summed))
         return seen[0]
 
     def lifted(total: np.ndarray) -> np.ndarray:
@@ -141,12 +141,12 @@ def variational_path(model, draws: int, family) -> Path:
 def em_path() -> Path:
     model = GaussianMixture((0.3, 0.7), 0.5)
     asked = em.ExpectedStatistics(model, EmOptions(count_weight=0.4))
-    state = em.State(
+    state = em.MixtureState(
         point(2 * WIDTH).reshape(2, WIDTH), jnp.asarray(model.weights), jnp.zeros(2), jnp.zeros((2, WIDTH))
     )
 
     def of_rows(rows: SomeRows) -> Total:
-        return asked.total(PUBLIC, state, (), Rows(WIDTH, True, lambda size, over: over(rows)))
+        return asked.total(PUBLIC, state, (), RoundRows(WIDTH, True, lambda size, over: over(rows)))
 
     return Path(of_rows, 2 * (1 + WIDTH))
 
@@ -205,7 +205,7 @@ class Sums:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        no_batch = Batch(jnp.zeros(1, jnp.int32), jnp.asarray(0), jnp.asarray(0))
+        no_batch = RoundBatch(jnp.zeros(1, jnp.int32), jnp.asarray(0), jnp.asarray(0))
         self._every = jax.jit(lambda table: rows_total(None, table, no_batch, path.size, path.of_rows))
         self._chosen = jax.jit(lambda table, places, count: path.of_rows(chosen_from(table, places, count)))
         self._together = jax.jit(lambda table: path.of_rows(slice_of(table, 0, len(table.features))))

@@ -181,7 +181,7 @@ def of_proposed(second: bool, exactly: bool) -> np.ndarray:
     for seed in range(size):
         generator = np.random.default_rng(2 * seed + second)
         if exactly:
-            sums = proposed._Sums(left.x, left.y)
+            sums = proposed._SlopeSums(left.x, left.y)
             found += [proposed._noisy_slope(5.0, sums, generator, 1.0), proposed._drawn(RUN, 40, left, generator)]
         else:
             posterior = ConjugateRegression(RUN.alpha, RUN.beta).posterior(left.x[:, None], left.y)

@@ -16,22 +16,22 @@ from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Spec, Unit
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.chain.kernel import SomeRows
-from sordino.mechanisms.rounds.device import Batch, Public, Rows, rows_total
+from sordino.mechanisms.rounds.device import Public, RoundBatch, RoundRows, rows_total
 from sordino.mechanisms.variational.custom_gradients import (
     OCTAVES,
-    Asked,
     CentredGradients,
-    Lengths,
-    NaturalGradients,
+    GradientLengths,
+    GradientPlace,
+    GradientProducts,
+    GradientQuestion,
     Paces,
     Path,
-    Place,
     PrivateTable,
-    Products,
+    WhitenedGradients,
     as_matrix,
 )
 from sordino.mechanisms.variational.evidence_bound import FactorisedGaussian, PointMass
-from sordino.mechanisms.variational.guides import FullGaussian, GuidedGradients, LowRankGaussian, Steps, standards
+from sordino.mechanisms.variational.guides import FullGaussian, GuidedGradients, GuideInputs, LowRankGaussian, standards
 from sordino.mechanisms.variational.natural import Measured, Sizes, first_place, informations, natural_spec, part_of
 from sordino.model.contributions import Plain, RowSizes
 from sordino.model.own.numpyro_program import NumPyroProgram
@@ -61,7 +61,7 @@ WHITENING = ROOT @ ROOT.T + 0.5 * np.eye(3)
 
 def place(clip=1.3):
     parts = (GENERATOR.normal(size=3), 0.3 * ROOT, WHITENING, np.linalg.inv(WHITENING), np.eye(3), clip)
-    return Place(*map(jnp.asarray, parts))
+    return GradientPlace(*map(jnp.asarray, parts))
 
 
 def summed(asked, state, given, rows):
@@ -73,14 +73,14 @@ def summed(asked, state, given, rows):
 def parts_of(asked, state, given, rows):
     """The two parts of the clipped total."""
     table = PrivateTable.of(MODEL, rows).table
-    batch = Batch(*(jnp.zeros(1, jnp.int32),) * 3)
+    batch = RoundBatch(*(jnp.zeros(1, jnp.int32),) * 3)
     public = Public(*(jnp.asarray(each, float) for each in (1.0, len(rows), len(rows))))
     return tuple(map(np.asarray, _total(asked, rows.shape[1], public, batch, table, state, given)))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _total(asked, width, public, batch, table, state, given):
-    return asked.total(public, state, given, Rows(width, True, partial(rows_total, None, table, batch)))
+    return asked.total(public, state, given, RoundRows(width, True, partial(rows_total, None, table, batch)))
 
 
 def naive_gradients(theta, rows):
@@ -100,7 +100,7 @@ def test_natural_gradients_are_the_naive_whitened_and_clipped_ones():
     with in_doubles():
         at = place()
         found = summed(
-            NaturalGradients(MODEL, pairs=1),
+            WhitenedGradients(MODEL, pairs=1),
             Path(at, at.mean, at.mean),
             Paces(jnp.ones(()), draws, jnp.ones(()), jnp.ones((), int)),
             rows,
@@ -141,10 +141,10 @@ def test_clipping_moves_no_sum_of_gradients_less_simulated_ones_where_the_model_
     rows = np.column_stack([x, x @ theta[:2] + np.exp(theta[2]) * generator.normal(size=len(x))])
     parts = (theta, np.zeros((3, 3)), np.diag([0.6, 0.6, 0.7]), np.diag([1 / 0.6, 1 / 0.6, 1 / 0.7]), np.eye(3), 1.5)
     with in_doubles():
-        at = Place(*map(jnp.asarray, parts))
+        at = GradientPlace(*map(jnp.asarray, parts))
         state = Path(at, at.mean, at.mean)
         given = Paces(jnp.ones(()), jnp.zeros((1, 3)), jnp.zeros(()), jnp.ones((), int))
-        plain = summed(NaturalGradients(MODEL, pairs=1), state, given, rows)
+        plain = summed(WhitenedGradients(MODEL, pairs=1), state, given, rows)
         found = summed(CentredGradients(MODEL, pairs=1), state, given, rows)
     assert abs(plain[2]) > 20.0 * 0.5 * math.sqrt(len(rows))
     assert np.all(np.abs(found) < 4.5 * 0.9 * math.sqrt(len(rows)))
@@ -158,7 +158,7 @@ def test_guided_gradients_are_clipped_as_the_naive_ones_in_the_space_of_the_guid
     with in_doubles():
         state = asked.started(jnp.asarray([0.2, 0.1, -0.3]), 1.5)
         state = state._replace(phi=jnp.asarray(np.asarray(state.phi) + 0.3 * np.cos(np.arange(state.phi.size))))
-        found = summed(asked, state, Steps(jnp.ones(()), standard, jnp.ones(())), rows)
+        found = summed(asked, state, GuideInputs(jnp.ones(()), standard, jnp.ones(())), rows)
         theta = np.asarray(jax.jit(family.theta)(state.phi, standard))
         jacobian = np.asarray(jax.jit(jax.jacobian(lambda phi: family.theta(phi, standard)))(state.phi))
     lifted = naive_gradients(theta, rows) @ jacobian / 1.5
@@ -171,7 +171,7 @@ def test_a_lifted_sum_and_its_two_parts_have_the_same_bits_in_any_order_of_the_r
     asked = GuidedGradients(MODEL, family, 3)
     with in_doubles():
         state = asked.started(jnp.asarray([0.2, 0.1, -0.3]), 1.5)
-        given = Steps(jnp.ones(()), jnp.asarray([0.3, -1.1, 0.7]), jnp.ones(()))
+        given = GuideInputs(jnp.ones(()), jnp.asarray([0.3, -1.1, 0.7]), jnp.ones(()))
         first = parts_of(asked, state, given, rows)
         for seed in range(4):
             other = parts_of(asked, state, given, np.random.default_rng(seed).permutation(rows))
@@ -183,7 +183,7 @@ def test_products_are_those_of_clipped_simulated_gradients():
     with in_doubles():
         at = place()
         none = jnp.zeros((0, 3))
-        found = as_matrix(summed(Products(MODEL), Asked(at, jnp.zeros(6)), none, rows), 3)
+        found = as_matrix(summed(GradientProducts(MODEL), GradientQuestion(at, jnp.zeros(6)), none, rows), 3)
         drawn = np.asarray(jax.vmap(MODEL.simulated, in_axes=(None, 0))(at.mean, jnp.asarray(rows)))
     assert np.array_equal(drawn[:, :2], rows[:, :2])
     assert not np.isclose(drawn[:, 2], rows[:, 2]).any()
@@ -203,9 +203,9 @@ def test_one_changed_record_moves_no_other_gradient():
 
 
 QUERIES = [
-    (Lengths(MODEL), OCTAVES, up(math.sqrt(2.0))),
-    (Products(MODEL), 6, up(math.sqrt(2.0))),
-    (NaturalGradients(MODEL), 3, 2.0),
+    (GradientLengths(MODEL), OCTAVES, up(math.sqrt(2.0))),
+    (GradientProducts(MODEL), 6, up(math.sqrt(2.0))),
+    (WhitenedGradients(MODEL), 3, 2.0),
     (CentredGradients(MODEL, pairs=1), 3, 2.0),
 ]
 
@@ -219,8 +219,8 @@ def test_no_record_that_a_search_finds_adds_more_than_its_bound(asked, size, apa
     table[200] = [1e150, -1e150, 1e150]
     with in_doubles():
         at = place()
-        path = isinstance(asked, NaturalGradients)
-        state = Path(at, at.mean, at.mean) if path else Asked(at, jnp.zeros(size))
+        path = isinstance(asked, WhitenedGradients)
+        state = Path(at, at.mean, at.mean) if path else GradientQuestion(at, jnp.zeros(size))
         draws = 0.1 * jnp.ones((asked.pairs, 3))
         given = Paces(jnp.ones(()), draws, jnp.ones(()), jnp.ones((), int)) if path else draws
 
@@ -251,8 +251,8 @@ def test_the_noise_of_a_round_is_that_of_its_spec():
     with in_doubles():
         table = PrivateTable.of(MODEL, pack(LAYOUT, data()))
         for seed in range(8):
-            state = Asked(first_place(MODEL, MODEL.start()), jnp.zeros(OCTAVES))
-            found, _ = table.rounds(spec, Lengths(MODEL), state, SeededRandomness(seed))
+            state = GradientQuestion(first_place(MODEL, MODEL.start()), jnp.zeros(OCTAVES))
+            found, _ = table.rounds(spec, GradientLengths(MODEL), state, SeededRandomness(seed))
             answers.append(np.asarray(found.answer)[[*range(1, 8), *range(40, OCTAVES)]])
     scale = np.std(answers) / (up(math.sqrt(2.0)) / sizes.mu)
     assert 0.7 < scale < 1.4

@@ -262,7 +262,7 @@ STREAMS_OF_NOISE = {
     "mechanisms/chain/functional.py": "steps of the pure chain, on the kernel that calls the port",
     "mechanisms/rounds/device.py": "blocks of rounds, whose kernel calls the port",
     "mechanisms/chain/release.py": "averages, inside a call of the port",
-    "mechanisms/networks/steps.py": "steps of a training run, which call the port",
+    "mechanisms/networks/trainer.py": "steps of a training run, which call the port",
     "mechanisms/propose_test_sample.py": "not replayable: the draw depends on what the tests found",
     "mechanisms/posterior_sample.py": "not replayable: draws from a posterior",
     "auditing/fleet/trainer.py": "models that an audit trains itself",

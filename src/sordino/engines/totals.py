@@ -31,7 +31,7 @@ from sordino.mechanisms.influence.asked import Summed
 from sordino.noise.integer_sums import WideSums
 
 
-class Counted(Protocol):
+class EncodedRows(Protocol):
     """Encoded rows: how many units they belong to, and their numbers, eight bytes each, some columns in each array."""
 
     @property
@@ -40,7 +40,7 @@ class Counted(Protocol):
     def marked(self) -> list[NDArray[Any]]: ...
 
 
-class Question(Protocol):
+class SumQuestion(Protocol):
     """Sums that are asked for: their name, how many numbers, the exponent of their unit, and what rows add to them."""
 
     @property
@@ -55,7 +55,7 @@ class Question(Protocol):
     def of(self, rows: Any) -> tuple[NDArray[np.int64], int]: ...
 
 
-Encode = Callable[[Table], Iterator[Counted]]
+Encode = Callable[[Table], Iterator[EncodedRows]]
 # Rows that are encoded and summed at once: enough that calls cost little beside what they do, few enough for a cache.
 ROWS_OF_A_PIECE = 2**16
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -86,7 +86,7 @@ class Work:
 
     adds: ClassVar[bool] = True
 
-    asked: Question
+    asked: SumQuestion
     encode: Encode
     columns: tuple[str, ...]
     together: bool
@@ -154,7 +154,7 @@ def for_each(tables: Iterable[Table], act: Callable[[Table], None], name: str) -
         raise_alone(InputError(f"Expected rows that can be summed in {name}, got a {type(error).__name__}."))
 
 
-def rows_mark(rows: Counted) -> int:
+def rows_mark(rows: EncodedRows) -> int:
     """A number that changes when rows do, whatever their order."""
     # Halves of numbers times odd ones, added up over a row's columns: another number in one cell is another sum. Both
     # halves of a row are then mixed and added up over rows. Products of 32 bits are what processors have many of.
@@ -277,7 +277,7 @@ class Totals:
         self._marks: dict[str, PartAnswer] = {} if marks is None else marks
         self._told = told
 
-    def __call__(self, asked: Question) -> Summed:
+    def __call__(self, asked: SumQuestion) -> Summed:
         work = Work(asked, self._encode, self._columns, self._together)
         total, found = WideSums.zeros(asked.numbers), {}
         self._told(asked.name, 0, len(self._parts))

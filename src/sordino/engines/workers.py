@@ -76,12 +76,13 @@ class Helper:
             sent = pickled((work, part, key))
         except Exception:  # whatever an object of another package says of being pickled
             raise Unanswered(again=False) from None
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        sending, receiving = self._process.stdin, self._process.stdout
+        if sending is None or receiving is None:
+            raise Unanswered(again=False)
         try:
-            self._process.stdin.write(sent)
-            self._process.stdin.flush()
-            kind, found = pickle.load(self._process.stdout)
+            sending.write(sent)
+            sending.flush()
+            kind, found = pickle.load(receiving)
         except (OSError, EOFError, pickle.UnpicklingError):
             raise Unanswered(again=True) from None
         if kind == "unknown":

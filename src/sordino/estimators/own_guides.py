@@ -17,7 +17,7 @@ from sordino.core.spec.schedules import ConstantSchedule
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, whole_number
 from sordino.estimators.own_methods import Found, OwnMethod, Wanted, check_worth_while, own_method
 from sordino.estimators.situation import Sources
-from sordino.mechanisms.variational.custom_gradients import OCTAVES, Asked, Lengths, PrivateTable
+from sordino.mechanisms.variational.custom_gradients import OCTAVES, GradientLengths, GradientQuestion, PrivateTable
 from sordino.mechanisms.variational.evidence_bound import Adam, Optimiser, OptimiserState, PointMass, VariationalFamily
 from sordino.mechanisms.variational.guides import GuidedGradients, guide_for, mean_and_covariance, standards
 from sordino.mechanisms.variational.natural import first_place, median_length, part_of
@@ -101,8 +101,8 @@ def _made(
         start = jnp.asarray(model.start(), jnp.float64)
         if clip is None:
             place = first_place(model, start)
-            lengths = Lengths(model, simulate=False)
-            found, _ = table.rounds(parts[0], lengths, Asked(place, jnp.zeros(OCTAVES)), sources.fresh())
+            lengths = GradientLengths(model, simulate=False)
+            found, _ = table.rounds(parts[0], lengths, GradientQuestion(place, jnp.zeros(OCTAVES)), sources.fresh())
             clip = 2.0 * median_length(np.asarray(found.answer), wanted.sizes.records)
         state, _ = table.rounds(parts[-1], asked, asked.started(start, clip), sources.fresh())
         return jax.tree.map(np.asarray, state), asked, instance_of("a part", parts[-1].algorithm, NoisedSums)

@@ -15,7 +15,7 @@ from sordino.mechanisms.networks.natural_gradients import (
     REPLACED,
     UNIT_EXPONENT,
     ClassCounts,
-    Descent,
+    NaturalDescent,
     NaturalGradients,
     Point,
     ResidualSizes,
@@ -228,7 +228,7 @@ def test_the_settled_place_is_the_zero_of_the_gradient_up_to_known_noise():
     """400 descents with linear gradients: mean square of z by chi-square, a false alarm in 1e-6 of seeds."""
     g, truth, errors = np.random.default_rng(7), np.array([1.0, -2.0, 0.5]), []
     for _ in range(400):
-        descent, root = Descent(np.zeros(3), 0.5, 20, 60), np.eye(3)
+        descent, root = NaturalDescent(np.zeros(3), 0.5, 20, 60), np.eye(3)
         for _ in range(60):
             descent.follow(root, descent.theta - truth + 0.3 * g.normal(size=3), 1.0, 0.1, 0.3)
         found, noise, _ = descent.settled(root, shrunk=False)
@@ -239,7 +239,7 @@ def test_the_settled_place_is_the_zero_of_the_gradient_up_to_known_noise():
 
 
 def test_a_step_that_noise_explains_is_not_made():
-    descent = Descent(np.zeros(2), 0.0, 1, 1)
+    descent = NaturalDescent(np.zeros(2), 0.0, 1, 1)
     descent.follow(np.eye(2), np.array([0.1, 0.0]), 1.0, 0.5, 1.0)
     np.testing.assert_array_equal(descent.settled(np.eye(2), shrunk=True).theta, [0.0, 0.0])
     np.testing.assert_allclose(descent.settled(np.eye(2), shrunk=False).theta, [-0.1, 0.0])
@@ -247,7 +247,7 @@ def test_a_step_that_noise_explains_is_not_made():
 
 
 def test_a_step_beyond_its_noise_is_made_and_doubted():
-    descent = Descent(np.zeros(2), 0.0, 1, 1)
+    descent = NaturalDescent(np.zeros(2), 0.0, 1, 1)
     descent.follow(np.eye(2), np.array([3.0, 0.0]), 1.0, 0.5, 0.1)
     found = descent.settled(np.eye(2), shrunk=False)
     np.testing.assert_allclose(found.theta, [-3.0, 0.0])

@@ -11,7 +11,7 @@ from jax import lax
 
 from sordino.core.bound import Evidence
 from sordino.mechanisms.networks import reproducible_ops as own_bits
-from sordino.mechanisms.networks import steps
+from sordino.mechanisms.networks import trainer as steps
 from sordino.mechanisms.networks.clipped_gradients import Clipped
 from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.jaxpr import bound

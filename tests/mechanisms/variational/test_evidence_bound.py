@@ -12,16 +12,16 @@ from sordino.accounting.evaluate import explain
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.mechanisms.chain.kernel import SomeRows
-from sordino.mechanisms.rounds.device import Public, Rows
+from sordino.mechanisms.rounds.device import Public, RoundRows
 from sordino.mechanisms.variational.evidence_bound import (
     Adam,
-    Descent,
     EvidenceGradients,
     FactorisedGaussian,
-    Inputs,
+    GradientDescent,
     PointMass,
-    State,
+    VariationalInputs,
     VariationalOptions,
+    VariationalState,
     run_variational,
 )
 from sordino.model import GaussianLinear, JaxModel, Logistic, MLPClassification, MLPRegression
@@ -73,7 +73,7 @@ def test_a_point_is_the_largest_posterior_density(regression):
     X, _ = regression
     y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0.1, 1.0, -1.0)
     model = Logistic(weight_decay=0.05)
-    options = VariationalOptions(family=PointMass(), optimiser=Descent(momentum=0.9), start_scale=0.0)
+    options = VariationalOptions(family=PointMass(), optimiser=GradientDescent(momentum=0.9), start_scale=0.0)
     release = run_variational(described(len(X), 1500), model, X, y, SeededRandomness(0), options=options)
     gradient = np.asarray(jax.jit(jax.vmap(model.gradient, (None, 0, 0)))(release.phi, X, y)).mean(0)
     assert gradient + 0.05 * release.phi == pytest.approx(np.zeros(3), abs=1e-4)
@@ -101,9 +101,9 @@ def _summed(model, phi, standard, X, y, present, clip):
     whole = whole_rows(X)
     given = SomeRows(whole.rows, y, RowSizes(*whole[1:]), present)
     public = Public(clip, jnp.asarray(1.0), jnp.asarray(1.0))
-    inputs = Inputs(jnp.asarray(0.1), standard[None], jnp.asarray(0.0))
-    every = Rows(X.shape[1], True, lambda size, of_rows: of_rows(given))
-    total = EvidenceGradients(model, VariationalOptions()).total(public, State(phi, (), phi), inputs, every)
+    inputs = VariationalInputs(jnp.asarray(0.1), standard[None], jnp.asarray(0.0))
+    every = RoundRows(X.shape[1], True, lambda size, of_rows: of_rows(given))
+    total = EvidenceGradients(model, VariationalOptions()).total(public, VariationalState(phi, (), phi), inputs, every)
     return total.high + total.low
 
 
@@ -150,7 +150,7 @@ def test_the_noise_is_the_multiplier_times_the_sensitivity_over_the_divisor(rela
     """Zero rows have zero gradients, so one step of descent releases the noise alone. False-alarm rate about 1e-6."""
     records, clip, multiplier, step = 50, 0.5, 3.0, 2.0
     spec = described(records, 1, relation, clip=clip, noise_multiplier=multiplier, step_size=step)
-    options = VariationalOptions(family=PointMass(), optimiser=Descent(), start_scale=0.0)
+    options = VariationalOptions(family=PointMass(), optimiser=GradientDescent(), start_scale=0.0)
     model, X, y = GaussianLinear(), np.zeros((records, 400)), np.zeros(records)
     phi = run_variational(spec, model, X, y, SeededRandomness(5), options=options).phi
     expected = step * multiplier * clips * clip / records
@@ -207,7 +207,7 @@ def test_replacing_a_record_of_a_whole_run_moves_its_sum_by_two_clips_at_most(fa
     rng = np.random.default_rng(11)
     X, y, far = rng.standard_normal((rows, 9)), rng.standard_normal(rows), 100.0
     model = MLPRegression(weight_decay=0.0, hidden=(10,), activation="tanh")
-    options = VariationalOptions(family=family, optimiser=Descent(0.0), start_scale=0.3)
+    options = VariationalOptions(family=family, optimiser=GradientDescent(0.0), start_scale=0.3)
     spec = described(rows, 1, clip=clip, noise_multiplier=1e-9, step_size=1.0)
     ends = []
     for pull in (far, -far):

@@ -39,7 +39,7 @@ from sordino.estimators.situation import Situation, Sources, Task, class_codes
 from sordino.ledger.release.folder import RAREST, RAREST_OVER_SIZE
 from sordino.mechanisms.networks.natural_gradients import (
     ClassCounts,
-    Descent,
+    NaturalDescent,
     NaturalGradients,
     Point,
     ResidualSizes,
@@ -239,7 +239,7 @@ class _Run:
         theta = self._start(model, rows.shape[1], linear, counts, public)
         law = _law(rows.shape[1])
         kept = max(1, int(settings.kept * settings.rounds))
-        descent = Descent(theta, settings.momentum, kept, settings.rounds)
+        descent = NaturalDescent(theta, settings.momentum, kept, settings.rounds)
         numbers = situation.classes is None
         damping = settings.damping + situation.settings["prior_precision"] / self.records
         scale, made, root, slope = 1.0, 0, np.eye(len(theta)), Slope(1.0, 1.0)

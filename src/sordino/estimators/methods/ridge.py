@@ -49,8 +49,8 @@ from sordino.mechanisms.regression.gradients import NoisedGradients, residuals
 from sordino.mechanisms.regression.ridge import (
     Geometry,
     NoisedProducts,
-    Prior,
     RidgeFit,
+    RidgePrior,
     public_directions,
     public_length,
     public_middle,
@@ -274,9 +274,9 @@ def _fit(
         kind = situation.schema.declared_target().kind
         if declared != 1.0 and isinstance(kind, Measurement):
             declared /= kind.centre_and_scale[1] * targets.scale
-        prior = Prior(declared * settings.effects, _SCORES, _SCORES)
+        prior = RidgePrior(declared * settings.effects, _SCORES, _SCORES)
         return RidgeFit(geometry, prior, _SLOPE, situation.records, noise, pace.rounds, pace.averaged)
-    prior = Prior(declared * settings.effects, declared * settings.scores, _INTERCEPT)
+    prior = RidgePrior(declared * settings.effects, declared * settings.scores, _INTERCEPT)
     share = 1.0 / max(2, situation.classes)
     # Two classes have the tuned slope; of more, each is rarer.
     slope = settings.slope * 4.0 * share * (1.0 - share)

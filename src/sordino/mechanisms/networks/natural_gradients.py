@@ -222,7 +222,7 @@ def clipped_slope(model: SkipNetwork, point: Point, law: Array) -> Slope:
 
 
 @dataclass
-class Descent:
+class NaturalDescent:
     """Parameters that follow noised natural gradients, and what the last rounds say of where the gradient is zero."""
 
     theta: Array

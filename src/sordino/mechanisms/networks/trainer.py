@@ -5,32 +5,206 @@
 Whatever is done with a noised sum is post-processing: momentum, Adam, schedules, running averages of the weights and
 kept points cost nothing. A spec of kind noised-sums has independent noise, one of kind matrix-mechanism correlated
 noise. Batches have any size: they go over the device in microbatches of one public size, the last one masked.
+
+In *whole numbers* (`WholeSteps`) sums are those of `integer_sums`. Noise is a whole-number Gaussian on their lattice,
+drawn on the host or on the accelerator, and nothing but the noised whole numbers reaches the optimiser. Three programs
+make a step, each of a shape that depends on public numbers alone: one moves examples into blocks, which changes no bit;
+one adds a block to the sum; one moves the parameters by the noised sum. So what floating point does before rounding and
+after noise is the same for neighbours, whatever the number of examples is.
+
+In *single precision* (`FloatingSteps`) sums and noise are floats, and the release says that floating point is not
+covered. Correlated noise, which no lattice holds, has this way only.
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
 from sordino.core.bound import NOT_COVERED, Certificate, exactly_computed
 from sordino.core.spec import Spec
-from sordino.core.validate import instance_of
+from sordino.core.validate import InputError, instance_of
 from sordino.mechanisms.chain.batch_stream import BatchState
 from sordino.mechanisms.chain.release import Progress, ProgressCallback
 from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, validating
 from sordino.mechanisms.checkpoint_file import Record
+from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.jaxpr import Loss
-from sordino.mechanisms.networks.steps import FloatingSteps, State, Steps, WholeSteps, whole_sums_of
-from sordino.mechanisms.networks.training import Run, Training
+from sordino.mechanisms.networks.training import Training, TrainingRun
 from sordino.model.compiled import check_sums
-from sordino.noise.lattice import COVERED
-from sordino.noise.randomness import Randomness
+from sordino.noise.device_gaussian import step_gaussians
+from sordino.noise.lattice import COVERED, Total, in_doubles
+from sordino.noise.port import ADDED, NoisePort, gaussian_call
+from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.rounded_gaussian import SCALES
+
+# Noise of so many steps is drawn at once, by the number of its draws.
+_DRAWS_AT_ONCE = 2**18
+
+
+class TrainingState(NamedTuple):
+    """Where a run is: parameters, what the optimiser remembers, averaged parameters, and past noise."""
+
+    params: Array
+    memory: Any
+    averaged: Array
+    noise: Array
+
+
+class TrainingSteps(ABC):
+    """Makes the steps of a run, from the numbers of a batch's examples."""
+
+    def __init__(self, run: TrainingRun, randomness: Randomness) -> None:
+        self.run, self.randomness = run, randomness
+        self.size = run.block
+        words = randomness.generator(Purpose.DRAWS).integers(0, 2**32, 2, dtype=np.uint32)
+        self.views_key = jax.random.wrap_key_data(jnp.asarray(words))
+        self.gathered, self.leaves_of = jax.jit(self._block), jax.jit(run.unravel)
+
+    @abstractmethod
+    def __call__(self, state: TrainingState, k: int, indices: NDArray[np.int32]) -> tuple[TrainingState, Any]:
+        """The next state, and what is handed out of the noised sum."""
+
+    def _total(self, total: Any, plus: Callable[..., Any], params: Array, k: Array, indices: NDArray[np.int32]) -> Any:
+        """A sum over examples, block by block: `plus` adds one block to it. The last one is filled up and masked."""
+        leaves = self.leaves_of(params)
+        for first in range(0, len(indices), self.size):
+            chosen = indices[first : first + self.size]
+            present = np.zeros(self.size, np.float32)
+            present[: len(chosen)] = 1.0
+            padded = jnp.asarray(np.pad(chosen, (0, self.size - len(chosen))))
+            # Examples are an input: as constants of the program they would be compiled into it.
+            total = plus(total, leaves, self.gathered(self.run.examples, k, padded), jnp.asarray(present))
+        return total
+
+    def seen(self, noised: Array) -> Any:
+        """What is handed out of a noised sum."""
+        watch = self.run.training.watch
+        return None if watch is None else watch(self.run.whole(self.run.unravel(noised)))
+
+    def _moved(self, state: TrainingState, k: Array, noised: Array, past: Array) -> tuple[TrainingState, Any]:
+        run, training = self.run, self.run.training
+        gradient = run.unravel(noised / run.divisor)
+        update, memory = training.optimiser.update(gradient, state.memory, run.unravel(state.params))
+        moved = state.params + ravel_pytree(update)[0]
+        # A running average that starts at the first points would hold them for long: its decay grows with the steps.
+        decay = jnp.minimum(training.average, (1.0 + k) / (10.0 + k))
+        averaged = decay * state.averaged + (1.0 - decay) * moved
+        return TrainingState(moved, memory, averaged, past), self.seen(noised)
+
+    def _block(self, examples: Any, k: Array, chosen: Array) -> Any:
+        """Some examples, each with the words of its own views."""
+        key = jax.random.fold_in(self.views_key, k)
+        words = jax.vmap(lambda row: jax.random.key_data(jax.random.fold_in(key, row)))(chosen)
+        return jax.tree.map(lambda leaf: leaf[chosen], examples), words
+
+
+class FloatingSteps(TrainingSteps):
+    """Sums and noise in single precision."""
+
+    def __init__(self, run: TrainingRun, randomness: Randomness) -> None:
+        super().__init__(run, randomness)
+        self.plus, self.move = jax.jit(self._plus), jax.jit(self._noised_and_moved, donate_argnums=0)
+
+    def __call__(self, state: TrainingState, k: int, indices: NDArray[np.int32]) -> tuple[TrainingState, Any]:
+        number, none = jnp.asarray(k, jnp.int32), jnp.zeros(self.run.dim, jnp.float32)
+        total = self._total(none, self.plus, state.params, number, indices)
+        gaussian = self.randomness.gaussians(Purpose.NOISE, k, 1, (self.run.dim,), jnp.float32)[0]
+        return self.move(state, number, total, gaussian, jnp.asarray(self.run.noise[k], jnp.float32))
+
+    def _plus(self, total: Array, leaves: Any, block: Any, present: Array) -> Array:
+        return total + ravel_pytree(self.run.clipped.part(leaves, block, present))[0]
+
+    def _noised_and_moved(
+        self, state: TrainingState, k: Array, total: Array, gaussian: Array, scale: Array
+    ) -> tuple[TrainingState, Any]:
+        noise, past = self.run.correlation.step(gaussian, state.noise)
+        return self._moved(state, k, noised_total(self.randomness.port, total, scale, noise), past)
+
+
+class WholeSteps(TrainingSteps):
+    """Sums and noise in whole numbers."""
+
+    def __init__(self, run: TrainingRun, randomness: Randomness, sums: WholeSums) -> None:
+        super().__init__(run, randomness)
+        self.sums = sums
+        self.scales = np.maximum(np.ldexp(run.noise, -self.sums.exponent), SCALES.low)
+        self.move = jax.jit(lambda state, k, noised: self._moved(state, k, noised, state.noise), donate_argnums=0)
+        self.as_floats = jax.jit(self._as_floats)
+        self._drawn: tuple[int, Any] = (0, ())
+
+    def __call__(self, state: TrainingState, k: int, indices: NDArray[np.int32]) -> tuple[TrainingState, Any]:
+        number = jnp.asarray(k, jnp.int32)
+        total = self._total(self.sums.zeros(), self.sums.plus, state.params, number, indices)
+        return self.move(state, number, self._noised(total, k))
+
+    def _noised(self, total: Array, k: int) -> Array:
+        port = self.randomness.port
+        if port is ADDED:
+            with in_doubles():
+                return self.as_floats(total, self._noise(k))
+        sums = np.asarray(total)
+        answer = port.answer(
+            gaussian_call(sums, self.run.noise[k], self.sums.spacing),
+            lambda: np.ldexp((sums + np.asarray(self._noise(k))).astype(np.float64), self.sums.exponent),
+        )
+        return jnp.asarray(np.asarray(answer), jnp.float32)
+
+    def _as_floats(self, total: Array, noise: Array) -> Array:
+        return ((total + noise).astype(jnp.float64) * self.sums.spacing).astype(jnp.float32)
+
+    def _noise(self, k: int) -> Any:
+        """Noise of a step, which depends on its number alone; drawn for several steps at once."""
+        first, drawn = self._drawn
+        if not first <= k < first + len(drawn):
+            steps = min(max(1, _DRAWS_AT_ONCE // self.run.dim), self.run.steps - k)
+            if jax.default_backend() == "cpu":
+                drawn = self.randomness.whole_gaussians(Purpose.NOISE, k, steps, self.scales, self.run.dim)
+            else:
+                drawn = step_gaussians(self.randomness, Purpose.NOISE, k, self.scales[k : k + steps], self.run.dim)
+            first, self._drawn = k, (k, drawn)
+        with in_doubles():
+            return jnp.asarray(drawn[k - first])
+
+
+def whole_sums_of(run: TrainingRun) -> WholeSums | None:
+    """The sums of a run in whole numbers; None where it is in single precision, or where places are not alike here.
+
+    Where a device's own products differ by place, `reproducible_ops` takes their place. What decides is public: a drawn
+    example, the parameters that the run starts from, and the device.
+    """
+    if not run.exact:
+        return None
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), run.examples)
+    example = (one, jax.ShapeDtypeStruct((2,), jnp.uint32))
+    leaves, noise = run.unravel(run.first), float(run.noise.max())
+    for own_bits in (False, True):
+        sums = WholeSums(run.clipped, leaves, example, run.block, noise, max(run.rows, run.records), own_bits)
+        if sums.places_alike(leaves, np.random.default_rng(0)):
+            return sums
+    if run.training.exact:
+        raise InputError(
+            "Expected a program that computes the same bits for an example wherever it stands in a block, got one that "
+            f"does not on {jax.devices()[0].device_kind}; set exact=False, and the release says that floating point is "
+            "not covered, or microbatch=1, which is slow."
+        )
+    return None
+
+
+def noised_total(port: NoisePort, total: Array, scale: Array, noise: Array) -> Array:
+    """The sum plus noise, through the port where noise meets statistics of rows."""
+    if port is ADDED:
+        return total + scale * noise
+    return port.added(Total(total, jnp.zeros_like(total)), scale, noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +266,7 @@ def train(
     """
     instance_of("randomness", randomness, Randomness)
     check_sums()
-    run = Run(spec, loss, params, examples, training, trainable, randomness.draws_exactly)
+    run = TrainingRun(spec, loss, params, examples, training, trainable, randomness.draws_exactly)
     sums = whole_sums_of(run)
     run.exact = sums is not None
     keeper = None
@@ -110,9 +284,9 @@ class _Loop:
 
     def __init__(
         self,
-        run: Run,
+        run: TrainingRun,
         randomness: Randomness,
-        steps: Steps,
+        steps: TrainingSteps,
         keeper: Keeper | None,
         progress: ProgressCallback | None,
     ) -> None:
@@ -122,7 +296,7 @@ class _Loop:
 
     def made(self) -> Trained:
         run, training = self.run, self.run.training
-        state = State(
+        state = TrainingState(
             run.first,
             training.optimiser.init(run.unravel(run.first)),
             run.first,
@@ -158,7 +332,7 @@ class _Loop:
             self.keeper.complete()
         return trained
 
-    def _one(self, state: State, k: int) -> tuple[State, Any]:
+    def _one(self, state: TrainingState, k: int) -> tuple[TrainingState, Any]:
         if self.batches is None:
             return self.steps(state, k, self.everybody)
         block = self.batches.take(1)
@@ -168,7 +342,7 @@ class _Loop:
     def _tree(self, flat: Any) -> Any:
         return self.run.whole([np.asarray(leaf) for leaf in self.run.unravel(jnp.asarray(flat))])
 
-    def _moment(self, state: State, step: int, kept: list[Any], watched: list[Any]) -> Snapshot:
+    def _moment(self, state: TrainingState, step: int, kept: list[Any], watched: list[Any]) -> Snapshot:
         stream = None if self.batches is None else self.batches.state()
         values = {
             "block": 1,
@@ -180,7 +354,7 @@ class _Loop:
         arrays["waiting"] = np.zeros(0) if stream is None else np.asarray(stream.waiting)
         return Snapshot(step, Record(values, arrays))
 
-    def _taken_up(self, state: State) -> tuple[State, int, list[Any], list[Any]]:
+    def _taken_up(self, state: TrainingState) -> tuple[TrainingState, int, list[Any], list[Any]]:
         """The state to begin from: the first one, or that of the moment an earlier process wrote."""
         keeper = self.keeper
         kept: list[Any] = []
@@ -194,7 +368,7 @@ class _Loop:
             keeper.begin(self._moment(state, step, kept, watched))
         return state, step, kept, watched
 
-    def _restored(self, moment: Snapshot, first: State) -> tuple[State, list[Any], list[Any]]:
+    def _restored(self, moment: Snapshot, first: TrainingState) -> tuple[TrainingState, list[Any], list[Any]]:
         values, arrays = moment.record.values, moment.record.arrays
         leaves, structure = jax.tree.flatten(first)
         found = [arrays[name] for name in sorted(name for name in arrays if name.startswith("leaf"))]

@@ -20,7 +20,7 @@ from sordino.mechanisms.checkpoint import content_digest, described, platform, t
 from sordino.mechanisms.networks.clipped_gradients import Clipped, check_examples
 from sordino.mechanisms.networks.correlated_noise import (
     INDEPENDENT,
-    Correlation,
+    NoiseCorrelation,
     by_place,
     correlation_of,
     participating,
@@ -116,7 +116,7 @@ def frozen_apart(params: Any, trainable: Callable[[str], bool] | None) -> tuple[
     return [leaf for use, leaf in zip(chosen, leaves, strict=True) if use], whole
 
 
-class Run:
+class TrainingRun:
     """A described run on given examples, checked before any of them is used."""
 
     def __init__(
@@ -175,7 +175,7 @@ class Run:
     def _contribution(self) -> float:
         return self.algorithm.contribution
 
-    def _noise(self) -> tuple[NDArray[np.float64], Correlation]:
+    def _noise(self) -> tuple[NDArray[np.float64], NoiseCorrelation]:
         """The noise of every step, and its correlation; what this run cannot be is refused."""
         run = self.algorithm
         if self.spec.view is not View.ALL_ITERATES:

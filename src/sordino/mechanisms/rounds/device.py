@@ -58,7 +58,7 @@ class Public(NamedTuple):
     batch: Array
 
 
-class Rows(NamedTuple):
+class RoundRows(NamedTuple):
     """The rows of one round, to be summed over; `clipped` is false where nothing private is meant."""
 
     features: int
@@ -169,7 +169,7 @@ class Query(ABC):
     def contributions(self, point: Any, given: Any, rows: SomeRows) -> Parts:
         """What each row contributes, as long as it is; the loop shortens it to the contribution bound."""
 
-    def total(self, public: Public, state: Any, given: Any, rows: Rows) -> Total:
+    def total(self, public: Public, state: Any, given: Any, rows: RoundRows) -> Total:
         """The sum of bounded contributions over the rows of a round."""
         point = self.point(public, state, given)
 
@@ -194,7 +194,7 @@ class Query(ABC):
         """What leaves, from the last state."""
 
 
-class Batch(NamedTuple):
+class RoundBatch(NamedTuple):
     """Which rows one round uses: a slice of a flat list of row numbers."""
 
     indices: Array
@@ -203,7 +203,7 @@ class Batch(NamedTuple):
 
 
 def rows_total(
-    capacity: int | None, table: Records, batch: Batch, size: int, of_rows: Callable[[SomeRows], Total]
+    capacity: int | None, table: Records, batch: RoundBatch, size: int, of_rows: Callable[[SomeRows], Total]
 ) -> Total:
     """The sum over a round's rows of a function that sums over the rows it is given."""
     # `capacity` is the largest batch, or None where every round uses every row.
@@ -238,7 +238,7 @@ class RoundBlock(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Program:
+class RoundProgram:
     """What is compiled in."""
 
     query: Query
@@ -250,7 +250,7 @@ class Program:
 
 
 @partial(jax.jit, static_argnums=0)
-def advance(program: Program, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
+def advance(program: RoundProgram, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
     """Make the rounds of a block; also what is kept after each round, if anything is."""
     if program.mesh is None:
         return _advance(program, table, public, state, block)
@@ -266,7 +266,7 @@ def advance(program: Program, table: Records, public: Public, state: Any, block:
     return cast(tuple[Any, Array], moved(table, public, state, block))
 
 
-def _advance(program: Program, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
+def _advance(program: RoundProgram, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
     asked = program.query
     vector = asked.kept(state)
     kept = jnp.zeros((block.scales.shape[0] if program.keep else 0, vector.size), vector.dtype)
@@ -274,8 +274,8 @@ def _advance(program: Program, table: Records, public: Public, state: Any, block
     def one(k: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
         state, kept = carry
         given = jax.tree.map(lambda values: values[k], block.inputs)
-        batch = Batch(block.indices, block.starts[k, 0], block.counts[k, 0])
-        rows = Rows(table.features.shape[1], program.clipped, partial(rows_total, program.capacity, table, batch))
+        batch = RoundBatch(block.indices, block.starts[k, 0], block.counts[k, 0])
+        rows = RoundRows(table.features.shape[1], program.clipped, partial(rows_total, program.capacity, table, batch))
         total = asked.total(public, state, given, rows)
         noise = block.noise.at(k) if isinstance(block.noise, LatticeNoise) else block.noise[k]
         noised = program.port.added(total, block.scales[k], noise)
@@ -329,7 +329,7 @@ def make_rounds(
     bound = checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
     public = Public(*(jnp.asarray(value, float) for value in (bound, algorithm.records, algorithm.batch_size)))
     for capacity, block in run.blocks(asked):
-        program = Program(asked, capacity, keep, clipped, run.randomness.port, mesh)
+        program = RoundProgram(asked, capacity, keep, clipped, run.randomness.port, mesh)
         state, vectors = advance(program, table, public, state, block)
         if keep:
             kept.append(in_precision(vectors, run.dtype)[: int(block.number)])

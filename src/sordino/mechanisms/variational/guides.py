@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sordino.core.spec import Spec
 from sordino.core.validate import POSITIVE, SordinoError, check_numbers, one_of, refuse, whole_number
 from sordino.mechanisms.chain.kernel import SomeRows
-from sordino.mechanisms.rounds.device import Public, Query, Rows, Run
+from sordino.mechanisms.rounds.device import Public, Query, RoundRows, Run
 from sordino.mechanisms.rounds.registry import query
 from sordino.mechanisms.variational.evidence_bound import (
     Adam,
@@ -200,7 +200,7 @@ class Guided(NamedTuple):
     slopes: Array
 
 
-class Steps(NamedTuple):
+class GuideInputs(NamedTuple):
     """Of a round: its step size, the standard normals of its draw, and whether it enters the averages."""
 
     step_size: Array
@@ -233,10 +233,10 @@ class GuidedGradients(Query):
         zeros = jnp.zeros(self.model.size, theta.dtype)
         return Guided(phi, self.optimiser.first(phi), jnp.asarray(clip, theta.dtype), jnp.zeros_like(phi), zeros)
 
-    def inputs(self, run: Run, first: int, length: int) -> Steps:
+    def inputs(self, run: Run, first: int, length: int) -> GuideInputs:
         rounds = run.algorithm.rounds
         averaged = np.arange(rounds) >= rounds - self.last(rounds)
-        return Steps(
+        return GuideInputs(
             run.part(run.algorithm.schedule("step_size").values(rounds), first, length),
             run.randomness.gaussians(Purpose.DRAWS, first, length, (self.standards,), run.dtype),
             run.part(averaged, first, length),
@@ -246,7 +246,7 @@ class GuidedGradients(Query):
         """How many rounds are averaged."""
         return max(1, int(self.averaged * rounds))
 
-    def total(self, public: Public, state: Guided, given: Steps, rows: Rows) -> Total:
+    def total(self, public: Public, state: Guided, given: GuideInputs, rows: RoundRows) -> Total:
         theta, squares = self._draw(state, given)
 
         def of_some(some: SomeRows) -> Total:
@@ -257,12 +257,12 @@ class GuidedGradients(Query):
         total = rows.total(theta.size, of_some).cut_at(public.contribution)
         return Total(*(self.family.lift(state.phi, given.standard, part) for part in total))
 
-    def contributions(self, point: Guided, given: Steps, rows: SomeRows) -> Parts:
+    def contributions(self, point: Guided, given: GuideInputs, rows: SomeRows) -> Parts:
         theta, _ = self._draw(point, given)
         found = self.model.unit_gradients(theta, rows.features) / point.clip
         return (Plain(self.family.lift(point.phi, given.standard, found)),)
 
-    def moved(self, public: Public, state: Guided, given: Steps, noised: Array, number: Array) -> Guided:
+    def moved(self, public: Public, state: Guided, given: GuideInputs, noised: Array, number: Array) -> Guided:
         family, phi = self.family, state.phi
         theta, _ = self._draw(state, given)
         prior = family.lift(phi, given.standard, jax.grad(self.model.penalty)(theta))
@@ -280,6 +280,6 @@ class GuidedGradients(Query):
     def release(self, spec: Spec, run: Run, state: Any, iterates: Any) -> Any:
         raise SordinoError("Rounds of a model of one's own are released by the fit that asks them.")
 
-    def _draw(self, state: Guided, given: Steps) -> tuple[Array, Array | None]:
+    def _draw(self, state: Guided, given: GuideInputs) -> tuple[Array, Array | None]:
         standard = given.standard
         return self.family.theta(state.phi, standard), self.family.squares(state.phi, standard)

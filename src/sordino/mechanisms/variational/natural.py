@@ -34,14 +34,14 @@ from sordino.core.validate import instance_of
 from sordino.mechanisms.variational.custom_gradients import (
     FIRST_OCTAVE,
     OCTAVES,
-    Asked,
     CentredGradients,
-    Lengths,
-    NaturalGradients,
+    GradientLengths,
+    GradientPlace,
+    GradientProducts,
+    GradientQuestion,
     Path,
-    Place,
     PrivateTable,
-    Products,
+    WhitenedGradients,
     as_matrix,
 )
 from sordino.model.own.base import OwnModel
@@ -179,7 +179,7 @@ def run_natural(
         place = first_place(model, start)
         begin("lengths of gradients")
         asked = next(parts)
-        found, _ = table.rounds(asked, Lengths(model), Asked(place, jnp.zeros(OCTAVES)), fresh())
+        found, _ = table.rounds(asked, GradientLengths(model), GradientQuestion(place, jnp.zeros(OCTAVES)), fresh())
         place = place._replace(clip=jnp.asarray(2.0 * median_length(np.asarray(found.answer), records)))
         path, asked, last = Path(place, place.mean, jnp.zeros(size)), next(parts), len(_ROUNDS) - 1
         trace, last_rounds = np.zeros((0, 0)), _sums(spec)
@@ -187,7 +187,7 @@ def run_natural(
             begin(f"stage {stage + 1} of {len(_ROUNDS)}")
             information, noise = _products(table, asked, place, fresh, pairs=1)
             place, doubt = _measured(model, place, information, noise, records)
-            asked, query = next(parts), NaturalGradients(model, pairs=1)
+            asked, query = next(parts), WhitenedGradients(model, pairs=1)
             if stage < last:
                 # Directions whose information is not known yet may have more of it than was seen: shorter steps.
                 place = place._replace(covariance=place.covariance / (1.0 + min(_SHORTER * doubt, size - 1.0)))
@@ -202,20 +202,22 @@ def run_natural(
 
 
 def _products(
-    table: PrivateTable, asked: Spec, place: Place, fresh: Callable[[], Randomness], pairs: int
+    table: PrivateTable, asked: Spec, place: GradientPlace, fresh: Callable[[], Randomness], pairs: int
 ) -> tuple[Array, float]:
     """The noised sum of products of whitened gradients at a place, and the noise on its diagonal."""
     size = table.model.size
     entries = jnp.zeros(size * (size + 1) // 2)
-    found, _ = table.rounds(asked, Products(table.model, pairs=pairs), Asked(place, entries), fresh())
+    found, _ = table.rounds(
+        asked, GradientProducts(table.model, pairs=pairs), GradientQuestion(place, entries), fresh()
+    )
     square = float(place.clip) ** 2
     return as_matrix(np.asarray(found.answer), size) * square, float(_sums_of(asked).sum_noise[0]) * square
 
 
-def first_place(model: OwnModel, start: Any) -> Place:
+def first_place(model: OwnModel, start: Any) -> GradientPlace:
     """Where a fit begins: nothing is whitened, and gradients are taken at the start itself."""
     unit = jnp.eye(model.size)
-    return Place(jnp.asarray(start, jnp.float64), 0.0 * unit, unit, unit, unit, jnp.asarray(1.0))
+    return GradientPlace(jnp.asarray(start, jnp.float64), 0.0 * unit, unit, unit, unit, jnp.asarray(1.0))
 
 
 def median_length(counts: Array, records: int) -> float:
@@ -226,7 +228,9 @@ def median_length(counts: Array, records: int) -> float:
     return math.ldexp(1.0, FIRST_OCTAVE + (int(reached[-1]) if len(reached) else OCTAVES // 2))
 
 
-def _measured(model: OwnModel, place: Place, products: Array, noise: float, records: int) -> tuple[Place, float]:
+def _measured(
+    model: OwnModel, place: GradientPlace, products: Array, noise: float, records: int
+) -> tuple[GradientPlace, float]:
     """The next whitening and covariance, from the noised products, and their relative noise."""
     unwhitening = np.asarray(place.unwhitening)
     values, vectors = np.linalg.eigh(products)
@@ -243,7 +247,7 @@ def _measured(model: OwnModel, place: Place, products: Array, noise: float, reco
     covariance = 0.5 * (covariance + covariance.T)
     spread = np.linalg.cholesky(covariance + 1e-14 * np.trace(covariance) * np.eye(model.size))
     clip = (CLIP if model.simulates else CLIP_AS_OBSERVED) * math.sqrt(model.size)
-    return Place(place.mean, *map(jnp.asarray, (spread, whitening, unwhitening, covariance, clip))), doubt
+    return GradientPlace(place.mean, *map(jnp.asarray, (spread, whitening, unwhitening, covariance, clip))), doubt
 
 
 def shrunk(values: Array, noise: float) -> tuple[Array, float, float]:
@@ -279,7 +283,7 @@ class Measured(NamedTuple):
 
 
 def _posterior(
-    model: OwnModel, place: Place, asked: NoisedSums, trace: Array, measured: Measured, draws: int
+    model: OwnModel, place: GradientPlace, asked: NoisedSums, trace: Array, measured: Measured, draws: int
 ) -> NaturalPosterior:
     """Draws of the zero of the gradient, each with an information drawn from what is known of it."""
     size, used = len(place.mean), trace[int(_TRAVEL[-1] * asked.rounds) :]
