@@ -1,5 +1,8 @@
 """Sums of several sites add up to those of the joined table, to the last bit, and so does the release."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -82,3 +85,11 @@ def test_a_site_that_does_not_answer_is_noticed_where_the_number_of_units_is_pub
     made, sites = answers("logistic", Relation.REPLACE_ONE, False, tmp_path)
     with pytest.raises(InputError, match="number of units"):
         release_sums(made, added(sites[1:]), SeededRandomness(3))
+
+
+def test_the_page_runs_as_written(capsys):
+    """Its last lines compare the release of three sites with that of the joined table, bit for bit."""
+    page = Path(__file__).parents[2] / "docs" / "sites.md"
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    exec(compile(code, str(page), "exec"), {"__name__": "sites"})
+    assert len(capsys.readouterr().out.split()) >= 3

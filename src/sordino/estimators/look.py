@@ -36,7 +36,7 @@ from sordino.estimators.shown_table import ShownTable, noised_figures
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.mechanisms.statistics.answers import Row
-from sordino.mechanisms.statistics.parse_questions import Asking, parsed
+from sordino.mechanisms.statistics.parse_questions import ParsedQuestion, parsed
 from sordino.mechanisms.statistics.questions import Bounds, Counted, Mean, Rows
 from sordino.noise import integer_sums as exact
 
@@ -234,7 +234,7 @@ def _ends(row: Row) -> tuple[float, float, float]:
     return row.value, low, high
 
 
-def _stored(one: Asking, rows: Sequence[Row]) -> dict[str, Any]:
+def _stored(one: ParsedQuestion, rows: Sequence[Row]) -> dict[str, Any]:
     listed = [
         {key: value if isinstance(value, str) or math.isfinite(value) else None for key, value in row._asdict().items()}
         for row in rows
@@ -286,7 +286,7 @@ def _unit(schema: Schema) -> tuple[str, ...]:
     return () if schema.unit_column is None else (schema.unit_column,)
 
 
-def _check_types(asked: Sequence[Asking], schema: Schema, data: Any, names: tuple[str, ...]) -> None:
+def _check_types(asked: Sequence[ParsedQuestion], schema: Schema, data: Any, names: tuple[str, ...]) -> None:
     """Ask a table without rows: types are public, so that one which cannot be read is refused before the debit."""
     for part in parts_of(schema.source(data)):
         empty = part.empty()

@@ -25,7 +25,7 @@ from sordino.estimators.look_in_parts import SumsOf
 from sordino.estimators.situation import Sources
 from sordino.mechanisms.rounds.registry import HAIR
 from sordino.mechanisms.statistics.answers import FILLED, Asked, Row, answer, first_ends
-from sordino.mechanisms.statistics.parse_questions import Asking
+from sordino.mechanisms.statistics.parse_questions import ParsedQuestion
 from sordino.mechanisms.statistics.questions import EXPONENT, Bounds, Correlation, Count, Question
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.port import noised_sums
@@ -40,7 +40,7 @@ _COARSE = "Suggested bounds are powers of 2: the budget is too small for a secon
 class Plan:
     """What is about to run: the questions, the noise of each, and the spec that is certified and charged."""
 
-    asked: tuple[Asking, ...]
+    asked: tuple[ParsedQuestion, ...]
     schema: Schema
     relation: Relation
     delta: float
@@ -48,7 +48,9 @@ class Plan:
     spec: Spec
 
     @classmethod
-    def of(cls, asked: Sequence[Asking], schema: Schema, epsilon: float, delta: float, relation: Relation) -> "Plan":
+    def of(
+        cls, asked: Sequence[ParsedQuestion], schema: Schema, epsilon: float, delta: float, relation: Relation
+    ) -> "Plan":
         """Noise and spec, from public numbers alone."""
         charged = [one for one in asked if not _public(one, relation)]
         if not charged:
@@ -70,7 +72,7 @@ class Plan:
         spec = _spec(charged, [math.sqrt(square) for square in squares if square > 0.0], schema, relation, delta)
         return cls(tuple(asked), schema, relation, delta, tuple(noise.get(one, 0.0) for one in asked), spec)
 
-    def answered(self, sums_of: SumsOf, sources: Sources, level: float) -> list[tuple[Asking, tuple[Row, ...]]]:
+    def answered(self, sums_of: SumsOf, sources: Sources, level: float) -> list[tuple[ParsedQuestion, tuple[Row, ...]]]:
         """Noise the sums, one call a round, and answer."""
         randomness = sources.fresh()
         first = self._round(sums_of, randomness, [one.question for one in self.asked], list(self.noise))
@@ -130,7 +132,7 @@ class Plan:
             else question
         )
 
-    def cautions(self, answers: Sequence[tuple[Asking, Sequence[Row]]]) -> tuple[str, ...]:
+    def cautions(self, answers: Sequence[tuple[ParsedQuestion, Sequence[Row]]]) -> tuple[str, ...]:
         """What a reader must know first; from what was released."""
         lost = [one.question.text for one, rows in answers if not rows and one.word == Bounds.word]
         said = [f"Noise hides every value for {shown_names(lost)}: ask fewer questions, or spend more on them."]
@@ -143,7 +145,7 @@ def _hidden(noise: float, records: int, rounds: int) -> float:
     return FILLED * noise / (_MOST_HIDDEN * records) if rounds == 2 else FILLED * noise * _TWO / (_TOGETHER * records)
 
 
-def _enough(charged: Sequence[Asking], hidden: float, schema: Schema, epsilon: float) -> None:
+def _enough(charged: Sequence[ParsedQuestion], hidden: float, schema: Schema, epsilon: float) -> None:
     """Refuse bounds that noise would hide, by public numbers alone and before anything is spent."""
     if hidden > 1.0:
         raise InputError(
@@ -153,15 +155,17 @@ def _enough(charged: Sequence[Asking], hidden: float, schema: Schema, epsilon: f
         )
 
 
-def _public(one: Asking, relation: Relation) -> bool:
+def _public(one: ParsedQuestion, relation: Relation) -> bool:
     return isinstance(one.question, Count) and relation is Relation.REPLACE_ONE
 
 
-def _moved(one: Asking, relation: Relation) -> float:
+def _moved(one: ParsedQuestion, relation: Relation) -> float:
     return one.question.lengths.under(relation)
 
 
-def _spec(charged: Sequence[Asking], mus: Sequence[float], schema: Schema, relation: Relation, delta: float) -> Spec:
+def _spec(
+    charged: Sequence[ParsedQuestion], mus: Sequence[float], schema: Schema, relation: Relation, delta: float
+) -> Spec:
     """The run in words. Sums are over their noise and scaled so that one unit moves a round by 1."""
     replaced = relation is Relation.REPLACE_ONE
     longest = (
