@@ -1,5 +1,6 @@
 """Sums of several sites add up to those of the joined table, to the last bit, and so does the release."""
 
+import math
 import re
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.parts import parts_of
-from sordino.engines.totals import Totals, engine_of
+from sordino.engines.local import Streamed
+from sordino.engines.totals import Totals
 from sordino.mechanisms.influence.asked import InMemory, Summed
 from sordino.mechanisms.influence.release import release_sums
 from sordino.noise.integer_sums import WideSums
@@ -35,7 +37,7 @@ def answers(family, relation, unit, folder):
         for site in range(SITES - 1)
     ]
     parts = parts_of(folder / "site.parquet")
-    return made, [*memory, Totals(engine_of("streamed"), parts, encoded, COLUMNS, together=unit)]
+    return made, [*memory, Totals(Streamed(patience=math.inf), parts, encoded, COLUMNS, together=unit)]
 
 
 def added(sites):

@@ -76,13 +76,12 @@ class Helper:
             sent = pickled((work, part, key))
         except Exception:  # whatever an object of another package says of being pickled
             raise Unanswered(again=False) from None
-        sending, receiving = self._process.stdin, self._process.stdout
-        if sending is None or receiving is None:
+        if self._process.stdin is None or self._process.stdout is None:
             raise Unanswered(again=False)
         try:
-            sending.write(sent)
-            sending.flush()
-            kind, found = pickle.load(receiving)
+            self._process.stdin.write(sent)
+            self._process.stdin.flush()
+            kind, found = pickle.load(self._process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError):
             raise Unanswered(again=True) from None
         if kind == "unknown":
