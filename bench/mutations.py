@@ -81,7 +81,7 @@ class Edit(NamedTuple):
     new: str
 
 
-_SUMS, _KERNEL, _LOOP = "noise/integer_sums.py", "mechanisms/chain/kernel.py", "mechanisms/rounds/device.py"
+_SUMS, _KERNEL, _LOOP = "noise/port.py", "mechanisms/chain/kernel.py", "mechanisms/rounds/device.py"
 _INFLUENCE, _CONSTANT = "mechanisms/influence/sums.py", "fitting/methods/constant.py"
 MISTAKES: dict[str, tuple[Edit, ...]] = {
     "as it is": (),

@@ -114,11 +114,11 @@ def exact_rows(exact: dict[str, Any]) -> list[str]:
         "Sums in whole numbers are covered where the device computes the same bits for a record in all places of a "
         f"block. On this GPU convolutions of its own do not: {own['places that differ']:,} of {own['block']:,} places "
         "had other bits, and some had with `--xla_gpu_deterministic_ops=true`. The check before a run finds it, and "
-        "products with weights are then made of whole numbers (`mechanisms/networks/reproducible_ops.py`): all places are alike "
+        "products with weights are then made of whole numbers (`networks/reproducible_ops.py`): all places are alike "
         "here, and sums are the same for permuted, removed and otherwise cut records. That has "
         f"{own['images a second']:,.0f} images a second, where single precision had {own['single precision']:,.0f} in "
         "the same minute; the rate of *sordino exact* above is with the device's own products. On processors these "
-        "are alike in all places (`tests/algorithm/training`)."
+        "are alike in all places (`tests/mechanisms/networks`)."
     )
     run, attack = exact["whole run"], exact["whole run"]["attack"]
     whole = (

@@ -21,7 +21,6 @@ import area
 import jax
 import numpy as np
 from chains import CLIPPED, MODEL, OPTIONS, rows_of
-from sordino.noise.port import noised_numbers
 from targets import Target, as_dicts
 
 from sordino.core.spec import Batch, Problem, Scheme
@@ -40,6 +39,7 @@ from sordino.mechanisms import (
 from sordino.mechanisms.regression.gradients import ClippedGradients, residuals
 from sordino.mechanisms.statistics.second_moments import StatisticsStack
 from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.port import noised_numbers
 
 DEVICES = (1, 2)
 

@@ -175,7 +175,7 @@ def sordino_steps(data: dict[str, Any], rounds: int) -> Callable[[], Any]:
     from sordino.mechanisms import SecureRandomness  # noqa: PLC0415
     from sordino.mechanisms.variational.custom_gradients import PrivateTable  # noqa: PLC0415
     from sordino.mechanisms.variational.guides import (  # noqa: PLC0415
-        GuidedGradients,  # noqa: PLC0415
+        GuidedGradients,
         guide_for,
         standards,
     )

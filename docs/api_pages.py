@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 FACE = "sordino"
 # Groups that are here come in this order, those that are not come after.
-ORDER = ("estimators", "explore", "accounting", "audit", "auditing", "ledger", "data", "model", "algorithm", "core")
+ORDER = ("estimators", "explore", "accounting", "audit", "auditing", "ledger", "data", "model", "mechanisms", "core")
 # The command line has its own page; what its package exports is for the program.
 PROGRAM = "cli"
 # Where in docs/ pages are written; git ignores all but the index.

@@ -11,7 +11,7 @@ from sordino.noise import integer_sums as sums
 from sordino.noise import lattice
 
 ROOT = Path(__file__).parents[1]
-_NOISE, _TRAINING = "tests/algorithm/exact_noise", "tests/algorithm/training"
+_NOISE, _TRAINING = "tests/noise", "tests/mechanisms/networks"
 
 
 class Claim(NamedTuple):
@@ -115,7 +115,7 @@ NETWORKS = Release(
         Claim(
             "contributions are whole numbers whose length is bounded as whole numbers, also where only products of "
             "them are summed; sums are exact in any order and block",
-            ("src/sordino/mechanisms/networks/integer_sums.py", f"{_TRAINING}/test_whole_sums.py"),
+            ("src/sordino/mechanisms/networks/integer_sums.py", f"{_TRAINING}/test_integer_sums.py"),
         ),
     ),
     (
@@ -126,14 +126,14 @@ NETWORKS = Release(
         Claim(
             "where a device's own products and convolutions differ by place (convolutions on an H200 do), products "
             "with weights are sums of whole numbers below 2^53, the same in any order",
-            ("src/sordino/mechanisms/networks/reproducible_ops.py", f"{_TRAINING}/test_own_bits.py"),
+            ("src/sordino/mechanisms/networks/reproducible_ops.py", f"{_TRAINING}/test_reproducible_ops.py"),
         ),
     ),
     (
         _LAST_BITS,
         Claim(
             "a contribution has the same bits wherever its record stands and whatever stands beside it",
-            (f"{_TRAINING}/test_whole_sums.py", "bench/lattice_bits.py"),
+            (f"{_TRAINING}/test_integer_sums.py", "bench/lattice_bits.py"),
         ),
         Claim(
             "draws on the device are those of whole numbers on the same words",

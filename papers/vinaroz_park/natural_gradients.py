@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sordino.noise.port import gaussian_call
 
 from sordino.core.arrays import Array
 from sordino.core.spec import Scheme, Spec
@@ -17,6 +16,7 @@ from sordino.data.scaling import row_lengths
 from sordino.mechanisms.rounds.registry import check_rows_fit, described
 from sordino.noise.integer_sums import checked_rows, own_products
 from sordino.noise.lattice import checked_bound
+from sordino.noise.port import gaussian_call
 from sordino.noise.randomness import Purpose, Randomness
 
 Values = NDArray[np.float32]

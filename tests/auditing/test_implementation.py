@@ -24,8 +24,7 @@ from sordino.estimators.replay import replay_release
 from sordino.fitting.methods import constant
 from sordino.ledger.release import write_release
 from sordino.mechanisms.chain import batches, kernel
-from sordino.noise import integer_sums as sums
-from sordino.noise import randomness
+from sordino.noise import port
 
 RECORDS = 80
 SCHEMA = Schema(
@@ -74,13 +73,13 @@ def test_sound_fits_are_consistent(method, relation):
 
 
 def halved_noise(patch):
-    own = sums._released
-    patch.setattr(sums, "_released", lambda grid, cells, drawn: own(grid, cells, drawn // 2))
+    own = port._released
+    patch.setattr(port, "_released", lambda grid, cells, drawn: own(grid, cells, drawn // 2))
 
 
 def halved_scale(patch):
-    own = sums._checked
-    patch.setattr(sums, "_checked", lambda scales, *more: own(0.5 * np.asarray(scales), *more))
+    own = port._checked
+    patch.setattr(port, "_checked", lambda scales, *more: own(0.5 * np.asarray(scales), *more))
 
 
 def contributions_too_long(patch):
@@ -90,7 +89,7 @@ def contributions_too_long(patch):
 
 def noise_of_the_port_alone(patch):
     """Noise is right where it is recorded, and half of it is added where it is not."""
-    patch.setattr(randomness.NoisePort, "answer", lambda self, call, draw: 0.5 * np.asarray(draw()))
+    patch.setattr(port.NoisePort, "answer", lambda self, call, draw: 0.5 * np.asarray(draw()))
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ def agree(engine: Engine, source, family: str, relation: Relation, unit: bool) -
         assert (found.exponent, found.units) == (summed.exponent, summed.units)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("engine", LOCAL)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_engines_of_this_process_give_the_sums_of_memory(tmp_path, engine, family):
@@ -39,6 +40,7 @@ def test_engines_of_this_process_give_the_sums_of_memory(tmp_path, engine, famil
     agree(engine_of(engine), written(tmp_path, family), family, relation, unit=False)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("engine", LOCAL)
 @pytest.mark.parametrize(("family", "relation"), [("linear", Relation.REPLACE_ONE), ("poisson", Relation.ADD_REMOVE)])
 def test_people_in_several_files_count_once(tmp_path, engine, family, relation):

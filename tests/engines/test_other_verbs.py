@@ -46,6 +46,7 @@ def same_answers(one, other):
     return one.release.arrays["answers"].tobytes() == other.release.arrays["answers"].tobytes()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("engine", ["streamed", "duckdb", "polars"])
 @pytest.mark.parametrize("unit", [False, True])
 def test_a_look_on_an_engine_is_the_look_of_memory(folder, engine, unit):

@@ -60,7 +60,8 @@ class Stopped:
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.every(2)
+@pytest.mark.parametrize("unit", [True, False])
 def test_a_fit_goes_on_where_it_was_stopped(folder, tmp_path, ledger, unit):
     whole, keep = Stopped(0), tmp_path / "rounds.json"
     right = fitted(folder, schema(unit), engine="streamed", told=whole)

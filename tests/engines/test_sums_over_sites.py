@@ -1,5 +1,9 @@
 """Sums of several sites add up to those of the joined table, to the last bit, and so does the release."""
 
+import math
+import re
+from pathlib import Path
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -7,7 +11,8 @@ import pytest
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.sources.registry import parts_of
-from sordino.engines.totals import Totals, engine_of
+from sordino.engines.local import Streamed
+from sordino.engines.totals import Totals
 from sordino.mechanisms.influence.asked import InMemory, Summed
 from sordino.mechanisms.influence.release import release_sums
 from sordino.noise.integer_sums import WideSums
@@ -32,7 +37,7 @@ def answers(family, relation, unit, folder):
         for site in range(SITES - 1)
     ]
     parts = parts_of(folder / "site.parquet")
-    return made, [*memory, Totals(engine_of("streamed"), parts, encoded, COLUMNS, together=unit)]
+    return made, [*memory, Totals(Streamed(patience=math.inf), parts, encoded, COLUMNS, together=unit)]
 
 
 def added(sites):
@@ -48,6 +53,7 @@ def added(sites):
     return total
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("family", "relation", "unit"),
     [
@@ -81,3 +87,11 @@ def test_a_site_that_does_not_answer_is_noticed_where_the_number_of_units_is_pub
     made, sites = answers("logistic", Relation.REPLACE_ONE, False, tmp_path)
     with pytest.raises(InputError, match="number of units"):
         release_sums(made, added(sites[1:]), SeededRandomness(3))
+
+
+def test_the_page_runs_as_written(capsys):
+    """Its last lines compare the release of three sites with that of the joined table, bit for bit."""
+    page = Path(__file__).parents[2] / "docs" / "sites.md"
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    exec(compile(code, str(page), "exec"), {"__name__": "sites"})
+    assert len(capsys.readouterr().out.split()) >= 3

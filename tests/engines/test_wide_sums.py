@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from sordino.noise.port import noised_sums
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.mechanisms.influence.asked import Given, InMemory
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.integer_sums import MOST_RECORDS, MOST_ROWS, WideSums, check_capacity
+from sordino.noise.port import noised_sums
 from sordino.noise.randomness import SeededRandomness
 from tests.engines.tables import ROWS, arrays, asked_in_memory, planned
 

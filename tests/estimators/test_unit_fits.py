@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sordino.fitting.choose import choose
-from sordino.noise.port import Law
 
 from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.auditing.lower_bound import AuditOptions, audit
@@ -37,6 +36,7 @@ from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
 from sordino.mechanisms.influence.release import Followed
 from sordino.noise.integer_sums import check_capacity
+from sordino.noise.port import Law
 
 WORD = "bounded-influence"
 ROWS = 10

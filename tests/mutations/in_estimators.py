@@ -2,7 +2,7 @@
 
 from tests.mutations.mutation import MINIMISERS, SECURE, Mutation, replay
 
-_SUMS = ("tests/noise/test_record_sums.py", "tests/algorithm/sufficient_statistics")
+_SUMS = ("tests/noise/test_record_sums.py", "tests/mechanisms/statistics")
 _GAUSSIANS = ("tests/noise/test_gaussians.py",)
 _NOISED = ("tests/noise/test_noised.py",)
 _LAPLACE = ("tests/noise/test_whole_laplace.py",)
@@ -298,8 +298,8 @@ NoisedSums(
     Mutation(
         "output: noise halved",
         "run_output",
-        "exact.noised_numbers(point, algorithm.noise.scale, noise)",
-        "exact.noised_numbers(point, algorithm.noise.scale / 2, noise)",
+        "noised_numbers(point, algorithm.noise.scale, noise)",
+        "noised_numbers(point, algorithm.noise.scale / 2, noise)",
         replay("output"),
     ),
     # Exact noise.
@@ -335,7 +335,7 @@ NoisedSums(
         "exact noise: draws used twice",
         "ExactGaussians.rounded",
         """\
-self._used[places] = True
+self._use(places)
 values = self._approximate(places)
 """,
         "values = self._approximate(places)",

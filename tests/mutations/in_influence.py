@@ -2,8 +2,8 @@
 
 from tests.mutations.mutation import Mutation
 
-_FOLDER = "algorithm/influence"
-_TESTS = "tests/algorithm/influence"
+_FOLDER = "mechanisms/influence"
+_TESTS = "tests/mechanisms/influence"
 _SUMS = (f"{_TESTS}/test_influence_sums.py",)
 _PLAN = (f"{_TESTS}/test_influence_plan.py",)
 _KINDS = (f"{_TESTS}/test_influence_families.py",)

@@ -30,7 +30,7 @@ if spec.relation is Relation.REPLACE_ONE and rows != records:
 if False:
     raise refuse("the number of rows", f"to be algorithm.records = {records} under replace-one", rows)
 """,
-        ("tests/algorithm/full_gradients",),
+        ("tests/mechanisms/regression",),
     ),
     Mutation(
         "rounds: passes where subsets are described",
@@ -56,8 +56,8 @@ if False:
     Mutation(
         "EM: contributions not shortened",
         "Query.total.of_some",
-        "exact_sums.clipped_total(parts, some.present, public.contribution)",
-        "exact_sums.clipped_total(parts, some.present, 1e3 * public.contribution)",
+        "clipped_total(parts, some.present, public.contribution)",
+        "clipped_total(parts, some.present, 1e3 * public.contribution)",
         engines("em-full"),
     ),
     Mutation(
@@ -91,8 +91,8 @@ if False:
     Mutation(
         "variational inference: several draws not shortened",
         "Query.total.of_some",
-        "exact_sums.clipped_total(parts, some.present, public.contribution)",
-        "exact_sums.clipped_total(parts, some.present, 1e3 * public.contribution)",
+        "clipped_total(parts, some.present, public.contribution)",
+        "clipped_total(parts, some.present, 1e3 * public.contribution)",
         engines("two-draws"),
     ),
     Mutation(

@@ -126,7 +126,7 @@ if earlier is not None:
     ),
     Mutation(
         "training: the chance of a record from the rows that are there",
-        "Run.batches",
+        "TrainingRun.batches",
         "run.sampling.chance(run.records)",
         "run.sampling.chance(self.rows)",
         engines("chance"),

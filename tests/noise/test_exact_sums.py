@@ -119,7 +119,7 @@ def variational_path(model, draws: int, family) -> Path:
     dim = model.dim(WIDTH)
     phi, standards = family.first(0.5 * point(dim)), point(draws * dim, 1).reshape(draws, dim)
     asked = variational.EvidenceGradients(model, VariationalOptions(family=family))
-    inputs = variational.Inputs(jnp.asarray(0.1), standards, jnp.asarray(0.0))
+    inputs = variational.VariationalInputs(jnp.asarray(0.1), standards, jnp.asarray(0.0))
 
     def of_rows(rows: SomeRows) -> Total:
         """What is summed before it is lifted, so that it is on the grid."""
@@ -129,7 +129,7 @@ def variational_path(model, draws: int, family) -> Path:
             seen.append(over(rows))
             return seen[0]
 
-        asked.total(PUBLIC, variational.State(phi, (), phi), inputs, RoundRows(WIDTH, True, summed))
+        asked.total(PUBLIC, variational.VariationalState(phi, (), phi), inputs, RoundRows(WIDTH, True, summed))
         return seen[0]
 
     def lifted(total: np.ndarray) -> np.ndarray:
@@ -141,7 +141,7 @@ def variational_path(model, draws: int, family) -> Path:
 def em_path() -> Path:
     model = GaussianMixture((0.3, 0.7), 0.5)
     asked = em.ExpectedStatistics(model, EmOptions(count_weight=0.4))
-    state = em.State(
+    state = em.MixtureState(
         point(2 * WIDTH).reshape(2, WIDTH), jnp.asarray(model.weights), jnp.zeros(2), jnp.zeros((2, WIDTH))
     )
 

@@ -8,22 +8,22 @@ import json
 import pickle
 import subprocess
 import sys
-import textwrap
+from itertools import product
 
 import numpy as np
 import pytest
-from sordino.noise.port import noised_sums
 
 from sordino.core.validate import InputError
 from sordino.mechanisms import Purpose, SecureRandomness
 from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.port import noised_sums
 
-PRELUDE = """
-import ctypes, json, multiprocessing, os, sys
+SCRIPT = """
+import ctypes, json, multiprocessing, os
 import numpy as np
 from sordino.mechanisms import Purpose, SecureRandomness
 from sordino.noise.gaussian import ExactGaussians
-from sordino.noise.integer_sums import noised_sums
+from sordino.noise.port import noised_sums
 from sordino.core.validate import InputError
 
 SOURCE, OTHER = SecureRandomness(), SecureRandomness()
@@ -63,118 +63,83 @@ def child(fork):
     os.wait()
     return json.loads(text)
 
+def report(queue):
+    queue.put([drawn(), SecureRandomness().generator(Purpose.NOISE).standard_normal(3).tolist()])
+
+found = {"fork": child(os.fork), "fork that Python did not make": child(ctypes.CDLL(None).fork)}
+context = multiprocessing.get_context("fork")
+queue = context.SimpleQueue()
+workers = [context.Process(target=report, args=(queue,)) for _ in range(2)]
+for worker in workers:
+    worker.start()
+forked = [queue.get() for _ in workers]
+for worker in workers:
+    worker.join()
+found |= {f"fork of multiprocessing {k}": one[0] for k, one in enumerate(forked)}
+fresh = [one[1] for one in forked]
+with context.Pool(1) as pool:
+    try:
+        pickled = pool.apply(np.random.Generator.standard_normal, (GENERATOR,))
+    except Exception as error:
+        pickled = str(error)
+every, WAYS = WAYS, {"a method taken before": lambda: METHOD(0, 2**62, 8).tolist()}
+taken = [child(os.fork), drawn()]
+WAYS, number = every, os.getpid()
+os.getpid = lambda: number
+found["fork with the number of its ancestor"] = child(os.fork)
+print(json.dumps({"refused": found, "parent": drawn(), "fresh": fresh, "pickled": pickled, "taken": taken}))
 """
 
 
-def answers(script: str):
-    """What a script in its own interpreter prints as JSON, after a prelude that draws before any fork."""
-    done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(script)], capture_output=True, text=True, check=False
-    )
+@pytest.fixture(scope="module")
+def answers():
+    """What happens to draws on both sides of every kind of fork, in one interpreter."""
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def assert_refused(child):
-    assert len(child) == 9
-    for name, (outcome, said) in child.items():
-        assert outcome == "refused", f"a fork drew through {name}"
-        assert "a fork of it, which would draw the same noise; make a new one there." in said
+def test_a_fork_is_refused_every_way_to_draw_and_its_parent_goes_on(answers):
+    """Numbers of processes are given again: the count of forks tells a fork from its ancestor."""
+    assert len(answers["refused"]) == 5
+    for fork, ways in answers["refused"].items():
+        assert len(ways) == 9
+        for name, (outcome, said) in ways.items():
+            assert outcome == "refused", f"a {fork} drew through {name}"
+            assert "a fork of it, which would draw the same noise; make a new one there." in said
+    assert {outcome for outcome, _ in answers["parent"].values()} == {"drew"}
 
 
-def test_a_fork_is_refused_every_way_to_draw_and_its_parent_goes_on():
-    forked, parent = answers(
-        """
-        forked = child(os.fork)
-        print(json.dumps([forked, drawn()]))
-        """
-    )
-    assert_refused(forked)
-    assert {outcome for outcome, _ in parent.values()} == {"drew"}
-
-
-def test_a_method_taken_before_a_fork_draws_other_numbers_in_it():
-    """Nothing of ours is asked any more when it draws, so the fork gave its bits another key."""
-    forked, parent = answers(
-        """
-        WAYS = {"a method taken before": lambda: METHOD(0, 2**62, 8).tolist()}
-        print(json.dumps([child(os.fork), drawn()]))
-        """
-    )
-    drawn = [set(found["a method taken before"][1]) for found in (forked, parent)]
+def test_forks_draw_numbers_of_their_own(answers):
+    """Nothing of ours is asked any more when a method taken before draws, so the fork gave its bits another key."""
+    drawn = [set(found["a method taken before"][1]) for found in answers["taken"]]
     assert len(drawn[0] | drawn[1]) == 16
+    assert not set(answers["fresh"][0]) & set(answers["fresh"][1])
 
 
-def test_a_fork_of_multiprocessing_is_refused_too_and_draws_its_own_noise():
-    forked, fresh = answers(
-        """
-        def report(queue):
-            queue.put([drawn(), SecureRandomness().generator(Purpose.NOISE).standard_normal(3).tolist()])
-
-        context = multiprocessing.get_context("fork")
-        queue = context.SimpleQueue()
-        workers = [context.Process(target=report, args=(queue,)) for _ in range(2)]
-        for worker in workers:
-            worker.start()
-        found = [queue.get() for _ in workers]
-        for worker in workers:
-            worker.join()
-        print(json.dumps([[one[0] for one in found], [one[1] for one in found]]))
-        """
-    )
-    for one in forked:
-        assert_refused(one)
-    assert not set(fresh[0]) & set(fresh[1])
+def test_a_pool_that_pickles_its_work_is_refused(answers):
+    assert "to stay in one process, got an attempt to copy or pickle it; make a new one." in answers["pickled"]
 
 
-def test_a_fork_that_python_did_not_make_is_refused():
-    assert_refused(answers("print(json.dumps(child(ctypes.CDLL(None).fork)))"))
+ATTEMPTS = (
+    pickle.dumps,
+    copy.copy,
+    copy.deepcopy,
+    lambda one: pickle.dumps({"held": [one]}),
+    lambda one: pickle.dumps(one, 0),
+    lambda one: one.__reduce__(),
+    lambda one: one.__getstate__(),
+)
 
 
-def test_a_fork_with_the_number_of_its_ancestor_is_refused():
-    """Numbers of processes are given again: the count of forks tells them apart."""
-    forked = answers(
-        """
-        number = os.getpid()
-        os.getpid = lambda: number
-        print(json.dumps(child(os.fork)))
-        """
-    )
-    assert_refused(forked)
-
-
-def test_a_pool_that_pickles_its_work_is_refused():
-    said = answers(
-        """
-        with multiprocessing.get_context("fork").Pool(1) as pool:
-            try:
-                print(json.dumps(pool.apply(np.random.Generator.standard_normal, (GENERATOR,))))
-            except Exception as error:
-                print(json.dumps(str(error)))
-        """
-    )
-    assert "to stay in one process, got an attempt to copy or pickle it; make a new one." in said
-
-
-ATTEMPTS = {
-    "pickle": pickle.dumps,
-    "copy": copy.copy,
-    "deepcopy": copy.deepcopy,
-    "pickled inside": lambda one: pickle.dumps({"held": [one]}),
-    "oldest pickle": lambda one: pickle.dumps(one, 0),
-    "reduce": lambda one: one.__reduce__(),
-    "state": lambda one: one.__getstate__(),
-}
-
-
-@pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_nothing_that_draws_secure_noise_is_copied_or_pickled(attempt):
+def test_nothing_that_draws_secure_noise_is_copied_or_pickled():
     source = SecureRandomness()
     generator = source.generator(Purpose.NOISE)
     kept = generator.bit_generator.state
-    for one in (source, generator, generator.bit_generator, ExactGaussians.of(SecureRandomness(), 2)):
+    noise = [source, generator, generator.bit_generator, ExactGaussians.of(SecureRandomness(), 2)]
+    for attempt, one in product(ATTEMPTS, noise):
         with pytest.raises(InputError, match=r"to stay in one process.*make a new one\.$") as refused:
-            ATTEMPTS[attempt](one)
+            attempt(one)
         assert str(kept["state"]) not in str(refused.value)
 
 

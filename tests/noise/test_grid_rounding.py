@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from sordino.noise.port import Grid, grid_below
 
 from sordino.core.validate import InputError
+from sordino.noise.port import Grid, grid_below
 
 
 def test_rounded_values_are_the_nearest_points_of_the_grid():

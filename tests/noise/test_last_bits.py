@@ -14,7 +14,6 @@ import jax
 import numpy as np
 import pytest
 from scipy import stats
-from sordino.noise.port import NoisePort, noised_numbers, noised_sums
 
 from docs.evidence_page import RELEASES
 from sordino.core.bound import Evidence
@@ -26,6 +25,7 @@ from sordino.mechanisms.networks.training import Descent, Training
 from sordino.models import Logistic
 from sordino.models.exact import ConjugateRegression
 from sordino.noise.gaussian import ExactGaussians, whole_laplace
+from sordino.noise.port import NoisePort, noised_numbers, noised_sums
 from tests.mechanisms.test_propose_test_sample import RUN
 from tests.mechanisms.test_propose_test_sample import module as proposed
 from tests.replay import engines
@@ -181,7 +181,7 @@ def of_proposed(second: bool, exactly: bool) -> np.ndarray:
     for seed in range(size):
         generator = np.random.default_rng(2 * seed + second)
         if exactly:
-            sums = proposed._Sums(left.x, left.y)
+            sums = proposed._SlopeSums(left.x, left.y)
             found += [proposed._noisy_slope(5.0, sums, generator, 1.0), proposed._drawn(RUN, 40, left, generator)]
         else:
             posterior = ConjugateRegression(RUN.alpha, RUN.beta).posterior(left.x[:, None], left.y)

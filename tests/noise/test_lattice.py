@@ -6,7 +6,6 @@ from fractions import Fraction
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sordino.noise.port import ADDED
 
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
@@ -21,6 +20,7 @@ from sordino.noise.lattice import (
     noised_on_lattice,
     round_to_lattice,
 )
+from sordino.noise.port import ADDED
 from sordino.noise.randomness import Purpose
 from sordino.noise.secure import SecureRandomness
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from sordino.noise.port import noised_numbers, noised_sums
 
 from sordino.core.validate import InputError
 from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.port import noised_numbers, noised_sums
 
 NUMBER = 20_000
 

@@ -109,6 +109,7 @@ class Seen(Exception):
     """The kernel was asked for."""
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", RUNS)
 def test_every_product_of_a_kernel_asks_for_full_precision(name, monkeypatch):
     """And is made in double precision, which no shorter kind of number replaces."""

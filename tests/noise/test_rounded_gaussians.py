@@ -156,7 +156,7 @@ def test_more_draws_of_one_generator_than_one_round_makes_are_an_error():
 @pytest.mark.parametrize("cores", [1, 2, 7])
 def test_draws_do_not_depend_on_the_cores(cores, monkeypatch):
     """A changing schedule, steps inside one piece and steps of several pieces."""
-    monkeypatch.setattr(randomness, "usable_cores", lambda: cores)
+    monkeypatch.setattr(randomness, "cores", lambda: cores)
     for steps, size, scales in (
         (4000, 30, np.full(1, 2.0**40)), (4, 20_000, np.full(1, 2.0)), (900, 30, np.geomspace(1.0, 2.0**12, 700))
     ):  # fmt: skip
@@ -165,7 +165,7 @@ def test_draws_do_not_depend_on_the_cores(cores, monkeypatch):
         one_by_one = SeededRandomness(3).whole_gaussians(Purpose.NOISE, 0, steps, scales, size)
         np.testing.assert_array_equal(found, one_by_one)
         monkeypatch.undo()
-        monkeypatch.setattr(randomness, "usable_cores", lambda: cores)
+        monkeypatch.setattr(randomness, "cores", lambda: cores)
 
 
 @pytest.mark.parametrize("scale", [2.0, 2.0**10, 2.0**40])

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from sordino.noise.port import Law
 
 from sordino.auditing.replay.plan import planned_calls
 from sordino.auditing.replay.port import Recorder
@@ -19,6 +18,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
 from sordino.estimators.registry import ESTIMATORS, methods_of
 from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT
+from sordino.noise.port import Law
 from tests.replay.estimator_cases import CASES, DELTA, Bench, tables
 
 

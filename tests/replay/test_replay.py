@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sordino.noise.port import Law, NoisedCall, gaussian_call, noised_numbers, noised_sums
 
 import sordino
 from papers.round_words import stated_spec
@@ -18,6 +17,7 @@ from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError
 from sordino.noise.gaussian import ExactGaussians, noised_whole
 from sordino.noise.lattice import Total
+from sordino.noise.port import Law, NoisedCall, gaussian_call, noised_numbers, noised_sums
 from sordino.noise.randomness import Purpose
 
 ROOT = Path(sordino.__file__).parent

@@ -24,7 +24,7 @@ from sordino.models.base import describe_model
 from sordino.models.families.regression import GaussianLinear
 
 PAGE = Path(__file__).parents[2] / "docs" / "developer" / "adding-a-query.md"
-NAME, MODULE = "column means", "sordino.mechanisms.rounds.column_means"
+NAME, MODULE = "column means", "sordino.mechanisms.column_means"
 RECORDS, WIDTH, DELTA = 200, 3, 1e-5
 
 
@@ -35,9 +35,9 @@ def code_blocks() -> list[str]:
 @pytest.fixture(scope="module", autouse=True)
 def added(tmp_path_factory):
     """The template as a file of the package: nothing else is changed."""
-    folder = tmp_path_factory.mktemp("rounds")
+    folder = tmp_path_factory.mktemp("mechanisms")
     (folder / "column_means.py").write_text(code_blocks()[0], encoding="utf-8")
-    package = importlib.import_module("sordino.mechanisms.rounds")
+    package = importlib.import_module("sordino.mechanisms")
     before = set(queries())
     package.__path__.append(str(folder))
     assert set(queries()) == before | {NAME}

@@ -4,7 +4,6 @@ Reading is the engine's, computing is not: DuckDB and Polars give Arrow batches,
 contributions from them in threads, so that no engine's own exponential decides a bit.
 """
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,14 +22,10 @@ from sordino.data.table import Table
 from sordino.engines.totals import Engine, PartAnswer, Sum, Work, register_engine, summed
 from sordino.engines.unit_buckets import Spread
 from sordino.engines.workers import Helpers
+from sordino.noise.randomness import cores
 
 # Seconds of reading after which helpers are worth their start.
 PATIENCE = 3.0
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 Answered = TypeVar("Answered")
@@ -58,7 +53,7 @@ class Streamed(Engine):
 
     Args:
         threads: how many parts at once; absent: one for each core.
-        patience: after so many seconds of reading, processes beside this one read on, see `helpers`; starting them
+        patience: after so many seconds of reading, processes beside this one read on, see `workers`; starting them
             takes a second or two of each core.
     """
 

@@ -91,7 +91,7 @@ class SparkCluster(Engine):
             arithmetic = arithmetic or one.arithmetic
             if one.arithmetic != arithmetic:
                 raise InputError("Expected executors that compute alike to the last bit, got others.")
-            total.add_answer(one)
+            total.add_sum(one)
         return total.answer(key)._replace(arithmetic=arithmetic or total.answer(key).arithmetic)
 
     def _collected(self, frame: Any, there: Any) -> Iterator[PartAnswer]:

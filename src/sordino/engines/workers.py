@@ -76,8 +76,8 @@ class Helper:
             sent = pickled((work, part, key))
         except Exception:  # whatever an object of another package says of being pickled
             raise Unanswered(again=False) from None
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        if self._process.stdin is None or self._process.stdout is None:
+            raise Unanswered(again=False)
         try:
             self._process.stdin.write(sent)
             self._process.stdin.flush()

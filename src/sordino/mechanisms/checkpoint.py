@@ -75,16 +75,22 @@ def identity(
     spec: Spec, model: Model, averaged: Callable[..., Any] | None, rows: Mapping[str, Any], dtype: np.dtype
 ) -> dict[str, Any]:
     """Everything a checkpoint is bound to, in plain values; `rows` describes the rows and where they are."""
-    return {
-        "sordino": __version__,
-        "jax": [jax.__version__, version("jaxlib")],
-        "numpy": np.__version__,
-        "device": [jax.default_backend(), jax.devices()[0].device_kind],
+    return platform() | {
         "precision": dtype.name,
         "spec": spec.to_dict(),
         "model": [described(model), *_of_model(spec, model, rows["rows"][1])],
         "function": None if averaged is None else traced(averaged, _numbers(spec.dim)),
         **rows,
+    }
+
+
+def platform() -> dict[str, Any]:
+    """The versions and the device that decide the bits of a run."""
+    return {
+        "sordino": __version__,
+        "jax": [jax.__version__, version("jaxlib")],
+        "numpy": np.__version__,
+        "device": [jax.default_backend(), jax.devices()[0].device_kind],
     }
 
 
@@ -193,7 +199,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
+class Snapshot:
     """A run between two blocks of steps: values and arrays from which it can go on."""
 
     step: int
@@ -216,7 +222,7 @@ class Keeper:
         held = None if found is None else _held(path, found)
         salt = secrets.token_hex(_SALT_BYTES) if held is None else held[0]
         self._bound = {"salt": salt, "steps": steps, "identity": identify(bytes.fromhex(salt))}
-        self.found: Moment | None = None
+        self.found: Snapshot | None = None
         if held is not None:
             check_identity(held[1], self._bound["identity"])
             if held[2].step >= steps:  # a run that is complete has no checkpoint
@@ -228,14 +234,14 @@ class Keeper:
         """Whether it is time to write, or somebody asked to stop."""
         return self.stop.asked or time.monotonic() - self._written >= self.checkpoint.every
 
-    def begin(self, moment: Moment) -> None:
+    def begin(self, moment: Snapshot) -> None:
         """Write the first moment; a run that was found keeps the one it has."""
         files.remove_partials(self.checkpoint.path)
         if self.found is None:
             self._write(moment)
         self._written, self._step = time.monotonic(), moment.step
 
-    def keep(self, moment: Moment) -> None:
+    def keep(self, moment: Snapshot) -> None:
         """Write a moment; if somebody asked to stop, stop."""
         try:
             self._write(moment)
@@ -250,13 +256,13 @@ class Keeper:
         """Delete the checkpoint."""
         files.remove_privately(self.checkpoint.path)
 
-    def _write(self, moment: Moment) -> None:
+    def _write(self, moment: Snapshot) -> None:
         values = {**self._bound, "step": moment.step, "moment": dict(moment.record.values)}
         files.write_record(self.checkpoint.path, files.Record(values, moment.record.arrays))
 
 
 @contextmanager
-def believing(path: Path) -> Iterator[None]:
+def validating(path: Path) -> Iterator[None]:
     """While a moment is put back: whatever in it does not fit the run is the complaint about a changed file."""
     try:
         yield
@@ -266,7 +272,7 @@ def believing(path: Path) -> Iterator[None]:
         raise files.damaged(path) from None
 
 
-def checked_block(moment: Moment, longest: int) -> int:
+def checked_block(moment: Snapshot, longest: int) -> int:
     """The length of a moment's blocks; `ValueError` where its step is not at the end of one."""
     length = moment.record.values["block"]
     if not is_count(length) or not 0 < length <= max(longest, _LONGEST_BLOCK) or moment.step % length:
@@ -279,7 +285,7 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _held(path: Path, found: files.Record) -> tuple[str, dict[str, Any], Moment]:
+def _held(path: Path, found: files.Record) -> tuple[str, dict[str, Any], Snapshot]:
     """Salt, identity and moment of a file; its digest is no signature, so a whole file may still hold nonsense."""
     try:
         salt, identity, step, moment = (found.values[name] for name in ("salt", "identity", "step", "moment"))
@@ -288,4 +294,4 @@ def _held(path: Path, found: files.Record) -> tuple[str, dict[str, Any], Moment]
         raise files.damaged(path) from None
     if not sound or not isinstance(identity, dict) or not isinstance(moment, dict):
         raise files.damaged(path)
-    return salt, identity, Moment(step, files.Record(moment, found.arrays))
+    return salt, identity, Snapshot(step, files.Record(moment, found.arrays))

@@ -237,7 +237,7 @@ class MessagePassingRelease(SumsRelease):
         return GaussianPosterior(self.site, self.family, self.natural)
 
 
-class State(NamedTuple):
+class MessageState(NamedTuple):
     """The prior, the sum of messages, what rounding lost of it, the velocity, and repairs: rounds and eigenvalues."""
 
     prior: Array
@@ -247,7 +247,7 @@ class State(NamedTuple):
     repairs: Array
 
 
-class Inputs(NamedTuple):
+class MessageInputs(NamedTuple):
     """What multiplies a round's noised sum, and how many records it is expected to sum."""
 
     gain: Array
@@ -286,7 +286,7 @@ class Messages(Query):
     def size(self, features: int) -> int:
         return self.family.size
 
-    def first(self, run: Run) -> State:
+    def first(self, run: Run) -> MessageState:
         """No messages, or a sum of them that gives random means at the prior's precision."""
         prior = self.prior_vector
         none, start = jnp.zeros_like(prior), self.refinement.start_scale
@@ -294,21 +294,23 @@ class Messages(Query):
         if start > 0.0:
             pull = self.prior.precision * start * run.start((self.family.dim,))
             messages = jnp.concatenate([pull, jnp.zeros(self.family.size - self.family.dim, prior.dtype)])
-        return State(prior, messages, none, none, jnp.zeros(2, jnp.int32))
+        return MessageState(prior, messages, none, none, jnp.zeros(2, jnp.int32))
 
-    def inputs(self, run: Run, first: int, length: int) -> Inputs:
+    def inputs(self, run: Run, first: int, length: int) -> MessageInputs:
         both = gains(run.algorithm), expected_records(run.algorithm)
-        return Inputs(*(run.part(values, first, length) for values in both))
+        return MessageInputs(*(run.part(values, first, length) for values in both))
 
-    def point(self, public: Public, state: State, given: Inputs) -> Moments:
+    def point(self, public: Public, state: MessageState, given: MessageInputs) -> Moments:
         """The moments of the cavity: the posterior less an average message."""
         return self.family.moments(state.prior + state.messages * (1.0 - 1.0 / public.records))
 
-    def contributions(self, point: Moments, given: Inputs, rows: SomeRows) -> Parts:
+    def contributions(self, point: Moments, given: MessageInputs, rows: SomeRows) -> Parts:
         refinement = self.refinement
         return refinement.coordinates.parts(self.site, self.family, point, rows, refinement.kept_range)
 
-    def moved(self, public: Public, state: State, given: Inputs, noised: Array, number: Array) -> State:
+    def moved(
+        self, public: Public, state: MessageState, given: MessageInputs, noised: Array, number: Array
+    ) -> MessageState:
         family, refinement, prior, before = self.family, self.refinement, state.prior, state.messages
         coordinates = refinement.coordinates
         cavity = self.point(public, state, given)
@@ -329,12 +331,14 @@ class Messages(Query):
         if coordinates.bounds_factor:
             messages *= shortening(messages, public.contribution * public.records)
         repairs = state.repairs + jnp.stack([low > 0, low]).astype(jnp.int32)
-        return State(prior, messages, lost, velocity, repairs)
+        return MessageState(prior, messages, lost, velocity, repairs)
 
-    def kept(self, state: State) -> Array:
+    def kept(self, state: MessageState) -> Array:
         return state.prior + state.messages
 
-    def release(self, spec: Spec, run: Run, state: State, iterates: NDArray[Any] | None) -> MessagePassingRelease:
+    def release(
+        self, spec: Spec, run: Run, state: MessageState, iterates: NDArray[Any] | None
+    ) -> MessagePassingRelease:
         natural = in_precision(self.kept(state), run.dtype)
         repairs = Repairs(*(int(count) for count in state.repairs))
         return MessagePassingRelease(spec, self.site, self.family, natural, repairs, iterates)

@@ -75,7 +75,7 @@ class EmRelease(SumsRelease):
         return FactorisedPosterior(model, self.means.ravel(), deviations)
 
 
-class State(NamedTuple):
+class MixtureState(NamedTuple):
     """Means, mixing weights, and the running statistics for all N records: counts and sums."""
 
     means: Array
@@ -95,12 +95,12 @@ class ExpectedStatistics(Query):
     def size(self, features: int) -> int:
         return len(self.model.weights) * (1 + features)
 
-    def first(self, run: Run) -> State:
+    def first(self, run: Run) -> MixtureState:
         shape = (len(self.model.weights), run.features)
         weights = jnp.asarray(self.model.weights, float)
-        return State(self.options.start_scale * run.start(shape), weights, jnp.zeros(shape[0]), jnp.zeros(shape))
+        return MixtureState(self.options.start_scale * run.start(shape), weights, jnp.zeros(shape[0]), jnp.zeros(shape))
 
-    def contributions(self, point: State, given: Any, rows: SomeRows) -> Parts:
+    def contributions(self, point: MixtureState, given: Any, rows: SomeRows) -> Parts:
         """Weighted responsibilities, then their products with the row."""
         whole = whole_rows(rows.features, rows.sizes)
         precision = 1.0 / self.model.spread**2
@@ -109,7 +109,7 @@ class ExpectedStatistics(Query):
         shares = jax.nn.softmax(jnp.log(point.weights) + likely, axis=-1)
         return Plain(self.options.count_weight * shares), outer(whole, shares, transposed=True)
 
-    def moved(self, public: Public, state: State, given: Any, noised: Array, number: Array) -> State:
+    def moved(self, public: Public, state: MixtureState, given: Any, noised: Array, number: Array) -> MixtureState:
         options, components = self.options, state.weights.size
         grown = public.records / public.batch * noised
         # The first round has nothing to average with.
@@ -120,12 +120,12 @@ class ExpectedStatistics(Query):
         pull = options.prior_precision * self.model.spread**2
         means = sums / (possible + pull)[:, None]
         weights = possible / jnp.sum(possible) if options.learn_weights else state.weights
-        return State(means, weights, counts, sums)
+        return MixtureState(means, weights, counts, sums)
 
-    def kept(self, state: State) -> Array:
+    def kept(self, state: MixtureState) -> Array:
         return state.means.ravel()
 
-    def release(self, spec: Spec, run: Run, state: State, iterates: NDArray[Any] | None) -> EmRelease:
+    def release(self, spec: Spec, run: Run, state: MixtureState, iterates: NDArray[Any] | None) -> EmRelease:
         growth = run.algorithm.records / run.algorithm.batch_size
         means, weights, counts = (in_precision(values, run.dtype) for values in state[:3])
         return EmRelease(

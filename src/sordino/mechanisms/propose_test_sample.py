@@ -110,7 +110,9 @@ def clean(run: ProposeTestSample, x: ArrayLike, y: ArrayLike, generator: np.rand
     cleaned = _noisy_count(run, int(inside.sum()), generator)
     if cleaned <= 1 or not inside.any():
         return None
-    centre = _noisy_slope(slope_scale(run, cap, cleaned), _Sums(rows[inside], targets[inside]), generator, run.epsilon)
+    centre = _noisy_slope(
+        slope_scale(run, cap, cleaned), _SlopeSums(rows[inside], targets[inside]), generator, run.epsilon
+    )
     # A slope as computed is off by a share 2^-53, and so is the difference.
     apart = np.abs(slopes - centre) + _ROOM * (slopes + abs(centre))
     near = apart <= cleaned**run.rho2 * (1.0 - _ROOM)
@@ -126,7 +128,7 @@ def _noisy_count(run: ProposeTestSample, count: int, generator: np.random.Genera
     return (lowered + whole_laplace(generator, _UNITS / run.epsilon)) / _UNITS
 
 
-def _noisy_slope(scale: float, sums: "_Sums", generator: np.random.Generator, epsilon: float) -> float:
+def _noisy_slope(scale: float, sums: "_SlopeSums", generator: np.random.Generator, epsilon: float) -> float:
     exponent = math.frexp(scale)[1] - 31
     spacings = math.ldexp(scale * (1.0 + 2.0**-40), -exponent) + 1.0 / epsilon
     unit = Fraction(2) ** exponent
@@ -138,7 +140,7 @@ def _noisy_slope(scale: float, sums: "_Sums", generator: np.random.Generator, ep
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
+class _SlopeSums:
     """The sums of x x and x y over some records, as real numbers."""
 
     x: Array
@@ -184,7 +186,12 @@ def _drawn(run: ProposeTestSample, records: int, left: Cleaned, generator: np.ra
     """The posterior draw N(beta Sxy / p, 1 / p), p = alpha + beta Sxx, rounded to a public lattice."""
     least = 1.0 / math.sqrt(run.alpha + run.beta * records * run.x_high * run.x_high)
     exponent = math.frexp(least)[1] - 21
-    sums, alpha, beta, unit = _Sums(left.x, left.y), Fraction(run.alpha), Fraction(run.beta), Fraction(2) ** exponent
+    sums, alpha, beta, unit = (
+        _SlopeSums(left.x, left.y),
+        Fraction(run.alpha),
+        Fraction(run.beta),
+        Fraction(2) ** exponent,
+    )
 
     def law(level: int) -> EnclosedLaw:
         low, high = (sums.least(), sums.most()) if level == 1 else (sums.exact(),) * 2

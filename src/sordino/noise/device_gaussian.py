@@ -42,7 +42,7 @@ _TAG = 0x6C617474
 Words = NDArray[np.uint32]
 
 
-class Drawn(NamedTuple):
+class DeviceDraws(NamedTuple):
     """Draws of each step in rows, what is known of each (kept, dropped, or open in some attempt), and rows to look at.
 
     Shapes (steps, rows, 1024), likewise, and (steps, rows).
@@ -111,7 +111,7 @@ def _rows_of(states: Array, steps: NDArray[np.intp], rows: NDArray[np.intp]) -> 
 
 
 @partial(jax.jit, static_argnums=2)
-def _drawn(key: Array, streams: Array, size: int, scales: Array) -> Drawn:
+def _drawn(key: Array, streams: Array, size: int, scales: Array) -> DeviceDraws:
     steps, rows = len(streams), -(-size // _ROW)
     blocks = jnp.arange(rows * _ROW // _DRAWS_A_BLOCK, dtype=jnp.uint32)[None]
     words = _words(key, streams[:, None], 0, blocks)
@@ -135,7 +135,7 @@ def _drawn(key: Array, streams: Array, size: int, scales: Array) -> Drawn:
     values = values.at[of_steps, of_rows, places].set(tried, mode="drop")
     states = states.at[of_steps, of_rows, places].set(after, mode="drop")
     counted = jnp.arange(rows * _ROW).reshape(rows, _ROW) < size
-    return Drawn(values, states, jnp.any((states != _KEPT) & counted, axis=2))
+    return DeviceDraws(values, states, jnp.any((states != _KEPT) & counted, axis=2))
 
 
 def _first_places(chosen: Array) -> Array:

@@ -1,7 +1,16 @@
-"""Uniform numbers in (0, 1) of which only as many digits exist as somebody asked for.
+"""Exact noise on the host, from fair bits and comparisons alone: standard Gaussians, and discrete Laplace noise.
 
-A digit is a word of random bits. Comparing two numbers looks at their first words and, where those are equal, at ever
-more, so the answer is that for real numbers and not for truncated ones.
+Statement (Karney 2016, section 2, algorithm N). Let k be geometric, P(k) = exp(-k/2) (1 - exp(-1/2)), kept with
+probability exp(-k (k - 1) / 2); let x be uniform in (0, 1), kept with probability exp(-x (2k + x) / 2); begin anew
+where one is not kept. Then k + x has density proportional to exp(-(k + x)^2 / 2), and a fair sign makes it standard
+Gaussian. Events of such probabilities need no exponential (von Neumann 1951): the longest run x > u_1 > u_2 > ... of
+fresh uniform numbers has at least m members with probability x^m / m!, so an even number with probability exp(-x).
+No number is rounded on the way: an answer is a sign, a whole number, and a fraction whose digits are drawn when a
+comparison needs them.
+
+Discrete Laplace noise has P(k) proportional to exp(-|k| / scale) (Canonne, Kamath & Steinke 2020, Algorithm 2). A whole
+number that moves by at most D between neighbours, released with such noise, has probabilities whose ratio is at most
+exp(D / scale): the guarantee of the Laplace mechanism of that scale, with nothing rounded anywhere.
 """
 
 from collections.abc import Callable
@@ -10,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sordino.noise.port import ADDED, Law, NoisedCall, NoisePort
 
 from sordino.core.validate import InputError, refuse
+from sordino.noise.port import ADDED, Law, NoisedCall, NoisePort
 from sordino.noise.randomness import OneProcess, Purpose, Randomness
 
 Words = NDArray[np.uint64]
@@ -28,7 +37,11 @@ def random_words(generator: np.random.Generator, word_bits: int) -> Bits:
 
 
 class Deviates:
-    """Independent uniform numbers, as many as `size`; `bits` gives words of `word_bits` fair bits."""
+    """Independent uniform numbers in (0, 1), as many as `size`; `bits` gives words of `word_bits` fair bits.
+
+    A digit is a word. Comparing two numbers looks at their first words and, where those are equal, at ever more, so the
+    answer is that for real numbers and not for truncated ones.
+    """
 
     def __init__(self, bits: Bits, size: int, word_bits: int) -> None:
         self._bits, self._size, self.word_bits = bits, size, word_bits
@@ -64,16 +77,6 @@ class Deviates:
             found = (found << self.word_bits) | int(self.word(digit)[place])
         return found
 
-
-# Standard Gaussians from fair bits and comparisons alone: Karney's algorithm N, many at once.
-#
-# Statement (Karney 2016, section 2). Let k be geometric, P(k) = exp(-k/2) (1 - exp(-1/2)), kept with probability
-# exp(-k (k - 1) / 2); let x be uniform in (0, 1), kept with probability exp(-x (2k + x) / 2); begin anew where one is
-# not kept. Then k + x has density proportional to exp(-(k + x)^2 / 2), and a fair sign makes it standard Gaussian.
-# Events of such probabilities need no exponential (von Neumann 1951): the longest run x > u_1 > u_2 > ... of fresh
-# uniform numbers has at least m members with probability x^m / m!, so an even number with probability exp(-x).
-# No number is rounded on the way: an answer is a sign, a whole number, and a fraction whose digits are drawn as they
-# are asked for.
 
 Flags = NDArray[np.bool_]
 Whole = NDArray[np.int64]
@@ -119,9 +122,7 @@ class ExactGaussians(OneProcess):
         # elsewhere the sum is enclosed in exact fractions, with more digits until the edge is outside.
         self.check_process()
         places = np.arange(len(self))[part]
-        if self._used[places].any():
-            raise InputError("Expected noise that was not used yet, got draws that were; draw more of them.")
-        self._used[places] = True
+        self._use(places)
         values = self._approximate(places)
         computed = offsets + scales * values
         off = _ROUNDINGS * (np.abs(offsets) + scales * (np.abs(values) + 1.0)) + scales * 2.0**-self._word_bits
@@ -129,15 +130,23 @@ class ExactGaussians(OneProcess):
         unsure = np.flatnonzero(~(0.5 - np.abs(computed - nearest) > off))
         found = nearest.astype(np.int64)
         for one in unsure:
-            found[one] = self._enclosed(int(places[one]), Fraction(float(offsets[one])), Fraction(float(scales[one])))
+            mean, deviation = Fraction(float(offsets[one])), Fraction(float(scales[one]))
+            law = EnclosedLaw(mean, mean, deviation, deviation)
+            found[one] = self._nearest(int(places[one]), lambda _, law=law: law)
         return found
 
-    def nearest(self, place: int, law: Callable[[int], "Enclosed"]) -> int:
+    def nearest(self, place: int, law: Callable[[int], "EnclosedLaw"]) -> int:
         """The whole number nearest to mean + deviation * gaussian, real numbers that `law(k)` encloses ever better."""
         self.check_process()
-        if self._used[place]:
+        self._use(np.array([place]))
+        return self._nearest(place, law)
+
+    def _use(self, places: Places) -> None:
+        if self._used[places].any():
             raise InputError("Expected noise that was not used yet, got draws that were; draw more of them.")
-        self._used[place] = True
+        self._used[places] = True
+
+    def _nearest(self, place: int, law: Callable[[int], "EnclosedLaw"]) -> int:
         fraction, at = self._trials[self._trial_of[place]], int(self._place_in[place])
         digits = 1
         while True:
@@ -161,22 +170,8 @@ class ExactGaussians(OneProcess):
         size = self._whole[places] + fractions
         return np.where(self._negative[places], -size, size)
 
-    def _enclosed(self, place: int, offset: Fraction, scale: Fraction) -> int:
-        fraction, at = self._trials[self._trial_of[place]], int(self._place_in[place])
-        sign = -1 if self._negative[place] else 1
-        digits = 0
-        while True:
-            parts = 1 << (digits * self._word_bits)
-            low = int(self._whole[place]) + Fraction(fraction.numerator(at, digits), parts)
-            ends = sorted(offset + sign * scale * end for end in (low, low + Fraction(1, parts)))
-            # The sum lies strictly between the ends, but for an event of probability 0.
-            least, most = (ends[0] + Fraction(1, 2)).__floor__(), (ends[1] + Fraction(1, 2)).__ceil__() - 1
-            if least == most:
-                return least
-            digits += 1
 
-
-class Enclosed(NamedTuple):
+class EnclosedLaw(NamedTuple):
     """A mean and a standard deviation, each between two fractions."""
 
     least_mean: Fraction
@@ -244,13 +239,6 @@ class _Trial:
         answer[by_fraction] = fresh.less(np.arange(len(by_fraction)), self.fraction, places[by_fraction])
         return answer
 
-
-# Whole numbers from the discrete Laplace law, P(k) proportional to exp(-|k| / scale), from fair whole numbers alone.
-#
-# A whole number that moves by at most D between neighbours, released with such noise, has probabilities whose ratio
-# is at most exp(D / scale): the guarantee of the Laplace mechanism of that scale, with nothing rounded anywhere.
-# Events of probability exp(-x) need no exponential (von Neumann 1951); the rest is Canonne, Kamath & Steinke 2020,
-# Algorithm 2.
 
 # Scales are taken as fractions with this denominator, rounded up; uniform whole numbers stay below 2^63.
 _DENOMINATOR = 2**16

@@ -1,74 +1,36 @@
-"""Exact sums over records, exact noise on them, and the grid that a release lies on.
+"""Exact sums over records on the host: whole numbers of 128 bits, each contribution computed from one record alone.
 
-The theorems speak of real numbers; a computer adds a finite set of numbers to a float. Two hazards follow.
+A sensitivity is proved for real numbers. Computed sums can break it in three ways, each excluded here:
 
-1. *The last bits* (Mironov 2012). Which floats ``m + tau * xi`` can reach depends on m, so the last bits of
-   a release may betray m however large tau is. Rounding the release to a grid of spacing g, much coarser than the
-   floats and much finer than tau, removes them. For ideal noise this is post-processing and costs nothing.
-2. *The noise.* Computed noise is not ideal. Mechanisms that add noise to sums on the host draw it exactly
-   (`noise.exact`), at no cost.
-
-Compiled chains and rounds have whole-number noise on whole-number sums (`noise.lattice`). Where neither is to be had,
-stable noise for one, released draws are rounded to a grid (`on_release_grid`), which removes the last bits, and the
-certificate says that floating point is not covered.
+1. *A contribution is longer than its bound*, by rounding. Lengths are computed with a relative error below 2^-40 (for
+   at most 8,192 columns), contributions are scaled to that much less, and digits behind 2^-20 are cut off towards 0.
+2. *A sum is rounded*, so that a record changes how the others are rounded. Factors are whole numbers of at most 2^20
+   units, so products and sums of up to 8,192 of them are whole numbers below 2^53: in whatever order a matrix product
+   adds, nothing is rounded. Blocks add up in whole numbers of 64 bits, which hold 2^23 - 1 records, or of 128 bits
+   (`WideSums`), which hold any table.
+3. *A contribution depends on where its record stands*, because a fast matrix product treats the last rows of a block
+   unlike the others. Per-record numbers come from elementwise operations, which IEEE 754 rounds correctly, or from
+   exact products.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sordino.noise.port import gaussian_call
+from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
-from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
+from sordino.core.validate import InputError, refuse
 from sordino.data.scaling import row_lengths
 from sordino.data.table import empty_columns
-from sordino.noise.gaussian import ExactGaussians
 
-_FINEST = -1022
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The multiples of a power of two; rounding to it is exact in floating point."""
-
-    exponent: int
-
-    @property
-    def spacing(self) -> float:
-        """The distance of two neighbouring points."""
-        return math.ldexp(1.0, self.exponent)
-
-    def round(self, values: Any) -> NDArray[np.float64]:
-        """The nearest point of the grid for every value, ties to even; in double precision whatever came in."""
-        given = np.asarray(values, np.float64)
-        if not np.isfinite(given).all():
-            raise refuse("the values to round", "to be finite", "NaN or infinity")
-        # Scaling by a power of two is exact, and a float above 2^53 cells is a point of the grid already.
-        return np.ldexp(np.rint(np.ldexp(given, -self.exponent)), self.exponent)
-
-
-def grid_below(tau: float, cells: int = 16) -> Grid:
-    """The coarsest grid with at least `cells` cells in one noise scale: rounding adds little to the noise's spread."""
-    scale = number("tau", tau, POSITIVE) / whole_number("cells", cells)
-    return Grid(max(_FINEST, math.frexp(scale)[1] - 1))
-
-
-# Sums over records that are exact, of contributions that depend on one record alone.
-#
-# A sensitivity is proved for real numbers. Computed sums can break it in three ways, each excluded here:
-#
-# 1. *A contribution is longer than its bound*, by rounding. Lengths are computed with a relative error below 2^-40 (for
-#    at most 8,192 columns), contributions are scaled to that much less, and digits behind 2^-20 are cut off towards 0.
-# 2. *A sum is rounded*, so that a record changes how the others are rounded. Factors are whole numbers of at most 2^20
-#    units, so products and sums of up to 8,192 of them are whole numbers below 2^53: in whatever order a matrix product
-#    adds, nothing is rounded. Blocks add up in 64-bit whole numbers.
-# 3. *A contribution depends on where its record stands*, because a fast matrix product treats the last rows of a block
-#    unlike the others. Per-record numbers come from elementwise operations, which IEEE 754 rounds correctly, or from
-#    exact products.
+COVERED = (
+    "noise drawn from fair bits without rounding, added exactly to sums computed exactly from each record alone, and "
+    "rounded to a public grid"
+)
+COVERED_UNITS = COVERED.replace("each record alone", "the records of each unit alone")
 
 Sums = NDArray[np.int64]
 
@@ -90,6 +52,11 @@ _FAR = 300
 _MANTISSA, _BIAS = 52, 1022
 _EXPONENT_BITS = 0x7FF << _MANTISSA
 _NEAREST, _FARTHEST = (_BIAS - _FAR << _MANTISSA), (_BIAS + _FAR << _MANTISSA)
+BITS = 128
+# What one record can add to an entry: two factors of 2^20 units, or 2^5 lengths of 2^34 units.
+RECORD_BITS = 40
+MOST_RECORDS = 2 ** (BITS - 1 - RECORD_BITS) - 1
+_BYTES = BITS // 8
 
 
 def checked_rows(
@@ -230,81 +197,92 @@ def products(left: Array, right: Array) -> Sums:
     return (left.T @ right).astype(np.int64)
 
 
-# A statistic plus Gaussian noise, rounded to a grid, with no error anywhere between the real numbers and the release.
-#
-# Statement. Let s be the statistic as computed: whole numbers of a public unit, or floats, taken as the rational
-# numbers they are. The release is the nearest point of a public grid to s + scale * xi with xi exactly standard
-# Gaussian, given that the generator's bits are fair. So it is post-processing of the Gaussian mechanism on s, its
-# guarantee is that of the theorem, and computing it costs nothing: no delta, no larger noise. What is left to show is
-# that one record moves s *as computed* by no more than the stated sensitivity, as above for sums over records.
-
-COVERED = (
-    "noise drawn from fair bits without rounding, added exactly to sums computed exactly from each record alone, and "
-    "rounded to a public grid"
-)
-COVERED_UNITS = COVERED.replace("each record alone", "the records of each unit alone")
-# Rounding to a thousandth of the noise adds a ten-millionth to its variance.
-_CELLS = 1024
-# An offset inside a cell is a float, exactly.
-_LARGEST_SHIFT = 52
-# Of floats; and of sums in units of their own, which may be as small as a later round's bound makes them.
-_SCALES, _IN_UNITS = Interval(2.0**-40, 2.0**60), Interval(2.0**-40, 2.0**100)
+def check_capacity(records: int, record_bits: int = RECORD_BITS) -> None:
+    """Refuse, before a row is read, so many records that their sum might not fit."""
+    most = 2 ** (BITS - 1 - record_bits) - 1
+    if records > most:
+        raise InputError(
+            f"Expected at most {most} records, each of which adds up to 2^{record_bits} units to a sum of {BITS} bits, "
+            f"got {records}; release the table in parts."
+        )
 
 
-def noised_sums(
-    sums: NDArray[Any],
-    exponent: int,
-    scales: ArrayLike,
-    noise: ExactGaussians,
-    part: slice = slice(None),
-    bound: float | None = None,
-) -> Array:
-    """The sums, whole numbers of 2^exponent, with noise of these standard deviations, rounded to a grid."""
-    # `part` says which of the drawn Gaussians are used, one for each sum; none may be used twice. Sums beyond 62 bits
-    # are Python's whole numbers in an array of objects, which shift, subtract and add alike.
-    spread = _checked(scales, sums.shape, _IN_UNITS, math.ldexp(1.0, -exponent))
-    wanted = grid_below(_least(spread), _CELLS).exponent
-    grid = Grid(min(max(wanted, exponent), exponent + _LARGEST_SHIFT))
-    shift = grid.exponent - exponent
-    cells = sums >> shift
-    offsets = np.ldexp((sums - (cells << shift)).astype(np.float64), -shift)
-    return noise.port.answer(
-        gaussian_call(sums, spread, math.ldexp(1.0, exponent), bound),
-        lambda: _released(grid, cells, noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))),
-    )
+class WideSums:
+    """An array of whole numbers of 128 bits, to which arrays of 64 bits are added.
 
+    Examples:
+        >>> total = WideSums.zeros(2)
+        >>> for _ in range(4):
+        ...     total.add(np.array([2**62, -(2**62)]))
+        >>> total.integers().tolist() == [2**64, -(2**64)]
+        True
+    """
 
-def noised_numbers(values: Array, scales: ArrayLike, noise: ExactGaussians, part: slice = slice(None)) -> Array:
-    """The same for floats: each is taken as the number it is, however it was computed."""
-    given = np.asarray(values, np.float64)
-    if not np.isfinite(given).all():
-        raise refuse("the values to noise", "to be finite", "NaN or infinity")
-    spread = _checked(scales, given.shape)
-    grid = grid_below(_least(spread), _CELLS)
-    scaled = np.ldexp(given, -grid.exponent)
-    cells = np.rint(scaled)
-    if np.any(np.abs(cells) >= 2.0**62):
-        raise refuse("the values to noise", "to be at most 2^52 noise scales", "larger ones", "scale them down")
-    # The difference of a float and the whole number nearest to it is a float.
-    offsets = scaled - cells
-    return noise.port.answer(
-        gaussian_call(given, spread),
-        lambda: _released(grid, cells.astype(np.int64), noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))),
-    )
+    __slots__ = ("high", "low")
 
+    def __init__(self, high: NDArray[np.int64], low: NDArray[np.uint64]) -> None:
+        self.high, self.low = high, low
 
-def _released(grid: Grid, cells: NDArray[Any], drawn: NDArray[np.int64]) -> Array:
-    return np.ldexp((cells + drawn).astype(np.float64), grid.exponent)
+    @classmethod
+    def zeros(cls, size: int) -> Self:
+        """The sum over no records."""
+        return cls(np.zeros(size, np.int64), np.zeros(size, np.uint64))
 
+    @classmethod
+    def of(cls, values: Iterable[int]) -> Self:
+        """Whole numbers of any size below 2^127; what is larger is refused."""
+        given = [int(value) for value in values]
+        if any(not -(2 ** (BITS - 1)) <= value < 2 ** (BITS - 1) for value in given):
+            raise refuse("a sum", f"to fit into {BITS} bits", "a larger one", "release the table in parts")
+        return cls.from_bytes(b"".join(value.to_bytes(_BYTES, "little", signed=True) for value in given))
 
-def _checked(scales: ArrayLike, shape: tuple[int, ...], allowed: Interval = _SCALES, units: float = 1.0) -> Array:
-    given = np.asarray(scales, np.float64)
-    for end in (_least(given), -_least(-given)):
-        number("the noise scale", end * units, allowed)
-    return np.broadcast_to(given, shape)
+    @classmethod
+    def from_bytes(cls, text: bytes) -> Self:
+        """What `to_bytes` wrote."""
+        if len(text) % _BYTES:
+            raise refuse("sums", f"to be {_BYTES} bytes each", f"{len(text)} bytes")
+        halves = np.frombuffer(text, "<u8").reshape(-1, 2)
+        return cls(halves[:, 1].astype(np.uint64).view(np.int64).copy(), halves[:, 0].astype(np.uint64).copy())
 
+    def to_bytes(self) -> bytes:
+        """Sixteen bytes a number, the least significant first, on every machine alike."""
+        return np.column_stack([self.low, self.high.view(np.uint64)]).astype("<u8").tobytes()
 
-def _least(values: Array) -> float:
-    if not values.size:
-        raise refuse("the values to noise", "to be at least one", "none")
-    return float(values.min())
+    def __len__(self) -> int:
+        return len(self.high)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WideSums) and self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def add(self, values: NDArray[np.int64]) -> None:
+        """Add numbers of 64 bits."""
+        self._add(np.where(values < 0, np.int64(-1), np.int64(0)), values.astype(np.int64).view(np.uint64))
+
+    def add_wide(self, other: "WideSums") -> None:
+        """Add another sum of as many numbers."""
+        self._add(other.high, other.low)
+
+    def _add(self, high: NDArray[np.int64], low: NDArray[np.uint64]) -> None:
+        if len(low) != len(self.low):
+            raise refuse("sums", f"to be {len(self.low)} numbers", f"{len(low)}")
+        with np.errstate(over="ignore"):  # halves wrap round: that is the carry
+            added = self.low + low
+            carried = (added < low).view(np.int8).astype(np.uint64)
+            self.high = (self.high.view(np.uint64) + high.view(np.uint64) + carried).view(np.int64)
+        self.low = added
+
+    @property
+    def narrow(self) -> bool:
+        """Whether all numbers fit into 62 bits, which is what arithmetic of 64 bits has room for."""
+        sign = self.low.view(np.int64) >> np.int64(61)
+        return bool(((self.high == 0) & (sign == 0) | (self.high == -1) & (sign == -1)).all())
+
+    def integers(self) -> NDArray[Any]:
+        """The numbers, of 64 bits where all of them are narrow, otherwise as Python's own."""
+        if self.narrow:
+            return self.low.view(np.int64).copy()
+        found = np.empty(len(self), object)
+        found[:] = [(int(high) << 64) + int(low) for high, low in zip(self.high, self.low, strict=True)]
+        return found

@@ -1,4 +1,4 @@
-"""Where random numbers come from, and the one port through which noise meets a statistic."""
+"""Sources of random numbers: one interface, a stream for every purpose, and the state that a checkpoint stores."""
 
 import json
 import os
@@ -6,80 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from functools import partial
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, Interval, refuse, whole_number
-from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
+from sordino.noise.port import ADDED, NoisePort
 from sordino.noise.rounded_gaussian import CHUNK, rounded_gaussians, rounded_gaussians_of
-
-# The one place where noise meets a statistic of private rows.
-#
-# A mechanism never adds noise itself: it hands the port of its randomness the exact statistic, the scale of the noise
-# and a way to draw the answer, and goes on with what it is given. In a run the answer is the drawn one. Another port
-# may write the calls down, or answer them with what an earlier run was answered: that is how `auditing/replay/port.py`
-# measures by how much one record moves what this code noises.
-
-Answer = TypeVar("Answer")
-
-
-class Law(StrEnum):
-    """How the answer of a call is distributed around its statistic.
-
-    Gaussian and Laplace noise is independent in every entry. A selection's statistic holds the logarithm of the
-    probability of every choice, and its answer is the number of the chosen one.
-    """
-
-    GAUSSIAN = "gaussian"
-    LAPLACE = "laplace"
-    SELECTION = "selection"
-
-
-class NoisedCall(NamedTuple):
-    """What one call noises: the statistic, in whole numbers of `unit` or as floats, and the scale of its noise.
-
-    `bound` is the longest contribution of a record, where it follows from earlier answers and no spec can say it.
-    """
-
-    law: Law
-    statistic: NDArray[Any]
-    scale: ArrayLike
-    unit: float = 1.0
-    bound: float | None = None
-
-
-class NoisePort:
-    """Answers with the noise that is drawn; two of them are the same only if they are one object."""
-
-    def answer(self, call: NoisedCall, draw: Callable[[], Answer]) -> Answer:
-        """The noised statistic; `draw` makes it, and is asked at most once."""
-        del call
-        return draw()
-
-    def added(self, total: Total, scale: Array, drawn: Array | LatticeNoise) -> Array:
-        """The same for a sum inside a compiled kernel, where noise on its lattice, or standard Gaussians, was drawn."""
-        if isinstance(drawn, LatticeNoise):
-            return noised_exactly(*total, drawn)
-        return total.noised(scale * drawn)
-
-
-ADDED = NoisePort()
-
-
-def gaussian_call(
-    statistic: NDArray[Any], scale: ArrayLike, unit: float = 1.0, bound: float | None = None
-) -> NoisedCall:
-    """A call with Gaussian noise of this standard deviation, one for every entry or one for all."""
-    return NoisedCall(Law.GAUSSIAN, np.asarray(statistic), scale, unit, bound)
-
 
 # The kind of a generator, its key, and how it works: the same from the first draw to the last.
 _FIXED = frozenset({"bit_generator", "keysetup", "rounds", "inc"})
@@ -140,7 +80,7 @@ Whole = NDArray[np.int64]
 _ON_DEVICE = (0, 0, 0)  # longer than the number of a group and a piece: a stream of its own
 
 
-def usable_cores() -> int:
+def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -268,14 +208,14 @@ class Randomness(ABC):
                 found.append(rounded_gaussians(generator, entries, each[0] if one else each))
             return np.concatenate(found)
 
-        alike, cores = bool((padded == padded[0]).all()), usable_cores()
+        alike, threads = bool((padded == padded[0]).all()), cores()
         # Several pieces to a job, as long as every core has one.
-        jobs = max(1, min(_PIECES, len(pieces) // cores))
+        jobs = max(1, min(_PIECES, len(pieces) // threads))
         asked = [pieces[begin : begin + jobs] for begin in range(0, len(pieces), jobs)]
         if len(asked) == 1:
             found = [drawn(asked[0])]
         else:
-            with ThreadPoolExecutor(min(len(asked), cores)) as pool:
+            with ThreadPoolExecutor(min(len(asked), threads)) as pool:
                 found = list(pool.map(drawn, asked))
         return np.concatenate(found).reshape(-1, size)[skipped : skipped + steps]
 

@@ -167,7 +167,7 @@ def test_records_drawn_with_replacement_are_uniform_and_may_repeat():
 
 def test_truncated_batches_refuse_more_records_than_their_certificate_counts():
     """In a larger table batches are full more often, so the certified delta would be too small."""
-    spec = read_spec(Path(__file__).parents[2] / "examples" / "specs" / "truncated-poisson.json")
+    spec = read_spec(Path(__file__).parents[3] / "examples" / "specs" / "truncated-poisson.json")
     model = SimpleNamespace(dim=lambda features: spec.dim)
     assert spec.relation is Relation.ADD_REMOVE
     check_shape(spec, cast(Any, model), spec.n + 1, 3)

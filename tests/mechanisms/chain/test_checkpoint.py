@@ -54,6 +54,7 @@ def stopped(problem, spec, path, step=16, **options):
     return path
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("scheme", "keep"),
     [

@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import stats
-from sordino.noise.port import NoisePort
 
 import sordino
 from sordino.core.bound import Evidence, floating_point_line
@@ -22,6 +21,7 @@ from sordino.mechanisms.chain import rounding as hidden
 from sordino.mechanisms.chain.release import WholeSum, noised_average
 from sordino.models import Domain, Logistic
 from sordino.noise.lattice import Lattice
+from sordino.noise.port import NoisePort
 from sordino.noise.randomness import Randomness
 
 ALARM = 1e-6

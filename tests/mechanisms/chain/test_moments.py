@@ -32,24 +32,26 @@ def last(problem, scheme, chains, seed=7, **algorithm):
     return release.iterates
 
 
+def uncorrelated(sample):
+    """Whether neighbouring chains are: their batches and noise together."""
+    centred = np.asarray(sample, np.float64) - np.mean(sample, axis=0)
+    products = centred[:-1, 0] * centred[1:, 0]
+    return abs(products.mean()) < STANDARD_ERRORS * products.std() / np.sqrt(len(products))
+
+
 @pytest.mark.parametrize("scheme", list(Scheme))
 def test_moments_of_twenty_thousand_chains(quadratic, scheme):
-    mean, covariance = quadratic.moments(scheme, STEPS)
-    assert worst_deviation(last(quadratic, scheme, 20_000), mean, covariance) < STANDARD_ERRORS
+    sample = last(quadratic, scheme, 20_000)
+    assert worst_deviation(sample, *quadratic.moments(scheme, STEPS)) < STANDARD_ERRORS
+    assert uncorrelated(sample)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", list(Scheme))
-def test_moments_of_twenty_thousand_chains_on_a_line(line, scheme):
-    mean, covariance = line.moments(scheme, STEPS)
-    assert worst_deviation(last(line, scheme, 20_000), mean, covariance) < STANDARD_ERRORS
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", list(Scheme))
-def test_moments_of_four_hundred_thousand_chains(quadratic, scheme):
-    mean, covariance = quadratic.moments(scheme, STEPS)
-    assert worst_deviation(last(quadratic, scheme, 400_000), mean, covariance) < STANDARD_ERRORS
+def test_moments_on_a_line_and_of_four_hundred_thousand_chains(line, quadratic, scheme):
+    for problem, chains in ((line, 20_000), (quadratic, 400_000)):
+        moments = problem.moments(scheme, STEPS)
+        assert worst_deviation(last(problem, scheme, chains), *moments) < STANDARD_ERRORS
 
 
 def test_schemes_differ_by_more_than_the_test_resolves(quadratic):
@@ -94,15 +96,6 @@ def test_schedules_are_followed_step_by_step(line):
         variance = slope**2 * variance + tau**2
     sample = last(line, Scheme.FULL, 20_000, **schedules)
     assert worst_deviation(sample, np.array([mean]), np.array([[variance]])) < STANDARD_ERRORS
-
-
-def test_chains_are_independent(quadratic):
-    """Neighbouring chains are uncorrelated: 5.6 standard errors, for batches and noise together."""
-    for scheme in Scheme:
-        sample = np.asarray(last(quadratic, scheme, 20_000), np.float64)
-        centred = sample - sample.mean(0)
-        products = centred[:-1, 0] * centred[1:, 0]
-        assert abs(products.mean()) < STANDARD_ERRORS * products.std() / np.sqrt(len(products))
 
 
 def test_a_gaussian_start_has_its_scale(line):

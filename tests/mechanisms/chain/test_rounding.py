@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sordino.noise.port import ADDED
 
 from sordino.core.spec import Clipping, ClippingKind
 from sordino.core.validate import InputError
@@ -18,6 +17,7 @@ from sordino.mechanisms.chain.rounding import ROUNDING, rounding_needed, score_e
 from sordino.models import Domain, Logistic
 from sordino.models.contributions import products, whole_rows
 from sordino.noise.lattice import Lattice, in_doubles
+from sordino.noise.port import ADDED
 
 N, WIDTH, CLIP = 700, 4, 0.45
 MODEL = Logistic(weight_decay=0.01)

@@ -44,6 +44,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(quadratic, sc
     assert not np.isin(iterates(quadratic, spec, seed=2), iterates(quadratic, spec)).any()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("scheme", "keep"), crossed({"burn_in": 5, "thin": 4}, "last", "all"))
 def test_the_result_does_not_depend_on_the_blocks_of_steps(quadratic, scheme, keep):
     noise = {"kind": "stable", "alpha": 1.7, "scale": 0.1}
@@ -222,7 +223,7 @@ def test_rows_that_do_not_fit_are_refused_without_showing_them(quadratic, rows, 
 
 
 def test_other_kinds_of_specs_are_refused(quadratic):
-    described = Path(__file__).parents[2] / "examples" / "specs" / "posterior-bounded.json"
+    described = Path(__file__).parents[3] / "examples" / "specs" / "posterior-bounded.json"
     for spec in (read_spec(described), str(described)):
         with pytest.raises(InputError, match="spec"):
             run(spec, quadratic.model, quadratic.rows, quadratic.target, SeededRandomness(0))

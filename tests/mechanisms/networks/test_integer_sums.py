@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
-from sordino.noise.port import NoisePort
 
 from sordino.core.bound import Evidence
 from sordino.core.spec import Spec
@@ -19,6 +18,7 @@ from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.trainer import train
 from sordino.mechanisms.networks.training import Descent, Training
 from sordino.noise.lattice import in_doubles
+from sordino.noise.port import NoisePort
 from tests.mechanisms.networks.test_clipped_gradients import CASES, plainly
 
 CLIP, BLOCK = 0.3, 8

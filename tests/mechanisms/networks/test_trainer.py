@@ -33,6 +33,11 @@ def nothing(params, example):
     return 0.0 * jnp.sum(params["w"]) * example[1]
 
 
+def pull(params, example):
+    """A constant pull along one axis, so that sums are counts."""
+    return -CLIP * params["w"][0] + 0.0 * example[1]
+
+
 def described(rounds=4, sampling=None, relation="add-remove", noise=2.0, **more):
     return Spec.from_dict(
         {
@@ -51,6 +56,20 @@ def described(rounds=4, sampling=None, relation="add-remove", noise=2.0, **more)
             "delta": 1e-5,
         }
     )
+
+
+def correlated(strategy, participation=None, steps=6):
+    algorithm = {
+        "kind": "matrix-mechanism",
+        "steps": steps,
+        "strategy": strategy,
+        "contribution": CLIP,
+        "noise_multiplier": 2.0,
+        "participation": participation or {"scheme": "balls-in-bins", "separation": 3},
+    }
+    return Spec.from_dict(
+        {"algorithm": algorithm, "relation": "add-remove", "view": "all-iterates", "delta": 1e-5}
+    )  # fmt: skip
 
 
 def watching(**more):
@@ -103,9 +122,7 @@ def test_hidden_batches_are_divided_by_the_public_size_whatever_was_drawn():
     spec = described(rounds=5, sampling={"scheme": "poisson", "size": 4}, noise=1e-9)
     training = Training(optax.sgd(1.0), watch=lambda tree: tree["w"], keep=(1, 2, 3, 4, 5), microbatch=5)
     rows = X[:-1], Y[:-1]
-    found = train(
-        spec, lambda params, one: -CLIP * params["w"][0] + 0.0 * one[1], START, rows, SeededRandomness(1), training
-    )
+    found = train(spec, pull, START, rows, SeededRandomness(1), training)
     moves = np.diff([0.0, *(one["w"][0] for one in found.kept)])
     np.testing.assert_allclose(moves, -found.watched[:, 0] / 4, rtol=1e-5)
     assert len(set(np.rint(found.watched[:, 0] / CLIP))) > 1
@@ -115,15 +132,7 @@ def test_hidden_batches_are_divided_by_the_public_size_whatever_was_drawn():
 def test_batches_of_any_size_are_used_whole(scheme):
     spec = described(rounds=6, sampling={"scheme": scheme, "size": 4}, noise=1e-9)
     counted = Training(optax.sgd(0.0), watch=lambda tree: tree["w"], microbatch=5)
-    # Every record is a constant pull along one axis, so sums are counts.
-    found = train(
-        spec,
-        lambda params, example: -CLIP * params["w"][0] + 0.0 * example[1],
-        START,
-        (X, Y),
-        SeededRandomness(1),
-        counted,
-    )
+    found = train(spec, pull, START, (X, Y), SeededRandomness(1), counted)
     sizes = found.watched[:, 0] / -CLIP
     np.testing.assert_allclose(sizes, np.rint(sizes), atol=1e-3)
     assert len(set(np.rint(sizes))) > 1
@@ -133,21 +142,7 @@ def test_batches_of_any_size_are_used_whole(scheme):
 
 def test_correlated_noise_is_the_inverse_of_the_matrix_times_standard_noise():
     for strategy in ({"kind": "toeplitz", "coefficients": [2.0, 0.5, 0.25]}, {"kind": "bisr", "bands": 2}):
-        spec = Spec.from_dict(
-            {
-                "algorithm": {
-                    "kind": "matrix-mechanism",
-                    "steps": 7,
-                    "strategy": strategy,
-                    "contribution": CLIP,
-                    "noise_multiplier": 2.0,
-                    "participation": {"scheme": "balls-in-bins", "separation": 3},
-                },
-                "relation": "add-remove",
-                "view": "all-iterates",
-                "delta": 1e-5,
-            }
-        )
+        spec = correlated(strategy, steps=7)
         found = train(spec, nothing, START, (X, Y), SeededRandomness(2), watching(divisor=4))
         column = spec.algorithm.strategy.first_column(7)
         matrix = np.array([[column[i - j] if i >= j else 0.0 for j in range(7)] for i in range(7)])
@@ -163,24 +158,6 @@ class Stopped(Exception):
 def stop_at(progress):
     if progress.step == 4:
         raise Stopped
-
-
-def correlated(strategy):
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "matrix-mechanism",
-                "steps": 6,
-                "strategy": strategy,
-                "contribution": CLIP,
-                "noise_multiplier": 2.0,
-                "participation": {"scheme": "balls-in-bins", "separation": 3},
-            },
-            "relation": "add-remove",
-            "view": "all-iterates",
-            "delta": 1e-5,
-        }
-    )
 
 
 def other_view(key, example):
@@ -222,51 +199,40 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights_and_draws_no_noise_t
     np.testing.assert_array_equal(found.kept[1]["w"], whole.kept[1]["w"])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("exact", [None, False])
 def test_a_secure_run_that_was_stopped_goes_on_with_its_own_key(exact, tmp_path):
     """The noise of a step that was made before the stop is not drawn again, that of others is new in every run."""
     spec, path = described(rounds=6), tmp_path / "checkpoint"
     training = watching(exact=exact)
+
+    def run(**extra):
+        return train(spec, nothing, START, (X, Y), SecureRandomness(), training, **extra).watched
+
     with pytest.raises(Stopped):
-        train(
-            spec,
-            nothing,
-            START,
-            (X, Y),
-            SecureRandomness(),
-            training,
-            checkpoint=Checkpoint(path, 0.0),
-            progress=stop_at,
-        )
+        run(checkpoint=Checkpoint(path, 0.0), progress=stop_at)
     held = path.read_bytes()
     found = []
     for _ in range(2):
         path.write_bytes(held)
         path.chmod(0o600)
-        found.append(
-            train(spec, nothing, START, (X, Y), SecureRandomness(), training, checkpoint=Checkpoint(path, 0.0)).watched
-        )
+        found.append(run(checkpoint=Checkpoint(path, 0.0)))
     np.testing.assert_array_equal(*found)
     assert len(np.unique(found[0])) == found[0].size
-    other = train(spec, nothing, START, (X, Y), SecureRandomness(), training).watched
+    other = run()
     assert not np.isin(other, found[0]).any()
 
 
 def test_a_checkpoint_of_other_rows_is_refused(tmp_path):
     spec, path = described(rounds=3), tmp_path / "checkpoint"
+
+    def run(rows, **extra):
+        train(spec, loss, START, rows, SeededRandomness(7), watching(), checkpoint=Checkpoint(path, 0.0), **extra)
+
     with pytest.raises(ZeroDivisionError):
-        train(
-            spec,
-            loss,
-            START,
-            (X, Y),
-            SeededRandomness(7),
-            watching(),
-            checkpoint=Checkpoint(path, 0.0),
-            progress=lambda progress: 1 // 0,
-        )
+        run((X, Y), progress=lambda progress: 1 // 0)
     with pytest.raises(InputError, match="use their noise twice"):
-        train(spec, loss, START, (X + 1, Y), SeededRandomness(7), watching(), checkpoint=Checkpoint(path, 0.0))
+        run((X + 1, Y))
 
 
 def test_frozen_leaves_stay_and_have_no_part_in_the_length():
@@ -316,20 +282,6 @@ def test_what_does_not_fit_is_refused():
     turns = {"scheme": "epochs", "separation": 3}
     capped = {"scheme": "poisson", "separation": 3, "rate": 0.5, "cap": 2, "units": 6}
     for participation, words in ((turns, "by place"), (capped, r"participation\.cap")):
-        spec = Spec.from_dict(
-            {
-                "algorithm": {
-                    "kind": "matrix-mechanism",
-                    "steps": 6,
-                    "strategy": {"kind": "bisr", "bands": 2},
-                    "contribution": 1.0,
-                    "noise_multiplier": 1.0,
-                    "participation": participation,
-                },
-                "relation": "add-remove",
-                "view": "all-iterates",
-                "delta": 1e-5,
-            }
-        )
+        spec = correlated({"kind": "bisr", "bands": 2}, participation)
         with pytest.raises(InputError, match=words):
             train(spec, loss, START, rows, SeededRandomness(0), watching(divisor=4))

@@ -1,6 +1,6 @@
 """Regressions by bounded influence: noised sums of whitened rows whose weights see x alone, and one posterior of all.
 
-The engine is `algorithm.influence`. Here are its public columns from a schema, the spec of its sums, and its expected
+The engine is `mechanisms.influence`. Here are its public columns from a schema, the spec of its sums, and its expected
 error on stand-in data. A cap on the length of rows is not needed and not used: rows are weighed down by the method.
 """
 

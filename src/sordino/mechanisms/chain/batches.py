@@ -118,12 +118,32 @@ _DRAWS_AT_ONCE = 2**14  # few enough to stay in the cache, many enough for the w
 _SMALLEST_MEAN = 1e-300
 
 
-class Poisson(Batches):
+class _AnySize(Batches):
+    """Batches of random size: one that is larger than the planned capacity raises it, so no record is ever dropped."""
+
+    _capacity: int
+
+    @property
+    def capacity(self) -> int:
+        return min(self._capacity, bucket(self.sampling.rows))
+
+    def _block(self, steps: int, parts: list[Indices], counts: NDArray[np.int64], mean: float) -> BatchBlock:
+        """The batches of some steps, laid end to end in `parts`, of which `mean` records are expected."""
+        if counts.max(initial=0) > self._capacity:
+            self._capacity = power_of_two(int(counts.max()))
+        drawn, shape = int(counts.sum()), (steps, self.groups)
+        planned, needed = (size + self.capacity for size in (planned_capacity(mean, 1), drawn))
+        padding = np.zeros((planned if needed <= planned else power_of_two(needed)) - drawn, np.int32)
+        starts = (np.cumsum(counts) - counts).astype(np.int32)
+        records = np.concatenate([*parts, padding])
+        return BatchBlock(records, starts.reshape(shape), counts.astype(np.int32).reshape(shape))
+
+
+class Poisson(_AnySize):
     """Each record with probability `rate`, independently in every step and chain."""
 
     # The steps' records are laid end to end and successes found by their geometric gaps, which costs time in proportion
-    # to the batches, not to the records. A batch larger than the planned capacity raises the capacity: no record is
-    # ever dropped.
+    # to the batches, not to the records.
     def __init__(self, sampling: Sampling) -> None:
         super().__init__(sampling)
         self._mean = sampling.rate * sampling.rows
@@ -131,21 +151,12 @@ class Poisson(Batches):
         self._capacity = planned_capacity(self._mean, power_of_two(sampling.steps * sampling.chains))
         self._waiting = np.zeros(0, np.int64)  # successes behind the last block, counted from its end
 
-    @property
-    def capacity(self) -> int:
-        return min(self._capacity, bucket(self.sampling.rows))
-
     def take(self, steps: int) -> BatchBlock:
         batches = steps * self.groups
         at_once = max(1, int(_DRAWS_AT_ONCE / max(1.0, self._mean)))
         parts = [self._some(min(at_once, batches - begin)) for begin in range(0, batches, at_once)]
-        counts = np.concatenate([drawn for _, drawn in parts])
-        if counts.max() > self._capacity:
-            self._capacity = power_of_two(int(counts.max()))
-        starts = np.cumsum(counts) - counts
-        shape = (steps, self.groups)
-        records = self._padded([records for records, _ in parts], batches)
-        return BatchBlock(records, starts.astype(np.int32).reshape(shape), counts.astype(np.int32).reshape(shape))
+        records, counts = zip(*parts, strict=True)
+        return self._block(steps, list(records), np.concatenate(counts), self._mean * batches)
 
     def state(self) -> BatchState:
         return BatchState(generator_text(self.sampling.generator), self._capacity, self._waiting)
@@ -185,13 +196,6 @@ class Poisson(Batches):
             successes.append(np.cumsum(gaps, out=gaps) + last)
             last = int(successes[-1][-1])
         return np.concatenate(successes)
-
-    def _padded(self, parts: list[Indices], batches: int) -> Indices:
-        planned = planned_capacity(self._mean * batches, 1) + self.capacity
-        drawn = sum(part.size for part in parts)
-        needed = drawn + self.capacity
-        padding = np.zeros((planned if needed <= planned else power_of_two(needed)) - drawn, np.int32)
-        return np.concatenate([*parts, padding])
 
 
 class TruncatedPoisson(Poisson):
@@ -282,10 +286,10 @@ class WithReplacement(WithoutReplacement):
         return self.sampling.generator.integers(0, self.sampling.rows, (number, self.sampling.size), dtype=np.int32)
 
 
-class RandomAllocation(Batches):
-    """Every record in `uses` steps of each round, drawn uniformly for it alone; batches have any size."""
+class RandomAllocation(_AnySize):
+    """Every record in `uses` steps of each round, drawn uniformly for it alone."""
 
-    # A round's records stand sorted by step. A batch larger than the planned capacity raises it: none is dropped.
+    # A round's records stand sorted by step.
     def __init__(self, sampling: Sampling) -> None:
         super().__init__(sampling)
         self._length = sampling.round or max(1, -(-sampling.rows // sampling.size))
@@ -296,10 +300,6 @@ class RandomAllocation(Batches):
         self._lists: list[tuple[Indices, NDArray[np.int64]]] = []
         self._before_draw: Any = sampling.generator.bit_generator.state  # rounds are drawn again, not stored
 
-    @property
-    def capacity(self) -> int:
-        return min(self._capacity, bucket(self.sampling.rows))
-
     def take(self, steps: int) -> BatchBlock:
         parts: list[Indices] = []
         for step in range(self._taken, self._taken + steps):
@@ -308,17 +308,8 @@ class RandomAllocation(Batches):
                 parts.append(records[edges[place] : edges[place + 1]])
         self._taken += steps
         counts = np.array([part.size for part in parts], dtype=np.int64)
-        if counts.max(initial=0) > self._capacity:
-            self._capacity = power_of_two(int(counts.max()))
-        starts, shape = np.cumsum(counts) - counts, (steps, self.groups)
         mean = self.sampling.rows * self.sampling.uses / self._length * len(parts)
-        planned, needed = (size + self.capacity for size in (planned_capacity(mean, 1), int(counts.sum())))
-        padding = np.zeros((planned if needed <= planned else power_of_two(needed)) - int(counts.sum()), np.int32)
-        return BatchBlock(
-            np.concatenate([*parts, padding]),
-            starts.astype(np.int32).reshape(shape),
-            counts.astype(np.int32).reshape(shape),
-        )
+        return self._block(steps, parts, counts, mean)
 
     def _lists_of(self, number: int) -> list[tuple[Indices, NDArray[np.int64]]]:
         while self._round < number:

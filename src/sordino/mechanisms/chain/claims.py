@@ -13,7 +13,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from sordino.noise.port import NoisePort
 
 from sordino.core.bound import Certificate, Direction
 from sordino.core.gaussian import least_true
@@ -26,6 +25,7 @@ from sordino.models.base import Model
 from sordino.models.clip import working_bound
 from sordino.models.facts import Domain
 from sordino.noise.lattice import Lattice, checked_bound
+from sordino.noise.port import NoisePort
 
 # Rows and targets beyond this are not limited: products of a few of them are still numbers.
 _UNLIMITED = 1e60

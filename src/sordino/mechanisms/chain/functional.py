@@ -17,7 +17,6 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
-from sordino.noise.port import ADDED, NoisePort
 
 from sordino.core.bound import Certificate, View
 from sordino.core.gaussian import up
@@ -33,6 +32,7 @@ from sordino.models.clip import check_sums
 from sordino.models.registry import JaxModel
 from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import GROUP, in_doubles
+from sordino.noise.port import ADDED, NoisePort
 from sordino.noise.randomness import Purpose
 from sordino.noise.secure import is_secure, key_for, standard_gaussians
 

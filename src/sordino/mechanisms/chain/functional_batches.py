@@ -93,10 +93,7 @@ class PureBatches:
             key_for(self.key, Purpose.BATCHES, step // length), (2, padded, length), jnp.uint64
         )  # the steps with the smallest words are a record's
         rank = jnp.sum(lexicographically_below(words, step % length), axis=-1)
-        present = (rank < uses) & (jnp.arange(padded) < data.rows)
-        block = min(padded, planned_capacity(uses * self.n / length, self.algorithm.steps * self.algorithm.chains))
-        places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
-        return places.astype(jnp.int32), jnp.sum(present, dtype=jnp.int32), block
+        return self._those(data, rank < uses, uses * self.n / length)
 
     def _apart(self, data: Records, step: Array) -> _Listed:
         """The records that a step draws of those that are free: their uses are followed from the first step on."""
@@ -120,26 +117,25 @@ class PureBatches:
         held = blocked < (length - 1) * chance / (1 + (length - 1) * chance)
         wait = jnp.where(held, 1 + jnp.floor(where * (length - 1)).astype(jnp.int64), 0) + failures(first)
         wait = lax.fori_loop(0, step // length, following, wait)
-        present = (wait == step % length) & (jnp.arange(padded) < data.rows)
-        block = min(
-            padded,
-            planned_capacity(batch.inclusion(self.n) * self.n, self.algorithm.steps * self.algorithm.chains),
-        )
-        places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
-        return places.astype(jnp.int32), jnp.sum(present, dtype=jnp.int32), block
+        return self._those(data, wait == step % length, batch.inclusion(self.n) * self.n)
 
     def _poisson(self, data: Records, step: Array) -> _Listed:
         padded, rate = data.target.shape[0], self.algorithm.rate(self.n)
         bits = jax.random.bits(key_for(self.key, Purpose.BATCHES, step), (padded,), jnp.uint64)
         threshold = int(Fraction(rate) * 2**64)
         taken = bits < np.uint64(threshold) if threshold < 2**64 else jnp.ones(padded, bool)
-        present = taken & (jnp.arange(padded) < data.rows)
-        block = min(padded, planned_capacity(rate * self.n, self.algorithm.steps * self.algorithm.chains))
-        places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
-        drawn = jnp.sum(present, dtype=jnp.int32)
+        places, drawn, block = self._those(data, taken, rate * self.n)
         # The list is in the order of the table, so that a cap keeps those that come first.
         cap = self.algorithm.batch.most
-        return places.astype(jnp.int32), drawn if cap is None else jnp.minimum(drawn, cap), block
+        return places, drawn if cap is None else jnp.minimum(drawn, cap), block
+
+    def _those(self, data: Records, chosen: Array, expected: float) -> _Listed:
+        """The real rows among the chosen ones, in the order of the table."""
+        padded = data.target.shape[0]
+        present = chosen & (jnp.arange(padded) < data.rows)
+        block = min(padded, planned_capacity(expected, self.algorithm.steps * self.algorithm.chains))
+        places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
+        return places.astype(jnp.int32), jnp.sum(present, dtype=jnp.int32), block
 
     def _shuffled(self, number: Any) -> Array:
         """A uniform order of the records, by sorting 128 random bits each."""

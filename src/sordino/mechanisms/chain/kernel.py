@@ -20,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
-from sordino.noise.port import ADDED, NoisePort
 
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisyGradient, Scheme, Spec
@@ -30,6 +29,7 @@ from sordino.models.base import Model
 from sordino.models.clip import row_lengths
 from sordino.models.contributions import RowSizes, shortened, whole_rows
 from sordino.noise.lattice import LatticeNoise, Total, grid_total, no_total, plain_total
+from sordino.noise.port import ADDED, NoisePort
 
 
 class Records(NamedTuple):
@@ -332,7 +332,7 @@ def _hidden_step(
 ) -> Array:
     """The step of a chain whose iterates stay hidden: floored to a lattice, plus noise there, cut at its ends.
 
-    Its error is a shift, which the spec states (`chain.hidden`): sums need no lattice, and the noised iterate is a
+    Its error is a shift, which the spec states (`chain.rounding`): sums need no lattice, and the noised iterate is a
     function of the floored one plus the noise alone.
     """
     drift = (total.high + total.low) / constants.divisor + jax.vmap(program.model.penalty_gradient)(theta)

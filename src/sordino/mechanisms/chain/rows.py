@@ -5,7 +5,7 @@ Pieces are blocks of steps, blocks of rows and groups of chains; rows are in mem
 On several devices chains run side by side, or the rows of every step are shared out. Side by side, a chain is computed
 by the same operations as on one device, and the result has the same bits where the compiler treats a few chains as it
 treats many. Shared out, each device sums the gradients of its rows and the sums are added: the same sums to the bit
-where gradients are bounded, because they are whole numbers (`exact_sums`).
+where gradients are bounded, because they are whole numbers (`lattice`).
 """
 
 from abc import ABC, abstractmethod

@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from sordino.noise.port import Law, NoisedCall
 
 from sordino.core.bound import View
 from sordino.core.spec import Average, AverageNoiseKind, Spec
@@ -44,6 +43,7 @@ from sordino.mechanisms.checkpoint_file import Record
 from sordino.models.base import Model
 from sordino.models.clip import check_sums
 from sordino.noise.lattice import Lattice, in_doubles, in_precision
+from sordino.noise.port import Law, NoisedCall
 from sordino.noise.randomness import Purpose, Randomness
 
 

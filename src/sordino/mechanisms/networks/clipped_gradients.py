@@ -10,7 +10,7 @@ Floating point. Lengths are computed in single precision, from the very numbers 
 are shortened to a little less than the clip (`INSIDE`), so a single contribution is not longer than the clip unless
 rounding inside one product exceeds that. Sums over examples are in single precision, whatever the network is in, so
 the release differs from the exact one by rounding that may depend on records: the theorems are about real numbers, and
-a release made this way says so. `whole_sums` has the same sums in whole numbers.
+a release made this way says so. `integer_sums` has the same sums in whole numbers.
 """
 
 from collections.abc import Callable, Sequence

@@ -28,7 +28,7 @@ from sordino.noise.randomness import generator_text, set_generator
 
 
 @dataclass(frozen=True)
-class Correlation:
+class NoiseCorrelation:
     """How the noise of a step follows from standard noise and the past.
 
     Attributes:
@@ -50,14 +50,14 @@ class Correlation:
         return noise, jnp.concatenate([latest[None], kept[:-1]])
 
 
-INDEPENDENT = Correlation(1.0, (), True)
+INDEPENDENT = NoiseCorrelation(1.0, (), True)
 
 
-def correlation_of(strategy: Strategy, steps: int) -> Correlation:
+def correlation_of(strategy: Strategy, steps: int) -> NoiseCorrelation:
     """The recursion of a banded matrix, or of one with a banded inverse; others are refused."""
     if isinstance(strategy, ToeplitzStrategy):
         band = strategy.first_column(min(steps, len(strategy.coefficients)))
-        return Correlation(1.0 / band[0], tuple(-entry / band[0] for entry in band[1:]), True)
+        return NoiseCorrelation(1.0 / band[0], tuple(-entry / band[0] for entry in band[1:]), True)
     if isinstance(strategy, BandedInverseRootStrategy):
         width = min(strategy.bands, steps)
         column = strategy.first_column(width)
@@ -65,7 +65,7 @@ def correlation_of(strategy: Strategy, steps: int) -> Correlation:
         inverse[0] = 1.0 / column[0]
         for lag in range(1, width):
             inverse[lag] = -float(column[1 : lag + 1] @ inverse[lag - 1 :: -1][:lag]) / column[0]
-        return Correlation(inverse[0], tuple(map(float, inverse[1:])), False)
+        return NoiseCorrelation(inverse[0], tuple(map(float, inverse[1:])), False)
     raise refuse("algorithm.strategy", "to be toeplitz or bisr for a training run", type(strategy).__name__)
 
 

@@ -23,8 +23,8 @@ What is left to assume is that a contribution is computed from its own example a
 program treats all places of a block alike and mixes none. There is one program for all blocks, of one public size, so
 nothing depends on how many examples there are. `places_alike` puts one drawn example into every place of a block and
 compares bits of both programs, before a run begins. Where they differ, as convolutions do on an H200, products with
-weights are made of whole numbers, which have no order (`own_bits`); where bits differ still, a run is not called exact.
-Tests permute, remove and cut blocks anew.
+weights are made of whole numbers, which have no order (`reproducible_ops`). Where bits differ still, a run is not
+called exact. Tests permute, remove and cut blocks anew.
 """
 
 import math
@@ -61,7 +61,7 @@ Pieces = tuple[tuple[Array, ...], ...]
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeGradients:
     """Contributions to one leaf as whole numbers.
 
     Attributes:
@@ -83,7 +83,7 @@ class WholeSums:
         block: how many examples a block has, a public number.
         noise: the largest scale of noise that is added to a sum; whole numbers have to hold it.
         records: the most examples that a sum may have.
-        own_bits: whether products with weights are exact (`own_bits`), for devices where they differ by place.
+        own_bits: whether products with weights are exact (`reproducible_ops`), for devices where they differ by place.
     """
 
     clipped: Clipped
@@ -196,7 +196,7 @@ class WholeSums:
         ]
         return total + jnp.concatenate(found).astype(jnp.int64), squares
 
-    def _whole(self, kind: Any, piece: Sequence[Array], weights: Array) -> Whole | None:
+    def _whole(self, kind: Any, piece: Sequence[Array], weights: Array) -> WholeGradients | None:
         if kind is None:
             return None
         if len(piece) == 1:
@@ -206,7 +206,7 @@ class WholeSums:
             return self._whole_rows(kind, first, second, weights)
         return self._whole_factors(kind, first, second, weights)
 
-    def _whole_gradients(self, kind: Any, gradients: Array, weights: Array) -> Whole:
+    def _whole_gradients(self, kind: Any, gradients: Array, weights: Array) -> WholeGradients:
         whole = self._rounded(gradients, weights, self.exponent, self.most)
         entries = math.prod(whole.shape[1:])
         squares = jnp.sum(jnp.square(whole).reshape(self.block, -1), axis=1) * (1.0 + (entries + 8) * 2.0**-52)
@@ -215,9 +215,9 @@ class WholeSums:
             found = jnp.tensordot(within, whole, 1)
             return found if kind[1] is None else self.apart.restored(kind[0], kind[1].as_weight(found))
 
-        return Whole(squares, total)
+        return WholeGradients(squares, total)
 
-    def _whole_factors(self, kind: Any, rows: Array, derivatives: Array, weights: Array) -> Whole:
+    def _whole_factors(self, kind: Any, rows: Array, derivatives: Array, weights: Array) -> WholeGradients:
         groups, positions, inputs = rows.shape[1:]
         outputs = derivatives.shape[3]
         bits, room = _room(self.block * positions)
@@ -239,9 +239,9 @@ class WholeSums:
             found = jnp.einsum("egpi,egpo->gio", first, second * within.reshape(-1, 1, 1, 1))
             return self.apart.restored(kind[0], kind[1].as_weight(found))
 
-        return Whole(squares, total)
+        return WholeGradients(squares, total)
 
-    def _whole_rows(self, kind: Any, rows: Array, derivatives: Array, weights: Array) -> Whole:
+    def _whole_rows(self, kind: Any, rows: Array, derivatives: Array, weights: Array) -> WholeGradients:
         positions, shape = rows.shape[1], kind[1].shape
         whole = self._rounded(derivatives, weights, self.exponent, min(self.most, _EXACT // (self.block * positions)))
         same = rows[:, :, None] == rows[:, None, :]
@@ -256,7 +256,7 @@ class WholeSums:
             found = jnp.zeros((shape[0], kept.shape[1]), jnp.float64).at[rows.reshape(-1)].add(kept)
             return self.apart.restored(kind[0], found.reshape(shape))
 
-        return Whole(squares, total)
+        return WholeGradients(squares, total)
 
     def _rounded(self, values: Array, weights: Array, exponents: Any, room: float) -> Array:
         """Values times weights to whole numbers of 2^exponents, cut at `room`; nothing of an example of weight 0."""

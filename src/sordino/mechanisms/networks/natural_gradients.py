@@ -14,7 +14,7 @@ come from exact products or entry by entry (`skip_scores`), in double precision.
 themselves, products with the scale by 2^-52, and rounding p entries adds at most sqrt(p) / 2 units, less than 2^-20 for
 p up to 2^20: so it is no longer than 1. Adding or removing a record moves the sum by at most 1, replacing one by at
 most 2. Whole numbers of at most 2^34 from at most 2^23 records add up exactly, and noise is drawn exactly
-(`noise.sums`).
+(`noise.integer_sums`).
 
 *Classes.* A gradient shortened by its own length would pull less the more a label surprises, and bend probabilities. So
 a row is weighed by the longest contribution that any label could give it, which is known from the row alone: then the
@@ -222,7 +222,7 @@ def clipped_slope(model: SkipNetwork, point: Point, law: Array) -> Slope:
 
 
 @dataclass
-class Descent:
+class NaturalDescent:
     """Parameters that follow noised natural gradients, and what the last rounds say of where the gradient is zero."""
 
     theta: Array

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -12,13 +11,12 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
-from sordino.core import __version__
 from sordino.core.bound import Relation, View
 from sordino.core.spec import MatrixMechanism, NoisedSums, Spec, SumShape, Unit
 from sordino.core.validate import COUNT, InputError, Interval, instance_of, number, refuse, whole_number
 from sordino.mechanisms.chain.batch_stream import Batches, Sampling
 from sordino.mechanisms.chain.batches import batches_for
-from sordino.mechanisms.checkpoint import content_digest, described, traced
+from sordino.mechanisms.checkpoint import content_digest, described, platform, traced
 from sordino.mechanisms.networks.clipped_gradients import Clipped, check_examples
 from sordino.mechanisms.networks.correlated_noise import (
     INDEPENDENT,
@@ -118,7 +116,7 @@ def frozen_apart(params: Any, trainable: Callable[[str], bool] | None) -> tuple[
     return [leaf for use, leaf in zip(chosen, leaves, strict=True) if use], whole
 
 
-class Run:
+class TrainingRun:
     """A described run on given examples, checked before any of them is used."""
 
     def __init__(
@@ -261,11 +259,7 @@ class Run:
         chosen = self.training
         public = [chosen.average, chosen.microbatch, chosen.precision, chosen.views, chosen.divisor, list(chosen.keep)]
         public.append(self.exact)
-        return {
-            "sordino": __version__,
-            "jax": [jax.__version__, version("jaxlib")],
-            "numpy": np.__version__,
-            "device": [jax.default_backend(), jax.devices()[0].device_kind],
+        return platform() | {
             "precision": chosen.precision,
             "spec": self.spec.to_dict(),
             "model": [digest, start, described(chosen.optimiser), public],

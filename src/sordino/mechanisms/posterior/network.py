@@ -1,16 +1,23 @@
-"""The posterior of a network with a linear part: Gaussian over its parameters, scores linear around their mean."""
+"""The posterior of a network with a linear part: its scores on the host, a Gaussian over its parameters, its errors.
 
+Scores are linear around the mean of the parameters. The law of errors of a regression is read off noised counts of
+their sizes: from tails heavier than a double exponential's to a nearly flat law, of density exp(-|r / a|^exponent),
+where 2 is the normal law and 1 the double exponential.
+"""
+
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.validate import instance_of, refuse, whole_number
 from sordino.mechanisms.posterior.laws import Posterior, Prediction, Values
-from sordino.mechanisms.posterior.network import Forward
 from sordino.models.families.networks import SkipNetwork, SkipRegression
+from sordino.noise.integer_sums import own_products
 
 ARRAYS = ("transform", "means", "covariances")
 
@@ -99,3 +106,107 @@ class NetworkPosterior(Posterior):
         found = self.predict(features)
         gap = np.asarray(target, np.float64) - found.mean
         return -0.5 * (np.log(2.0 * np.pi * found.variance) + gap * gap / found.variance)
+
+
+def parts(model: SkipNetwork, theta: Array, columns: int) -> tuple[Array, Array, Array, Array, Array]:
+    """W, b, V, c and L of flat parameters."""
+    W, b, V, c, L = np.split(np.asarray(theta, np.float64), np.cumsum(model.sizes(columns))[:-1])
+    return W.reshape(model.seen, -1), b, V.reshape(model.hidden, -1), c, L.reshape(columns, -1)
+
+
+class Forward:
+    """A network's scores at some rows, and its gradients there.
+
+    Sums over a row's entries are exact products (`own_products`) or are added entry by entry, and all else works
+    entry by entry, so that nothing depends on where a row stands or what the others are.
+    """
+
+    def __init__(self, model: SkipNetwork, theta: Array, rows: Array) -> None:
+        self.model, self.rows = model, np.clip(rows, -model.cut, model.cut)
+        W, b, self._output, c, L = parts(model, theta, rows.shape[1])
+        self._seen = self.rows[:, : model.seen]
+        self._activity = np.tanh(own_products(self._seen, W) + b)
+        self._slopes = 1.0 - self._activity * self._activity
+        self.scores: Array = own_products(self._activity, self._output) + c + own_products(self.rows, L)
+
+    def gradients(self, residuals: Array) -> Array:
+        """The derivative of residuals . scores in every parameter, shape (rows, parameters); residuals are fixed."""
+        model, (count, columns) = self.model, self.rows.shape
+        signals = self._slopes * own_products(residuals, self._output.T)
+        found = np.empty((count, model.dim(columns)))
+        first, second, third, fourth, fifth = np.split(found, np.cumsum(model.sizes(columns))[:-1], axis=1)
+        _outer(self._seen, signals, first)
+        second[:] = signals
+        _outer(self._activity, residuals, third)
+        fourth[:] = residuals
+        _outer(self.rows, residuals, fifth)
+        return found
+
+
+def _outer(left: Array, right: Array, out: Array) -> None:
+    for place in range(left.shape[1]):
+        np.multiply(left[:, place, None], right, out=out[:, place * right.shape[1] : (place + 1) * right.shape[1]])
+
+
+def label_residuals(scores: Array) -> tuple[Array, Array]:
+    """For every label a row might have: its probability, and the derivative of its loss in the scores.
+
+    Shapes (labels, rows) and (labels, rows, outputs). The sum over labels of the one times the other is 0.
+    """
+    if scores.shape[1] == 1:
+        second = special.expit(scores)
+        return np.stack([1.0 - second[:, 0], second[:, 0]]), np.stack([second, second - 1.0])
+    # Added class by class: a reduction along rows may add in another order where there are few rows.
+    largest = scores[:, 0].copy()
+    for column in scores.T[1:]:
+        np.maximum(largest, column, out=largest)
+    raised = np.exp(scores - largest[:, None])
+    total = np.zeros(len(scores))
+    for column in raised.T:
+        total += column
+    shares = raised / total[:, None]
+    return shares.T, shares[None] - np.eye(scores.shape[1])[:, None, :]
+
+
+MOST_PEAKED, FLATTEST = 0.5, 6.0
+
+
+def unit_quantile(level: float, exponent: float) -> float:
+    """How far from 0 a symmetric error of variance 1 is with this probability at most; exponent 2 is the Gaussian.
+
+    >>> round(unit_quantile(0.9, 2.0), 4)
+    1.6449
+    """
+    reach = special.gammaincinv(1.0 / exponent, level) ** (1.0 / exponent)
+    return float(reach * np.exp(0.5 * (special.gammaln(1.0 / exponent) - special.gammaln(3.0 / exponent))))
+
+
+def unit_shares(ends: Array, exponent: float) -> Array:
+    """The probability that an error of variance 1 is at most these sizes."""
+    scale = np.exp(0.5 * (special.gammaln(1.0 / exponent) - special.gammaln(3.0 / exponent)))
+    return special.gammainc(1.0 / exponent, (np.asarray(ends) / scale) ** exponent)
+
+
+def median_size(counts: Array, ends: Array, records: int) -> float:
+    """The end of the bin in which half of the records are reached."""
+    reached = np.flatnonzero(np.cumsum(counts) >= 0.5 * records)
+    return float(ends[min(int(reached[0]), len(ends) - 1)]) if len(reached) else float(ends[-1])
+
+
+_EXPONENTS = np.geomspace(MOST_PEAKED, FLATTEST, 32)
+_DEVIATIONS = np.geomspace(0.2, 5.0, 120)
+# The logarithm of an exponent over 2 has this deviation before the data speak.
+_SHAPES = 0.3
+
+
+def residual_law(counts: Array, ends: Array, records: int, noise: float) -> tuple[float, float]:
+    """Variance and exponent of a symmetric law whose expected counts are closest to noised ones, and near a normal."""
+    scale, best = float(ends[len(ends) // 2]), (math.inf, 1.0, 2.0)
+    for exponent in _EXPONENTS:
+        inner = unit_shares(ends[None] / (scale * _DEVIATIONS[:, None]), float(exponent))
+        expected = records * np.diff(inner, axis=1, prepend=0.0, append=1.0)
+        misfit = ((counts - expected) ** 2 / (noise**2 + np.maximum(expected, 1.0))).sum(axis=1)
+        misfit = misfit + (math.log(exponent / 2.0) / _SHAPES) ** 2
+        place = int(np.argmin(misfit))
+        best = min(best, (float(misfit[place]), float(scale * _DEVIATIONS[place]), float(exponent)))
+    return best[1] ** 2, best[2]

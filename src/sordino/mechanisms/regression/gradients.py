@@ -2,9 +2,9 @@
 
 The gradient of record i is r_i x_i', with r_i the derivative of its loss in the scores; a loss registers its own. It
 is taken as (r_i |x_i|) times the direction of x_i, each cut to digits of a public unit, so every product and sum is a
-whole number, whatever the order of the records (`noise.sums`). Scores are exact too: the parameters, which are public,
-are rounded to 32 digits before they meet the rows. All records are used in every round, and every round is seen, so how
-the next point is chosen from the noised gradients is post-processing.
+whole number, whatever the order of the records (`integer_sums`). Scores are exact too: the parameters, which are
+public, are rounded to 32 digits before they meet the rows. All records are used in every round, and every round is
+seen, so how the next point is chosen from the noised gradients is post-processing.
 """
 
 import math
@@ -29,6 +29,7 @@ from sordino.models.families.regression import Huber
 from sordino.noise import integer_sums as exact
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.integer_sums import checked_rows
+from sordino.noise.port import noised_numbers
 from sordino.noise.randomness import Randomness
 
 
@@ -328,4 +329,4 @@ def run_output(spec: Spec, point: Array, randomness: Randomness) -> Array:
     if algorithm.noise.kind is not AverageNoiseKind.GAUSSIAN:
         raise refuse("algorithm.noise.kind", "to be gaussian for a run", algorithm.noise.kind.value)
     noise = ExactGaussians.of(randomness, algorithm.dim)
-    return exact.noised_numbers(point, algorithm.noise.scale, noise)
+    return noised_numbers(point, algorithm.noise.scale, noise)

@@ -169,7 +169,7 @@ def with_sketch(geometry: Geometry, noised: Array, noise: float) -> Geometry:
     return replace(geometry, products=products)
 
 
-class Prior(NamedTuple):
+class RidgePrior(NamedTuple):
     """Deviations before the data speak: of effects, of the scores that they make together, and of the intercept.
 
     With many columns the deviation of scores decides, so that effects are as much smaller as there are more of them.
@@ -189,7 +189,7 @@ class RidgeFit:
     """
 
     geometry: Geometry
-    prior: Prior
+    prior: RidgePrior
     slope: float  # of the loss: H is so many times the products
     records: int
     gradient_noise: float  # the deviation of the noise on each entry of a mean gradient

@@ -3,7 +3,7 @@
 A query says what each record contributes to a round and what follows from the noised sum; it never sees a sum without
 noise. It is one file of this package: a frozen dataclass derived from `Query` and registered under the words that the
 specs of its runs begin with. Queries on compiled rounds are made by `run_sums`; those that sum whole numbers on the
-host, so that noise is exact too, ask `exact_rounds.ExactRounds` for every round's noised sum.
+host, so that noise is exact too, ask `registry.ExactRounds` for every round's noised sum.
 """
 
 import math
@@ -27,36 +27,24 @@ from sordino.mechanisms.chain.batch_stream import Batches, Sampling, power_of_tw
 from sordino.mechanisms.chain.batches import batches_for
 from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, chosen_from, load, slice_of
 from sordino.mechanisms.chain.rows import AXIS, EVERYWHERE, FIRST, DataParallel, Reading
-from sordino.mechanisms.rounds.registry import SumsRelease, check_rows_fit, described, queries, query
+from sordino.mechanisms.rounds.registry import SumsRelease, check_rows_fit, described
 from sordino.models.clip import check_sums
 from sordino.models.contributions import Parts
-from sordino.noise import lattice as exact_sums
 from sordino.noise.integer_sums import checked_rows
-from sordino.noise.lattice import Lattice, LatticeNoise
+from sordino.noise.lattice import (
+    GROUP,
+    Lattice,
+    LatticeNoise,
+    Total,
+    checked_bound,
+    clipped_total,
+    in_doubles,
+    in_precision,
+    no_total,
+    plain_total,
+)
 from sordino.noise.port import ADDED, NoisePort
 from sordino.noise.randomness import Purpose, Randomness
-
-# A file with a query needs nothing else.
-__all__ = [
-    "Batch",
-    "Program",
-    "Public",
-    "Query",
-    "RoundBlock",
-    "Rows",
-    "Run",
-    "SumsRelease",
-    "advance",
-    "check_rows_fit",
-    "described",
-    "execute",
-    "load_table",
-    "make_rounds",
-    "queries",
-    "query",
-    "rows_total",
-    "run_sums",
-]
 
 _BLOCK_BYTES = 4 * 2**20
 _LONGEST_BLOCK = 4096
@@ -70,12 +58,12 @@ class Public(NamedTuple):
     batch: Array
 
 
-class Rows(NamedTuple):
+class RoundRows(NamedTuple):
     """The rows of one round, to be summed over; `clipped` is false where nothing private is meant."""
 
     features: int
     clipped: bool
-    total: Callable[[int, Callable[[SomeRows], exact_sums.Total]], exact_sums.Total]
+    total: Callable[[int, Callable[[SomeRows], Total]], Total]
     """The total, of a given size, of a function that sums over some of the rows."""
 
 
@@ -181,15 +169,15 @@ class Query(ABC):
     def contributions(self, point: Any, given: Any, rows: SomeRows) -> Parts:
         """What each row contributes, as long as it is; the loop shortens it to the contribution bound."""
 
-    def total(self, public: Public, state: Any, given: Any, rows: Rows) -> exact_sums.Total:
+    def total(self, public: Public, state: Any, given: Any, rows: RoundRows) -> Total:
         """The sum of bounded contributions over the rows of a round."""
         point = self.point(public, state, given)
 
-        def of_some(some: SomeRows) -> exact_sums.Total:
+        def of_some(some: SomeRows) -> Total:
             parts = self.contributions(point, given, some)
             if not rows.clipped:
-                return exact_sums.plain_total(parts, some.present)
-            return exact_sums.clipped_total(parts, some.present, public.contribution)
+                return plain_total(parts, some.present)
+            return clipped_total(parts, some.present, public.contribution)
 
         return rows.total(self.size(rows.features), of_some)
 
@@ -206,7 +194,7 @@ class Query(ABC):
         """What leaves, from the last state."""
 
 
-class Batch(NamedTuple):
+class RoundBatch(NamedTuple):
     """Which rows one round uses: a slice of a flat list of row numbers."""
 
     indices: Array
@@ -215,15 +203,15 @@ class Batch(NamedTuple):
 
 
 def rows_total(
-    capacity: int | None, table: Records, batch: Batch, size: int, of_rows: Callable[[SomeRows], exact_sums.Total]
-) -> exact_sums.Total:
+    capacity: int | None, table: Records, batch: RoundBatch, size: int, of_rows: Callable[[SomeRows], Total]
+) -> Total:
     """The sum over a round's rows of a function that sums over the rows it is given."""
     # `capacity` is the largest batch, or None where every round uses every row.
     if capacity is not None:
         chosen = lax.dynamic_slice_in_dim(batch.indices, batch.start, capacity)
         return of_rows(chosen_from(table, chosen, batch.length))
     # A block of rows at a time, so that memory does not grow with their number.
-    length = min(exact_sums.GROUP, table.features.shape[0])
+    length = min(GROUP, table.features.shape[0])
     shared = table.rows.ndim > 0  # each device has rows of its own, and says how many
     table = table._replace(rows=table.rows[0]) if shared else table
     blocks = (table.rows + length - 1) // length
@@ -231,7 +219,7 @@ def rows_total(
         0,
         blocks,
         lambda j, total: total.plus(of_rows(slice_of(table, j * length, length))),
-        exact_sums.no_total((size,)),
+        no_total((size,)),
     )
     return lax.psum(total, AXIS) if shared else total
 
@@ -250,7 +238,7 @@ class RoundBlock(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Program:
+class RoundProgram:
     """What is compiled in."""
 
     query: Query
@@ -262,7 +250,7 @@ class Program:
 
 
 @partial(jax.jit, static_argnums=0)
-def advance(program: Program, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
+def advance(program: RoundProgram, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
     """Make the rounds of a block; also what is kept after each round, if anything is."""
     if program.mesh is None:
         return _advance(program, table, public, state, block)
@@ -278,7 +266,7 @@ def advance(program: Program, table: Records, public: Public, state: Any, block:
     return cast(tuple[Any, Array], moved(table, public, state, block))
 
 
-def _advance(program: Program, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
+def _advance(program: RoundProgram, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
     asked = program.query
     vector = asked.kept(state)
     kept = jnp.zeros((block.scales.shape[0] if program.keep else 0, vector.size), vector.dtype)
@@ -286,8 +274,8 @@ def _advance(program: Program, table: Records, public: Public, state: Any, block
     def one(k: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
         state, kept = carry
         given = jax.tree.map(lambda values: values[k], block.inputs)
-        batch = Batch(block.indices, block.starts[k, 0], block.counts[k, 0])
-        rows = Rows(table.features.shape[1], program.clipped, partial(rows_total, program.capacity, table, batch))
+        batch = RoundBatch(block.indices, block.starts[k, 0], block.counts[k, 0])
+        rows = RoundRows(table.features.shape[1], program.clipped, partial(rows_total, program.capacity, table, batch))
         total = asked.total(public, state, given, rows)
         noise = block.noise.at(k) if isinstance(block.noise, LatticeNoise) else block.noise[k]
         noised = program.port.added(total, block.scales[k], noise)
@@ -302,7 +290,7 @@ def load_table(
 ) -> Records:
     """Rows on the device, padded so that nearby numbers of rows share one compiled kernel; targets are numbers."""
     # Rows are `cut` to whole numbers where their contributions are clipped and summed exactly.
-    group, reading = exact_sums.GROUP, Reading(dtype, RowLimits(cut=cut))
+    group, reading = GROUP, Reading(dtype, RowLimits(cut=cut))
     if placement is None:
         return load(X, y.astype(dtype), group, *reading)
     # Whole groups, so that they are those of one device: their sums are the same numbers, and adding them is exact.
@@ -338,13 +326,13 @@ def make_rounds(
 ) -> Any:
     """The same on rows that are loaded, from any state."""
     algorithm, kept, run = run.algorithm, list[NDArray[Any]](), replace(run, clipped=clipped)
-    bound = exact_sums.checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
+    bound = checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
     public = Public(*(jnp.asarray(value, float) for value in (bound, algorithm.records, algorithm.batch_size)))
     for capacity, block in run.blocks(asked):
-        program = Program(asked, capacity, keep, clipped, run.randomness.port, mesh)
+        program = RoundProgram(asked, capacity, keep, clipped, run.randomness.port, mesh)
         state, vectors = advance(program, table, public, state, block)
         if keep:
-            kept.append(exact_sums.in_precision(vectors, run.dtype)[: int(block.number)])
+            kept.append(in_precision(vectors, run.dtype)[: int(block.number)])
     return state, np.concatenate(kept) if keep else None
 
 
@@ -379,7 +367,7 @@ def run_sums(
         raise refuse("algorithm.sampling.scheme", "to be full where devices share the rows", algorithm.sampling.scheme)
     X, y = checked_rows(features, target)
     check_rows_fit(spec, len(X))
-    with exact_sums.in_doubles() as dtype:
+    with in_doubles() as dtype:
         run = Run(algorithm, len(X), X.shape[1], algorithm.sum_noise, randomness, dtype)
         state, iterates = execute(run, asked, X, y, keep=spec.view is View.ALL_ITERATES, placement=placement)
         return asked.release(spec, run, state, iterates)

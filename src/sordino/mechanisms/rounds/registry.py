@@ -1,20 +1,27 @@
-"""What all queries share, compiled or on the host: registered words, what a spec must say for them, and a release.
+"""What all queries share: registered words, what a spec must say for them, a release, and exact rounds on the host.
 
-A query is one file of this package, registered under the words that the specs of its runs begin with. A spec that says
-something else than what is about to run is refused before a row is read.
+A query is one file below `mechanisms`, registered under the words that the specs of its runs begin with. A spec that
+says something else than what is about to run is refused before a row is read. `device` has the compiled loop, where a
+query says what is summed; on the host (`ExactRounds`) the caller asks for every round.
 """
 
 import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.bound import Relation
-from sordino.core.spec import NoisedSums, Spec, SumShape, Unit
+from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit
 from sordino.core.validate import InputError, instance_of, own_arrays, refuse
 from sordino.mechanisms.posterior.laws import Posterior
+from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.port import noised_sums
+from sordino.noise.randomness import Randomness
 
 Kind = TypeVar("Kind", bound=type)
 _QUERIES: dict[str, type] = {}
@@ -34,10 +41,11 @@ def query(name: str) -> Callable[[Kind], Kind]:
 
 
 def queries() -> dict[str, type]:
-    """Every query of this package, by the words it is registered under."""
-    package = importlib.import_module("sordino.mechanisms.rounds")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    """Every query of the package, by the words it is registered under."""
+    package = importlib.import_module("sordino.mechanisms")
+    for folder in package.__path__:
+        for file in sorted(Path(folder).rglob("[a-z]*.py")):
+            importlib.import_module(".".join((package.__name__, *file.relative_to(folder).with_suffix("").parts)))
     return dict(_QUERIES)
 
 
@@ -90,3 +98,37 @@ def check_rows_fit(spec: Spec, rows: int) -> None:
     records = instance_of("spec.algorithm", spec.algorithm, NoisedSums).records
     if spec.relation is Relation.REPLACE_ONE and rows != records:
         raise refuse("the number of rows", f"to be algorithm.records = {records} under replace-one", rows)
+
+
+# More noise than the rounding of its scale could take away.
+HAIR = 2.0**-50
+
+
+class ExactRounds:
+    """Rounds over all records whose sums are whole numbers on the host and whose noise is drawn without rounding."""
+
+    # What is released is what is certified, rounded to a grid (`noise.port`).
+    def __init__(
+        self, spec: Spec, name: str, rows: int, size: int, randomness: Randomness, replacement: float | None = None
+    ) -> None:
+        self.algorithm = described(spec, name, replacement)
+        instance_of("randomness", randomness, Randomness)
+        if self.algorithm.sampling.scheme is not Scheme.FULL:
+            raise refuse(
+                "algorithm.sampling.scheme", "to be full, all records every round", self.algorithm.sampling.scheme.value
+            )
+        check_rows_fit(spec, rows)
+        self.sum_noise, self._size = self.algorithm.sum_noise, size
+        self._noise = ExactGaussians.of(randomness, self.algorithm.rounds * size)
+
+    def scale(self, k: int) -> float:
+        """The standard deviation of the noise on every entry of round k, a hair more than the spec says."""
+        return float(self.sum_noise[k] * (1.0 + HAIR))
+
+    def noised(self, k: int, sums: NDArray[np.int64], exponent: int, scale: ArrayLike | None = None) -> NDArray[Any]:
+        """The sums of round k, in units of 2^exponent, with noise; a round is asked for once, or its noise is reused.
+
+        `scale` is that of the noise where sums are noised before they are weighed.
+        """
+        part = slice(k * self._size, (k + 1) * self._size)
+        return noised_sums(sums, exponent, self.scale(k) if scale is None else scale, self._noise, part)

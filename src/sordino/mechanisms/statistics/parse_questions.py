@@ -24,7 +24,7 @@ _BINS = Interval(1, 10_000)
 
 
 @dataclass(frozen=True, eq=False)
-class Asking:
+class ParsedQuestion:
     """A question as it was put, with the options that stand in brackets behind."""
 
     question: Question
@@ -35,7 +35,7 @@ class Asking:
 _FORM = re.compile(r"\s*([a-z]+)\s*(?::\s*(.*?))?\s*(?:\[([^\[\]]*)\])?\s*", re.DOTALL)
 
 
-def parsed(questions: Sequence[str], schema: Schema, names: Sequence[str]) -> tuple[Asking, ...]:
+def parsed(questions: Sequence[str], schema: Schema, names: Sequence[str]) -> tuple[ParsedQuestion, ...]:
     """Questions in words, checked against the schema and the header; all mistakes at once, before anything is spent."""
     if isinstance(questions, str) or not questions:
         raise InputError("Expected a list of questions, got none; ask for instance 'mean: age'.")
@@ -53,7 +53,7 @@ def parsed(questions: Sequence[str], schema: Schema, names: Sequence[str]) -> tu
     return tuple(found)
 
 
-def _parsed(text: str, schema: Schema, names: tuple[str, ...]) -> Asking:
+def _parsed(text: str, schema: Schema, names: tuple[str, ...]) -> ParsedQuestion:
     form = _FORM.fullmatch(text) if isinstance(text, str) else None
     if form is None or form[1] not in WORDS:
         raise InputError(
@@ -75,7 +75,9 @@ def _parsed(text: str, schema: Schema, names: tuple[str, ...]) -> Asking:
                 f"Expected declared columns in {text!r}, got {shown_names(undeclared)}; declare them, or ask for "
                 "their bounds first."
             )
-    return Asking(made(text, columns, kinds, options, schema), word, {k: v for k, v in options.items() if k in _KEPT})
+    return ParsedQuestion(
+        made(text, columns, kinds, options, schema), word, {k: v for k, v in options.items() if k in _KEPT}
+    )
 
 
 _KEPT = ("levels", "above")

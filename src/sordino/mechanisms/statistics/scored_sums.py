@@ -21,6 +21,7 @@ from sordino.mechanisms.rounds.registry import HAIR
 from sordino.mechanisms.statistics.questions import EXPONENT, ONE, Lengths
 from sordino.noise import integer_sums as exact
 from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.port import noised_sums
 from sordino.noise.randomness import Randomness
 
 Whole = NDArray[np.int64]
@@ -86,4 +87,4 @@ class ScoreNoise:
         if found.lengths != self.lengths:
             raise refuse("the sums", f"to move by {self.lengths}", found.lengths)
         drawn = ExactGaussians.of(randomness, len(found.sums))
-        return exact.noised_sums(found.sums, EXPONENT, np.full(len(found.sums), self.deviation * (1.0 + HAIR)), drawn)
+        return noised_sums(found.sums, EXPONENT, np.full(len(found.sums), self.deviation * (1.0 + HAIR)), drawn)

@@ -30,7 +30,7 @@ from sordino.mechanisms.rounds.device import Public, Query, Run, make_rounds
 from sordino.mechanisms.rounds.registry import check_rows_fit, described, query
 from sordino.models.contributions import LARGEST, Parts, Plain
 from sordino.models.custom.base import CustomModel
-from sordino.noise import lattice as exact_sums
+from sordino.noise.lattice import GROUP
 from sordino.noise.randomness import Purpose, Randomness
 
 # Octaves of lengths that are told apart: from 2^-16 up.
@@ -38,7 +38,7 @@ OCTAVES, FIRST_OCTAVE = 48, -16
 _APART = up(math.sqrt(2.0))
 
 
-class Place(NamedTuple):
+class GradientPlace(NamedTuple):
     """Where gradients are taken and how they are measured: all of it public."""
 
     mean: Array
@@ -49,10 +49,10 @@ class Place(NamedTuple):
     clip: Array
 
 
-class Asked(NamedTuple):
+class GradientQuestion(NamedTuple):
     """A place, and the last answer."""
 
-    place: Place
+    place: GradientPlace
     answer: Array
 
 
@@ -68,7 +68,7 @@ class PrivateTable:
     @classmethod
     def of(cls, model: CustomModel, rows: np.ndarray) -> "PrivateTable":
         """Load rows; call it and the rounds inside `in_doubles`."""
-        table = load(rows, np.zeros(len(rows)), exact_sums.GROUP, np.float64, RowLimits(cut=False))
+        table = load(rows, np.zeros(len(rows)), GROUP, np.float64, RowLimits(cut=False))
         return cls(model, table, len(rows), np.float64)
 
     def rounds(self, spec: Spec, asked: Query, state: Any, randomness: Randomness, *, keep: bool = False) -> Any:
@@ -101,7 +101,7 @@ class OwnGradients(Query):
         shape = (self.pairs, self.model.size)
         return run.randomness.gaussians(Purpose.DRAWS, first, length, shape, run.dtype)
 
-    def whitened(self, place: Place, draws: Array, rows: SomeRows) -> Array:
+    def whitened(self, place: GradientPlace, draws: Array, rows: SomeRows) -> Array:
         """W g over the clip, for every row."""
         found = sum(self.gradients(point, rows.features) for point in self.points(place, draws))
         mean = found / max(1, 2 * self.pairs)
@@ -113,7 +113,7 @@ class OwnGradients(Query):
         """The gradient of every unit."""
         return self.model.unit_gradients(theta, rows)
 
-    def points(self, place: Place, draws: Array) -> list[Array]:
+    def points(self, place: GradientPlace, draws: Array) -> list[Array]:
         """Where gradients are taken."""
         if not self.pairs:
             return [place.mean]
@@ -121,7 +121,7 @@ class OwnGradients(Query):
         return [place.mean + sign * step for step in steps for sign in (1.0, -1.0)]
 
     def moved(self, public: Public, state: Any, given: Any, noised: Array, number: Array) -> Any:
-        return Asked(state.place, noised)
+        return GradientQuestion(state.place, noised)
 
     def kept(self, state: Any) -> Array:
         return state.answer
@@ -129,7 +129,7 @@ class OwnGradients(Query):
 
 @query("lengths of gradients")
 @dataclass(frozen=True)
-class Lengths(OwnGradients):
+class GradientLengths(OwnGradients):
     """How many units have a gradient of each octave of lengths; by default simulated, as those of `Products`."""
 
     replacement: ClassVar[float | None] = _APART
@@ -143,7 +143,7 @@ class Lengths(OwnGradients):
             return super().gradients(theta, rows)
         return _simulated_gradients(self.model, theta, rows)
 
-    def contributions(self, point: Asked, given: Array, rows: SomeRows) -> Parts:
+    def contributions(self, point: GradientQuestion, given: Array, rows: SomeRows) -> Parts:
         lengths = jnp.sqrt(jnp.sum(self.whitened(point.place, given, rows) ** 2, axis=1))
         octave = jnp.ceil(jnp.log2(jnp.maximum(lengths, 2.0**FIRST_OCTAVE))) - FIRST_OCTAVE
         return (Plain(jax.nn.one_hot(jnp.clip(octave, 0, OCTAVES - 1).astype(jnp.int32), OCTAVES)),)
@@ -151,7 +151,7 @@ class Lengths(OwnGradients):
 
 @query("products of gradients")
 @dataclass(frozen=True)
-class Products(OwnGradients):
+class GradientProducts(OwnGradients):
     """The second moments of whitened gradients, each cut to length 1.
 
     Where the model can be simulated, what a unit is observed to be is drawn from the model first: the products are then
@@ -166,7 +166,7 @@ class Products(OwnGradients):
     def size(self, features: int) -> int:
         return self.model.size * (self.model.size + 1) // 2
 
-    def contributions(self, point: Asked, given: Array, rows: SomeRows) -> Parts:
+    def contributions(self, point: GradientQuestion, given: Array, rows: SomeRows) -> Parts:
         u = self.whitened(point.place, given, rows)
         u /= jnp.maximum(1.0, jnp.sqrt(jnp.sum(u * u, axis=1, keepdims=True)))
         first, second = np.triu_indices(self.model.size)
@@ -190,7 +190,7 @@ def as_matrix(entries: np.ndarray, size: int) -> np.ndarray:
 class Path(NamedTuple):
     """The place of a round, and the mean and the noised drift of the last one."""
 
-    place: Place
+    place: GradientPlace
     mean: Array
     drift: Array
 
@@ -206,7 +206,7 @@ class Paces(NamedTuple):
 
 @query("gradients, whitened")
 @dataclass(frozen=True)
-class NaturalGradients(OwnGradients):
+class WhitenedGradients(OwnGradients):
     """Noised whitened gradients, each followed by a step of the mean."""
 
     # In units of the root of a unit's own information: a longer step leaves the region the curvature was taken in.
@@ -230,7 +230,7 @@ class NaturalGradients(OwnGradients):
     def contributions(self, point: Path, given: Paces, rows: SomeRows) -> Parts:
         return (Plain(self.whitened(point.place, given.draws, rows)),)
 
-    def slope(self, place: Place, given: Paces) -> Array:
+    def slope(self, place: GradientPlace, given: Paces) -> Array:
         """The gradient of minus the log-prior, where the units' gradients are taken."""
         slopes = [jax.grad(self.model.penalty)(point) for point in self.points(place, given.draws)]
         return sum(slopes[1:], slopes[0]) / len(slopes)
@@ -249,7 +249,7 @@ class NaturalGradients(OwnGradients):
 
 @query("gradients, whitened, less simulated ones")
 @dataclass(frozen=True)
-class CentredGradients(NaturalGradients):
+class CentredGradients(WhitenedGradients):
     """A unit's clipped gradient at the mean, less what it is on average if the model is true around the mean.
 
     Gradients have mean zero under the model, clipped ones need not; and a mean that noise has moved away from the truth
@@ -279,5 +279,5 @@ class CentredGradients(NaturalGradients):
             found += cut(own - clipped(drawn)) / len(around)
         return (Plain(found),)
 
-    def slope(self, place: Place, given: Paces) -> Array:
+    def slope(self, place: GradientPlace, given: Paces) -> Array:
         return jax.grad(self.model.penalty)(place.mean)

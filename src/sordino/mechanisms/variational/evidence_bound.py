@@ -146,7 +146,7 @@ class Optimiser(ABC):
 
 
 @dataclass(frozen=True)
-class Descent(Optimiser):
+class GradientDescent(Optimiser):
     """Gradient descent, with a share of the last direction kept."""
 
     momentum: float = 0.0
@@ -219,7 +219,7 @@ class VariationalRelease(SumsRelease):
         return self.family.posterior(self.model, self.phi)
 
 
-class State(NamedTuple):
+class VariationalState(NamedTuple):
     """phi, the optimiser's memory, and the sum of the phi that are averaged."""
 
     phi: Array
@@ -227,7 +227,7 @@ class State(NamedTuple):
     summed: Array
 
 
-class Inputs(NamedTuple):
+class VariationalInputs(NamedTuple):
     """The step size of a round, the standard normals its draws are made of, and whether it enters the average."""
 
     step_size: Array
@@ -246,21 +246,21 @@ class EvidenceGradients(Query):
     def size(self, features: int) -> int:
         return self.options.family.size(self.model.dim(features))
 
-    def first(self, run: Run) -> State:
+    def first(self, run: Run) -> VariationalState:
         dim, scale = self.model.dim(run.features), self.options.start_scale
         phi = self.options.family.first(scale * run.start((dim,)) if scale > 0.0 else jnp.zeros(dim))
-        return State(phi, self.options.optimiser.first(phi), jnp.zeros_like(phi))
+        return VariationalState(phi, self.options.optimiser.first(phi), jnp.zeros_like(phi))
 
-    def inputs(self, run: Run, first: int, length: int) -> Inputs:
+    def inputs(self, run: Run, first: int, length: int) -> VariationalInputs:
         rounds, shape = run.algorithm.rounds, (self.options.draws, self.model.dim(run.features))
         averaged = np.arange(rounds) >= rounds - self._averaged(run)
-        return Inputs(
+        return VariationalInputs(
             run.part(run.algorithm.schedule("step_size").values(rounds), first, length),
             run.randomness.gaussians(Purpose.DRAWS, first, length, shape, run.dtype),
             run.part(averaged, first, length),
         )
 
-    def total(self, public: Public, state: State, given: Inputs, rows: RoundRows) -> Total:
+    def total(self, public: Public, state: VariationalState, given: VariationalInputs, rows: RoundRows) -> Total:
         """With one draw the gradients in theta are summed, and the sum is lifted."""
         # That rounds by 2^-53 of it: for up to 2^29 records less than what the working bound leaves of the clip. The
         # sum is cut in two in the one way that depends on it alone, so that what is lifted does as well.
@@ -276,7 +276,7 @@ class EvidenceGradients(Query):
         total = rows.total(theta.size, of_some).cut_at(public.contribution)
         return Total(*(family.lift(phi, standard, part) for part in total))
 
-    def contributions(self, point: State, given: Inputs, rows: SomeRows) -> Parts:
+    def contributions(self, point: VariationalState, given: VariationalInputs, rows: SomeRows) -> Parts:
         family, phi = self.options.family, point.phi
 
         def lifted(standard: Array) -> Array:
@@ -286,7 +286,9 @@ class EvidenceGradients(Query):
 
         return (Plain(jnp.mean(jax.vmap(lifted)(given.standards), axis=0)),)
 
-    def moved(self, public: Public, state: State, given: Inputs, noised: Array, number: Array) -> State:
+    def moved(
+        self, public: Public, state: VariationalState, given: VariationalInputs, noised: Array, number: Array
+    ) -> VariationalState:
         family, phi = self.options.family, state.phi
 
         def penalty(standard: Array) -> Array:
@@ -297,12 +299,14 @@ class EvidenceGradients(Query):
         drift -= family.entropy_gradient(phi) / public.records
         memory, direction = self.options.optimiser.direction(state.optimiser, drift, number)
         moved = family.restrained(phi - given.step_size * direction)
-        return State(moved, memory, state.summed + jnp.where(given.averaged > 0.0, moved, 0.0))
+        return VariationalState(moved, memory, state.summed + jnp.where(given.averaged > 0.0, moved, 0.0))
 
-    def kept(self, state: State) -> Array:
+    def kept(self, state: VariationalState) -> Array:
         return state.phi
 
-    def release(self, spec: Spec, run: Run, state: State, iterates: NDArray[Any] | None) -> VariationalRelease:
+    def release(
+        self, spec: Spec, run: Run, state: VariationalState, iterates: NDArray[Any] | None
+    ) -> VariationalRelease:
         averaged = self._averaged(run)
         phi = in_precision(state.summed / averaged if averaged else state.phi, run.dtype)
         return VariationalRelease(spec, self.model, self.options.family, phi, iterates)

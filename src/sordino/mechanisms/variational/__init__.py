@@ -1,1 +1,0 @@
-"""Private variational inference for models of one's own."""
