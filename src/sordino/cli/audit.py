@@ -176,6 +176,7 @@ def audit(
 
         write_text(plot, trade_off_figure(lower, bound))
     both = answers.audit_as_json(lower, bound, spec.unit) | ({} if tested is None else {"implementation": tested.json})
+    both |= {"contradicted": [f"{title} {words}" for title, words in contradicted]} if contradicted else {}
     if not _kept(both, out, as_json):
         answers.print_sandwich(lower, bound, spec.unit)
         if tested is not None:

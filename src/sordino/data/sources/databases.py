@@ -50,9 +50,10 @@ def quoted_list(columns: Sequence[str]) -> str:
 
 def connected(database: str = ":memory:", files: Sequence[str] = ()) -> Any:
     """A DuckDB connection that reads one database, or these files, and reaches nothing else."""
-    connection = needed("duckdb", "duckdb").connect(database, read_only=database != ":memory:")
-    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-    connection.execute(f"SET allowed_paths = [{listed}]")
+    # Off before the file is opened: DuckDB would fetch an extension for a file of another format, such as SQLite.
+    off = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    off |= {} if files else {"enable_external_access": "false"}
+    connection = needed("duckdb", "duckdb").connect(database, read_only=database != ":memory:", config=off)
     connection.execute("SET enable_progress_bar = false")  # it would go to stdout, among answers
     if files:
         listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
