@@ -40,7 +40,7 @@ from sordino.core.validate import SordinoError
 from sordino.data import BooleanTarget, Feature, Number, Schema, Target
 from sordino.data.parts import parts_of
 from sordino.data.sources.part import Part
-from sordino.estimators.fitting import fit_table
+from sordino.fitting.fit import fit_table
 
 ROWS_OF_A_FILE = 2_500_000
 BOUNDS = (-1.25, 1.5)  # so that encoding has to shift and to scale

@@ -29,7 +29,7 @@ from sordino import estimators
 from sordino.algorithm.influence import Declaration, expected, plan, with_bins
 from sordino.core.bound import Relation
 from sordino.estimators import ArrayBounds, BudgetWarning
-from sordino.estimators.fitting import WORTH_WHILE
+from sordino.fitting.choose import BEATS_CONSTANT
 from sordino.ledger.release.folder import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES, measured_task
 
 DELTA = 1e-6
@@ -127,7 +127,7 @@ def hopeless(model: Any) -> bool:
         made = plan(stated["family"], columns, stated["records"], Relation(stated["relation"]), model.epsilon, DELTA)
         return expected(made).refused
     settings = model.release_.settings
-    return settings["predicted_error"] > WORTH_WHILE * settings["predicted_error_of_constant"]
+    return settings["predicted_error"] > BEATS_CONSTANT * settings["predicted_error_of_constant"]
 
 
 def counts(generator: np.random.Generator, design: str, records: int) -> Drawn:

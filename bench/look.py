@@ -24,8 +24,8 @@ import sordino
 from sordino.core.validate import InputError
 from sordino.data import Boolean, BooleanTarget, Feature, MissingRule, Number, Schema, Table, Target, from_arrays
 from sordino.data.columns.number import Number as NumberKind
-from sordino.estimators.fitting import fit_table
-from sordino.estimators.prediction import Predictor
+from sordino.fitting.fit import fit_table
+from sordino.inference.prediction import Predictor
 
 HERE = Path(__file__).parent
 EPSILON, LOOK_EPSILON, DELTA, RELATION = 1.0, 0.1, 1e-6, "add-remove"

@@ -82,7 +82,7 @@ class Edit(NamedTuple):
 
 
 _SUMS, _KERNEL, _LOOP = "algorithm/noise/sums.py", "algorithm/chain/kernel.py", "algorithm/rounds/loop.py"
-_INFLUENCE, _CONSTANT = "algorithm/influence/sums.py", "estimators/methods/constant.py"
+_INFLUENCE, _CONSTANT = "algorithm/influence/sums.py", "fitting/methods/constant.py"
 MISTAKES: dict[str, tuple[Edit, ...]] = {
     "as it is": (),
     "half the noise is drawn": (
@@ -122,13 +122,13 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
             "return plain_total(parts, present)",
         ),
         Edit(_KERNEL, "within = shortened(parts, constants.reach)", "return plain_total(parts, rows.present)"),
-        Edit("estimators/methods/constant.py", "np.clip(y / bound, -1.0, 1.0)", "y / bound"),
+        Edit("fitting/methods/constant.py", "np.clip(y / bound, -1.0, 1.0)", "y / bound"),
         Edit(
-            "estimators/methods/ridge.py",
-            "np.clip(y / target_bound(situation), -1.0, 1.0)",
-            "y / target_bound(situation)",
+            "fitting/methods/ridge.py",
+            "np.clip(y / target_bound(problem), -1.0, 1.0)",
+            "y / target_bound(problem)",
         ),
-        Edit("estimators/methods/output.py", "np.clip(y, -bound, bound)", "y"),
+        Edit("fitting/methods/output.py", "np.clip(y, -bound, bound)", "y"),
         # Sums of statistics, gradients, ridge and newton: rows into the ball, products to their clip, targets.
         Edit(_SUMS, "digits(rows * (INSIDE / np.maximum(row_lengths(rows), INSIDE))[:, None])", "digits(rows)"),
         Edit(
@@ -185,8 +185,8 @@ _ROWS = (
     ),
     Edit(_LOOP, "(bound, algorithm.records, algorithm.batch_size)", "(bound, run.rows, run.rows)"),
     Edit(
-        "estimators/methods/newton.py",
-        "options.row_norm**2 * sums.noise, situation.records",
+        "fitting/methods/newton.py",
+        "options.row_norm**2 * sums.noise, problem.records",
         "options.row_norm**2 * sums.noise, len(X)",
     ),
     Edit(
@@ -205,12 +205,12 @@ _ROWS = (
         "summed = total(asked)\n            vars(plan)['records'] = summed.units",
     ),
     Edit(
-        "estimators/methods/variational.py",
-        "(noised + rounds.scale(0)) / situation.records",
+        "fitting/methods/variational.py",
+        "(noised + rounds.scale(0)) / problem.records",
         "(noised + rounds.scale(0)) / len(X)",
     ),
-    Edit("estimators/methods/constant.py", "_shrunk(count / situation.records,", "_shrunk(count / len(y),"),
-    Edit("estimators/methods/constant.py", "second / situation.records", "second / len(y)"),
+    Edit("fitting/methods/constant.py", "_shrunk(count / problem.records,", "_shrunk(count / len(y),"),
+    Edit("fitting/methods/constant.py", "second / problem.records", "second / len(y)"),
 )
 MISTAKES["divided by the number of rows"] = _ROWS
 # Of chains: batches are drawn in another way than described.
@@ -266,7 +266,7 @@ def _releases(seconds: float) -> Any:
 
     from sordino.auditing.replay import Recorder  # noqa: PLC0415
     from sordino.estimators import ArrayBounds  # noqa: PLC0415
-    from sordino.estimators.named import ESTIMATORS  # noqa: PLC0415
+    from sordino.estimators.registry import ESTIMATORS  # noqa: PLC0415
     from sordino.estimators.replayed import replay_release  # noqa: PLC0415
 
     recorder, rng = Recorder(), np.random.default_rng(1)

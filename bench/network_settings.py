@@ -163,9 +163,9 @@ def _budget(seed: int) -> dict[str, Any]:
 
 def use(changes: dict[str, Any], task: str) -> None:
     """Settings for this process alone."""
-    from sordino.estimators.methods import METHODS  # noqa: PLC0415
-    from sordino.estimators.methods.natural import SETTINGS, NaturalNetwork  # noqa: PLC0415
-    from sordino.estimators.situation import Task  # noqa: PLC0415
+    from sordino.fitting.methods import METHODS  # noqa: PLC0415
+    from sordino.fitting.methods.natural import SETTINGS, NaturalNetwork  # noqa: PLC0415
+    from sordino.fitting.problem import Task  # noqa: PLC0415
 
     method: Any = METHODS["natural"]
     assert isinstance(method, NaturalNetwork)

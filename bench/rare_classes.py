@@ -31,7 +31,7 @@ import interval_coverage as cells
 
 from sordino.algorithm.noise import sums
 from sordino.algorithm.posterior import skip_scores
-from sordino.estimators.methods import natural
+from sordino.fitting.methods import natural
 from sordino.ledger.release import folder
 
 # Epsilon, records, and how far the truth is moved towards the other class.

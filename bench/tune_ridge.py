@@ -26,8 +26,8 @@ from utility_suite import SHAPES, TEST_ROWS
 from sordino.algorithm.rounds import ridge as fits
 from sordino.core.bound import Relation
 from sordino.data import UNIT, BooleanTarget, Feature, Number, RowNorm, Schema, Target
-from sordino.estimators.methods import ridge
-from sordino.estimators.situation import Situation, Sources, Task
+from sordino.fitting.methods import ridge
+from sordino.fitting.problem import FitProblem, Sources, Task
 
 FIRST_SEED = 3001
 RECORDS, BUDGETS, DELTA = (400, 1600), (0.5, 1.0, 4.0), 1e-5
@@ -105,8 +105,8 @@ def main() -> None:
     scores: dict[str, dict[str, list[float]]] = {choice: {name: [] for name in TABLES} for choice in CHOICES}
     for name, records, epsilon, relation in cells():
         cases = [TABLES[name](records, given.first + seed) for seed in range(given.seeds)]
-        situation = Situation(Task.CLASSIFICATION, cases[0].schema, 2, epsilon, DELTA, relation)
-        plan = method.plan(situation)
+        problem = FitProblem(Task.CLASSIFICATION, cases[0].schema, 2, epsilon, DELTA, relation)
+        plan = method.plan(problem)
         for choice, (multiples, weights) in CHOICES.items():
             fits._SMALLER, fits._WEIGHTS = np.array(multiples), np.array(weights)
             for seed, case in enumerate(cases):

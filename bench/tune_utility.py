@@ -33,8 +33,8 @@ from sordino.algorithm.posterior.laws import DenseGaussianPosterior, Posterior
 from sordino.core.bound import Relation
 from sordino.core.validate import instance_of
 from sordino.data import encode_features, read_table
-from sordino.estimators.methods.newton import NewtonSettings, NoiseAwareSteps, Pace
-from sordino.estimators.situation import TUNED, Situation, Sources, Task
+from sordino.fitting.methods.newton import NewtonSettings, NoiseAwareSteps, Pace
+from sordino.fitting.problem import TUNED, FitProblem, Sources, Task
 
 DELTA = 1e-5
 SEEDS = {800: (101, 102), 8000: (101,), 20_000: (101,), 30_000: (101,)}
@@ -107,7 +107,7 @@ def our_score(settings: dict[str, Any], seeds: dict[int, tuple[int, ...]] = SEED
     for name in SHAPES_USED:
         for records, epsilon, relation in cases:
             schema = table(name, records, seeds[records][0])[0]
-            plan = method.plan(Situation(Task.CLASSIFICATION, schema, 2, epsilon, DELTA, relation))
+            plan = method.plan(FitProblem(Task.CLASSIFICATION, schema, 2, epsilon, DELTA, relation))
             # Every case counts the same, however many tables it has.
             weight = 1.0 / len(seeds[records])
             for seed in seeds[records]:

@@ -22,8 +22,8 @@ from sordino.core.spec import Scheme, Spec, read_spec
 from sordino.core.validate import InputError
 from sordino.data import Category, Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators import ArrayBounds, PrivateCoxRegression, PrivateLinearRegression
-from sordino.estimators.methods import constant
 from sordino.estimators.replayed import replay_release
+from sordino.fitting.methods import constant
 from sordino.ledger.release import write_release
 
 RECORDS = 80

@@ -15,10 +15,10 @@ from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.core.spec.document import NegativeBinomialTrials
 from sordino.data import declared_lines, schema_to_text
-from sordino.estimators.choice import ChoicePlan, Trial, best_of_trials, choice_spec, largest_trial, spent
-from sordino.estimators.scoring import read_rows
-from sordino.estimators.situation import Sources, Task
 from sordino.explore import Candidate, choose
+from sordino.explore.scoring import read_rows
+from sordino.explore.selection import ChoicePlan, Trial, best_of_trials, choice_spec, largest_trial, spent
+from sordino.fitting.problem import Sources, Task
 
 LINES = "records = {n}\na: -1..1\nb: -1..1\ny: yes/no [target]"
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one"}

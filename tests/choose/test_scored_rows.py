@@ -15,11 +15,11 @@ from sordino.auditing.replay import Recorder
 from sordino.auditing.replay import compare as compare_calls
 from sordino.cli import main
 from sordino.core.bound import Relation
-from sordino.estimators import Predictor, scoring
-from sordino.estimators.checks import _placed
-from sordino.estimators.scoring import charged_sum, exact_scores, losses, means, probabilities
-from sordino.estimators.situation import Sources
-from sordino.explore import check, compare
+from sordino.estimators import Predictor
+from sordino.explore import check, compare, scoring
+from sordino.explore.checks import _placed
+from sordino.explore.scoring import charged_sum, exact_scores, losses, means, probabilities
+from sordino.fitting.problem import Sources
 from tests.report.example_releases import coefficients, written
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

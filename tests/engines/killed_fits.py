@@ -13,8 +13,8 @@ from pathlib import Path
 
 from sordino.cli.fit import _stored
 from sordino.data import declared_lines
-from sordino.estimators import kept_rounds
-from sordino.estimators.fitting import fit_table
+from sordino.fitting import resume as kept_rounds
+from sordino.fitting.fit import fit_table
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release
 from tests.ledger.processes import DIE_WITH_US, MARK_CALLS, SET_OPTIONS, SYSCALL, TRACEME, ended, forked, ptrace

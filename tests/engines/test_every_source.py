@@ -24,8 +24,8 @@ from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.data import read_table, write_schema
 from sordino.estimators import Predictor
-from sordino.estimators.predict_in_parts import texts_in_parts
-from sordino.estimators.shown_table import as_csv
+from sordino.inference.prediction_parts import texts_in_parts
+from sordino.inference.table_formats import as_csv
 from sordino.ledger import Ledger
 from tests.data.odd_cells import STORED, arrow_table, odd_stored, records, with_cells
 from tests.data.odd_cells import schema as odd_schema

@@ -17,7 +17,7 @@ from sordino.core.validate import InputError
 from sordino.data import BooleanTarget, Feature, Number, Schema, Target, write_schema
 from sordino.data.units import DeclaredUnit
 from sordino.data.weights import DeclaredWeight
-from sordino.estimators.fitting import fit_table
+from sordino.fitting.fit import fit_table
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
 from tests.engines.tables import ROWS, table, written

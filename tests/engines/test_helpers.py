@@ -20,7 +20,7 @@ from sordino.core.validate import InputError
 from sordino.data.parts import parts_of
 from sordino.data.sources.part import Part
 from sordino.estimators import Predictor
-from sordino.estimators.predict_in_parts import texts_in_parts
+from sordino.inference.prediction_parts import texts_in_parts
 from tests.engines.tables import COLUMNS, ROWS, asked_in_memory, planned, written
 from tests.engines.test_fit_with_an_engine import fitted, folder, schema
 from tests.engines.test_other_verbs import looked, same_answers

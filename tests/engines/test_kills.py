@@ -22,7 +22,7 @@ from sordino.core.validate import InputError
 from sordino.data import column_names, read_table, register_source
 from sordino.data.parts import parts_of
 from sordino.data.sources.part import Part
-from sordino.estimators.fitting import fit_table
+from sordino.fitting.fit import fit_table
 from sordino.ledger import Ledger
 from tests.engines.tables import written
 from tests.engines.test_faults import _cluster, _finds_tests

@@ -14,7 +14,7 @@ from sordino.algorithm.engines.spark_cluster import started
 from sordino.cli.main import app
 from sordino.core.validate import InputError
 from sordino.data import write_schema
-from sordino.estimators.fitting import fit_table
+from sordino.fitting.fit import fit_table
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
 from tests.engines.tables import paths, written

@@ -23,7 +23,7 @@ from sordino.core import whole_files
 from sordino.core.guarantee import GaussianDP
 from sordino.core.validate import InputError
 from sordino.data import write_schema
-from sordino.estimators.fitting import fit_table
+from sordino.fitting.fit import fit_table
 from sordino.ledger import Ledger, LedgerRefusal
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.folder import release_digest

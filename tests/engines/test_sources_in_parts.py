@@ -124,7 +124,7 @@ def test_a_family_with_two_headers_and_a_folder_without_files_are_refused(tmp_pa
 def test_a_cell_that_is_no_number_is_told_by_file_and_row_and_not_quoted(tmp_path):
     (tmp_path / "a.csv").write_text("age,dose,ward,y,watched,who\n" + "1,2,0,1,1,1\n" * 3)
     (tmp_path / "b.csv").write_text("age,dose,ward,y,watched,who\n1,2,0,1,1,1\n1,secret,0,1,1,1\n")
-    from sordino.estimators.fitting import fit_table
+    from sordino.fitting.fit import fit_table
 
     with pytest.raises(InputError, match=r"in row 2.*b\.csv") as refused:
         fit_table(

@@ -25,9 +25,9 @@ from sordino.data import (
     write_schema,
 )
 from sordino.estimators import ArrayBounds, Predictor, PrivateCoxRegression, PrivatePoissonRegression
-from sordino.estimators.declaration import declared_columns
-from sordino.estimators.fitting import choose
-from sordino.estimators.situation import Situation, Sources, Task
+from sordino.fitting.choose import choose
+from sordino.fitting.declaration import declared_columns
+from sordino.fitting.problem import FitProblem, Sources, Task
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
 
@@ -152,7 +152,7 @@ def test_no_subject_moves_a_sum_by_more_than_the_spec_says_of_one_record(relatio
     task = Task.SURVIVAL
     declared = declared_columns(schema(records), task)
     settings = {"time": "years", "bins": EDGES}
-    plan = choose(Situation(task, declared.schema, None, 50.0, 1e-6, relation, settings), "bounded-influence")
+    plan = choose(FitProblem(task, declared.schema, None, 50.0, 1e-6, relation, settings), "bounded-influence")
     frame = subjects(records, seed=4)
 
     def rows(frame):

@@ -8,7 +8,7 @@ from scipy import special, stats
 
 from sordino.core.arrays import weighted_quantiles
 from sordino.core.validate import InputError
-from sordino.estimators.inference_table import (
+from sordino.inference.contrasts import (
     Coefficients,
     contrast,
     figure,
@@ -20,7 +20,7 @@ from sordino.estimators.inference_table import (
     two_sided,
     wald,
 )
-from sordino.estimators.predicted_means import predicted
+from sordino.inference.predicted_means import predicted
 
 NAMES = ("intercept", "age", "dose")
 

@@ -27,11 +27,11 @@ from sordino.auditing.replay import Recorder, compare
 from sordino.core.bound import Relation
 from sordino.data import declared_lines, from_arrays, read_table
 from sordino.data.units import grouped
-from sordino.estimators.bare_arrays import bare_features, bare_target
-from sordino.estimators.declaration import declared, declared_columns, encoded_arrays, encoded_rows
-from sordino.estimators.fitting import situation_of
-from sordino.estimators.methods import METHODS
-from sordino.estimators.situation import SETTINGS, TASKS, Sources, Task
+from sordino.fitting.array_schema import bare_features, bare_target
+from sordino.fitting.declaration import declared, declared_columns, encoded_arrays, encoded_rows
+from sordino.fitting.fit import problem_of
+from sordino.fitting.methods import METHODS
+from sordino.fitting.problem import SETTINGS, TASKS, Sources, Task
 from sordino.ledger import Ledger
 from tests.data.odd_cells import ODD, ROWS, UNTYPED, array, records, schema, with_cells
 
@@ -50,8 +50,8 @@ def test_one_cell_moves_no_sum_beyond_its_plan(line, cells, odd, relation):
     """These three moved sums by 352 to 644 times what their certificates rest on."""
     schema = declared_lines(f"records = {N}\n{line}\ny: 0..1 [target]")
     declaration = declared_columns(schema, Task.REGRESSION)
-    situation = situation_of(Task.REGRESSION, declaration, 400.0, 1e-5, relation, SETTINGS[TASKS["linear"]]())
-    plan = METHODS["bounded-influence"].plan(situation)
+    problem = problem_of(Task.REGRESSION, declaration, 400.0, 1e-5, relation, SETTINGS[TASKS["linear"]]())
+    plan = METHODS["bounded-influence"].plan(problem)
     a, y = RNG.uniform(0, 1, N).tolist(), RNG.uniform(0, 1, N).tolist()
 
     def run(some, rows):

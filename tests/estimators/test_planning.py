@@ -29,10 +29,10 @@ from sordino.data import (
 )
 from sordino.data.schema import write_schema
 from sordino.estimators import METHODS
-from sordino.estimators.declaration import declared_columns
-from sordino.estimators.expectation import LIMITS, Expectation
-from sordino.estimators.planning import FAMILIES
-from sordino.estimators.situation import Situation, Task
+from sordino.fitting.declaration import declared_columns
+from sordino.fitting.problem import FitProblem, Task
+from sordino.inference.expectation import LIMITS, Expectation
+from sordino.inference.power import FAMILIES
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one"}
 FEATURES = (
@@ -120,8 +120,8 @@ def test_the_plan_is_that_of_a_fit():
     for family, task in (("linear", Task.REGRESSION), ("logistic", Task.CLASSIFICATION), ("poisson", Task.COUNTS)):
         declared = declared_columns(schema(family), task)
         classes = None if declared.labels is None else len(declared.labels)
-        situation = Situation(task, declared.schema, classes, 1.0, 1e-6, Relation.REPLACE_ONE, {}, declared.labels)
-        wanted = METHODS["bounded-influence"].plan(situation).details["made"]
+        problem = FitProblem(task, declared.schema, classes, 1.0, 1e-6, Relation.REPLACE_ONE, {}, declared.labels)
+        wanted = METHODS["bounded-influence"].plan(problem).details["made"]
         assert made(family).plan.mechanisms == wanted.mechanisms
 
 

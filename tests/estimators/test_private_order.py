@@ -16,9 +16,9 @@ from sordino.estimators import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
 )
-from sordino.estimators.declaration import declared
-from sordino.estimators.fitting import choose
-from sordino.estimators.situation import Situation, Task
+from sordino.fitting.choose import choose
+from sordino.fitting.declaration import declared
+from sordino.fitting.problem import FitProblem, Task
 from sordino.ledger import Ledger, LedgerRefusal
 from sordino.ledger.release import read_release, write_release
 
@@ -33,11 +33,11 @@ def rows():
     return X, 0.5 * X[:, 0] + generator.normal(0, 0.1, 3000)
 
 
-def situation(task=Task.REGRESSION, relation=Relation.REPLACE_ONE, epsilon=1.0, records=3000, width=3):
+def problem(task=Task.REGRESSION, relation=Relation.REPLACE_ONE, epsilon=1.0, records=3000, width=3):
     bounds = ArrayBounds(-1, 1, target=(-1, 1), classes=(0, 1), records=records)
     found = declared(bounds, task, relation, np.zeros((1, width)), None)
     classes = None if found.labels is None else len(found.labels)
-    return Situation(task, found.schema, classes, epsilon, 1e-6, relation, {"threshold": 0.3})
+    return FitProblem(task, found.schema, classes, epsilon, 1e-6, relation, {"threshold": 0.3})
 
 
 @pytest.mark.every(3)
@@ -63,7 +63,7 @@ def situation(task=Task.REGRESSION, relation=Relation.REPLACE_ONE, epsilon=1.0, 
 def test_every_plan_keeps_its_budget_and_uses_nearly_all_of_it(task, name, epsilon, relation):
     from sordino.accounting.evaluate import explain
 
-    plan = choose(situation(task, relation, epsilon), name)
+    plan = choose(problem(task, relation, epsilon), name)
     found = explain(plan.spec, 1e-6)
     assert 0.999 * epsilon < found.epsilon <= epsilon
     assert found.tightest is not None
@@ -114,10 +114,10 @@ def test_a_plan_that_certifies_more_than_the_budget_is_refused_before_anything_i
     from dataclasses import replace
 
     monkeypatch.setattr(
-        "sordino.estimators.fitting.choose",
-        lambda situation, name: choose(replace(situation, epsilon=1.001 * situation.epsilon), name),
+        "sordino.fitting.choose.choose",
+        lambda problem, name: choose(replace(problem, epsilon=1.001 * problem.epsilon), name),
     )
-    monkeypatch.setattr("sordino.estimators.fitting.encoded_arrays", lambda *_: pytest.fail("rows were read"))
+    monkeypatch.setattr("sordino.fitting.fit.encoded_arrays", lambda *_: pytest.fail("rows were read"))
     ledger = Ledger.open(tmp_path / "ledger", "clinic", "replace-one", 8.0, 1e-5)
     with pytest.raises(InputError, match=r"a budget that method 'statistics' can keep, got epsilon 1 while"):
         PrivateLinearRegression(schema=BOUNDS, ledger=ledger, method="statistics", **BUDGET).fit(*rows)
@@ -175,7 +175,7 @@ def test_a_budget_without_hope_is_refused_unless_a_constant_is_asked_for(tmp_pat
 
 
 @pytest.mark.parametrize("epsilon", [0.3, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.05, 1.0))])
-@pytest.mark.filterwarnings("ignore::sordino.estimators.fitting.BudgetWarning")
+@pytest.mark.filterwarnings("ignore::sordino.fitting.choose.BudgetWarning")
 def test_a_fit_is_never_much_worse_than_the_constant(epsilon):
     """Ten seeds of 800 records with a weak signal in 20 columns: the mean loss is at most 1 % above the constant's."""
     losses, constants = [], []
@@ -283,7 +283,7 @@ def test_a_category_target_is_scored_in_its_words(rows):
 
 
 def test_the_stages_of_a_fit_are_told_as_they_begin(rows):
-    from sordino.estimators.fitting import STAGES
+    from sordino.fitting.fit import STAGES
 
     told: list[str] = []
     PrivateLinearRegression(schema=BOUNDS, **BUDGET).fit_in_stages(*rows, told.append)

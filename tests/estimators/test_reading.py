@@ -13,10 +13,10 @@ from sordino import InputError
 from sordino.cli import main
 from sordino.data import declared_lines, with_formula
 from sordino.estimators import Predictor
-from sordino.estimators.draws import named_draws, to_arviz
-from sordino.estimators.inference import _column_remarks, summary_of
-from sordino.estimators.margins import effects, margins, raw_kinds, representative
-from sordino.estimators.shown_table import ShownTable, latex
+from sordino.inference.draws import named_draws, to_arviz
+from sordino.inference.margins import effects, margins, raw_kinds, representative
+from sordino.inference.summary import _column_remarks, summary_of
+from sordino.inference.table_formats import ResultTable, latex
 from tests.report.example_releases import MEANS, coefficients, written
 
 PUBLIC = {"age": [20.0, 80.0], "days": [3.0, 30.0], "smoker": ["true", "false"], "ward": ["surgery", "medicine"]}
@@ -42,7 +42,9 @@ def test_a_summary_says_the_same_in_text_csv_latex_and_html():
 
 
 def test_names_from_outside_are_escaped_in_every_form():
-    hostile = ShownTable("<script>", (((r"\input{x}", "b"), (("=cmd()", "-1"), ("<b>&%", "$x_1^2~"))),), {"=a": ["@b"]})
+    hostile = ResultTable(
+        "<script>", (((r"\input{x}", "b"), (("=cmd()", "-1"), ("<b>&%", "$x_1^2~"))),), {"=a": ["@b"]}
+    )
     assert "<script>" not in hostile.html()
     assert "<b>" not in hostile.html()
     assert hostile.csv() == "'=a\n'@b\n"

@@ -7,17 +7,18 @@ import pytest
 
 from sordino.core.bound import Relation
 from sordino.data import BooleanTarget, Category, Feature, Number, NumberTarget, Schema, Target
-from sordino.estimators import rehearsed_intervals as rehearsal
-from sordino.estimators.fitting import AUTO, _as_good, _least_error, choose
-from sordino.estimators.methods import METHODS, Predicted
-from sordino.estimators.methods.bounded_influence import influence_plan, public_columns
-from sordino.estimators.rehearsed_intervals import RehearsedIntervals, interval_scores, rehearsed_intervals
-from sordino.estimators.situation import Situation, Task
+from sordino.fitting import simulated_coverage as rehearsal
+from sordino.fitting.choose import _as_good, _least_error, choose
+from sordino.fitting.methods import METHODS, Predicted
+from sordino.fitting.methods.bounded_influence import influence_plan, public_columns
+from sordino.fitting.problem import FitProblem, Task
+from sordino.fitting.simulated_coverage import SimulatedCoverage, interval_scores, simulated_coverage
+from sordino.fitting.tasks import AUTO
 
 WORD = "bounded-influence"
 
 
-def declared(columns: int, levels: tuple[int, ...], records: int, classes: int | None, epsilon: float) -> Situation:
+def declared(columns: int, levels: tuple[int, ...], records: int, classes: int | None, epsilon: float) -> FitProblem:
     features = [Feature(f"x{place}", Number(-1.0, 1.0)) for place in range(columns)]
     features += [
         Feature(f"c{place}", Category(tuple(f"level {code}" for code in range(size))))
@@ -26,11 +27,11 @@ def declared(columns: int, levels: tuple[int, ...], records: int, classes: int |
     kind = NumberTarget(-1.0, 1.0) if classes is None else BooleanTarget()
     schema = Schema(records=records, features=tuple(features), target=Target("y", kind), intercept=True)
     task = Task.REGRESSION if classes is None else Task.CLASSIFICATION
-    return Situation(task, schema, classes, epsilon, 1e-5, Relation.REPLACE_ONE)
+    return FitProblem(task, schema, classes, epsilon, 1e-5, Relation.REPLACE_ONE)
 
 
-def engine(situation: Situation):
-    return influence_plan(situation, public_columns(situation))
+def engine(problem: FitProblem):
+    return influence_plan(problem, public_columns(problem))
 
 
 def test_the_interval_score_is_the_width_and_what_is_missed():
@@ -49,7 +50,7 @@ def test_the_interval_of_the_truths_own_law_has_the_least_score():
 
 def test_few_columns_with_a_budget_are_learned_and_their_intervals_hold():
     asked = declared(4, (), 4000, None, 1.0)
-    found = rehearsed_intervals(engine(asked))
+    found = simulated_coverage(engine(asked))
     assert found.hold
     assert found.score < 0.3
     assert found.cautions == ()
@@ -58,12 +59,12 @@ def test_few_columns_with_a_budget_are_learned_and_their_intervals_hold():
 
 def test_a_rehearsal_is_kept_for_all_fits_of_a_plan_and_is_the_same_again(monkeypatch):
     made = engine(declared(3, (), 1000, None, 2.0))
-    first = rehearsed_intervals(made)
+    first = simulated_coverage(made)
     monkeypatch.setattr(rehearsal, "_rehearsed", lambda plan: pytest.fail("it was rehearsed twice"))
-    assert rehearsed_intervals(made) is first
+    assert simulated_coverage(made) is first
     monkeypatch.undo()
     rehearsal._kept.pop(made.key)
-    assert rehearsed_intervals(made) == first
+    assert simulated_coverage(made) == first
 
 
 def test_many_coefficients_for_a_budget_are_not_left_to_intervals_that_do_not_hold():
@@ -80,7 +81,7 @@ def test_many_coefficients_for_a_budget_are_not_left_to_intervals_that_do_not_ho
 def test_counts_are_not_rehearsed():
     asked = declared(3, (), 1000, None, 2.0)
     counted = replace(asked, task=Task.COUNTS, schema=replace(asked.schema, target=Target("y", NumberTarget(0, 9))))
-    assert rehearsed_intervals(engine(counted)) is None
+    assert simulated_coverage(engine(counted)) is None
 
 
 def plan_with(name: str, error: float, **rest):
@@ -100,10 +101,10 @@ def test_withheld_intervals_have_to_be_paid_for_in_error():
 @pytest.mark.parametrize(
     ("rehearsed", "taken"),
     [
-        (RehearsedIntervals(0.5, 0.9, 100), True),
-        (RehearsedIntervals(1.01, 0.9, 100), False),
-        (RehearsedIntervals(0.5, 0.6, 100), False),
-        (RehearsedIntervals(0.5, 0.6, 5), True),  # three of five say nothing
+        (SimulatedCoverage(0.5, 0.9, 100), True),
+        (SimulatedCoverage(1.01, 0.9, 100), False),
+        (SimulatedCoverage(0.5, 0.6, 100), False),
+        (SimulatedCoverage(0.5, 0.6, 5), True),  # three of five say nothing
         (None, True),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 
 from sordino.algorithm import Purpose, SecureRandomness
 from sordino.core.bound import Relation
-from sordino.estimators.situation import Sources
+from sordino.fitting.problem import Sources
 from tests.replay.estimator_cases import CASES, tables
 
 # One of each method; the whole numbers of a constant of two classes need more fits until one differs from the first.

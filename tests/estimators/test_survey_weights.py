@@ -11,10 +11,10 @@ from sordino.auditing.replay import Recorder, compare
 from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.data import DeclaredWeight, declared_lines, read_schema, schema_from_text, schema_to_text
-from sordino.estimators.declaration import declared_columns, encoded_rows
-from sordino.estimators.fitting import situation_of
-from sordino.estimators.methods import METHODS
-from sordino.estimators.situation import SETTINGS, TASKS, Sources
+from sordino.fitting.declaration import declared_columns, encoded_rows
+from sordino.fitting.fit import problem_of
+from sordino.fitting.methods import METHODS
+from sordino.fitting.problem import SETTINGS, TASKS, Sources
 
 LINES = "records = {n}\na: -1..1\nb: p|q|r\ntreated: yes/no\nw: weight 0.2..4 mean {mean}\n{target} [target]"
 TARGETS = {"linear": "y: -5..5", "robust": "y: -5..5", "logistic": "y: yes/no", "poisson": "y: 0..20"}
@@ -63,8 +63,8 @@ def test_replay_moves_no_weighted_sum_beyond_its_plan(family, relation, units):
     n = 60
     declaration = declared_columns(schema(family, n, units=units), TASKS[family])
     settings = SETTINGS[TASKS[family]]()
-    situation = situation_of(TASKS[family], declaration, 400.0, 1e-5, relation, settings)
-    plan = METHODS["bounded-influence"].plan(situation)
+    problem = problem_of(TASKS[family], declaration, 400.0, 1e-5, relation, settings)
+    plan = METHODS["bounded-influence"].plan(problem)
     rest = table(family, n - 1, units=units)
     reached = 0.0
 
@@ -204,8 +204,8 @@ def test_methods_and_models_without_weights_refuse_them():
 
 def test_a_release_of_sums_needs_weights_that_are_numbers():
     declaration = declared_columns(schema("linear", 60), TASKS["linear"])
-    situation = situation_of(TASKS["linear"], declaration, 400.0, 1e-5, Relation.REPLACE_ONE, {})
-    plan = METHODS["bounded-influence"].plan(situation)
+    problem = problem_of(TASKS["linear"], declaration, 400.0, 1e-5, Relation.REPLACE_ONE, {})
+    plan = METHODS["bounded-influence"].plan(problem)
     own = encoded_rows(declaration, Relation.REPLACE_ONE, table("linear", 60), None)
     from sordino.algorithm.noise.randomness import SeededRandomness
 

@@ -29,10 +29,10 @@ from sordino.estimators import (
     PrivatePoissonRegression,
     PrivateRobustRegression,
 )
-from sordino.estimators.fitting import choose
-from sordino.estimators.methods import METHODS
-from sordino.estimators.named import methods_of
-from sordino.estimators.situation import Situation, Sources, Task
+from sordino.estimators.registry import methods_of
+from sordino.fitting.choose import choose
+from sordino.fitting.methods import METHODS
+from sordino.fitting.problem import FitProblem, Sources, Task
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
 
@@ -82,13 +82,13 @@ def people(units, correlation, seed, rows=ROWS):
 
 
 def planned(declared, relation=Relation.REPLACE_ONE, epsilon=1.0):
-    return choose(Situation(Task.REGRESSION, declared, None, epsilon, 1e-6, relation), WORD)
+    return choose(FitProblem(Task.REGRESSION, declared, None, epsilon, 1e-6, relation), WORD)
 
 
 def learned(plan, table, sources):
     """The posterior of encoded coefficients, all records of a unit together where the plan says so."""
     targets = table.y / LIMIT
-    if plan.situation.schema.unit is None:
+    if plan.problem.schema.unit is None:
         return plan.method.run(plan, table.X, targets, sources).posterior
     return plan.method.run_units(plan, table.X, targets, table.units, sources).posterior
 
@@ -213,7 +213,7 @@ def test_a_table_of_coefficients_says_whom_it_is_about_and_what_was_not_measured
 
 
 def test_the_largest_table_that_can_be_declared_is_summed_exactly():
-    asked = Situation(Task.REGRESSION, schema(2**53, 4096), None, 1.0, 1e-6, Relation.REPLACE_ONE)
+    asked = FitProblem(Task.REGRESSION, schema(2**53, 4096), None, 1.0, 1e-6, Relation.REPLACE_ONE)
     assert METHODS[WORD].refusal(asked) is None
     check_capacity(asked.records * asked.schema.unit.most_records)
 

@@ -9,10 +9,10 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
-from sordino.estimators.methods import METHODS
-from sordino.estimators.planning import plan
-from sordino.estimators.released import answering
-from sordino.estimators.situation import Situation, Task
+from sordino.fitting.methods import METHODS
+from sordino.fitting.problem import FitProblem, Task
+from sordino.inference.power import plan
+from sordino.inference.release import answering
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.folder import (
     FAR_COVERED,
@@ -74,9 +74,9 @@ def test_auto_counts_withheld_intervals_as_none():
     for columns, tells in ((MOST_COEFFICIENTS - 1, True), (MOST_COEFFICIENTS, False)):
         features = tuple(Feature(f"x{place}", Number(-1, 1)) for place in range(columns))
         schema = Schema(records=3000, features=features, target=Target("y", NumberTarget(-4, 4)), intercept=True)
-        situation = Situation(Task.REGRESSION, schema, None, 8.0, 1e-6, Relation.REPLACE_ONE)
-        assert METHODS["bounded-influence"].tells_intervals(situation) is tells
-        assert not any(METHODS[name].tells_intervals(situation) for name in WITHHELD)
+        problem = FitProblem(Task.REGRESSION, schema, None, 8.0, 1e-6, Relation.REPLACE_ONE)
+        assert METHODS["bounded-influence"].tells_intervals(problem) is tells
+        assert not any(METHODS[name].tells_intervals(problem) for name in WITHHELD)
 
 
 def test_a_plan_says_beforehand_that_intervals_will_be_withheld():

@@ -12,9 +12,9 @@ import pytest
 
 from sordino.core.validate import InputError
 from sordino.data import declared_lines
-from sordino.estimators.fitting import fit_table
-from sordino.estimators.inference import summary_of
 from sordino.estimators.replayed import replay_release
+from sordino.fitting.fit import fit_table
+from sordino.inference.summary import summary_of
 from sordino.ledger import Ledger
 from sordino.ledger.release.folder import release_digest
 from tests.fuzz.degenerate import METHODS, WITH_UNITS, Fit, drawn

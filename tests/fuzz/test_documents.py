@@ -17,8 +17,8 @@ from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError
 from sordino.data import declared_lines, read_schema, schema_to_dict, write_schema
 from sordino.estimators import Predictor
-from sordino.estimators.fitting import fit_table
-from sordino.estimators.inference import summary_of
+from sordino.fitting.fit import fit_table
+from sordino.inference.summary import summary_of
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, write_release
 from sordino.ledger.release.folder import to_bytes
 from sordino.report.subject import read_audit

@@ -11,8 +11,8 @@ import numpy as np
 import sordino
 from sordino.auditing.replay import Recorder, Recording
 from sordino.data import declared_lines
-from sordino.estimators.named import ESTIMATORS
-from sordino.estimators.situation import Sources
+from sordino.estimators.registry import ESTIMATORS
+from sordino.fitting.problem import Sources
 
 RELATIONS = ("replace-one", "add-remove")
 DELTA = 1e-6

@@ -12,8 +12,8 @@ from sordino.algorithm.rounds.questions import Bounds
 from sordino.cli import main
 from sordino.core.validate import InputError, SordinoError
 from sordino.data import declared_lines, read_schema
-from sordino.estimators import look as looking
-from sordino.estimators.shown_table import noised_figures
+from sordino.explore import looks as looking
+from sordino.inference.table_formats import noised_figures
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release
 from tests.docs.test_docs_code import ROOT

@@ -22,9 +22,9 @@ from sordino.data import (
     from_arrays,
     read_table,
 )
-from sordino.estimators.look_in_parts import sums_in_memory
-from sordino.estimators.look_plan import Plan
-from sordino.estimators.situation import Sources
+from sordino.explore.look_parts import sums_in_memory
+from sordino.explore.look_plan import Plan
+from sordino.fitting.problem import Sources
 
 FEATURES = (
     Feature("age", Number(0, 100)),

@@ -2,7 +2,7 @@
 
 from tests.mutations.mutation import Mutation
 
-_SUMS, _CHOICE = "algorithm/rounds/scored_sums.py", "estimators/choice.py"
+_SUMS, _CHOICE = "algorithm/rounds/scored_sums.py", "explore/selection.py"
 _SEARCH = ("tests/choose/test_scored_rows.py", "-k", "search")
 _REPLAY = ("tests/choose/test_choice.py", "-k", "replay or counts")
 IN_CHOICES = (

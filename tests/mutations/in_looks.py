@@ -3,7 +3,7 @@
 from tests.mutations.mutation import Mutation
 
 _QUESTIONS = "algorithm/rounds/questions.py"
-_LOOK, _PLAN = "estimators/look.py", "estimators/look_plan.py"
+_LOOK, _PLAN = "explore/looks.py", "explore/look_plan.py"
 _SEARCH = ("tests/look/test_sensitivity.py", "-k", "search")
 _REPLAY = ("tests/look/test_sensitivity.py", "-k", "replay or noise")
 _VERB = ("tests/look/test_look.py", "-k", "spent or debit")

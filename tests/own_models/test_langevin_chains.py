@@ -12,8 +12,8 @@ from sordino.algorithm.chain.pure import chain
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.core.bound import Relation
 from sordino.core.spec import Unit
-from sordino.estimators.own_chains import LangevinChains, UnitLoss, _iterates
-from sordino.estimators.own_methods import Sizes, Wanted
+from sordino.fitting.custom_chains import LangevinChains, UnitLoss, _iterates
+from sordino.fitting.custom_methods import CustomProblem, Sizes
 from sordino.model.own.pytree_loss import PytreeFrontEnd
 from sordino.model.own.records import pack, read_layout
 
@@ -40,7 +40,7 @@ ROWS = np.asarray(pack(LAYOUT, DATA))
 
 def planned(mu=1.0, relation=Relation.REPLACE_ONE, **options):
     sizes = Sizes(N, OWN.size, mu, relation, 1e-5, Unit.RECORD)
-    return LangevinChains().plan(Wanted(OWN, sizes, 4.0, {"clip": 3.0, **options}))
+    return LangevinChains().plan(CustomProblem(OWN, sizes, 4.0, {"clip": 3.0, **options}))
 
 
 def test_fit_releases_draws_with_a_certificate_and_without_intervals():

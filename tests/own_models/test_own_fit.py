@@ -15,7 +15,7 @@ import pytest
 
 import sordino
 from sordino.cli import main
-from sordino.estimators.own_release import with_model
+from sordino.inference.custom_release import with_model
 from sordino.model.own.pytree_loss import refuse_layers
 
 

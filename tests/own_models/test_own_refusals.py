@@ -12,8 +12,8 @@ import pytest
 import sordino
 from sordino.algorithm import dp_sgd
 from sordino.core.spec import Batch, Problem
-from sordino.estimators.own_model import _built
-from sordino.estimators.own_rows import named_arrays, packed_rows
+from sordino.fitting.custom_model import _built
+from sordino.fitting.custom_rows import named_arrays, packed_rows
 from sordino.model.own.base import front_end_for
 from sordino.model.own.records import pack, read_layout
 

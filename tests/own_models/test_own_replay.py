@@ -15,9 +15,9 @@ from sordino.auditing.replay import Recorder
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ColumnUnit, Unit
-from sordino.estimators.own_methods import OWN_METHODS, Wanted
-from sordino.estimators.own_model import fit
-from sordino.estimators.situation import Sources
+from sordino.estimators.fit import fit
+from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomProblem
+from sordino.fitting.problem import Sources
 from sordino.model.own.numpyro_program import NumPyroProgram
 from sordino.model.own.records import pack, read_layout
 
@@ -65,7 +65,7 @@ def test_a_unit_moves_noised_sums_as_far_as_stated_and_nothing_else(method, opti
     model = NumPyroProgram(regression, layout)
     unit = Unit.RECORD if rows == 1 else ColumnUnit("person", rows)
     sizes = Sizes(UNITS, model.size, largest_mu(4.0, 1e-6), relation, 1e-6, unit)
-    wanted, chosen = Wanted(model, sizes, 4.0, {"draws": 5, **options}), OWN_METHODS[method]
+    wanted, chosen = CustomProblem(model, sizes, 4.0, {"draws": 5, **options}), CUSTOM_METHODS[method]
     spec = chosen.plan(wanted)
 
     def on(table):

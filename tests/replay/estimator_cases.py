@@ -12,8 +12,8 @@ from sordino.core.bound import Relation
 from sordino.data import Category, CategoryTarget, Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators import ArrayBounds
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.named import ESTIMATORS
-from sordino.estimators.situation import Sources
+from sordino.estimators.registry import ESTIMATORS
+from sordino.fitting.problem import Sources
 from sordino.ledger.release import StoredRelease
 
 RECORDS = 60

@@ -10,7 +10,7 @@ import numpy as np
 
 import sordino
 from sordino.data import declared_lines
-from sordino.estimators.fitting import fit_table
+from sordino.fitting.fit import fit_table
 from sordino.ledger.release import StoredRelease
 from tests.mutations.mutation import Mutation, mutated, places
 

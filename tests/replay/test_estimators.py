@@ -16,8 +16,8 @@ from sordino.algorithm.noise.randomness import Law
 from sordino.auditing.replay import Recorder, planned_calls
 from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
-from sordino.estimators.fitting import AUTO, AUTO_OR_CONSTANT
-from sordino.estimators.named import ESTIMATORS, methods_of
+from sordino.estimators.registry import ESTIMATORS, methods_of
+from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT
 from tests.replay.estimator_cases import CASES, DELTA, Bench, tables
 
 

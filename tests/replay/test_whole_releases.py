@@ -15,9 +15,11 @@ from sordino import InputError, Ledger, LedgerRefusal
 from sordino.auditing.replay import Recorder
 from sordino.core.bound import Relation
 from sordino.data import declared_lines
-from sordino.estimators import choice, fitting, scoring
-from sordino.estimators.bare_arrays import DeltaWarning
-from sordino.estimators.situation import Sources
+from sordino.explore import scoring
+from sordino.explore import selection as choice
+from sordino.fitting import fit as fitting
+from sordino.fitting.array_schema import DeltaWarning
+from sordino.fitting.problem import Sources
 from sordino.ledger.release.document import to_document
 from tests.choose.test_scored_rows import release, rows
 

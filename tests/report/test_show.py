@@ -18,8 +18,8 @@ from sordino import (
 from sordino.cli import main
 from sordino.data import BooleanTarget, Feature, Number, Schema, Target
 from sordino.estimators import Predictor
-from sordino.estimators.inference import coefficients_of, summary_of
-from sordino.estimators.inference_table import contrast, wald
+from sordino.inference.contrasts import contrast, wald
+from sordino.inference.summary import coefficients_of, summary_of
 from sordino.report.figures import FOREST, forest_figure, forest_plot, forest_rows, shares_bar
 from sordino.report.page import private_page
 from sordino.report.subject import open_subject

@@ -38,7 +38,7 @@ TEMPLATES = {
         """,
     ),
     "a-method": (
-        "estimators/methods/strong_prior.py",
+        "fitting/methods/strong_prior.py",
         """
         X = np.random.default_rng(0).uniform(-1, 1, (4000, 2))
         estimator = sordino.PrivateLinearRegression(

@@ -245,8 +245,8 @@ def _replayed(path: Path, spec: Spec, confidence: float, seed: int | None, model
     if model is not None and not own:
         raise InputError("Expected --model with a release of `sordino.fit`, got another path; leave it out.")
     if own:
-        from sordino.estimators.own_release import reopen, with_model  # noqa: PLC0415
         from sordino.estimators.replayed_own import replay_own_release  # noqa: PLC0415
+        from sordino.inference.custom_release import reopen, with_model  # noqa: PLC0415
         from sordino.ledger.release import read_release  # noqa: PLC0415
 
         release = with_model(read_release(path), None) if model is None else reopen(path, **_named_model(model))

@@ -41,7 +41,7 @@ def command(
     if not public and out is None:
         raise InputError("Expected --out for a check of private rows, got none; name the release folder to make.")
     # Imported here: bad input is refused without them.
-    from sordino.estimators.checks import check  # noqa: PLC0415
+    from sordino.explore.checks import check  # noqa: PLC0415
     from sordino.ledger.release import read_release, write_release  # noqa: PLC0415
 
     found = check(

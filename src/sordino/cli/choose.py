@@ -62,7 +62,7 @@ def command(
         raise InputError("Expected --candidate or --effect-scale, got neither; name what is chosen from.")
     # Imported here: bad input is refused without them.
     from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
-    from sordino.estimators.choice import CHOSEN, Candidate, choose  # noqa: PLC0415
+    from sordino.explore.selection import CHOSEN, Candidate, choose  # noqa: PLC0415
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
     formulas, scales = list(candidate or [None]), list(effect_scale or [None])

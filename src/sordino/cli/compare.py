@@ -47,7 +47,7 @@ def command(
         raise InputError("Expected different releases, got one twice; leave it out.")
     # Imported here: bad input is refused without them.
     from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
-    from sordino.estimators.comparison import compare  # noqa: PLC0415
+    from sordino.explore.comparison import compare  # noqa: PLC0415
     from sordino.ledger.release import read_release, write_release  # noqa: PLC0415
 
     given = {str(one): read_release(one) for one in releases}

@@ -199,8 +199,9 @@ def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formu
     if formula is not None:
         declared = with_formula(declared, formula)
     existing_table(data)
-    from sordino.estimators.bare_arrays import DeltaWarning  # noqa: PLC0415
-    from sordino.estimators.fitting import STAGES, BudgetWarning, fit_table  # noqa: PLC0415
+    from sordino.fitting.array_schema import DeltaWarning  # noqa: PLC0415
+    from sordino.fitting.choose import BudgetWarning  # noqa: PLC0415
+    from sordino.fitting.fit import STAGES, fit_table  # noqa: PLC0415
     from sordino.ledger import ContentWarning  # noqa: PLC0415
 
     shown = (BudgetWarning, DeltaWarning, ContentWarning)
@@ -251,8 +252,8 @@ def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
 
 def _print(release: "StoredRelease", out: Path, ledger: Path | None) -> None:
     """What was learned, what it cost, and what to type next."""
-    from sordino.estimators.inference import summary_of  # noqa: PLC0415
-    from sordino.estimators.inference_table import text_table  # noqa: PLC0415
+    from sordino.inference.contrasts import text_table  # noqa: PLC0415
+    from sordino.inference.summary import summary_of  # noqa: PLC0415
 
     for caution in release.cautions[:1]:
         typer.echo(printable(caution))

@@ -147,7 +147,7 @@ def _print_balance(balance: "Balance", as_json: bool) -> None:
 
 
 def _print_entries(entries: "tuple[Entry, ...]") -> None:
-    from sordino.estimators.inference_table import text_table  # noqa: PLC0415
+    from sordino.inference.contrasts import text_table  # noqa: PLC0415
 
     rows = [
         (str(entry.sequence), entry.time[:16].replace("T", " "), entry.theorem, column_of(entry.spec.unit) or "record")

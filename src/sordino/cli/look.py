@@ -69,7 +69,8 @@ def command(
     """
     check_out(out)
     # Imported here: bad input is refused without them.
-    from sordino.estimators.look import answers_as_text, look  # noqa: PLC0415
+    from sordino.explore.looks import look  # noqa: PLC0415
+    from sordino.inference.answers import answers_as_text  # noqa: PLC0415
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
     found = look(

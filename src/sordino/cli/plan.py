@@ -68,7 +68,7 @@ def command(
     number("level", level, OPEN_UNIT)
     check_ending("--plot", plot, ".svg")
     effects, widths = (_by_column(name, given) for name, given in (("--effect", effect), ("--width", width)))
-    from sordino.estimators.planning import plan  # noqa: PLC0415
+    from sordino.inference.power import plan  # noqa: PLC0415
 
     made = plan(
         family,

@@ -49,7 +49,7 @@ def command(
     whole_number("draws", draws, Interval(0, 10_000))
     # Imported here: bad input is refused without them.
     from sordino.estimators import Predictor  # noqa: PLC0415
-    from sordino.estimators.shown_table import as_csv  # noqa: PLC0415
+    from sordino.inference.table_formats import as_csv  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     predictor = Predictor(read_release(release))
@@ -80,7 +80,7 @@ class RowsAsText:
 
     def __call__(self, table: Any) -> tuple[str, str]:
         from sordino.estimators import Predictor  # noqa: PLC0415  on whoever has the rows
-        from sordino.estimators.shown_table import as_csv  # noqa: PLC0415
+        from sordino.inference.table_formats import as_csv  # noqa: PLC0415
 
         found = _table(Predictor(self.release), table, self.level, self.draws, None)
         return as_csv({name: [] for name in found}), as_csv(found, header=False)
@@ -89,7 +89,7 @@ class RowsAsText:
 def _in_parts(predictor: "Predictor", data: str, engine: str, level: float, draws: int, out: Path) -> int:
     """Write predictions part by part; how many rows there were."""
     from sordino.core.whole_files import write_file  # noqa: PLC0415
-    from sordino.estimators.predict_in_parts import texts_in_parts  # noqa: PLC0415
+    from sordino.inference.prediction_parts import texts_in_parts  # noqa: PLC0415
 
     found = texts_in_parts(
         predictor.schema, data, engine, predictor.columns_to_read, RowsAsText(predictor.release, level, draws)
@@ -114,7 +114,7 @@ def _table(predictor: "Predictor", data: Any, level: float, draws: int, seed: in
     """Columns by name."""
     import numpy as np  # noqa: PLC0415
 
-    from sordino.estimators.situation import Task  # noqa: PLC0415
+    from sordino.fitting.problem import Task  # noqa: PLC0415
 
     encoded = predictor.encode(data)
     if not len(encoded):

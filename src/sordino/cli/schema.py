@@ -147,7 +147,7 @@ def _lines(data: Path, declare: Path | None, column: list[str] | None) -> list[s
 
 def _charged(release: Path, lines: list[str]) -> dict[str, str]:
     """The lines that a look suggests for columns that have none, by their names."""
-    from sordino.estimators.look import bounds_lines  # noqa: PLC0415
+    from sordino.explore.looks import bounds_lines  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     found = bounds_lines(read_release(release))
@@ -199,7 +199,7 @@ def impute(
     the look says nothing about keep their rule.
     """
     import sordino.data as tables  # noqa: PLC0415
-    from sordino.estimators.look import imputed  # noqa: PLC0415
+    from sordino.explore.looks import imputed  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     made = imputed(tables.read_schema(schema), read_release(release))

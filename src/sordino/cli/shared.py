@@ -139,7 +139,7 @@ def families(incomplete: str) -> list[str]:
 
 def methods(context: typer.Context, incomplete: str) -> list[str]:
     """How the model that was named can be fitted; before one is named, every method."""
-    from sordino.estimators.named import methods_of  # noqa: PLC0415
+    from sordino.estimators.registry import methods_of  # noqa: PLC0415
 
     # Behind an option that still waits for its value, words that came before are left over instead of parsed.
     model = context.params.get("model") or next(iter(context.args), None)

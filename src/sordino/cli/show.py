@@ -9,8 +9,8 @@ from sordino.cli.shared import AsJson, check_ending, optional_text, print_json, 
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, one_of, printable, refuse, whole_number
 
 if TYPE_CHECKING:
-    from sordino.estimators.released import Release
-    from sordino.estimators.shown_table import ShownTable
+    from sordino.inference.release import Release
+    from sordino.inference.table_formats import ResultTable
     from sordino.ledger.release import StoredRelease
 
 FORMATS = ("text", "csv", "latex", "html", "json")
@@ -85,8 +85,8 @@ def command(
             "Expected one of --margins, --effects, --draws, or --contrast, --wald and --plot, got several; ask twice."
         )
     # Imported here: bad input is refused without them.
-    from sordino.estimators.released import read_release  # noqa: PLC0415
-    from sordino.estimators.tasks import is_fit  # noqa: PLC0415
+    from sordino.fitting.tasks import is_fit  # noqa: PLC0415
+    from sordino.inference.release import read_release  # noqa: PLC0415
 
     stored = read_release(release)
     if not is_fit(stored.settings):
@@ -97,7 +97,7 @@ def command(
     elif draws is not None:
         _draws(stored, draws, seed, "json" if form == "json" else "csv", out)
     elif outcomes:
-        from sordino.estimators import margins as found  # noqa: PLC0415
+        from sordino.inference import margins as found  # noqa: PLC0415
 
         names = None if effects or "all" in (margins or ()) else margins
         kept = {"at": _values(at or ()), "over": None if over is None else str(over), "level": level}
@@ -107,7 +107,7 @@ def command(
         _coefficients(stored, release, level, contrast or [], wald or [], plot, form, out)
 
 
-def _answer(answer: dict[str, Any], shown: "ShownTable", form: str, out: Path | None, more: str = "") -> None:
+def _answer(answer: dict[str, Any], shown: "ResultTable", form: str, out: Path | None, more: str = "") -> None:
     """A table in one of the forms, to stdout or to a file."""
     if form == "json":
         if out is None:
@@ -137,8 +137,8 @@ def _values(given: list[str] | tuple[str, ...]) -> dict[str, str]:
 
 def _draws(stored: "StoredRelease", draws: int, seed: int | None, form: str, out: Path | None) -> None:
     from sordino.cli.shared import json_text  # noqa: PLC0415
-    from sordino.estimators.draws import named_draws  # noqa: PLC0415
-    from sordino.estimators.shown_table import as_csv  # noqa: PLC0415
+    from sordino.inference.draws import named_draws  # noqa: PLC0415
+    from sordino.inference.table_formats import as_csv  # noqa: PLC0415
 
     table = {name: values.tolist() for name, values in named_draws(stored, draws, seed).items()}
     text = json_text(table) + "\n" if form == "json" else as_csv(table)
@@ -149,9 +149,9 @@ def _draws(stored: "StoredRelease", draws: int, seed: int | None, form: str, out
         typer.echo(printable(f"written: {out}"))
 
 
-def _of_another_kind(stored: "Release", level: float) -> tuple[dict[str, Any], "ShownTable"]:
+def _of_another_kind(stored: "Release", level: float) -> tuple[dict[str, Any], "ResultTable"]:
     """What a machine and a person read of a release that is no fit of an estimator."""
-    from sordino.estimators.summary import Summary  # noqa: PLC0415
+    from sordino.inference.summary import Summary  # noqa: PLC0415
 
     table = stored.summary(level)
     if isinstance(table, Summary):
@@ -170,11 +170,14 @@ def _coefficients(
     form: str,
     out: Path | None,
 ) -> None:
-    from sordino.estimators.inference import coefficients_of, summary_of  # noqa: PLC0415
-    from sordino.estimators.inference_table import contrast as contrasted  # noqa: PLC0415
-    from sordino.estimators.inference_table import parsed_contrast, parsed_names  # noqa: PLC0415
-    from sordino.estimators.inference_table import wald as tested  # noqa: PLC0415
-    from sordino.estimators.summary import lines_as_text  # noqa: PLC0415
+    from sordino.inference.contrasts import contrast as contrasted  # noqa: PLC0415
+    from sordino.inference.contrasts import parsed_contrast, parsed_names  # noqa: PLC0415
+    from sordino.inference.contrasts import wald as tested  # noqa: PLC0415
+    from sordino.inference.summary import (  # noqa: PLC0415
+        coefficients_of,
+        lines_as_text,
+        summary_of,
+    )
 
     found = summary_of(stored, level)
     known = coefficients_of(stored) if contrast or wald else None

@@ -11,21 +11,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sordino.core.arrays import Array
 from sordino.core.bound import Bound, Relation
 from sordino.core.validate import InputError, one_of, whole_number
-from sordino.estimators.bare_arrays import (
-    REFUSE_MISSING,
-    ArrayBounds,
-    Bare,
-    bare_features,
-    bare_target,
-    numbers_of,
-)
-from sordino.estimators.tasks import AUTO, CLASSIFYING, DRAWS, Begin, Task, untold
+from sordino.fitting.array_schema import REFUSE_MISSING, ArrayBounds, Bare, bare_features, bare_target, numbers_of
+from sordino.fitting.tasks import AUTO, CLASSIFYING, DRAWS, Begin, Task, ignore_progress
 
 # What fits and predicts brings JAX and most of the library, so it is loaded by the first call that needs it.
 if TYPE_CHECKING:
     from sordino.algorithm.posterior.laws import Posterior
-    from sordino.estimators.prediction import Predictor
-    from sordino.estimators.situation import Sources
+    from sordino.fitting.problem import Sources
+    from sordino.inference.prediction import Predictor
     from sordino.ledger.release.document import StoredRelease
 
 
@@ -85,14 +78,14 @@ class PrivateEstimator(BaseEstimator):
         checked before the debit, their cells are read after it. The release says whether rows came as named columns
         through the schema, or as arrays, whose preprocessing is the caller's word.
         """
-        return self.fit_in_stages(X, y, untold)
+        return self.fit_in_stages(X, y, ignore_progress)
 
     def fit_in_stages(self, X: Any, y: Any, begin: Begin, sample_weight: Any = None) -> "PrivateEstimator":
         """`fit`, where `begin` is told the name of each of the `STAGES` as it begins."""
-        from sordino.estimators.charged import as_ledger  # noqa: PLC0415
-        from sordino.estimators.declaration import bare_weights  # noqa: PLC0415
-        from sordino.estimators.fitting import array_rows, fit, situation_of, table_rows  # noqa: PLC0415
-        from sordino.estimators.prediction import Predictor  # noqa: PLC0415
+        from sordino.fitting.charge import as_ledger  # noqa: PLC0415
+        from sordino.fitting.declaration import bare_weights  # noqa: PLC0415
+        from sordino.fitting.fit import array_rows, fit, problem_of, table_rows  # noqa: PLC0415
+        from sordino.inference.prediction import Predictor  # noqa: PLC0415
 
         relation = Relation(one_of("relation", self.relation, tuple(Relation)))
         if isinstance(self.schema, ArrayBounds):
@@ -108,8 +101,8 @@ class PrivateEstimator(BaseEstimator):
             given = table_rows(self.schema, self._task, relation, X, y)
             self.n_features_in_ = len(given.declaration.schema.features)
             self.feature_names_in_ = np.array([one.name for one in given.declaration.schema.features], dtype=object)
-        situation = situation_of(self._task, given.declaration, self.epsilon, self.delta, relation, self._settings())
-        fitted = fit(situation, given, self.method, as_ledger(self.ledger), self._sources(), begin=begin)
+        problem = problem_of(self._task, given.declaration, self.epsilon, self.delta, relation, self._settings())
+        fitted = fit(problem, given, self.method, as_ledger(self.ledger), self._sources(), begin=begin)
         self.release_: StoredRelease = fitted.release
         self.bound_: Bound = fitted.release.bound
         self.cautions_: tuple[str, ...] = fitted.release.cautions
@@ -145,7 +138,7 @@ class PrivateEstimator(BaseEstimator):
 
     def _sources(self) -> "Sources":
         """Where the fit draws its random numbers; a replay puts sources of its own in this place."""
-        from sordino.estimators.fitting import sources_of  # noqa: PLC0415
+        from sordino.fitting.fit import sources_of  # noqa: PLC0415
 
         return sources_of(self.random_state)
 
@@ -212,7 +205,7 @@ class PrivateEstimator(BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         if "release_" in state:
-            from sordino.estimators.prediction import Predictor  # noqa: PLC0415
+            from sordino.inference.prediction import Predictor  # noqa: PLC0415
             from sordino.ledger.release.document import from_document  # noqa: PLC0415
 
             state["release_"] = from_document("the pickled estimator", *state["release_"])[0]

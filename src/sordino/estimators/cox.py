@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
-from sordino.estimators.fitting import AUTO
-from sordino.estimators.inference_table import LEVEL
-from sordino.estimators.predicted_means import MeanAndNew
-from sordino.estimators.prediction import DRAWS
-from sordino.estimators.situation import Task, survival_settings
-from sordino.estimators.supervised import CoefficientEstimator, column_name
+from sordino.estimators.coefficients import CoefficientEstimator, column_name
+from sordino.fitting.problem import Task, survival_settings
+from sordino.fitting.tasks import AUTO
+from sordino.inference.contrasts import LEVEL
+from sordino.inference.predicted_means import MeanAndNew
+from sordino.inference.prediction import DRAWS
 
 
 class PrivateCoxRegression(CoefficientEstimator):

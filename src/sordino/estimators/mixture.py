@@ -9,9 +9,9 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.core.validate import instance_of
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.fitting import AUTO
-from sordino.estimators.prediction import DRAWS
-from sordino.estimators.situation import Task, mixture_settings
+from sordino.fitting.problem import Task, mixture_settings
+from sordino.fitting.tasks import AUTO
+from sordino.inference.prediction import DRAWS
 from sordino.model.families.mixture import GaussianMixture
 
 

@@ -3,10 +3,10 @@
 from typing import Any, ClassVar
 
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.fitting import AUTO
-from sordino.estimators.prediction import DRAWS
-from sordino.estimators.situation import Task, network_settings
 from sordino.estimators.supervised import PrivateClassifier, PrivateRegressor
+from sordino.fitting.problem import Task, network_settings
+from sordino.fitting.tasks import AUTO
+from sordino.inference.prediction import DRAWS
 
 
 class _Network(PrivateEstimator):

@@ -22,11 +22,10 @@ from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import NoisyGradient
 from sordino.core.validate import InputError, instance_of
-from sordino.estimators.own_methods import OwnMethod, Wanted
-from sordino.estimators.own_model import OWN_METHODS
-from sordino.estimators.own_release import OwnRelease
-from sordino.estimators.situation import Sources
-from sordino.estimators.tasks import asked_of
+from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomMethod, CustomProblem
+from sordino.fitting.problem import Sources
+from sordino.fitting.tasks import asked_of
+from sordino.inference.custom_release import CustomRelease
 from sordino.model.own.base import OwnModel
 from sordino.model.own.records import RecordLayout
 
@@ -34,7 +33,7 @@ _OUTSIDE, _FAR = 40.0, 1e4
 
 
 def replay_own_release(
-    release: OwnRelease,
+    release: CustomRelease,
     *,
     confidence: float,
     seed: int,
@@ -81,10 +80,10 @@ def replay_own_release(
     return found
 
 
-def _asked(release: OwnRelease, model: OwnModel, options: dict[str, Any]) -> tuple[Wanted, OwnMethod]:
+def _asked(release: CustomRelease, model: OwnModel, options: dict[str, Any]) -> tuple[CustomProblem, CustomMethod]:
     """What was asked for, so that a plan from it has the spec of the release."""
     asked = asked_of(release.settings)
-    chosen = OWN_METHODS[release.settings["method"]]
+    chosen = CUSTOM_METHODS[release.settings["method"]]
     if not chosen.packs:
         raise InputError(
             f"Expected a method whose noised sums a replay records, got {chosen.name!r}, which keeps no table; its own "
@@ -103,7 +102,7 @@ def _asked(release: OwnRelease, model: OwnModel, options: dict[str, Any]) -> tup
         release.delta,
         spec.unit,
     )
-    wanted = Wanted(model, sizes, float(asked["epsilon"]), {**asked.get("options", {}), **options})
+    wanted = CustomProblem(model, sizes, float(asked["epsilon"]), {**asked.get("options", {}), **options})
     if chosen.plan(wanted) != spec:
         raise InputError(
             f"Expected method {chosen.name!r} to plan the release's spec again, got another one; the release was made "
@@ -115,7 +114,7 @@ def _asked(release: OwnRelease, model: OwnModel, options: dict[str, Any]) -> tup
 class _Fits:
     """Whole fits, as any fit but for where random numbers come from."""
 
-    def __init__(self, method: OwnMethod, wanted: Wanted, release: OwnRelease) -> None:
+    def __init__(self, method: CustomMethod, wanted: CustomProblem, release: CustomRelease) -> None:
         self._method, self._wanted, self._spec = method, wanted, release.spec
 
     def on(self, table: Array) -> Run:

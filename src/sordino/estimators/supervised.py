@@ -4,7 +4,7 @@ Least squares, logistic and softmax regression, and Huber's robust regression.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,10 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, raise_alone
-from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.inference import WithCoefficients
-from sordino.estimators.tasks import AUTO, DRAWS, Task, count_settings, effect_settings, robust_settings, untold
-
-if TYPE_CHECKING:
-    from sordino.estimators.prediction import TableCoefficients
+from sordino.estimators.coefficients import CoefficientEstimator, column_name
+from sordino.fitting.array_schema import PUBLIC_LABELS, ArrayBounds, Bare
+from sordino.fitting.tasks import AUTO, DRAWS, Task, count_settings, robust_settings
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
@@ -59,7 +56,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         if isinstance(self.schema, ArrayBounds):
             predicted = self.predict(X)
             return _compared(lambda: accuracy_score(y, predicted, sample_weight=sample_weight))
-        from sordino.estimators.declaration import target_codes  # noqa: PLC0415
+        from sordino.fitting.declaration import target_codes  # noqa: PLC0415
 
         right = np.argmax(self.predict_proba(X), axis=1) == target_codes(self._predictor.schema, y)
         return _compared(lambda: np.average(right, weights=sample_weight))
@@ -137,90 +134,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # privacy noise on the few rows that checks are made with
         return tags
-
-
-def column_name(given: Any) -> Any:
-    """The name of a column; columns of arrays may be given by their number."""
-    return f"x{given}" if isinstance(given, int) and not isinstance(given, bool) else given
-
-
-class CoefficientEstimator(WithCoefficients, PrivateEstimator):
-    """Linear models: the size of effects that is taken for granted, and coefficients in the units of the table.
-
-    `coef_` and `intercept_` are posterior means; `coef_names_` are the names of the columns of `coef_`, one for each
-    level of a category but the reference. Where only a constant was learned there are none. `posterior_` has the law
-    of the coefficients of encoded rows.
-    """
-
-    def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float,
-        relation: str,
-        schema: Any,
-        effect_scale: float | None = None,
-        method: str = AUTO,
-        draws: int = DRAWS,
-        ledger: Any = None,
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            relation=relation,
-            schema=schema,
-            method=method,
-            draws=draws,
-            ledger=ledger,
-            random_state=random_state,
-        )
-        self.effect_scale = effect_scale
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "CoefficientEstimator":
-        """`PrivateEstimator.fit`, with survey weights beside arrays.
-
-        Weights count within the bounds that `weight` of `ArrayBounds` declares; where bounds are declared and no
-        weights are given, every record has weight 1. They are private, like rows: their type and shape are checked
-        before the debit, their values are cut to the bounds after it. A table with a schema has its weights in the
-        column that the schema declares.
-        """
-        self.fit_in_stages(X, y, untold, sample_weight)
-        return self
-
-    @property
-    def coef_(self) -> Array:
-        """Slopes in the units of the table, one for each column of `coef_names_`.
-
-        Of classes there is one row, or one for each class, all told against the first by "bounded-influence".
-        """
-        slopes = self._known().slopes
-        if self._task is not Task.CLASSIFICATION:
-            return slopes[:, 0]
-        classes = len(self._predictor.labels)
-        several = classes > 2 and slopes.shape[1] < classes
-        return np.vstack([np.zeros((1, len(slopes))), slopes.T]) if several else slopes.T
-
-    @property
-    def intercept_(self) -> Any:
-        """The score of a row of zeros in the units of the table; a number, or one for each row of `coef_`."""
-        found = self._known().intercepts
-        if self._task is not Task.CLASSIFICATION:
-            return float(found[0])
-        return np.concatenate([[0.0], found]) if len(found) not in (1, len(self._predictor.labels)) else found
-
-    @property
-    def coef_names_(self) -> tuple[str, ...]:
-        """The names of the columns of `coef_`."""
-        return self._known().names
-
-    def _known(self) -> "TableCoefficients":
-        if not hasattr(self, "release_") or self._predictor.only_a_constant:
-            raise AttributeError(f"{type(self).__name__} has no coefficients: not fitted, or only a constant is known")
-        return self._predictor.coefficients
-
-    def _settings(self) -> dict[str, Any]:
-        return effect_settings(self.effect_scale)
 
 
 class PrivateLinearRegression(CoefficientEstimator, PrivateRegressor):

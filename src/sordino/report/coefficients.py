@@ -10,8 +10,9 @@ from scipy import special
 from sordino.algorithm.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
 from sordino.algorithm.posterior.coefficients import from_stored
 from sordino.core.arrays import Array
-from sordino.estimators.look import LOOK
-from sordino.estimators.released import FREE_DRAWS, SITE_DRAWS, entry_names
+from sordino.fitting.custom_methods import FREE_DRAWS, SITE_DRAWS
+from sordino.inference.answers import LOOK
+from sordino.inference.release import entry_names
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import COEFFICIENTS, NOT_MEASURED, is_constant, release_coverage, withheld
 

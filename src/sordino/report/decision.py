@@ -11,9 +11,9 @@ from sordino.core.version import __version__
 from sordino.data import Boolean, Category, Date, Number, Ordered, Schema
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.interaction import Interaction
-from sordino.estimators.look import LOOK
 from sordino.estimators.replayed import can_plan
-from sordino.estimators.tasks import is_fit
+from sordino.fitting.tasks import is_fit
+from sordino.inference.answers import LOOK
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.ledger.release.folder import COEFFICIENTS, is_constant, measured_of

@@ -12,14 +12,14 @@ from markupsafe import Markup
 from sordino.auditing.lower_bound import Examined, LowerBound
 from sordino.core.bound import Bound
 from sordino.core.gaussian import show_down, show_up
-from sordino.estimators.inference_table import INTERCEPT, Line, figure, percent
+from sordino.inference.contrasts import INTERCEPT, Line, figure, percent
 from sordino.report import charts
 from sordino.report.coefficients import LEVEL, Marginal
 from sordino.report.steps import Sandwich, StepCurves
 
 if TYPE_CHECKING:
-    from sordino.estimators.expectation import Expectation
-    from sordino.estimators.inference import Summary as Inference
+    from sordino.inference.expectation import Expectation
+    from sordino.inference.summary import Summary as Inference
 
 # More than these make a figure that nobody reads; the table has them all.
 MOST_INTERVALS = 30

@@ -27,9 +27,9 @@ from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec, 
 from sordino.core.validate import InputError
 from sordino.core.version import __version__
 from sordino.core.whole_files import write_file
-from sordino.estimators.inference import Summary as CoefficientTable
-from sordino.estimators.inference import coefficients_if_known, summary_of
-from sordino.estimators.tasks import LINEAR
+from sordino.fitting.tasks import LINEAR
+from sordino.inference.summary import Summary as CoefficientTable
+from sordino.inference.summary import coefficients_if_known, summary_of
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.ledger.release.protected import protected

@@ -1,0 +1,235 @@
+"""How well a released model does on private rows: what a record loses, and one charge for a sum of it.
+
+Predictions here are those at the posterior's mean coefficients. A loss lies in [0, 1] whatever a record holds. Of a
+class it is -ln of the probability that the model gave it, over ln 20 and cut there: a class that was given 5 % or less
+has loss 1. Of a number or a count it is the distance of the target from its predicted mean, over a quarter of the
+target's declared range and cut there. Both are functions of the record, the release and declared numbers.
+
+What a record adds may depend on that record alone, to the last digit. A matrix product of floats does not promise that:
+how it rounds may depend on where a row stands. So scores are sums of whole numbers, exponentials and logarithms are
+looked up in tables by whole numbers, and what is left is sums, products and roots of single floats, which round alike
+wherever they are computed.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.accounting.evaluate import Explanation, explain
+from sordino.algorithm.noise.sums import DIGITS
+from sordino.algorithm.posterior.coefficients import CoefficientPosterior
+from sordino.algorithm.rounds.questions import Lengths
+from sordino.algorithm.rounds.scored_sums import ScoreNoise
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation, View
+from sordino.core.gaussian import largest_mu, up
+from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
+from sordino.data import Number, Schema
+from sordino.fitting.charge import after_debit, as_ledger, known_bounds
+from sordino.fitting.declaration import Declaration, EncodedRows, encoded_rows
+from sordino.fitting.fit import sources_of, table_rows
+from sordino.fitting.problem import Sources, Task, exposures
+from sordino.fitting.tasks import CLASSIFYING
+from sordino.inference.prediction import Predictor
+from sordino.ledger import Entry, Ledger
+from sordino.ledger.release import StoredRelease
+
+# A class that a model gave at most this probability has the largest loss.
+LEAST_PROBABILITY = 0.05
+# Distances are cut at this share of the target's declared range.
+LARGEST_SHARE = 0.25
+SCORED = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS})
+
+
+def scored_predictor(release: StoredRelease) -> Predictor:
+    """A release that can be scored; others are refused in a sentence."""
+    predictor = Predictor(release)
+    if predictor.task not in SCORED:
+        raise InputError(
+            f"Expected a release of linear, robust, logistic or poisson regression, got {predictor.task.value}; it has "
+            "no score of single records here."
+        )
+    return predictor
+
+
+# Digits of scores behind the point when exponentials are looked up, and the largest size that is told apart.
+_STEPS, _LARGEST = 2**12, 40
+# Probabilities are told apart by this much when their logarithm is looked up.
+_CELLS = 2**20
+_WHOLE = float(2**DIGITS)
+_MOST_WEIGHT, _MOST_COLUMN = 2.0**14, 8.0
+
+
+def exact_scores(predictor: Predictor, X: Array) -> NDArray[np.int64]:
+    """Scores of encoded rows at the posterior's mean, (rows, outputs), in whole numbers of 2^-40.
+
+    Entries of rows and coefficients are cut to 20 digits, rows at 8 and coefficients at 2^14 in size, so that sums of
+    up to 1,024 products stay below 2^63 and are exact.
+    """
+    own = predictor.posterior
+    if isinstance(own, CoefficientPosterior):
+        rows, weights = own.rows(X), own.mean.reshape(len(own.columns), -1)
+    else:
+        rows = np.ones((len(X), 1)) if predictor.only_a_constant else X
+        weights = own.mean[: rows.shape[1] * _outputs(predictor)].reshape(rows.shape[1], -1)
+    cut = np.trunc(np.clip(rows, -_MOST_COLUMN, _MOST_COLUMN) * _WHOLE).astype(np.int64)
+    slopes = np.rint(np.clip(weights, -_MOST_WEIGHT, _MOST_WEIGHT) * _WHOLE).astype(np.int64)
+    found = np.zeros((len(cut), slopes.shape[1]), np.int64)
+    for place in range(cut.shape[1]):
+        found += cut[:, place, None] * slopes[place]
+    if isinstance(own, CoefficientPosterior) and own.family == "multinomial":
+        return np.concatenate([np.zeros((len(found), 1), np.int64), found], axis=1)
+    return found
+
+
+def _outputs(predictor: Predictor) -> int:
+    return int(getattr(predictor.model, "outputs", 1))
+
+
+def exponentials(scores: NDArray[np.int64]) -> Array:
+    """Of whole numbers of 2^-40, by a table of steps of 2^-12; sizes beyond 40 count as 40."""
+    steps = np.clip(scores >> (2 * DIGITS - 12), -_LARGEST * _STEPS, _LARGEST * _STEPS)
+    return _EXPONENTIALS[steps + _LARGEST * _STEPS]
+
+
+_EXPONENTIALS = np.exp(np.arange(-_LARGEST * _STEPS, _LARGEST * _STEPS + 1) / _STEPS)
+_LOG_LOSSES = -np.log(np.maximum(np.arange(_CELLS + 1) / _CELLS, LEAST_PROBABILITY)) / -math.log(LEAST_PROBABILITY)
+
+
+def probabilities(predictor: Predictor, X: Array) -> Array:
+    """The probability of each class for encoded rows, each from its own row alone."""
+    scores = exact_scores(predictor, X)
+    if scores.shape[1] == 1:
+        odds = exponentials(scores[:, 0])
+        return np.stack([1.0 / (1.0 + odds), odds / (1.0 + odds)], axis=1)
+    odds = exponentials(scores - scores.max(axis=1, keepdims=True))
+    whole = odds[:, 0].copy()
+    for place in range(1, odds.shape[1]):
+        whole += odds[:, place]
+    return odds / whole[:, None]
+
+
+def means(predictor: Predictor, X: Array) -> tuple[Array, Array]:
+    """The mean of each target in the units of the table, and its standard deviation, at the posterior's mean."""
+    scores = exact_scores(predictor, X)[:, 0]
+    if predictor.task is Task.COUNTS:
+        watched = exposures(predictor.schema, predictor.release.settings.get("exposure"), X)
+        rates = watched * exponentials(scores)
+        own = predictor.posterior
+        spread = own.dispersion if isinstance(own, CoefficientPosterior) else 0.0
+        return rates, np.sqrt(rates + spread * rates * rates)
+    centre, scale = predictor.target_units
+    deviation = scale * math.sqrt(max(predictor.residual_variance, 1e-12))
+    return centre + scale * (scores / _WHOLE / _WHOLE), np.full(len(scores), deviation)
+
+
+def losses(predictor: Predictor, X: Array, y: Array) -> Array:
+    """What each record loses, in [0, 1]; X and y as the fit encoded them."""
+    if predictor.task in CLASSIFYING:
+        codes = class_codes(predictor, y)
+        given = probabilities(predictor, X)[np.arange(len(codes)), codes]
+        return _LOG_LOSSES[np.clip(np.rint(given * _CELLS), 0, _CELLS).astype(np.intp)]
+    kind = predictor.schema.declared_target().kind
+    if not isinstance(kind, Number):
+        raise InputError("Expected a target that is a number, got another; its distance has no declared range.")
+    away = np.abs(targets(predictor, y) - means(predictor, X)[0])
+    return np.minimum(away / (LARGEST_SHARE * (kind.high - kind.low)), 1.0)
+
+
+def class_codes(predictor: Predictor, y: Array) -> NDArray[np.intp]:
+    """Codes of classes from encoded targets: signs where there are two, codes where there are more."""
+    return ((y > 0) if len(predictor.labels) == 2 else y).astype(np.intp)
+
+
+def targets(predictor: Predictor, y: Array) -> Array:
+    """Encoded targets in the units of the table."""
+    centre, scale = predictor.target_units
+    return centre + scale * y
+
+
+@dataclass(frozen=True, eq=False)
+class ChargedSum:
+    """One noised sum over private rows: its noise, the spec that is certified and charged, and what theorems say."""
+
+    noise: ScoreNoise
+    spec: Spec
+    explanation: Explanation
+    relation: Relation
+    delta: float
+    ledger: Ledger | None
+    sources: Sources
+
+    def debit(self) -> Entry | None:
+        """Charge the ledger, if there is one; nothing has been read so far."""
+        self.sources.ready()
+        if self.ledger is None:
+            return None
+        return self.ledger.debit(known_bounds(self.explanation), self.spec)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on each number."""
+        return self.noise.deviation
+
+
+def charged_sum(
+    query: str,
+    lengths: Lengths,
+    schema: Schema,
+    *,
+    epsilon: float,
+    delta: float,
+    relation: Relation,
+    ledger: Any,
+    random_state: int | None,
+) -> ChargedSum:
+    """Plan one noised sum that keeps a budget; looks at no row."""
+    wanted, fails = number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT)
+    deviation = up(lengths.under(relation) / (largest_mu(wanted, fails) * (1.0 - 1e-9)), 4)
+    spec = sum_spec(query, lengths, deviation, schema, relation, fails)
+    explanation = explain(spec, fails)
+    if explanation.tightest is None or explanation.epsilon > wanted:
+        raise InputError(
+            f"Expected a budget that one noised sum can keep, got epsilon {wanted:g}; choose a larger one."
+        )
+    noise = ScoreNoise(lengths, deviation)
+    return ChargedSum(noise, spec, explanation, relation, fails, as_ledger(ledger), sources_of(random_state))
+
+
+def sum_spec(query: str, lengths: Lengths, deviation: float, schema: Schema, relation: Relation, delta: float) -> Spec:
+    """The run in words: one sum with noise of a standard deviation."""
+    replaced = lengths.replaced if relation is Relation.REPLACE_ONE else None
+    longest = max(lengths.added, 0.5 * lengths.replaced if replaced is not None else 0.0)
+    algorithm = NoisedSums(
+        query=query,
+        records=schema.records,
+        rounds=1,
+        sampling=Batch(Scheme.FULL),
+        contribution=longest,
+        replacement=replaced if replaced is not None and replaced < 2.0 * longest else None,
+        noise_multiplier=ConstantSchedule(deviation / longest),
+        unit=Unit.RECORD if schema.unit is None else schema.unit.stated,
+    )
+    return Spec(algorithm=algorithm, relation=relation, view=View.ALL_ITERATES, delta=delta)
+
+
+def read_rows(
+    declarations: Sequence[Declaration], relation: Relation, data: Any, entry: Entry | None
+) -> list[EncodedRows]:
+    """Rows of one table as each declaration encodes them; after the debit, and refused as every fit refuses them."""
+    return [after_debit(_reader(one, relation, data), entry) for one in declarations]
+
+
+def _reader(declaration: Declaration, relation: Relation, data: Any) -> Callable[[], EncodedRows]:
+    schema = replace(declaration.schema, row_norm=None)
+    return lambda: encoded_rows(replace(declaration, schema=schema), relation, data, None)
+
+
+def check_header(schema: Schema, task: Task, relation: Relation, data: Any) -> Declaration:
+    """The declaration of rows whose columns were looked at, and no cell."""
+    return table_rows(schema, task, relation, data, None).declaration

@@ -1,0 +1,409 @@
+"""A certified choice among models: fit and score a candidate drawn at random, again and again, and tell only the best.
+
+A trial draws one of the candidates, fits it with its own noise, and adds up what it loses on the same rows with noise
+of its own. How many trials there are is geometric and stays secret; only the trial with the least noised loss is told:
+its posterior, its candidate and its noised loss. That a choice costs little more than one trial, and not as much as all
+of them together, is `selection.repeated` (Papernot & Steinke 2022), and it rests on the number being random and secret.
+
+One description covers all trials. Every sum of a trial is a Gaussian mechanism, chosen in view of earlier ones, and
+those of the fit and the score add up to at most the same mu whichever candidate was drawn; which one is drawn looks at
+no row. So a trial is one Gaussian mechanism of parameter mu, and that is what the spec says.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from sordino.accounting.evaluate import Explanation, as_json, explain
+from sordino.algorithm.noise import sums as exact
+from sordino.algorithm.noise.randomness import Purpose, Randomness
+from sordino.algorithm.rounds.scored_sums import ScoreNoise, cube_lengths, record_weights, totals
+from sordino.core.bound import Relation, View, exactly_computed, with_floating_point
+from sordino.core.gaussian import largest_mu, up
+from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, RepeatAndSelect, Scheme, Spec, Unit
+from sordino.core.spec.document import NegativeBinomialTrials, Part
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
+from sordino.data import Schema, read_schema, read_table, with_formula
+from sordino.data.words import shown_names
+from sordino.explore.scoring import SCORED, check_header, losses, read_rows
+from sordino.fitting.charge import after_debit, as_ledger, debited, known_bounds
+from sordino.fitting.declaration import Declaration
+from sordino.fitting.fit import problem_of, sources_of
+from sordino.fitting.methods import METHODS, Outcome, Plan
+from sordino.fitting.problem import SETTINGS, TASKS, Sources, Task
+from sordino.inference.prediction import Predictor
+from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.document import BY_SCHEMA, posterior_arrays
+from sordino.model.base import describe_model
+
+METHOD = "bounded-influence"
+# A coin is a whole number of this many parts, so that its probability is exact.
+_COIN = 2**30
+_MOST_CANDIDATES, _MOST_TRIALS = Interval(2, 50), Interval(2.0, 500.0)
+# A fit's share of what a trial may spend, in squares of mu; the rest is for its score.
+FIT_SHARE = 0.8
+CHOSEN = "chosen"
+_LOSS = cube_lengths(1)
+# Trials that are expected for each candidate: one of two is then never drawn in 6 % of choices.
+PER_CANDIDATE = 8.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of the models that are chosen from.
+
+    Attributes:
+        name: of the candidate.
+        formula: which columns it takes; None for all that the schema declares.
+        settings: of the model, such as {"effect_scale": 0.5}.
+
+    Examples:
+        >>> from sordino.explore import Candidate
+        >>> Candidate("small effects", "ill ~ age", {"effect_scale": 0.5}).name
+        'small effects'
+    """
+
+    name: str
+    formula: str | None = None
+    settings: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A finished choice.
+
+    Attributes:
+        name: of the candidate that was chosen.
+        loss: its noised mean loss.
+        release: its fit, charged with all trials; `write_release` stores it.
+    """
+
+    name: str
+    loss: float
+    release: StoredRelease
+
+    def __str__(self) -> str:
+        return f"chosen: {self.name}, noised mean loss {self.loss:.4g}"
+
+
+Told = TypeVar("Told")
+
+
+@dataclass(frozen=True)
+class Trial(Generic[Told]):
+    """What one trial would tell, ordered by its noised loss; equal losses by a key that is part of what is told."""
+
+    loss: float
+    key: tuple[Any, ...]
+    told: Told
+
+
+def best_of_trials(trial: Callable[[int], Trial[Told]], candidates: int, stop: float, coins: Randomness) -> Trial[Told]:
+    """Trials of candidates drawn evenly, until a coin of probability `stop` says so; the one with the least loss.
+
+    The number of trials is geometric, whatever the trials answer: the coin is tossed after each one and looks at
+    nothing. Candidates and coins are whole numbers drawn without bias.
+    """
+    generator = coins.generator(Purpose.BATCHES)
+    parts = coin_parts(stop)
+    best: Trial[Told] | None = None
+    while True:
+        found = trial(int(generator.integers(0, candidates)))
+        if best is None or (found.loss, found.key) < (best.loss, best.key):
+            best = found
+        if int(generator.integers(0, _COIN)) < parts:
+            return best
+
+
+def chance_of_no_trial(stop: float, candidates: int) -> float:
+    """The chance that one of several candidates is never drawn: the generating function of a geometric number.
+
+    >>> round(chance_of_no_trial(1 / 16, 2), 3)
+    0.059
+    """
+    others = 1.0 - 1.0 / candidates
+    return stop * others / (1.0 - (1.0 - stop) * others)
+
+
+def coin_parts(stop: float) -> int:
+    """How many of 2^30 equal parts stop."""
+    return max(1, round(stop * _COIN))
+
+
+def choose(
+    model: str,
+    data: Any,
+    candidates: Sequence[Candidate | str],
+    *,
+    schema: Any,
+    epsilon: float,
+    delta: float,
+    relation: str,
+    trials: float | None = None,
+    ledger: Any = None,
+    random_state: int | None = None,
+) -> Choice:
+    r"""Choose among models by their loss on private rows, for one certified charge.
+
+    Args:
+        model: "linear", "robust", "logistic" or "poisson".
+        data: the path of a table, a data frame, an Arrow table, or named columns.
+        candidates: formulas over the schema's columns, or `Candidate` for settings too; two or more, public.
+        schema: a `Schema` or the path of one.
+        epsilon: of the whole choice, the fit that comes out of it included.
+        delta: the chance with which the guarantee may fail.
+        relation: which datasets are neighbours, "replace-one" or "add-remove"; there is no default.
+        trials: how many are expected; by default eight for each candidate.
+        ledger: a `Ledger` or its path; debited before a row is read.
+        random_state: None for secure randomness; a whole number for a choice that can be repeated and may not leave.
+
+    Returns:
+        A `Choice`: the name, the noised loss, and a release that `show`, `predict` and the report read like any other.
+
+    Raises:
+        InputError: for candidates that the schema does not allow or that the budget is too small for, before anything
+            is spent.
+
+    Examples:
+        >>> import numpy as np, sordino
+        >>> from sordino.data import declared_lines
+        >>> generator = np.random.default_rng(0)
+        >>> columns = {name: generator.uniform(-1, 1, 20000) for name in "abc"}
+        >>> columns["y"] = np.clip(0.7 * columns["a"] + 0.1 * generator.standard_normal(20000), -1, 1)
+        >>> schema = declared_lines("records = 20000\na: -1..1\nb: -1..1\nc: -1..1\ny: -1..1 [target]")
+        >>> made = sordino.explore.choose(
+        ...     "linear", columns, ["y ~ a", "y ~ b + c"], schema=schema, epsilon=1.0, delta=1e-6,
+        ...     relation="replace-one", trials=4, random_state=2,
+        ... )
+        >>> made.name
+        'y ~ a'
+    """
+    related = Relation(one_of("relation", relation, tuple(Relation)))
+    task = TASKS[one_of("model", model, tuple(word for word, one in TASKS.items() if one in SCORED))]
+    declared = schema if isinstance(schema, Schema) else read_schema(schema)
+    named = _candidates(candidates)
+    expected = number("trials", PER_CANDIDATE * len(named) if trials is None else trials, _MOST_TRIALS)
+    made = ChoicePlan.of(task, declared, named, data, epsilon, delta, related, expected)
+    sources, book = sources_of(random_state), as_ledger(ledger)
+    sources.ready()
+    entry = None if book is None else book.debit(known_bounds(made.explanation), made.spec)
+    table = after_debit(lambda: read_table(declared.source(data)), entry)
+    rows = read_rows([plan.declaration for plan in made.plans], related, table, entry)
+    best = made.ran(rows, sources)
+    place, outcome = best.told
+    chosen = {
+        "candidate": named[place].name,
+        "candidates": [one.name for one in named],
+        "loss": best.loss / declared.records,
+        "loss_noise": made.score.deviation / declared.records,
+        "expected_trials": made.trials.mean,
+        "chance_of_no_trial": chance_of_no_trial(made.trials.stop, len(named)),
+    }
+    release = made.release(place, outcome, sources.private)
+    release = replace(
+        release,
+        settings={**release.settings, CHOSEN: chosen},
+        answers=as_json(made.explanation),
+        ledger=debited(book, entry),
+        cautions=(
+            f"Chosen from {len(named)} candidates by their loss on the same rows: intervals do not count the choice.",
+            *release.cautions,
+        ),
+    )
+    return Choice(named[place].name, chosen["loss"], release)
+
+
+def _covered(schema: Schema) -> str:
+    return exact.COVERED if schema.unit_column is None else exact.COVERED_UNITS
+
+
+def _candidates(given: Sequence[Candidate | str]) -> tuple[Candidate, ...]:
+    if isinstance(given, str):
+        raise InputError("Expected a list of candidates, got one text; put it into a list with others.")
+    found = tuple(one if isinstance(one, Candidate) else Candidate(one, one) for one in given)
+    whole_number("the number of candidates", len(found), _MOST_CANDIDATES)
+    names = [one.name for one in found]
+    repeated = [name for place, name in enumerate(names) if name in names[:place]]
+    if repeated:
+        raise InputError(f"Expected different candidates, got {shown_names(repeated)} twice; leave one out.")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedCandidate:
+    """The plan of one candidate's fit, and the declaration that its rows are read with."""
+
+    declaration: Declaration
+    plan: Plan
+
+
+@dataclass(frozen=True, eq=False)
+class ChoicePlan:
+    """What is about to run: a plan for each candidate, the noise of the score, and the spec that is charged."""
+
+    plans: tuple[PlannedCandidate, ...]
+    score: ScoreNoise
+    trials: NegativeBinomialTrials
+    spec: Spec
+    explanation: Explanation
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        schema: Schema,
+        candidates: Sequence[Candidate],
+        data: Any,
+        epsilon: float,
+        delta: float,
+        relation: Relation,
+        expected: float,
+    ) -> "ChoicePlan":
+        """Shares of the budget, plans and the certificate, from public numbers alone."""
+        wanted, fails = number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT)
+        trials = NegativeBinomialTrials(shape=1.0, stop=coin_parts(1.0 / expected) / _COIN)
+        mu = largest_trial(wanted, fails, schema, relation, trials)
+        of_fit, of_score = mu * math.sqrt(FIT_SHARE), mu * math.sqrt(1.0 - FIT_SHARE)
+        each = _epsilon_of(of_fit, fails)
+        plans = tuple(_planned(task, schema, one, data, each, fails, relation) for one in candidates)
+        score = ScoreNoise(_LOSS, up(_LOSS.under(relation) / of_score, 4))
+        largest = max(spent(plan.plan.spec, relation) for plan in plans)
+        together = up(math.hypot(largest, _LOSS.under(relation) / score.deviation), 4)
+        spec = choice_spec(together, schema, relation, fails, trials, len(plans))
+        explanation = explain(spec, fails)
+        if explanation.tightest is None or explanation.epsilon > wanted:
+            raise InputError(f"Expected a budget that a choice can keep, got epsilon {wanted:g}; choose a larger one.")
+        return cls(plans, score, trials, spec, explanation)
+
+    def release(self, place: int, outcome: Outcome, private: bool) -> StoredRelease:
+        """What a trial of a candidate would tell: its fit, under the certificate of the whole choice."""
+        one = self.plans[place]
+        problem, bound = one.plan.problem, self.explanation.tightest
+        assert bound is not None
+        labels = one.declaration.labels
+        return StoredRelease(
+            kind=f"{problem.task.value}/{METHOD}",
+            spec=self.spec,
+            bound=with_floating_point(bound, exactly_computed(_covered(problem.schema))),
+            delta=problem.delta,
+            private=private,
+            arrays=posterior_arrays(outcome.posterior),
+            settings={
+                "task": problem.task.value,
+                "method": METHOD,
+                "predicted_error": one.plan.predicted.error,
+                "predicted_error_of_constant": one.plan.predicted.constant,
+                "labels": None if labels is None else list(labels),
+                **outcome.settings,
+            },
+            model=describe_model(outcome.model),
+            schema=replace(problem.schema, row_norm=None),
+            answers={},
+            ledger=None,
+            cautions=one.plan.cautions,
+            preprocessing=BY_SCHEMA,
+        )
+
+    def ran(self, rows: Sequence[Any], sources: Sources) -> Trial[tuple[int, Any]]:
+        """The best trial; every trial draws from fresh sources."""
+
+        def trial(place: int) -> Trial[tuple[int, Any]]:
+            own, one = rows[place], self.plans[place]
+            method = one.plan.method
+            outcome = (
+                method.run(one.plan, own.X, own.y, sources)
+                if own.units is None
+                else method.run_units(one.plan, own.X, own.y, own.units, sources)
+            )
+            lost = losses(Predictor(self.release(place, outcome, sources.private)), own.X, own.y)
+            found = totals(lost[:, None], record_weights(len(lost), own.units))
+            loss = float(self.score.released(found, sources.fresh())[0])
+            arrays = posterior_arrays(outcome.posterior)
+            key = (place, *(np.asarray(arrays[name]).tobytes() for name in sorted(arrays)))
+            return Trial(loss, key, (place, outcome))
+
+        return best_of_trials(trial, len(self.plans), self.trials.stop, sources.fresh())
+
+
+def _planned(
+    task: Task, schema: Schema, one: Candidate, data: Any, epsilon: float, delta: float, relation: Relation
+) -> PlannedCandidate:
+    if schema.weight is not None:
+        raise InputError(
+            "Expected a schema without weights for a choice, got one with them; scores do not weigh records."
+        )
+    own = schema if one.formula is None else with_formula(schema, one.formula)
+    if schema.target != own.target and schema.target is not None:
+        raise InputError(f"Expected candidates with the target {schema.target.name!r}, got {one.name!r} with another.")
+    declaration = check_header(own, task, relation, data)
+    settings = SETTINGS[task](**dict(one.settings or {}))
+    problem = problem_of(task, declaration, epsilon, delta, relation, settings)
+    method = METHODS[METHOD]
+    reason = method.why_not(problem)
+    if reason is not None:
+        raise InputError(f"Expected candidates that {METHOD!r} can fit, got {one.name!r}, which it {reason}.")
+    if not method.informs(problem):
+        raise InputError(
+            f"Expected a budget that every candidate can learn from, got too little for {one.name!r}: each trial has "
+            f"epsilon {epsilon:.2g}; raise epsilon, or choose from fewer or smaller candidates. Nothing was spent."
+        )
+    return PlannedCandidate(declaration, method.plan(problem))
+
+
+def spent(spec: Spec, relation: Relation) -> float:
+    """The mu of a fit that is one noised sum after another, each of all records, rounded up."""
+    parts = spec.algorithm.parts if isinstance(spec.algorithm, Composite) else (Part(algorithm=spec.algorithm),)
+    squares = []
+    for part in parts:
+        run = part.algorithm
+        if not isinstance(run, NoisedSums) or run.sampling.scheme is not Scheme.FULL:
+            raise InputError("Expected a fit of noised sums over all records, got another; it has no such parameter.")
+        squares += [(1.0 / ratio) ** 2 for ratio in run.relative_noise(relation)]
+    return up(math.sqrt(math.fsum(squares)), 8)
+
+
+def choice_spec(
+    mu: float, schema: Schema, relation: Relation, delta: float, trials: NegativeBinomialTrials, candidates: int
+) -> Spec:
+    """The run in words: the best of a secret number of trials, each a Gaussian mechanism of this mu."""
+    replaced = relation is Relation.REPLACE_ONE
+    base = NoisedSums(
+        query=f"one of {candidates} candidates drawn at random: the noised sums of its fit, then its noised loss",
+        records=schema.records,
+        rounds=1,
+        sampling=Batch(Scheme.FULL),
+        contribution=1.0,
+        replacement=1.0 if replaced else None,
+        noise_multiplier=ConstantSchedule(1.0 / up(mu, 4)),
+        unit=Unit.RECORD if schema.unit is None else schema.unit.stated,
+    )
+    run = RepeatAndSelect(base=Part(algorithm=base), trials=trials)
+    return Spec(algorithm=run, relation=relation, view=View.ALL_ITERATES, delta=delta)
+
+
+def largest_trial(
+    epsilon: float, delta: float, schema: Schema, relation: Relation, trials: NegativeBinomialTrials
+) -> float:
+    """The largest mu of a trial at which the whole choice keeps its budget, on the private side of the search."""
+    low, high = 0.0, largest_mu(epsilon, delta)
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        kept = explain(choice_spec(middle, schema, relation, delta, trials, 2), delta).epsilon <= epsilon * (1 - 1e-9)
+        low, high = (middle, high) if kept else (low, middle)
+    if low <= 0.0:
+        raise InputError(f"Expected a budget that a choice can keep, got epsilon {epsilon:g}; choose a larger one.")
+    return low * (1.0 - 1e-7)
+
+
+def _epsilon_of(mu: float, delta: float) -> float:
+    """An epsilon whose Gaussian parameter at delta is at most mu."""
+    low, high = 0.0, 1.0
+    while largest_mu(high, delta) < mu:
+        high *= 2.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if largest_mu(middle, delta) <= mu else (low, middle)
+    return low

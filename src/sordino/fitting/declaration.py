@@ -1,0 +1,274 @@
+"""From what a user gives as schema, rows and targets to a full public schema and encoded arrays."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError, refuse
+from sordino.data import (
+    Boolean,
+    Category,
+    Schema,
+    Table,
+    column_names,
+    encode,
+    encode_features,
+    from_arrays,
+    from_matrix,
+    read_schema,
+    read_table,
+)
+from sordino.data.encode import check_number, check_types, refuse_undeclared
+from sordino.data.parts import parts_of
+from sordino.data.sources.registry import empty_table
+from sordino.data.words import shown_names
+from sordino.fitting.array_schema import PUBLIC_LABELS, WEIGHT, ArrayBounds, Bare, bare_target, numbers_of
+from sordino.fitting.problem import Task, count_bounds
+from sordino.fitting.survival_time import check_event
+from sordino.fitting.tasks import CLASSIFYING, LINEAR
+
+# What a task asks of its target.
+_TARGETS: dict[Task, Callable[[Schema], Any]] = {Task.COUNTS: count_bounds, Task.SURVIVAL: check_event}
+
+
+@dataclass(frozen=True, eq=False)
+class Declaration:
+    """A full schema, and the labels behind the codes of a classification target."""
+
+    schema: Schema
+    labels: tuple[Any, ...] | None
+
+
+class EncodedRows(NamedTuple):
+    """Encoded features and targets; the unit and the weight of each record where the schema has columns for them."""
+
+    X: Array
+    y: Array
+    units: NDArray[np.intp] | None = None
+    weights: Array | None = None
+
+
+def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Declaration:
+    """The declaration of a fit. Of X and y only their shape is looked at, and labels that are declared public."""
+    if isinstance(given, ArrayBounds):
+        return _of_arrays(given, task, relation, X, y)
+    schema = read_schema(given) if isinstance(given, str | Path) else given
+    if not isinstance(schema, Schema):
+        raise refuse("schema", "to be a Schema, the path of one, or ArrayBounds", given)
+    if schema.unit_column is not None and isinstance(X, np.ndarray) and X.dtype.names is None:
+        raise InputError(
+            f"Expected a table with named columns, because {schema.unit_column!r} says whose a record is, got an array "
+            "without names; give a data frame."
+        )
+    found = declared_columns(schema, task)
+    target = None if y is None or task is Task.MIXTURE else found.schema.target
+    _check_names(found.schema, X, target_apart=target is not None)
+    _check_types(found.schema, X, {} if target is None else {target.name: y})
+    return found
+
+
+def declared_columns(schema: Schema, task: Task) -> Declaration:
+    """What a schema declares for a task; looks at no row."""
+    if schema.reads_private_data:
+        raise InputError(
+            "Expected a schema of declared bounds, got one that was inferred from private rows; declare the bounds "
+            "from public knowledge."
+        )
+    if task is Task.MIXTURE:
+        return Declaration(replace(schema, intercept=False, target=None, extra_columns="ignore"), None)
+    labels = _labels_of(schema)
+    _check_fit(schema, task, labels)
+    return Declaration(schema, labels if task in CLASSIFYING else None)
+
+
+def encoded_rows(declaration: Declaration, relation: Relation, X: Any, y: Any) -> EncodedRows:
+    """Encode private rows: features and targets; labels as signs where there are two, as codes where there are more."""
+    schema = declaration.schema
+    table = as_table(schema, X)
+    if y is not None and schema.target is not None:
+        table = Table({**table.columns, **from_arrays({schema.target.name: y}).columns})
+    return encoded_table(declaration, relation, table)
+
+
+def encoded_arrays(
+    declaration: Declaration, relation: Relation, bounds: ArrayBounds, X: Bare, y: Bare | None, weights: Bare | None
+) -> EncodedRows:
+    """The same for arrays without names, whose types were looked at before."""
+    schema = declaration.schema
+    columns = dict(from_matrix(numbers_of(X, bounds), [feature.name for feature in schema.features]).columns)
+    if y is not None and schema.target is not None:
+        if declaration.labels is None:
+            target: Any = numbers_of(y, bounds)
+        else:
+            target = label_codes(declaration.labels, y.labels()).astype(str)
+        columns |= from_arrays({schema.target.name: target}).columns
+    if schema.weight is not None:
+        known = np.ones(X.shape[0]) if weights is None else numbers_of(weights, bounds)
+        columns |= from_arrays({schema.weight.column: known}).columns
+    return encoded_table(declaration, relation, Table(columns))
+
+
+def encoded_table(declaration: Declaration, relation: Relation, table: Table, *, for_sums: bool = False) -> EncodedRows:
+    """Encode a table that has all declared columns, the target among them."""
+    schema = declaration.schema
+    if schema.target is None:
+        features = encode_features(schema, table, for_sums=for_sums).features
+        check_number(schema, relation, len(features))
+        return EncodedRows(features, np.zeros(len(features)))
+    encoded = encode(schema, table, relation, for_sums=for_sums)
+    target = np.asarray(encoded.target, np.float64)
+    if isinstance(schema.target.kind, Boolean):
+        target = np.where(target > 0, 1.0, -1.0)
+    elif declaration.labels is not None and len(declaration.labels) == 2:
+        target = 2.0 * target - 1.0
+    return EncodedRows(encoded.features, target, encoded.units, encoded.weights)
+
+
+def bare_weights(sample_weight: Any, bounds: ArrayBounds, rows: int) -> Bare | None:
+    """One weight for each record, by type and shape; None where every record has weight 1."""
+    if sample_weight is None:
+        if bounds.weight is not None and not bounds.weight[0] <= 1.0 <= bounds.weight[1]:
+            raise InputError(f"Expected {WEIGHT}, because 1 is outside of its declared bounds, got none; give it.")
+        return None
+    if bounds.weight is None:
+        raise InputError(
+            f"Expected declared bounds for {WEIGHT}, got none; write ArrayBounds(..., weight=(low, high)): without "
+            "them one record could count without limit."
+        )
+    found = bare_target(sample_weight, labels=False, name=WEIGHT)
+    if found.shape != (rows,):
+        raise InputError(f"Expected {WEIGHT} to hold one weight for each of {rows} records, got shape {found.shape}.")
+    return found
+
+
+def target_codes(schema: Schema, y: Any) -> NDArray[np.int64]:
+    """The codes of targets of a classification, in any spelling that the schema declares."""
+    target = schema.declared_target()
+    name, kind = target.name, target.kind
+    encoded, _ = kind.encode_target(name, from_arrays({name: y}).columns[name], schema.missing_tokens)
+    return (encoded > 0).astype(np.int64) if isinstance(kind, Boolean) else encoded.astype(np.int64)
+
+
+def label_codes(labels: Sequence[Any], cells: Sequence[Any]) -> NDArray[np.int64]:
+    """The place of each label among those declared; another one is refused."""
+    known = {label: code for code, label in enumerate(labels)}
+    codes = np.array([_code(known, cell) for cell in cells], np.int64)
+    if (codes < 0).any():
+        raise InputError("Expected labels that ArrayBounds declares, got others; list every class.")
+    return codes
+
+
+def _code(known: dict[Any, int], cell: Any) -> int:
+    try:
+        return known.get(cell, -1)
+    except Exception:  # what cannot be hashed is no label
+        return -1
+
+
+def as_table(schema: Schema, X: Any) -> Table:
+    """A table from a plain array with the schema's columns in order, or from anything with names."""
+    if isinstance(X, np.ndarray) and X.dtype.names is None:
+        return from_matrix(X, [feature.name for feature in schema.features])
+    return read_table(schema.source(X), None if schema.extra_columns == "refuse" else schema.named_columns())
+
+
+def _of_arrays(given: ArrayBounds, task: Task, relation: Relation, X: Any, y: Any) -> Declaration:
+    rows, width = np.shape(X)
+    records = given.records
+    if records is None:
+        if relation is not Relation.REPLACE_ONE:
+            raise InputError("Expected ArrayBounds with records under add-remove, got none; declare the number.")
+        records = rows
+    labels = None
+    if task in CLASSIFYING:
+        labels = _declared_labels(given, y)
+    elif task is not Task.MIXTURE and given.target is None:
+        raise InputError("Expected ArrayBounds with a target for regression, got none; declare target=(low, high).")
+    schema = given.schema(width, records, labels, X.names if isinstance(X, Bare) else None)
+    if task in _TARGETS:
+        _TARGETS[task](schema)
+    if task is Task.MIXTURE:
+        schema = replace(schema, intercept=False, target=None)
+    return Declaration(schema, labels)
+
+
+def _declared_labels(given: ArrayBounds, y: Any) -> tuple[Any, ...]:
+    if given.classes is None:
+        raise InputError(
+            f"Expected ArrayBounds with classes for classification, got none; list them, or declare {PUBLIC_LABELS!r}."
+        )
+    try:
+        labels = np.unique(y.cells() if isinstance(given.classes, str) else np.asarray(given.classes))
+    except Exception:  # labels of several kinds cannot be put in order
+        labels = None
+    if labels is None or (labels.dtype.kind == "f" and np.isnan(labels).any()):
+        raise InputError("Expected labels of one kind, all text or all numbers, got others; list them as classes.")
+    if len(labels) < 2:
+        raise InputError(f"Expected at least two classes, got {len(labels)} class: nothing can be learned from one.")
+    _check_kind(labels.dtype.kind, y)
+    return tuple(labels.tolist())
+
+
+def _check_kind(kind: str, y: Any) -> None:
+    """Text where numbers are declared, or the reverse, is seen from the type of the targets, before any debit."""
+    text = "UT"
+    if isinstance(y, Bare) and y.kind != "O" and kind != "O" and (y.kind in text) != (kind in text):
+        words = ("text", "numbers") if kind in text else ("numbers", "text")
+        raise InputError(f"Expected y to hold {words[0]} like the classes of ArrayBounds, got {words[1]}.")
+
+
+def _labels_of(schema: Schema) -> tuple[Any, ...] | None:
+    kind = None if schema.target is None else schema.target.kind
+    if isinstance(kind, Boolean):
+        return kind.class_words
+    if isinstance(kind, Category):
+        return tuple(kind.decode(np.arange(kind.classes or 0)).tolist())
+    return None
+
+
+def _check_names(schema: Schema, X: Any, target_apart: bool) -> None:
+    """Names are public, so a table that lacks a column is refused before anything is debited."""
+    if isinstance(X, np.ndarray):
+        return
+    given = column_names(schema.source(X))
+    names, known = set(given), schema.named_columns()
+    apart = schema.target.name if target_apart and schema.target is not None else None
+    wanted = [name for name in known if name != apart]
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        raise InputError(
+            f"Expected the declared columns {shown_names(absent)} in the table, got {shown_names(sorted(names))}; "
+            "correct the schema or the table."
+        )
+    if schema.extra_columns == "refuse" and len(names) > len(wanted):
+        refuse_undeclared([name for name in given if name not in set(known)])
+
+
+def _check_types(schema: Schema, X: Any, apart: dict[str, Any]) -> None:
+    """Types are public as well, those of every file of a family."""
+    if isinstance(X, np.ndarray) and X.dtype.names is None:
+        found = [as_table(schema, X[:0])]
+    else:
+        found = [part.empty() for part in parts_of(schema.source(X))]
+    for table in (*found, empty_table(apart) if apart else None):
+        if table is not None:
+            check_types(schema, table)
+
+
+def _check_fit(schema: Schema, task: Task, labels: Sequence[Any] | None) -> None:
+    if schema.target is None:
+        raise InputError("Expected a schema with a target, got one without; declare the target.")
+    if task in CLASSIFYING and labels is None:
+        raise InputError(f"Expected a category or boolean target for {task}, got the number {schema.target.name!r}.")
+    if task not in CLASSIFYING and schema.target.kind.bound is None:
+        raise InputError(f"Expected a number as target for {task}, got the category {schema.target.name!r}.")
+    if task in _TARGETS:
+        _TARGETS[task](schema)
+    if task in LINEAR and not schema.intercept:
+        raise InputError("Expected a schema with intercept true for a linear model, got false; change it.")

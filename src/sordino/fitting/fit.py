@@ -1,0 +1,298 @@
+"""A fit from start to end: which method, whether anything can be learned, and the order in which a budget is spent."""
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sordino.accounting.evaluate import Explanation, as_json, explain
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation, with_floating_point
+from sordino.core.gaussian import show_up
+from sordino.core.validate import (
+    OPEN_UNIT,
+    POSITIVE,
+    InputError,
+    Interval,
+    number,
+    one_of,
+    whole_number,
+)
+from sordino.data import Schema, clip_rows
+from sordino.data.encode import check_number
+from sordino.data.parts import number_of
+from sordino.fitting.array_schema import ArrayBounds, Bare, DeltaWarning
+from sordino.fitting.charge import (
+    Store,
+    after_debit,
+    as_ledger,
+    debited,
+    known_bounds,
+    named_in_ledger,
+    not_stored,
+    stored_and_named,
+)
+from sordino.fitting.choose import choose
+from sordino.fitting.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
+from sordino.fitting.methods import Outcome, Plan
+from sordino.fitting.problem import OVERDISPERSED, SETTINGS, TASKS, FitProblem, Sources, Task
+from sordino.fitting.resume import FitCheckpoint
+from sordino.fitting.table_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts, untold
+from sordino.fitting.tasks import ASKED, AUTO, Begin, ignore_progress
+from sordino.ledger import Entry, Ledger, LedgerRefusal
+from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
+from sordino.model.base import describe_model
+
+
+@dataclass(frozen=True, eq=False)
+class RowSource:
+    """Rows that were declared and not read: `read` encodes them as declared, and is called once, after the debit.
+
+    `number` counts records, or units, before it: under replace-one that is public.
+    """
+
+    declaration: Declaration
+    read: Callable[[Declaration], EncodedRows]
+    preprocessing: str
+    in_parts: TableInParts | None = None
+    number: Callable[[], int] | None = None
+
+
+def array_rows(
+    bounds: ArrayBounds, task: Task, relation: Relation, X: Bare, y: Bare | None, weights: Bare | None = None
+) -> RowSource:
+    """Arrays without names, whose types and shapes were looked at."""
+    declaration = declared(bounds, task, relation, X, y)
+    read = partial(encoded_arrays, relation=relation, bounds=bounds, X=X, y=y, weights=weights)
+    return RowSource(declaration, read, CALLERS_WORD, number=lambda: X.shape[0])
+
+
+def table_rows(schema: Any, task: Task, relation: Relation, X: Any, y: Any) -> RowSource:
+    """A table with a full schema; rows of an array without names were preprocessed by whoever made it."""
+    declaration = declared(schema, task, relation, X, y)
+    bare = isinstance(X, np.ndarray) and X.dtype.names is None
+    read = partial(encoded_rows, relation=relation, X=X, y=y)
+    number = partial(len, X) if bare else partial(number_of, declaration.schema, X)
+    return RowSource(declaration, read, CALLERS_WORD if bare or y is not None else BY_SCHEMA, number=number)
+
+
+def problem_of(
+    task: Task, declaration: Declaration, epsilon: Any, delta: Any, relation: Relation, settings: dict[str, Any]
+) -> FitProblem:
+    """What the methods may know, checked."""
+    return FitProblem(
+        task,
+        declaration.schema,
+        None if declaration.labels is None else len(declaration.labels),
+        number("epsilon", epsilon, POSITIVE),
+        number("delta", delta, OPEN_UNIT),
+        relation,
+        settings,
+        declaration.labels,
+    )
+
+
+def sources_of(seed: Any) -> Sources:
+    """Secure randomness, or what a seed gives again."""
+    return Sources(None if seed is None else whole_number("random_state", seed, _SEEDS))
+
+
+_SEEDS = Interval(0, 2**128 - 1)
+# What `begin` is told, one after the other.
+STAGES = ("planning", "certifying", "reading rows", "learning")
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A finished fit: the plan that ran, what the theorems say of it, and what may leave."""
+
+    plan: Plan
+    explanation: Explanation
+    outcome: Outcome
+    release: StoredRelease
+
+
+def _delta_cautions(problem: FitProblem) -> tuple[str, ...]:
+    """A sentence, said as a warning too, where delta is at least one over the declared number of records or units."""
+    records, delta, unit = problem.records, problem.delta, problem.unit
+    if records * delta < 1.0:
+        return ()
+    sentence = (
+        f"delta {delta:g} is not below 1 / {records}, one over the number of {unit}s: a run that publishes one {unit} "
+        f"picked at random would keep this promise; choose a delta far below that, such as {0.01 / records:.1g}."
+    )
+    warnings.warn(sentence, DeltaWarning, stacklevel=4)
+    return (sentence,)
+
+
+def _debited(
+    problem: FitProblem,
+    given: RowSource,
+    plan: Plan,
+    explanation: Explanation,
+    ledger: Ledger | None,
+    *,
+    private: bool,
+) -> tuple[Entry | None, FitCheckpoint | None]:
+    """Debit the ledger once, whatever was killed before; first refuse what is public, and make the file of rounds."""
+    schema = problem.schema if plan.schema is None else plan.schema
+    lies, kept = given.in_parts, None
+    resumed = lies is not None and lies.keep is not None and os.path.lexists(lies.keep)
+    if problem.relation is Relation.REPLACE_ONE and given.number is not None and not resumed:
+        check_number(problem.schema, problem.relation, after_debit(given.number, None))
+    if lies is not None and lies.keep is not None:
+        kept = FitCheckpoint.at(lies.keep, plan.spec, schema, lies.settings(schema), ledger, private=private)
+    try:
+        run = None if kept is None else kept.name
+        entry = None if ledger is None else ledger.debit(known_bounds(explanation), plan.spec, run=run)
+    except LedgerRefusal:
+        if kept is not None and not resumed:
+            kept.done()
+        raise
+    if kept is not None:
+        kept.refuse_finished(entry, (one.name for one in plan.details["made"].mechanisms))
+    return entry, kept
+
+
+def fit(
+    problem: FitProblem,
+    given: RowSource,
+    method: str,
+    ledger: Ledger | None,
+    sources: Sources,
+    *,
+    begin: Begin = ignore_progress,
+    store: Store = not_stored,
+) -> Fit:
+    """Plan, certify, debit, read the rows and learn; `begin` is told the name of each stage as it begins.
+
+    `store` writes the release. Where rounds are kept it is called before the ledger names the release and before they
+    are deleted, so that a kill or a full disk loses nothing.
+    """
+    begin(STAGES[0])
+    cautions = _delta_cautions(problem)
+    plan = choose(problem, method_for(method, given.in_parts))
+    begin(STAGES[1])
+    explanation = explain(plan.spec, problem.delta)
+    bound = explanation.tightest
+    if bound is None or explanation.epsilon > problem.epsilon:
+        raise InputError(
+            f"Expected a budget that method {plan.method.name!r} can keep, got epsilon {problem.epsilon:g} while the "
+            f"certificate says {show_up(explanation.epsilon)}; choose another epsilon or another method."
+        )
+    sources.ready()
+    schema = problem.schema if plan.schema is None else plan.schema
+    entry, kept = _debited(problem, given, plan, explanation, ledger, private=sources.private)
+    begin(STAGES[2])
+    declaration = replace(given.declaration, schema=schema)
+    if given.in_parts is not None:
+        begin(STAGES[3])
+        outcome = given.in_parts.learned(plan, declaration, sources, partial(after_debit, entry=entry), kept)
+    else:
+        X, y, units, weights = after_debit(partial(given.read, declaration), entry)
+        if ledger is not None and entry is not None:
+            declared_rows = _capped(problem.schema, schema, X)
+            ledger.check_content(entry, dict(zip(problem.schema.feature_names, declared_rows.T, strict=True)))
+        begin(STAGES[3])
+        if weights is not None:
+            outcome = plan.method.run_weighted(plan, X, y, units, weights, sources)
+        elif units is not None:
+            outcome = plan.method.run_units(plan, X, y, units, sources)
+        else:
+            outcome = plan.method.run(plan, X, y, sources)
+    settings = {
+        "task": problem.task.value,
+        "method": plan.method.name,
+        "predicted_error": plan.predicted.error,
+        "predicted_error_of_constant": plan.predicted.constant,
+        "labels": None if given.declaration.labels is None else list(given.declaration.labels),
+        # What an audit needs to plan the same run again.
+        ASKED: {"epsilon": problem.epsilon, **_plain(problem.settings)},
+        **outcome.settings,
+        **({} if given.in_parts is None else {"where": given.in_parts.settings(schema)}),
+    }
+    release = StoredRelease(
+        kind=f"{problem.task.value}/{plan.method.name}",
+        spec=plan.spec,
+        bound=with_floating_point(bound, plan.method.floating_point_of(problem)),
+        delta=problem.delta,
+        private=sources.private,
+        arrays=posterior_arrays(outcome.posterior),
+        settings=settings,
+        model=describe_model(outcome.model),
+        schema=schema,
+        answers=as_json(explanation),
+        ledger=debited(ledger, entry),
+        cautions=(*plan.cautions, *cautions),
+        preprocessing=given.preprocessing,
+    )
+    if kept is None:
+        store(named_in_ledger(ledger, entry, release))
+    else:
+        stored_and_named(ledger, entry, release, store)
+        kept.done()
+    return Fit(plan, explanation, outcome, release)
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+
+
+def _capped(declared: Schema, read: Schema, X: Array) -> Array:
+    """Rows as the declared schema encodes them, whatever a method read them with: a fingerprint is of those."""
+    if declared.clip_length is None or declared.clip_length == read.clip_length:
+        return X
+    rows = X.copy()
+    clip_rows(rows[:, int(declared.intercept) :], declared.clip_length)
+    return rows
+
+
+def fit_table(
+    model: str,
+    table: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    relation: str,
+    schema: Any,
+    method: str = AUTO,
+    ledger: Any = None,
+    seed: int | None = None,
+    begin: Begin = ignore_progress,
+    engine: Any = None,
+    whole_units: bool = False,
+    told: Progress = untold,
+    keep: Any = None,
+    store: Store = not_stored,
+    **settings: Any,
+) -> StoredRelease:
+    """Fit one of the `TASKS` to a table, the target a column of it, as an estimator does and without scikit-learn.
+
+    `settings` are those of the task in `SETTINGS`, such as the components of a mixture. With an `engine`, such as
+    "streamed" or "dask://HOST:PORT", the table is never read whole; `whole_units` declares that no unit has rows in two
+    of its parts, and `told` hears how many parts have answered in each round. `keep` is a file that holds the rounds
+    that were answered, until `store` has written the release: the same call after a stop goes on from there, for the
+    same debit.
+    """
+    task = TASKS[one_of("model", model, TASKS)]
+    related = Relation(one_of("relation", relation, tuple(Relation)))
+    given = table_rows(schema, task, related, table, None)
+    more = {"overdispersed": True} if model == OVERDISPERSED else {}
+    chosen = SETTINGS[task](**settings | more) if task in SETTINGS else {}
+    problem = problem_of(task, given.declaration, epsilon, delta, related, chosen)
+    finished = partial(fit, problem, method=method, ledger=as_ledger(ledger), sources=sources_of(seed), begin=begin)
+    if engine is None or engine == IN_MEMORY:
+        if keep is not None:
+            raise InputError("Expected --keep with --engine, got it alone; fits in memory begin again.")
+        return finished(given, store=store).release
+    lies = table_in_parts(given.declaration.schema, table, engine, whole_units=whole_units, told=told, keep=keep)
+    try:
+        elsewhere = replace(given, in_parts=lies, number=partial(lies.number, given.declaration.schema))
+        return finished(elsewhere, store=store).release
+    finally:
+        lies.engine.close()

@@ -1,0 +1,419 @@
+"""Regressions by bounded influence: noised sums of whitened rows whose weights see x alone, and one posterior of all.
+
+The engine is `algorithm.influence`. Here are its public columns from a schema, the spec of its sums, and its expected
+error on stand-in data. A cap on the length of rows is not needed and not used: rows are weighed down by the method.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.algorithm.influence import Declaration, Released, expected, person_bins, posterior, release, with_bins
+from sordino.algorithm.influence import Plan as InfluencePlan
+from sordino.algorithm.influence import plan as planned
+from sordino.algorithm.influence.asked import Given, InMemory, Total
+from sordino.algorithm.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
+from sordino.algorithm.influence.release import Kept, release_sums
+from sordino.algorithm.influence.sums import centre_bounds
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.algorithm.noise.sums import COVERED, COVERED_UNITS
+from sordino.algorithm.posterior.coefficients import CoefficientPosterior
+from sordino.core.arrays import Array
+from sordino.core.bound import Certificate, Relation, View, exactly_computed
+from sordino.core.gaussian import epsilon_upper
+from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
+from sordino.data import Category, Measurement, Schema
+from sordino.fitting.methods.base import Method, Outcome, Plan, Predicted, constant_error, in_parts, method
+from sordino.fitting.problem import (
+    FitProblem,
+    Sources,
+    StandIn,
+    Task,
+    count_bounds,
+    exposure_column,
+    exposures,
+    log_loss,
+    model_for,
+    root_mean_square,
+    stand_in,
+    stand_ins,
+)
+from sordino.fitting.simulated_coverage import simulated_coverage
+from sordino.fitting.survival_time import events, survival_time
+from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY
+
+# Larger tables are simulated by so many records with the same budget for each of them.
+_MOST_SIMULATED = 4000
+_LARGEST_MU = 12.0
+_SEED = 20_266
+# One lucky draw of the noise must not promise what the next does not keep.
+_DRAWS = 3
+
+_known: dict[tuple[str, str], Predicted] = {}
+_MOST_KNOWN = 256
+
+# What is summed, in words for people; gradients and residuals are numbered by the round.
+_QUERIES = {
+    "centre": "rows, for their centre",
+    "scales": "histograms of the columns that are numbers",
+    "scatter": "products of standardised columns",
+    "location": "a histogram of the target",
+    "counts": "a histogram of the counts",
+    "residuals": "a histogram of the sizes of residuals",
+    "gradients": "gradients of whitened rows with weights",
+    "curvature": "slopes of the gradients",
+    "meat": "squares of the gradients",
+    "likeness": "histograms of the sizes of units' gradients",
+}
+_IN_BOUNDS = ", in units of the bound that follows from earlier sums"
+
+
+@dataclass(frozen=True, eq=False)
+class PublicColumns:
+    """The engine's view of a schema.
+
+    Attributes:
+        declaration: bounds and kinds of the encoded columns that have coefficients; the first level of a category is
+            its reference and has none.
+        places: of those columns among the encoded ones, the intercept first.
+        names: of the same.
+        to_table: from coefficients of encoded columns to those of the table, see `CoefficientPosterior`.
+    """
+
+    declaration: Declaration
+    places: NDArray[np.int64]
+    names: tuple[str, ...]
+    to_table: Array
+
+    def rows(self, X: Array) -> Array:
+        """The columns of encoded rows that the engine reads."""
+        places = self.places[1:]
+        if len(places) and (np.diff(places) == 1).all():
+            return X[:, places[0] : places[-1] + 1]
+        return X.T[places].T
+
+
+def family_of(problem: FitProblem) -> str:
+    """The engine's word for what is learned."""
+    if problem.task is Task.CLASSIFICATION:
+        return "logistic" if problem.classes == 2 else "multinomial"
+    if problem.task is Task.COUNTS:
+        return "negative-binomial" if problem.settings.get("overdispersed") else "poisson"
+    if problem.task is Task.SURVIVAL:
+        return "cox"
+    return "linear" if problem.task is Task.REGRESSION else "robust"
+
+
+def public_columns(problem: FitProblem) -> PublicColumns:
+    """Columns, target and effects as the engine takes them; looks at the schema and at nothing else."""
+    schema, names = problem.schema, problem.schema.feature_names
+    places, limits, kinds, groups, scales = [0], [], [], [], [(1.0, 0.0)]
+    counted = problem.task is Task.COUNTS
+    exposure = exposure_column(schema, problem.settings.get("exposure")) if counted else None
+    watched = survival_time(schema, problem.settings) if problem.task is Task.SURVIVAL else None
+    apart = {one[0] for one in (exposure, watched) if one is not None}
+    for number, (feature, block) in enumerate(schema.blocks(), 1):
+        kind, first = feature.kind, block.start
+        if first in apart:
+            continue
+        if isinstance(kind, Measurement):
+            centre, scale = kind.centre_and_scale
+            columns = [(first, kind.limits, "number", 0, (1.0 / scale, -centre / scale))]
+            columns += [(place, (0.0, 1.0), "binary", 0, (1.0, 0.0)) for place in range(first + 1, block.stop)]
+        elif isinstance(kind, Category):
+            kept = range(first if kind.drop_first else first + 1, block.stop)
+            word = "category" if len(kept) > 1 else "binary"
+            columns = [(place, (0.0, 1.0), word, number if len(kept) > 1 else 0, (1.0, 0.0)) for place in kept]
+        else:
+            columns = [(place, (0.0, 1.0), "binary", 0, (1.0, 0.0)) for place in range(first, block.stop)]
+        for place, ends, word, group, scale in columns:
+            places.append(place)
+            limits.append(ends)
+            kinds.append(word)
+            groups.append(group)
+            scales.append(scale)
+    target, of_target, middle = None, 1.0, 0.0
+    kind = schema.declared_target().kind
+    if counted:
+        target = count_bounds(schema)
+    elif isinstance(kind, Measurement) and watched is None:
+        target = kind.limits
+        middle, of_target = kind.centre_and_scale
+    elif problem.classes is None and watched is None:  # a yes-or-no target that is taken for a number: a sign
+        target = (-1.0, 1.0)
+    effect = problem.settings.get("effect_scale")
+    declaration = Declaration(
+        tuple(low for low, _ in limits),
+        tuple(high for _, high in limits),
+        tuple(kinds),
+        tuple(groups),
+        target=target,
+        classes=problem.classes,
+        exposure=None if exposure is None else (exposure[1].low, exposure[1].high),
+        effect_scale=None if effect is None else effect / of_target,
+        names=tuple(names[place] for place in places[1:]),
+        unit=schema.unit_column is not None,
+        most_records=1 if schema.unit is None or schema.unit.column is None else schema.unit.most_records,
+    )
+    if watched is not None:
+        if declaration.columns:
+            declaration = with_bins(declaration, watched.edges, problem.settings["time"])
+        more = len(watched.edges) - 2
+        places += range(len(names), len(names) + more)
+        names += declaration.names[len(declaration.names) - more :]
+        scales += [(1.0, 0.0)] * more
+    to_table = np.zeros((3, len(places)))
+    to_table[:2] = of_target * np.array(scales).T
+    to_table[2, 0] = middle
+    return PublicColumns(declaration, np.array(places, np.int64), tuple(names[place] for place in places), to_table)
+
+
+def influence_plan(problem: FitProblem, columns: PublicColumns) -> InfluencePlan:
+    """The engine's plan of a problem."""
+    return planned(
+        family_of(problem),
+        columns.declaration,
+        # Weights add up to so many records of the largest one, by declared numbers.
+        problem.records if problem.schema.weight is None else problem.schema.weight.effective(problem.records),
+        problem.relation,
+        problem.epsilon,
+        problem.delta,
+    )
+
+
+@method("bounded-influence", Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS, Task.SURVIVAL)
+class BoundedInfluence(Method):
+    """Centre, spreads and scatter, then gradients, slopes and their squares, all read by one posterior."""
+
+    floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
+    keeps_units: ClassVar[bool] = True
+    weighs: ClassVar[bool] = True
+    intervals_hold: ClassVar[bool] = True
+
+    def refusal(self, problem: FitProblem) -> str | None:
+        if not problem.schema.intercept:
+            return "needs a schema with an intercept"
+        if problem.task is Task.SURVIVAL and problem.schema.unit_column is not None:
+            return "needs one record a subject, and the schema has a column that says whose a record is"
+        columns, size = _sizes(problem)
+        # Beyond that the engine releases no matrix, and correlated columns would be read as if they were not.
+        if size > MOST_IN_MATRIX:
+            return f"needs at most {MOST_IN_MATRIX} coefficients, and the schema has {size}"
+        return "needs a column that can vary" if columns == 1 else None
+
+    def tells_intervals(self, problem: FitProblem) -> bool:
+        return _sizes(problem)[1] <= MOST_COEFFICIENTS
+
+    def floating_point_of(self, problem: FitProblem) -> Certificate:
+        return self.floating_point if problem.schema.unit_column is None else exactly_computed(COVERED_UNITS)
+
+    def informs(self, problem: FitProblem) -> bool:
+        return not expected(influence_plan(problem, public_columns(problem))).refused
+
+    def plan(self, problem: FitProblem) -> Plan:
+        columns = public_columns(problem)
+        made = influence_plan(problem, columns)
+        details = {"columns": columns, "made": made}
+        spec, predicted = sums_spec(problem, made), _predicted(problem, made, columns)
+        cautions = () if predicted.intervals is None else predicted.intervals.cautions
+        if not self.tells_intervals(problem):
+            cautions = (f"Intervals of this fit are withheld: {TOO_MANY}.",)
+        return Plan(self, problem, spec, predicted, details, cautions, schema=uncapped(problem))
+
+    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+        return self._run(plan, X, y, None, None, sources)
+
+    def run_units(self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp], sources: Sources) -> Outcome:
+        return self._run(plan, X, y, units, None, sources)
+
+    def run_weighted(
+        self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp] | None, weights: Array, sources: Sources
+    ) -> Outcome:
+        return self._run(plan, X, y, units, weights, sources)
+
+    def _run(
+        self,
+        plan: Plan,
+        X: Array,
+        y: Array,
+        units: NDArray[np.intp] | None,
+        weights: Array | None,
+        sources: Sources,
+    ) -> Outcome:
+        given = given_rows(plan.problem, plan.details["columns"], X, y, units)
+        declared = None if weights is None else plan.problem.records
+        return self.run_sums(plan, InMemory(plan.details["made"], replace(given, weight=weights)), sources, declared)
+
+    def run_sums(
+        self,
+        plan: Plan,
+        total: Total,
+        sources: Sources,
+        declared: int | None = None,
+        kept: Kept | None = None,
+    ) -> Outcome:
+        """Learn from sums over rows, wherever they are added up; `declared` units, where weights change the plan's.
+
+        What is `kept` of rounds before is not asked again.
+        """
+        problem, columns, made = plan.problem, plan.details["columns"], plan.details["made"]
+        law = coefficients(problem, columns, made, release_sums(made, total, sources.fresh(), declared, kept))
+        variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
+        settings: dict[str, Any] = {}
+        if problem.task is Task.COUNTS:
+            settings = {"exposure": problem.settings.get("exposure")}
+        elif problem.task is Task.SURVIVAL:
+            edges = survival_time(problem.schema, problem.settings).edges
+            settings = {"time": problem.settings["time"], "bins": edges.tolist()}
+        return Outcome(law, model_for(problem, variance), law.settings | settings)
+
+
+def _sizes(problem: FitProblem) -> tuple[int, int]:
+    """How many columns have coefficients, the intercept included, and how many coefficients there are."""
+    columns = len(public_columns(problem).places)
+    return columns, columns * max(1, (problem.classes or 2) - 1)
+
+
+def given_rows(
+    problem: FitProblem, columns: PublicColumns, X: Array, y: Array, units: NDArray[np.intp] | None
+) -> Given:
+    """Encoded rows as the engine takes them; each from its own row alone.
+
+    Of survival, every record is there once for each time bin, and its rows are one unit of the sums.
+    """
+    if problem.task is Task.SURVIVAL:
+        watched = survival_time(problem.schema, problem.settings)
+        own = columns.places[1 : len(columns.places) - len(watched.edges) + 2]
+        happened = events(problem.schema, y)
+        rows = person_bins(np.ascontiguousarray(X[:, own]), watched.times(X), happened, watched.edges)
+        return Given(rows.X, rows.y, rows.exposure, rows.unit)
+    exposure = None
+    if problem.task is Task.COUNTS:
+        exposure = exposures(problem.schema, problem.settings.get("exposure"), X)
+        y = problem.schema.declared_target().kind.decode(y)
+    return Given(columns.rows(X), y, exposure, units)
+
+
+def uncapped(problem: FitProblem) -> Schema:
+    """The schema without a cap on the length of rows, which this method does not need."""
+    return replace(problem.schema, row_norm=None)
+
+
+def coefficients(
+    problem: FitProblem, columns: PublicColumns, made: InfluencePlan, found: Released
+) -> CoefficientPosterior:
+    """What the released sums say about the coefficients of encoded columns."""
+    law = posterior(made, found)
+    draws, weights = law.in_table_units()  # the engine's table are the encoded columns
+    matrix, _ = made.declaration.to_table(made.outputs)
+    words = ("",) if made.outputs == 1 else tuple(str(label) for label in (problem.labels or ())[1:])
+    return CoefficientPosterior(
+        made.family,
+        columns.names,
+        words if len(words) == made.outputs else tuple(str(code) for code in range(1, made.outputs + 1)),
+        columns.places,
+        draws,
+        weights / weights.sum(),
+        matrix @ law.parts @ matrix.T,
+        columns.to_table,
+        law.scale,
+        law.scale_error,
+        law.dispersion if made.family == "negative-binomial" else 0.0,
+        as_dict(made),
+    )
+
+
+def sums_spec(problem: FitProblem, made: InfluencePlan) -> Spec:
+    """One part for each released sum, in the order in which they are released."""
+    return in_parts(problem, *(_part(problem, made, one) for one in made.mechanisms))
+
+
+def _part(problem: FitProblem, made: InfluencePlan, one: Mechanism) -> Spec:
+    """A sum with its true contribution, and how far a replacement moves it where that is less than twice as far."""
+    word = one.name.split()[0]
+    bound = _bound(made, one)
+    contribution, replaced = 1.0 if bound is None else bound, None
+    if one.shape == "centre":
+        contribution = centre_bounds(made.declaration, Relation.ADD_REMOVE)
+    if problem.relation is Relation.REPLACE_ONE:
+        moved = made.sensitivity(
+            one, centre_bounds(made.declaration, problem.relation) if word == "centre" else contribution
+        )
+        contribution = max(contribution, 0.5 * moved)
+        replaced = moved if moved < 2.0 * contribution else None
+    else:
+        moved = contribution
+    algorithm = NoisedSums(
+        query=_QUERIES[word]
+        + ("" if one.name == word else f", round {one.name.split()[1]}")
+        + (_IN_BOUNDS if bound is None else ""),
+        records=problem.records,
+        rounds=1,
+        sampling=Batch(Scheme.FULL),
+        contribution=contribution,
+        replacement=replaced,
+        # The engine's noise is a hair more than its multiplier times the sensitivity, and that hair covers rounding.
+        noise_multiplier=ConstantSchedule(one.multiplier * moved * math.sqrt(HAIR) / contribution),
+        unit=Unit.RECORD if problem.schema.unit is None else problem.schema.unit.stated,
+        options=(("numbers", one.numbers),),
+    )
+    return Spec(algorithm=algorithm, relation=problem.relation, view=View.ALL_ITERATES, delta=problem.delta)
+
+
+def _bound(made: InfluencePlan, one: Mechanism) -> float | None:
+    """The bound on one unit's contribution, or None where it follows from an earlier answer."""
+    if one.bound is not None or made.kind.reads != "nothing":
+        return one.bound
+    at = made.at_start._replace(first=False)
+    slope, psi = made.kind.slope_bound(made.declaration, at), made.kind.bound(made.declaration, at)
+    known = {"curvature": made.tau**2 * slope, "meat": (made.tau * psi) ** 2}
+    return known.get(one.name, made.tau * psi)
+
+
+def _predicted(problem: FitProblem, made: InfluencePlan, columns: PublicColumns) -> Predicted:
+    """What is expected, from the declaration alone: simulated once for each plan and schema."""
+    place = made.key, repr(problem.schema)
+    if place not in _known:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[place] = _expected_errors(problem, made, columns)
+    return _known[place]
+
+
+def _expected_errors(problem: FitProblem, made: InfluencePlan, columns: PublicColumns) -> Predicted:
+    """Errors on stand-in data, where the whole fit is simulated; else what is expected of a coefficient."""
+    widths = expected(made)
+    informs = not widths.refused
+    if problem.task in (Task.COUNTS, Task.SURVIVAL):
+        return Predicted(float(np.median(widths.together[1:])), widths.prior, informs)
+    tables = stand_ins(problem) if problem.classes else (stand_in(problem),) * _DRAWS
+    errors = [_simulated(problem, made, columns, data, draw) for draw, data in enumerate(tables)]
+    constants = [constant_error(problem, data) for data in tables]
+    intervals = simulated_coverage(made)
+    return Predicted(sum(errors) / len(errors), sum(constants) / len(constants), informs, intervals)
+
+
+def _simulated(problem: FitProblem, made: InfluencePlan, columns: PublicColumns, data: StandIn, draw: int) -> float:
+    """The error on held rows of a fit to so many records like these."""
+    smaller = _smaller(made)
+    chosen = np.resize(np.arange(len(data.X)), smaller.records)
+    # Nobody knows how alike the records of a unit are: one record a unit is what a plan may count on.
+    units = np.arange(len(chosen)) if smaller.declaration.unit else None
+    noise = SeededRandomness(_SEED + draw)
+    found = release(smaller, columns.rows(data.X[chosen]), data.y[chosen], noise, unit=units)
+    law = coefficients(problem, columns, smaller, found)
+    scores = law.scores(law.mean[None], data.held_rows)[0]
+    if problem.classes is None:
+        return root_mean_square(data.held_targets - scores[:, 0])
+    return log_loss(scores, data.held_targets, problem.classes)
+
+
+def _smaller(made: InfluencePlan) -> InfluencePlan:
+    """The same shares and budget for each record, with few enough records to be simulated."""
+    if made.records <= _MOST_SIMULATED:
+        return made
+    mu = min(made.mu * made.records / _MOST_SIMULATED, _LARGEST_MU)
+    return replace(made, records=_MOST_SIMULATED, epsilon=epsilon_upper(mu, made.delta))

@@ -1,0 +1,56 @@
+"""Mixtures by private expectation maximisation."""
+
+import math
+from typing import ClassVar
+
+from sordino.algorithm.noise.lattice import COVERED
+from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
+from sordino.core.arrays import Array
+from sordino.core.bound import Certificate, View, exactly_computed
+from sordino.core.validate import instance_of
+from sordino.fitting.methods.base import (
+    Method,
+    Outcome,
+    Plan,
+    Predicted,
+    method,
+    sums_of,
+    sums_over_all,
+    too_many_columns,
+)
+from sordino.fitting.problem import FitProblem, Sources, Task, model_for
+from sordino.model.families.mixture import GaussianMixture
+
+_ROUNDS = 12
+
+
+@method("em", Task.MIXTURE)
+class ExpectationMaximisation(Method):
+    """Noised counts and sums of the components, round after round."""
+
+    floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
+
+    def refusal(self, problem: FitProblem) -> str | None:
+        return too_many_columns(problem)
+
+    def plan(self, problem: FitProblem) -> Plan:
+        components = problem.settings["components"]
+        spec = sums_over_all(
+            problem,
+            "expected statistics of a mixture",
+            _ROUNDS,
+            math.hypot(problem.row_norm, 1.0),
+            problem.mu / math.sqrt(_ROUNDS),
+            View.POSTERIOR_PARAMETERS,
+            components=components,
+        )
+        # The noise on a mean, beside the spread of a component: as far off as a constant centre would be at 1.
+        error = float(sums_of(spec).sum_noise[0]) / (problem.records / components)
+        return Plan(self, problem, spec, Predicted(error, problem.settings["spread"]))
+
+    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+        del y
+        model = instance_of("model", model_for(plan.problem, 1.0), GaussianMixture)
+        options = EmOptions(learn_weights=True, start_scale=0.5, rate=0.7)
+        posterior = run_em(plan.spec, model, X, sources.fresh(), options=options).posterior
+        return Outcome(posterior, instance_of("model", posterior.model, GaussianMixture))

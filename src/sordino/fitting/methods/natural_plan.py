@@ -1,0 +1,242 @@
+"""What the natural method of networks asks for, from public numbers: settings, the network's size, parts and noise.
+
+How large the network is: with D parameters, n records and a privacy parameter mu, noise adds about (D / (n mu))^2 of
+the residual variance to the error, so D is a share of n mu. The settings were chosen on drawn tables
+(`bench/network_settings.py`), never on a real one.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sordino.algorithm.rounds.natural_network import REPLACED
+from sordino.algorithm.rounds.second_moments import StatisticsOptions, StatisticsStack
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation
+from sordino.core.gaussian import up
+from sordino.core.spec import ListSchedule, Spec
+from sordino.data import Category
+from sordino.fitting.methods.base import (
+    Predicted,
+    constant_error,
+    multiplier,
+    sums_of,
+    sums_over_all,
+    sums_spec,
+    target_bound,
+)
+from sordino.fitting.problem import FitProblem, Task, stand_in
+from sordino.model.families.skip_networks import SkipClassification, SkipNetwork, SkipRegression
+
+# A uniform number between its bounds, times this, has variance 1.
+_WIDTH = math.sqrt(3.0)
+_SIZES, _CLASSES = "sizes of residuals, counted", "records of each class, counted"
+# Where hidden units can see every column only if there are fewer of them than this, they see numbers alone.
+_FEW_UNITS = 4
+
+
+@dataclass(frozen=True)
+class NaturalSettings:
+    """What was chosen on drawn tables.
+
+    `efolds` is the sum of all step sizes, by which an error shrinks; they fall in equal steps to a share `end` of the
+    first. `share` is that of parameters in n mu, `kept` that of the rounds whose points are averaged.
+    """
+
+    share: float
+    rounds: int
+    stages: int
+    clip: float
+    efolds: float
+    end: float
+    momentum: float
+    damping: float
+    whitening: float
+    cross: float
+    start: float
+    output: float
+    kept: float
+    shrunk: bool
+    most: int = 240
+    cut: float = 4.0
+    share_of_scale: float = 0.01
+    share_of_check: float = 0.04
+    share_of_classes: float = 0.03
+
+    @property
+    def step_sizes(self) -> Array:
+        """Of all rounds."""
+        first = 2.0 * self.efolds / self.rounds / (1.0 + self.end)
+        return np.linspace(first, self.end * first, self.rounds)
+
+    @property
+    def rounds_of_stages(self) -> tuple[int, ...]:
+        """Nearly the same for each."""
+        ends = np.arange(self.stages + 1) * self.rounds // self.stages
+        return tuple(np.diff(ends).tolist())
+
+
+SETTINGS = {
+    Task.NETWORK_REGRESSION: NaturalSettings(
+        share=0.1,
+        rounds=150,
+        stages=3,
+        clip=0.15,
+        efolds=5.0,
+        end=0.15,
+        momentum=0.5,
+        damping=0.02,
+        whitening=0.1,
+        cross=0.6,
+        start=0.3,
+        output=0.5,
+        kept=0.4,
+        shrunk=True,
+    ),
+    Task.NETWORK_CLASSIFICATION: NaturalSettings(
+        share=0.03,
+        rounds=150,
+        stages=1,
+        clip=0.8,
+        efolds=5.0,
+        end=0.1,
+        momentum=0.5,
+        damping=0.03,
+        whitening=0.08,
+        cross=0.3,
+        start=0.3,
+        output=0.3,
+        kept=0.5,
+        shrunk=False,
+    ),
+}
+
+
+# Of tables of numbers with fewer records times mu: more of the metric is damped, and there are fewer units.
+# Chosen on the two shapes of `papers/vinaroz_park/sets.py` that have so few, 24 tables of each.
+_FEW, _SHARE_OF_FEW, _DAMPING_OF_FEW = 600.0, 0.05, 0.15
+
+
+def settings_for(problem: FitProblem, settings: NaturalSettings) -> NaturalSettings:
+    """The settings of a task as they are used with so many records and such a budget."""
+    if problem.classes is not None or problem.records * problem.mu >= _FEW:
+        return settings
+    return replace(settings, share=min(settings.share, _SHARE_OF_FEW), damping=max(settings.damping, _DAMPING_OF_FEW))
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Which encoded columns the network reads, by a public map of (x, 1); hidden units see the first ones."""
+
+    first: Array
+    seen: int
+    squares: float
+
+    @property
+    def count(self) -> int:
+        return self.first.shape[1]
+
+
+def columns_read(problem: FitProblem, fewest: int = _FEW_UNITS, room: float = math.inf) -> Columns:
+    """Numbers first; `room` is for parameters, and where it holds too few units that see all, they see numbers."""
+    schema, numbers, others = problem.schema, list[tuple[int, float]](), list[int]()
+    squares = 0.0
+    for feature, block in schema.blocks():
+        if isinstance(feature.kind, Category):
+            others += range(block.start, block.stop)
+            squares += _WIDTH**2
+        else:
+            numbers += [(place, _WIDTH / feature.kind.block_norm) for place in range(block.start, block.stop)]
+            squares += block.stop - block.start
+    scaled = numbers + [(place, _WIDTH) for place in others]
+    first = np.zeros((problem.features + 1, len(scaled)))
+    for column, (place, scale) in enumerate(scaled):
+        first[place, column] = scale
+    outputs = outputs_of(problem)
+    left = room - outputs * (1 + len(scaled))
+    see_all = not numbers or left / (len(scaled) + 1 + outputs) >= fewest
+    return Columns(first, len(scaled) if see_all else len(numbers), squares)
+
+
+def outputs_of(problem: FitProblem) -> int:
+    """How many scores a row has: two classes have one."""
+    return 1 if (problem.classes or 2) == 2 else problem.classes or 1
+
+
+def room_for_parameters(problem: FitProblem, settings: NaturalSettings) -> float:
+    """For parameters: a share of n mu, halved where a record counts twice less, and no more than time allows."""
+    return min(settings.share * problem.records * problem.mu, settings.most)
+
+
+def network_of(problem: FitProblem, settings: NaturalSettings, variance: float = 1.0) -> SkipNetwork:
+    """The network for so many records of a public shape; its size as asked for, or as noise allows."""
+    room, asked, outputs = room_for_parameters(problem, settings), problem.settings["hidden"], outputs_of(problem)
+    columns = columns_read(problem, room=room)
+    units = math.floor((room - outputs * (1 + columns.count)) / (columns.seen + 1 + outputs))
+    hidden = max(1, units) if asked is None else asked[0]
+    if problem.classes is None:
+        return SkipRegression(hidden, columns.seen, settings.cut, noise_precision=1.0 / variance)
+    return SkipClassification(hidden, columns.seen, settings.cut, classes=problem.classes)
+
+
+def _stack(problem: FitProblem, settings: NaturalSettings) -> StatisticsStack:
+    """Several classes are no number, so their sums of products hold none."""
+    cross = settings.cross if outputs_of(problem) == 1 else 0.01
+    return StatisticsStack(cross=cross, square=0.5 * cross)
+
+
+def sums_options(problem: FitProblem, settings: NaturalSettings, length: float) -> StatisticsOptions:
+    """How the products of rows are summed, for rows of at most this length."""
+    bound = target_bound(problem) if problem.classes is None else 1.0
+    return StatisticsOptions(length, bound, stack=_stack(problem, settings))
+
+
+def natural_specs(problem: FitProblem, settings: NaturalSettings) -> Iterator[Spec]:
+    """Everything that is asked, in order: products twice, then sizes and steps by stages, and sizes in the end.
+
+    Of classes, how many records each has is asked once, before the steps.
+    """
+    for _ in range(2):
+        mu = problem.mu * math.sqrt(settings.whitening / 2)
+        yield sums_spec(problem, mu, sums_options(problem, settings, 1.0))
+    numbers = problem.classes is None
+    counted = settings.stages * settings.share_of_scale + settings.share_of_check
+    if not numbers:
+        counted = settings.share_of_classes
+        yield _counts_spec(problem, _CLASSES, counted)
+    mu = problem.mu * math.sqrt((1.0 - settings.whitening - counted) / settings.rounds)
+    begin = 0
+    for rounds in settings.rounds_of_stages:
+        if numbers:
+            yield _counts_spec(problem, _SIZES, settings.share_of_scale)
+        steps = ListSchedule(tuple(settings.step_sizes[begin : begin + rounds].tolist()))
+        words = "natural gradients of a network with a linear part"
+        yield sums_over_all(problem, words, rounds, 1.0, mu, step_size=steps)
+        begin += rounds
+    if numbers:
+        yield _counts_spec(problem, _SIZES, settings.share_of_check)
+
+
+def _counts_spec(problem: FitProblem, words: str, share: float) -> Spec:
+    """Counts: a replacement moves them by sqrt 2, less than twice a contribution."""
+    spec = sums_over_all(problem, words, 1, 1.0, problem.mu * math.sqrt(share))
+    if problem.relation is not Relation.REPLACE_ONE:
+        return spec
+    noise = up(REPLACED * multiplier(problem.mu * math.sqrt(share)))
+    algorithm = sums_of(spec)
+    return replace(
+        spec,
+        algorithm=replace(
+            algorithm, replacement=REPLACED, noise_multiplier=replace(algorithm.noise_multiplier, value=noise)
+        ),
+    )
+
+
+def natural_predicted(problem: FitProblem, settings: NaturalSettings) -> Predicted:
+    """By a formula: half of the variance is explained, and noise adds what it adds to a parameter."""
+    constant = constant_error(problem, stand_in(problem))
+    size = network_of(problem, settings).dim(columns_read(problem).count)
+    noise = (1.5 * problem.clips * size / (problem.records * problem.mu)) ** 2
+    return Predicted(constant * min(1.5, math.sqrt(0.5 + noise)), constant)

@@ -1,0 +1,109 @@
+"""Rounds of a fit on an engine that are kept on disk, so that a fit which was killed goes on where it was.
+
+A file holds what was answered so far, with its noise; marks of rows, by which changed ones are found; and the secret
+name of the run, under which the ledger charges it once. The file is made before the debit and deleted when the release
+is written and named, so that a kill at any moment loses nothing that was paid for. It is a checkpoint like that of a
+chain: its owner's alone, because marks are made of private rows, and with a digest. A question whose answer is kept is
+not asked again, and one that is not kept was never seen by anybody: so a fit releases each sum once however often it is
+killed, and one debit pays for it. The file goes with one plan, one schema, one engine, one ledger, and secret noise or
+that of a seed; with others it is refused. Of fits that go on from copies of it the first to end makes a release,
+because an entry of a ledger names one; without a ledger nothing counts them.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sordino.algorithm.engines.work import PartAnswer
+from sordino.algorithm.io.checkpoint_file import Record, damaged, read_record, remove_privately, write_record
+from sordino.core.arrays import Array
+from sordino.core.spec import Spec
+from sordino.core.validate import InputError
+from sordino.data import Schema, schema_to_text
+from sordino.ledger import Entry, Ledger
+
+_FORMAT = "rounds 2"
+
+
+@dataclass(eq=False)
+class FitCheckpoint:
+    """What a fit has done so far; written after every round.
+
+    Attributes:
+        path: of the file.
+        run: a digest of what the fit is.
+        name: of the run in the ledger; a secret.
+        answered: noised sums by the names of their mechanisms.
+        marks: of every part's rows, private.
+        key: by which units were brought together; a secret of the run.
+    """
+
+    path: Path
+    run: str
+    name: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+    answered: dict[str, Array] = field(default_factory=dict)
+    marks: dict[str, PartAnswer] = field(default_factory=dict, repr=False)
+    key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
+
+    @classmethod
+    def at(
+        cls,
+        path: str | Path,
+        spec: Spec,
+        schema: Schema,
+        where: dict[str, Any],
+        ledger: Ledger | None,
+        *,
+        private: bool,
+    ) -> "FitCheckpoint":
+        """The rounds of this run that are kept at a path; where there are none a file is made, before anybody pays."""
+        # Rounds whose noise a seed gives again are no rounds of a private fit.
+        book = None if ledger is None else str(ledger.path.resolve())
+        told = json.dumps([spec.to_json(), schema_to_text(schema), where, book, private], sort_keys=True)
+        run, file = hashlib.sha256(told.encode()).hexdigest(), Path(path)
+        if not os.path.lexists(file):
+            made = cls(file, run)
+            made.save()
+            return made
+        record = read_record(file)
+        try:
+            found = record.values
+            known = found["format"] == _FORMAT
+            marks = {key: PartAnswer(key, b"", *mark) for key, mark in found["marks"].items()}
+            kept = cls(file, found["run"], str(found["name"]), dict(record.arrays), marks, bytes.fromhex(found["key"]))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise damaged(file) from None
+        if not known or kept.run != run:
+            raise InputError(
+                f"Expected the rounds of this very fit at {str(path)!r}, got those of another: its data declaration, "
+                "budget, engine, ledger or --seed differ; repeat the command as it was, or name a new file."
+            )
+        return kept
+
+    def refuse_finished(self, entry: Entry | None, names: Iterable[str]) -> None:
+        """Refuse to ask more of rows for an entry whose release was made; one that is whole is made again, alike."""
+        if entry is not None and entry.release is not None and not self.answered.keys() >= set(names):
+            raise InputError(
+                f"Expected a fit that was not finished, got one whose release is named by entry {entry.sequence}; "
+                f"delete {str(self.path)!r} and fit again."
+            )
+
+    def add(self, name: str, sums: Array) -> None:
+        """Keep an answer before anybody sees it."""
+        self.answered[name] = sums
+        self.save()
+
+    def save(self) -> None:
+        """Write the file whole, for its owner alone."""
+        marks = {key: [one.units, one.rows_mark, one.arithmetic] for key, one in self.marks.items()}
+        values = {"format": _FORMAT, "run": self.run, "name": self.name, "marks": marks, "key": self.key.hex()}
+        write_record(self.path, Record(values, self.answered))
+
+    def done(self) -> None:
+        """The release is written and named: nothing is kept."""
+        remove_privately(self.path)

@@ -1,0 +1,192 @@
+"""A fit on a table that is not read whole: parts, an engine that asks them, and how their rows are encoded there."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+import sordino.algorithm.engines as _engines  # noqa: F401  registers every engine
+from sordino.algorithm.engines.spread import Spread, buckets_for
+from sordino.algorithm.engines.totals import Engine, Progress, Totals, engine_of, untold
+from sordino.algorithm.engines.work import Encode
+from sordino.algorithm.influence.asked import unit_rows
+from sordino.algorithm.influence.sums import UnitRows
+from sordino.algorithm.rounds.questions import Rows
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError, instance_of
+from sordino.data import Schema
+from sordino.data.parts import check_parts, counting_column, parts_of
+from sordino.data.sources.part import Part
+from sordino.data.table import Table
+from sordino.fitting.declaration import Declaration, encoded_table
+from sordino.fitting.methods import Outcome, Plan
+from sordino.fitting.methods.bounded_influence import BoundedInfluence, given_rows
+from sordino.fitting.problem import Sources
+from sordino.fitting.resume import FitCheckpoint
+
+METHOD = BoundedInfluence.name
+IN_MEMORY = "memory"
+
+Answer = TypeVar("Answer")
+# Runs what reads rows, and tells of a refusal what it cost.
+Guarded = Callable[[Callable[[], Answer]], Answer]
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedThere:
+    """How rows of some part become what is summed; public, so that it can travel."""
+
+    declaration: Declaration
+    plan: Plan
+
+    def __call__(self, table: Table) -> Iterator[UnitRows]:
+        # How many records there are is compared for all parts together, and not here.
+        X, y, units, weights = encoded_table(self.declaration, Relation.ADD_REMOVE, table, for_sums=True)
+        columns, made = self.plan.details["columns"], self.plan.details["made"]
+        given = replace(given_rows(self.plan.problem, columns, X, y, units), weight=weights)
+        yield from unit_rows(made.family, made.declaration, given)
+
+
+@dataclass(frozen=True, eq=False)
+class RowsThere:
+    """How a look reads rows; public, so that it can travel."""
+
+    schema: Schema
+
+    def __call__(self, table: Table) -> Iterator[Rows]:
+        yield Rows.of(table, self.schema)
+
+
+class HowMany(NamedTuple):
+    """Asks nothing of rows: what comes back is how many there are."""
+
+    name: str = "number"
+    numbers: int = 1
+    exponent: int = 0
+
+    def of(self, rows: Rows) -> tuple[NDArray[np.int64], int]:
+        """What these rows add."""
+        del rows
+        return np.zeros(self.numbers, np.int64), self.exponent
+
+
+@dataclass(frozen=True, eq=False)
+class TableInParts:
+    """Parts of a private table that were looked at but not read, and the engine that will ask them.
+
+    Attributes:
+        engine: that asks.
+        word: what the engine is called.
+        parts: of the table.
+        columns: that are read.
+        whole_units: whether somebody declares that no unit has rows in two parts.
+        told: about progress.
+        keep: the file in which rounds are kept, if they are.
+    """
+
+    engine: Engine
+    word: str
+    parts: Sequence[Part]
+    columns: tuple[str, ...]
+    whole_units: bool
+    told: Progress = untold
+    keep: Any = None
+
+    def learned(
+        self,
+        plan: Plan,
+        declaration: Declaration,
+        sources: Sources,
+        guarded: Guarded,
+        kept: FitCheckpoint | None = None,
+    ) -> Outcome:
+        """Learn from the parts, after the debit; what is `kept` of rounds before is not asked again."""
+        method = instance_of("the method", plan.method, BoundedInfluence)
+        schema = declaration.schema
+        totals = guarded(lambda: self.totals(schema, EncodedThere(declaration, plan), kept))
+        declared = None if schema.weight is None else schema.records
+        return method.run_sums(plan, lambda asked: guarded(partial(totals, asked)), sources, declared, kept)
+
+    def totals(self, schema: Schema, encode: Encode, kept: FitCheckpoint | None = None) -> Totals:
+        """The sums of the parts, which are arranged first such that none divides a unit; after the debit."""
+        spread = self._spread(schema)
+        if spread is not None and kept is not None:
+            spread = replace(spread, key=kept.key)
+        parts = self.engine.arranged(self.parts, spread)
+        together = schema.unit_column is not None
+        marks = None if kept is None else kept.marks
+        return Totals(self.engine, parts, encode, self.columns, together=together, told=self.told, marks=marks)
+
+    def number(self, schema: Schema) -> int:
+        """How many records there are, or units: public under replace-one. One column is read."""
+        columns = (counting_column(schema, self.columns),)
+        spread = self._spread(schema)
+        parts = self.engine.arranged(self.parts, None if spread is None else replace(spread, columns=columns))
+        together = schema.unit_column is not None
+        return Totals(self.engine, parts, RowsThere(schema), columns, together=together)(HowMany()).units
+
+    def _spread(self, schema: Schema) -> Spread | None:
+        if schema.unit_column is None or self.whole_units or len(self.parts) == 1:
+            return None
+        assert schema.unit is not None
+        buckets = buckets_for(
+            schema.records * schema.unit.most_records, len(self.parts) if self.engine.elsewhere else 1
+        )
+        return Spread(schema.unit_column, tuple(schema.missing_tokens), self.columns, buckets)
+
+    def settings(self, schema: Schema) -> dict[str, Any]:
+        """What a release says of where its sums were added up."""
+        if schema.unit_column is None:
+            return {"engine": self.word}
+        how = "declared to lie in one part each" if self.whole_units else "brought together by a keyed hash"
+        return {"engine": self.word, "units": how}
+
+
+def table_in_parts(
+    schema: Schema,
+    source: Any,
+    engine: Any,
+    *,
+    only: Sequence[str] | None = None,
+    whole_units: bool = False,
+    told: Progress = untold,
+    keep: Any = None,
+) -> TableInParts:
+    """Look at names and types of all parts and connect to the engine; no row is read and nothing debited.
+
+    With `only`, these columns are read, and others need not be there.
+    """
+    parts = parts_of(schema.source(source))
+    columns = check_parts(schema, parts, only)
+    if schema.unit_column is not None:
+        loose = next((part.name for part in parts if not part.ordered), None)
+        if loose is not None:
+            raise InputError(
+                f"Expected rows in a fixed order, because of a unit {schema.unit_column!r} with many records the first "
+                f"are used, got {loose}, which promises none; add an ORDER BY to its query, or save it as Parquet."
+            )
+    if whole_units and schema.unit_column is None:
+        raise InputError("Expected --whole-units for a schema with a unit's column, got one without; leave it out.")
+    asking = engine_of(engine)
+    try:
+        asking.check(parts)
+    except BaseException:
+        asking.close()
+        raise
+    word = engine.split("://", 1)[0] if isinstance(engine, str) else type(asking).__name__
+    return TableInParts(asking, word, parts, columns, whole_units, told, keep)
+
+
+def method_for(name: str, given: TableInParts | None) -> str:
+    """The method of a fit in parts: the one that needs sums alone."""
+    if given is None:
+        return name
+    if name not in ("auto", METHOD):
+        raise InputError(
+            f"Expected method {METHOD!r} or 'auto' with an engine, got {name!r}, which needs the rows in memory; leave "
+            "the engine out."
+        )
+    return METHOD

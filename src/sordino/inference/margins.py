@@ -1,0 +1,378 @@
+"""Predicted margins and effects in natural units: what a release says about the outcome, not about log odds.
+
+A margin is the mean outcome at a value of a column: a probability, a rate, a chance of the event, or a mean in units
+of the target. The other columns are held at representative values, which are declared (the middle of a range, the first
+word of a list) or given; or the margin is averaged over the rows of a public table in which the column is set to the
+value. An effect is a difference of two margins: of a round step of a number's units around the middle of its range, or
+of a word against the first one. Everything is computed from the released draws and from declared or public values.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from sordino.algorithm.posterior.coefficients import CoefficientPosterior
+from sordino.core.arrays import Array, weighted_quantiles
+from sordino.core.gaussian import show_up
+from sordino.core.validate import InputError, instance_of, number, refuse
+from sordino.data import (
+    Boolean,
+    Category,
+    ColumnKind,
+    Date,
+    Measurement,
+    Number,
+    Ordered,
+    Schema,
+    from_arrays,
+    read_table,
+)
+from sordino.data.columns.interaction import Interaction
+from sordino.data.raw_columns import Column
+from sordino.data.table import Table
+from sordino.data.words import shown_names
+from sordino.fitting.problem import Task
+from sordino.inference.contrasts import LEVEL, figure, round_step, tails
+from sordino.inference.predicted_means import means_of_scores
+from sordino.inference.prediction import Predictor
+from sordino.inference.table_formats import ResultTable
+from sordino.ledger.release import StoredRelease
+
+# Values at which a number's margin is shown, evenly over its declared range.
+_POINTS = 5
+_MOST_ROWS = 20_000
+_ROWS_AT_ONCE = 256
+_OUTCOMES = {
+    Task.REGRESSION: "mean",
+    Task.ROBUST: "mean",
+    Task.CLASSIFICATION: "probability",
+    Task.COUNTS: "rate",
+    Task.SURVIVAL: "chance of the event",
+}
+_AT = "Columns that do not vary are at {where}: as given, otherwise the middle of declared bounds or the first word."
+_OVER = "Averaged over the {rows} rows that were given, which must be public: their values go into the answer."
+_WHAT = "Intervals are central shares of the posterior, with the privacy noise in them, for the mean and no new record."
+
+
+@dataclass(frozen=True)
+class Margin:
+    """The mean outcome at a value of a column, or a difference of two of them.
+
+    Attributes:
+        column: which is set.
+        value: what it is set to, or for an effect the comparison in words.
+        outcome: what is predicted: the word of a class, or what the mean is called.
+        estimate: the posterior's mean.
+        low: the lower end of the interval.
+        high: the upper end.
+    """
+
+    column: str
+    value: str
+    outcome: str
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Margins or effects of some columns; print them.
+
+    Attributes:
+        margins: one for each value and outcome.
+        title: what they are.
+        level: of the intervals.
+        remarks: where the other columns were held.
+        cautions: what a reader of the release must know first.
+    """
+
+    margins: tuple[Margin, ...]
+    title: str
+    level: float
+    remarks: tuple[str, ...]
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> ResultTable:
+        """As a table that writes itself as text, HTML, LaTeX and CSV."""
+        header = ("", "value", "outcome", "estimate", f"{100.0 * self.level:g} % interval")
+        rows = tuple(
+            (one.column, one.value, one.outcome, figure(one.estimate), f"{figure(one.low)} to {figure(one.high)}")
+            for one in self.margins
+        )
+        names = ("column", "value", "outcome", "estimate", "low", "high")
+        columns = {name: [getattr(one, name) for one in self.margins] for name in names}
+        return ResultTable(self.title, ((header, rows),), columns, (), self.cautions, self.remarks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a machine."""
+        listed = [vars(one) for one in self.margins]
+        return {"title": self.title, "level": self.level, "margins": listed, "remarks": list(self.remarks)}
+
+    def __str__(self) -> str:
+        return self.shown.text()
+
+    def _repr_html_(self) -> str:
+        return self.shown.html()
+
+
+def margins(
+    release: StoredRelease,
+    columns: Sequence[str] | str | None = None,
+    *,
+    values: Mapping[str, Sequence[Any]] | None = None,
+    at: Mapping[str, Any] | None = None,
+    over: Any = None,
+    level: float = LEVEL,
+) -> Margins:
+    """Mean outcomes at values of columns, with intervals; reads the release and public values only.
+
+    Args:
+        release: of a fit by bounded influence.
+        columns: whose margins; None for all.
+        values: by column the values to show; by default five of a number's declared range, and all declared words.
+        at: values of the other columns; by default the middle of a range, the first word, the word for no.
+        over: a public table to average over instead, as `predict` takes rows; columns of `at` are set in it too.
+        level: of the intervals.
+
+    Returns:
+        `Margins`.
+
+    Raises:
+        InputError: for columns that are not declared, values that do not fit, and methods that do not know their error.
+    """
+    made = _Setting.of(release, at, over)
+    found: list[Margin] = []
+    for name in made.asked(columns):
+        shown = list((values or {}).get(name, ())) or made.values(name)
+        drawn = made.outcomes(name, shown)
+        for place, value in enumerate(shown):
+            found += made.lines(name, _written(value), drawn[:, place], level)
+    return Margins(tuple(found), made.title("Predicted margins"), level, made.remarks, release.cautions)
+
+
+def effects(
+    release: StoredRelease,
+    columns: Sequence[str] | str | None = None,
+    *,
+    at: Mapping[str, Any] | None = None,
+    over: Any = None,
+    level: float = LEVEL,
+) -> Margins:
+    """Differences of mean outcomes in natural units: for a round step of a number, for a word against the first one.
+
+    Args:
+        release: of a fit by bounded influence.
+        columns: whose effects; None for all.
+        at: values of the other columns, as in `margins`.
+        over: a public table to average over, as in `margins`.
+        level: of the intervals.
+
+    Returns:
+        `Margins` whose estimates are differences: percentage points are hundredths.
+    """
+    made = _Setting.of(release, at, over)
+    found: list[Margin] = []
+    for name in made.asked(columns):
+        kind = made.kinds[name]
+        if isinstance(kind, Number):
+            step = round_step((kind.high - kind.low) / 2.0)
+            middle = 0.5 * (kind.low + kind.high)
+            shown, words = [middle - step / 2.0, middle + step / 2.0], [f"{figure(step)} more"]
+        else:
+            shown = made.values(name) if not isinstance(kind, Measurement) or isinstance(kind, Ordered) else []
+            shown = shown or [made.values(name)[0], made.values(name)[-1]]
+            words = [f"{_written(one)} against {_written(shown[0])}" for one in shown[1:]]
+        drawn = made.outcomes(name, shown)
+        for place, word in enumerate(words, 1):
+            found += made.lines(name, word, drawn[:, place] - drawn[:, 0], level)
+    title = made.title("Effects as differences of predicted margins")
+    return Margins(tuple(found), title, level, made.remarks, release.cautions)
+
+
+@dataclass(frozen=True, eq=False)
+class _Setting:
+    """A release, and rows in the words of its table in which columns are set to values."""
+
+    predictor: Predictor
+    kinds: Mapping[str, ColumnKind]
+    rows: Table
+    remarks: tuple[str, ...]
+
+    @classmethod
+    def of(cls, release: StoredRelease, at: Mapping[str, Any] | None, over: Any) -> "_Setting":
+        predictor = Predictor(release)
+        if predictor.only_a_constant or not isinstance(predictor.posterior, CoefficientPosterior):
+            raise InputError(
+                f"Expected a release by bounded influence, got one by {release.settings.get('method')!r}, which does "
+                "not know all of its own error; margins have no interval then."
+            )
+        every = raw_kinds(predictor.schema)
+        every.pop(str(release.settings.get("time")), None)
+        kinds = {name: kind for name, kind in every.items() if name != release.settings.get("exposure")}
+        strange = [name for name in at or () if name not in kinds]
+        if strange:
+            raise InputError(f"Expected values of {shown_names(kinds)}, got one of {shown_names(strange)}.")
+        held = {name: checked_value(name, kinds[name], value) for name, value in (at or {}).items()}
+        if over is None:
+            values = {name: representative(kind) for name, kind in every.items()} | held
+            where = ", ".join(f"{name}={_written(values[name])}" for name in kinds)
+            rows = Table({name: _filled(name, value, 1) for name, value in values.items()})
+            return cls(predictor, kinds, rows, (_AT.format(where=where), *_units(predictor), _WHAT))
+        table = read_table(predictor.schema.source(over))
+        absent = [name for name in every if name not in table.columns and name not in held]
+        if absent or not 0 < table.rows <= _MOST_ROWS:
+            got = f"a table without {shown_names(absent)}" if absent else f"{table.rows} rows"
+            raise InputError(
+                f"Expected a public table of 1 to {_MOST_ROWS} rows with the columns {shown_names(every)}, got {got}."
+            )
+        cells = {name: table.columns[name] for name in every if name not in held}
+        rows = Table(cells | {name: _filled(name, value, table.rows) for name, value in held.items()})
+        return cls(predictor, kinds, rows, (_OVER.format(rows=table.rows), *_units(predictor), _WHAT))
+
+    def asked(self, columns: Sequence[str] | str | None) -> list[str]:
+        """The columns that are asked about."""
+        names = list(self.kinds) if columns is None else [columns] if isinstance(columns, str) else list(columns)
+        strange = [name for name in names if name not in self.kinds]
+        if strange or not names:
+            raise InputError(f"Expected columns among {shown_names(self.kinds)}, got {shown_names(strange) or 'none'}.")
+        return names
+
+    def values(self, name: str) -> list[Any]:
+        """What a column is set to where nothing is given."""
+        kind = self.kinds[name]
+        if isinstance(kind, Category | Ordered):
+            return list(kind.values)
+        if isinstance(kind, Boolean):
+            return [kind.false_values[0], kind.true_values[0]]
+        if isinstance(kind, Date):
+            return _days(kind, _POINTS)
+        range_of = instance_of("the column", kind, Measurement)
+        return [float(f"{one:.6g}") for one in np.linspace(range_of.low, range_of.high, _POINTS)]
+
+    def outcomes(self, name: str, values: Sequence[Any]) -> Array:
+        """Mean outcomes with a column set to each value, (draws, values, outcomes), averaged over the rows."""
+        found = []
+        count = self.rows.rows
+        for value in values:
+            column = _filled(name, checked_value(name, self.kinds[name], value), count)
+            encoded = self.predictor.encode(Table({**self.rows.columns, name: column}))
+            blocks = [
+                self._means(encoded[first : first + _ROWS_AT_ONCE]).sum(axis=1)
+                for first in range(0, count, _ROWS_AT_ONCE)
+            ]
+            found.append(sum(blocks[1:], blocks[0]) / count)
+        return np.stack(found, axis=1)
+
+    def _means(self, encoded: Array) -> Array:
+        """(draws, rows, outcomes); of two classes the probability of the second."""
+        own = instance_of("the posterior", self.predictor.posterior, CoefficientPosterior)
+        if self.predictor.task is Task.SURVIVAL:
+            return self.predictor.chances(encoded)[..., None]
+        scores = own.scores(own.draws, encoded)
+        if own.family == "multinomial":
+            return special.softmax(scores, axis=2)
+        centre, scale = self.predictor.target_units if own.link == "identity" else (0.0, 1.0)
+        return means_of_scores(own.link, centre + scale * scores)
+
+    def lines(self, name: str, value: str, drawn: Array, level: float) -> list[Margin]:
+        """One margin for each outcome, from draws of shape (draws, outcomes)."""
+        own = instance_of("the posterior", self.predictor.posterior, CoefficientPosterior)
+        weights = np.asarray(own.weights)
+        ends = weighted_quantiles(drawn, weights, tails(level))
+        words = self.outcome_words
+        return [
+            Margin(name, value, word, float(weights @ drawn[:, k]), float(ends[k, 0]), float(ends[k, 1]))
+            for k, word in enumerate(words)
+        ]
+
+    @property
+    def outcome_words(self) -> list[str]:
+        """What is predicted, in the words of the table."""
+        task = self.predictor.task
+        if task is not Task.CLASSIFICATION:
+            return [_OUTCOMES[task]]
+        labels = [str(label) for label in self.predictor.labels.tolist()]
+        return [f"probability of {word}" for word in (labels[1:] if len(labels) == 2 else labels)]
+
+    def title(self, what: str) -> str:
+        release = self.predictor.release
+        target = self.predictor.schema.target
+        of = "" if target is None else f" of {target.name}"
+        private = "" if release.private else " NON-PRIVATE: made with a seed."
+        return f"{what}{of}, epsilon {show_up(release.epsilon)} at delta {release.delta:g}.{private}"
+
+
+def _units(predictor: Predictor) -> tuple[str, ...]:
+    if predictor.task is Task.COUNTS and predictor.release.settings.get("exposure") is not None:
+        return ("Rates are for an exposure of 1.",)
+    if predictor.task is Task.SURVIVAL:
+        return (f"The chance of the event is that up to time {predictor.edges[-1]:g}.",)
+    return ()
+
+
+def raw_kinds(schema: Schema) -> dict[str, ColumnKind]:
+    """The kind of every column of the table that features are read from, those of products too."""
+    found: dict[str, ColumnKind] = {}
+    for feature in schema.features:
+        if isinstance(feature.kind, Interaction):
+            for factor in feature.kind.of:
+                found.setdefault(factor.column, factor.kind)
+        else:
+            found[feature.name] = feature.kind
+    return found
+
+
+def representative(kind: ColumnKind) -> Any:
+    """A declared value in the middle: half of a range, the first word of a list, the word for no."""
+    if isinstance(kind, Category):
+        return kind.values[0]
+    if isinstance(kind, Ordered):
+        return kind.values[len(kind.values) // 2]
+    if isinstance(kind, Boolean):
+        return kind.false_values[0]
+    if isinstance(kind, Date):
+        return _days(kind, 3)[1]
+    range_of = instance_of("the column", kind, Measurement)
+    return 0.5 * (range_of.low + range_of.high)
+
+
+def checked_value(name: str, kind: ColumnKind, value: Any) -> Any:
+    """A value that the schema allows: inside its range, or one of its words."""
+    if isinstance(kind, Number):
+        given = number(f"a value of {name!r}", _as_number(name, value))
+        if not kind.low <= given <= kind.high:
+            raise refuse(f"a value of {name!r}", f"between {kind.low:g} and {kind.high:g}", given)
+        return given
+    if isinstance(kind, Date):
+        return str(value)
+    if str(value) not in kind.words:
+        raise refuse(f"a value of {name!r}", f"to be one of {shown_names(kind.words)}", value)
+    return str(value)
+
+
+def _as_number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise refuse(f"a value of {name!r}", "to be a number", value) from None
+
+
+def _days(kind: Date, points: int) -> list[str]:
+    """Dates evenly between the first and the last one, as the table spells them."""
+    ends = np.array([kind.first, kind.last], "datetime64[D]").astype(np.int64)
+    days = np.linspace(float(ends[0]), float(ends[1]), points).round().astype(np.int64).astype("datetime64[D]")
+    return [day.item().strftime(kind.format) for day in days]
+
+
+def _filled(name: str, value: Any, rows: int) -> Column:
+    """A column that holds one value."""
+    return from_arrays({name: np.array([value] * rows)}).columns[name]
+
+
+def _written(value: Any) -> str:
+    return figure(float(value)) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
