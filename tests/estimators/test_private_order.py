@@ -114,7 +114,7 @@ def test_a_plan_that_certifies_more_than_the_budget_is_refused_before_anything_i
     from dataclasses import replace
 
     monkeypatch.setattr(
-        "sordino.fitting.choose.choose",
+        "sordino.fitting.fit.choose",
         lambda problem, name: choose(replace(problem, epsilon=1.001 * problem.epsilon), name),
     )
     monkeypatch.setattr("sordino.fitting.fit.encoded_arrays", lambda *_: pytest.fail("rows were read"))

@@ -185,10 +185,49 @@ if rehearsed is not None and not (rehearsed.score < 1.0):
     ),
     Mutation(
         "fit: a certificate above the budget goes on",
-        "fit",
-        "bound is None or explanation.epsilon > problem.epsilon",
-        "bound is None",
+        "charged_run",
+        "explanation.epsilon > epsilon",
+        "explanation.epsilon > 10.0 * epsilon",
         ("tests/estimators/test_private_order.py",),
+    ),
+    Mutation(
+        "charge: the run comes before the debit",
+        "charged_run",
+        """\
+charge = _debited(explanation, ledger, checkpoint())
+contents = run(charge)
+""",
+        """\
+contents = run(Charge(ledger, None))
+charge = _debited(explanation, ledger, checkpoint())
+""",
+        ("tests/estimators/test_charged_run.py",),
+    ),
+    Mutation(
+        "charge: public numbers are compared after the debit",
+        "charged_run",
+        """\
+check()
+charge = _debited(explanation, ledger, checkpoint())
+""",
+        """\
+charge = _debited(explanation, ledger, checkpoint())
+check()
+""",
+        ("tests/estimators/test_charged_run.py",),
+    ),
+    Mutation(
+        "charge: a checkpoint is deleted before its release is stored",
+        "charged_run",
+        """\
+_store_and_name(charge, release, store)
+charge.checkpoint.done()
+""",
+        """\
+charge.checkpoint.done()
+_store_and_name(charge, release, store)
+""",
+        ("tests/estimators/test_charged_run.py",),
     ),
     Mutation(
         "methods: a hundredth less noise than the budget asks for",
@@ -371,18 +410,18 @@ if True:
     Mutation(
         "networks: examples are read before the debit",
         "fit_network",
-        "sources, account = Sources(random_state), as_ledger(ledger)",
+        "sources = Sources(random_state)",
         """\
 check_examples(examples)
-sources, account = Sources(random_state), as_ledger(ledger)
+sources = Sources(random_state)
 """,
         ("tests/own_models/test_fit_network.py", "-k", "cover"),
     ),
     Mutation(
         "fit: a caution tells how many records there are",
-        "fit",
+        "fit.run",
         "(*plan.cautions, *cautions)",
-        "(*plan.cautions, *cautions, f'{len(X)} records were read.')",
+        "(*plan.cautions, *cautions, f'{given.number()} records were read.')",
         ("tests/replay/test_whole_releases.py", "-k", "fit"),
     ),
 )

@@ -89,9 +89,9 @@ NoisedSums(
     Mutation(
         "look: rows are read before the debit",
         "look",
-        "sources.ready()",
+        "sources = sources_of(random_state)",
         """\
-sources.ready()
+sources = sources_of(random_state)
 read_table(declared.source(data))
 """,
         _VERB,

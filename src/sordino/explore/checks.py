@@ -6,6 +6,7 @@ their predicted standard deviation, cut at 4. Predictions are functions of a row
 edges, so one record moves one band: a noised sum whose sensitivity is derived in `rounds.scored_sums`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,32 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.accounting.evaluate import as_json
-from sordino.algorithm.noise import sums as exact
 from sordino.algorithm.rounds.questions import EXPONENT
-from sordino.algorithm.rounds.scored_sums import BAND_LENGTHS, band_sums, record_weights
+from sordino.algorithm.rounds.scored_sums import BAND_LENGTHS, ScoredSums, band_sums, record_weights
 from sordino.core.arrays import Array
-from sordino.core.bound import Relation, exactly_computed, with_floating_point
+from sordino.core.bound import Relation
 from sordino.core.validate import InputError, Interval, number, one_of, whole_number
 from sordino.data import Number
 from sordino.explore.scoring import (
-    charged_sum,
     check_header,
     class_codes,
     means,
     probabilities,
     read_rows,
     scored_predictor,
+    sum_plan,
     targets,
 )
-from sordino.fitting.charge import debited
+from sordino.fitting.charge import Charge
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.tasks import CLASSIFYING
 from sordino.inference.answers import CHECK, check_table
 from sordino.inference.prediction import Predictor
 from sordino.inference.table_formats import ResultTable
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.document import BY_SCHEMA
 
 _BANDS = Interval(2, 50)
 _LEVELS = Interval(0.5, 1.0, high_open=True)
@@ -151,47 +149,33 @@ def check(
         raise InputError("Expected epsilon and delta for private rows, got none; or say that the rows are public.")
     edges, about = _edges(predictor, many)
     relation = Relation.ADD_REMOVE if public else Relation(one_of("relation", release.spec.relation, tuple(Relation)))
-    assert release.schema is not None
-    declaration = check_header(release.schema, predictor.task, relation, data)
-    if public:
-        (rows,) = read_rows([declaration], relation, data, None)
+    release_schema = predictor.schema
+    declaration = check_header(release_schema, predictor.task, relation, data)
+    unit = _unit_of(predictor)
+
+    def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
+        (rows,) = tables
         places, values = _placed(predictor, rows, edges)
-        found = band_sums(places, values, record_weights(len(values), rows.units), many)
-        sums = np.ldexp(found.sums.astype(np.float64), EXPONENT)
-        return Check(_bands(edges, sums, 0.0, inside, _unit_of(predictor)), about, inside, None)
-    plan = charged_sum(
+        return band_sums(places, values, record_weights(len(values), rows.units), many)
+
+    if public:
+        found = sums(read_rows([declaration], relation, data, Charge(None, None)))
+        exact = np.ldexp(found.sums.astype(np.float64), EXPONENT)
+        return Check(_bands(edges, exact, 0.0, inside, unit), about, inside, None)
+    plan = sum_plan(
         f"a check of a release in {many} bands of its predictions: records, and how far targets are off",
         BAND_LENGTHS,
-        release.schema,
+        release_schema,
         epsilon=epsilon or 0.0,
         delta=delta or 0.0,
         relation=relation,
-        ledger=ledger,
-        random_state=random_state,
     )
-    entry = plan.debit()
-    (rows,) = read_rows([declaration], relation, data, entry)
-    places, values = _placed(predictor, rows, edges)
-    found = band_sums(places, values, record_weights(len(values), rows.units), many)
-    noised = plan.noise.released(found, plan.sources.fresh())
-    made = _bands(edges, noised, plan.deviation, inside, _unit_of(predictor))
-    settings = {"task": CHECK, "level": inside, "about": about, "bands": [vars(one) for one in made]}
-    covered = exact.COVERED if release.schema.unit_column is None else exact.COVERED_UNITS
-    assert plan.explanation.tightest is not None
-    stored = StoredRelease(
-        kind=CHECK,
-        spec=plan.spec,
-        bound=with_floating_point(plan.explanation.tightest, exactly_computed(covered)),
-        delta=plan.delta,
-        private=plan.sources.private,
-        arrays={"sums": noised},
-        settings=settings,
-        schema=release.schema,
-        answers=as_json(plan.explanation),
-        ledger=debited(plan.ledger, entry),
-        cautions=(),
-        preprocessing=BY_SCHEMA,
-    )
+
+    def answer(noised: Array) -> tuple[tuple[Band, ...], dict[str, Any]]:
+        made = _bands(edges, noised, plan.noise.deviation, inside, unit)
+        return made, {"level": inside, "about": about, "bands": [vars(one) for one in made]}
+
+    stored, made = plan.charged(CHECK, [declaration], data, sums, answer, ledger=ledger, random_state=random_state)
     return Check(made, about, inside, stored)
 
 

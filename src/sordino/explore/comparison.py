@@ -7,28 +7,24 @@ taken at the upper end of what the noised squares leave open, so that interval e
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from sordino.accounting.evaluate import as_json
-from sordino.algorithm.noise import sums as exact
-from sordino.algorithm.rounds.scored_sums import cube_lengths, record_weights, totals
+from sordino.algorithm.rounds.scored_sums import ScoredSums, cube_lengths, record_weights, totals
 from sordino.core.arrays import Array
-from sordino.core.bound import exactly_computed, with_floating_point
 from sordino.core.validate import InputError, Interval, number
 from sordino.data import Schema
 from sordino.data.words import shown_names
-from sordino.explore.scoring import charged_sum, check_header, losses, read_rows, scored_predictor
-from sordino.fitting.charge import debited
+from sordino.explore.scoring import check_header, losses, scored_predictor, sum_plan
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.tasks import CLASSIFYING
 from sordino.inference.answers import COMPARISON, comparison_table
 from sordino.inference.table_formats import ResultTable
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.document import BY_SCHEMA
 
 _LEVELS = Interval(0.5, 1.0, high_open=True)
 _MOST_MODELS = 20
@@ -137,40 +133,26 @@ def compare(
     relation = next(iter(releases.values())).spec.relation
     declarations = [check_header(one.schema, one.task, relation, data) for one in predictors]
     models = len(predictors)
-    plan = charged_sum(
+    plan = sum_plan(
         f"losses of {models} released models, and squares of their differences",
         cube_lengths(2 * models - 1),
         schema,
         epsilon=epsilon,
         delta=delta,
         relation=relation,
-        ledger=ledger,
-        random_state=random_state,
     )
-    entry = plan.debit()
-    rows = read_rows(declarations, relation, data, entry)
-    lost = np.stack([losses(one, own.X, own.y) for one, own in zip(predictors, rows, strict=True)], axis=1)
-    squares = (lost[:, 1:] - lost[:, :1]) ** 2
-    weights = record_weights(len(lost), rows[0].units)
-    noised = plan.noise.released(totals(np.concatenate([lost, squares], axis=1), weights), plan.sources.fresh())
-    found = _compared(list(releases), noised, plan.deviation, schema.records, inside)
-    assert plan.explanation.tightest is not None
-    covered = exact.COVERED if schema.unit_column is None else exact.COVERED_UNITS
-    stored = StoredRelease(
-        kind=COMPARISON,
-        spec=plan.spec,
-        bound=with_floating_point(plan.explanation.tightest, exactly_computed(covered)),
-        delta=plan.delta,
-        private=plan.sources.private,
-        arrays={"sums": noised},
-        settings={"task": COMPARISON, "level": inside, "models": [vars(one) for one in found]},
-        schema=schema,
-        answers=as_json(plan.explanation),
-        ledger=debited(plan.ledger, entry),
-        cautions=(),
-        preprocessing=BY_SCHEMA,
-    )
-    return Comparison(found, inside, stored)
+
+    def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
+        lost = np.stack([losses(one, own.X, own.y) for one, own in zip(predictors, tables, strict=True)], axis=1)
+        squares = (lost[:, 1:] - lost[:, :1]) ** 2
+        return totals(np.concatenate([lost, squares], axis=1), record_weights(len(lost), tables[0].units))
+
+    def answer(noised: Array) -> tuple[tuple[Compared, ...], dict[str, Any]]:
+        made = _compared(list(releases), noised, plan.noise.deviation, schema.records, inside)
+        return made, {"level": inside, "models": [vars(one) for one in made]}
+
+    stored, made = plan.charged(COMPARISON, declarations, data, sums, answer, ledger=ledger, random_state=random_state)
+    return Comparison(made, inside, stored)
 
 
 def _same(releases: dict[str, StoredRelease], classify: list[bool]) -> Schema:

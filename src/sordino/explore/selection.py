@@ -17,11 +17,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from sordino.accounting.evaluate import Explanation, as_json, explain
-from sordino.algorithm.noise import sums as exact
+from sordino.accounting.evaluate import Explanation, explain
 from sordino.algorithm.noise.randomness import Purpose, Randomness
 from sordino.algorithm.rounds.scored_sums import ScoreNoise, cube_lengths, record_weights, totals
-from sordino.core.bound import Relation, View, exactly_computed, with_floating_point
+from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, RepeatAndSelect, Scheme, Spec, Unit
 from sordino.core.spec.document import NegativeBinomialTrials, Part
@@ -29,7 +28,7 @@ from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, num
 from sordino.data import Schema, read_schema, read_table, with_formula
 from sordino.data.words import shown_names
 from sordino.explore.scoring import SCORED, check_header, losses, read_rows
-from sordino.fitting.charge import after_debit, as_ledger, debited, known_bounds
+from sordino.fitting.charge import Charge, Contents, as_ledger, charged_run, exact_sums_line
 from sordino.fitting.declaration import Declaration
 from sordino.fitting.fit import problem_of, sources_of
 from sordino.fitting.methods import METHODS, Outcome, Plan
@@ -187,37 +186,36 @@ def choose(
     named = _candidates(candidates)
     expected = number("trials", PER_CANDIDATE * len(named) if trials is None else trials, _MOST_TRIALS)
     made = ChoicePlan.of(task, declared, named, data, epsilon, delta, related, expected)
-    sources, book = sources_of(random_state), as_ledger(ledger)
-    sources.ready()
-    entry = None if book is None else book.debit(known_bounds(made.explanation), made.spec)
-    table = after_debit(lambda: read_table(declared.source(data)), entry)
-    rows = read_rows([plan.declaration for plan in made.plans], related, table, entry)
-    best = made.ran(rows, sources)
-    place, outcome = best.told
-    chosen = {
-        "candidate": named[place].name,
-        "candidates": [one.name for one in named],
-        "loss": best.loss / declared.records,
-        "loss_noise": made.score.deviation / declared.records,
-        "expected_trials": made.trials.mean,
-        "chance_of_no_trial": chance_of_no_trial(made.trials.stop, len(named)),
-    }
-    release = made.release(place, outcome, sources.private)
-    release = replace(
-        release,
-        settings={**release.settings, CHOSEN: chosen},
-        answers=as_json(made.explanation),
-        ledger=debited(book, entry),
-        cautions=(
-            f"Chosen from {len(named)} candidates by their loss on the same rows: intervals do not count the choice.",
-            *release.cautions,
-        ),
+    sources = sources_of(random_state)
+
+    def run(charge: Charge) -> Contents[tuple[str, float]]:
+        table = charge.read(lambda: read_table(declared.source(data)))
+        rows = read_rows([plan.declaration for plan in made.plans], related, table, charge)
+        best = made.ran(rows, sources)
+        place, outcome = best.told
+        chosen = {
+            "candidate": named[place].name,
+            "candidates": [one.name for one in named],
+            "loss": best.loss / declared.records,
+            "loss_noise": made.score.deviation / declared.records,
+            "expected_trials": made.trials.mean,
+            "chance_of_no_trial": chance_of_no_trial(made.trials.stop, len(named)),
+        }
+        contents = made.contents(place, outcome)
+        caution = (
+            f"Chosen from {len(named)} candidates by their loss on the same rows: intervals do not count the choice."
+        )
+        return replace(
+            contents,
+            result=(named[place].name, chosen["loss"]),
+            settings={**contents.settings, CHOSEN: chosen},
+            cautions=(caution, *contents.cautions),
+        )
+
+    release, (name, loss) = charged_run(
+        made.explanation, run, words="a choice", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources
     )
-    return Choice(named[place].name, chosen["loss"], release)
-
-
-def _covered(schema: Schema) -> str:
-    return exact.COVERED if schema.unit_column is None else exact.COVERED_UNITS
+    return Choice(name, loss, release)
 
 
 def _candidates(given: Sequence[Candidate | str]) -> tuple[Candidate, ...]:
@@ -274,23 +272,17 @@ class ChoicePlan:
         together = up(math.hypot(largest, _LOSS.under(relation) / score.deviation), 4)
         spec = choice_spec(together, schema, relation, fails, trials, len(plans))
         explanation = explain(spec, fails)
-        if explanation.tightest is None or explanation.epsilon > wanted:
-            raise InputError(f"Expected a budget that a choice can keep, got epsilon {wanted:g}; choose a larger one.")
         return cls(plans, score, trials, spec, explanation)
 
-    def release(self, place: int, outcome: Outcome, private: bool) -> StoredRelease:
-        """What a trial of a candidate would tell: its fit, under the certificate of the whole choice."""
+    def contents(self, place: int, outcome: Outcome) -> Contents[Any]:
+        """What a trial of a candidate would release: its fit."""
         one = self.plans[place]
-        problem, bound = one.plan.problem, self.explanation.tightest
-        assert bound is not None
-        labels = one.declaration.labels
-        return StoredRelease(
+        problem, labels = one.plan.problem, one.declaration.labels
+        return Contents(
             kind=f"{problem.task.value}/{METHOD}",
-            spec=self.spec,
-            bound=with_floating_point(bound, exactly_computed(_covered(problem.schema))),
-            delta=problem.delta,
-            private=private,
             arrays=posterior_arrays(outcome.posterior),
+            result=None,
+            floating_point=exact_sums_line(problem.schema),
             settings={
                 "task": problem.task.value,
                 "method": METHOD,
@@ -301,8 +293,6 @@ class ChoicePlan:
             },
             model=describe_model(outcome.model),
             schema=replace(problem.schema, row_norm=None),
-            answers={},
-            ledger=None,
             cautions=one.plan.cautions,
             preprocessing=BY_SCHEMA,
         )
@@ -318,10 +308,12 @@ class ChoicePlan:
                 if own.units is None
                 else method.run_units(one.plan, own.X, own.y, own.units, sources)
             )
-            lost = losses(Predictor(self.release(place, outcome, sources.private)), own.X, own.y)
+            contents = self.contents(place, outcome)
+            release = contents.release(self.explanation, private=sources.private, receipt=None)
+            lost = losses(Predictor(release), own.X, own.y)
             found = totals(lost[:, None], record_weights(len(lost), own.units))
             loss = float(self.score.released(found, sources.fresh())[0])
-            arrays = posterior_arrays(outcome.posterior)
+            arrays = contents.arrays
             key = (place, *(np.asarray(arrays[name]).tobytes() for name in sorted(arrays)))
             return Trial(loss, key, (place, outcome))
 

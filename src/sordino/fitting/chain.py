@@ -8,17 +8,17 @@ from typing import Any
 from jax import Array
 
 from sordino.accounting.calibration import calibrate
-from sordino.accounting.evaluate import Explanation, as_json, at_delta, theorem_named
+from sordino.accounting.evaluate import Explanation, at_delta, theorem_named
 from sordino.algorithm.chain import exact_average, hidden
 from sordino.algorithm.chain.claims import chain_lattice
 from sordino.algorithm.chain.release import LipschitzFunction, averaged_function, parameters
 from sordino.algorithm.chain.run import run
 from sordino.algorithm.noise import lattice
 from sordino.algorithm.noise.sums import checked_rows
-from sordino.core.bound import NOT_COVERED, Bound, Certificate, View, exactly_computed, with_floating_point
+from sordino.core.bound import NOT_COVERED, Bound, Certificate, View, exactly_computed
 from sordino.core.spec import NoisyGradient, Spec
-from sordino.core.validate import InputError, instance_of
-from sordino.fitting.charge import after_debit, as_ledger, debited, known_bounds, named_in_ledger
+from sordino.core.validate import instance_of
+from sordino.fitting.charge import Charge, Contents, as_ledger, charged_run
 from sordino.fitting.custom_rows import check_typed, finite_numbers
 from sordino.fitting.problem import Sources
 from sordino.ledger.release.document import StoredRelease, stored
@@ -80,32 +80,24 @@ def fit_chain(
     given, asked = at_delta(spec, delta)
     own = model if isinstance(model, Model) else JaxModel(model, given.dim)
     plan = calibrate(given, epsilon, asked, "noise").explanation
-    bound = plan.tightest
-    if bound is None:
-        raise InputError("Expected a run that a theorem gives a finite epsilon, got one that none does.")
     if given.view is View.AVERAGE and function is None:
         function = parameters(given.dim)
     averaged_function(given, function)
     chain_line(plan, own)  # a rounding that is too small is refused here
     for name, values in (("features", features), ("target", target)):
         check_typed(name, values)
-    sources, account = Sources(random_state), as_ledger(ledger)
-    sources.ready()
-    entry = None if account is None else account.debit(known_bounds(plan), plan.spec)
-    rows = after_debit(partial(_read, features, target), entry)
-    contents = stored(run(plan.spec, own, *rows, sources.fresh(), function=function))
-    release = StoredRelease(
-        kind=contents.kind,
-        spec=plan.spec,
-        bound=with_floating_point(bound, chain_line(plan, own)),
-        delta=plan.delta,
-        private=sources.private,
-        arrays=contents.arrays,
-        model=describe_model(own),
-        answers=as_json(plan),
-        ledger=debited(account, entry),
-    )
-    return named_in_ledger(account, entry, release)
+    sources = Sources(random_state)
+
+    def described_run(charge: Charge) -> Contents[None]:
+        rows = charge.read(partial(_read, features, target))
+        contents = stored(run(plan.spec, own, *rows, sources.fresh(), function=function))
+        return Contents(
+            contents.kind, contents.arrays, None, floating_point=chain_line(plan, own), model=describe_model(own)
+        )
+
+    return charged_run(
+        plan, described_run, words="this chain", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources
+    )[0]
 
 
 def _read(features: Any, target: Any) -> tuple[Any, Any]:

@@ -4,6 +4,7 @@ A method plans from public numbers alone and runs what it planned; what it finds
 parameters, or one point. A method is a class registered under the word that `method=` takes.
 """
 
+import importlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -21,6 +22,10 @@ from sordino.core.spec import Spec, Unit
 from sordino.core.validate import InputError
 from sordino.fitting.problem import Sources
 from sordino.model.own.base import MOST_NATURAL, OwnModel
+
+# Front ends register themselves; a new file of them is named here once.
+for _home in ("sordino.model.own.modules", "sordino.model.own.numpyro_program", "sordino.model.own.pytree_loss"):
+    importlib.import_module(_home)
 
 # The kind of a release of a custom model, and the names of its arrays.
 CUSTOM = "own-model"

@@ -13,17 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.accounting.evaluate import as_json, explain
+from sordino.accounting.evaluate import explain
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.variational.natural import Sizes
 from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
-from sordino.core.bound import Relation, with_floating_point
-from sordino.core.gaussian import largest_mu, show_up
+from sordino.core.bound import Relation
+from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, whole_number
 from sordino.fitting.array_schema import DeltaWarning
-from sordino.fitting.charge import after_debit, as_ledger, debited, known_bounds, named_in_ledger
+from sordino.fitting.charge import Charge, Contents, as_ledger, charged_run
 from sordino.fitting.custom_methods import (
     CUSTOM,
     CUSTOM_METHODS,
@@ -49,11 +49,8 @@ from sordino.ledger.release import StoredRelease
 from sordino.model.own.base import FrontEnd, OwnModel, front_end_for
 from sordino.model.own.records import RecordLayout
 
-# Methods and front ends register themselves; a new file of them is named here once.
+# Methods register themselves, as front ends do (`custom_methods`); a new file of them is named here once.
 for _home in (
-    "sordino.model.own.modules",
-    "sordino.model.own.numpyro_program",
-    "sordino.model.own.pytree_loss",
     "sordino.fitting.custom_guides",
     "sordino.fitting.custom_training",
     "sordino.fitting.custom_chains",
@@ -118,46 +115,47 @@ def fit_custom(
     wanted = CustomProblem(own, sizes, asked, choices)
     chosen = _method(method, front, wanted)
     spec = chosen.plan(wanted)
-    explanation = explain(spec, at)
-    bound = explanation.tightest
-    if bound is None or explanation.epsilon > asked * (1.0 + 1e-12):
-        raise InputError(
-            f"Expected a run within epsilon {asked:g}, got one that is certified {show_up(explanation.epsilon)}."
-        )
     cautions = _cautions(sizes)
     _check_model_runs(own)
-    sources, account = Sources(random_state), as_ledger(ledger)
-    sources.ready()
-    check_units(named, unit, sizes)
-    entry = None if account is None else account.debit(known_bounds(explanation), spec)
-    reading = partial(packed_rows, layout, table, named, unit) if chosen.packs else partial(plain_arrays, layout, named)
-    rows = after_debit(reading, entry)
-    found = chosen.run(wanted, spec, rows, sources, begin)
-    if not np.isfinite(found.draws).all():
-        raise InputError("Expected finite parameters, got others: the run diverged; shorten its steps. It was debited.")
-    settings = {
-        "front_end": front.name,
-        "method": chosen.name,
-        "sites": [{"name": site.name, "shape": list(site.shape)} for site in own.sites],
-        "layout": [[leaf.name, list(leaf.shape), leaf.whole] for leaf in layout.leaves],
-        "rows": layout.rows,
-        "unit": unit,
-        ASKED: _told(asked, choices),
-        **found.settings,
-    }
-    release = StoredRelease(
-        kind=f"{CUSTOM}/{chosen.name}",
-        spec=spec,
-        bound=bound if found.floating_point is None else with_floating_point(bound, found.floating_point),
-        delta=at,
-        private=sources.private,
-        arrays=stored_arrays(own, found),
-        settings=settings,
-        answers=as_json(explanation),
-        ledger=debited(account, entry),
-        cautions=(*found.cautions, *cautions),
+    sources = Sources(random_state)
+
+    def run(charge: Charge) -> Contents[CustomOutcome]:
+        reading = partial(packed_rows, layout, table, named, unit)
+        rows = charge.read(reading if chosen.packs else partial(plain_arrays, layout, named))
+        found = chosen.run(wanted, spec, rows, sources, begin)
+        if not np.isfinite(found.draws).all():
+            raise InputError(
+                "Expected finite parameters, got others: the run diverged; shorten its steps. It was debited."
+            )
+        settings = {
+            "front_end": front.name,
+            "method": chosen.name,
+            "sites": [{"name": site.name, "shape": list(site.shape)} for site in own.sites],
+            "layout": [[leaf.name, list(leaf.shape), leaf.whole] for leaf in layout.leaves],
+            "rows": layout.rows,
+            "unit": unit,
+            ASKED: _told(asked, choices),
+            **found.settings,
+        }
+        return Contents(
+            f"{CUSTOM}/{chosen.name}",
+            stored_arrays(own, found),
+            found,
+            floating_point=found.floating_point,
+            settings=settings,
+            cautions=(*found.cautions, *cautions),
+        )
+
+    release, found = charged_run(
+        explain(spec, at),
+        run,
+        words=f"method {chosen.name!r}",
+        epsilon=asked * (1.0 + 1e-12),
+        ledger=as_ledger(ledger),
+        sources=sources,
+        check=lambda: check_units(named, unit, sizes),
     )
-    return CustomFit(named_in_ledger(account, entry, release), own, found.audit)
+    return CustomFit(release, own, found.audit)
 
 
 def _told(epsilon: float, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from sordino.accounting.evaluate import Explanation, as_json, explain
+from sordino.accounting.evaluate import Explanation, explain
 from sordino.core.arrays import Array
-from sordino.core.bound import Relation, with_floating_point
-from sordino.core.gaussian import show_up
+from sordino.core.bound import Relation
 from sordino.core.validate import (
     OPEN_UNIT,
     POSITIVE,
@@ -23,19 +22,9 @@ from sordino.core.validate import (
     whole_number,
 )
 from sordino.data import Schema, clip_rows
-from sordino.data.encode import check_number
 from sordino.data.parts import number_of
 from sordino.fitting.array_schema import ArrayBounds, Bare, DeltaWarning
-from sordino.fitting.charge import (
-    Store,
-    after_debit,
-    as_ledger,
-    debited,
-    known_bounds,
-    named_in_ledger,
-    not_stored,
-    stored_and_named,
-)
+from sordino.fitting.charge import Charge, Contents, Store, as_ledger, charged_run, check_public_number, not_stored
 from sordino.fitting.choose import choose
 from sordino.fitting.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
 from sordino.fitting.methods import Outcome, Plan
@@ -43,7 +32,7 @@ from sordino.fitting.problem import OVERDISPERSED, SETTINGS, TASKS, FitProblem, 
 from sordino.fitting.resume import FitCheckpoint
 from sordino.fitting.table_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts, untold
 from sordino.fitting.tasks import ASKED, AUTO, Begin, ignore_progress
-from sordino.ledger import Entry, Ledger, LedgerRefusal
+from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
 from sordino.model.base import describe_model
@@ -130,35 +119,6 @@ def _delta_cautions(problem: FitProblem) -> tuple[str, ...]:
     return (sentence,)
 
 
-def _debited(
-    problem: FitProblem,
-    given: RowSource,
-    plan: Plan,
-    explanation: Explanation,
-    ledger: Ledger | None,
-    *,
-    private: bool,
-) -> tuple[Entry | None, FitCheckpoint | None]:
-    """Debit the ledger once, whatever was killed before; first refuse what is public, and make the file of rounds."""
-    schema = problem.schema if plan.schema is None else plan.schema
-    lies, kept = given.in_parts, None
-    resumed = lies is not None and lies.keep is not None and os.path.lexists(lies.keep)
-    if problem.relation is Relation.REPLACE_ONE and given.number is not None and not resumed:
-        check_number(problem.schema, problem.relation, after_debit(given.number, None))
-    if lies is not None and lies.keep is not None:
-        kept = FitCheckpoint.at(lies.keep, plan.spec, schema, lies.settings(schema), ledger, private=private)
-    try:
-        run = None if kept is None else kept.name
-        entry = None if ledger is None else ledger.debit(known_bounds(explanation), plan.spec, run=run)
-    except LedgerRefusal:
-        if kept is not None and not resumed:
-            kept.done()
-        raise
-    if kept is not None:
-        kept.refuse_finished(entry, (one.name for one in plan.details["made"].mechanisms))
-    return entry, kept
-
-
 def fit(
     problem: FitProblem,
     given: RowSource,
@@ -179,64 +139,85 @@ def fit(
     plan = choose(problem, method_for(method, given.in_parts))
     begin(STAGES[1])
     explanation = explain(plan.spec, problem.delta)
-    bound = explanation.tightest
-    if bound is None or explanation.epsilon > problem.epsilon:
-        raise InputError(
-            f"Expected a budget that method {plan.method.name!r} can keep, got epsilon {problem.epsilon:g} while the "
-            f"certificate says {show_up(explanation.epsilon)}; choose another epsilon or another method."
-        )
-    sources.ready()
     schema = problem.schema if plan.schema is None else plan.schema
-    entry, kept = _debited(problem, given, plan, explanation, ledger, private=sources.private)
-    begin(STAGES[2])
-    declaration = replace(given.declaration, schema=schema)
+    lies = given.in_parts
+    keep = None if lies is None else lies.keep
+    resumes = keep is not None and os.path.lexists(keep)
+
+    def check() -> None:
+        if given.number is not None and not resumes:
+            check_public_number(problem.schema, problem.relation, given.number)
+
+    def checkpoint() -> FitCheckpoint | None:
+        if lies is None or keep is None:
+            return None
+        names = tuple(one.name for one in plan.details["made"].mechanisms)
+        where = lies.settings(schema)
+        return FitCheckpoint.at(keep, plan.spec, schema, where, ledger, private=sources.private, names=names)
+
+    def run(charge: Charge) -> Contents[Outcome]:
+        begin(STAGES[2])
+        outcome = _learned(problem, given, plan, replace(given.declaration, schema=schema), sources, charge, begin)
+        settings = {
+            "task": problem.task.value,
+            "method": plan.method.name,
+            "predicted_error": plan.predicted.error,
+            "predicted_error_of_constant": plan.predicted.constant,
+            "labels": None if given.declaration.labels is None else list(given.declaration.labels),
+            # What an audit needs to plan the same run again.
+            ASKED: {"epsilon": problem.epsilon, **_plain(problem.settings)},
+            **outcome.settings,
+            **({} if lies is None else {"where": lies.settings(schema)}),
+        }
+        return Contents(
+            kind=f"{problem.task.value}/{plan.method.name}",
+            arrays=posterior_arrays(outcome.posterior),
+            result=outcome,
+            floating_point=plan.method.floating_point_of(problem),
+            settings=settings,
+            model=describe_model(outcome.model),
+            schema=schema,
+            cautions=(*plan.cautions, *cautions),
+            preprocessing=given.preprocessing,
+        )
+
+    release, outcome = charged_run(
+        explanation,
+        run,
+        words=f"method {plan.method.name!r}",
+        epsilon=problem.epsilon,
+        ledger=ledger,
+        sources=sources,
+        check=check,
+        checkpoint=checkpoint,
+        store=store,
+    )
+    return Fit(plan, explanation, outcome, release)
+
+
+def _learned(
+    problem: FitProblem,
+    given: RowSource,
+    plan: Plan,
+    declaration: Declaration,
+    sources: Sources,
+    charge: Charge,
+    begin: Begin,
+) -> Outcome:
+    """Open the rows, in memory or in parts, and run the method."""
     if given.in_parts is not None:
         begin(STAGES[3])
-        outcome = given.in_parts.learned(plan, declaration, sources, partial(after_debit, entry=entry), kept)
-    else:
-        X, y, units, weights = after_debit(partial(given.read, declaration), entry)
-        if ledger is not None and entry is not None:
-            declared_rows = _capped(problem.schema, schema, X)
-            ledger.check_content(entry, dict(zip(problem.schema.feature_names, declared_rows.T, strict=True)))
-        begin(STAGES[3])
-        if weights is not None:
-            outcome = plan.method.run_weighted(plan, X, y, units, weights, sources)
-        elif units is not None:
-            outcome = plan.method.run_units(plan, X, y, units, sources)
-        else:
-            outcome = plan.method.run(plan, X, y, sources)
-    settings = {
-        "task": problem.task.value,
-        "method": plan.method.name,
-        "predicted_error": plan.predicted.error,
-        "predicted_error_of_constant": plan.predicted.constant,
-        "labels": None if given.declaration.labels is None else list(given.declaration.labels),
-        # What an audit needs to plan the same run again.
-        ASKED: {"epsilon": problem.epsilon, **_plain(problem.settings)},
-        **outcome.settings,
-        **({} if given.in_parts is None else {"where": given.in_parts.settings(schema)}),
-    }
-    release = StoredRelease(
-        kind=f"{problem.task.value}/{plan.method.name}",
-        spec=plan.spec,
-        bound=with_floating_point(bound, plan.method.floating_point_of(problem)),
-        delta=problem.delta,
-        private=sources.private,
-        arrays=posterior_arrays(outcome.posterior),
-        settings=settings,
-        model=describe_model(outcome.model),
-        schema=schema,
-        answers=as_json(explanation),
-        ledger=debited(ledger, entry),
-        cautions=(*plan.cautions, *cautions),
-        preprocessing=given.preprocessing,
-    )
-    if kept is None:
-        store(named_in_ledger(ledger, entry, release))
-    else:
-        stored_and_named(ledger, entry, release, store)
-        kept.done()
-    return Fit(plan, explanation, outcome, release)
+        return given.in_parts.learned(plan, declaration, sources, charge.read, charge.checkpoint)
+    X, y, units, weights = charge.read(partial(given.read, declaration))
+    if charge.entry is not None:
+        declared_rows = _capped(problem.schema, declaration.schema, X)
+        charge.check_content(dict(zip(problem.schema.feature_names, declared_rows.T, strict=True)))
+    begin(STAGES[3])
+    if weights is not None:
+        return plan.method.run_weighted(plan, X, y, units, weights, sources)
+    if units is not None:
+        return plan.method.run_units(plan, X, y, units, sources)
+    return plan.method.run(plan, X, y, sources)
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.accounting.calibration import calibrate
-from sordino.accounting.evaluate import as_json
 from sordino.algorithm.training.clipped import check_examples
 from sordino.algorithm.training.train import QUERY, Trained, Training, train
 from sordino.algorithm.training.uses import Loss
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.one_run.training import train_and_audit
-from sordino.core.bound import Relation, with_floating_point
+from sordino.core.bound import Relation
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError, one_of, refuse, whole_number
-from sordino.fitting.charge import after_debit, as_ledger, debited, known_bounds, named_in_ledger
+from sordino.fitting.charge import Charge, Contents, as_ledger, charged_run
 from sordino.fitting.problem import Sources
 from sordino.ledger.release import StoredRelease
 
@@ -128,39 +127,32 @@ def fit_network(
         }
     )
     plan = calibrate(described, epsilon, delta, "noise").explanation
-    bound = plan.tightest
-    if bound is None:
-        raise InputError("Expected a run that a theorem gives a finite epsilon, got one that none does.")
-    sources, account = Sources(random_state), as_ledger(ledger)
-    sources.ready()
-    entry = None if account is None else account.debit(known_bounds(plan), plan.spec)
-    arguments = (plan.spec, loss, params, examples, sources.fresh(), training)
-    if canaries:
-        options = AuditOptions(delta=delta, seed=random_state)
-        trained, lower = after_debit(
-            lambda: train_and_audit(*arguments, options, canaries=canaries, trainable=trainable), entry
-        )
-    else:
-        trained, lower = after_debit(lambda: train(*arguments, trainable=trainable), entry), None
-    arrays, leaves = stored_leaves(trained.averaged)
-    settings: dict[str, Any] = {"leaves": leaves}
-    if trained.kept:
-        points = [jax.tree.leaves(one) for one in trained.kept]
-        arrays |= {f"kept_{place:03d}": np.stack(values) for place, values in enumerate(zip(*points, strict=True))}
-    if measure is not None:
-        settings[MEASURED] = dict(measure(trained if trained.kept else trained.averaged))
-    release = StoredRelease(
-        kind=NETWORK,
-        spec=plan.spec,
-        bound=with_floating_point(bound, trained.floating_point),
-        delta=plan.delta,
-        private=sources.private,
-        arrays=arrays,
-        settings=settings,
-        answers=as_json(plan),
-        ledger=debited(account, entry),
+    sources = Sources(random_state)
+
+    def run(charge: Charge) -> Contents[tuple[Trained, LowerBound | None]]:
+        arguments = (plan.spec, loss, params, examples, sources.fresh(), training)
+        lower = None
+        if canaries:
+            options = AuditOptions(delta=delta, seed=random_state)
+            trained, lower = charge.read(
+                lambda: train_and_audit(*arguments, options, canaries=canaries, trainable=trainable)
+            )
+        else:
+            trained = charge.read(lambda: train(*arguments, trainable=trainable))
+        arrays, leaves = stored_leaves(trained.averaged)
+        settings: dict[str, Any] = {"leaves": leaves}
+        if trained.kept:
+            points = [jax.tree.leaves(one) for one in trained.kept]
+            arrays |= {f"kept_{place:03d}": np.stack(values) for place, values in enumerate(zip(*points, strict=True))}
+        if measure is not None:
+            settings[MEASURED] = dict(measure(trained if trained.kept else trained.averaged))
+        floating_point = trained.floating_point
+        return Contents(NETWORK, arrays, (trained, lower), floating_point=floating_point, settings=settings)
+
+    release, (trained, lower) = charged_run(
+        plan, run, words="this training", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources
     )
-    return FittedNetwork(named_in_ledger(account, entry, release), trained.averaged, trained, lower)
+    return FittedNetwork(release, trained.averaged, trained, lower)
 
 
 def _public_number(records: int | None, relation: Relation, examples: Any) -> int:
