@@ -165,7 +165,7 @@ def use(changes: dict[str, Any], task: str) -> None:
     """Settings for this process alone."""
     from sordino.fitting.methods import METHODS  # noqa: PLC0415
     from sordino.fitting.methods.natural import SETTINGS, NaturalNetwork  # noqa: PLC0415
-    from sordino.fitting.problem import Task  # noqa: PLC0415
+    from sordino.fitting.tasks import Task  # noqa: PLC0415
 
     method: Any = METHODS["natural"]
     assert isinstance(method, NaturalNetwork)

@@ -27,7 +27,8 @@ from sordino.algorithm.rounds import ridge as fits
 from sordino.core.bound import Relation
 from sordino.data import UNIT, BooleanTarget, Feature, Number, RowNorm, Schema, Target
 from sordino.fitting.methods import ridge
-from sordino.fitting.problem import FitProblem, Sources, Task
+from sordino.fitting.problem import FitProblem, Sources
+from sordino.fitting.tasks import Task
 
 FIRST_SEED = 3001
 RECORDS, BUDGETS, DELTA = (400, 1600), (0.5, 1.0, 4.0), 1e-5

@@ -34,7 +34,8 @@ from sordino.core.bound import Relation
 from sordino.core.validate import instance_of
 from sordino.data import encode_features, read_table
 from sordino.fitting.methods.newton import NewtonSettings, NoiseAwareSteps, Pace
-from sordino.fitting.problem import TUNED, FitProblem, Sources, Task
+from sordino.fitting.problem import TUNED, FitProblem, Sources
+from sordino.fitting.tasks import Task
 
 DELTA = 1e-5
 SEEDS = {800: (101, 102), 8000: (101,), 20_000: (101,), 30_000: (101,)}

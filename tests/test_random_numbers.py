@@ -32,7 +32,7 @@ FILES = {
     "fitting/simulated_coverage.py": "rehearses a plan on tables drawn from the declaration",
     "inference/summary.py": "draws from a released posterior for its intervals: post-processing",
     "inference/prediction.py": "predictive draws from a released posterior: post-processing",
-    "estimators/cox.py": "predictive draws from a fitted release: post-processing",
+    "estimators/linear.py": "predictive draws from a fitted release: post-processing",
     "estimators/replayed.py": "tables drawn from the schema for an audit, whose fits are marked and leave nowhere",
     "estimators/replayed_own.py": "tables drawn from a model for an audit, whose fits are marked and leave nowhere",
     "estimators/supervised.py": "predictive draws from a fitted release: post-processing",

@@ -19,7 +19,8 @@ from sordino.explore import Candidate, choose
 from sordino.explore.scoring import read_rows
 from sordino.explore.selection import ChoicePlan, Trial, best_of_trials, choice_spec, largest_trial, spent
 from sordino.fitting.charge import Charge
-from sordino.fitting.problem import Sources, Task
+from sordino.fitting.problem import Sources
+from sordino.fitting.tasks import Task
 
 LINES = "records = {n}\na: -1..1\nb: -1..1\ny: yes/no [target]"
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one"}

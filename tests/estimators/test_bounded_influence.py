@@ -13,7 +13,8 @@ from sordino.core.spec import NoisedSums
 from sordino.data import BooleanTarget, Category, Feature, Number, NumberTarget, RowNorm, Schema, Target
 from sordino.estimators import METHODS, ArrayBounds, Predictor, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.fitting.methods.bounded_influence import public_columns
-from sordino.fitting.problem import FitProblem, Sources, Task
+from sordino.fitting.problem import FitProblem, Sources
+from sordino.fitting.tasks import Task
 from sordino.ledger.release import read_release, write_release
 
 WORD = "bounded-influence"

@@ -27,7 +27,8 @@ from sordino.data import (
 from sordino.estimators import ArrayBounds, Predictor, PrivateCoxRegression, PrivatePoissonRegression
 from sordino.fitting.choose import choose
 from sordino.fitting.declaration import declared_columns
-from sordino.fitting.problem import FitProblem, Sources, Task
+from sordino.fitting.problem import FitProblem, Sources
+from sordino.fitting.tasks import Task
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
 

@@ -26,7 +26,7 @@ from sordino.estimators import (
     PrivatePoissonRegression,
     PrivateRobustRegression,
 )
-from sordino.fitting.problem import Task
+from sordino.fitting.tasks import Task
 from sordino.model import Logistic
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "add-remove", "random_state": 0}

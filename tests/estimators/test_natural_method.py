@@ -21,7 +21,8 @@ from sordino.estimators.replayed import replay_release
 from sordino.fitting.methods import METHODS, natural
 from sordino.fitting.methods.natural import _Run
 from sordino.fitting.methods.natural_plan import SETTINGS, network_of, settings_for
-from sordino.fitting.problem import FitProblem, Task, network_settings
+from sordino.fitting.problem import FitProblem
+from sordino.fitting.tasks import Task, network_settings
 from sordino.inference.prediction import Predictor
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.folder import (

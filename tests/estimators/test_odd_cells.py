@@ -31,7 +31,8 @@ from sordino.fitting.array_schema import bare_features, bare_target
 from sordino.fitting.declaration import declared, declared_columns, encoded_arrays, encoded_rows
 from sordino.fitting.fit import problem_of
 from sordino.fitting.methods import METHODS
-from sordino.fitting.problem import SETTINGS, TASKS, Sources, Task
+from sordino.fitting.problem import Sources
+from sordino.fitting.tasks import SETTINGS, TASKS, Task
 from sordino.ledger import Ledger
 from tests.data.odd_cells import ODD, ROWS, UNTYPED, array, records, schema, with_cells
 
@@ -116,6 +117,7 @@ def odd_table(rows, share, more, seed):
     return {name: cells for name, cells in own.items() if f"{name}:" in LINES + more}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("relation", [one.value for one in Relation])
 @pytest.mark.parametrize("unit", [False, True], ids=["records", "units"])
 @pytest.mark.parametrize("fit", [pytest.param(fit, marks=pytest.mark.slow if fit == "mixture" else ()) for fit in FITS])

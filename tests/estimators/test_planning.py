@@ -30,7 +30,8 @@ from sordino.data import (
 from sordino.data.schema import write_schema
 from sordino.estimators import METHODS
 from sordino.fitting.declaration import declared_columns
-from sordino.fitting.problem import FitProblem, Task
+from sordino.fitting.problem import FitProblem
+from sordino.fitting.tasks import Task
 from sordino.inference.expectation import LIMITS, Expectation
 from sordino.inference.power import FAMILIES
 

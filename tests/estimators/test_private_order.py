@@ -18,7 +18,8 @@ from sordino.estimators import (
 )
 from sordino.fitting.choose import choose
 from sordino.fitting.declaration import declared
-from sordino.fitting.problem import FitProblem, Task
+from sordino.fitting.problem import FitProblem
+from sordino.fitting.tasks import Task
 from sordino.ledger import Ledger, LedgerRefusal
 from sordino.ledger.release import read_release, write_release
 

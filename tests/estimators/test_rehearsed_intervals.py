@@ -11,9 +11,9 @@ from sordino.fitting import simulated_coverage as rehearsal
 from sordino.fitting.choose import _as_good, _least_error, choose
 from sordino.fitting.methods import METHODS, Predicted
 from sordino.fitting.methods.bounded_influence import influence_plan, public_columns
-from sordino.fitting.problem import FitProblem, Task
+from sordino.fitting.problem import FitProblem
 from sordino.fitting.simulated_coverage import SimulatedCoverage, interval_scores, simulated_coverage
-from sordino.fitting.tasks import AUTO
+from sordino.fitting.tasks import AUTO, Task
 
 WORD = "bounded-influence"
 

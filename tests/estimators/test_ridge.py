@@ -21,8 +21,8 @@ from sordino.data import (
 )
 from sordino.fitting.choose import choose
 from sordino.fitting.methods import METHODS
-from sordino.fitting.problem import FitProblem, Sources, Task, log_loss
-from sordino.fitting.tasks import AUTO
+from sordino.fitting.problem import FitProblem, Sources, log_loss
+from sordino.fitting.tasks import AUTO, Task
 from sordino.ledger.release.folder import WITHHELD
 from sordino.report.coefficients import summarise
 

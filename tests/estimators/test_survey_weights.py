@@ -1,6 +1,7 @@
 """Survey weights: no record moves a sum further than its plan, fits hold the weighted truth, and others refuse them."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from sordino.auditing.replay import Recorder, compare
 from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.data import DeclaredWeight, declared_lines, read_schema, schema_from_text, schema_to_text
+from sordino.estimators.replayed import replay_release
 from sordino.fitting.declaration import declared_columns, encoded_rows
 from sordino.fitting.fit import problem_of
 from sordino.fitting.methods import METHODS
-from sordino.fitting.problem import SETTINGS, TASKS, Sources
+from sordino.fitting.problem import Sources
+from sordino.fitting.tasks import SETTINGS, TASKS
 
 LINES = "records = {n}\na: -1..1\nb: p|q|r\ntreated: yes/no\nw: weight 0.2..4 mean {mean}\n{target} [target]"
 TARGETS = {"linear": "y: -5..5", "robust": "y: -5..5", "logistic": "y: yes/no", "poisson": "y: 0..20"}
@@ -45,6 +48,7 @@ ENDS = {"linear": (-5.0, 5.0), "robust": (-5.0, 5.0), "logistic": ("yes", "no"),
 
 
 # Weights meet the shares of a unit's records before any family does: one family with units is enough for fast tests.
+@pytest.mark.every(3)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize(
     ("family", "units"),
@@ -153,7 +157,8 @@ def test_intervals_of_weighted_fits_hold(family):
     assert held / total > 0.86, held / total
 
 
-def test_a_schema_with_weights_is_written_read_and_checked(tmp_path, capsys):
+def test_a_schema_with_weights_is_written_read_and_checked(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sordino.estimators.replayed.replay_release", partial(replay_release, seconds=2.0))
     declared = schema("logistic", 600)
     assert declared.weight == DeclaredWeight(column="w", low=0.2, high=4.0, mean=1.0)
     assert schema_from_text(schema_to_text(declared)) == declared

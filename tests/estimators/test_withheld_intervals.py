@@ -10,7 +10,8 @@ from sordino.core.validate import InputError
 from sordino.data import Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.fitting.methods import METHODS
-from sordino.fitting.problem import FitProblem, Task
+from sordino.fitting.problem import FitProblem
+from sordino.fitting.tasks import Task
 from sordino.inference.power import plan
 from sordino.inference.release import answering
 from sordino.ledger.release import read_release, write_release

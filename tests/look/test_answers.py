@@ -9,8 +9,7 @@ from sordino.algorithm.rounds.questions import Rows
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, Mistakes
 from sordino.data import declared_lines, from_arrays
-from sordino.explore.look_parts import sums_in_memory
-from sordino.explore.look_plan import Plan
+from sordino.explore.look_plan import Plan, sums_in_memory
 from sordino.fitting.problem import Sources
 
 LINES = "records = 400\nage: 0..100\nbmi: 10..60\nward: a|b|c\nsmoker: yes/no"

@@ -22,8 +22,7 @@ from sordino.data import (
     from_arrays,
     read_table,
 )
-from sordino.explore.look_parts import sums_in_memory
-from sordino.explore.look_plan import Plan
+from sordino.explore.look_plan import Plan, sums_in_memory
 from sordino.fitting.problem import Sources
 
 FEATURES = (

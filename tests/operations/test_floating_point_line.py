@@ -20,7 +20,7 @@ from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError
 from sordino.estimators import METHODS, ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.fitting.chain import chain_line
-from sordino.fitting.problem import Task
+from sordino.fitting.tasks import Task
 from sordino.ledger.release import read_release, write_release
 from sordino.model import Logistic
 

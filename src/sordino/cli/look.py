@@ -70,7 +70,7 @@ def command(
     check_out(out)
     # Imported here: bad input is refused without them.
     from sordino.explore.looks import look  # noqa: PLC0415
-    from sordino.inference.answers import answers_as_text  # noqa: PLC0415
+    from sordino.inference.table_formats import answers_as_text  # noqa: PLC0415
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
     found = look(

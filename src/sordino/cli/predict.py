@@ -114,7 +114,7 @@ def _table(predictor: "Predictor", data: Any, level: float, draws: int, seed: in
     """Columns by name."""
     import numpy as np  # noqa: PLC0415
 
-    from sordino.fitting.problem import Task  # noqa: PLC0415
+    from sordino.fitting.tasks import Task  # noqa: PLC0415
 
     encoded = predictor.encode(data)
     if not len(encoded):

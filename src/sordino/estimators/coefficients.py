@@ -1,6 +1,7 @@
 """Estimators whose coefficients mean something: tables, contrasts, joint tests and intervals of means."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sordino.core.arrays import Array
 from sordino.estimators.base import PrivateEstimator
-from sordino.fitting.tasks import AUTO, DRAWS, Task, effect_settings, ignore_progress
+from sordino.fitting.tasks import Task, effect_settings, ignore_progress
 from sordino.inference.contrasts import LEVEL, Line, Wald, contrast, wald
 from sordino.inference.summary import Summary, coefficients_of, summary_of
 
@@ -23,6 +24,7 @@ def column_name(given: Any) -> Any:
     return f"x{given}" if isinstance(given, int) and not isinstance(given, bool) else given
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CoefficientEstimator(PrivateEstimator):
     """Linear models: the size of effects that is taken for granted, and coefficients in the units of the table.
 
@@ -31,30 +33,7 @@ class CoefficientEstimator(PrivateEstimator):
     of the coefficients of encoded rows.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float,
-        relation: str,
-        schema: Any,
-        effect_scale: float | None = None,
-        method: str = AUTO,
-        draws: int = DRAWS,
-        ledger: Any = None,
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            relation=relation,
-            schema=schema,
-            method=method,
-            draws=draws,
-            ledger=ledger,
-            random_state=random_state,
-        )
-        self.effect_scale = effect_scale
+    effect_scale: float | None = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "CoefficientEstimator":
         """`PrivateEstimator.fit`, with survey weights beside arrays.
@@ -105,113 +84,50 @@ class CoefficientEstimator(PrivateEstimator):
         check_is_fitted(self, "release_")
 
     def summary(self, level: float = LEVEL) -> Summary:
-        """The coefficients as a table: estimate, standard error, interval, z, p-value, and what widths are made of.
-
-        Args:
-            level: of the intervals.
-
-        Returns:
-            A `Summary`; print it. Older methods have estimates only, and what was measured of their intervals.
-        """
+        """The coefficients as a table that prints itself; older methods have estimates only."""
         self._check_coefficients()
         return summary_of(self.release_, level)
 
     def contrast(self, weights: Mapping[str, float] | str, level: float = LEVEL) -> Line:
-        """A sum of coefficients with its interval and test, such as ``contrast({"age": 1, "dose": -1})``.
-
-        Args:
-            weights: numbers by coefficient; `summary` has the names.
-            level: of the interval.
-
-        Returns:
-            Its `Line`.
-        """
+        """A sum of coefficients with its interval and test, such as ``contrast({"age": 1, "dose": -1})``."""
         self._check_coefficients()
         return contrast(coefficients_of(self.release_), weights, level)
 
     def wald(self, tested: Sequence[Mapping[str, float] | str]) -> Wald:
-        """The joint test that coefficients, or sums of them, are all 0, such as ``wald(["age", "dose"])``.
-
-        Args:
-            tested: names, or contrasts.
-
-        Returns:
-            Statistic, degrees of freedom and p-value.
-        """
+        """The joint test that coefficients, or sums of them, are all 0, such as ``wald(["age", "dose"])``."""
         self._check_coefficients()
         return wald(coefficients_of(self.release_), tested)
 
     def margins(self, columns: Sequence[str] | str | None = None, **settings: Any) -> "Margins":
-        """Mean outcomes at values of columns, from the posterior and public values; see `margins.margins`.
-
-        Args:
-            columns: whose margins; None for all.
-            **settings: `values`, `at`, `over` and `level`.
-
-        Returns:
-            `Margins`; print them.
-        """
+        """Mean outcomes at values of columns, from the posterior and public values; see `inference.margins.margins`."""
         from sordino.inference.margins import margins  # noqa: PLC0415
 
         self._check_coefficients()
         return margins(self.release_, columns, **settings)
 
     def effects(self, columns: Sequence[str] | str | None = None, **settings: Any) -> "Margins":
-        """Differences of mean outcomes in natural units; see `margins.effects`.
-
-        Args:
-            columns: whose effects; None for all.
-            **settings: `at`, `over` and `level`.
-
-        Returns:
-            `Margins` whose estimates are differences.
-        """
+        """Differences of mean outcomes in natural units; see `inference.margins.effects`."""
         from sordino.inference.margins import effects  # noqa: PLC0415
 
         self._check_coefficients()
         return effects(self.release_, columns, **settings)
 
     def named_draws(self, draws: int = 1000, seed: int | None = None) -> dict[str, Array]:
-        """Draws of the coefficients in the units of the table, by name.
-
-        Args:
-            draws: how many.
-            seed: for the same draws again.
-
-        Returns:
-            An array for every coefficient.
-        """
+        """Draws of the coefficients in the units of the table, by name."""
         from sordino.inference.draws import named_draws  # noqa: PLC0415
 
         self._check_coefficients()
         return named_draws(self.release_, draws, seed)
 
     def to_arviz(self, draws: int = 1000, seed: int | None = None, rows: Any = None) -> Any:
-        """The posterior for ArviZ, with named variables and coordinates; see `draws.to_arviz`.
-
-        Args:
-            draws: how many.
-            seed: for the same draws again.
-            rows: rows whose targets are drawn too; None for none.
-
-        Returns:
-            An ArviZ object.
-        """
+        """The posterior for ArviZ, with named variables and coordinates; see `inference.draws.to_arviz`."""
         from sordino.inference.draws import to_arviz  # noqa: PLC0415
 
         self._check_coefficients()
         return to_arviz(self.release_, draws, seed, rows)
 
     def predict_mean(self, X: Any, level: float = LEVEL) -> "MeanAndNew":
-        """Means of rows with intervals, and intervals of new targets, from the same posterior as `summary`.
-
-        Args:
-            X: rows, as `predict` takes them.
-            level: of both intervals.
-
-        Returns:
-            `mean`, `low` and `high` of the mean, or of probabilities; `new_low` and `new_high` of a new target.
-        """
+        """Means of rows with intervals, and intervals of new targets, from the same posterior as `summary`."""
         self._check_coefficients()
         coefficients_of(self.release_)
         found = self._predictor.means(self._encode(X), level)

@@ -7,15 +7,15 @@ from typing import Any
 
 from sordino.core.validate import one_of
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.cox import PrivateCoxRegression
-from sordino.estimators.mixture import PrivateGaussianMixture
-from sordino.estimators.network import PrivateBayesianNetworkClassifier, PrivateBayesianNetworkRegressor
-from sordino.estimators.supervised import (
+from sordino.estimators.linear import (
+    PrivateCoxRegression,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegression,
     PrivateRobustRegression,
 )
+from sordino.estimators.mixture import PrivateGaussianMixture
+from sordino.estimators.supervised import PrivateBayesianNetworkClassifier, PrivateBayesianNetworkRegressor
 from sordino.fitting.methods import METHODS
 from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, FALLBACK
 from sordino.inference.release import Release, answering

@@ -24,8 +24,8 @@ from sordino.explore.selection import CHOSEN
 from sordino.fitting.choose import choose
 from sordino.fitting.declaration import declared_columns
 from sordino.fitting.fit import fit, problem_of, table_rows
-from sordino.fitting.problem import SETTINGS, FitProblem, Sources, Task
-from sordino.fitting.tasks import asked_of, is_fit
+from sordino.fitting.problem import FitProblem, Sources
+from sordino.fitting.tasks import SETTINGS, Task, asked_of, is_fit
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import to_document
 

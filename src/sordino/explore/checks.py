@@ -33,9 +33,8 @@ from sordino.explore.scoring import (
 from sordino.fitting.charge import Charge
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.tasks import CLASSIFYING
-from sordino.inference.answers import CHECK, check_table
 from sordino.inference.prediction import Predictor
-from sordino.inference.table_formats import ResultTable
+from sordino.inference.table_formats import CHECK, ResultTable, TableResult, check_table
 from sordino.ledger.release import StoredRelease
 
 _BANDS = Interval(2, 50)
@@ -66,7 +65,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(TableResult):
     """A finished check; print it.
 
     Attributes:
@@ -83,18 +82,11 @@ class Check:
 
     @property
     def shown(self) -> ResultTable:
-        """As a table that writes itself as text, HTML, LaTeX and CSV."""
         return check_table([vars(one) for one in self.bands], self.about, self.level, self.release)
 
     def as_dict(self) -> dict[str, Any]:
         """For a machine."""
         return {"about": self.about, "level": self.level, "bands": [vars(one) for one in self.bands]}
-
-    def __str__(self) -> str:
-        return self.shown.text()
-
-    def _repr_html_(self) -> str:
-        return self.shown.html()
 
 
 def check(

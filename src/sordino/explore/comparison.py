@@ -22,8 +22,7 @@ from sordino.data.words import shown_names
 from sordino.explore.scoring import check_header, losses, scored_predictor, sum_plan
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.tasks import CLASSIFYING
-from sordino.inference.answers import COMPARISON, comparison_table
-from sordino.inference.table_formats import ResultTable
+from sordino.inference.table_formats import COMPARISON, ResultTable, TableResult, comparison_table
 from sordino.ledger.release import StoredRelease
 
 _LEVELS = Interval(0.5, 1.0, high_open=True)
@@ -54,7 +53,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(TableResult):
     """A finished comparison; print it.
 
     Attributes:
@@ -69,18 +68,11 @@ class Comparison:
 
     @property
     def shown(self) -> ResultTable:
-        """As a table that writes itself as text, HTML, LaTeX and CSV."""
         return comparison_table([vars(one) for one in self.models], self.level, self.release)
 
     def as_dict(self) -> dict[str, Any]:
         """For a machine."""
         return {"level": self.level, "models": [vars(one) for one in self.models]}
-
-    def __str__(self) -> str:
-        return self.shown.text()
-
-    def _repr_html_(self) -> str:
-        return self.shown.html()
 
 
 def compare(

@@ -31,12 +31,11 @@ from sordino.data import (
 from sordino.data.encode import check_number
 from sordino.data.parts import number_of, parts_of
 from sordino.data.table import Table
-from sordino.explore.look_parts import parts_to_look_at, sums_in_memory, sums_in_parts
-from sordino.explore.look_plan import Plan
+from sordino.explore.look_plan import Plan, parts_to_look_at, sums_in_memory, sums_in_parts
 from sordino.fitting.charge import Charge, Contents, as_ledger, charged_run, check_public_number, exact_sums_line
 from sordino.fitting.fit import sources_of
 from sordino.fitting.table_parts import IN_MEMORY
-from sordino.inference.answers import LOOK
+from sordino.inference.table_formats import LOOK
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 

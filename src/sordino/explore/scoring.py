@@ -33,8 +33,8 @@ from sordino.data import Number, Schema
 from sordino.fitting.charge import Charge, Contents, Result, as_ledger, charged_run, exact_sums_line
 from sordino.fitting.declaration import Declaration, EncodedRows, encoded_rows
 from sordino.fitting.fit import sources_of, table_rows
-from sordino.fitting.problem import Task, exposures
-from sordino.fitting.tasks import CLASSIFYING
+from sordino.fitting.problem import exposures
+from sordino.fitting.tasks import CLASSIFYING, Task
 from sordino.inference.prediction import Predictor
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA

@@ -32,7 +32,8 @@ from sordino.fitting.charge import Charge, Contents, as_ledger, charged_run, exa
 from sordino.fitting.declaration import Declaration
 from sordino.fitting.fit import problem_of, sources_of
 from sordino.fitting.methods import METHODS, Outcome, Plan
-from sordino.fitting.problem import SETTINGS, TASKS, Sources, Task
+from sordino.fitting.problem import Sources
+from sordino.fitting.tasks import SETTINGS, TASKS, Task
 from sordino.inference.prediction import Predictor
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, posterior_arrays

@@ -29,9 +29,8 @@ from sordino.data.parts import parts_of
 from sordino.data.sources.registry import empty_table
 from sordino.data.words import shown_names
 from sordino.fitting.array_schema import PUBLIC_LABELS, WEIGHT, ArrayBounds, Bare, bare_target, numbers_of
-from sordino.fitting.problem import Task, count_bounds
-from sordino.fitting.survival_time import check_event
-from sordino.fitting.tasks import CLASSIFYING, LINEAR
+from sordino.fitting.problem import check_event, count_bounds
+from sordino.fitting.tasks import CLASSIFYING, LINEAR, Task
 
 # What a task asks of its target.
 _TARGETS: dict[Task, Callable[[Schema], Any]] = {Task.COUNTS: count_bounds, Task.SURVIVAL: check_event}

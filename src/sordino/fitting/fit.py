@@ -28,10 +28,10 @@ from sordino.fitting.charge import Charge, Contents, Store, as_ledger, charged_r
 from sordino.fitting.choose import choose
 from sordino.fitting.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
 from sordino.fitting.methods import Outcome, Plan
-from sordino.fitting.problem import OVERDISPERSED, SETTINGS, TASKS, FitProblem, Sources, Task
+from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.resume import FitCheckpoint
 from sordino.fitting.table_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts, untold
-from sordino.fitting.tasks import ASKED, AUTO, Begin, ignore_progress
+from sordino.fitting.tasks import ASKED, AUTO, OVERDISPERSED, SETTINGS, TASKS, Begin, Task, ignore_progress
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays

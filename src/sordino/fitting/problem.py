@@ -6,12 +6,12 @@ moderate strength: a guess at what real data hold, the same for every method, an
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,13 @@ from scipy import special
 
 from sordino.algorithm.noise.randomness import Randomness, SeededRandomness
 from sordino.algorithm.noise.secure import SecureRandomness
+from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
-from sordino.core.validate import POSITIVE, InputError, Interval, number, refuse, whole_number
+from sordino.core.validate import InputError
 from sordino.data import Category, Number, Schema, clip_rows
-from sordino.fitting.survival_time import time_settings
-from sordino.fitting.tasks import Task, count_settings, effect_settings, robust_settings
+from sordino.fitting.tasks import Task
 from sordino.model.base import Model
 from sordino.model.compiled import check_sums
 from sordino.model.families.classification import Logistic, Softmax
@@ -37,60 +37,8 @@ from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegr
 MOST_COLUMNS = 1024
 
 
-# Counts that vary more than a Poisson law.
-OVERDISPERSED = "negative-binomial"
-# The words that the command line takes for tasks.
-TASKS = {
-    "linear": Task.REGRESSION,
-    "logistic": Task.CLASSIFICATION,
-    "robust": Task.ROBUST,
-    "poisson": Task.COUNTS,
-    OVERDISPERSED: Task.COUNTS,
-    "cox": Task.SURVIVAL,
-    "network-regressor": Task.NETWORK_REGRESSION,
-    "network-classifier": Task.NETWORK_CLASSIFICATION,
-    "mixture": Task.MIXTURE,
-}
-
-
-def survival_settings(effect_scale: float | None = None, **followed: Any) -> dict[str, Any]:
-    """The column of times and the time bins, see `survival_time.time_settings`."""
-    return time_settings(**followed) | effect_settings(effect_scale)
-
-
-def network_settings(hidden: tuple[int, ...] | None = None, prior_precision: float = 1.0) -> dict[str, Any]:
-    """The widths of the hidden layers, None for what the method takes, and the prior precision of every weight."""
-    if hidden is not None and (not isinstance(hidden, tuple) or not hidden):
-        raise refuse("hidden", "to be a tuple of layer widths such as (16,), or None", hidden)
-    return {
-        "hidden": None if hidden is None else tuple(whole_number("hidden", width) for width in hidden),
-        "prior_precision": number("prior_precision", prior_precision, POSITIVE),
-    }
-
-
-def mixture_settings(components: int = 2, spread: float = 0.25) -> dict[str, Any]:
-    """How many components there are, and the standard deviation of each in encoded units."""
-    return {
-        "components": whole_number("components", components, Interval(2, 1000)),
-        "spread": number("spread", spread, POSITIVE),
-    }
-
-
 # The hidden layers of a dense network where nobody says.
 USUAL_HIDDEN = (16,)
-
-
-# Public choices that the model of a task needs; a task that is not listed needs none.
-SETTINGS: dict[Task, Callable[..., dict[str, Any]]] = {
-    Task.REGRESSION: effect_settings,
-    Task.CLASSIFICATION: effect_settings,
-    Task.ROBUST: robust_settings,
-    Task.COUNTS: count_settings,
-    Task.SURVIVAL: survival_settings,
-    Task.NETWORK_REGRESSION: network_settings,
-    Task.NETWORK_CLASSIFICATION: network_settings,
-    Task.MIXTURE: mixture_settings,
-}
 
 
 @dataclass(frozen=True)
@@ -362,3 +310,86 @@ def constant_log_loss(train_y: Array, y: Array, classes: int) -> float:
 def root_mean_square(errors: Array) -> float:
     """The usual error of regression."""
     return float(np.sqrt(np.mean(errors**2)))
+
+
+# Times to an event. A record is a subject, followed from the first edge of the time bins until its time, when the event
+# happened or it was last seen without. Times are declared, so what lies outside is brought to the nearer bound.
+
+_LARGEST_SCORE = 50.0
+
+
+class SurvivalTime(NamedTuple):
+    """The column of times: its place among the encoded columns, its kind, and the edges of the time bins."""
+
+    place: int
+    kind: Number
+    edges: Array
+
+    def times(self, X: Array) -> Array:
+        """When records were last seen, from their encoded rows."""
+        return np.clip(self.kind.decode(X[:, self.place]), self.kind.low, self.kind.high)
+
+
+def survival_time(schema: Schema, settings: Mapping[str, Any]) -> SurvivalTime:
+    """How long records were followed, as declared; an event may lie in any bin."""
+    name, bins = settings["time"], settings["bins"]
+    for feature, block in schema.blocks():
+        if feature.name == name:
+            kind = feature.kind
+            if not isinstance(kind, Number) or kind.missing.adds_indicator:
+                raise InputError(f"Expected the time {name!r} to be a number without an indicator, got another.")
+            edges = np.linspace(kind.low, kind.high, bins + 1) if isinstance(bins, int) else np.array(bins, np.float64)
+            if edges[0] > kind.low or edges[-2] >= kind.high:
+                raise InputError(
+                    f"Expected time bins that begin at or before the lowest declared time and of which the last begins "
+                    f"before the highest, got edges from {edges[0]:g} to {edges[-1]:g} for times from {kind.low:g} to "
+                    f"{kind.high:g}; change the bins or the bounds of {name!r}."
+                )
+            return SurvivalTime(block.start, kind, edges)
+    raise InputError(f"Expected the time to be one of the declared columns, got {name!r}; declare it as a number.")
+
+
+def events(schema: Schema, y: Array) -> NDArray[np.bool_]:
+    """Whether a record ended with the event, from encoded targets."""
+    kind = schema.declared_target().kind
+    return kind.decode(y) > 0.5 if isinstance(kind, Number) else y > 0.0
+
+
+def check_event(schema: Schema) -> None:
+    """Refuse a target that does not say whether an event happened."""
+    kind = schema.declared_target().kind
+    if isinstance(kind, Category) or (isinstance(kind, Number) and (kind.low, kind.high) != (0.0, 1.0)):
+        raise InputError(
+            "Expected a yes-or-no target, or a number from 0 to 1, that says whether the event happened, got another; "
+            "declare it as boolean."
+        )
+
+
+def bins_of(settings: Mapping[str, Any]) -> Array:
+    """The edges of the time bins of a release; a file may say anything, so they are looked at."""
+    stated = settings.get("bins")
+    edges = np.array(stated, np.float64) if isinstance(stated, list | tuple) and _are_numbers(stated) else np.zeros(0)
+    if len(edges) - 1 not in range(2, 65) or not np.isfinite(edges).all() or (np.diff(edges) <= 0.0).any():
+        raise InputError("Expected settings.bins of the release to be edges that rise, got others; it was changed.")
+    return edges
+
+
+def _are_numbers(stated: Sequence[Any]) -> bool:
+    return all(isinstance(edge, int | float) and not isinstance(edge, bool) for edge in stated)
+
+
+def with_flags(features: Array, bins: int) -> Array:
+    """Encoded rows with the 0/1 columns of all time bins but the first, of which none holds."""
+    return np.hstack([features, np.zeros((len(features), bins - 1))])
+
+
+def event_chances(law: CoefficientPosterior, thetas: Array, features: Array, edges: Array, until: float) -> Array:
+    """The chance that the event happens up to a time, for draws of coefficients and encoded rows: (draws, rows).
+
+    It is 1 - exp(-H), H the hazard summed over the bins; nobody leaves for another reason.
+    """
+    hazards = np.exp(np.minimum(law.scores(thetas, features)[..., 0], _LARGEST_SCORE))
+    weights = np.asarray(thetas, np.float64).reshape(-1, len(law.columns))[:, -(len(edges) - 2) :]
+    baseline = np.exp(np.minimum(np.column_stack([np.zeros(len(weights)), weights]), _LARGEST_SCORE))
+    lengths = np.clip(until - edges[:-1], 0.0, np.diff(edges))
+    return -np.expm1(-hazards * (baseline @ lengths)[:, None])

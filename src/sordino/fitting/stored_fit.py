@@ -17,9 +17,8 @@ from sordino.algorithm.posterior.residuals import FLATTEST, MOST_PEAKED
 from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, number
 from sordino.data import Number, Schema
-from sordino.fitting.problem import Task
-from sordino.fitting.survival_time import bins_of
-from sordino.fitting.tasks import CLASSIFYING
+from sordino.fitting.problem import bins_of
+from sordino.fitting.tasks import CLASSIFYING, Task
 from sordino.ledger.release import StoredRelease, posterior_of
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED
 from sordino.model.base import Model

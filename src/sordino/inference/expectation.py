@@ -21,7 +21,7 @@ from sordino.algorithm.influence.plan import plan as engine_plan
 from sordino.core.arrays import Array
 from sordino.core.validate import OPEN_UNIT, POSITIVE, number, printable, refuse
 from sordino.fitting.methods.bounded_influence import PublicColumns
-from sordino.fitting.problem import OVERDISPERSED
+from sordino.fitting.tasks import OVERDISPERSED
 from sordino.inference.contrasts import LEVEL, figure, percent, text_table
 from sordino.inference.summary import RATIOS
 from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY

@@ -34,11 +34,11 @@ from sordino.data.columns.interaction import Interaction
 from sordino.data.raw_columns import Column
 from sordino.data.table import Table
 from sordino.data.words import shown_names
-from sordino.fitting.problem import Task
+from sordino.fitting.tasks import Task
 from sordino.inference.contrasts import LEVEL, figure, round_step, tails
 from sordino.inference.predicted_means import means_of_scores
 from sordino.inference.prediction import Predictor
-from sordino.inference.table_formats import ResultTable
+from sordino.inference.table_formats import ResultTable, TableResult
 from sordino.ledger.release import StoredRelease
 
 # Values at which a number's margin is shown, evenly over its declared range.
@@ -79,7 +79,7 @@ class Margin:
 
 
 @dataclass(frozen=True)
-class Margins:
+class Margins(TableResult):
     """Margins or effects of some columns; print them.
 
     Attributes:
@@ -98,7 +98,6 @@ class Margins:
 
     @property
     def shown(self) -> ResultTable:
-        """As a table that writes itself as text, HTML, LaTeX and CSV."""
         header = ("", "value", "outcome", "estimate", f"{100.0 * self.level:g} % interval")
         rows = tuple(
             (one.column, one.value, one.outcome, figure(one.estimate), f"{figure(one.low)} to {figure(one.high)}")
@@ -112,12 +111,6 @@ class Margins:
         """For a machine."""
         listed = [vars(one) for one in self.margins]
         return {"title": self.title, "level": self.level, "margins": listed, "remarks": list(self.remarks)}
-
-    def __str__(self) -> str:
-        return self.shown.text()
-
-    def _repr_html_(self) -> str:
-        return self.shown.html()
 
 
 def margins(

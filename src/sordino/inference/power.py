@@ -10,15 +10,8 @@ from sordino.data import Schema, read_schema
 from sordino.fitting.declaration import declared_columns
 from sordino.fitting.methods import METHODS
 from sordino.fitting.methods.bounded_influence import influence_plan, public_columns
-from sordino.fitting.problem import (
-    OVERDISPERSED,
-    TASKS,
-    FitProblem,
-    Task,
-    count_settings,
-    effect_settings,
-    survival_settings,
-)
+from sordino.fitting.problem import FitProblem
+from sordino.fitting.tasks import OVERDISPERSED, TASKS, Task, count_settings, effect_settings, survival_settings
 from sordino.inference.contrasts import LEVEL
 from sordino.inference.expectation import Expectation
 

@@ -19,10 +19,9 @@ from sordino.core.arrays import Array
 from sordino.core.validate import InputError, Interval, instance_of, number, refuse, whole_number
 from sordino.data import Measurement, Schema, Table, encode_features, from_arrays, read_table
 from sordino.fitting.declaration import as_table
-from sordino.fitting.problem import Task, exposures
+from sordino.fitting.problem import event_chances, exposures, with_flags
 from sordino.fitting.stored_fit import StoredFit
-from sordino.fitting.survival_time import event_chances, with_flags
-from sordino.fitting.tasks import DRAWS, LINEAR
+from sordino.fitting.tasks import DRAWS, LINEAR, Task
 from sordino.inference.predicted_means import MeanAndNew, joined, predicted
 from sordino.ledger.release.folder import NEW_TARGETS, PROBABILITIES, release_coverage, withheld
 from sordino.model.base import LinearScoreModel, Model

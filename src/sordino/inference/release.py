@@ -13,10 +13,17 @@ from sordino.core.gaussian import show_up
 from sordino.core.validate import OPEN_UNIT, InputError, number
 from sordino.fitting.custom_methods import CUSTOM, SITE_DRAWS, WEIGHTS
 from sordino.fitting.tasks import is_fit
-from sordino.inference.answers import CHECK, COMPARISON, LOOK, answer_table, check_table, comparison_table
 from sordino.inference.contrasts import LEVEL, Line
 from sordino.inference.summary import Summary, summary_of
-from sordino.inference.table_formats import ResultTable
+from sordino.inference.table_formats import (
+    CHECK,
+    COMPARISON,
+    LOOK,
+    ResultTable,
+    answer_table,
+    check_table,
+    comparison_table,
+)
 from sordino.ledger.release import StoredRelease, folder
 from sordino.ledger.release.folder import NOT_MEASURED, withheld
 from sordino.ledger.signing import SigningKey

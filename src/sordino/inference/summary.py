@@ -30,7 +30,7 @@ from sordino.inference.contrasts import (
     round_step,
     text_table,
 )
-from sordino.inference.table_formats import ResultTable
+from sordino.inference.table_formats import ResultTable, TableResult
 
 if TYPE_CHECKING:
     from sordino.inference.prediction import Predictor
@@ -67,7 +67,7 @@ SHARE_HEADER = ("share of the variance", "sampling", "privacy", "prior", "privac
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(TableResult):
     """The coefficients of a release as a table; print it.
 
     Attributes:
@@ -179,28 +179,9 @@ class Summary:
 
     @property
     def shown(self) -> ResultTable:
-        """As a table that knows how to write itself as text, HTML, LaTeX and CSV."""
         tables = [(tuple(self.header), tuple(map(tuple, self.rows)))] if self.lines else []
         tables += [(SHARE_HEADER, tuple(map(tuple, self.share_rows)))] if self.share_rows else []
         return ResultTable(self.title, tuple(tables), self.columns, self.facts, self.cautions, self.remarks)
-
-    def to_csv(self) -> str:
-        """All digits, one line a coefficient."""
-        return self.shown.csv()
-
-    def to_latex(self) -> str:
-        """Tables in the manner of booktabs."""
-        return self.shown.latex()
-
-    def to_html(self) -> str:
-        """What a notebook shows."""
-        return self.shown.html()
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
-
-    def __str__(self) -> str:
-        return self.shown.text()
 
 
 def lines_as_text(summary: Summary, others: Sequence[Line]) -> str:

@@ -11,8 +11,8 @@ from sordino.algorithm.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAY
 from sordino.algorithm.posterior.coefficients import from_stored
 from sordino.core.arrays import Array
 from sordino.fitting.custom_methods import FREE_DRAWS, SITE_DRAWS
-from sordino.inference.answers import LOOK
 from sordino.inference.release import entry_names
+from sordino.inference.table_formats import LOOK
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import COEFFICIENTS, NOT_MEASURED, is_constant, release_coverage, withheld
 

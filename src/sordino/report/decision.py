@@ -13,7 +13,7 @@ from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.interaction import Interaction
 from sordino.estimators.replayed import can_plan
 from sordino.fitting.tasks import is_fit
-from sordino.inference.answers import LOOK
+from sordino.inference.table_formats import LOOK
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.ledger.release.folder import COEFFICIENTS, is_constant, measured_of

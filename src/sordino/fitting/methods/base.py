@@ -16,16 +16,9 @@ from sordino.core.gaussian import up
 from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, Part, Scheme, Spec
 from sordino.core.validate import InputError, instance_of
 from sordino.data import Schema
-from sordino.fitting.problem import (
-    MOST_COLUMNS,
-    FitProblem,
-    Sources,
-    StandIn,
-    Task,
-    constant_log_loss,
-    root_mean_square,
-)
+from sordino.fitting.problem import MOST_COLUMNS, FitProblem, Sources, StandIn, constant_log_loss, root_mean_square
 from sordino.fitting.simulated_coverage import SimulatedCoverage
+from sordino.fitting.tasks import Task
 from sordino.model.base import Model
 
 # What records with survey weights can be learned from: a score and its slope for each record.

@@ -31,8 +31,8 @@ from sordino.fitting.problem import (
     FitProblem,
     Sources,
     StandIn,
-    Task,
     count_bounds,
+    events,
     exposure_column,
     exposures,
     log_loss,
@@ -40,9 +40,10 @@ from sordino.fitting.problem import (
     root_mean_square,
     stand_in,
     stand_ins,
+    survival_time,
 )
 from sordino.fitting.simulated_coverage import simulated_coverage
-from sordino.fitting.survival_time import events, survival_time
+from sordino.fitting.tasks import Task
 from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY
 
 # Larger tables are simulated by so many records with the same budget for each of them.

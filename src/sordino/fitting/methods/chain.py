@@ -19,7 +19,8 @@ from sordino.core.spec import Clipping, ClippingKind, NoisyGradient, Spec
 from sordino.core.spec.fields import write_keys
 from sordino.core.validate import instance_of
 from sordino.fitting.methods.base import Method, Outcome, Plan, Predicted, constant_error, described, method
-from sordino.fitting.problem import FitProblem, Sources, Task, log_loss, stand_in
+from sordino.fitting.problem import FitProblem, Sources, log_loss, stand_in
+from sordino.fitting.tasks import Task
 from sordino.model.base import LinearScoreModel
 from sordino.model.facts import Domain
 from sordino.model.families.classification import Logistic

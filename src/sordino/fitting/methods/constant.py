@@ -28,8 +28,8 @@ from sordino.fitting.methods.base import (
     sums_over_all,
     target_bound,
 )
-from sordino.fitting.problem import FitProblem, Sources, Task, class_codes, model_for, stand_in
-from sordino.fitting.tasks import LINEAR
+from sordino.fitting.problem import FitProblem, Sources, class_codes, model_for, stand_in
+from sordino.fitting.tasks import LINEAR, Task
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 from sordino.model.base import LinearScoreModel
 

@@ -18,7 +18,8 @@ from sordino.fitting.methods.base import (
     sums_over_all,
     too_many_columns,
 )
-from sordino.fitting.problem import FitProblem, Sources, Task, model_for
+from sordino.fitting.problem import FitProblem, Sources, model_for
+from sordino.fitting.tasks import Task
 from sordino.model.families.mixture import GaussianMixture
 
 _ROUNDS = 12

@@ -32,7 +32,8 @@ from sordino.fitting.methods.base import (
     too_many_columns,
 )
 from sordino.fitting.methods.statistics import residual_variance, simulated_fit
-from sordino.fitting.problem import ROWS, FitProblem, Sources, StandIn, Task, model_for, root_mean_square, stand_in
+from sordino.fitting.problem import ROWS, FitProblem, Sources, StandIn, model_for, root_mean_square, stand_in
+from sordino.fitting.tasks import Task
 from sordino.model.families.regression import Huber
 
 _SHARE_OF_SUMS = 0.1

@@ -44,7 +44,8 @@ from sordino.fitting.methods.natural_plan import (
     settings_for,
     sums_options,
 )
-from sordino.fitting.problem import FitProblem, Sources, Task, class_codes
+from sordino.fitting.problem import FitProblem, Sources, class_codes
+from sordino.fitting.tasks import Task
 from sordino.ledger.release.folder import RAREST, RAREST_OVER_SIZE
 from sordino.model.families.skip_networks import SkipNetwork
 

@@ -27,7 +27,8 @@ from sordino.fitting.methods.base import (
     sums_spec,
     target_bound,
 )
-from sordino.fitting.problem import FitProblem, Task, stand_in
+from sordino.fitting.problem import FitProblem, stand_in
+from sordino.fitting.tasks import Task
 from sordino.model.families.skip_networks import SkipClassification, SkipNetwork, SkipRegression
 
 # A uniform number between its bounds, times this, has variance 1.

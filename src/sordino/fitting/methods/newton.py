@@ -33,17 +33,8 @@ from sordino.fitting.methods.base import (
     sums_over_all,
     sums_spec,
 )
-from sordino.fitting.problem import (
-    MOST_COLUMNS,
-    TUNED,
-    FitProblem,
-    Sources,
-    StandIn,
-    Task,
-    log_loss,
-    model_for,
-    stand_ins,
-)
+from sordino.fitting.problem import MOST_COLUMNS, TUNED, FitProblem, Sources, StandIn, log_loss, model_for, stand_ins
+from sordino.fitting.tasks import Task
 from sordino.model.base import LinearScoreModel
 
 _SEED = 20_265

@@ -42,13 +42,13 @@ from sordino.fitting.problem import (
     FitProblem,
     Sources,
     StandIn,
-    Task,
     log_loss,
     model_for,
     root_mean_square,
     stand_in,
     stand_ins,
 )
+from sordino.fitting.tasks import Task
 from sordino.model.base import LinearScoreModel
 
 _SEED = 20_267

@@ -29,7 +29,8 @@ from sordino.fitting.methods.base import (
     target_bound,
     too_many_columns,
 )
-from sordino.fitting.problem import FitProblem, Sources, Task, root_mean_square, stand_in
+from sordino.fitting.problem import FitProblem, Sources, root_mean_square, stand_in
+from sordino.fitting.tasks import Task
 from sordino.model.families.regression import GaussianLinear
 
 _SEED = 20_261

@@ -44,7 +44,8 @@ from sordino.fitting.methods.base import (
     sums_of,
     sums_over_all,
 )
-from sordino.fitting.problem import USUAL_HIDDEN, FitProblem, Sources, Task, model_for, stand_in
+from sordino.fitting.problem import USUAL_HIDDEN, FitProblem, Sources, model_for, stand_in
+from sordino.fitting.tasks import Task
 from sordino.model.base import Model
 from sordino.model.families.networks import DenseNetwork
 
