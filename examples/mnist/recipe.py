@@ -34,7 +34,7 @@ import digits
 from sordino import Training, fit_network
 from sordino.algorithm.training.train import Descent, Trained
 from sordino.auditing.lower_bound import verdict
-from sordino.fitting.network import FittedNetwork, classification_quality
+from sordino.fitting.gradient_runs import FittedNetwork, classification_quality
 
 DELTA, RELATION = 1e-5, "add-remove"
 STROKES = 20_000

@@ -28,8 +28,8 @@ from sordino.estimators import PrivatePoissonRegression as PrivatePoissonRegress
 from sordino.estimators import PrivateRobustRegression as PrivateRobustRegression
 from sordino.estimators import public_pipeline as public_pipeline
 from sordino.estimators.fit import fit as fit
-from sordino.fitting.chain import fit_chain as fit_chain
-from sordino.fitting.network import fit_network as fit_network
+from sordino.fitting.gradient_runs import fit_chain as fit_chain
+from sordino.fitting.gradient_runs import fit_network as fit_network
 from sordino.inference.custom_release import reopen as reopen
 from sordino.inference.power import plan as plan
 from sordino.inference.release import Release as Release

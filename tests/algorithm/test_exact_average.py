@@ -19,7 +19,7 @@ from sordino.core.bound import Evidence, floating_point_line
 from sordino.core.spec import AverageNoise, Spec
 from sordino.core.spec.fields import write_keys
 from sordino.core.validate import InputError
-from sordino.fitting.chain import chain_line
+from sordino.fitting.gradient_runs import chain_line
 from sordino.model import Domain, Logistic
 
 ALARM = 1e-6

@@ -13,8 +13,8 @@ from sordino import InputError
 from sordino.cli import main
 from sordino.data import declared_lines, with_formula
 from sordino.estimators import Predictor
-from sordino.inference.draws import named_draws, to_arviz
 from sordino.inference.margins import effects, margins, raw_kinds, representative
+from sordino.inference.release import named_draws, to_arviz
 from sordino.inference.summary import _column_remarks, summary_of
 from sordino.inference.table_formats import ResultTable, latex
 from tests.report.example_releases import MEANS, coefficients, written

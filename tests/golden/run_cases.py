@@ -11,7 +11,7 @@ import sordino
 from sordino.algorithm import dp_sgd
 from sordino.algorithm.training.train import Descent, Training
 from sordino.core.spec import Batch, Problem
-from sordino.fitting.network import fit_network
+from sordino.fitting.gradient_runs import fit_network
 
 CHAIN_SCHEMES = ("full", "cyclic", "shuffle-once", "reshuffled", "without-replacement", "poisson")
 _BUDGET = {"epsilon": 2.0, "delta": 1e-5, "random_state": 2}

@@ -19,7 +19,7 @@ from sordino.core.bound import (
 from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError
 from sordino.estimators import METHODS, ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
-from sordino.fitting.chain import chain_line
+from sordino.fitting.gradient_runs import chain_line
 from sordino.fitting.tasks import Task
 from sordino.ledger.release import read_release, write_release
 from sordino.model import Logistic

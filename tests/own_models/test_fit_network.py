@@ -5,7 +5,7 @@ import pytest
 
 from sordino import InputError, Ledger, LedgerRefusal
 from sordino.algorithm.training.train import Descent, Training
-from sordino.fitting.network import fit_network
+from sordino.fitting.gradient_runs import fit_network
 from sordino.ledger.release.document import to_document
 
 X = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)

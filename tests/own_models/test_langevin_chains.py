@@ -12,8 +12,8 @@ from sordino.algorithm.chain.pure import chain
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.core.bound import Relation
 from sordino.core.spec import Unit
-from sordino.fitting.custom_chains import LangevinChains, UnitLoss, _iterates
 from sordino.fitting.custom_methods import CustomProblem, Sizes
+from sordino.fitting.custom_training import LangevinChains, UnitLoss, _iterates
 from sordino.model.own.pytree_loss import PytreeFrontEnd
 from sordino.model.own.records import pack, read_layout
 

@@ -16,7 +16,7 @@ from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.cli import main
 from sordino.cli.answers import audit_as_json
 from sordino.core.bound import floating_point_line
-from sordino.fitting.network import classification_quality
+from sordino.fitting.gradient_runs import classification_quality
 from sordino.model.own.base import front_end_for
 from sordino.model.own.records import pack, read_layout
 

@@ -114,14 +114,14 @@ class CoefficientEstimator(PrivateEstimator):
 
     def named_draws(self, draws: int = 1000, seed: int | None = None) -> dict[str, Array]:
         """Draws of the coefficients in the units of the table, by name."""
-        from sordino.inference.draws import named_draws  # noqa: PLC0415
+        from sordino.inference.release import named_draws  # noqa: PLC0415
 
         self._check_coefficients()
         return named_draws(self.release_, draws, seed)
 
     def to_arviz(self, draws: int = 1000, seed: int | None = None, rows: Any = None) -> Any:
         """The posterior for ArviZ, with named variables and coordinates; see `inference.draws.to_arviz`."""
-        from sordino.inference.draws import to_arviz  # noqa: PLC0415
+        from sordino.inference.release import to_arviz  # noqa: PLC0415
 
         self._check_coefficients()
         return to_arviz(self.release_, draws, seed, rows)

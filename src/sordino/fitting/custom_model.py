@@ -49,13 +49,8 @@ from sordino.ledger.release import StoredRelease
 from sordino.model.own.base import FrontEnd, OwnModel, front_end_for
 from sordino.model.own.records import RecordLayout
 
-# Methods register themselves, as front ends do (`custom_methods`); a new file of them is named here once.
-for _home in (
-    "sordino.fitting.custom_guides",
-    "sordino.fitting.custom_training",
-    "sordino.fitting.custom_chains",
-):
-    importlib.import_module(_home)
+# Its methods register themselves, as those of `custom_methods` do.
+importlib.import_module("sordino.fitting.custom_training")
 
 
 @dataclass(frozen=True, eq=False)

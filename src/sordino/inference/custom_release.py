@@ -15,8 +15,7 @@ from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, refuse, whole_number
 from sordino.fitting.custom_methods import CUSTOM, FREE_DRAWS, SITE_DRAWS, WEIGHTS
-from sordino.inference.draws import guarantee_attributes
-from sordino.inference.release import Release
+from sordino.inference.release import Release, guarantee_attributes
 from sordino.ledger.release import StoredRelease, read_release
 from sordino.model.own.base import OwnModel, front_end_for
 from sordino.model.own.records import Leaf, RecordLayout
