@@ -17,8 +17,8 @@ from sordino.core.spec.document import NegativeBinomialTrials
 from sordino.data import declared_lines, schema_to_text
 from sordino.explore import Candidate, choose
 from sordino.explore.scoring import read_rows
-from sordino.explore.selection import ChoicePlan, Trial, best_of_trials, choice_spec, largest_trial, spent
-from sordino.fitting.charge import Charge
+from sordino.explore.selection import ChoicePlan, SelectionTrial, best_of_trials, choice_spec, largest_trial, spent
+from sordino.fitting.charge import RowAccess
 from sordino.fitting.problem import Sources
 from sordino.fitting.tasks import Task
 
@@ -50,7 +50,7 @@ def test_the_best_of_trials_has_the_law_that_the_theorem_is_about():
     def trial(place):
         nonlocal trials
         trials += 1
-        return Trial(float(rng.choice(lost[place])), (place,), place)
+        return SelectionTrial(float(rng.choice(lost[place])), (place,), place)
 
     for seed in range(draws):
         counts[int(best_of_trials(trial, 2, stop, SeededRandomness(seed)).loss)] += 1
@@ -61,7 +61,7 @@ def test_the_best_of_trials_has_the_law_that_the_theorem_is_about():
 
 def test_equal_losses_are_told_apart_by_what_is_told_and_not_by_who_came_first():
     for seed in range(20):
-        found = best_of_trials(lambda place: Trial(1.0, (place,), place), 3, 0.02, SeededRandomness(seed))
+        found = best_of_trials(lambda place: SelectionTrial(1.0, (place,), place), 3, 0.02, SeededRandomness(seed))
         assert found.told == 0
 
 
@@ -106,7 +106,7 @@ def test_replay_moves_no_trial_beyond_what_the_certificate_counts(relation):
         recorder = Recorder()
 
         def run(table):
-            rows = read_rows([one.declaration for one in plan.plans], relation, table, Charge(None, None))
+            rows = read_rows([one.declaration for one in plan.plans], relation, table, RowAccess(None, None))
 
             def ran(sources):
                 best = plan.ran(rows, Sources(None, sources))

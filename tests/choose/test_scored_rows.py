@@ -19,7 +19,7 @@ from sordino.estimators import Predictor
 from sordino.explore import check, compare, scoring
 from sordino.explore.checks import _placed
 from sordino.explore.scoring import exact_scores, losses, means, probabilities, sum_plan
-from sordino.fitting.charge import Charge
+from sordino.fitting.charge import RowAccess
 from sordino.fitting.problem import Sources
 from tests.report.example_releases import coefficients, written
 
@@ -46,7 +46,7 @@ def release(family="logistic", records=300, relation=Relation.REPLACE_ONE):
 
 def encoded(one, data):
     declaration = scoring.check_header(one.schema, Predictor(one).task, one.spec.relation, data)
-    return scoring.read_rows([declaration], one.spec.relation, data, Charge(None, None))[0]
+    return scoring.read_rows([declaration], one.spec.relation, data, RowAccess(None, None))[0]
 
 
 @pytest.mark.parametrize("units", [False, True], ids=["records", "units"])

@@ -16,7 +16,7 @@ from sordino.core.spec import Batch, Problem
 from sordino.data import declared_lines
 from sordino.explore.scoring import sum_plan
 from sordino.fitting import charge
-from sordino.fitting.charge import Charge, Contents, charged_run
+from sordino.fitting.charge import RowAccess, RunContents, charged_run
 from sordino.fitting.fit import fit_table
 from sordino.fitting.problem import Sources
 from sordino.fitting.resume import FitCheckpoint
@@ -116,8 +116,8 @@ class Calls:
     POINTS = (
         (Sources, "ready"),
         (Ledger, "debit"),
-        (Charge, "read"),
-        (Contents, "release"),
+        (RowAccess, "read"),
+        (RunContents, "release"),
         (Ledger, "name_release"),
         (FitCheckpoint, "save"),
         (FitCheckpoint, "done"),
@@ -218,7 +218,7 @@ def resumable(folder, book, drawn):
         for name in NAMES:
             if name not in kept.answered:
                 kept.add(name, paid.read(lambda: np.array([drawn.normal()])))
-        return Contents("toy", {name: kept.answered[name] for name in NAMES}, None, schema=SCHEMA)
+        return RunContents("toy", {name: kept.answered[name] for name in NAMES}, None, schema=SCHEMA)
 
     def store(release):
         stored = folder / "release"

@@ -9,7 +9,7 @@ from sordino.algorithm.rounds.questions import Rows
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, Mistakes
 from sordino.data import declared_lines, from_arrays
-from sordino.explore.look_plan import Plan, sums_in_memory
+from sordino.explore.look_plan import LookPlan, sums_in_memory
 from sordino.fitting.problem import Sources
 
 LINES = "records = 400\nage: 0..100\nbmi: 10..60\nward: a|b|c\nsmoker: yes/no"
@@ -44,7 +44,7 @@ def covered(relation, epsilon, repeats, level=0.9):
     declared = declared_lines(LINES)
     rows, truth = table()
     found = parsed(list(truth), declared, NAMES)
-    plan = Plan.of(found, declared, epsilon, 1e-5, relation)
+    plan = LookPlan.of(found, declared, epsilon, 1e-5, relation)
     rows = Rows.of(rows, declared)
     hits = {text: np.zeros(len(values)) for text, values in truth.items()}
     for seed in range(repeats):
@@ -93,7 +93,7 @@ def test_suggested_bounds_hold_nearly_all_rows_and_are_not_far_wider():
     }
     declared = declared_lines(f"records = {records}\nyear: 0..1")
     found = parsed([f"bounds: {name}" for name in columns], declared, tuple(columns))
-    plan = Plan.of(found, declared, 0.5, 1e-6, Relation.REPLACE_ONE)
+    plan = LookPlan.of(found, declared, 0.5, 1e-6, Relation.REPLACE_ONE)
     for one, (low, high) in plan.answered(sums_in_memory(Rows.of(from_arrays(columns), declared)), Sources(1), 0.95):
         values = columns[one.question.columns[0]]
         assert np.mean((values < low.value) | (values > high.value)) < 0.03, one.question.text
@@ -104,13 +104,13 @@ def test_suggested_bounds_hold_nearly_all_rows_and_are_not_far_wider():
 def test_bounds_that_noise_would_hide_are_refused_before_anything_is_spent():
     declared = declared_lines("records = 20\nage: 0..100")
     with pytest.raises(InputError, match=r"about .* times as much would do.* Nothing was read and nothing was spent"):
-        Plan.of(parsed(["bounds: age"], declared, ("age",)), declared, 0.1, 1e-6, Relation.REPLACE_ONE)
+        LookPlan.of(parsed(["bounds: age"], declared, ("age",)), declared, 0.1, 1e-6, Relation.REPLACE_ONE)
 
 
 def test_where_noise_hides_every_cell_no_bounds_are_suggested():
     """Values spread over sixty powers of 2, so that no cell holds enough to be seen."""
     declared = declared_lines("records = 300\nage: 0..100")
-    plan = Plan.of(parsed(["bounds: age"], declared, ("age",)), declared, 1.0, 1e-6, Relation.REPLACE_ONE)
+    plan = LookPlan.of(parsed(["bounds: age"], declared, ("age",)), declared, 1.0, 1e-6, Relation.REPLACE_ONE)
     spread = from_arrays({"age": np.exp2(np.linspace(-20, 40, 300))})
     answers = plan.answered(sums_in_memory(Rows.of(spread, declared)), Sources(4), 0.95)
     assert answers[0][1] == ()
@@ -123,7 +123,7 @@ def test_units_count_once_however_many_records_they_have():
     who = np.repeat(np.arange(200), rng.integers(1, 9, 200))
     age = np.where(who < 100, 20.0, 80.0)
     found = parsed(["mean: age", "histogram: age [bins=2]"], declared, ("age", "who"))
-    plan = Plan.of(found, declared, 50.0, 1e-5, Relation.REPLACE_ONE)
+    plan = LookPlan.of(found, declared, 50.0, 1e-5, Relation.REPLACE_ONE)
     table = from_arrays({"age": age, "who": who})
     (mean,), bins = (rows for _, rows in plan.answered(sums_in_memory(Rows.of(table, declared)), Sources(1), 0.95))
     assert mean.value == pytest.approx(50.0, abs=1.5)
@@ -169,7 +169,7 @@ def test_the_number_of_rows_is_used_nowhere_under_add_remove():
     """It is private there; answers are computed from the declared number and from what was noised."""
     declared = declared_lines("records = 20000\nage: 0..100")
     found = parsed(["count", "bounds: age", "mean: age", "quantiles: age"], declared, ("age",))
-    plan = Plan.of(found, declared, 0.1, 1e-6, Relation.ADD_REMOVE)
+    plan = LookPlan.of(found, declared, 0.1, 1e-6, Relation.ADD_REMOVE)
     rows = Rows.of(from_arrays({"age": np.random.default_rng(0).normal(50, 10, 20_000)}), declared)
     first = repr([answers for _, answers in plan.answered(sums_in_memory(rows), Sources(1), 0.95)])
     rows.number = 10**6

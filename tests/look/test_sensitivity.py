@@ -22,7 +22,7 @@ from sordino.data import (
     from_arrays,
     read_table,
 )
-from sordino.explore.look_plan import Plan, sums_in_memory
+from sordino.explore.look_plan import LookPlan, sums_in_memory
 from sordino.fitting.problem import Sources
 
 FEATURES = (
@@ -149,7 +149,7 @@ def test_replay_moves_no_call_beyond_the_plan_of_the_spec(relation, units):
     rng = np.random.default_rng(11)
     declared = schema(units, records=7)
     found = parsed(QUESTIONS, declared, NAMES)
-    plan = Plan.of(found, declared, 300.0, 1e-5, relation)
+    plan = LookPlan.of(found, declared, 300.0, 1e-5, relation)
     rest = joined(*(drawn(rng, 1, f"other {place}") for place in range(6)))
 
     def run(columns):
@@ -179,7 +179,7 @@ def test_noise_is_what_the_plan_says():
     """Deviations of recorded calls over the scales of the plan are standard normal; false alarms: 1 in 10^6."""
     declared = declared_lines("records = 200\nage: 0..100\nward: a|b")
     found = parsed(["histogram: age [bins=500]", "mean: age", "table: age, ward [bins=200]"], declared, ("age", "ward"))
-    plan = Plan.of(found, declared, 1.0, 1e-5, Relation.REPLACE_ONE)
+    plan = LookPlan.of(found, declared, 1.0, 1e-5, Relation.REPLACE_ONE)
     table = from_arrays({"age": np.linspace(0, 100, 200), "ward": np.array(["a", "b"] * 100)})
     sums = sums_in_memory(Rows.of(table, declared))
     run = lambda sources: {"n": len(plan.answered(sums, Sources(None, sources), 0.95))}  # noqa: E731

@@ -75,7 +75,7 @@ if int(generator.integers(0, 2)) == 0 and parts:
         "sources = sources_of(random_state)",
         """\
 sources = sources_of(random_state)
-read_rows([plan.declaration for plan in made.plans], related, data, Charge(None, None))
+read_rows([plan.declaration for plan in made.plans], related, data, RowAccess(None, None))
 """,
         ("tests/choose/test_choice.py", "-k", "before_a_row"),
     ),
@@ -99,7 +99,7 @@ read_rows([plan.declaration for plan in made.plans], related, data, Charge(None,
         "sources = sources_of(random_state)",
         """\
 sources = sources_of(random_state)
-read_rows(declarations, self.relation, data, Charge(None, None))
+read_rows(declarations, self.relation, data, RowAccess(None, None))
 """,
         ("tests/replay/test_whole_releases.py", "-k", "debit and compare"),
     ),
@@ -109,7 +109,7 @@ read_rows(declarations, self.relation, data, Charge(None, None))
         "unit = _unit_of(predictor)",
         """\
 unit = _unit_of(predictor)
-read_rows([declaration], relation, data, Charge(None, None))
+read_rows([declaration], relation, data, RowAccess(None, None))
 """,
         ("tests/replay/test_whole_releases.py", "-k", "debit and check"),
     ),

@@ -194,12 +194,12 @@ if rehearsed is not None and not (rehearsed.score < 1.0):
         "charge: the run comes before the debit",
         "charged_run",
         """\
-charge = _debited(explanation, ledger, checkpoint())
-contents = run(charge)
+access = _debited(explanation, ledger, checkpoint())
+contents = run(access)
 """,
         """\
-contents = run(Charge(ledger, None))
-charge = _debited(explanation, ledger, checkpoint())
+contents = run(RowAccess(ledger, None))
+access = _debited(explanation, ledger, checkpoint())
 """,
         ("tests/estimators/test_charged_run.py",),
     ),
@@ -208,10 +208,10 @@ charge = _debited(explanation, ledger, checkpoint())
         "charged_run",
         """\
 check()
-charge = _debited(explanation, ledger, checkpoint())
+access = _debited(explanation, ledger, checkpoint())
 """,
         """\
-charge = _debited(explanation, ledger, checkpoint())
+access = _debited(explanation, ledger, checkpoint())
 check()
 """,
         ("tests/estimators/test_charged_run.py",),
@@ -220,12 +220,12 @@ check()
         "charge: a checkpoint is deleted before its release is stored",
         "charged_run",
         """\
-_store_and_name(charge, release, store)
-charge.checkpoint.done()
+_store_and_name(access, release, store)
+access.checkpoint.done()
 """,
         """\
-charge.checkpoint.done()
-_store_and_name(charge, release, store)
+access.checkpoint.done()
+_store_and_name(access, release, store)
 """,
         ("tests/estimators/test_charged_run.py",),
     ),

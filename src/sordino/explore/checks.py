@@ -30,7 +30,7 @@ from sordino.explore.scoring import (
     sum_plan,
     targets,
 )
-from sordino.fitting.charge import Charge
+from sordino.fitting.charge import RowAccess
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.tasks import CLASSIFYING
 from sordino.inference.prediction import Predictor
@@ -151,7 +151,7 @@ def check(
         return band_sums(places, values, record_weights(len(values), rows.units), many)
 
     if public:
-        found = sums(read_rows([declaration], relation, data, Charge(None, None)))
+        found = sums(read_rows([declaration], relation, data, RowAccess(None, None)))
         exact = np.ldexp(found.sums.astype(np.float64), EXPONENT)
         return Check(_bands(edges, exact, 0.0, inside, unit), about, inside, None)
     plan = sum_plan(

@@ -45,7 +45,7 @@ _COARSE = "Suggested bounds are powers of 2: the budget is too small for a secon
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class LookPlan:
     """What is about to run: the questions, the noise of each, and the spec that is certified and charged."""
 
     asked: tuple[Asking, ...]
@@ -56,7 +56,9 @@ class Plan:
     spec: Spec
 
     @classmethod
-    def of(cls, asked: Sequence[Asking], schema: Schema, epsilon: float, delta: float, relation: Relation) -> "Plan":
+    def of(
+        cls, asked: Sequence[Asking], schema: Schema, epsilon: float, delta: float, relation: Relation
+    ) -> "LookPlan":
         """Noise and spec, from public numbers alone."""
         charged = [one for one in asked if not _public(one, relation)]
         if not charged:

@@ -31,8 +31,8 @@ from sordino.data import (
 from sordino.data.encode import check_number
 from sordino.data.parts import number_of, parts_of
 from sordino.data.table import Table
-from sordino.explore.look_plan import Plan, parts_to_look_at, sums_in_memory, sums_in_parts
-from sordino.fitting.charge import Charge, Contents, as_ledger, charged_run, check_public_number, exact_sums_line
+from sordino.explore.look_plan import LookPlan, parts_to_look_at, sums_in_memory, sums_in_parts
+from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public_number, exact_sums_line
 from sordino.fitting.fit import sources_of
 from sordino.fitting.table_parts import IN_MEMORY
 from sordino.inference.table_formats import LOOK
@@ -179,26 +179,28 @@ def look(
     declared = _declaration(schema, records)
     asked = parsed(questions, declared, column_names(declared.source(data)))
     inside = number("level", level, _LEVELS)
-    plan = Plan.of(asked, declared, number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT), related)
+    plan = LookPlan.of(
+        asked, declared, number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT), related
+    )
     sources = sources_of(random_state)
     names = tuple(dict.fromkeys([*(name for one in asked for name in one.question.columns), *_unit(declared)]))
     _check_types(asked, declared, data, names)
     given = None if engine in (None, IN_MEMORY) else parts_to_look_at(declared, data, engine, names)
     number_there = partial(number_of, declared, data) if given is None else partial(given.number, declared)
 
-    def run(charge: Charge) -> Contents[Answers]:
+    def run(access: RowAccess) -> RunContents[Answers]:
         if given is None:
-            total = sums_in_memory(charge.read(partial(_read, data, declared, related, names)))
+            total = sums_in_memory(access.read(partial(_read, data, declared, related, names)))
         else:
-            total = charge.read(partial(sums_in_parts, given, declared, related))
-        answers = plan.answered(lambda questions: charge.read(partial(total, questions)), sources, inside)
+            total = access.read(partial(sums_in_parts, given, declared, related))
+        answers = plan.answered(lambda questions: access.read(partial(total, questions)), sources, inside)
         settings = {
             "task": LOOK,
             "level": inside,
             "about": ABOUT_TABLE + _counted(declared),
             "answers": [_stored(one, rows) for one, rows in answers],
         }
-        return Contents(
+        return RunContents(
             kind=LOOK,
             arrays={"answers": np.array([_ends(row) for _, rows in answers for row in rows]).reshape(-1, 3)},
             result=tuple((one.question.text, rows) for one, rows in answers),

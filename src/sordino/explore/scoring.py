@@ -30,7 +30,7 @@ from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
 from sordino.data import Number, Schema
-from sordino.fitting.charge import Charge, Contents, Result, as_ledger, charged_run, exact_sums_line
+from sordino.fitting.charge import Result, RowAccess, RunContents, as_ledger, charged_run, exact_sums_line
 from sordino.fitting.declaration import Declaration, EncodedRows, encoded_rows
 from sordino.fitting.fit import sources_of, table_rows
 from sordino.fitting.problem import exposures
@@ -173,14 +173,14 @@ class SumPlan:
         ledger: Any,
         random_state: int | None,
     ) -> tuple[StoredRelease, Result]:
-        """Charge for the sum, add it up, and release it; `answer` reads the noised numbers and says the settings."""
+        """RowAccess for the sum, add it up, and release it; `answer` reads the noised numbers and says the settings."""
         sources = sources_of(random_state)
 
-        def run(charge: Charge) -> Contents[Result]:
-            found = sums(read_rows(declarations, self.relation, data, charge))
+        def run(access: RowAccess) -> RunContents[Result]:
+            found = sums(read_rows(declarations, self.relation, data, access))
             noised = self.noise.released(found, sources.fresh())
             result, settings = answer(noised)
-            return Contents(
+            return RunContents(
                 kind=kind,
                 arrays={"sums": noised},
                 result=result,
@@ -227,9 +227,11 @@ def sum_spec(query: str, lengths: Lengths, deviation: float, schema: Schema, rel
     return Spec(algorithm=algorithm, relation=relation, view=View.ALL_ITERATES, delta=delta)
 
 
-def read_rows(declarations: Sequence[Declaration], relation: Relation, data: Any, charge: Charge) -> list[EncodedRows]:
+def read_rows(
+    declarations: Sequence[Declaration], relation: Relation, data: Any, access: RowAccess
+) -> list[EncodedRows]:
     """Rows of one table as each declaration encodes them; after the debit, and refused as every fit refuses them."""
-    return [charge.read(_reader(one, relation, data)) for one in declarations]
+    return [access.read(_reader(one, relation, data)) for one in declarations]
 
 
 def _reader(declaration: Declaration, relation: Relation, data: Any) -> Callable[[], EncodedRows]:

@@ -28,7 +28,7 @@ from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, num
 from sordino.data import Schema, read_schema, read_table, with_formula
 from sordino.data.words import shown_names
 from sordino.explore.scoring import SCORED, check_header, losses, read_rows
-from sordino.fitting.charge import Charge, Contents, as_ledger, charged_run, exact_sums_line
+from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, exact_sums_line
 from sordino.fitting.declaration import Declaration
 from sordino.fitting.fit import problem_of, sources_of
 from sordino.fitting.methods import METHODS, Outcome, Plan
@@ -93,7 +93,7 @@ Told = TypeVar("Told")
 
 
 @dataclass(frozen=True)
-class Trial(Generic[Told]):
+class SelectionTrial(Generic[Told]):
     """What one trial would tell, ordered by its noised loss; equal losses by a key that is part of what is told."""
 
     loss: float
@@ -101,7 +101,9 @@ class Trial(Generic[Told]):
     told: Told
 
 
-def best_of_trials(trial: Callable[[int], Trial[Told]], candidates: int, stop: float, coins: Randomness) -> Trial[Told]:
+def best_of_trials(
+    trial: Callable[[int], SelectionTrial[Told]], candidates: int, stop: float, coins: Randomness
+) -> SelectionTrial[Told]:
     """Trials of candidates drawn evenly, until a coin of probability `stop` says so; the one with the least loss.
 
     The number of trials is geometric, whatever the trials answer: the coin is tossed after each one and looks at
@@ -109,7 +111,7 @@ def best_of_trials(trial: Callable[[int], Trial[Told]], candidates: int, stop: f
     """
     generator = coins.generator(Purpose.BATCHES)
     parts = coin_parts(stop)
-    best: Trial[Told] | None = None
+    best: SelectionTrial[Told] | None = None
     while True:
         found = trial(int(generator.integers(0, candidates)))
         if best is None or (found.loss, found.key) < (best.loss, best.key):
@@ -189,9 +191,9 @@ def choose(
     made = ChoicePlan.of(task, declared, named, data, epsilon, delta, related, expected)
     sources = sources_of(random_state)
 
-    def run(charge: Charge) -> Contents[tuple[str, float]]:
-        table = charge.read(lambda: read_table(declared.source(data)))
-        rows = read_rows([plan.declaration for plan in made.plans], related, table, charge)
+    def run(access: RowAccess) -> RunContents[tuple[str, float]]:
+        table = access.read(lambda: read_table(declared.source(data)))
+        rows = read_rows([plan.declaration for plan in made.plans], related, table, access)
         best = made.ran(rows, sources)
         place, outcome = best.told
         chosen = {
@@ -275,11 +277,11 @@ class ChoicePlan:
         explanation = explain(spec, fails)
         return cls(plans, score, trials, spec, explanation)
 
-    def contents(self, place: int, outcome: Outcome) -> Contents[Any]:
+    def contents(self, place: int, outcome: Outcome) -> RunContents[Any]:
         """What a trial of a candidate would release: its fit."""
         one = self.plans[place]
         problem, labels = one.plan.problem, one.declaration.labels
-        return Contents(
+        return RunContents(
             kind=f"{problem.task.value}/{METHOD}",
             arrays=posterior_arrays(outcome.posterior),
             result=None,
@@ -298,10 +300,10 @@ class ChoicePlan:
             preprocessing=BY_SCHEMA,
         )
 
-    def ran(self, rows: Sequence[Any], sources: Sources) -> Trial[tuple[int, Any]]:
+    def ran(self, rows: Sequence[Any], sources: Sources) -> SelectionTrial[tuple[int, Any]]:
         """The best trial; every trial draws from fresh sources."""
 
-        def trial(place: int) -> Trial[tuple[int, Any]]:
+        def trial(place: int) -> SelectionTrial[tuple[int, Any]]:
             own, one = rows[place], self.plans[place]
             method = one.plan.method
             outcome = (
@@ -316,7 +318,7 @@ class ChoicePlan:
             loss = float(self.score.released(found, sources.fresh())[0])
             arrays = contents.arrays
             key = (place, *(np.asarray(arrays[name]).tobytes() for name in sorted(arrays)))
-            return Trial(loss, key, (place, outcome))
+            return SelectionTrial(loss, key, (place, outcome))
 
         return best_of_trials(trial, len(self.plans), self.trials.stop, sources.fresh())
 

@@ -1,7 +1,7 @@
 """The one way from a certificate to a release: certify, debit, only then open the rows, run, and name the release.
 
-Nothing before the debit depends on a private row. A `Charge` exists after it alone, and rows are opened by
-`Charge.read`: what is refused there says what it cost, and quotes no cell.
+Nothing before the debit depends on a private row. A `RowAccess` exists after it alone, and rows are opened by
+`RowAccess.read`: what is refused there says what it cost, and quotes no cell.
 """
 
 import math
@@ -38,7 +38,7 @@ def not_stored(_release: StoredRelease) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Charge:
+class RowAccess:
     """A debit that was made, or none where there is no ledger; `checkpoint` holds rounds that a killed run answered."""
 
     ledger: Ledger | None
@@ -66,7 +66,7 @@ class Charge:
 
 
 @dataclass(frozen=True, eq=False)
-class Contents(Generic[Result]):
+class RunContents(Generic[Result]):
     """What a run releases besides its certificate, and the `result` that its caller gets.
 
     Attributes are those of `StoredRelease`; without `floating_point` the bound is stated as it is.
@@ -106,7 +106,7 @@ class Contents(Generic[Result]):
 
 def charged_run(
     explanation: Explanation,
-    run: Callable[[Charge], Contents[Result]],
+    run: Callable[[RowAccess], RunContents[Result]],
     *,
     words: str,
     epsilon: float,
@@ -120,7 +120,7 @@ def charged_run(
 
     Args:
         explanation: what every theorem says of the run.
-        run: reads private rows through the charge that it is given, and returns what is released.
+        run: reads private rows through the access that it is given, and returns what is released.
         words: what the run is called in a refusal, such as "a look".
         epsilon: what the run may cost.
         ledger: that is debited or refuses; None where nothing is debited.
@@ -141,19 +141,19 @@ def charged_run(
         )
     sources.ready()
     check()
-    charge = _debited(explanation, ledger, checkpoint())
-    contents = run(charge)
-    release = contents.release(explanation, private=sources.private, receipt=charge.receipt)
-    if charge.checkpoint is None:
-        _name(charge, release)
+    access = _debited(explanation, ledger, checkpoint())
+    contents = run(access)
+    release = contents.release(explanation, private=sources.private, receipt=access.receipt)
+    if access.checkpoint is None:
+        _name(access, release)
         store(release)
     else:
-        _store_and_name(charge, release, store)
-        charge.checkpoint.done()
+        _store_and_name(access, release, store)
+        access.checkpoint.done()
     return release, contents.result
 
 
-def _debited(explanation: Explanation, ledger: Ledger | None, checkpoint: FitCheckpoint | None) -> Charge:
+def _debited(explanation: Explanation, ledger: Ledger | None, checkpoint: FitCheckpoint | None) -> RowAccess:
     """Debit the ledger once, however often a run with a checkpoint was killed before."""
     if ledger is None:
         entry = None
@@ -166,7 +166,7 @@ def _debited(explanation: Explanation, ledger: Ledger | None, checkpoint: FitChe
             raise
     if checkpoint is not None:
         checkpoint.refuse_finished(entry)
-    return Charge(ledger, entry, checkpoint)
+    return RowAccess(ledger, entry, checkpoint)
 
 
 def known_bounds(explanation: Explanation) -> list[Bound]:
@@ -174,20 +174,20 @@ def known_bounds(explanation: Explanation) -> list[Bound]:
     return [bound for bound, epsilon in explanation.bounds if math.isfinite(epsilon)]
 
 
-def _name(charge: Charge, release: StoredRelease) -> None:
+def _name(access: RowAccess, release: StoredRelease) -> None:
     """Let the entry that paid name the digest of the release; where that fails, the debit stands."""
-    if charge.ledger is not None and charge.entry is not None:
+    if access.ledger is not None and access.entry is not None:
         try:
-            charge.ledger.name_release(charge.entry, release_digest(release))
+            access.ledger.name_release(access.entry, release_digest(release))
         except LedgerError as error:
             warnings.warn(f"The ledger does not name the release: {error}", ContentWarning, stacklevel=4)
 
 
-def _store_and_name(charge: Charge, release: StoredRelease, store: Store) -> None:
+def _store_and_name(access: RowAccess, release: StoredRelease, store: Store) -> None:
     """Write the release, then let the entry that paid name it; where it names another, nothing is released."""
     # Two fits from copies of one checkpoint have different noise after the copy: their releases together would say
     # more than one debit pays for. The ledger is asked under its lock, so one of the two is made.
-    ledger, entry = charge.ledger, charge.entry
+    ledger, entry = access.ledger, access.entry
     if ledger is None or entry is None:
         store(release)
         return

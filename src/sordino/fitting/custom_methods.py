@@ -318,7 +318,7 @@ class GuidedVariationalInference(CustomMethod):
 
 
 @custom_method("rounds")
-class Descent(CustomMethod):
+class PointDescent(CustomMethod):
     """One point by noised gradients and an optimiser, Adam or one of optax: the average of the last rounds."""
 
     def plan(self, wanted: CustomProblem) -> Spec:

@@ -23,7 +23,7 @@ from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, whole_number
 from sordino.fitting.array_schema import DeltaWarning
-from sordino.fitting.charge import Charge, Contents, as_ledger, charged_run
+from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
 from sordino.fitting.custom_methods import (
     CUSTOM,
     CUSTOM_METHODS,
@@ -114,9 +114,9 @@ def fit_custom(
     _check_model_runs(own)
     sources = Sources(random_state)
 
-    def run(charge: Charge) -> Contents[CustomOutcome]:
+    def run(access: RowAccess) -> RunContents[CustomOutcome]:
         reading = partial(packed_rows, layout, table, named, unit)
-        rows = charge.read(reading if chosen.packs else partial(plain_arrays, layout, named))
+        rows = access.read(reading if chosen.packs else partial(plain_arrays, layout, named))
         found = chosen.run(wanted, spec, rows, sources, begin)
         if not np.isfinite(found.draws).all():
             raise InputError(
@@ -132,7 +132,7 @@ def fit_custom(
             ASKED: _told(asked, choices),
             **found.settings,
         }
-        return Contents(
+        return RunContents(
             f"{CUSTOM}/{chosen.name}",
             stored_arrays(own, found),
             found,

@@ -24,7 +24,15 @@ from sordino.core.validate import (
 from sordino.data import Schema, clip_rows
 from sordino.data.parts import number_of
 from sordino.fitting.array_schema import ArrayBounds, Bare, DeltaWarning
-from sordino.fitting.charge import Charge, Contents, Store, as_ledger, charged_run, check_public_number, not_stored
+from sordino.fitting.charge import (
+    RowAccess,
+    RunContents,
+    Store,
+    as_ledger,
+    charged_run,
+    check_public_number,
+    not_stored,
+)
 from sordino.fitting.choose import choose
 from sordino.fitting.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
 from sordino.fitting.methods import Outcome, Plan
@@ -155,9 +163,9 @@ def fit(
         where = lies.settings(schema)
         return FitCheckpoint.at(keep, plan.spec, schema, where, ledger, private=sources.private, names=names)
 
-    def run(charge: Charge) -> Contents[Outcome]:
+    def run(access: RowAccess) -> RunContents[Outcome]:
         begin(STAGES[2])
-        outcome = _learned(problem, given, plan, replace(given.declaration, schema=schema), sources, charge, begin)
+        outcome = _learned(problem, given, plan, replace(given.declaration, schema=schema), sources, access, begin)
         settings = {
             "task": problem.task.value,
             "method": plan.method.name,
@@ -169,7 +177,7 @@ def fit(
             **outcome.settings,
             **({} if lies is None else {"where": lies.settings(schema)}),
         }
-        return Contents(
+        return RunContents(
             kind=f"{problem.task.value}/{plan.method.name}",
             arrays=posterior_arrays(outcome.posterior),
             result=outcome,
@@ -201,17 +209,17 @@ def _learned(
     plan: Plan,
     declaration: Declaration,
     sources: Sources,
-    charge: Charge,
+    access: RowAccess,
     begin: Begin,
 ) -> Outcome:
     """Open the rows, in memory or in parts, and run the method."""
     if given.in_parts is not None:
         begin(STAGES[3])
-        return given.in_parts.learned(plan, declaration, sources, charge.read, charge.checkpoint)
-    X, y, units, weights = charge.read(partial(given.read, declaration))
-    if charge.entry is not None:
+        return given.in_parts.learned(plan, declaration, sources, access.read, access.checkpoint)
+    X, y, units, weights = access.read(partial(given.read, declaration))
+    if access.entry is not None:
         declared_rows = _capped(problem.schema, declaration.schema, X)
-        charge.check_content(dict(zip(problem.schema.feature_names, declared_rows.T, strict=True)))
+        access.check_content(dict(zip(problem.schema.feature_names, declared_rows.T, strict=True)))
     begin(STAGES[3])
     if weights is not None:
         return plan.method.run_weighted(plan, X, y, units, weights, sources)

@@ -26,7 +26,7 @@ from sordino.auditing.one_run.training import train_and_audit
 from sordino.core.bound import NOT_COVERED, Bound, Certificate, Relation, View, exactly_computed
 from sordino.core.spec import NoisyGradient, Spec
 from sordino.core.validate import InputError, instance_of, one_of, refuse, whole_number
-from sordino.fitting.charge import Charge, Contents, as_ledger, charged_run
+from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
 from sordino.fitting.custom_rows import check_typed, finite_numbers
 from sordino.fitting.problem import Sources
 from sordino.ledger.release.document import StoredRelease, stored
@@ -96,10 +96,10 @@ def fit_chain(
         check_typed(name, values)
     sources = Sources(random_state)
 
-    def run(charge: Charge) -> Contents[None]:
-        rows = charge.read(partial(_read, features, target))
+    def run(access: RowAccess) -> RunContents[None]:
+        rows = access.read(partial(_read, features, target))
         contents = stored(run_chain(plan.spec, own, *rows, sources.fresh(), function=function))
-        return Contents(
+        return RunContents(
             contents.kind, contents.arrays, None, floating_point=chain_line(plan, own), model=describe_model(own)
         )
 
@@ -242,16 +242,16 @@ def fit_network(
     plan = calibrate(described, epsilon, delta, "noise").explanation
     sources = Sources(random_state)
 
-    def run(charge: Charge) -> Contents[tuple[Trained, LowerBound | None]]:
+    def run(access: RowAccess) -> RunContents[tuple[Trained, LowerBound | None]]:
         arguments = (plan.spec, loss, params, examples, sources.fresh(), training)
         lower = None
         if canaries:
             options = AuditOptions(delta=delta, seed=random_state)
-            trained, lower = charge.read(
+            trained, lower = access.read(
                 lambda: train_and_audit(*arguments, options, canaries=canaries, trainable=trainable)
             )
         else:
-            trained = charge.read(lambda: train(*arguments, trainable=trainable))
+            trained = access.read(lambda: train(*arguments, trainable=trainable))
         arrays, leaves = stored_leaves(trained.averaged)
         settings: dict[str, Any] = {"leaves": leaves}
         if trained.kept:
@@ -260,7 +260,7 @@ def fit_network(
         if measure is not None:
             settings[MEASURED] = dict(measure(trained if trained.kept else trained.averaged))
         floating_point = trained.floating_point
-        return Contents(NETWORK, arrays, (trained, lower), floating_point=floating_point, settings=settings)
+        return RunContents(NETWORK, arrays, (trained, lower), floating_point=floating_point, settings=settings)
 
     release, (trained, lower) = charged_run(
         plan, run, words="this training", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources
