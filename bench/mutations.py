@@ -125,8 +125,8 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
         Edit("fitting/methods/constant.py", "np.clip(y / bound, -1.0, 1.0)", "y / bound"),
         Edit(
             "fitting/methods/ridge.py",
-            "np.clip(y / target_bound(situation), -1.0, 1.0)",
-            "y / target_bound(situation)",
+            "np.clip(y / target_bound(problem), -1.0, 1.0)",
+            "y / target_bound(problem)",
         ),
         Edit("fitting/methods/output.py", "np.clip(y, -bound, bound)", "y"),
         # Sums of statistics, gradients, ridge and newton: rows into the ball, products to their clip, targets.
@@ -186,7 +186,7 @@ _ROWS = (
     Edit(_LOOP, "(bound, algorithm.records, algorithm.batch_size)", "(bound, run.rows, run.rows)"),
     Edit(
         "fitting/methods/newton.py",
-        "options.row_norm**2 * sums.noise, situation.records",
+        "options.row_norm**2 * sums.noise, problem.records",
         "options.row_norm**2 * sums.noise, len(X)",
     ),
     Edit(
@@ -206,11 +206,11 @@ _ROWS = (
     ),
     Edit(
         "fitting/methods/variational.py",
-        "(noised + rounds.scale(0)) / situation.records",
+        "(noised + rounds.scale(0)) / problem.records",
         "(noised + rounds.scale(0)) / len(X)",
     ),
-    Edit("fitting/methods/constant.py", "_shrunk(count / situation.records,", "_shrunk(count / len(y),"),
-    Edit("fitting/methods/constant.py", "second / situation.records", "second / len(y)"),
+    Edit("fitting/methods/constant.py", "_shrunk(count / problem.records,", "_shrunk(count / len(y),"),
+    Edit("fitting/methods/constant.py", "second / problem.records", "second / len(y)"),
 )
 MISTAKES["divided by the number of rows"] = _ROWS
 # Of chains: batches are drawn in another way than described.

@@ -104,8 +104,8 @@ def main() -> None:
     scores: dict[str, dict[str, list[float]]] = {choice: {name: [] for name in TABLES} for choice in CHOICES}
     for name, records, epsilon, relation in cells():
         cases = [TABLES[name](records, given.first + seed) for seed in range(given.seeds)]
-        situation = FitProblem(Task.CLASSIFICATION, cases[0].schema, 2, epsilon, DELTA, relation)
-        plan = method.plan(situation)
+        problem = FitProblem(Task.CLASSIFICATION, cases[0].schema, 2, epsilon, DELTA, relation)
+        plan = method.plan(problem)
         for choice, (multiples, weights) in CHOICES.items():
             fits._SMALLER, fits._WEIGHTS = np.array(multiples), np.array(weights)
             for seed, case in enumerate(cases):

@@ -64,10 +64,10 @@ def plan_once() -> None:
     for method in METHODS.values():
         made: dict[tuple[Any, ...], Any] = {}
 
-        def plan(situation: Any, made: dict[tuple[Any, ...], Any] = made, original: Any = method.plan) -> Any:
-            key = (situation.task, situation.schema, situation.epsilon, situation.relation)
+        def plan(problem: Any, made: dict[tuple[Any, ...], Any] = made, original: Any = method.plan) -> Any:
+            key = (problem.task, problem.schema, problem.epsilon, problem.relation)
             if key not in made:
-                made[key] = original(situation)
+                made[key] = original(problem)
             return made[key]
 
         method.plan = plan

@@ -20,8 +20,10 @@ LAYERS = (
     ("accounting",),
     ("ledger",),
     ("auditing",),
-    ("estimators",),
+    ("fitting",),
+    ("inference",),
     ("explore",),
+    ("estimators",),
     ("report",),
     ("cli",),
 )

@@ -17,6 +17,7 @@ from sordino.data import declared_lines, schema_to_text
 from sordino.explore import Candidate, choose
 from sordino.explore.scoring import read_rows
 from sordino.explore.selection import ChoicePlan, SelectionTrial, best_of_trials, choice_spec, largest_trial, spent
+from sordino.fitting.charge import RowAccess
 from sordino.fitting.problem import Sources
 from sordino.fitting.tasks import Task
 from sordino.noise.randomness import SeededRandomness
@@ -105,7 +106,7 @@ def test_replay_moves_no_trial_beyond_what_the_certificate_counts(relation):
         recorder = Recorder()
 
         def run(table):
-            rows = read_rows([one.declaration for one in plan.plans], relation, table, None)
+            rows = read_rows([one.declaration for one in plan.plans], relation, table, RowAccess(None, None))
 
             def ran(sources):
                 best = plan.ran(rows, Sources(None, sources))

@@ -16,7 +16,8 @@ from sordino.core.bound import Relation
 from sordino.estimators import Predictor
 from sordino.explore import check, compare, scoring
 from sordino.explore.checks import _placed
-from sordino.explore.scoring import charged_sum, exact_scores, losses, means, probabilities
+from sordino.explore.scoring import exact_scores, losses, means, probabilities, sum_plan
+from sordino.fitting.charge import RowAccess
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.statistics.questions import EXPONENT
 from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, band_sums, cube_lengths, record_weights, totals
@@ -45,7 +46,7 @@ def release(family="logistic", records=300, relation=Relation.REPLACE_ONE):
 
 def encoded(one, data):
     declaration = scoring.check_header(one.schema, Predictor(one).task, one.spec.relation, data)
-    return scoring.read_rows([declaration], one.spec.relation, data, None)[0]
+    return scoring.read_rows([declaration], one.spec.relation, data, RowAccess(None, None))[0]
 
 
 @pytest.mark.parametrize("units", [False, True], ids=["records", "units"])
@@ -116,7 +117,7 @@ def test_replay_of_a_check_stays_within_its_plan(relation, family):
     one = release(family, 300, relation)
     predictor, data = Predictor(one), rows(300, family=family)
     edges = np.linspace(0, 1 if family == "logistic" else 100, 9)
-    plan = charged_sum("x", BAND_LENGTHS, one.schema, relation=relation, ledger=None, random_state=1, **BUDGET)
+    plan = sum_plan("x", BAND_LENGTHS, one.schema, relation=relation, **BUDGET)
     target = "readmitted" if family == "logistic" else "cost"
     ends = [("true", "false"), ("false", "true")] if family == "logistic" else [(0.0, 100.0), (100.0, 0.0)]
     reached = 0.0
@@ -139,7 +140,7 @@ def test_replay_of_a_check_stays_within_its_plan(relation, family):
 
         recorder = Recorder()
         recording = recorder.record(run(first), seed)
-        replayed = compare_calls(plan.spec, recording, recorder.replay(recording, run(other)))
+        replayed = compare_calls(plan.explanation.spec, recording, recorder.replay(recording, run(other)))
         assert replayed.faults == ()
         assert replayed.excesses() == {}
         reached = max(reached, replayed.ratio)

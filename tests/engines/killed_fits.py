@@ -64,21 +64,20 @@ def phases_marked() -> None:
     def stop() -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
 
-    kind = kept_rounds.KeptRounds
+    kind = kept_rounds.FitCheckpoint
     at, finished, add = kind.at.__func__, kind.refuse_finished, kind.add
 
     def marked_at(cls, *given, **named):
         stop()
         return at(cls, *given, **named)
 
-    def marked_finished(self, entry, names):
-        self.last = (names := list(names))[-1]
+    def marked_finished(self, entry):
         stop()
-        finished(self, entry, names)
+        finished(self, entry)
 
     def marked_add(self, name, sums):
         add(self, name, sums)
-        if name == self.last:
+        if name == self.names[-1]:
             stop()
 
     kind.at, kind.refuse_finished, kind.add = classmethod(marked_at), marked_finished, marked_add

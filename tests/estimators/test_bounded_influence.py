@@ -35,7 +35,7 @@ def table(records: int = 3000, seed: int = 0) -> dict[str, np.ndarray]:
     return {"age": age, "site": site, "dose": dose, "y": y}
 
 
-def situation(task: Task, relation: Relation, epsilon: float, classes: int | None = None) -> FitProblem:
+def problem(task: Task, relation: Relation, epsilon: float, classes: int | None = None) -> FitProblem:
     target = Category(("0", "1", "2")) if classes == 3 else Boolean() if classes else None
     return FitProblem(task, schema(500, target), classes, epsilon, 1e-6, relation)
 
@@ -54,7 +54,7 @@ def fitted(relation: str = "replace-one", seed: int = 1, **changes: object) -> P
     ("task", "classes"), [(Task.REGRESSION, None), (Task.ROBUST, None), (Task.CLASSIFICATION, 2)], ids=str
 )
 def test_the_certificate_is_at_most_the_budget_and_hardly_less(task, classes, relation, epsilon):
-    plan = METHODS[WORD].plan(situation(task, relation, epsilon, classes))
+    plan = METHODS[WORD].plan(problem(task, relation, epsilon, classes))
     assert 0.999 * epsilon <= explain(plan.spec, 1e-6).epsilon <= epsilon
     assert plan.details["made"].spent <= plan.details["made"].mu
 
@@ -65,7 +65,7 @@ def test_the_certificate_is_at_most_the_budget_and_hardly_less(task, classes, re
 )
 def test_noise_in_a_run_is_what_the_spec_says(task, classes, relation):
     """Part by part: the scale that the noise port was told over the spec's noise is the bound it is in units of."""
-    plan = METHODS[WORD].plan(situation(task, relation, 2.0, classes))
+    plan = METHODS[WORD].plan(problem(task, relation, 2.0, classes))
     made, generator = plan.details["made"], np.random.default_rng(2)
     X = np.column_stack([np.ones(500), generator.uniform(-1, 1, (500, 6))])
     y = generator.uniform(-1, 1, 500) if classes is None else generator.integers(0, classes, 500).astype(float)
@@ -146,7 +146,7 @@ def test_classes_are_told_by_their_words():
 
 
 def test_the_first_level_of_a_category_is_the_reference():
-    found = public_columns(situation(Task.REGRESSION, Relation.ADD_REMOVE, 1.0))
+    found = public_columns(problem(Task.REGRESSION, Relation.ADD_REMOVE, 1.0))
     assert found.names == ("intercept", "age", "site=b", "site=c", "site is unseen", "dose")
     assert found.declaration.kinds == ("number", "category", "category", "category", "number")
     assert found.places.tolist() == [0, 1, 3, 4, 5, 6]
@@ -160,7 +160,7 @@ def test_tables_too_wide_for_a_matrix_are_left_to_other_methods():
     wide = schema(features=tuple(Feature(f"x{place}", Number(0.0, 1.0)) for place in range(200)))
     asked = FitProblem(Task.REGRESSION, wide, None, 1.0, 1e-6, Relation.REPLACE_ONE)
     assert "at most 160 coefficients, and the schema has 201" in METHODS[WORD].refusal(asked)
-    assert METHODS[WORD].refusal(situation(Task.REGRESSION, Relation.REPLACE_ONE, 1.0)) is None
+    assert METHODS[WORD].refusal(problem(Task.REGRESSION, Relation.REPLACE_ONE, 1.0)) is None
 
 
 def test_a_yes_or_no_target_can_be_taken_for_a_number():

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from sordino.fitting.choose import choose
 
 from sordino.auditing.replay.plan import compare
 from sordino.auditing.replay.port import Recorder
@@ -17,6 +16,7 @@ from sordino.core.spec import Unit
 from sordino.core.validate import InputError
 from sordino.data import Boolean, DeclaredUnit, Feature, Number, Schema, Target, write_schema
 from sordino.estimators import ArrayBounds, Predictor, PrivateCoxRegression, PrivatePoissonRegression
+from sordino.fitting.choose import choose
 from sordino.fitting.declaration import declared_columns
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import Task

@@ -98,8 +98,8 @@ def test_probabilities_are_learned_and_their_intervals_hold(network):
 def test_all_parts_together_keep_the_budget_and_use_it(task, relation, epsilon):
     numbers = task is Task.NETWORK_REGRESSION
     schema = (NUMBERS if numbers else CLASSES).schema(3, 5000, None)
-    situation = FitProblem(task, schema, None if numbers else 2, epsilon, 1e-6, relation, network_settings())
-    spec = METHODS["natural"].plan(situation).spec
+    problem = FitProblem(task, schema, None if numbers else 2, epsilon, 1e-6, relation, network_settings())
+    spec = METHODS["natural"].plan(problem).spec
     found = explain(spec, 1e-6)
     assert 0.999 * epsilon < found.epsilon <= epsilon
     queries = [part.algorithm.query.split(maxsplit=2)[0] for part in spec.algorithm.parts]
@@ -147,8 +147,8 @@ def test_several_layers_and_many_columns_are_left_to_the_other_method(rows):
     X, y, _ = rows
     deep = network_settings((4, 4))
     schema = NUMBERS.schema(2, 4000, None)
-    situation = FitProblem(Task.NETWORK_REGRESSION, schema, None, 4.0, 1e-6, Relation.REPLACE_ONE, deep)
-    assert METHODS["variational"].considered(situation)
+    problem = FitProblem(Task.NETWORK_REGRESSION, schema, None, 4.0, 1e-6, Relation.REPLACE_ONE, deep)
+    assert METHODS["variational"].considered(problem)
     with pytest.raises(InputError, match="one hidden layer"):
         PrivateBayesianNetworkRegressor(schema=NUMBERS, hidden=(4, 4), method="natural", **BUDGET).fit(X, y)
     wide = FitProblem(
@@ -161,19 +161,19 @@ def test_several_layers_and_many_columns_are_left_to_the_other_method(rows):
         network_settings(),
     )
     assert "500 parameters" in METHODS["natural"].refusal(wide)
-    assert METHODS["natural"].refusal(FitProblem(**{**vars(situation), "settings": network_settings()})) is None
+    assert METHODS["natural"].refusal(FitProblem(**{**vars(problem), "settings": network_settings()})) is None
 
 
 def test_hidden_units_see_numbers_alone_where_categories_are_many():
     kinds = [Feature(f"x{k}", Number(-1.0, 1.0)) for k in range(3)]
     kinds += [Feature(f"c{k}", Category(tuple("abcdefghij"))) for k in range(5)]
     schema = Schema(records=20_000, features=tuple(kinds), target=Target("y", Number(-1, 1)), intercept=True)
-    situation = FitProblem(Task.NETWORK_REGRESSION, schema, None, 1.0, 1e-6, Relation.ADD_REMOVE, network_settings())
+    problem = FitProblem(Task.NETWORK_REGRESSION, schema, None, 1.0, 1e-6, Relation.ADD_REMOVE, network_settings())
     from sordino.fitting.methods.natural_plan import columns_read, room_for_parameters
 
     settings = SETTINGS[Task.NETWORK_REGRESSION]
-    model = network_of(situation, settings)
-    columns = columns_read(situation, room=room_for_parameters(situation, settings))
+    model = network_of(problem, settings)
+    columns = columns_read(problem, room=room_for_parameters(problem, settings))
     assert (model.seen, columns.count, columns.first.shape) == (3, 53, (55, 53))
     np.testing.assert_array_equal(np.flatnonzero(columns.first[:, 0]), [1])
     assert model.hidden > 4
@@ -191,12 +191,12 @@ def test_few_records_of_numbers_have_fewer_units_and_more_damping():
         kinds = tuple(Feature(f"x{k}", Number(-1.0, 1.0)) for k in range(5))
         schema = Schema(records=records, features=kinds, target=target, intercept=True)
         number = None if task is not NETWORK else 2
-        situation = FitProblem(task, schema, number, epsilon, 1e-6, Relation.REPLACE_ONE, network_settings())
-        found = settings_for(situation, SETTINGS[task])
+        problem = FitProblem(task, schema, number, epsilon, 1e-6, Relation.REPLACE_ONE, network_settings())
+        found = settings_for(problem, SETTINGS[task])
         assert (found != SETTINGS[task]) is changed
         if changed:
             assert (found.share, found.damping) == (0.05, 0.15)
-            assert network_of(situation, found).hidden < network_of(situation, SETTINGS[task]).hidden
+            assert network_of(problem, found).hidden < network_of(problem, SETTINGS[task]).hidden
 
 
 def test_whitened_rows_depend_on_their_own_row_alone_to_the_last_bit():

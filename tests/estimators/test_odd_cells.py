@@ -52,8 +52,8 @@ def test_one_cell_moves_no_sum_beyond_its_plan(line, cells, odd, relation):
     """These three moved sums by 352 to 644 times what their certificates rest on."""
     schema = declared_lines(f"records = {N}\n{line}\ny: 0..1 [target]")
     declaration = declared_columns(schema, Task.REGRESSION)
-    situation = problem_of(Task.REGRESSION, declaration, 400.0, 1e-5, relation, SETTINGS[TASKS["linear"]]())
-    plan = METHODS["bounded-influence"].plan(situation)
+    problem = problem_of(Task.REGRESSION, declaration, 400.0, 1e-5, relation, SETTINGS[TASKS["linear"]]())
+    plan = METHODS["bounded-influence"].plan(problem)
     a, y = RNG.uniform(0, 1, N).tolist(), RNG.uniform(0, 1, N).tolist()
 
     def run(some, rows):
@@ -118,6 +118,7 @@ def odd_table(rows, share, more, seed):
     return {name: cells for name, cells in own.items() if f"{name}:" in LINES + more}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("relation", [one.value for one in Relation])
 @pytest.mark.parametrize("unit", [False, True], ids=["records", "units"])
 @pytest.mark.parametrize("fit", [pytest.param(fit, marks=pytest.mark.slow if fit == "mixture" else ()) for fit in FITS])

@@ -111,8 +111,8 @@ def test_the_plan_is_that_of_a_fit():
     for family, task in (("linear", Task.REGRESSION), ("logistic", Task.CLASSIFICATION), ("poisson", Task.COUNTS)):
         declared = declared_columns(schema(family), task)
         classes = None if declared.labels is None else len(declared.labels)
-        situation = FitProblem(task, declared.schema, classes, 1.0, 1e-6, Relation.REPLACE_ONE, {}, declared.labels)
-        wanted = METHODS["bounded-influence"].plan(situation).details["made"]
+        problem = FitProblem(task, declared.schema, classes, 1.0, 1e-6, Relation.REPLACE_ONE, {}, declared.labels)
+        wanted = METHODS["bounded-influence"].plan(problem).details["made"]
         assert made(family).plan.mechanisms == wanted.mechanisms
 
 

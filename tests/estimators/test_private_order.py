@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 import pytest
-from sordino.fitting.choose import choose
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
@@ -17,6 +16,7 @@ from sordino.estimators import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
 )
+from sordino.fitting.choose import choose
 from sordino.fitting.declaration import declared
 from sordino.fitting.problem import FitProblem
 from sordino.fitting.tasks import Task
@@ -34,7 +34,7 @@ def rows():
     return X, 0.5 * X[:, 0] + generator.normal(0, 0.1, 3000)
 
 
-def situation(task=Task.REGRESSION, relation=Relation.REPLACE_ONE, epsilon=1.0, records=3000, width=3):
+def problem(task=Task.REGRESSION, relation=Relation.REPLACE_ONE, epsilon=1.0, records=3000, width=3):
     bounds = ArrayBounds(-1, 1, target=(-1, 1), classes=(0, 1), records=records)
     found = declared(bounds, task, relation, np.zeros((1, width)), None)
     classes = None if found.labels is None else len(found.labels)
@@ -64,7 +64,7 @@ def situation(task=Task.REGRESSION, relation=Relation.REPLACE_ONE, epsilon=1.0, 
 def test_every_plan_keeps_its_budget_and_uses_nearly_all_of_it(task, name, epsilon, relation):
     from sordino.accounting.evaluate import explain
 
-    plan = choose(situation(task, relation, epsilon), name)
+    plan = choose(problem(task, relation, epsilon), name)
     found = explain(plan.spec, 1e-6)
     assert 0.999 * epsilon < found.epsilon <= epsilon
     assert found.tightest is not None
@@ -115,8 +115,8 @@ def test_a_plan_that_certifies_more_than_the_budget_is_refused_before_anything_i
     from dataclasses import replace
 
     monkeypatch.setattr(
-        "sordino.fitting.choose.choose",
-        lambda situation, name: choose(replace(situation, epsilon=1.001 * situation.epsilon), name),
+        "sordino.fitting.fit.choose",
+        lambda problem, name: choose(replace(problem, epsilon=1.001 * problem.epsilon), name),
     )
     monkeypatch.setattr("sordino.fitting.fit.encoded_arrays", lambda *_: pytest.fail("rows were read"))
     ledger = Ledger.open(tmp_path / "ledger", "clinic", "replace-one", 8.0, 1e-5)

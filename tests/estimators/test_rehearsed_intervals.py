@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sordino.fitting.choose import _as_good, _least_error, choose
 
 from sordino.core.bound import Relation
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target
 from sordino.fitting import simulated_coverage as rehearsal
+from sordino.fitting.choose import _as_good, _least_error, choose
 from sordino.fitting.methods import METHODS, Predicted
 from sordino.fitting.methods.bounded_influence import influence_plan, public_columns
 from sordino.fitting.problem import FitProblem
@@ -30,8 +30,8 @@ def declared(columns: int, levels: tuple[int, ...], records: int, classes: int |
     return FitProblem(task, schema, classes, epsilon, 1e-5, Relation.REPLACE_ONE)
 
 
-def engine(situation: FitProblem):
-    return influence_plan(situation, public_columns(situation))
+def engine(problem: FitProblem):
+    return influence_plan(problem, public_columns(problem))
 
 
 def test_the_interval_score_is_the_width_and_what_is_missed():

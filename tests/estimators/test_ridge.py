@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sordino.fitting.choose import choose
+from sordino.ledger.release.coverage import WITHHELD
 
 from sordino import ArrayBounds, InputError, PrivateLogisticRegression
 from sordino.core.bound import Relation
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target, encode_features, read_table
+from sordino.fitting.choose import choose
 from sordino.fitting.methods import METHODS
 from sordino.fitting.problem import FitProblem, Sources, log_loss
 from sordino.fitting.tasks import AUTO, Task
@@ -46,7 +47,7 @@ def survey(records: int, seed: int) -> tuple[Schema, dict, dict]:
     return schema, *({k: v[part] for k, v in columns.items()} for part in (slice(records), slice(records, None)))
 
 
-def situation(schema: Schema, epsilon: float = 1.0, relation: Relation = Relation.ADD_REMOVE) -> FitProblem:
+def problem(schema: Schema, epsilon: float = 1.0, relation: Relation = Relation.ADD_REMOVE) -> FitProblem:
     return FitProblem(Task.CLASSIFICATION, schema, 2, epsilon, 1e-5, relation)
 
 
@@ -66,8 +67,8 @@ def test_a_small_table_of_many_levels_is_learned_better_than_by_noised_products(
         rows, held = (
             (encode_features(schema, read_table(one)).features, np.where(one["y"], 1.0, -1.0)) for one in parts
         )
-        ridge.append(error(WORD, situation(schema, 0.5), rows, held, seed))
-        newton.append(error("newton", situation(schema, 0.5), rows, held, seed))
+        ridge.append(error(WORD, problem(schema, 0.5), rows, held, seed))
+        newton.append(error("newton", problem(schema, 0.5), rows, held, seed))
     assert np.mean(ridge) < 0.86
     assert np.mean(ridge) < np.mean(newton) - 0.02
 
@@ -87,7 +88,7 @@ def numbers(columns: int, records: int, shared: float, seed: int) -> tuple[Schem
 @pytest.mark.parametrize("shared", [0.0, pytest.param(0.7, marks=pytest.mark.slow)])
 def test_many_columns_are_learned_whether_or_not_they_vary_together(shared):
     schema, rows, held = numbers(170, 16_000, shared, 1)
-    asked = situation(schema, relation=Relation.REPLACE_ONE)
+    asked = problem(schema, relation=Relation.REPLACE_ONE)
     assert METHODS[WORD].plan(asked).details["parts"].sketch is not None
     assert error(WORD, asked, rows, held, 1) < 0.9
 
@@ -113,13 +114,13 @@ def test_numbers_of_many_columns_are_learned_too(shared):
 
 def test_auto_takes_it_by_the_declared_numbers_alone():
     schema, *_ = survey(800, 0)
-    assert choose(situation(schema), AUTO).method.name == WORD
-    assert not METHODS["newton"].considered(situation(schema))
+    assert choose(problem(schema), AUTO).method.name == WORD
+    assert not METHODS["newton"].considered(problem(schema))
     rich, *_ = survey(40_000, 0)
-    assert METHODS["newton"].considered(situation(rich))
+    assert METHODS["newton"].considered(problem(rich))
     wide, *_ = numbers(170, 16_000, 0.0, 0)
-    assert not METHODS["newton"].considered(situation(wide, 8.0))
-    assert choose(situation(wide, 8.0), AUTO).method.name == WORD
+    assert not METHODS["newton"].considered(problem(wide, 8.0))
+    assert choose(problem(wide, 8.0), AUTO).method.name == WORD
 
 
 def test_the_centre_and_kinds_of_columns_make_rows_of_length_about_one():
@@ -164,7 +165,7 @@ def test_a_sketch_adds_what_is_seen_and_nothing_where_it_is_noise():
 
 def test_rows_need_an_intercept_and_a_column():
     schema, *_ = survey(800, 0)
-    assert "intercept" in METHODS[WORD].refusal(situation(replace(schema, intercept=False)))
+    assert "intercept" in METHODS[WORD].refusal(problem(replace(schema, intercept=False)))
 
 
 def test_its_intervals_are_told_nowhere_and_everything_says_why():

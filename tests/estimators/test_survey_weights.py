@@ -1,6 +1,7 @@
 """Survey weights: no record moves a sum further than its plan, fits hold the weighted truth, and others refuse them."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.data import DeclaredWeight, declared_lines, read_schema, schema_from_text, schema_to_text
+from sordino.estimators.replay import replay_release
 from sordino.fitting.declaration import declared_columns, encoded_rows
 from sordino.fitting.fit import problem_of
 from sordino.fitting.methods import METHODS
@@ -47,6 +49,7 @@ ENDS = {"linear": (-5.0, 5.0), "robust": (-5.0, 5.0), "logistic": ("yes", "no"),
 
 
 # Weights meet the shares of a unit's records before any family does: one family with units is enough for fast tests.
+@pytest.mark.every(3)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize(
     ("family", "units"),
@@ -65,8 +68,8 @@ def test_replay_moves_no_weighted_sum_beyond_its_plan(family, relation, units):
     n = 60
     declaration = declared_columns(schema(family, n, units=units), TASKS[family])
     settings = SETTINGS[TASKS[family]]()
-    situation = problem_of(TASKS[family], declaration, 400.0, 1e-5, relation, settings)
-    plan = METHODS["bounded-influence"].plan(situation)
+    problem = problem_of(TASKS[family], declaration, 400.0, 1e-5, relation, settings)
+    plan = METHODS["bounded-influence"].plan(problem)
     rest = table(family, n - 1, units=units)
     reached = 0.0
 
@@ -155,7 +158,8 @@ def test_intervals_of_weighted_fits_hold(family):
     assert held / total > 0.86, held / total
 
 
-def test_a_schema_with_weights_is_written_read_and_checked(tmp_path, capsys):
+def test_a_schema_with_weights_is_written_read_and_checked(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sordino.estimators.replay.replay_release", partial(replay_release, seconds=2.0))
     declared = schema("logistic", 600)
     assert declared.weight == DeclaredWeight(column="w", low=0.2, high=4.0, mean=1.0)
     assert schema_from_text(schema_to_text(declared)) == declared
@@ -206,8 +210,8 @@ def test_methods_and_models_without_weights_refuse_them():
 
 def test_a_release_of_sums_needs_weights_that_are_numbers():
     declaration = declared_columns(schema("linear", 60), TASKS["linear"])
-    situation = problem_of(TASKS["linear"], declaration, 400.0, 1e-5, Relation.REPLACE_ONE, {})
-    plan = METHODS["bounded-influence"].plan(situation)
+    problem = problem_of(TASKS["linear"], declaration, 400.0, 1e-5, Relation.REPLACE_ONE, {})
+    plan = METHODS["bounded-influence"].plan(problem)
     own = encoded_rows(declaration, Relation.REPLACE_ONE, table("linear", 60), None)
     from sordino.noise.randomness import SeededRandomness
 

@@ -75,9 +75,9 @@ def test_auto_counts_withheld_intervals_as_none():
     for columns, tells in ((MOST_COEFFICIENTS - 1, True), (MOST_COEFFICIENTS, False)):
         features = tuple(Feature(f"x{place}", Number(-1, 1)) for place in range(columns))
         schema = Schema(records=3000, features=features, target=Target("y", Number(-4, 4)), intercept=True)
-        situation = FitProblem(Task.REGRESSION, schema, None, 8.0, 1e-6, Relation.REPLACE_ONE)
-        assert METHODS["bounded-influence"].tells_intervals(situation) is tells
-        assert not any(METHODS[name].tells_intervals(situation) for name in WITHHELD)
+        problem = FitProblem(Task.REGRESSION, schema, None, 8.0, 1e-6, Relation.REPLACE_ONE)
+        assert METHODS["bounded-influence"].tells_intervals(problem) is tells
+        assert not any(METHODS[name].tells_intervals(problem) for name in WITHHELD)
 
 
 def test_a_plan_says_beforehand_that_intervals_will_be_withheld():

@@ -74,7 +74,7 @@ ENTRIES = {
     "mechanisms.chain.pure": lambda module: module.chain(None, None),
     "algorithm.rounds.loop": lambda module: module.run_sums(None, None, None, None, None),
     "mechanisms.networks.train": lambda module: module.train(None, None, None, None, SeededRandomness(0), None),
-    "estimators.situation": lambda module: module.Sources(0).ready(),
+    "estimators.problem": lambda module: module.Sources(0).ready(),
 }
 
 

@@ -72,6 +72,7 @@ if int(generator.integers(0, 2)) == 0 and parts:
     Mutation(
         "choice: rows are read before the debit",
         "choose",
+        "sources = sources_of(random_state)",
         """\
 entry = None if book is None else book.debit(known_bounds(made.explanation), made.spec)
 table = after_debit(lambda: read_table(declared.source(data), declared.named_columns()), entry)
@@ -86,51 +87,45 @@ entry = None if book is None else book.debit(known_bounds(made.explanation), mad
     ),
     Mutation(
         "choice: the loss over the actual number of records",
-        "choose",
+        "choose.run",
         "best.loss / declared.records",
         "best.loss / len(rows[0].y)",
         ("tests/replay/test_whole_releases.py", "-k", "choose"),
     ),
     Mutation(
         "comparison: losses over the actual number of records",
-        "compare",
-        "_compared(list(releases), noised, plan.deviation, schema.records, inside)",
-        "_compared(list(releases), noised, plan.deviation, len(lost), inside)",
+        "compare.answer",
+        "_compared(list(releases), noised, plan.noise.deviation, schema.records, inside)",
+        "_compared(list(releases), noised, plan.noise.deviation, len(data['age']), inside)",
         ("tests/replay/test_whole_releases.py", "-k", "compare"),
     ),
     Mutation(
         "comparison: rows are read before the debit",
-        "compare",
+        "SumPlan.charged",
+        "sources = sources_of(random_state)",
         """\
-entry = plan.debit()
-rows = read_rows(declarations, relation, data, entry)
-""",
-        """\
-rows = read_rows(declarations, relation, data, None)
-entry = plan.debit()
+sources = sources_of(random_state)
+read_rows(declarations, self.relation, data, RowAccess(None, None))
 """,
         ("tests/replay/test_whole_releases.py", "-k", "debit and compare"),
     ),
     Mutation(
         "check: rows are read before the debit",
         "check",
+        "unit = _unit_of(predictor)",
         """\
-entry = plan.debit()
-(rows,) = read_rows([declaration], relation, data, entry)
-""",
-        """\
-(rows,) = read_rows([declaration], relation, data, None)
-entry = plan.debit()
+unit = _unit_of(predictor)
+read_rows([declaration], relation, data, RowAccess(None, None))
 """,
         ("tests/replay/test_whole_releases.py", "-k", "debit and check"),
     ),
     Mutation(
         "check: bands are told where there are enough records",
-        "check",
-        "made = _bands(edges, noised, plan.deviation, inside, _unit_of(predictor))",
+        "check.answer",
+        "made = _bands(edges, noised, plan.noise.deviation, inside, unit)",
         """\
-made = _bands(edges, noised, plan.deviation, inside, _unit_of(predictor))
-made = tuple(one for one, count in zip(made, np.bincount(places, minlength=many), strict=True) if count >= 20)
+made = _bands(edges, noised, plan.noise.deviation, inside, unit)
+made = made[: len(data["age"]) // 50]
 """,
         ("tests/replay/test_whole_releases.py", "-k", "check"),
     ),

@@ -11,7 +11,7 @@ IN_ESTIMATORS = (
     Mutation(
         "variational: mean square over the actual number of records",
         "_residual_variance",
-        "mean_square = 0.5 + (noised + rounds.scale(0)) / situation.records",
+        "mean_square = 0.5 + (noised + rounds.scale(0)) / problem.records",
         "mean_square = 0.5 + (noised + rounds.scale(0)) / len(X)",
         replay("regressor-variational-add-remove"),
     ),
@@ -19,14 +19,14 @@ IN_ESTIMATORS = (
         "variational: the squares' noise is that of add-remove",
         "_residual_variance",
         "noised = float(rounds.noised(0, total, -DIGITS)[0])",
-        "noised = float(rounds.noised(0, total, -DIGITS, rounds.scale(0) / situation.clips)[0])",
+        "noised = float(rounds.noised(0, total, -DIGITS, rounds.scale(0) / problem.clips)[0])",
         replay("regressor-variational-replace-one"),
     ),
     Mutation(
         "variational: the check is not in the spec",
         "VariationalInference.plan",
-        "in_parts(situation, steps, _check_spec(situation))",
-        "in_parts(situation, steps)",
+        "in_parts(problem, steps, _check_spec(problem))",
+        "in_parts(problem, steps)",
         replay("regressor-variational-replace-one"),
     ),
     Mutation(
@@ -67,8 +67,8 @@ IN_ESTIMATORS = (
     Mutation(
         "natural: counts noised as if a replacement moved them by 1",
         "_counts_spec",
-        "noise = up(REPLACED * multiplier(situation.mu * math.sqrt(share)))",
-        "noise = up(multiplier(situation.mu * math.sqrt(share)))",
+        "noise = up(REPLACED * multiplier(problem.mu * math.sqrt(share)))",
+        "noise = up(multiplier(problem.mu * math.sqrt(share)))",
         ("tests/estimators/test_natural_method.py",),
     ),
     Mutation(
@@ -81,15 +81,15 @@ IN_ESTIMATORS = (
     Mutation(
         "natural: targets standardised by their own mean",
         "_Run.outcome",
-        "codes = (self.y - linear.mean) / linear.spread if numbers else class_codes(self.y, situation.classes or 2)",
-        "codes = (self.y - self.y.mean()) / linear.spread if numbers else class_codes(self.y, situation.classes or 2)",
+        "codes = (self.y - linear.mean) / linear.spread if numbers else class_codes(self.y, problem.classes or 2)",
+        "codes = (self.y - self.y.mean()) / linear.spread if numbers else class_codes(self.y, problem.classes or 2)",
         replay("regressor-natural-replace-one"),
     ),
     Mutation(
         "natural: the last counts are not in the spec",
         "NaturalNetwork.plan",
-        "in_parts(situation, *specs)",
-        "in_parts(situation, *specs[:-1])",
+        "in_parts(problem, *specs)",
+        "in_parts(problem, *specs[:-1])",
         ("tests/estimators/test_natural_method.py",),
     ),
     Mutation(
@@ -109,8 +109,8 @@ IN_ESTIMATORS = (
     Mutation(
         "constant: counts over the actual number of records",
         "_classification",
-        "_shrunk(count / situation.records, noise / situation.records, 1.0 / classes)",
-        "_shrunk(count / len(y), noise / situation.records, 1.0 / classes)",
+        "_shrunk(count / problem.records, noise / problem.records, 1.0 / classes)",
+        "_shrunk(count / len(y), noise / problem.records, 1.0 / classes)",
         replay("constant-3-add-remove"),
     ),
     Mutation(
@@ -118,7 +118,7 @@ IN_ESTIMATORS = (
         "Gradients.run",
         """\
 run_full_gradients(
-            details["steps"], model, X, y, sources.fresh(), start=_start(situation, found), rule=_RULE
+            details["steps"], model, X, y, sources.fresh(), start=_start(problem, found), rule=_RULE
         )
 """,
         """\
@@ -131,8 +131,8 @@ run_full_gradients(
     Mutation(
         "gradients: the sums are not in the spec",
         "Gradients.plan",
-        "spec = in_parts(situation, sums, steps)",
-        "spec = in_parts(situation, steps)",
+        "spec = in_parts(problem, sums, steps)",
+        "spec = in_parts(problem, steps)",
         replay("robust-gradients"),
     ),
     Mutation(
@@ -150,8 +150,8 @@ run_full_gradients(
         SECURE,
     ),
     Mutation(
-        "situation: one clip under replace-one",
-        "Situation.clips",
+        "problem: one clip under replace-one",
+        "FitProblem.clips",
         "return 2.0 if self.relation is Relation.REPLACE_ONE else 1.0",
         "return 1.0",
         replay("constant-2-replace-one"),
@@ -159,15 +159,15 @@ run_full_gradients(
     Mutation(
         "output: the steepness of one record under replace-one",
         "_lipschitz",
-        "up(situation.clips * steepest, 4)",
+        "up(problem.clips * steepest, 4)",
         "up(steepest, 4)",
         replay("output"),
     ),
     Mutation(
         "output: the steepness without the target",
         "_lipschitz",
-        "(situation.row_norm * choice.radius + target_bound(situation)) * situation.row_norm",
-        "situation.row_norm * choice.radius * situation.row_norm",
+        "(problem.row_norm * choice.radius + target_bound(problem)) * problem.row_norm",
+        "problem.row_norm * choice.radius * problem.row_norm",
         MINIMISERS,
     ),
     Mutation(
@@ -185,10 +185,49 @@ if rehearsed is not None and not (rehearsed.score < 1.0):
     ),
     Mutation(
         "fit: a certificate above the budget goes on",
-        "fit",
-        "bound is None or explanation.epsilon > situation.epsilon",
-        "bound is None",
+        "charged_run",
+        "explanation.epsilon > epsilon",
+        "explanation.epsilon > 10.0 * epsilon",
         ("tests/estimators/test_private_order.py",),
+    ),
+    Mutation(
+        "charge: the run comes before the debit",
+        "charged_run",
+        """\
+access = _debited(explanation, ledger, checkpoint())
+contents = run(access)
+""",
+        """\
+contents = run(RowAccess(ledger, None))
+access = _debited(explanation, ledger, checkpoint())
+""",
+        ("tests/estimators/test_charged_run.py",),
+    ),
+    Mutation(
+        "charge: public numbers are compared after the debit",
+        "charged_run",
+        """\
+check()
+access = _debited(explanation, ledger, checkpoint())
+""",
+        """\
+access = _debited(explanation, ledger, checkpoint())
+check()
+""",
+        ("tests/estimators/test_charged_run.py",),
+    ),
+    Mutation(
+        "charge: a checkpoint is deleted before its release is stored",
+        "charged_run",
+        """\
+_store_and_name(access, release, store)
+access.checkpoint.done()
+""",
+        """\
+access.checkpoint.done()
+_store_and_name(access, release, store)
+""",
+        ("tests/estimators/test_charged_run.py",),
     ),
     Mutation(
         "methods: a hundredth less noise than the budget asks for",
@@ -371,18 +410,18 @@ if True:
     Mutation(
         "networks: examples are read before the debit",
         "fit_network",
-        "sources, account = Sources(random_state), as_ledger(ledger)",
+        "sources = Sources(random_state)",
         """\
 check_examples(examples)
-sources, account = Sources(random_state), as_ledger(ledger)
+sources = Sources(random_state)
 """,
         ("tests/own_models/test_fit_network.py", "-k", "cover"),
     ),
     Mutation(
         "fit: a caution tells how many records there are",
-        "fit",
+        "fit.run",
         "(*plan.cautions, *cautions)",
-        "(*plan.cautions, *cautions, f'{len(X)} records were read.')",
+        "(*plan.cautions, *cautions, f'{given.number()} records were read.')",
         ("tests/replay/test_whole_releases.py", "-k", "fit"),
     ),
 )

@@ -10,14 +10,14 @@ _VERB = ("tests/look/test_look.py", "-k", "spent or debit")
 IN_LOOKS = (
     Mutation(
         "look: half the noise",
-        "Plan._round",
+        "LookPlan._round",
         "np.full(len(one), noise[place] * (1.0 + HAIR))",
         "np.full(len(one), noise[place] * 0.5)",
         _REPLAY,
     ),
     Mutation(
         "look: every question has the whole budget",
-        "Plan.of",
+        "LookPlan.of",
         "share = 1.0 / len(charged)",
         "share = 1.0",
         ("tests/look/test_look.py", "-k", "one_charge"),
@@ -89,16 +89,16 @@ NoisedSums(
     Mutation(
         "look: rows are read before the debit",
         "look",
-        "sources.ready()",
+        "sources = sources_of(random_state)",
         """\
-sources.ready()
+sources = sources_of(random_state)
 read_table(declared.source(data))
 """,
         _VERB,
     ),
     Mutation(
         "look: the number of rows instead of the declared one",
-        "Plan.answered",
+        "LookPlan.answered",
         "one.question.refined(*ends, self.schema.records, self.noise[place])",
         "one.question.refined(*ends, rows.number, self.noise[place])",
         ("tests/look/test_answers.py", "-k", "nowhere"),

@@ -83,14 +83,14 @@ if relation is None:
         "units: methods about records take a schema with units",
         "Method.why_not",
         """\
-if situation.schema.unit_column is not None and not self.keeps_units:
+if problem.schema.unit_column is not None and not self.keeps_units:
     return (
         "does not keep the records of a unit together, as bounded-influence does for linear, robust, "
         "logistic (also with several classes) and count regression"
     )
 """,
         """\
-if situation.schema.unit_column is None and not self.keeps_units and not self.tasks:
+if problem.schema.unit_column is None and not self.keeps_units and not self.tasks:
     return (
         "does not keep the records of a unit together, as bounded-influence does for linear, robust, "
         "logistic (also with several classes) and count regression"
@@ -106,14 +106,14 @@ NoisedSums(
         query=_QUERIES[word]
         + ("" if one.name == word else f", round {one.name.split()[1]}")
         + (_IN_BOUNDS if bound is None else ""),
-        records=situation.records,
+        records=problem.records,
         rounds=1,
         sampling=Batch(Scheme.FULL),
         contribution=contribution,
         replacement=replaced,
         # The engine's noise is a hair more than its multiplier times the sensitivity, and that hair covers rounding.
         noise_multiplier=ConstantSchedule(one.multiplier * moved * math.sqrt(HAIR) / contribution),
-        unit=Unit.RECORD if situation.schema.unit is None else situation.schema.unit.stated,
+        unit=Unit.RECORD if problem.schema.unit is None else problem.schema.unit.stated,
         options=(("numbers", one.numbers),),
     )
 """,
@@ -122,7 +122,7 @@ NoisedSums(
         query=_QUERIES[word]
         + ("" if one.name == word else f", round {one.name.split()[1]}")
         + (_IN_BOUNDS if bound is None else ""),
-        records=situation.records,
+        records=problem.records,
         rounds=1,
         sampling=Batch(Scheme.FULL),
         contribution=contribution,

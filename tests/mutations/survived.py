@@ -29,12 +29,12 @@ SURVIVED = (
         "NoiseAwareSteps.run",
         """\
 second_moments(
-            situation.schema, options.row_norm**2 * gram, options.row_norm**2 * sums.noise, situation.records
+            problem.schema, options.row_norm**2 * gram, options.row_norm**2 * sums.noise, problem.records
         )
 """,
         """\
 second_moments(
-            situation.schema, options.row_norm**2 * gram, options.row_norm**2 * sums.noise, len(X)
+            problem.schema, options.row_norm**2 * gram, options.row_norm**2 * sums.noise, len(X)
         )
 """,
         replay("newton-2-add-remove"),
@@ -43,12 +43,12 @@ second_moments(
         "newton: the actual number of records in the share",
         "NoiseAwareSteps.run",
         """\
-share = _share(situation, square, sums.noise / options.stack.square)
-fitted = _fit(situation, self.settings, pace, moments, share, asked.noise)
+share = _share(problem, square, sums.noise / options.stack.square)
+fitted = _fit(problem, self.settings, pace, moments, share, asked.noise)
 """,
         """\
-share = _share(situation, square * situation.records / len(X), sums.noise / options.stack.square)
-fitted = _fit(situation, self.settings, pace, moments, share, asked.noise)
+share = _share(problem, square * problem.records / len(X), sums.noise / options.stack.square)
+fitted = _fit(problem, self.settings, pace, moments, share, asked.noise)
 """,
         replay("newton-2-add-remove"),
     ),
@@ -104,8 +104,8 @@ fitted = _fit(situation, self.settings, pace, moments, share, asked.noise)
     Mutation(
         "variational: temperature noise divided by 1000",
         "_steepened.noised_mean",
-        "rounds.noised(k, sums, -DIGITS) / situation.records",
-        "rounds.noised(k, sums, -DIGITS, 0.001 * rounds.scale(k)) / situation.records",
+        "rounds.noised(k, sums, -DIGITS) / problem.records",
+        "rounds.noised(k, sums, -DIGITS, 0.001 * rounds.scale(k)) / problem.records",
         replay("classifier-variational"),
     ),
     Mutation(
@@ -123,9 +123,9 @@ minimiser(
         model,
         X,
         y,
-        smoothness=slope * len(X) * situation.row_norm**2,
+        smoothness=slope * len(X) * problem.row_norm**2,
         regulariser=choice.regulariser / growth,
-        tolerance=_tolerance(situation, choice),
+        tolerance=_tolerance(problem, choice),
     )
 """,
         """\
@@ -133,9 +133,9 @@ minimiser(
         model,
         X,
         y,
-        smoothness=slope * len(X) * situation.row_norm**2,
+        smoothness=slope * len(X) * problem.row_norm**2,
         regulariser=choice.regulariser / growth,
-        tolerance=1000.0 * _tolerance(situation, choice),
+        tolerance=1000.0 * _tolerance(problem, choice),
     )
 """,
         MINIMISERS,
@@ -148,9 +148,9 @@ minimiser(
         model,
         X,
         y,
-        smoothness=slope * len(X) * situation.row_norm**2,
+        smoothness=slope * len(X) * problem.row_norm**2,
         regulariser=choice.regulariser / growth,
-        tolerance=_tolerance(situation, choice),
+        tolerance=_tolerance(problem, choice),
     )
 """,
         """\
@@ -158,9 +158,9 @@ minimiser(
         model,
         X,
         y,
-        smoothness=slope * len(X) * situation.row_norm**2,
+        smoothness=slope * len(X) * problem.row_norm**2,
         regulariser=choice.regulariser / growth / 4,
-        tolerance=_tolerance(situation, choice),
+        tolerance=_tolerance(problem, choice),
     )
 """,
         MINIMISERS,

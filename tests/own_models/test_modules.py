@@ -54,6 +54,7 @@ MODULES = {"equinox": equinox_network(), "linen": Linen(), "nnx": Nnx(nnx.Rngs(0
 KERNELS = {"equinox": "layers.0.weight", "linen": "hidden.kernel", "nnx": "hidden.kernel"}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("library", MODULES)
 def test_a_module_is_fitted_with_an_optax_optimiser_and_comes_back(library, tmp_path):
     module = MODULES[library]

@@ -9,12 +9,12 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from sordino.estimators.fit import fit
 
 from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ColumnUnit, Unit
+from sordino.estimators.fit import fit
 from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomProblem
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.variational.natural import Sizes

@@ -106,7 +106,7 @@ def show(
         _coefficients(stored, release, level, contrast or [], wald or [], plot, form, out)
 
 
-def _answer(answer: dict[str, Any], shown: "ShownTable", form: str, out: Path | None, more: str = "") -> None:
+def _answer(answer: dict[str, Any], shown: "ResultTable", form: str, out: Path | None, more: str = "") -> None:
     """A table in one of the forms, to stdout or to a file."""
     text = json_text(answer) if form == "json" else shown.to(form).rstrip("\n") + (more if form == "text" else "")
     _print(text.rstrip("\n") + "\n", out)
@@ -138,7 +138,7 @@ def _draws(stored: "StoredRelease", draws: int, seed: int | None, form: str, out
     _print(json_text(table) + "\n" if form == "json" else as_csv(table), out)
 
 
-def _of_another_kind(stored: "Release", level: float) -> tuple[dict[str, Any], "ShownTable"]:
+def _of_another_kind(stored: "Release", level: float) -> tuple[dict[str, Any], "ResultTable"]:
     """What a machine and a person read of a release that is no fit of an estimator."""
     from sordino.inference.summary import Summary  # noqa: PLC0415
 
@@ -164,7 +164,7 @@ def _coefficients(
     from sordino.inference.contrasts import wald as tested  # noqa: PLC0415
     from sordino.inference.summary import (  # noqa: PLC0415
         coefficients_of,
-        lines_as_text,  # noqa: PLC0415
+        lines_as_text,
         summary_of,
     )
 

@@ -1,6 +1,7 @@
 """What every private estimator shares: parameters, the fit, and what it leaves."""
 
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from sordino.mechanisms.posterior.laws import Posterior
 
 
+# scikit-learn reads parameters off the signature of `__init__`, which `dataclass` writes from the fields.
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):
     """A private fit with scikit-learn's conventions.
 
@@ -49,26 +52,14 @@ class PrivateEstimator(BaseEstimator):
 
     _task: ClassVar[Task]
 
-    def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float,
-        relation: str,
-        schema: Any,
-        method: str = AUTO,
-        draws: int = DRAWS,
-        ledger: Any = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.relation = relation
-        self.schema = schema
-        self.method = method
-        self.draws = draws
-        self.ledger = ledger
-        self.random_state = random_state
+    epsilon: float
+    delta: float
+    relation: str
+    schema: Any
+    method: str = AUTO
+    draws: int = DRAWS
+    ledger: Any = None
+    random_state: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> "PrivateEstimator":
         """Plan and certify from the declaration, debit the ledger, and only then read rows.
@@ -101,8 +92,8 @@ class PrivateEstimator(BaseEstimator):
             given = table_rows(self.schema, self._task, relation, X, y)
             self.n_features_in_ = len(given.declaration.schema.features)
             self.feature_names_in_ = np.array([one.name for one in given.declaration.schema.features], dtype=object)
-        situation = problem_of(self._task, given.declaration, self.epsilon, self.delta, relation, self._settings())
-        fitted = fit(situation, given, self.method, as_ledger(self.ledger), self._sources(), begin=begin)
+        problem = problem_of(self._task, given.declaration, self.epsilon, self.delta, relation, self._settings())
+        fitted = fit(problem, given, self.method, as_ledger(self.ledger), self._sources(), begin=begin)
         self.release_: StoredRelease = fitted.release
         self.bound_: Bound = fitted.release.bound
         self.cautions_: tuple[str, ...] = fitted.release.cautions

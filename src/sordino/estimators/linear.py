@@ -1,19 +1,178 @@
-"""Times to an event: proportional hazards with a baseline that is constant in each time bin."""
+"""Models that are linear in the columns: for numbers, classes, robust to outliers, for counts, and for hazards."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
-from sordino.estimators.supervised import CoefficientEstimator, column_name
-from sordino.fitting.tasks import AUTO, Task, survival_settings
+from sordino.estimators.coefficients import CoefficientEstimator, column_name
+from sordino.estimators.supervised import PrivateClassifier, PrivateRegressor
+from sordino.fitting.tasks import Task, count_settings, robust_settings, survival_settings
 from sordino.inference.contrasts import LEVEL
 from sordino.inference.predicted_means import MeanAndNew
-from sordino.inference.prediction import DRAWS
 
 
+class PrivateLinearRegression(CoefficientEstimator, PrivateRegressor):
+    """Private Bayesian linear regression.
+
+    Methods: "bounded-influence" (noised sums of rows that are weighed by x alone, with residuals cut at .9 to 1.9 of
+    their scale, and one posterior of everything released), "statistics" (noised sums, one Gaussian mechanism),
+    "ridge" (a noised centre, then noised gradients of scaled rows with effects drawn to 0: for more than 160 columns,
+    and its intervals are withheld), "output" (output perturbation of least squares in a ball) and "constant". On
+    drawn tables, from the worst to the best cell of 12 tables or more, 95 % intervals of coefficients held the truth
+    in 93 to 97 % of cases with "bounded-influence", 93 to 100 % with "statistics" and 5 to 85 % with "output"; 90 %
+    intervals of new targets in 86 to 96 %, 90 to 100 % and 93 to 100 %. Parameters are those of `PrivateEstimator`,
+    and `effect_scale`: the standard deviation of effects before the data speak, in units of the target, of half a
+    declared range or of having a property; absent, a twentieth of the target's declared range.
+
+    Examples:
+        >>> import numpy as np
+        >>> from sordino import ArrayBounds, PrivateLinearRegression
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (5000, 2))
+        >>> y = X @ [0.5, -0.25]
+        >>> model = PrivateLinearRegression(
+        ...     epsilon=1.0,
+        ...     delta=1e-6,
+        ...     relation="replace-one",
+        ...     schema=ArrayBounds(-1, 1, target=(-1, 1)),
+        ...     random_state=0,
+        ... ).fit(X, y)
+        >>> bool(abs(model.predict([[1.0, 0.0]])[0] - 0.5) < 0.1)
+        True
+        >>> model.method_, model.coef_.round(1).tolist()
+        ('bounded-influence', [0.5, -0.2])
+    """
+
+    _task: ClassVar[Task] = Task.REGRESSION
+
+
+class PrivateLogisticRegression(CoefficientEstimator, PrivateClassifier):
+    """Private Bayesian logistic regression; softmax regression where there are more than two classes.
+
+    Methods: "bounded-influence" (noised sums of rows that are weighed by x alone, and one posterior of everything
+    released), "newton" (noised sums for centre and covariance, then noised gradients of centred rows, each step
+    shrunk by what is known of the noise), "ridge" (a noised centre, then noised gradients of rows scaled by their
+    declared kinds, with effects drawn to 0: for small tables and many columns, and its intervals are withheld),
+    "output" (output perturbation), "chain" (the last iterate of noisy gradient descent, two classes) and "constant".
+    On drawn tables of two classes, from the worst to the best cell
+    of 10 tables or more, 95 % intervals of coefficients held the truth in 93 to 98 % of cases with
+    "bounded-influence", 41 to 97 % with "newton", 5 to 70 % with "output" and 7 to 84 % with "chain"; 90 %
+    intervals of probabilities in 83 to 96 %, 42 to 92 %, 5 to 67 % and 14 to 86 %. Of several classes, with
+    "newton", 62 to 100 % and 46 to 90 %. Parameters are those of `PrivateEstimator`, and `effect_scale`: the
+    standard deviation of log odds ratios before the data speak, of half a declared range or of having a property; 1
+    if absent.
+
+    Examples:
+        >>> import numpy as np
+        >>> from sordino import ArrayBounds, PrivateLogisticRegression
+        >>> generator = np.random.default_rng(0)
+        >>> X = generator.uniform(-1, 1, (5000, 2))
+        >>> y = np.where(X[:, 0] + 0.3 * generator.standard_normal(5000) > 0, "ill", "well")
+        >>> model = PrivateLogisticRegression(
+        ...     epsilon=1.0,
+        ...     delta=1e-6,
+        ...     relation="replace-one",
+        ...     schema=ArrayBounds(-1, 1, classes=("ill", "well")),
+        ...     random_state=0,  # to try things out: a release is made without it
+        ... )
+        >>> [str(label) for label in model.fit(X, y).predict([[0.9, 0.0], [-0.9, 0.0]])]
+        ['ill', 'well']
+        >>> low, high = model.predict_interval([[0.9, 0.0]])  # of each class's probability
+        >>> bool(0.5 < low[0, 0] < high[0, 0] < 1.0)
+        True
+
+        With three classes:
+
+        >>> model.set_params(schema=ArrayBounds(-1, 1, classes=(0, 1, 2)))  # doctest: +ELLIPSIS
+        PrivateLogisticRegression(...)
+        >>> model.fit(X, np.digitize(X[:, 0], [-0.3, 0.3])).predict([[-0.9, 0.0], [0.9, 0.0]]).tolist()
+        [0, 2]
+    """
+
+    _task: ClassVar[Task] = Task.CLASSIFICATION
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateRobustRegression(CoefficientEstimator, PrivateRegressor):
+    """Private Huber regression: residuals beyond a threshold pull no harder.
+
+    Methods: "bounded-influence", which cuts residuals at .9 to 1.345 times their released scale; "gradients", which
+    cuts at `threshold`, in units of the scaled target; and "constant". On drawn tables, from the worst to the best
+    cell of 12 tables or more, 95 % intervals of coefficients held the truth in 93 to 97 % of cases with
+    "bounded-influence" and 28 to 100 % with "gradients", and 90 % intervals of new targets in 86 to 96 % and 90 to
+    100 %. Parameters are those of `PrivateEstimator`, the threshold, and `effect_scale` as in
+    `PrivateLinearRegression`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from sordino import ArrayBounds, PrivateRobustRegression
+        >>> generator = np.random.default_rng(0)
+        >>> X = generator.uniform(-1, 1, (5000, 2))
+        >>> y = X @ [0.5, -0.25]
+        >>> y[::50] = 1.0  # somebody's slips of the pen
+        >>> model = PrivateRobustRegression(
+        ...     epsilon=1.0,
+        ...     delta=1e-6,
+        ...     relation="replace-one",
+        ...     schema=ArrayBounds(-1, 1, target=(-1, 1)),
+        ...     random_state=0,  # to try things out: a release is made without it
+        ... )
+        >>> bool(abs(model.fit(X, y).predict([[1.0, 0.0]])[0] - 0.5) < 0.1)
+        True
+    """
+
+    _task: ClassVar[Task] = Task.ROBUST
+
+    threshold: float = 0.3
+
+    def _settings(self) -> dict[str, Any]:
+        return robust_settings(self.threshold, self.effect_scale)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivatePoissonRegression(CoefficientEstimator, PrivateRegressor):
+    """Private regression of counts: the logarithm of the rate is linear in the columns.
+
+    Method: "bounded-influence", in the manner of Cantoni & Ronchetti. On drawn tables, from the worst to the best
+    cell of 10 tables or more, 95 % intervals of coefficients held the truth in 93 to 97 % of cases, and 90 %
+    intervals of new counts held them in 95 to 98 %. The target is declared as a number from 0 on. `exposure`
+    may name a declared column of positive numbers that says how long each record was watched, or give its number in
+    an array, whose `ArrayBounds` has its bounds in `columns`; its rate is for one unit of it, and predictions are
+    for a row's own exposure. With `overdispersed` new counts are those
+    of a negative binomial law, whose dispersion is learned; intervals of coefficients allow for it either way.
+    Parameters are those of `PrivateEstimator`, these two, and `effect_scale`: the standard deviation of log rate
+    ratios over half a declared range, or of having a property, before the data speak; 1 if absent.
+
+    Examples:
+        >>> import numpy as np
+        >>> from sordino import ArrayBounds, PrivatePoissonRegression
+        >>> generator = np.random.default_rng(0)
+        >>> X = generator.uniform(-1, 1, (5000, 2))
+        >>> y = generator.poisson(np.exp(1.0 + 0.5 * X[:, 0]))
+        >>> model = PrivatePoissonRegression(
+        ...     epsilon=2.0,
+        ...     delta=1e-6,
+        ...     relation="replace-one",
+        ...     schema=ArrayBounds(-1, 1, target=(0, 20)),
+        ...     random_state=0,  # to try things out: a release is made without it
+        ... ).fit(X, y)
+        >>> bool(abs(model.coef_[0] - 0.5) < 0.1)
+        True
+    """
+
+    _task: ClassVar[Task] = Task.COUNTS
+
+    exposure: str | int | None = None
+    overdispersed: bool = False
+
+    def _settings(self) -> dict[str, Any]:
+        return count_settings(column_name(self.exposure), self.overdispersed, self.effect_scale)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateCoxRegression(CoefficientEstimator):
     """Private Cox regression by time bins: log hazards are linear in the columns, with one baseline for each bin.
 
@@ -54,34 +213,8 @@ class PrivateCoxRegression(CoefficientEstimator):
 
     _task: ClassVar[Task] = Task.SURVIVAL
 
-    def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float,
-        relation: str,
-        schema: Any,
-        time: str | int | None = None,
-        bins: int | Sequence[float] = 4,
-        effect_scale: float | None = None,
-        method: str = AUTO,
-        draws: int = DRAWS,
-        ledger: Any = None,
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            relation=relation,
-            schema=schema,
-            effect_scale=effect_scale,
-            method=method,
-            draws=draws,
-            ledger=ledger,
-            random_state=random_state,
-        )
-        self.time = time
-        self.bins = bins
+    time: str | int | None = None
+    bins: int | Sequence[float] = 4
 
     def predict(self, X: Any) -> Array:
         """The chance that the event happens up to the last edge, averaged over the posterior; times are not read."""

@@ -1,5 +1,6 @@
 """A private mixture of Gaussians."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,11 +10,11 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.core.validate import instance_of
 from sordino.estimators.base import PrivateEstimator
-from sordino.fitting.tasks import AUTO, Task, mixture_settings
-from sordino.inference.prediction import DRAWS
+from sordino.fitting.tasks import Task, mixture_settings
 from sordino.models.families.mixture import GaussianMixture
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateGaussianMixture(PrivateEstimator):
     """Private mixture of `components` Gaussians of a public `spread`, in units of the scaled columns.
 
@@ -43,32 +44,8 @@ class PrivateGaussianMixture(PrivateEstimator):
 
     _task: ClassVar[Task] = Task.MIXTURE
 
-    def __init__(
-        self,
-        *,
-        epsilon: float,
-        delta: float,
-        relation: str,
-        schema: Any,
-        components: int = 2,
-        spread: float = 0.25,
-        method: str = AUTO,
-        draws: int = DRAWS,
-        ledger: Any = None,
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            relation=relation,
-            schema=schema,
-            method=method,
-            draws=draws,
-            ledger=ledger,
-            random_state=random_state,
-        )
-        self.components = components
-        self.spread = spread
+    components: int = 2
+    spread: float = 0.25
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each component, at the posterior's mean."""

@@ -47,9 +47,9 @@ def replay_release(
     planned_calls(release.spec)
     delta = release.delta if release.spec.delta is None else release.spec.delta
     faults = [] if delta == release.delta else ["the release has another delta than its spec"]
-    situation, method = planned_again(replace(release, delta=delta))
-    fits = _Fits(situation, method)
-    drawn = DrawnTables(situation.schema, situation.relation, fits.on, np.random.default_rng(seed))
+    problem, method = planned_again(replace(release, delta=delta))
+    fits = _Fits(problem, method)
+    drawn = DrawnTables(problem.schema, problem.relation, fits.on, np.random.default_rng(seed))
     odd = ", ".join(drawn.odd_cells) or "none: every rule of the schema refuses them"
     return examine(
         release.spec,
@@ -95,16 +95,16 @@ def planned_again(release: StoredRelease) -> tuple[FitProblem, str]:
     epsilon = chosen.pop("epsilon")
     settings = SETTINGS[task](**_taken(SETTINGS[task], chosen)) if task in SETTINGS else {}
     declaration = declared_columns(schema, task)
-    situation = problem_of(task, declaration, epsilon, release.delta, release.spec.relation, settings)
+    problem = problem_of(task, declaration, epsilon, release.delta, release.spec.relation, settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        again = choose(situation, method).spec
+        again = choose(problem, method).spec
     if again != release.spec:
         raise InputError(
             f"Expected method {method!r} to plan the release's spec again, got another one; the release was made by "
             f"version {release.software}, or for another table."
         )
-    return situation, method
+    return problem, method
 
 
 def _taken(function: Callable[..., Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,18 +117,18 @@ def _taken(function: Callable[..., Any], chosen: Mapping[str, Any]) -> dict[str,
 class _Fits:
     """Whole fits, as any fit but for where random numbers come from."""
 
-    def __init__(self, situation: FitProblem, method: str) -> None:
-        self._situation, self._method = situation, method
+    def __init__(self, problem: FitProblem, method: str) -> None:
+        self._problem, self._method = problem, method
 
     def on(self, table: Cells) -> Run:
         """A fit on the cells of a table."""
 
         def run(fresh: Any) -> dict[str, Any]:
-            situation = self._situation
-            given = table_rows(situation.schema, situation.task, situation.relation, table, None)
+            problem = self._problem
+            given = table_rows(problem.schema, problem.task, problem.relation, table, None)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                release = fit(situation, given, self._method, None, Sources(None, fresh)).release
+                release = fit(problem, given, self._method, None, Sources(None, fresh)).release
             if release.private:
                 raise SordinoError(
                     "Expected a replayed fit to be marked as one, got a release that says it is private."

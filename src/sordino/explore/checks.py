@@ -6,6 +6,7 @@ their predicted standard deviation, cut at 4. Predictions are functions of a row
 edges, so one record moves one band: a noised sum whose sensitivity is derived in `rounds.scored_sums`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.accounting.evaluate import as_json
 from sordino.core.arrays import Array
-from sordino.core.bound import Relation, exactly_computed, with_floating_point
-from sordino.core.gaussian import show_up
+from sordino.core.bound import Relation
 from sordino.core.validate import InputError, Interval, number, one_of, whole_number
 from sordino.data import Number
 from sordino.explore.scoring import (
-    charged_sum,
     check_header,
     class_codes,
     means,
@@ -28,21 +26,18 @@ from sordino.explore.scoring import (
     read_rows,
     refuse_number,
     scored_predictor,
+    sum_plan,
     targets,
 )
-from sordino.fitting.charge import debited
+from sordino.fitting.charge import RowAccess
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.tasks import CLASSIFYING
-from sordino.inference.contrasts import figure
 from sordino.inference.prediction import Predictor
-from sordino.inference.table_formats import ResultTable
+from sordino.inference.table_formats import CHECK, ResultTable, TableResult, check_table
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.document import BY_SCHEMA
 from sordino.mechanisms.statistics.questions import EXPONENT
-from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, band_sums, record_weights
-from sordino.noise import integer_sums as exact
+from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, ScoredSums, band_sums, record_weights
 
-CHECK = "check"
 _BANDS = Interval(2, 50)
 _LEVELS = Interval(0.5, 1.0, high_open=True)
 # Residuals are cut at so many predicted standard deviations.
@@ -71,7 +66,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(TableResult):
     """A finished check; print it.
 
     Attributes:
@@ -88,41 +83,11 @@ class Check:
 
     @property
     def shown(self) -> ResultTable:
-        """As a table that writes itself as text, HTML, LaTeX and CSV."""
-        return shown_check([vars(one) for one in self.bands], self.about, self.level, self.release)
+        return check_table([vars(one) for one in self.bands], self.about, self.level, self.release)
 
     def as_dict(self) -> dict[str, Any]:
         """For a machine."""
         return {"about": self.about, "level": self.level, "bands": [vars(one) for one in self.bands]}
-
-    def __str__(self) -> str:
-        return self.shown.text()
-
-    def _repr_html_(self) -> str:
-        return self.shown.html()
-
-
-def shown_check(bands: list[dict[str, Any]], about: str, level: float, release: StoredRelease | None) -> ResultTable:
-    """The bands of a check as a table."""
-    header = ("predicted", "records", "off by", f"{100.0 * level:g} % interval")
-    rows = tuple(
-        (
-            f"{figure(one['low'])} to {figure(one['high'])}",
-            f"{one['count']:.0f}",
-            "too few" if one["off"] is None else figure(one["off"]),
-            "" if one["off_low"] is None else f"{figure(one['off_low'])} to {figure(one['off_high'])}",
-        )
-        for one in bands
-    )
-    if release is None:
-        title = "Check on public rows: exact, and not charged."
-        meant = "Rows must be public: the answer is a plain function of them. There is no noise and so no interval."
-    else:
-        seeded = "" if release.private else " NON-PRIVATE: made with a seed."
-        title = f"Check on private rows, epsilon {show_up(release.epsilon)} at delta {release.delta:g}.{seeded}"
-        meant = "Intervals are about the table itself; noise is the only error they count."
-    columns = {name: [one[name] for one in bands] for name in ("low", "high", "count", "off", "off_low", "off_high")}
-    return ResultTable(title, ((header, rows),), columns, (), (), (about, meant))
 
 
 def check(
@@ -177,48 +142,33 @@ def check(
         raise InputError("Expected epsilon and delta for private rows, got none; or say that the rows are public.")
     edges, about = _edges(predictor, many)
     relation = Relation.ADD_REMOVE if public else Relation(one_of("relation", release.spec.relation, tuple(Relation)))
-    assert release.schema is not None
-    declaration = check_header(release.schema, predictor.task, relation, data)
-    if public:
-        (rows,) = read_rows([declaration], relation, data, None)
+    release_schema = predictor.schema
+    declaration = check_header(release_schema, predictor.task, relation, data)
+    unit = _unit_of(predictor)
+
+    def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
+        (rows,) = tables
         places, values = _placed(predictor, rows, edges)
-        found = band_sums(places, values, record_weights(len(values), rows.units), many)
-        sums = np.ldexp(found.sums.astype(np.float64), EXPONENT)
-        return Check(_bands(edges, sums, 0.0, inside, _unit_of(predictor)), about, inside, None)
-    plan = charged_sum(
+        return band_sums(places, values, record_weights(len(values), rows.units), many)
+
+    if public:
+        found = sums(read_rows([declaration], relation, data, RowAccess(None, None)))
+        exact = np.ldexp(found.sums.astype(np.float64), EXPONENT)
+        return Check(_bands(edges, exact, 0.0, inside, unit), about, inside, None)
+    plan = sum_plan(
         f"a check of a release in {many} bands of its predictions: records, and how far targets are off",
         BAND_LENGTHS,
-        release.schema,
+        release_schema,
         epsilon=epsilon or 0.0,
         delta=delta or 0.0,
         relation=relation,
-        ledger=ledger,
-        random_state=random_state,
     )
-    refuse_number(release.schema, relation, data)
-    entry = plan.debit()
-    (rows,) = read_rows([declaration], relation, data, entry)
-    places, values = _placed(predictor, rows, edges)
-    found = band_sums(places, values, record_weights(len(values), rows.units), many)
-    noised = plan.noise.released(found, plan.sources.fresh())
-    made = _bands(edges, noised, plan.deviation, inside, _unit_of(predictor))
-    settings = {"task": CHECK, "level": inside, "about": about, "bands": [vars(one) for one in made]}
-    covered = exact.COVERED if release.schema.unit_column is None else exact.COVERED_UNITS
-    assert plan.explanation.tightest is not None
-    stored = StoredRelease(
-        kind=CHECK,
-        spec=plan.spec,
-        bound=with_floating_point(plan.explanation.tightest, exactly_computed(covered)),
-        delta=plan.delta,
-        private=plan.sources.private,
-        arrays={"sums": noised},
-        settings=settings,
-        schema=release.schema,
-        answers=as_json(plan.explanation),
-        ledger=debited(plan.ledger, entry),
-        cautions=(),
-        preprocessing=BY_SCHEMA,
-    )
+
+    def answer(noised: Array) -> tuple[tuple[Band, ...], dict[str, Any]]:
+        made = _bands(edges, noised, plan.noise.deviation, inside, unit)
+        return made, {"level": inside, "about": about, "bands": [vars(one) for one in made]}
+
+    stored, made = plan.charged(CHECK, [declaration], data, sums, answer, ledger=ledger, random_state=random_state)
     return Check(made, about, inside, stored)
 
 

@@ -7,42 +7,26 @@ taken at the upper end of what the noised squares leave open, so that interval e
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from sordino.accounting.evaluate import as_json
 from sordino.core.arrays import Array
-from sordino.core.bound import exactly_computed, with_floating_point
-from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, Interval, number
 from sordino.data import Schema
 from sordino.data.words import shown_names
-from sordino.explore.scoring import charged_sum, check_header, losses, read_rows, refuse_number, scored_predictor
-from sordino.fitting.charge import debited
+from sordino.explore.scoring import check_header, losses, scored_predictor, sum_plan
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.tasks import CLASSIFYING
-from sordino.inference.contrasts import figure
-from sordino.inference.table_formats import ResultTable
+from sordino.inference.table_formats import COMPARISON, ResultTable, TableResult, comparison_table
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.document import BY_SCHEMA
-from sordino.mechanisms.statistics.scored_sums import cube_lengths, record_weights, totals
-from sordino.noise import integer_sums as exact
+from sordino.mechanisms.statistics.scored_sums import ScoredSums, cube_lengths, record_weights, totals
 
-COMPARISON = "comparison"
 _LEVELS = Interval(0.5, 1.0, high_open=True)
 _MOST_MODELS = 20
-ABOUT = (
-    "Loss is 0 for a sure and right prediction and 1 for the worst: of classes -ln of the probability of the true one, "
-    "over ln 20; of numbers the distance from the mean, over a quarter of the declared range. Predictions are those at "
-    "the posterior's mean coefficients. A difference below 0 means that a model loses less than the first one."
-)
-_OPTIMISM = (
-    "Rows that a model was fitted to flatter it a little; differential privacy itself bounds by how much, since no "
-    "record moves a fit far."
-)
 
 
 @dataclass(frozen=True)
@@ -69,7 +53,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(TableResult):
     """A finished comparison; print it.
 
     Attributes:
@@ -84,46 +68,11 @@ class Comparison:
 
     @property
     def shown(self) -> ResultTable:
-        """As a table that writes itself as text, HTML, LaTeX and CSV."""
-        return shown_comparison([vars(one) for one in self.models], self.level, self.release)
+        return comparison_table([vars(one) for one in self.models], self.level, self.release)
 
     def as_dict(self) -> dict[str, Any]:
         """For a machine."""
         return {"level": self.level, "models": [vars(one) for one in self.models]}
-
-    def __str__(self) -> str:
-        return self.shown.text()
-
-    def _repr_html_(self) -> str:
-        return self.shown.html()
-
-
-def shown_comparison(models: list[dict[str, Any]], level: float, release: StoredRelease) -> ResultTable:
-    """Models beside each other."""
-    percent = f"{100.0 * level:g} %"
-    header = ("model", "mean loss", f"{percent} interval", "difference", f"{percent} in the table", f"{percent} alike")
-    rows = tuple(
-        (
-            one["name"],
-            figure(one["loss"]),
-            _ends((one["low"], one["high"])),
-            figure(one["difference"]),
-            _ends(one["table"]),
-            _ends(one["alike"]),
-        )
-        for one in models
-    )
-    seeded = "" if release.private else " NON-PRIVATE: made with a seed."
-    title = f"Models compared on private rows, epsilon {show_up(release.epsilon)} at delta {release.delta:g}.{seeded}"
-    columns = {name: [one[name] for one in models] for name in ("name", "loss", "low", "high", "difference")}
-    for key in ("table", "alike"):
-        for place, end in enumerate(("low", "high")):
-            columns[f"difference_{key}_{end}"] = [None if one[key] is None else one[key][place] for one in models]
-    return ResultTable(title, ((header, rows),), columns, (), (), (ABOUT, _OPTIMISM))
-
-
-def _ends(ends: Any) -> str:
-    return "" if ends is None else f"{figure(ends[0])} to {figure(ends[1])}"
 
 
 def compare(
@@ -176,41 +125,26 @@ def compare(
     relation = next(iter(releases.values())).spec.relation
     declarations = [check_header(one.schema, one.task, relation, data) for one in predictors]
     models = len(predictors)
-    plan = charged_sum(
+    plan = sum_plan(
         f"losses of {models} released models, and squares of their differences",
         cube_lengths(2 * models - 1),
         schema,
         epsilon=epsilon,
         delta=delta,
         relation=relation,
-        ledger=ledger,
-        random_state=random_state,
     )
-    refuse_number(schema, relation, data)
-    entry = plan.debit()
-    rows = read_rows(declarations, relation, data, entry)
-    lost = np.stack([losses(one, own.X, own.y) for one, own in zip(predictors, rows, strict=True)], axis=1)
-    squares = (lost[:, 1:] - lost[:, :1]) ** 2
-    weights = record_weights(len(lost), rows[0].units)
-    noised = plan.noise.released(totals(np.concatenate([lost, squares], axis=1), weights), plan.sources.fresh())
-    found = _compared(list(releases), noised, plan.deviation, schema.records, inside)
-    assert plan.explanation.tightest is not None
-    covered = exact.COVERED if schema.unit_column is None else exact.COVERED_UNITS
-    stored = StoredRelease(
-        kind=COMPARISON,
-        spec=plan.spec,
-        bound=with_floating_point(plan.explanation.tightest, exactly_computed(covered)),
-        delta=plan.delta,
-        private=plan.sources.private,
-        arrays={"sums": noised},
-        settings={"task": COMPARISON, "level": inside, "models": [vars(one) for one in found]},
-        schema=schema,
-        answers=as_json(plan.explanation),
-        ledger=debited(plan.ledger, entry),
-        cautions=(),
-        preprocessing=BY_SCHEMA,
-    )
-    return Comparison(found, inside, stored)
+
+    def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
+        lost = np.stack([losses(one, own.X, own.y) for one, own in zip(predictors, tables, strict=True)], axis=1)
+        squares = (lost[:, 1:] - lost[:, :1]) ** 2
+        return totals(np.concatenate([lost, squares], axis=1), record_weights(len(lost), tables[0].units))
+
+    def answer(noised: Array) -> tuple[tuple[Compared, ...], dict[str, Any]]:
+        made = _compared(list(releases), noised, plan.noise.deviation, schema.records, inside)
+        return made, {"level": inside, "models": [vars(one) for one in made]}
+
+    stored, made = plan.charged(COMPARISON, declarations, data, sums, answer, ledger=ledger, random_state=random_state)
+    return Comparison(made, inside, stored)
 
 
 def _same(releases: dict[str, StoredRelease], classify: list[bool]) -> Schema:

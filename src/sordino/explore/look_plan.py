@@ -1,5 +1,14 @@
-"""A look at a table that is not read whole: questions travel to its parts, and whole numbers come back."""
+"""The plan of a look: what noise every question gets, what is certified for it, and its answers.
 
+The noise of a look is shared out like a budget: a question with the share w of it gets noise of standard deviation B /
+(mu sqrt w), where B is how far one unit moves its sums and mu is what epsilon and delta afford. Sums are stacked, each
+over its noise, so one unit moves the stack by at most sqrt(sum of B^2 / noise^2) = mu noise scales: one Gaussian
+mechanism, whose curve of epsilon and delta is exact. A question for bounds spends half of its share on a second round,
+whose bins depend on what the first one released; Gaussian rounds add up to mu^2 = mu_1^2 + mu_2^2 however the later one
+is chosen in view of the earlier.
+"""
+
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,17 +16,184 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.bound import Relation
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation, View
+from sordino.core.gaussian import largest_mu, up
+from sordino.core.spec import Batch, ListSchedule, NoisedSums, Scheme, Spec, Unit
+from sordino.core.validate import InputError
 from sordino.data import Schema
 from sordino.data.encode import check_number
 from sordino.data.sources.registry import parts_of
+from sordino.data.words import shown_names
 from sordino.engines.totals import Totals
+from sordino.fitting.problem import Sources
 from sordino.fitting.table_parts import RowsThere, TableInParts, table_in_parts
-from sordino.mechanisms.statistics.questions import EXPONENT, Question, Rows
+from sordino.mechanisms.rounds.registry import HAIR
+from sordino.mechanisms.statistics.answers import FILLED, Asked, Row, answer, first_ends
+from sordino.mechanisms.statistics.parse_questions import ParsedQuestion
+from sordino.mechanisms.statistics.questions import EXPONENT, Bounds, Correlation, Count, Question, Rows
+from sordino.noise import integer_sums as exact
+from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.randomness import Randomness
 
 Whole = NDArray[Any]
 # The sums of some questions over all rows.
 SumsOf = Callable[[Sequence[Question]], list[Whole]]
+# Bounds are refused where a cell would need more than this share of the records to be seen through the noise.
+_MOST_HIDDEN, _TOGETHER, _TWO = 0.25, 0.6, math.sqrt(2.0)
+_COARSE = "Suggested bounds are powers of 2: the budget is too small for a second round of counts that refines them."
+
+
+@dataclass(frozen=True, eq=False)
+class LookPlan:
+    """What is about to run: the questions, the noise of each, and the spec that is certified and charged."""
+
+    asked: tuple[ParsedQuestion, ...]
+    schema: Schema
+    relation: Relation
+    delta: float
+    noise: tuple[float, ...]
+    spec: Spec
+
+    @classmethod
+    def of(
+        cls, asked: Sequence[ParsedQuestion], schema: Schema, epsilon: float, delta: float, relation: Relation
+    ) -> "LookPlan":
+        """Noise and spec, from public numbers alone."""
+        charged = [one for one in asked if not _public(one, relation)]
+        if not charged:
+            raise InputError("Expected a question that needs rows, got none; the number of records is public.")
+        mu = largest_mu(epsilon, delta) * (1.0 - 1e-9)
+        share = 1.0 / len(charged)
+        bounds = [one for one in charged if isinstance(one.question, Bounds)]
+        # Bounds are refined in a second round, unless that would leave too little for the first.
+        for most in (2, 1):
+            rounds = {one: most if one in bounds else 1 for one in charged}
+            noise = {one: up(_moved(one, relation) / (mu * math.sqrt(share / rounds[one])), 4) for one in charged}
+            if _hidden(max((noise[one] for one in bounds), default=0.0), schema.records, most) <= 1.0:
+                break
+        squares = [
+            sum((_moved(one, relation) / noise[one]) ** 2 for one in charged if rounds[one] >= place)
+            for place in (1, 2)
+        ]
+        _enough(charged, _hidden(max((noise[one] for one in bounds), default=0.0), schema.records, 1), schema, epsilon)
+        spec = _spec(charged, [math.sqrt(square) for square in squares if square > 0.0], schema, relation, delta)
+        return cls(tuple(asked), schema, relation, delta, tuple(noise.get(one, 0.0) for one in asked), spec)
+
+    def answered(self, sums_of: SumsOf, sources: Sources, level: float) -> list[tuple[ParsedQuestion, tuple[Row, ...]]]:
+        """Noise the sums, one call a round, and answer."""
+        randomness = sources.fresh()
+        first = self._round(sums_of, randomness, [one.question for one in self.asked], list(self.noise))
+        again = {
+            place: (one.question.refined(*ends, self.schema.records, self.noise[place]), self.noise[place])
+            for place, one in enumerate(self.asked)
+            if isinstance(one.question, Bounds)
+            and self.twice
+            and (ends := first_ends(one.question, first[place], self.noise[place])) is not None
+        }
+        hidden = [place for place, one in enumerate(self.asked) if isinstance(one.question, Bounds) and self.twice]
+        found: dict[int, Array] = {}
+        if hidden:
+            # Where the first round found nothing the second one counts all the same, so that as much is noised.
+            asked = [again.get(place, (self._whole(place), self.noise[place])) for place in hidden]
+            sums = self._round(sums_of, sources.fresh(), [one for one, _ in asked], [sd for _, sd in asked])
+            found = dict(zip(hidden, sums, strict=True))
+        answers = []
+        for place, one in enumerate(self.asked):
+            if place in hidden and place not in again:
+                answers.append((one, ()))
+                continue
+            known = self.relation is Relation.REPLACE_ONE
+            public = (self.schema.records, known, self.schema, level)
+            refined = None if place not in again else Asked(again[place][0], found[place], self.noise[place], *public)
+            asked_one = Asked(one.question, first[place], self.noise[place], *public, refined, dict(one.options))
+            answers.append((one, tuple(answer(one.question, asked_one))))
+        return answers
+
+    @property
+    def twice(self) -> bool:
+        """Whether bounds are counted in a second round."""
+        return isinstance(self.spec.algorithm, NoisedSums) and self.spec.algorithm.rounds == 2
+
+    def _round(
+        self, sums_of: SumsOf, randomness: Randomness, questions: Sequence[Question], noise: Sequence[float]
+    ) -> list[Array]:
+        """The noised sums of one round: one call of the port for all questions that are charged."""
+        charged = [place for place, sd in enumerate(noise) if sd > 0.0]
+        sums = sums_of([questions[place] for place in charged])
+        scales = [
+            np.full(len(one), noise[place] * (1.0 + HAIR))
+            / (question.scaling if isinstance(question := questions[place], Correlation) else 1.0)
+            for place, one in zip(charged, sums, strict=True)
+        ]
+        drawn = ExactGaussians.of(randomness, sum(map(len, sums)))
+        noised = exact.noised_sums(np.concatenate(sums), EXPONENT, np.concatenate(scales), drawn)
+        parts = iter(np.split(noised, np.cumsum([len(one) for one in sums])[:-1]))
+        return [next(parts) if sd > 0.0 else np.zeros(0) for sd in noise]
+
+    def _whole(self, place: int) -> Question:
+        """Some question of the second round, where the first one found no ends."""
+        question = self.asked[place].question
+        return (
+            question.refined(-1.0, 1.0, self.schema.records, self.noise[place])
+            if isinstance(question, Bounds)
+            else question
+        )
+
+    def cautions(self, answers: Sequence[tuple[ParsedQuestion, Sequence[Row]]]) -> tuple[str, ...]:
+        """What a reader must know first; from what was released."""
+        lost = [one.question.text for one, rows in answers if not rows and one.word == Bounds.word]
+        said = [f"Noise hides every value for {shown_names(lost)}: ask fewer questions, or spend more on them."]
+        coarse = not self.twice and any(rows and one.word == Bounds.word for one, rows in answers)
+        return (*(said if lost else ()), *((_COARSE,) if coarse else ()))
+
+
+def _hidden(noise: float, records: int, rounds: int) -> float:
+    """What must stand out, over what is taken to be there: a cell of a quarter, in one round two of three fifths."""
+    return FILLED * noise / (_MOST_HIDDEN * records) if rounds == 2 else FILLED * noise * _TWO / (_TOGETHER * records)
+
+
+def _enough(charged: Sequence[ParsedQuestion], hidden: float, schema: Schema, epsilon: float) -> None:
+    """Refuse bounds that noise would hide, by public numbers alone and before anything is spent."""
+    if hidden > 1.0:
+        raise InputError(
+            f"Expected a budget from which bounds can be told, got epsilon {epsilon:g} for {len(charged)} questions "
+            f"and {schema.records} {schema.counted}; about {hidden:.2g} times as much would do, or fewer questions. "
+            "Nothing was read and nothing was spent."
+        )
+
+
+def _public(one: ParsedQuestion, relation: Relation) -> bool:
+    return isinstance(one.question, Count) and relation is Relation.REPLACE_ONE
+
+
+def _moved(one: ParsedQuestion, relation: Relation) -> float:
+    return one.question.lengths.under(relation)
+
+
+def _spec(
+    charged: Sequence[ParsedQuestion], mus: Sequence[float], schema: Schema, relation: Relation, delta: float
+) -> Spec:
+    """The run in words. Sums are over their noise and scaled so that one unit moves a round by 1."""
+    replaced = relation is Relation.REPLACE_ONE
+    longest = (
+        1.0
+        if not replaced
+        else min(1.0, up(max(one.question.lengths.added / _moved(one, relation) for one in charged)))
+    )
+    listed = "; ".join(one.question.text for one in charged)
+    unit = schema.unit
+    algorithm = NoisedSums(
+        query="a look: " + (listed if len(listed) <= 400 else f"{listed[:380]} and more"),
+        records=schema.records,
+        rounds=len(mus),
+        sampling=Batch(Scheme.FULL),
+        contribution=longest,
+        replacement=1.0 if replaced else None,
+        noise_multiplier=ListSchedule(tuple(up(1.0 / mu * (1.0 - 1e-12)) / longest for mu in mus)),
+        unit=Unit.RECORD if unit is None else unit.stated,
+    )
+    return Spec(algorithm=algorithm, relation=relation, view=View.ALL_ITERATES, delta=delta)
 
 
 def sums_in_memory(rows: Rows) -> SumsOf:

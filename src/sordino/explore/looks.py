@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sordino.accounting.evaluate import as_json, explain
-from sordino.core.bound import Relation, exactly_computed, with_floating_point
+from sordino.accounting.evaluate import explain
+from sordino.core.bound import Relation
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data import (
     Boolean,
@@ -28,10 +28,10 @@ from sordino.data.encode import check_number, check_parts, number_of
 from sordino.data.sources.registry import parts_of
 from sordino.data.table import Table
 from sordino.explore.look_plan import LookPlan, parts_to_look_at, sums_in_memory, sums_in_parts
-from sordino.fitting.charge import after_debit, as_ledger, debited, known_bounds, named_in_ledger
+from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public_number, exact_sums_line
 from sordino.fitting.fit import sources_of
 from sordino.fitting.table_parts import IN_MEMORY
-from sordino.inference.table_formats import ResultTable, noised_figures
+from sordino.inference.table_formats import LOOK
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.mechanisms.statistics.answers import Row
@@ -40,10 +40,12 @@ from sordino.mechanisms.statistics.questions import Bounds, Counted, Mean, Rows
 from sordino.noise import integer_sums as exact
 
 _LEVELS = Interval(0.5, 1.0, high_open=True)
-LOOK = "look"
 # Stands for the columns of a table of which nothing is declared yet.
 _UNDECLARED = "(no column is declared)"
 ABOUT_TABLE = "Intervals are about the table itself, as the schema reads it; noise is the only error they count."
+
+
+Answers = tuple[tuple[str, tuple[Row, ...]], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,7 @@ class Look:
     """
 
     release: StoredRelease
-    answers: tuple[tuple[str, tuple[Row, ...]], ...]
+    answers: Answers
 
     def lines(self) -> tuple[str, ...]:
         """Lines that declare the bounds that were suggested, for `sordino schema new`."""
@@ -180,53 +182,49 @@ def look(
     plan = LookPlan.of(
         asked, declared, number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT), related
     )
-    sources, book = sources_of(random_state), as_ledger(ledger)
-    explanation = explain(plan.spec, plan.delta)
-    if explanation.tightest is None or explanation.epsilon > epsilon:
-        raise InputError(f"Expected a budget that a look can keep, got epsilon {epsilon:g}; choose a larger one.")
-    sources.ready()
+    sources = sources_of(random_state)
     names = tuple(dict.fromkeys([*(name for one in asked for name in one.question.columns), *_unit(declared)]))
     _check_types(asked, declared, data, names)
     given = None if engine in (None, IN_MEMORY) else parts_to_look_at(declared, data, engine, names)
     number_there = partial(number_of, declared, data) if given is None else partial(given.number, declared)
-    try:
-        if related is Relation.REPLACE_ONE:  # so that the number is public
-            check_number(declared, related, after_debit(number_there, None))
-        entry = None if book is None else book.debit(known_bounds(explanation), plan.spec)
+
+    def run(access: RowAccess) -> RunContents[Answers]:
         if given is None:
-            rows = after_debit(partial(_read, data, declared, related, names), entry)
-            answers = plan.answered(sums_in_memory(rows), sources, inside)
+            total = sums_in_memory(access.read(partial(_read, data, declared, related, names)))
         else:
-            total = after_debit(partial(sums_in_parts, given, declared, related), entry)
-            answers = plan.answered(lambda one: after_debit(partial(total, one), entry), sources, inside)
-    finally:
-        if given is not None:
-            given.engine.close()
-    release = StoredRelease(
-        kind=LOOK,
-        spec=plan.spec,
-        bound=with_floating_point(
-            explanation.tightest,
-            exactly_computed(exact.COVERED if declared.unit_column is None else exact.COVERED_UNITS),
-        ),
-        delta=plan.delta,
-        private=sources.private,
-        arrays={"answers": np.array([_ends(row) for _, rows in answers for row in rows]).reshape(-1, 3)},
-        settings={
+            total = access.read(partial(sums_in_parts, given, declared, related))
+        answers = plan.answered(lambda questions: access.read(partial(total, questions)), sources, inside)
+        settings = {
             "task": LOOK,
             "level": inside,
             "about": ABOUT_TABLE + _counted(declared),
             "answers": [_stored(one, rows) for one, rows in answers],
         }
-        | ({} if given is None else {"where": given.settings(declared)}),
-        schema=None if schema is None else declared,
-        answers=as_json(explanation),
-        ledger=debited(book, entry),
-        cautions=plan.cautions(answers),
-        preprocessing=BY_SCHEMA,
-    )
-    named_in_ledger(book, entry, release)
-    return Look(release, tuple((one.question.text, rows) for one, rows in answers))
+        return RunContents(
+            kind=LOOK,
+            arrays={"answers": np.array([_ends(row) for _, rows in answers for row in rows]).reshape(-1, 3)},
+            result=tuple((one.question.text, rows) for one, rows in answers),
+            floating_point=exact_sums_line(declared),
+            settings=settings | ({} if given is None else {"where": given.settings(declared)}),
+            schema=None if schema is None else declared,
+            cautions=plan.cautions(answers),
+            preprocessing=BY_SCHEMA,
+        )
+
+    try:
+        release, answers = charged_run(
+            explain(plan.spec, plan.delta),
+            run,
+            words="a look",
+            epsilon=epsilon,
+            ledger=as_ledger(ledger),
+            sources=sources,
+            check=lambda: check_public_number(declared, related, number_there),
+        )
+    finally:
+        if given is not None:
+            given.engine.close()
+    return Look(release, answers)
 
 
 def _ends(row: Row) -> tuple[float, float, float]:
@@ -243,28 +241,10 @@ def _stored(one: ParsedQuestion, rows: Sequence[Row]) -> dict[str, Any]:
     return {"question": one.question.text, "word": one.word, "columns": list(one.question.columns), "rows": listed}
 
 
-def shown_answers(release: StoredRelease) -> ResultTable:
-    """The answers of a look as a table that writes itself as text, HTML, LaTeX and CSV."""
-    percent = f"{100 * release.settings['level']:g} % interval"
-    tables, flat = [], []
-    for one in release.settings["answers"]:
-        rows = [(row["name"], *noised_figures(row["value"], row["low"], row["high"])) for row in one["rows"]]
-        tables.append(((one["question"], "answer", percent), tuple(rows or [("hidden by the noise", "", "")])))
-        flat += [(one["question"], row["name"], row["value"], row["low"], row["high"]) for row in one["rows"]]
-    names = ("question", "name", "value", "low", "high")
-    columns = {name: [row[place] for row in flat] for place, name in enumerate(names)}
-    return ResultTable("", tuple(tables), columns, (), release.cautions, (release.settings["about"],))
-
-
 def _counted(schema: Schema) -> str:
     """What a count counts, where a unit has several records."""
     words = f" Counts, means and shares are of units ({schema.unit_column}), not of records: a unit counts once, in "
     return "" if schema.unit_column is None else words + "equal parts for each of its records that are used."
-
-
-def answers_as_text(release: StoredRelease) -> str:
-    """The answers of a look as tables for a terminal, without what `cautions` say."""
-    return replace(shown_answers(release), cautions=()).text()
 
 
 def _declaration(given: Any, records: int | None) -> Schema:

@@ -27,18 +27,17 @@ from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
 from sordino.data import Number, Schema
-from sordino.data.encode import check_number, number_of
-from sordino.fitting.charge import after_debit, as_ledger, known_bounds
+from sordino.fitting.charge import Result, RowAccess, RunContents, as_ledger, charged_run, exact_sums_line
 from sordino.fitting.declaration import Declaration, EncodedRows, encoded_rows
 from sordino.fitting.fit import sources_of, table_rows
-from sordino.fitting.problem import Sources, exposures
+from sordino.fitting.problem import exposures
 from sordino.fitting.tasks import CLASSIFYING, Task
 from sordino.inference.prediction import Predictor
-from sordino.ledger import Entry, Ledger
 from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.document import BY_SCHEMA
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.mechanisms.statistics.questions import Lengths
-from sordino.mechanisms.statistics.scored_sums import ScoreNoise
+from sordino.mechanisms.statistics.scored_sums import ScoredSums, ScoreNoise
 from sordino.noise.integer_sums import DIGITS
 
 # A class that a model gave at most this probability has the largest loss.
@@ -155,52 +154,61 @@ def targets(predictor: Predictor, y: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class ChargedSum:
-    """One noised sum over private rows: its noise, the spec that is certified and charged, and what theorems say."""
+class SumPlan:
+    """One noised sum over private rows: its noise, and what theorems say of it."""
 
     noise: ScoreNoise
-    spec: Spec
-    explanation: Explanation
+    schema: Schema
     relation: Relation
-    delta: float
-    ledger: Ledger | None
-    sources: Sources
+    epsilon: float
+    explanation: Explanation
 
-    def debit(self) -> Entry | None:
-        """Charge the ledger, if there is one; nothing has been read so far."""
-        self.sources.ready()
-        if self.ledger is None:
-            return None
-        return self.ledger.debit(known_bounds(self.explanation), self.spec)
+    def charged(
+        self,
+        kind: str,
+        declarations: Sequence[Declaration],
+        data: Any,
+        sums: Callable[[list[EncodedRows]], ScoredSums],
+        answer: Callable[[Array], tuple[Result, dict[str, Any]]],
+        *,
+        ledger: Any,
+        random_state: int | None,
+    ) -> tuple[StoredRelease, Result]:
+        """RowAccess for the sum, add it up, and release it; `answer` reads the noised numbers and says the settings."""
+        sources = sources_of(random_state)
 
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of the noise on each number."""
-        return self.noise.deviation
+        def run(access: RowAccess) -> RunContents[Result]:
+            found = sums(read_rows(declarations, self.relation, data, access))
+            noised = self.noise.released(found, sources.fresh())
+            result, settings = answer(noised)
+            return RunContents(
+                kind=kind,
+                arrays={"sums": noised},
+                result=result,
+                floating_point=exact_sums_line(self.schema),
+                settings={"task": kind, **settings},
+                schema=self.schema,
+                preprocessing=BY_SCHEMA,
+            )
+
+        return charged_run(
+            self.explanation,
+            run,
+            words="one noised sum",
+            epsilon=self.epsilon,
+            ledger=as_ledger(ledger),
+            sources=sources,
+        )
 
 
-def charged_sum(
-    query: str,
-    lengths: Lengths,
-    schema: Schema,
-    *,
-    epsilon: float,
-    delta: float,
-    relation: Relation,
-    ledger: Any,
-    random_state: int | None,
-) -> ChargedSum:
+def sum_plan(
+    query: str, lengths: Lengths, schema: Schema, *, epsilon: float, delta: float, relation: Relation
+) -> SumPlan:
     """Plan one noised sum that keeps a budget; looks at no row."""
     wanted, fails = number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT)
     deviation = up(lengths.under(relation) / (largest_mu(wanted, fails) * (1.0 - 1e-9)), 4)
     spec = sum_spec(query, lengths, deviation, schema, relation, fails)
-    explanation = explain(spec, fails)
-    if explanation.tightest is None or explanation.epsilon > wanted:
-        raise InputError(
-            f"Expected a budget that one noised sum can keep, got epsilon {wanted:g}; choose a larger one."
-        )
-    noise = ScoreNoise(lengths, deviation)
-    return ChargedSum(noise, spec, explanation, relation, fails, as_ledger(ledger), sources_of(random_state))
+    return SumPlan(ScoreNoise(lengths, deviation), schema, relation, wanted, explain(spec, fails))
 
 
 def sum_spec(query: str, lengths: Lengths, deviation: float, schema: Schema, relation: Relation, delta: float) -> Spec:
@@ -221,10 +229,10 @@ def sum_spec(query: str, lengths: Lengths, deviation: float, schema: Schema, rel
 
 
 def read_rows(
-    declarations: Sequence[Declaration], relation: Relation, data: Any, entry: Entry | None
+    declarations: Sequence[Declaration], relation: Relation, data: Any, access: RowAccess
 ) -> list[EncodedRows]:
     """Rows of one table as each declaration encodes them; after the debit, and refused as every fit refuses them."""
-    return [after_debit(_reader(one, relation, data), entry) for one in declarations]
+    return [access.read(_reader(one, relation, data)) for one in declarations]
 
 
 def _reader(declaration: Declaration, relation: Relation, data: Any) -> Callable[[], EncodedRows]:

@@ -17,16 +17,16 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from sordino.accounting.evaluate import Explanation, as_json, explain
-from sordino.core.bound import Relation, View, exactly_computed, with_floating_point
+from sordino.accounting.evaluate import Explanation, explain
+from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, RepeatAndSelect, Scheme, Spec, Unit
 from sordino.core.spec.document import NegativeBinomialTrials, Part
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data import Schema, read_schema, read_table, with_formula
 from sordino.data.words import shown_names
-from sordino.explore.scoring import SCORED, check_header, losses, read_rows, refuse_number
-from sordino.fitting.charge import after_debit, as_ledger, debited, known_bounds
+from sordino.explore.scoring import SCORED, check_header, losses, read_rows
+from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, exact_sums_line
 from sordino.fitting.declaration import Declaration
 from sordino.fitting.fit import problem_of, sources_of
 from sordino.fitting.methods import METHODS, Outcome, Plan
@@ -37,7 +37,6 @@ from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, posterior_arrays
 from sordino.mechanisms.statistics.scored_sums import ScoreNoise, cube_lengths, record_weights, totals
 from sordino.models.base import describe_model
-from sordino.noise import integer_sums as exact
 from sordino.noise.randomness import Purpose, Randomness
 
 METHOD = "bounded-influence"
@@ -94,7 +93,7 @@ Told = TypeVar("Told")
 
 
 @dataclass(frozen=True)
-class Trial(Generic[Told]):
+class SelectionTrial(Generic[Told]):
     """What one trial would tell, ordered by its noised loss; equal losses by a key that is part of what is told."""
 
     loss: float
@@ -102,7 +101,9 @@ class Trial(Generic[Told]):
     told: Told
 
 
-def best_of_trials(trial: Callable[[int], Trial[Told]], candidates: int, stop: float, coins: Randomness) -> Trial[Told]:
+def best_of_trials(
+    trial: Callable[[int], SelectionTrial[Told]], candidates: int, stop: float, coins: Randomness
+) -> SelectionTrial[Told]:
     """Trials of candidates drawn evenly, until a coin of probability `stop` says so; the one with the least loss.
 
     The number of trials is geometric, whatever the trials answer: the coin is tossed after each one and looks at
@@ -110,7 +111,7 @@ def best_of_trials(trial: Callable[[int], Trial[Told]], candidates: int, stop: f
     """
     generator = coins.generator(Purpose.BATCHES)
     parts = coin_parts(stop)
-    best: Trial[Told] | None = None
+    best: SelectionTrial[Told] | None = None
     while True:
         found = trial(int(generator.integers(0, candidates)))
         if best is None or (found.loss, found.key) < (best.loss, best.key):
@@ -188,38 +189,36 @@ def choose(
     named = _candidates(candidates)
     expected = number("trials", PER_CANDIDATE * len(named) if trials is None else trials, _MOST_TRIALS)
     made = ChoicePlan.of(task, declared, named, data, epsilon, delta, related, expected)
-    sources, book = sources_of(random_state), as_ledger(ledger)
-    sources.ready()
-    refuse_number(declared, related, data)
-    entry = None if book is None else book.debit(known_bounds(made.explanation), made.spec)
-    table = after_debit(lambda: read_table(declared.source(data), declared.named_columns()), entry)
-    rows = read_rows([plan.declaration for plan in made.plans], related, table, entry)
-    best = made.ran(rows, sources)
-    place, outcome = best.told
-    chosen = {
-        "candidate": named[place].name,
-        "candidates": [one.name for one in named],
-        "loss": best.loss / declared.records,
-        "loss_noise": made.score.deviation / declared.records,
-        "expected_trials": made.trials.mean,
-        "chance_of_no_trial": chance_of_no_trial(made.trials.stop, len(named)),
-    }
-    release = made.release(place, outcome, sources.private)
-    release = replace(
-        release,
-        settings={**release.settings, CHOSEN: chosen},
-        answers=as_json(made.explanation),
-        ledger=debited(book, entry),
-        cautions=(
-            f"Chosen from {len(named)} candidates by their loss on the same rows: intervals do not count the choice.",
-            *release.cautions,
-        ),
+    sources = sources_of(random_state)
+
+    def run(access: RowAccess) -> RunContents[tuple[str, float]]:
+        table = access.read(lambda: read_table(declared.source(data)))
+        rows = read_rows([plan.declaration for plan in made.plans], related, table, access)
+        best = made.ran(rows, sources)
+        place, outcome = best.told
+        chosen = {
+            "candidate": named[place].name,
+            "candidates": [one.name for one in named],
+            "loss": best.loss / declared.records,
+            "loss_noise": made.score.deviation / declared.records,
+            "expected_trials": made.trials.mean,
+            "chance_of_no_trial": chance_of_no_trial(made.trials.stop, len(named)),
+        }
+        contents = made.contents(place, outcome)
+        caution = (
+            f"Chosen from {len(named)} candidates by their loss on the same rows: intervals do not count the choice."
+        )
+        return replace(
+            contents,
+            result=(named[place].name, chosen["loss"]),
+            settings={**contents.settings, CHOSEN: chosen},
+            cautions=(caution, *contents.cautions),
+        )
+
+    release, (name, loss) = charged_run(
+        made.explanation, run, words="a choice", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources
     )
-    return Choice(named[place].name, chosen["loss"], release)
-
-
-def _covered(schema: Schema) -> str:
-    return exact.COVERED if schema.unit_column is None else exact.COVERED_UNITS
+    return Choice(name, loss, release)
 
 
 def _candidates(given: Sequence[Candidate | str]) -> tuple[Candidate, ...]:
@@ -276,25 +275,19 @@ class ChoicePlan:
         together = up(math.hypot(largest, _LOSS.under(relation) / score.deviation), 4)
         spec = choice_spec(together, schema, relation, fails, trials, len(plans))
         explanation = explain(spec, fails)
-        if explanation.tightest is None or explanation.epsilon > wanted:
-            raise InputError(f"Expected a budget that a choice can keep, got epsilon {wanted:g}; choose a larger one.")
         return cls(plans, score, trials, spec, explanation)
 
-    def release(self, place: int, outcome: Outcome, private: bool) -> StoredRelease:
-        """What a trial of a candidate would tell: its fit, under the certificate of the whole choice."""
+    def contents(self, place: int, outcome: Outcome) -> RunContents[Any]:
+        """What a trial of a candidate would release: its fit."""
         one = self.plans[place]
-        situation, bound = one.plan.situation, self.explanation.tightest
-        assert bound is not None
-        labels = one.declaration.labels
-        return StoredRelease(
-            kind=f"{situation.task.value}/{METHOD}",
-            spec=self.spec,
-            bound=with_floating_point(bound, exactly_computed(_covered(situation.schema))),
-            delta=situation.delta,
-            private=private,
+        problem, labels = one.plan.problem, one.declaration.labels
+        return RunContents(
+            kind=f"{problem.task.value}/{METHOD}",
             arrays=posterior_arrays(outcome.posterior),
+            result=None,
+            floating_point=exact_sums_line(problem.schema),
             settings={
-                "task": situation.task.value,
+                "task": problem.task.value,
                 "method": METHOD,
                 "predicted_error": one.plan.predicted.error,
                 "predicted_error_of_constant": one.plan.predicted.constant,
@@ -302,17 +295,15 @@ class ChoicePlan:
                 **outcome.settings,
             },
             model=describe_model(outcome.model),
-            schema=replace(situation.schema, row_norm=None),
-            answers={},
-            ledger=None,
+            schema=replace(problem.schema, row_norm=None),
             cautions=one.plan.cautions,
             preprocessing=BY_SCHEMA,
         )
 
-    def ran(self, rows: Sequence[Any], sources: Sources) -> Trial[tuple[int, Any]]:
+    def ran(self, rows: Sequence[Any], sources: Sources) -> SelectionTrial[tuple[int, Any]]:
         """The best trial; every trial draws from fresh sources."""
 
-        def trial(place: int) -> Trial[tuple[int, Any]]:
+        def trial(place: int) -> SelectionTrial[tuple[int, Any]]:
             own, one = rows[place], self.plans[place]
             method = one.plan.method
             outcome = (
@@ -320,12 +311,14 @@ class ChoicePlan:
                 if own.units is None
                 else method.run_units(one.plan, own.X, own.y, own.units, sources)
             )
-            lost = losses(Predictor(self.release(place, outcome, sources.private)), own.X, own.y)
+            contents = self.contents(place, outcome)
+            release = contents.release(self.explanation, private=sources.private, receipt=None)
+            lost = losses(Predictor(release), own.X, own.y)
             found = totals(lost[:, None], record_weights(len(lost), own.units))
             loss = float(self.score.released(found, sources.fresh())[0])
-            arrays = posterior_arrays(outcome.posterior)
+            arrays = contents.arrays
             key = (place, *(np.asarray(arrays[name]).tobytes() for name in sorted(arrays)))
-            return Trial(loss, key, (place, outcome))
+            return SelectionTrial(loss, key, (place, outcome))
 
         return best_of_trials(trial, len(self.plans), self.trials.stop, sources.fresh())
 
@@ -342,17 +335,17 @@ def _planned(
         raise InputError(f"Expected candidates with the target {schema.target.name!r}, got {one.name!r} with another.")
     declaration = check_header(own, task, relation, data)
     settings = SETTINGS[task](**dict(one.settings or {}))
-    situation = problem_of(task, declaration, epsilon, delta, relation, settings)
+    problem = problem_of(task, declaration, epsilon, delta, relation, settings)
     method = METHODS[METHOD]
-    reason = method.why_not(situation)
+    reason = method.why_not(problem)
     if reason is not None:
         raise InputError(f"Expected candidates that {METHOD!r} can fit, got {one.name!r}, which it {reason}.")
-    if not method.informs(situation):
+    if not method.informs(problem):
         raise InputError(
             f"Expected a budget that every candidate can learn from, got too little for {one.name!r}: each trial has "
             f"epsilon {epsilon:.2g}; raise epsilon, or choose from fewer or smaller candidates. Nothing was spent."
         )
-    return PlannedCandidate(declaration, method.plan(situation))
+    return PlannedCandidate(declaration, method.plan(problem))
 
 
 def spent(spec: Spec, relation: Relation) -> float:

@@ -1,22 +1,213 @@
-"""What a fit or a look has to do with a ledger: the debit comes before the rows, and everything after it says so."""
+"""The one way from a certificate to a release: certify, debit, only then open the rows, run, and name the release.
+
+Nothing before the debit depends on a private row. A `RowAccess` exists after it alone, and rows are opened by
+`RowAccess.read`: what is refused there says what it cost, and quotes no cell.
+"""
 
 import math
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from sordino.accounting.evaluate import Explanation
-from sordino.core.bound import Bound
+from sordino.accounting.evaluate import Explanation, as_json
+from sordino.core.bound import Bound, Certificate, Relation, exactly_computed, with_floating_point
+from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, SordinoError, instance_of, raise_alone
+from sordino.data import Schema
+from sordino.data.encode import check_number
 from sordino.fitting.array_schema import NonPrivateWarning, NotNumbers
-from sordino.ledger import ContentWarning, Entry, Ledger, LedgerError
+from sordino.fitting.problem import Sources
+from sordino.fitting.resume import FitCheckpoint
+from sordino.ledger import ContentWarning, Entry, Ledger, LedgerError, LedgerRefusal
 from sordino.ledger.budget import charged_as
 from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.document import CALLERS_WORD
 from sordino.ledger.release.folder import release_digest
+from sordino.noise import integer_sums as sums
 
 Read = TypeVar("Read")
+Result = TypeVar("Result")
+Store = Callable[[StoredRelease], Path | None]
+
+
+def not_stored(_release: StoredRelease) -> None:
+    """Leaves the release to the caller."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowAccess:
+    """A debit that was made, or none where there is no ledger; `checkpoint` holds rounds that a killed run answered."""
+
+    ledger: Ledger | None
+    entry: Entry | None
+    checkpoint: FitCheckpoint | None = None
+
+    def read(self, rows: Callable[[], Read]) -> Read:
+        """The private rows, or anything that is computed from them."""
+        return guarded(rows, self.entry)
+
+    def check_content(self, columns: Mapping[str, Any]) -> None:
+        """Let the ledger compare these columns with those of earlier debits."""
+        if self.ledger is not None and self.entry is not None:
+            self.ledger.check_content(self.entry, columns)
+
+    @property
+    def receipt(self) -> dict[str, Any] | None:
+        """What a release says of its debit: dataset, number and digest of the entry."""
+        if self.ledger is None or self.entry is None:
+            return None
+        budget = self.ledger.budget
+        receipt = {"dataset": budget.dataset, "entry": self.entry.sequence, "digest": self.entry.digest}
+        otherwise = charged_as(self.entry.spec, budget)
+        return receipt if otherwise is None else receipt | {"charged_as": otherwise}
+
+
+@dataclass(frozen=True, eq=False)
+class RunContents(Generic[Result]):
+    """What a run releases besides its certificate, and the `result` that its caller gets.
+
+    Attributes are those of `StoredRelease`; without `floating_point` the bound is stated as it is.
+    """
+
+    kind: str
+    arrays: Mapping[str, Any]
+    result: Result
+    floating_point: Certificate | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    model: Any = None
+    schema: Schema | None = None
+    cautions: tuple[str, ...] = ()
+    preprocessing: str = CALLERS_WORD
+
+    def release(self, explanation: Explanation, *, private: bool, receipt: dict[str, Any] | None) -> StoredRelease:
+        """These contents under the certificate of their run."""
+        bound = explanation.tightest
+        if bound is None:
+            raise InputError("Expected a run that a theorem gives a finite epsilon, got one that none does.")
+        return StoredRelease(
+            kind=self.kind,
+            spec=explanation.spec,
+            bound=bound if self.floating_point is None else with_floating_point(bound, self.floating_point),
+            delta=explanation.delta,
+            private=private,
+            arrays=self.arrays,
+            settings=self.settings,
+            model=self.model,
+            schema=self.schema,
+            answers=as_json(explanation),
+            ledger=receipt,
+            cautions=self.cautions,
+            preprocessing=self.preprocessing,
+        )
+
+
+def charged_run(
+    explanation: Explanation,
+    run: Callable[[RowAccess], RunContents[Result]],
+    *,
+    words: str,
+    epsilon: float,
+    ledger: Ledger | None,
+    sources: Sources,
+    check: Callable[[], None] = lambda: None,
+    checkpoint: Callable[[], FitCheckpoint | None] = lambda: None,
+    store: Store = not_stored,
+) -> tuple[StoredRelease, Result]:
+    """Certify, debit, open the rows and run, and let the ledger name the release.
+
+    Args:
+        explanation: what every theorem says of the run.
+        run: reads private rows through the access that it is given, and returns what is released.
+        words: what the run is called in a refusal, such as "a look".
+        epsilon: what the run may cost.
+        ledger: that is debited or refuses; None where nothing is debited.
+        sources: of random numbers.
+        check: refuses by what is public; called before the debit.
+        checkpoint: finds or makes the file of a run that can resume; called before the debit.
+        store: writes the release. With a checkpoint it is called before the ledger names the release and before the
+            checkpoint is deleted, so that a kill or a full disk loses nothing.
+
+    Raises:
+        InputError: where the certificate is above `epsilon`, or a public number is wrong; nothing is spent then.
+        LedgerRefusal: where the budget does not cover the run; nothing is spent or read.
+    """
+    if explanation.epsilon > epsilon:
+        raise InputError(
+            f"Expected a budget that {words} can keep, got epsilon {epsilon:g} while the certificate says "
+            f"{show_up(explanation.epsilon)}; choose another epsilon."
+        )
+    sources.ready()
+    check()
+    access = _debited(explanation, ledger, checkpoint())
+    contents = run(access)
+    release = contents.release(explanation, private=sources.private, receipt=access.receipt)
+    if access.checkpoint is None:
+        _name(access, release)
+        store(release)
+    else:
+        _store_and_name(access, release, store)
+        access.checkpoint.done()
+    return release, contents.result
+
+
+def _debited(explanation: Explanation, ledger: Ledger | None, checkpoint: FitCheckpoint | None) -> RowAccess:
+    """Debit the ledger once, however often a run with a checkpoint was killed before."""
+    if ledger is None:
+        entry = None
+    else:
+        try:
+            entry = ledger.debit(known_bounds(explanation), explanation.spec, run=checkpoint and checkpoint.name)
+        except LedgerRefusal:
+            if checkpoint is not None and checkpoint.new:
+                checkpoint.done()
+            raise
+    if checkpoint is not None:
+        checkpoint.refuse_finished(entry)
+    return RowAccess(ledger, entry, checkpoint)
+
+
+def known_bounds(explanation: Explanation) -> list[Bound]:
+    """Every bound with a finite epsilon, tightest first: the ledger debits the one that leaves most to others."""
+    return [bound for bound, epsilon in explanation.bounds if math.isfinite(epsilon)]
+
+
+def _name(access: RowAccess, release: StoredRelease) -> None:
+    """Let the entry that paid name the digest of the release; where that fails, the debit stands."""
+    if access.ledger is not None and access.entry is not None:
+        try:
+            access.ledger.name_release(access.entry, release_digest(release))
+        except LedgerError as error:
+            warnings.warn(f"The ledger does not name the release: {error}", ContentWarning, stacklevel=4)
+
+
+def _store_and_name(access: RowAccess, release: StoredRelease, store: Store) -> None:
+    """Write the release, then let the entry that paid name it; where it names another, nothing is released."""
+    # Two fits from copies of one checkpoint have different noise after the copy: their releases together would say
+    # more than one debit pays for. The ledger is asked under its lock, so one of the two is made.
+    ledger, entry = access.ledger, access.entry
+    if ledger is None or entry is None:
+        store(release)
+        return
+    digest = release_digest(release)
+    now = next((one.release for one in ledger.entries() if one.sequence == entry.sequence), None)
+    folder = store(release) if now in (None, digest) else None
+    try:
+        ledger.name_release(entry, digest)
+    except LedgerError as error:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise InputError(
+            f"Expected entry {entry.sequence} of the ledger to name this release, got one that cannot; nothing is "
+            f"released, and what was answered is kept: {error}"
+        ) from None
+
+
+def exact_sums_line(schema: Schema) -> Certificate:
+    """What a release of noised sums of whole numbers says about floating point."""
+    return exactly_computed(sums.COVERED if schema.unit_column is None else sums.COVERED_UNITS)
 
 
 def as_ledger(given: Any) -> Ledger | None:
@@ -26,7 +217,13 @@ def as_ledger(given: Any) -> Ledger | None:
     return None if given is None else instance_of("ledger", given, Ledger)
 
 
-def after_debit(rows: Callable[[], Read], entry: Entry | None) -> Read:
+def check_public_number(schema: Schema, relation: Relation, number: Callable[[], int]) -> None:
+    """Refuse another number of records, or units, than the declared one, where the relation makes it public."""
+    if relation is Relation.REPLACE_ONE:
+        check_number(schema, relation, guarded(number, None))
+
+
+def guarded(rows: Callable[[], Read], entry: Entry | None) -> Read:
     """The rows; where they are refused it is said that the refusal was seen in private rows, and what it cost.
 
     Whatever else is raised on the way, by a library or by an object in a cell, is not passed on: it may quote a cell.
@@ -55,57 +252,3 @@ def _seen(entry: Entry | None) -> str:
         f"{marked} The ledger was debited before a row was read (entry {entry.sequence}), and stays so; "
         "`sordino schema check` finds this without a debit."
     )
-
-
-def known_bounds(explanation: Explanation) -> list[Bound]:
-    """Every bound with a finite epsilon, tightest first: the ledger debits the one that leaves most to others."""
-    return [bound for bound, epsilon in explanation.bounds if math.isfinite(epsilon)]
-
-
-def debited(ledger: Ledger | None, entry: Entry | None) -> dict[str, Any] | None:
-    """What a release says of its debit: dataset, number and digest of the entry."""
-    if ledger is None or entry is None:
-        return None
-    budget = ledger.budget
-    said = {"dataset": budget.dataset, "entry": entry.sequence, "digest": entry.digest}
-    otherwise = charged_as(entry.spec, budget)
-    return said if otherwise is None else said | {"charged_as": otherwise}
-
-
-def named_in_ledger(ledger: Ledger | None, entry: Entry | None, release: StoredRelease) -> StoredRelease:
-    """The same release, whose digest the entry that paid for it now names; where that fails, the debit stands."""
-    if ledger is None or entry is None:
-        return release
-    try:
-        ledger.name_release(entry, release_digest(release))
-    except LedgerError as error:
-        warnings.warn(f"The ledger does not name the release: {error}", ContentWarning, stacklevel=3)
-    return release
-
-
-Store = Callable[[StoredRelease], Path | None]
-
-
-def not_stored(_release: StoredRelease) -> None:
-    """Leaves the release to the caller."""
-
-
-def stored_and_named(ledger: Ledger | None, entry: Entry | None, release: StoredRelease, store: Store) -> None:
-    """Write the release, then let the entry that paid name it; where it names another, nothing is released."""
-    # Two fits from copies of one file of rounds have different noise after the copy: their releases together would say
-    # more than one debit pays for. The ledger is asked under its lock, so one of the two is made.
-    if ledger is None or entry is None:
-        store(release)
-        return
-    digest = release_digest(release)
-    now = next((one.release for one in ledger.entries() if one.sequence == entry.sequence), None)
-    folder = store(release) if now in (None, digest) else None
-    try:
-        ledger.name_release(entry, digest)
-    except LedgerError as error:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(
-            f"Expected entry {entry.sequence} of the ledger to name this release, got one that cannot; nothing is "
-            f"released, and what was answered is kept: {error}"
-        ) from None

@@ -11,16 +11,27 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
-from sordino.accounting.evaluate import as_json, explain
-from sordino.core.bound import Relation, with_floating_point
-from sordino.core.gaussian import largest_mu, show_up
+from sordino.accounting.evaluate import explain
+from sordino.auditing.lower_bound import LowerBound
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation
+from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, whole_number
 from sordino.fitting.array_schema import DeltaWarning
-from sordino.fitting.charge import after_debit, as_ledger, debited, known_bounds, named_in_ledger
-from sordino.fitting.custom_methods import CUSTOM, CUSTOM_METHODS, CustomMethod, CustomProblem
-from sordino.fitting.custom_model import stored_arrays
+from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
+from sordino.fitting.custom_methods import (
+    CUSTOM,
+    CUSTOM_METHODS,
+    FREE_DRAWS,
+    SITE_DRAWS,
+    WEIGHTS,
+    CustomMethod,
+    CustomOutcome,
+    CustomProblem,
+)
 from sordino.fitting.custom_rows import (
     check_units,
     layout_of,
@@ -31,116 +42,49 @@ from sordino.fitting.custom_rows import (
     plain_arrays,
 )
 from sordino.fitting.problem import Sources
-from sordino.fitting.tasks import ASKED
-from sordino.inference.custom_release import with_model
-from sordino.inference.release import Release
+from sordino.fitting.tasks import ASKED, AUTO
 from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.variational.natural import Sizes
 from sordino.models.custom.base import CustomModel, FrontEnd, front_end_for
 from sordino.models.custom.records import RecordLayout
 from sordino.noise.lattice import in_doubles
 
-AUTO = "auto"
-# Methods register themselves, as front ends do (`own_release`); a new file of them is named here once.
-for _home in (
-    "sordino.fitting.custom_methods",
-    "sordino.fitting.custom_training",
-    "sordino.fitting.custom_training",
-):
-    importlib.import_module(_home)
+# Its methods register themselves, as those of `custom_methods` do.
+importlib.import_module("sordino.fitting.custom_training")
 
 
-def fit(
+@dataclass(frozen=True, eq=False)
+class CustomFit:
+    """A finished fit: what may leave, the model beside it, and the lower bound of the run where it had canaries."""
+
+    release: StoredRelease
+    model: CustomModel
+    audit: LowerBound | None
+
+
+def fit_custom(
     model: Any,
     data: Any,
     *,
     epsilon: float,
     delta: float,
     relation: Relation | str,
-    records: int | None = None,
-    unit: str | None = None,
-    most_records: int | None = None,
-    method: str = AUTO,
-    loss: Callable[..., Any] | None = None,
-    optimiser: Any = None,
-    params: Any = None,
-    constants: Mapping[str, Any] | None = None,
-    start: Mapping[str, Any] | None = None,
-    draws: int = 1000,
-    options: Mapping[str, Any] | None = None,
-    ledger: Any = None,
-    random_state: int | None = None,
-    begin: Callable[[str], None] = lambda _: None,
-    schema: Any = None,
-) -> Release:
-    """Fit a named model, a NumPyro model, a module of Equinox or Flax, or a JAX loss on a pytree, privately.
-
-    The run is planned and certified from public numbers, the ledger is debited, and only then are rows read. No number
-    stops it: NaN counts as 0, and what is too large for 32 bits as the largest number there.
-
-    Args:
-        model: the name of an estimator, such as "logistic", with `schema`; a NumPyro model function; a module of
-            Equinox or Flax with `loss`; or a loss of one record, `loss(params, ...)`, with `params`.
-        data: named arrays with the records along the first axis: a mapping, a data frame, or a tuple in the order of
-            the model's arguments. Their names, shapes and types are public, their numbers are not; a list is refused,
-            because its type would follow from its numbers.
-        epsilon: what the release may cost.
-        delta: at which it is certified.
-        relation: replace-one or add-remove.
-        records: public number of records, or of units; under replace-one absent: that of the data.
-        unit: the name of the array that says whose a record is; absent: a record is the unit. `records` is needed.
-        most_records: records of one unit that are used at most, the first ones.
-        method: natural, variational (with options guide, rounds, step_size, clip), rounds (rounds, step_size, clip) or
-            training (rounds, batch, clip, average, canaries, measure and those of `Training`); auto takes natural for a
-            NumPyro model of at most 150 parameters, training for a module, rounds for a loss.
-        loss: of a module's output for one record, `loss(output, ...)`; its other arguments name arrays of the data, and
-            the arrays that it does not name are the module's input.
-        optimiser: an optax gradient transformation; for rounds it makes whole updates, unless step_size is given.
-        params: the pytree that a loss, or the parameters that a Flax module, is to begin from.
-        constants: public arguments of the model.
-        start: public values of sites to begin from.
-        draws: how many draws of the posterior the release holds.
-        options: public settings of the method.
-        ledger: a `Ledger` or its path, which is debited or refuses; absent: nothing is debited.
-        random_state: absent: secure randomness; a whole number makes the fit reproducible and its release NON-PRIVATE.
-        begin: called with the name of each stage.
-        schema: of a named model: a `Schema` or its path; or `ArrayBounds`, with data (X, y). It declares records and
-            unit, and options are the estimator's own.
-
-    Returns:
-        A `Release`: `summary`, `predict`, `write`, and what is stored. A custom model's has `sites` and `to_arviz`.
-
-    Raises:
-        InputError: for a model that mixes records or cannot be read, with the site named; for a budget with which
-            nothing would be learned, with the one that would do.
-        LedgerRefusal: where the budget does not cover the release; no row was read then.
-
-    Examples:
-        >>> import jax.numpy as jnp
-        >>> import numpy as np
-        >>> import sordino
-        >>> X = np.random.default_rng(0).normal(size=(4000, 2))
-        >>> def loss(params, x, y):
-        ...     return 0.5 * (x @ params["slope"] - y) ** 2
-        >>> release = sordino.fit(
-        ...     loss, {"x": X, "y": X @ [1.0, -1.0]}, params={"slope": jnp.zeros(2)},
-        ...     epsilon=2.0, delta=1e-6, relation="replace-one", random_state=0,
-        ... )
-        >>> bool(np.abs(release.sites["slope"].mean((0, 1)) - [1.0, -1.0]).max() < 0.2), release.epsilon <= 2.0
-        (True, True)
-    """
-    if isinstance(model, str):
-        given = {"records": records, "unit": unit, "most_records": most_records, "loss": loss, "optimiser": optimiser}
-        given |= {"params": params, "constants": constants, "start": start}
-        unused = [name for name, value in given.items() if value is not None]
-        if unused:
-            raise InputError(f"A named model takes no {unused[0]}; the schema declares records and unit. Omit it.")
-        budget = {"epsilon": epsilon, "delta": delta, "relation": relation, "schema": schema, "method": method}
-        from sordino.estimators.registry import fit_named  # noqa: PLC0415  (it brings scikit-learn)
-
-        return fit_named(model, data, {**budget, "ledger": ledger, "random_state": random_state}, options or {}, begin)
-    if schema is not None:
-        raise InputError("A custom model takes no schema: give records, and unit where people have several. Omit it.")
+    records: int | None,
+    unit: str | None,
+    most_records: int | None,
+    method: str,
+    loss: Callable[..., Any] | None,
+    optimiser: Any,
+    params: Any,
+    constants: Mapping[str, Any] | None,
+    start: Mapping[str, Any] | None,
+    draws: int,
+    options: Mapping[str, Any] | None,
+    ledger: Any,
+    random_state: int | None,
+    begin: Callable[[str], None],
+) -> CustomFit:
+    """Fit a custom model; `sordino.fit` says what the arguments are."""
     asked = number("epsilon", epsilon, POSITIVE)
     at = number("delta", delta, OPEN_UNIT)
     related = Relation(one_of("relation", relation, tuple(Relation)))
@@ -166,46 +110,47 @@ def fit(
     wanted = CustomProblem(own, sizes, asked, choices)
     chosen = _method(method, front, wanted)
     spec = chosen.plan(wanted)
-    explanation = explain(spec, at)
-    bound = explanation.tightest
-    if bound is None or explanation.epsilon > asked * (1.0 + 1e-12):
-        raise InputError(
-            f"Expected a run within epsilon {asked:g}, got one that is certified {show_up(explanation.epsilon)}."
-        )
     cautions = _cautions(sizes)
     _check_model_runs(own)
-    sources, account = Sources(random_state), as_ledger(ledger)
-    sources.ready()
-    check_units(named, unit, sizes)
-    entry = None if account is None else account.debit(known_bounds(explanation), spec)
-    reading = partial(packed_rows, layout, table, named, unit) if chosen.packs else partial(plain_arrays, layout, named)
-    rows = after_debit(reading, entry)
-    found = chosen.run(wanted, spec, rows, sources, begin)
-    if not np.isfinite(found.draws).all():
-        raise InputError("Expected finite parameters, got others: the run diverged; shorten its steps. It was debited.")
-    settings = {
-        "front_end": front.name,
-        "method": chosen.name,
-        "sites": [{"name": site.name, "shape": list(site.shape)} for site in own.sites],
-        "layout": [[leaf.name, list(leaf.shape), leaf.whole] for leaf in layout.leaves],
-        "rows": layout.rows,
-        "unit": unit,
-        ASKED: _told(asked, choices),
-        **found.settings,
-    }
-    release = StoredRelease(
-        kind=f"{CUSTOM}/{chosen.name}",
-        spec=spec,
-        bound=bound if found.floating_point is None else with_floating_point(bound, found.floating_point),
-        delta=at,
-        private=sources.private,
-        arrays=stored_arrays(own, found),
-        settings=settings,
-        answers=as_json(explanation),
-        ledger=debited(account, entry),
-        cautions=(*found.cautions, *cautions),
+    sources = Sources(random_state)
+
+    def run(access: RowAccess) -> RunContents[CustomOutcome]:
+        reading = partial(packed_rows, layout, table, named, unit)
+        rows = access.read(reading if chosen.packs else partial(plain_arrays, layout, named))
+        found = chosen.run(wanted, spec, rows, sources, begin)
+        if not np.isfinite(found.draws).all():
+            raise InputError(
+                "Expected finite parameters, got others: the run diverged; shorten its steps. It was debited."
+            )
+        settings = {
+            "front_end": front.name,
+            "method": chosen.name,
+            "sites": [{"name": site.name, "shape": list(site.shape)} for site in own.sites],
+            "layout": [[leaf.name, list(leaf.shape), leaf.whole] for leaf in layout.leaves],
+            "rows": layout.rows,
+            "unit": unit,
+            ASKED: _told(asked, choices),
+            **found.settings,
+        }
+        return RunContents(
+            f"{CUSTOM}/{chosen.name}",
+            stored_arrays(own, found),
+            found,
+            floating_point=found.floating_point,
+            settings=settings,
+            cautions=(*found.cautions, *cautions),
+        )
+
+    release, found = charged_run(
+        explain(spec, at),
+        run,
+        words=f"method {chosen.name!r}",
+        epsilon=asked * (1.0 + 1e-12),
+        ledger=as_ledger(ledger),
+        sources=sources,
+        check=lambda: check_units(named, unit, sizes),
     )
-    return with_model(named_in_ledger(account, entry, release), own, found.audit)
+    return CustomFit(release, own, found.audit)
 
 
 def _told(epsilon: float, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -277,3 +222,21 @@ class _Public:
 @lru_cache(maxsize=32)
 def _kept(front: FrontEnd, model: Any, layout: RecordLayout, public: _Public, _: tuple[Any, ...]) -> CustomModel:
     return front.build(model, layout, dict(public.items))
+
+
+def stored_arrays(own: CustomModel, found: CustomOutcome) -> dict[str, Any]:
+    """What a release holds of a fit: draws of its sites and of what they are made of, or the weights of a network."""
+    if WEIGHTS in found.arrays:
+        return dict(found.arrays)
+    return {SITE_DRAWS: constrained_table(own, found.draws), FREE_DRAWS: np.asarray(found.draws), **found.arrays}
+
+
+def constrained_table(own: CustomModel, free: Array) -> NDArray[np.float64]:
+    """The sites at draws of the unconstrained parameters, shape (chains, draws, entries)."""
+
+    def flat(theta: Any) -> Any:
+        values = own.constrained(theta)
+        return jnp.concatenate([jnp.ravel(values[site.name]) for site in own.sites])
+
+    with in_doubles():
+        return np.asarray(jax.jit(jax.vmap(jax.vmap(flat)))(jnp.asarray(free)))

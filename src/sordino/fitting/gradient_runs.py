@@ -1,18 +1,23 @@
-"""Fit a chain that a spec describes: calibrate, certify, debit, and only then read rows."""
+"""`fit_chain` and `fit_network`: runs of noisy gradients with the noise that an epsilon needs, charged and released."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jax import Array
+import jax
+import numpy as np
+from numpy.typing import NDArray
 
 from sordino.accounting.calibration import calibrate
-from sordino.accounting.evaluate import Explanation, as_json, at_delta, theorem_named
-from sordino.core.bound import NOT_COVERED, Bound, Certificate, View, exactly_computed, with_floating_point
+from sordino.accounting.evaluate import Explanation, at_delta, theorem_named
+from sordino.auditing.lower_bound import AuditOptions, LowerBound
+from sordino.auditing.one_run.training import train_and_audit
+from sordino.core.bound import NOT_COVERED, Bound, Certificate, Relation, View, exactly_computed
 from sordino.core.spec import NoisyGradient, Spec
-from sordino.core.validate import InputError, instance_of
-from sordino.fitting.charge import after_debit, as_ledger, debited, known_bounds, named_in_ledger
+from sordino.core.validate import InputError, instance_of, one_of, refuse, whole_number
+from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
 from sordino.fitting.custom_rows import check_typed, finite_numbers
 from sordino.fitting.problem import Sources
 from sordino.ledger.release.document import StoredRelease, stored
@@ -20,7 +25,11 @@ from sordino.mechanisms.chain import release as exact_average
 from sordino.mechanisms.chain import rounding as hidden
 from sordino.mechanisms.chain.claims import chain_lattice
 from sordino.mechanisms.chain.release import LipschitzFunction, averaged_function, parameters
-from sordino.mechanisms.chain.run import run
+from sordino.mechanisms.chain.run import run as run_chain
+from sordino.mechanisms.networks.clipped_gradients import check_examples
+from sordino.mechanisms.networks.jaxpr import Loss
+from sordino.mechanisms.networks.trainer import Trained, train
+from sordino.mechanisms.networks.training import QUERY, Training
 from sordino.models.base import Model, describe_model
 from sordino.models.registry import JaxModel
 from sordino.noise import lattice
@@ -29,7 +38,7 @@ from sordino.noise.integer_sums import checked_rows
 
 def fit_chain(
     spec: Spec | str | Path,
-    model: Model | Callable[[Array, Array, Array], Array],
+    model: Model | Callable[[jax.Array, jax.Array, jax.Array], jax.Array],
     features: Any,
     target: Any,
     *,
@@ -81,32 +90,22 @@ def fit_chain(
     given, asked = at_delta(spec, delta)
     own = model if isinstance(model, Model) else JaxModel(model, given.dim)
     plan = calibrate(given, epsilon, asked, "noise").explanation
-    bound = plan.tightest
-    if bound is None:
-        raise InputError("Expected a run that a theorem gives a finite epsilon, got one that none does.")
     if given.view is View.AVERAGE and function is None:
         function = parameters(given.dim)
     averaged_function(given, function)
     chain_line(plan, own)  # a rounding that is too small is refused here
     for name, values in (("features", features), ("target", target)):
         check_typed(name, values)
-    sources, account = Sources(random_state), as_ledger(ledger)
-    sources.ready()
-    entry = None if account is None else account.debit(known_bounds(plan), plan.spec)
-    rows = after_debit(partial(_read, features, target), entry)
-    contents = stored(run(plan.spec, own, *rows, sources.fresh(), function=function))
-    release = StoredRelease(
-        kind=contents.kind,
-        spec=plan.spec,
-        bound=with_floating_point(bound, chain_line(plan, own)),
-        delta=plan.delta,
-        private=sources.private,
-        arrays=contents.arrays,
-        model=describe_model(own),
-        answers=as_json(plan),
-        ledger=debited(account, entry),
-    )
-    return named_in_ledger(account, entry, release)
+    sources = Sources(random_state)
+
+    def run(access: RowAccess) -> RunContents[None]:
+        rows = access.read(partial(_read, features, target))
+        contents = stored(run_chain(plan.spec, own, *rows, sources.fresh(), function=function))
+        return RunContents(
+            contents.kind, contents.arrays, None, floating_point=chain_line(plan, own), model=describe_model(own)
+        )
+
+    return charged_run(plan, run, words="this chain", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources)[0]
 
 
 def _read(features: Any, target: Any) -> tuple[Any, Any]:
@@ -135,3 +134,191 @@ def chain_line(explanation: Explanation, model: Model) -> Certificate:
 
 def _is_of_sums(bound: Bound) -> bool:
     return "noised-sums" in theorem_named(bound.theorem).scope.kinds
+
+
+NETWORK = "network"
+MEASURED = "measured"
+BINS = 15
+
+
+@dataclass(frozen=True, eq=False)
+class FittedNetwork:
+    """A private network.
+
+    Attributes:
+        release: for `write_release`: averaged weights, spec, bound, and what was measured of it.
+        params: the released weights as a tree, the running average where there is one.
+        trained: everything else that the run gave, such as kept points.
+        audit: the lower bound of the same run; None where it had no canaries.
+    """
+
+    release: StoredRelease
+    params: Any
+    trained: Trained
+    audit: LowerBound | None
+
+
+def fit_network(
+    loss: Loss,
+    params: Any,
+    examples: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    relation: str,
+    rounds: int,
+    clip: float,
+    training: Training,
+    sampling: Mapping[str, Any] | None = None,
+    records: int | None = None,
+    canaries: int = 0,
+    measure: Callable[[Any], Mapping[str, Any]] | None = None,
+    trainable: Callable[[str], bool] | None = None,
+    ledger: Any = None,
+    random_state: int | None = None,
+    query: str = "of a network",
+) -> FittedNetwork:
+    """Train a network with the least noise that an epsilon allows, and release its weights.
+
+    Args:
+        loss: `loss(params, example)` of one example, a number.
+        params: a tree of arrays to start from: public, or drawn without the data.
+        examples: a tree of arrays, examples along the first axis.
+        epsilon: what the release may cost.
+        delta: at which it is certified.
+        relation: "add-remove" or "replace-one".
+        rounds: steps.
+        clip: the longest contribution of an example to a step.
+        training: the optimiser and other public choices.
+        sampling: batches as a spec writes them, such as {"scheme": "poisson", "size": 4096}; absent: all examples.
+        records: the public number of examples; under replace-one absent: as many as there are.
+        canaries: how many are planted to audit this very run; they count as records.
+        measure: given the released weights (for kept points, `Trained`), what they do on public rows: named numbers
+            for the report. It must not read the examples.
+        trainable: told the path of a leaf, whether it is trained; absent: all are.
+        ledger: a `Ledger` or its path, which is debited or refuses; absent: nothing is debited.
+        random_state: absent: secure randomness; a whole number makes the run reproducible and NON-PRIVATE.
+        query: what the gradients are of, in words for people.
+
+    Returns:
+        A `FittedNetwork`.
+
+    Raises:
+        InputError: for an epsilon that no noise reaches, or a loss or rows that do not fit.
+        LedgerRefusal: where the budget does not cover the release; no row was read then.
+
+    Examples:
+        >>> import numpy as np
+        >>> import optax
+        >>> import sordino
+        >>> X = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
+        >>> def loss(params, example):
+        ...     x, y = example
+        ...     return (x @ params["w"] - y) ** 2
+        >>> fitted = sordino.fit_network(
+        ...     loss, {"w": np.zeros(2, np.float32)}, (X, X @ np.array([1.0, -1.0], np.float32)), epsilon=2.0,
+        ...     delta=1e-5, relation="add-remove", records=400, rounds=30, clip=0.5,
+        ...     training=sordino.Training(optax.sgd(0.5)), random_state=0,
+        ... )
+        >>> bool(np.abs(fitted.params["w"] - [1.0, -1.0]).max() < 0.3), fitted.release.epsilon <= 2.0
+        (True, True)
+    """
+    related = Relation(one_of("relation", relation, tuple(Relation)))
+    public = _public_number(records, related, examples)
+    described = Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "noised-sums",
+                "query": f"{QUERY} {query}",
+                "records": public + canaries,
+                "rounds": rounds,
+                "sampling": dict(sampling or {"scheme": "full"}),
+                "contribution": clip,
+                "noise_multiplier": 1.0,
+            },
+            "relation": related.value,
+            "view": "all-iterates",
+            "delta": delta,
+        }
+    )
+    plan = calibrate(described, epsilon, delta, "noise").explanation
+    sources = Sources(random_state)
+
+    def run(access: RowAccess) -> RunContents[tuple[Trained, LowerBound | None]]:
+        arguments = (plan.spec, loss, params, examples, sources.fresh(), training)
+        lower = None
+        if canaries:
+            options = AuditOptions(delta=delta, seed=random_state)
+            trained, lower = access.read(
+                lambda: train_and_audit(*arguments, options, canaries=canaries, trainable=trainable)
+            )
+        else:
+            trained = access.read(lambda: train(*arguments, trainable=trainable))
+        arrays, leaves = stored_leaves(trained.averaged)
+        settings: dict[str, Any] = {"leaves": leaves}
+        if trained.kept:
+            points = [jax.tree.leaves(one) for one in trained.kept]
+            arrays |= {f"kept_{place:03d}": np.stack(values) for place, values in enumerate(zip(*points, strict=True))}
+        if measure is not None:
+            settings[MEASURED] = dict(measure(trained if trained.kept else trained.averaged))
+        floating_point = trained.floating_point
+        return RunContents(NETWORK, arrays, (trained, lower), floating_point=floating_point, settings=settings)
+
+    release, (trained, lower) = charged_run(
+        plan, run, words="this training", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources
+    )
+    return FittedNetwork(release, trained.averaged, trained, lower)
+
+
+def _public_number(records: int | None, relation: Relation, examples: Any) -> int:
+    """The declared number of examples; how many there are is public under replace-one alone."""
+    if relation is Relation.ADD_REMOVE:
+        if records is None:
+            raise InputError(
+                "Expected records, a public number, under add-remove, where the number of examples is private, got "
+                "none; declare it."
+            )
+        return whole_number("records", records)
+    there = check_examples(examples)
+    if records not in (None, there):
+        raise refuse("records", "to be the number of examples under replace-one", records)
+    return there
+
+
+def stored_leaves(params: Any) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """Arrays under plain names, and the path of each in the tree."""
+    found = jax.tree_util.tree_leaves_with_path(params)
+    arrays = {f"leaf_{place:03d}": np.asarray(leaf) for place, (_, leaf) in enumerate(found)}
+    return arrays, [jax.tree_util.keystr(path) for path, _ in found]
+
+
+def classification_quality(probabilities: NDArray[Any], labels: NDArray[Any]) -> dict[str, Any]:
+    """Accuracy, log-loss and calibration on rows that are public; probabilities have shape (rows, classes).
+
+    The expected calibration error is the mean, over rows, of the gap between how sure a prediction is and how often
+    such predictions are right, in 15 bins of equal width (Naeini et al. 2015).
+
+    >>> found = classification_quality(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]))
+    >>> found["accuracy"], round(found["expected calibration error"], 3)
+    (1.0, 0.15)
+    """
+    given, labels = np.asarray(probabilities, np.float64), np.asarray(labels)
+    sure, right = given.max(axis=1), given.argmax(axis=1) == labels
+    place = np.minimum((sure * BINS).astype(int), BINS - 1)
+    bins = [
+        {
+            "rows": int((place == one).sum()),
+            "sure": float(sure[place == one].mean()),
+            "right": float(right[place == one].mean()),
+        }
+        for one in np.unique(place)
+    ]
+    gap = sum(one["rows"] * abs(one["sure"] - one["right"]) for one in bins) / len(labels)
+    chosen = np.maximum(given[np.arange(len(labels)), labels], 1e-12)
+    return {
+        "accuracy": float(right.mean()),
+        "log-loss": float(-np.log(chosen).mean()),
+        "expected calibration error": float(gap),
+        "rows": len(labels),
+        "bins": bins,
+    }

@@ -1,42 +1,324 @@
-"""Times to an event: the column of times, the target that says whether the event happened, and time bins.
+"""What a method may know when it plans: the task, the public declaration, the budget and randomness; never a row.
 
-A record is a subject. It was followed from the first edge of the time bins until its time, when the event happened or
-it was last seen without. Times are declared like every column, so what lies outside is brought to the nearer bound.
+A method predicts its own error on stand-in data drawn from the declaration, before it spends anything. There numbers
+are spread around the middle of their bounds, categories have unequal shares, and targets follow a linear rule of
+moderate strength: a guess at what real data hold, the same for every method, and the only thing that is guessed.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from sordino.core.arrays import Array
-from sordino.core.validate import InputError, Interval, number, refuse, whole_number
-from sordino.data import Category, Number, Schema
+from sordino.core.bound import Relation
+from sordino.core.gaussian import largest_mu
+from sordino.core.validate import InputError
+from sordino.data import Category, Number, Schema, clip_rows
+from sordino.fitting.tasks import Task
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
+from sordino.models.base import Model
+from sordino.models.clip import check_sums
+from sordino.models.families.classification import Logistic, Softmax
+from sordino.models.families.mixture import GaussianMixture
+from sordino.models.families.networks import MLPClassification, MLPRegression
+from sordino.models.families.regression import GaussianLinear, Huber, PoissonRegression
+from sordino.noise.randomness import Randomness, SeededRandomness
+from sordino.noise.secure import SecureRandomness
 
-# How many time bins hazards may have.
-MOST_BINS = Interval(2, 64)
+# The largest number of encoded columns for which sums of products are kept.
+MOST_COLUMNS = 1024
+
+
+# The hidden layers of a dense network where nobody says.
+USUAL_HIDDEN = (16,)
+
+
+@dataclass(frozen=True)
+class FitProblem:
+    """A task on declared data under a budget; `settings` are public choices of the estimator, `labels` its classes."""
+
+    task: Task
+    schema: Schema
+    classes: int | None
+    epsilon: float
+    delta: float
+    relation: Relation
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    labels: tuple[Any, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+
+    @property
+    def records(self) -> int:
+        """The declared number of records, or of units where a column says whose a record is."""
+        return self.schema.records
+
+    @property
+    def unit(self) -> str:
+        """The word for what is counted and hidden."""
+        return "record" if self.schema.unit_column is None else "unit"
+
+    @cached_property
+    def features(self) -> int:
+        """Encoded columns, intercept included."""
+        return len(self.schema.feature_names)
+
+    @cached_property
+    def row_norm(self) -> float:
+        """The certified length of an encoded row."""
+        return self.schema.norm_bound
+
+    @cached_property
+    def mu(self) -> float:
+        """The largest Gaussian privacy parameter that the budget affords."""
+        return largest_mu(self.epsilon, self.delta)
+
+    @property
+    def clips(self) -> float:
+        """How many clips one record moves a clipped sum by."""
+        return 2.0 if self.relation is Relation.REPLACE_ONE else 1.0
+
+    @property
+    def budget_of_coefficient(self) -> float:
+        """Records times the privacy parameter for each coefficient; halved where a record counts twice."""
+        outputs = 1 if (self.classes or 2) == 2 else self.classes or 1
+        return self.records * self.mu / self.clips / (self.features * outputs)
+
+
+# Settings that were tuned on public synthetic tables; `bench/tune_utility.py` writes the file.
+
+TUNED: dict[str, Any] = json.loads(Path(__file__).with_name("tuned.json").read_text(encoding="utf-8"))
+
+
+@dataclass
+class Sources:
+    """Gives every part of a fit a source of its own, so that no noise is used twice.
+
+    `replayed` takes the place of both kinds: a fit that is recorded or replayed gets its sources from there.
+    """
+
+    seed: int | None
+    replayed: Callable[[], Randomness] | None = None
+    _given: int = field(default=0, init=False)
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise is secret."""
+        return self.seed is None and self.replayed is None
+
+    def ready(self) -> None:
+        """Refuse where no secure source can be had, or programs add up wrongly; asked before anything is debited."""
+        check_sums()
+        if self.private:
+            SecureRandomness()
+
+    def fresh(self) -> Randomness:
+        """The next source."""
+        if self.replayed is not None:
+            return self.replayed()
+        self._given += 1
+        if self.seed is None:
+            return SecureRandomness()
+        words = np.random.SeedSequence(self.seed, spawn_key=(self._given,)).generate_state(2, np.uint64)
+        return SeededRandomness(int(words[0]) << 64 | int(words[1]))
+
+
+def _classifier(problem: FitProblem, residual_variance: float) -> Model:
+    del residual_variance
+    return Logistic() if problem.classes == 2 else Softmax(classes=problem.classes or 2)
+
+
+def _counts(problem: FitProblem, residual_variance: float) -> Model:
+    del residual_variance
+    most = max(count_bounds(problem.schema)[1], 1.0)
+    return PoissonRegression(rate_cap=most, count_cap=most)
+
+
+def count_bounds(schema: Schema) -> tuple[float, float]:
+    """The declared bounds of a target of counts, in its own units."""
+    kind = schema.declared_target().kind
+    if not isinstance(kind, Number) or kind.low < 0.0 or kind.high < 1.0:
+        raise InputError(
+            "Expected a number from at least 0 to at least 1 as a target of counts, got another; declare low and high."
+        )
+    return kind.low, kind.high
+
+
+def exposure_column(schema: Schema, name: Any) -> tuple[int, Number] | None:
+    """The place of the encoded exposure and its kind; None where every record counts alike."""
+    if name is None:
+        return None
+    for feature, block in schema.blocks():
+        if feature.name == name:
+            kind = feature.kind
+            if not isinstance(kind, Number) or kind.low <= 0.0 or kind.missing.adds_indicator:
+                raise InputError(
+                    f"Expected the exposure {name!r} to be a number above 0 without an indicator, got another; declare "
+                    "a positive low."
+                )
+            return block.start, kind
+    raise InputError(f"Expected the exposure to be one of the declared columns, got {name!r}; declare it as a number.")
+
+
+def exposures(schema: Schema, name: Any, X: Array) -> Array:
+    """How long each record was watched, from its encoded row; 1 where nobody says."""
+    found = exposure_column(schema, name)
+    if found is None:
+        return np.ones(len(X))
+    place, kind = found
+    return np.clip(kind.decode(X[:, place]), kind.low, kind.high)
+
+
+def _mixture(problem: FitProblem, residual_variance: float) -> Model:
+    del residual_variance
+    components = problem.settings["components"]
+    return GaussianMixture(weights=(1.0 / components,) * components, spread=problem.settings["spread"])
+
+
+_MODELS: dict[Task, Callable[[FitProblem, float], Model]] = {
+    Task.REGRESSION: lambda _, variance: GaussianLinear(noise_precision=1.0 / variance),
+    Task.ROBUST: lambda problem, _: Huber(threshold=problem.settings["threshold"]),
+    Task.CLASSIFICATION: _classifier,
+    Task.COUNTS: _counts,
+    # Events in time bins are counts with exposure.
+    Task.SURVIVAL: lambda *_: PoissonRegression(rate_cap=1.0, count_cap=1.0),
+    Task.NETWORK_REGRESSION: lambda problem, variance: MLPRegression(
+        hidden=problem.settings["hidden"] or USUAL_HIDDEN,
+        noise_precision=1.0 / variance,
+        weight_decay=problem.settings["prior_precision"] / problem.records,
+    ),
+    Task.NETWORK_CLASSIFICATION: lambda problem, _: MLPClassification(
+        hidden=problem.settings["hidden"] or USUAL_HIDDEN,
+        classes=problem.classes or 2,
+        weight_decay=problem.settings["prior_precision"] / problem.records,
+    ),
+    Task.MIXTURE: _mixture,
+}
+
+
+def model_for(problem: FitProblem, residual_variance: float) -> Model:
+    """The model of a task; the variance of residuals matters to regression only."""
+    return _MODELS[problem.task](problem, residual_variance)
+
+
+_SEED = 20_260
+ROWS = 2000
+_SCORE_SPREAD = 1.2
+SCORE_SPREADS = (0.8, 1.5, 2.5)
+_TARGET_SPREAD, _RESIDUAL_SPREAD = 0.15, 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class StandIn:
+    """Rows to fit to and rows to score on, targets included."""
+
+    X: Array
+    y: Array
+    held_rows: Array
+    held_targets: Array
+
+
+def stand_in(problem: FitProblem) -> StandIn:
+    """Draw the stand-in data of a problem; always the same for the same declaration."""
+    generator = np.random.default_rng(_SEED)
+    X = _rows(problem, generator, 2 * ROWS)
+    draw = _regression_targets if problem.classes is None else _class_targets
+    y = draw(problem, X, generator)
+    return StandIn(X[:ROWS], y[:ROWS], X[ROWS:], y[ROWS:])
+
+
+def stand_ins(problem: FitProblem) -> tuple[StandIn, ...]:
+    """The same rows with class labels of weak, moderate and strong dependence; no more rows to fit to than declared."""
+    generator = np.random.default_rng(_SEED)
+    X = _rows(problem, generator, 2 * ROWS)
+    fitted = min(ROWS, problem.records)
+    tables = []
+    for spread in SCORE_SPREADS:
+        y = _class_targets(problem, X, generator, spread)
+        tables.append(StandIn(X[:fitted], y[:fitted], X[ROWS:], y[ROWS:]))
+    return tuple(tables)
+
+
+def _rows(problem: FitProblem, generator: np.random.Generator, rows: int) -> Array:
+    schema = problem.schema
+    X = np.zeros((rows, problem.features))
+    for feature, block in schema.blocks():
+        width = block.stop - block.start
+        if isinstance(feature.kind, Category):
+            shares = generator.dirichlet(np.full(width, 0.5))
+            X[np.arange(rows), block.start + generator.choice(width, rows, p=shares)] = 1.0
+        else:
+            X[:, block.start] = feature.kind.block_norm * np.clip(generator.normal(0.0, 0.4, rows), -1.0, 1.0)
+    if schema.clip_length is not None:
+        clip_rows(X[:, int(schema.intercept) :], schema.clip_length)
+    if schema.intercept:
+        X[:, 0] = 1.0
+    return X
+
+
+def _scores(X: Array, generator: np.random.Generator, outputs: int) -> Array:
+    scores = X @ generator.standard_normal((X.shape[1], outputs))
+    centred = scores - scores.mean(axis=0)
+    return centred / np.maximum(centred.std(axis=0), 1e-12)
+
+
+def _regression_targets(problem: FitProblem, X: Array, generator: np.random.Generator) -> Array:
+    del problem
+    drawn = _TARGET_SPREAD * _scores(X, generator, 1)[:, 0] + generator.normal(0.0, _RESIDUAL_SPREAD, len(X))
+    return np.clip(drawn, -1.0, 1.0)
+
+
+def _class_targets(
+    problem: FitProblem, X: Array, generator: np.random.Generator, spread: float = _SCORE_SPREAD
+) -> Array:
+    """Labels by softmax of moderate scores, the first class the commonest; signs where there are two."""
+    classes = problem.classes or 2
+    scores = spread / np.sqrt(2.0) * _scores(X, generator, classes)
+    scores[:, 0] += 1.0
+    chosen = np.argmax(scores + generator.gumbel(size=scores.shape), axis=1)
+    return 2.0 * chosen - 1.0 if classes == 2 else chosen.astype(np.float64)
+
+
+def class_codes(y: Array, classes: int) -> NDArray[np.int64]:
+    """Codes 0, 1, ... of encoded labels, which are signs where there are two classes."""
+    return ((y + 1) / 2 if classes == 2 else y).astype(np.int64)
+
+
+def log_loss(scores: Array, y: Array, classes: int) -> float:
+    """Mean minus log-probability of labels given scores, shape (records, outputs)."""
+    if classes == 2:
+        return float(np.mean(np.logaddexp(0.0, -y * scores[:, 0])))
+    log_shares = special.log_softmax(scores, axis=1)
+    return float(-np.mean(log_shares[np.arange(len(y)), y.astype(np.int64)]))
+
+
+def constant_log_loss(train_y: Array, y: Array, classes: int) -> float:
+    """The same for the shares of the classes in the rows fitted to."""
+    counts = np.bincount(class_codes(train_y, classes), minlength=classes) + 0.5
+    return float(-np.mean(np.log(counts / counts.sum())[class_codes(y, classes)]))
+
+
+def root_mean_square(errors: Array) -> float:
+    """The usual error of regression."""
+    return float(np.sqrt(np.mean(errors**2)))
+
+
+# Times to an event. A record is a subject, followed from the first edge of the time bins until its time, when the event
+# happened or it was last seen without. Times are declared, so what lies outside is brought to the nearer bound.
+
 _LARGEST_SCORE = 50.0
 
 
-def time_settings(time: str | None = None, bins: int | Sequence[float] = 4) -> dict[str, Any]:
-    """The column of times, and the time bins in each of which the hazard is constant: how many, or their edges."""
-    if not isinstance(time, str):
-        raise refuse("time", "to be the name of the declared column of times", time)
-    if isinstance(bins, int) and not isinstance(bins, bool):
-        whole_number("bins", bins, MOST_BINS)
-    elif isinstance(bins, str) or not isinstance(bins, Sequence):
-        raise refuse("bins", "to be a number of bins or a list of their edges", bins)
-    else:
-        bins = tuple(number("bins", edge) for edge in bins)
-        if not MOST_BINS.low <= len(bins) - 1 <= MOST_BINS.high or any(a >= b for a, b in pairwise(bins)):
-            raise refuse("bins", f"to be {MOST_BINS.low:g} to {MOST_BINS.high:g} bins, whose edges rise", bins)
-    return {"time": time, "bins": bins}
-
-
-class FollowUp(NamedTuple):
+class SurvivalTime(NamedTuple):
     """The column of times: its place among the encoded columns, its kind, and the edges of the time bins."""
 
     place: int
@@ -48,7 +330,7 @@ class FollowUp(NamedTuple):
         return np.clip(self.kind.decode(X[:, self.place]), self.kind.low, self.kind.high)
 
 
-def follow_up(schema: Schema, settings: Mapping[str, Any]) -> FollowUp:
+def survival_time(schema: Schema, settings: Mapping[str, Any]) -> SurvivalTime:
     """How long records were followed, as declared; an event may lie in any bin."""
     name, bins = settings["time"], settings["bins"]
     for feature, block in schema.blocks():
@@ -63,7 +345,7 @@ def follow_up(schema: Schema, settings: Mapping[str, Any]) -> FollowUp:
                     f"before the highest, got edges from {edges[0]:g} to {edges[-1]:g} for times from {kind.low:g} to "
                     f"{kind.high:g}; change the bins or the bounds of {name!r}."
                 )
-            return FollowUp(block.start, kind, edges)
+            return SurvivalTime(block.start, kind, edges)
     raise InputError(f"Expected the time to be one of the declared columns, got {name!r}; declare it as a number.")
 
 

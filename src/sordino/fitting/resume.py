@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ _FAR = 1e100
 
 
 @dataclass(eq=False)
-class KeptRounds:
+class FitCheckpoint:
     """What a fit has done so far; written after every round.
 
     Attributes:
@@ -45,6 +44,8 @@ class KeptRounds:
         answered: noised sums by the names of their mechanisms.
         marks: of every part's rows, private.
         key: by which units were brought together; a secret of the run.
+        names: of all mechanisms of the run.
+        new: whether the file was made now.
     """
 
     path: Path
@@ -53,6 +54,8 @@ class KeptRounds:
     answered: dict[str, Array] = field(default_factory=dict)
     marks: dict[str, PartAnswer] = field(default_factory=dict, repr=False)
     key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
+    names: tuple[str, ...] = ()
+    new: bool = False
 
     @classmethod
     def at(
@@ -64,14 +67,15 @@ class KeptRounds:
         ledger: Ledger | None,
         *,
         private: bool,
-    ) -> "KeptRounds":
+        names: tuple[str, ...] = (),
+    ) -> "FitCheckpoint":
         """The rounds of this run that are kept at a path; where there are none a file is made, before anybody pays."""
         # Rounds whose noise a seed gives again are no rounds of a private fit.
         book = None if ledger is None else str(ledger.path.resolve())
         told = json.dumps([spec.to_json(), schema_to_text(schema), where, book, private], sort_keys=True)
         run, file = hashlib.sha256(told.encode()).hexdigest(), Path(path)
         if not os.path.lexists(file):
-            made = cls(file, run)
+            made = cls(file, run, names=names, new=True)
             made.save()
             return made
         record = read_record(file)
@@ -79,7 +83,9 @@ class KeptRounds:
             found = record.values
             known = found["format"] == _FORMAT
             marks = {key: PartAnswer(key, b"", *mark) for key, mark in found["marks"].items()}
-            kept = cls(file, found["run"], str(found["name"]), dict(record.arrays), marks, bytes.fromhex(found["key"]))
+            kept = cls(
+                file, found["run"], str(found["name"]), dict(record.arrays), marks, bytes.fromhex(found["key"]), names
+            )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise damaged(file) from None
         if not known or kept.run != run:
@@ -89,15 +95,9 @@ class KeptRounds:
             )
         return kept
 
-    def check_answers(self, numbers: Mapping[str, int]) -> None:
-        """Refuse answers that are none of this plan's, which has so many numbers by the names of its mechanisms."""
-        for name, sums in self.answered.items():
-            if sums.dtype != np.float64 or sums.shape != (numbers.get(name),) or not (abs(sums) < _FAR).all():
-                raise damaged(self.path)
-
-    def refuse_finished(self, entry: Entry | None, names: Iterable[str]) -> None:
+    def refuse_finished(self, entry: Entry | None) -> None:
         """Refuse to ask more of rows for an entry whose release was made; one that is whole is made again, alike."""
-        if entry is not None and entry.release is not None and not self.answered.keys() >= set(names):
+        if entry is not None and entry.release is not None and not self.answered.keys() >= set(self.names):
             raise InputError(
                 f"Expected a fit that was not finished, got one whose release is named by entry {entry.sequence}; "
                 f"delete {str(self.path)!r} and fit again."

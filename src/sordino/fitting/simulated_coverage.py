@@ -32,12 +32,12 @@ _SEED = 20_271
 _SHORT, _ERRORS = 0.08, 2.0
 
 _FAMILIES = ("linear", "robust", "logistic", "multinomial")
-_kept: dict[str, "RehearsedIntervals"] = {}
+_kept: dict[str, "SimulatedCoverage"] = {}
 _MOST_KEPT = 256
 
 
 @dataclass(frozen=True)
-class RehearsedIntervals:
+class SimulatedCoverage:
     """What a rehearsal says of 90 % intervals of coefficients.
 
     Attributes:
@@ -74,7 +74,7 @@ def interval_scores(low: Array, high: Array, truth: Array, level: float = LEVEL)
     return np.asarray(high - low + 2.0 / (1.0 - level) * missed)
 
 
-def rehearsed_intervals(plan: Plan) -> RehearsedIntervals | None:
+def simulated_coverage(plan: Plan) -> SimulatedCoverage | None:
     """Of a plan; None for counts and events, whose drawn rates would go far beyond what is declared of the target."""
     if plan.family not in _FAMILIES:
         return None
@@ -85,7 +85,7 @@ def rehearsed_intervals(plan: Plan) -> RehearsedIntervals | None:
     return _kept[plan.key]
 
 
-def _rehearsed(plan: Plan) -> RehearsedIntervals:
+def _rehearsed(plan: Plan) -> SimulatedCoverage:
     made = _smaller(plan)
     tables = int(np.clip(math.ceil(_COEFFICIENTS / (made.coefficients - made.outputs)), *_TABLES))
     # Nobody knows how alike the records of a unit are: one record a unit is what a plan may count on.
@@ -101,7 +101,7 @@ def _rehearsed(plan: Plan) -> RehearsedIntervals:
         alone.append(interval_scores(np.full_like(true, -reach), np.full_like(true, reach), true))
         held.append((low <= true) & (true <= high))
     hits = np.concatenate(held)
-    return RehearsedIntervals(float(np.mean(own) / np.mean(alone)), float(hits.mean()), len(hits))
+    return SimulatedCoverage(float(np.mean(own) / np.mean(alone)), float(hits.mean()), len(hits))
 
 
 def _smaller(plan: Plan) -> Plan:

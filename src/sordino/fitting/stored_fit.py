@@ -36,7 +36,7 @@ _MODELS = {task: _OTHERS.get(task, _CLASSES if task in CLASSIFYING else _NUMBERS
 
 
 @dataclass(frozen=True, eq=False)
-class ReadBack:
+class StoredFit:
     """What a release says that it is of; refused in one sentence where its parts do not fit each other."""
 
     release: StoredRelease

@@ -45,7 +45,7 @@ class EncodedThere:
         # How many records there are is compared for all parts together, and not here.
         X, y, units, weights = encoded_table(self.declaration, Relation.ADD_REMOVE, table, for_sums=True)
         columns, made = self.plan.details["columns"], self.plan.details["made"]
-        given = replace(given_rows(self.plan.situation, columns, X, y, units), weight=weights)
+        given = replace(given_rows(self.plan.problem, columns, X, y, units), weight=weights)
         yield from unit_rows(made.family, made.declaration, given)
 
 

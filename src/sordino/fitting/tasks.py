@@ -1,10 +1,11 @@
 """What can be learned, and the words of an estimator's signature: light, so that an import of one loads no JAX."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
-from sordino.core.validate import POSITIVE, InputError, number, refuse
+from sordino.core.validate import POSITIVE, InputError, Interval, number, refuse, whole_number
 
 AUTO, AUTO_OR_CONSTANT, FALLBACK = "auto", "auto-or-constant", "constant"
 # Draws of the posterior that predictions average over.
@@ -27,6 +28,20 @@ class Task(StrEnum):
     MIXTURE = "mixture"
 
 
+# Counts that vary more than a Poisson law.
+OVERDISPERSED = "negative-binomial"
+# The words that the command line takes for tasks.
+TASKS = {
+    "linear": Task.REGRESSION,
+    "logistic": Task.CLASSIFICATION,
+    "robust": Task.ROBUST,
+    "poisson": Task.COUNTS,
+    OVERDISPERSED: Task.COUNTS,
+    "cox": Task.SURVIVAL,
+    "network-regressor": Task.NETWORK_REGRESSION,
+    "network-classifier": Task.NETWORK_CLASSIFICATION,
+    "mixture": Task.MIXTURE,
+}
 CLASSIFYING = frozenset({Task.CLASSIFICATION, Task.NETWORK_CLASSIFICATION})
 LINEAR = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS, Task.SURVIVAL})
 
@@ -36,7 +51,7 @@ def is_fit(settings: Mapping[str, Any]) -> bool:
     return settings.get("task") in tuple(Task)
 
 
-def untold(_stage: str) -> None:
+def ignore_progress(_stage: str) -> None:
     """Nobody wants to know how far the work is."""
 
 
@@ -69,3 +84,55 @@ def count_settings(
     if not isinstance(overdispersed, bool):
         raise refuse("overdispersed", "to be true or false", overdispersed)
     return {"exposure": exposure, "overdispersed": overdispersed} | effect_settings(effect_scale)
+
+
+# How many time bins hazards may have.
+MOST_BINS = Interval(2, 64)
+
+
+def survival_settings(
+    effect_scale: float | None = None, time: str | None = None, bins: int | Sequence[float] = 4
+) -> dict[str, Any]:
+    """The column of times, and the time bins in each of which the hazard is constant: how many, or their edges."""
+    if not isinstance(time, str):
+        raise refuse("time", "to be the name of the declared column of times", time)
+    if isinstance(bins, int) and not isinstance(bins, bool):
+        whole_number("bins", bins, MOST_BINS)
+    elif isinstance(bins, str) or not isinstance(bins, Sequence):
+        raise refuse("bins", "to be a number of bins or a list of their edges", bins)
+    else:
+        bins = tuple(number("bins", edge) for edge in bins)
+        if not MOST_BINS.low <= len(bins) - 1 <= MOST_BINS.high or any(a >= b for a, b in pairwise(bins)):
+            raise refuse("bins", f"to be {MOST_BINS.low:g} to {MOST_BINS.high:g} bins, whose edges rise", bins)
+    return {"time": time, "bins": bins} | effect_settings(effect_scale)
+
+
+def network_settings(hidden: tuple[int, ...] | None = None, prior_precision: float = 1.0) -> dict[str, Any]:
+    """The widths of the hidden layers, None for what the method takes, and the prior precision of every weight."""
+    if hidden is not None and (not isinstance(hidden, tuple) or not hidden):
+        raise refuse("hidden", "to be a tuple of layer widths such as (16,), or None", hidden)
+    return {
+        "hidden": None if hidden is None else tuple(whole_number("hidden", width) for width in hidden),
+        "prior_precision": number("prior_precision", prior_precision, POSITIVE),
+    }
+
+
+def mixture_settings(components: int = 2, spread: float = 0.25) -> dict[str, Any]:
+    """How many components there are, and the standard deviation of each in encoded units."""
+    return {
+        "components": whole_number("components", components, Interval(2, 1000)),
+        "spread": number("spread", spread, POSITIVE),
+    }
+
+
+# Public choices that the model of a task needs; a task that is not listed needs none.
+SETTINGS: dict[Task, Callable[..., dict[str, Any]]] = {
+    Task.REGRESSION: effect_settings,
+    Task.CLASSIFICATION: effect_settings,
+    Task.ROBUST: robust_settings,
+    Task.COUNTS: count_settings,
+    Task.SURVIVAL: survival_settings,
+    Task.NETWORK_REGRESSION: network_settings,
+    Task.NETWORK_CLASSIFICATION: network_settings,
+    Task.MIXTURE: mixture_settings,
+}

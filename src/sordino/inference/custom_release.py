@@ -1,6 +1,5 @@
 """A release of a model of one's own: named sites, predictions, ArviZ; a folder holds it like any other release."""
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,24 +13,16 @@ from numpy.typing import NDArray
 from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, refuse, whole_number
-from sordino.fitting.custom_methods import CUSTOM, FREE_DRAWS, SITE_DRAWS, WEIGHTS, CustomOutcome
+from sordino.fitting.custom_methods import CUSTOM, FREE_DRAWS, SITE_DRAWS, WEIGHTS
 from sordino.inference.release import Release, guarantee_attributes
 from sordino.ledger.release import StoredRelease, read_release
 from sordino.models.custom.base import CustomModel, front_end_for
 from sordino.models.custom.records import Leaf, RecordLayout
 from sordino.noise.lattice import in_doubles
 
-# Front ends register themselves; a new file of them is named here once.
-for _home in (
-    "sordino.models.custom.modules",
-    "sordino.models.custom.numpyro_program",
-    "sordino.models.custom.pytree_loss",
-):
-    importlib.import_module(_home)
-
 
 @dataclass(frozen=True, eq=False)
-class OwnRelease(Release):
+class CustomRelease(Release):
     """A stored release with the model beside it; without the model it has sites, and with it predictions.
 
     `audit` is the lower bound that the very run showed, where it had canaries.
@@ -130,9 +121,11 @@ class OwnRelease(Release):
         return self.own
 
 
-def with_model(release: StoredRelease, own: CustomModel | None, audit: LowerBound | None = None) -> OwnRelease:
+def with_model(release: StoredRelease, own: CustomModel | None, audit: LowerBound | None = None) -> CustomRelease:
     """A stored release and its model as one."""
-    return OwnRelease(**{one.name: getattr(release, one.name) for one in fields(StoredRelease)}, own=own, audit=audit)
+    return CustomRelease(
+        **{one.name: getattr(release, one.name) for one in fields(StoredRelease)}, own=own, audit=audit
+    )
 
 
 def reopen(
@@ -142,7 +135,7 @@ def reopen(
     loss: Callable[..., Any] | None = None,
     params: Any = None,
     constants: Mapping[str, Any] | None = None,
-) -> OwnRelease:
+) -> CustomRelease:
     """A release of `fit` that was written to a folder, with its model again, so that it can predict.
 
     Args:
@@ -184,21 +177,3 @@ def reopen(
 
 def _given(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: np.asarray(values) for name, values in data.items()}
-
-
-def stored_arrays(own: CustomModel, found: CustomOutcome) -> dict[str, Any]:
-    """What a release holds of a fit: draws of its sites and of what they are made of, or the weights of a network."""
-    if WEIGHTS in found.arrays:
-        return dict(found.arrays)
-    return {SITE_DRAWS: constrained_table(own, found.draws), FREE_DRAWS: np.asarray(found.draws), **found.arrays}
-
-
-def constrained_table(own: CustomModel, free: Array) -> NDArray[np.float64]:
-    """The sites at draws of the unconstrained parameters, shape (chains, draws, entries)."""
-
-    def flat(theta: Any) -> Any:
-        values = own.constrained(theta)
-        return jnp.concatenate([jnp.ravel(values[site.name]) for site in own.sites])
-
-    with in_doubles():
-        return np.asarray(jax.jit(jax.vmap(jax.vmap(flat)))(jnp.asarray(free)))

@@ -37,7 +37,7 @@ from sordino.fitting.tasks import Task
 from sordino.inference.contrasts import LEVEL, figure, round_step, tails
 from sordino.inference.predicted_means import means_of_scores
 from sordino.inference.prediction import Predictor
-from sordino.inference.table_formats import ResultTable
+from sordino.inference.table_formats import ResultTable, TableResult
 from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 
@@ -79,7 +79,7 @@ class Margin:
 
 
 @dataclass(frozen=True)
-class Margins:
+class Margins(TableResult):
     """Margins or effects of some columns; print them.
 
     Attributes:
@@ -98,7 +98,6 @@ class Margins:
 
     @property
     def shown(self) -> ResultTable:
-        """As a table that writes itself as text, HTML, LaTeX and CSV."""
         header = ("", "value", "outcome", "estimate", f"{100.0 * self.level:g} % interval")
         rows = tuple(
             (one.column, one.value, one.outcome, figure(one.estimate), f"{figure(one.low)} to {figure(one.high)}")
@@ -112,12 +111,6 @@ class Margins:
         """For a machine."""
         listed = [vars(one) for one in self.margins]
         return {"title": self.title, "level": self.level, "margins": listed, "remarks": list(self.remarks)}
-
-    def __str__(self) -> str:
-        return self.shown.text()
-
-    def _repr_html_(self) -> str:
-        return self.shown.html()
 
 
 def margins(

@@ -80,7 +80,7 @@ def plan(
         settings = count_settings(exposure, family == OVERDISPERSED, effect_scale)
     if task is Task.SURVIVAL:
         settings = survival_settings(effect_scale, time=time, **({} if bins is None else {"bins": bins}))
-    situation = FitProblem(
+    problem = FitProblem(
         task,
         declared.schema,
         None if declared.labels is None else len(declared.labels),
@@ -90,9 +90,9 @@ def plan(
         settings,
         declared.labels,
     )
-    reason = METHODS["bounded-influence"].refusal(situation)
+    reason = METHODS["bounded-influence"].refusal(problem)
     if reason is not None:
         raise InputError(f"Expected a schema that bounded influence can fit, got one that it cannot: it {reason}.")
-    columns = public_columns(situation)
+    columns = public_columns(problem)
     words = tuple(str(label) for label in (declared.labels or ())[1:])
-    return Expectation(influence_plan(situation, columns), columns, words, number("level", level, OPEN_UNIT))
+    return Expectation(influence_plan(problem, columns), columns, words, number("level", level, OPEN_UNIT))

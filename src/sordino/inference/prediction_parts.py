@@ -23,7 +23,7 @@ class _Named:
 
 
 @dataclass(frozen=True, eq=False)
-class Predicted:
+class PredictionWork:
     """Text that is made of rows, a few at a time; travels to where rows are, as `Work` does."""
 
     adds: ClassVar[bool] = False
@@ -68,7 +68,7 @@ def texts_in_parts(
             f"Expected rows in a fixed order, so that predictions can be told apart, got {loose}, which promises none; "
             "add an ORDER BY to its query, or save it as Parquet."
         )
-    work = Predicted(text, check_parts(schema, parts, columns(parts[0].names())))
+    work = PredictionWork(text, check_parts(schema, parts, columns(parts[0].names())))
     asking = engine_of(engine)
     try:
         asking.check(parts)

@@ -1,4 +1,4 @@
-"""What a release says about coefficients: a table one can print, contrasts, joint tests and intervals of means.
+"""The coefficients of a release as a table that prints itself.
 
 A fit by bounded influence has intervals that hold, so its table has standard errors, z and p-values, and says what each
 width is made of. Of older methods only the estimates are shown, with intervals where it was measured how often they
@@ -6,22 +6,33 @@ hold, and no test.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.core.arrays import Array, weighted_quantiles
+from sordino.core.arrays import weighted_quantiles
 from sordino.core.gaussian import show_up
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
 from sordino.data import Category, ColumnKind, Measurement, Schema
 from sordino.data.columns.interaction import Interaction
 from sordino.fitting.tasks import LINEAR, Task
-from sordino.inference.contrasts import LEVEL, Coefficients, Line, Wald, contrast, lines, round_step, wald
-from sordino.inference.summary import Summary
+from sordino.inference.contrasts import (
+    INTERCEPT,
+    LEVEL,
+    Coefficients,
+    Line,
+    figure,
+    lines,
+    p_words,
+    percent,
+    ratio_figure,
+    round_step,
+    text_table,
+)
+from sordino.inference.table_formats import ResultTable, TableResult
 
 if TYPE_CHECKING:
-    from sordino.inference.margins import Margins
-    from sordino.inference.predicted_means import MeanAndNew
     from sordino.inference.prediction import Predictor
     from sordino.ledger.release import StoredRelease
 
@@ -50,6 +61,138 @@ _UNTESTED = (
 _WITHHELD = (
     "This method does not know all of its own error, so there are no standard errors, no intervals and no p-values: {}."
 )
+
+
+SHARE_HEADER = ("share of the variance", "sampling", "privacy", "prior", "privacy widened it by")
+
+
+@dataclass(frozen=True)
+class Summary(TableResult):
+    """The coefficients of a release as a table; print it.
+
+    Attributes:
+        title: what was fitted, how, and under which guarantee.
+        lines: one for each coefficient, intercept first.
+        level: of the intervals.
+        intervals: what the intervals are, in words.
+        ratio: what exp(coefficient) is called; empty where it is nothing.
+        tested: whether there are standard errors and tests.
+        cautions: what a reader must know first.
+        remarks: what the columns mean.
+        facts: pairs of a word and its value, such as the epsilon, that stand above the table.
+    """
+
+    title: str
+    lines: tuple[Line, ...]
+    level: float
+    intervals: str
+    ratio: str
+    tested: bool
+    cautions: tuple[str, ...]
+    remarks: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...] = ()
+
+    def line(self, name: str) -> Line:
+        """The line of one coefficient."""
+        for one in self.lines:
+            if one.name == name:
+                return one
+        known = ", ".join(one.name for one in self.lines[:12])
+        raise InputError(f"Expected a coefficient to be one of {known}, got {name!r}.")
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a machine."""
+        return {
+            "title": self.title,
+            "level": self.level,
+            "intervals": self.intervals,
+            "ratio": self.ratio or None,
+            "tested": self.tested,
+            "coefficients": [one.as_dict() for one in self.lines],
+            "warnings": list(self.cautions),
+        }
+
+    @property
+    def header(self) -> list[str]:
+        """Names of the columns of `rows`."""
+        names = ["", "estimate", *(["std. error"] if self.tested else [])]
+        names += [self.intervals] if any(one.low is not None for one in self.lines) else []
+        names += ["z", "p"] if self.tested else []
+        return names + ([self.ratio, "interval"] if self.ratio and self.tested else [])
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The cells of the table as text."""
+        found = []
+        for one in self.lines:
+            row = [one.name + (" *" if one.prior_dominated else ""), figure(one.estimate)]
+            row += [figure(one.standard_error)] if self.tested else []
+            if self.header[-1] != "estimate":
+                row += [interval(one.low, one.high)]
+            row += [f"{one.z:.2f}" if one.z is not None else "", p_words(one.p_value)] if self.tested else []
+            if self.ratio and self.tested and one.ratio is not None:
+                bare = one.name.split(" [")[0] == INTERCEPT  # its exp is odds or a rate, and no ratio of two
+                row += ["", ""] if bare else [ratio_figure(one.ratio[0]), " to ".join(map(ratio_figure, one.ratio[1:]))]
+            found.append(row)
+        return found
+
+    @property
+    def share_rows(self) -> list[list[str]]:
+        """What each width is made of, as text; empty where it is known of no coefficient."""
+        if all(one.shares is None for one in self.lines):
+            return []
+        return [
+            [
+                one.name + (" *" if one.prior_dominated else ""),
+                *map(percent, one.shares or (None, None, None)),
+                percent(one.widened),
+            ]
+            for one in self.lines
+        ]
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """The same numbers with all digits, by column; None where a number is not known."""
+        parts = ("sampling", "privacy", "prior")
+        # Exp of an intercept is odds or a rate, and no ratio of two.
+        bare = [one.name.split(" [")[0] == INTERCEPT for one in self.lines]
+        ratios = [
+            (None,) * 3 if odds or one.ratio is None else one.ratio for one, odds in zip(self.lines, bare, strict=True)
+        ]
+        shares = [one.shares or (None,) * 3 for one in self.lines]
+        word = self.ratio.replace(" ", "_")
+        return {
+            "name": [one.name for one in self.lines],
+            "estimate": [one.estimate for one in self.lines],
+            **{
+                key: [getattr(one, key) for one in self.lines]
+                for key in ("standard_error", "low", "high", "z", "p_value")
+            },
+            **(
+                {name: [one[k] for one in ratios] for k, name in enumerate((word, f"{word}_low", f"{word}_high"))}
+                if word
+                else {}
+            ),
+            **{f"share_{name}": [one[k] for one in shares] for k, name in enumerate(parts)},
+            "prior_dominated": [one.prior_dominated for one in self.lines],
+        }
+
+    @property
+    def shown(self) -> ResultTable:
+        tables = [(tuple(self.header), tuple(map(tuple, self.rows)))] if self.lines else []
+        tables += [(SHARE_HEADER, tuple(map(tuple, self.share_rows)))] if self.share_rows else []
+        return ResultTable(self.title, tuple(tables), self.columns, self.facts, self.cautions, self.remarks)
+
+
+def lines_as_text(summary: Summary, others: Sequence[Line]) -> str:
+    """Sums of coefficients in the columns of a summary."""
+    shown = replace(summary, lines=tuple(others))
+    return text_table(("contrast", *shown.header[1:]), shown.rows)
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Both ends of an interval."""
+    return "" if low is None else f"{figure(low)} to {figure(high)}"
 
 
 def summary_of(release: "StoredRelease", level: float = LEVEL) -> Summary:
@@ -250,135 +393,3 @@ def _title(release: "StoredRelease", family: str = "") -> str:
         f"{word[:1].upper()}{word[1:]} regression by {settings.get('method')}, epsilon {show_up(release.epsilon)} at "
         f"delta {release.delta:g}, {release.spec.relation.value}, for {release.protected.words}.{private}"
     )
-
-
-class WithCoefficients:
-    """Tables, contrasts, joint tests and intervals of means, for estimators whose coefficients mean something."""
-
-    release_: "StoredRelease"
-    if TYPE_CHECKING:
-
-        @property
-        def _predictor(self) -> Predictor: ...
-
-        def _encode(self, X: Any) -> Array: ...
-
-    def _check_coefficients(self) -> None:
-        # Loaded where it is needed: the command line reads releases without scikit-learn.
-        from sklearn.utils.validation import check_is_fitted  # noqa: PLC0415
-
-        check_is_fitted(self, "release_")
-
-    def summary(self, level: float = LEVEL) -> Summary:
-        """The coefficients as a table: estimate, standard error, interval, z, p-value, and what widths are made of.
-
-        Args:
-            level: of the intervals.
-
-        Returns:
-            A `Summary`; print it. Older methods have estimates only, and what was measured of their intervals.
-        """
-        self._check_coefficients()
-        return summary_of(self.release_, level)
-
-    def contrast(self, weights: Mapping[str, float] | str, level: float = LEVEL) -> Line:
-        """A sum of coefficients with its interval and test, such as ``contrast({"age": 1, "dose": -1})``.
-
-        Args:
-            weights: numbers by coefficient; `summary` has the names.
-            level: of the interval.
-
-        Returns:
-            Its `Line`.
-        """
-        self._check_coefficients()
-        return contrast(coefficients_of(self.release_), weights, level)
-
-    def wald(self, tested: Sequence[Mapping[str, float] | str]) -> Wald:
-        """The joint test that coefficients, or sums of them, are all 0, such as ``wald(["age", "dose"])``.
-
-        Args:
-            tested: names, or contrasts.
-
-        Returns:
-            Statistic, degrees of freedom and p-value.
-        """
-        self._check_coefficients()
-        return wald(coefficients_of(self.release_), tested)
-
-    def margins(self, columns: Sequence[str] | str | None = None, **settings: Any) -> "Margins":
-        """Mean outcomes at values of columns, from the posterior and public values; see `margins.margins`.
-
-        Args:
-            columns: whose margins; None for all.
-            **settings: `values`, `at`, `over` and `level`.
-
-        Returns:
-            `Margins`; print them.
-        """
-        from sordino.inference.margins import margins  # noqa: PLC0415
-
-        self._check_coefficients()
-        return margins(self.release_, columns, **settings)
-
-    def effects(self, columns: Sequence[str] | str | None = None, **settings: Any) -> "Margins":
-        """Differences of mean outcomes in natural units; see `margins.effects`.
-
-        Args:
-            columns: whose effects; None for all.
-            **settings: `at`, `over` and `level`.
-
-        Returns:
-            `Margins` whose estimates are differences.
-        """
-        from sordino.inference.margins import effects  # noqa: PLC0415
-
-        self._check_coefficients()
-        return effects(self.release_, columns, **settings)
-
-    def named_draws(self, draws: int = 1000, seed: int | None = None) -> dict[str, Array]:
-        """Draws of the coefficients in the units of the table, by name.
-
-        Args:
-            draws: how many.
-            seed: for the same draws again.
-
-        Returns:
-            An array for every coefficient.
-        """
-        from sordino.inference.release import named_draws  # noqa: PLC0415
-
-        self._check_coefficients()
-        return named_draws(self.release_, draws, seed)
-
-    def to_arviz(self, draws: int = 1000, seed: int | None = None, rows: Any = None) -> Any:
-        """The posterior for ArviZ, with named variables and coordinates; see `draws.to_arviz`.
-
-        Args:
-            draws: how many.
-            seed: for the same draws again.
-            rows: rows whose targets are drawn too; None for none.
-
-        Returns:
-            An ArviZ object.
-        """
-        from sordino.inference.release import to_arviz  # noqa: PLC0415
-
-        self._check_coefficients()
-        return to_arviz(self.release_, draws, seed, rows)
-
-    def predict_mean(self, X: Any, level: float = LEVEL) -> "MeanAndNew":
-        """Means of rows with intervals, and intervals of new targets, from the same posterior as `summary`.
-
-        Args:
-            X: rows, as `predict` takes them.
-            level: of both intervals.
-
-        Returns:
-            `mean`, `low` and `high` of the mean, or of probabilities; `new_low` and `new_high` of a new target.
-        """
-        self._check_coefficients()
-        coefficients_of(self.release_)
-        found = self._predictor.means(self._encode(X), level)
-        assert found is not None
-        return found

@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from sordino.noise.port import Law
 
 from sordino.auditing.lower_bound import Examined, Verdict, VerdictKind
 from sordino.auditing.replay.plan import Replayed, compare, hidden_batches, participation_faults
 from sordino.auditing.replay.port import Recorder, Recording, Run
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import OPEN_UNIT, InputError, SordinoError, number
+from sordino.noise.port import Law
 
 # A release is audited as often as somebody likes, and sound code must not be called broken in one of twenty audits.
 CONFIDENCE = 0.9999

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from sordino.noise.port import Law, NoisedCall
 
 from sordino.auditing.replay.port import Recording, Seen, difference, unlike
 from sordino.core.bound import Relation, View
@@ -28,6 +27,7 @@ from sordino.core.spec import (
     Spec,
 )
 from sordino.core.validate import InputError, refuse
+from sordino.noise.port import Law, NoisedCall
 
 # Scales are rounded to the precision that a run computes in.
 _SAME_SCALE = 1e-6

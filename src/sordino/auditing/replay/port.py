@@ -28,10 +28,10 @@ from jax import Array, lax
 from jax.experimental import io_callback
 from jax.typing import DTypeLike
 from numpy.typing import NDArray
-from sordino.noise.port import ADDED, Law, NoisedCall, NoisePort, gaussian_call
 
 from sordino.core.validate import Interval, whole_number
 from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
+from sordino.noise.port import ADDED, Law, NoisedCall, NoisePort, gaussian_call
 from sordino.noise.randomness import Purpose, Randomness, SeededRandomness
 from sordino.noise.secure import SecureRandomness
 

@@ -49,7 +49,7 @@ class Plan:
     """
 
     method: "Method"
-    situation: FitProblem
+    problem: FitProblem
     spec: Spec
     predicted: Predicted
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -83,33 +83,33 @@ class Method(ABC):
     # What the release says about floating point; a method that computes its noise exactly says so.
     floating_point: ClassVar[Certificate] = NOT_COVERED
 
-    def refusal(self, situation: FitProblem) -> str | None:
-        """Why this situation is out of its reach, or None."""
-        del situation
+    def refusal(self, problem: FitProblem) -> str | None:
+        """Why this problem is out of its reach, or None."""
+        del problem
         return None
 
-    def tells_intervals(self, situation: FitProblem) -> bool:
+    def tells_intervals(self, problem: FitProblem) -> bool:
         """Whether its intervals are told here: by the declared numbers alone."""
-        del situation
+        del problem
         return not self.intervals_withheld
 
-    def considered(self, situation: FitProblem) -> bool:
+    def considered(self, problem: FitProblem) -> bool:
         """Whether "auto" plans it here: by the declared numbers alone."""
-        del situation
+        del problem
         return self.automatic
 
-    def floating_point_of(self, situation: FitProblem) -> Certificate:
+    def floating_point_of(self, problem: FitProblem) -> Certificate:
         """What the release says about floating point, in the words of its unit."""
-        del situation
+        del problem
         return self.floating_point
 
-    def informs(self, situation: FitProblem) -> bool:
+    def informs(self, problem: FitProblem) -> bool:
         """Whether the declared numbers say that coefficients will be known; without a simulation, so in no time."""
-        del situation
+        del problem
         return False
 
     @abstractmethod
-    def plan(self, situation: FitProblem) -> Plan:
+    def plan(self, problem: FitProblem) -> Plan:
         """Decide everything, the noise included, from public knowledge."""
 
     @abstractmethod
@@ -126,19 +126,19 @@ class Method(ABC):
         """The same where records have weights, as shares of the largest; for methods that weigh them."""
         raise InputError(f"Expected a method that weighs records, got {self.name!r}.")
 
-    def why_not(self, situation: FitProblem) -> str | None:
-        """Why a situation is refused, by its unit or by the method's own rules, or None."""
-        if situation.schema.unit_column is not None and not self.keeps_units:
+    def why_not(self, problem: FitProblem) -> str | None:
+        """Why a problem is refused, by its unit or by the method's own rules, or None."""
+        if problem.schema.unit_column is not None and not self.keeps_units:
             return (
                 "does not keep the records of a unit together, as bounded-influence does for linear, robust, "
                 "logistic (also with several classes) and count regression"
             )
-        if situation.schema.weight is not None and not (self.weighs and situation.task in WEIGHED):
+        if problem.schema.weight is not None and not (self.weighs and problem.task in WEIGHED):
             return (
                 "takes no survey weights, as bounded-influence does for linear, robust, logistic (also with several "
                 "classes) and count regression"
             )
-        return self.refusal(situation)
+        return self.refusal(problem)
 
 
 Kind = TypeVar("Kind", bound=type[Method])
@@ -164,7 +164,7 @@ def multiplier(mu: float) -> float:
 
 
 def sums_over_all(
-    situation: FitProblem,
+    problem: FitProblem,
     query: str,
     rounds: int,
     contribution: float,
@@ -175,19 +175,19 @@ def sums_over_all(
     """Noised sums over all records, each round with this privacy parameter."""
     algorithm = NoisedSums(
         query=query,
-        records=situation.records,
+        records=problem.records,
         rounds=rounds,
         sampling=Batch(Scheme.FULL),
         contribution=contribution,
-        noise_multiplier=ConstantSchedule(situation.clips * multiplier(mu)),
+        noise_multiplier=ConstantSchedule(problem.clips * multiplier(mu)),
         options=tuple(options.items()),
     )
-    return Spec(algorithm=algorithm, relation=situation.relation, view=view, delta=situation.delta)
+    return Spec(algorithm=algorithm, relation=problem.relation, view=view, delta=problem.delta)
 
 
-def described(situation: FitProblem, algorithm: dict[str, Any], view: View, **sections: Any) -> Spec:
+def described(problem: FitProblem, algorithm: dict[str, Any], view: View, /, **sections: Any) -> Spec:
     """The spec of an algorithm that is given in the words of SPEC.json."""
-    stated = {"relation": situation.relation.value, "view": view.value, "delta": situation.delta}
+    stated = {"relation": problem.relation.value, "view": view.value, "delta": problem.delta}
     return Spec.from_dict({"algorithm": algorithm, **sections, **stated})
 
 
@@ -196,31 +196,31 @@ def sums_of(spec: Spec) -> NoisedSums:
     return instance_of("spec.algorithm", spec.algorithm, NoisedSums)
 
 
-def in_parts(situation: FitProblem, *parts: Spec) -> Spec:
+def in_parts(problem: FitProblem, *parts: Spec) -> Spec:
     """One after the other, everything released: what is certified is their composition."""
     whole = Composite(tuple(Part(part.algorithm, view=part.view) for part in parts))
-    return Spec(algorithm=whole, relation=situation.relation, view=View.ALL_ITERATES, delta=situation.delta)
+    return Spec(algorithm=whole, relation=problem.relation, view=View.ALL_ITERATES, delta=problem.delta)
 
 
-def too_many_columns(situation: FitProblem) -> str | None:
+def too_many_columns(problem: FitProblem) -> str | None:
     """Why a method whose cost grows with the square of the columns refuses a schema, or None."""
-    if situation.features <= MOST_COLUMNS:
+    if problem.features <= MOST_COLUMNS:
         return None
-    return f"needs at most {MOST_COLUMNS} encoded columns, and the schema has {situation.features}"
+    return f"needs at most {MOST_COLUMNS} encoded columns, and the schema has {problem.features}"
 
 
-def target_bound(situation: FitProblem) -> float:
+def target_bound(problem: FitProblem) -> float:
     """The largest size of an encoded target, by its declaration."""
-    return situation.schema.target_bound_certificate().value
+    return problem.schema.target_bound_certificate().value
 
 
-def constant_error(situation: FitProblem, data: StandIn) -> float:
+def constant_error(problem: FitProblem, data: StandIn) -> float:
     """The error of the best constant on stand-in data."""
-    if situation.classes is None:
+    if problem.classes is None:
         return root_mean_square(data.held_targets - data.y.mean())
-    return constant_log_loss(data.y, data.held_targets, situation.classes)
+    return constant_log_loss(data.y, data.held_targets, problem.classes)
 
 
-def sums_spec(situation: FitProblem, mu: float, options: StatisticsOptions) -> Spec:
+def sums_spec(problem: FitProblem, mu: float, options: StatisticsOptions) -> Spec:
     """The description of noised sums with this much of the budget."""
-    return statistics_spec(situation.records, multiplier(mu), situation.relation, options, situation.delta)
+    return statistics_spec(problem.records, multiplier(mu), problem.relation, options, problem.delta)

@@ -97,24 +97,24 @@ class PublicColumns:
         return X.T[places].T
 
 
-def family_of(situation: FitProblem) -> str:
+def family_of(problem: FitProblem) -> str:
     """The engine's word for what is learned."""
-    if situation.task is Task.CLASSIFICATION:
-        return "logistic" if situation.classes == 2 else "multinomial"
-    if situation.task is Task.COUNTS:
-        return "negative-binomial" if situation.settings.get("overdispersed") else "poisson"
-    if situation.task is Task.SURVIVAL:
+    if problem.task is Task.CLASSIFICATION:
+        return "logistic" if problem.classes == 2 else "multinomial"
+    if problem.task is Task.COUNTS:
+        return "negative-binomial" if problem.settings.get("overdispersed") else "poisson"
+    if problem.task is Task.SURVIVAL:
         return "cox"
-    return "linear" if situation.task is Task.REGRESSION else "robust"
+    return "linear" if problem.task is Task.REGRESSION else "robust"
 
 
-def public_columns(situation: FitProblem) -> PublicColumns:
+def public_columns(problem: FitProblem) -> PublicColumns:
     """Columns, target and effects as the engine takes them; looks at the schema and at nothing else."""
-    schema, names = situation.schema, situation.schema.feature_names
+    schema, names = problem.schema, problem.schema.feature_names
     places, limits, kinds, groups, scales = [0], [], [], [], [(1.0, 0.0)]
-    counted = situation.task is Task.COUNTS
-    exposure = exposure_column(schema, situation.settings.get("exposure")) if counted else None
-    watched = survival_time(schema, situation.settings) if situation.task is Task.SURVIVAL else None
+    counted = problem.task is Task.COUNTS
+    exposure = exposure_column(schema, problem.settings.get("exposure")) if counted else None
+    watched = survival_time(schema, problem.settings) if problem.task is Task.SURVIVAL else None
     apart = {one[0] for one in (exposure, watched) if one is not None}
     for number, (feature, block) in enumerate(schema.blocks(), 1):
         kind, first = feature.kind, block.start
@@ -143,16 +143,16 @@ def public_columns(situation: FitProblem) -> PublicColumns:
     elif isinstance(kind, Measurement) and watched is None:
         target = kind.limits
         middle, of_target = kind.centre_and_scale
-    elif situation.classes is None and watched is None:  # a yes-or-no target that is taken for a number: a sign
+    elif problem.classes is None and watched is None:  # a yes-or-no target that is taken for a number: a sign
         target = (-1.0, 1.0)
-    effect = situation.settings.get("effect_scale")
+    effect = problem.settings.get("effect_scale")
     declaration = Declaration(
         tuple(low for low, _ in limits),
         tuple(high for _, high in limits),
         tuple(kinds),
         tuple(groups),
         target=target,
-        classes=situation.classes,
+        classes=problem.classes,
         exposure=None if exposure is None else (exposure[1].low, exposure[1].high),
         effect_scale=None if effect is None else effect / of_target,
         names=tuple(names[place] for place in places[1:]),
@@ -161,7 +161,7 @@ def public_columns(situation: FitProblem) -> PublicColumns:
     )
     if watched is not None:
         if declaration.columns:
-            declaration = with_bins(declaration, watched.edges, situation.settings["time"])
+            declaration = with_bins(declaration, watched.edges, problem.settings["time"])
         more = len(watched.edges) - 2
         places += range(len(names), len(names) + more)
         names += declaration.names[len(declaration.names) - more :]
@@ -172,16 +172,16 @@ def public_columns(situation: FitProblem) -> PublicColumns:
     return PublicColumns(declaration, np.array(places, np.int64), tuple(names[place] for place in places), to_table)
 
 
-def influence_plan(situation: FitProblem, columns: PublicColumns) -> InfluencePlan:
-    """The engine's plan of a situation."""
+def influence_plan(problem: FitProblem, columns: PublicColumns) -> InfluencePlan:
+    """The engine's plan of a problem."""
     return planned(
-        family_of(situation),
+        family_of(problem),
         columns.declaration,
         # Weights add up to so many records of the largest one, by declared numbers.
-        situation.records if situation.schema.weight is None else situation.schema.weight.effective(situation.records),
-        situation.relation,
-        situation.epsilon,
-        situation.delta,
+        problem.records if problem.schema.weight is None else problem.schema.weight.effective(problem.records),
+        problem.relation,
+        problem.epsilon,
+        problem.delta,
     )
 
 
@@ -194,35 +194,35 @@ class BoundedInfluence(Method):
     weighs: ClassVar[bool] = True
     intervals_hold: ClassVar[bool] = True
 
-    def refusal(self, situation: FitProblem) -> str | None:
-        if not situation.schema.intercept:
+    def refusal(self, problem: FitProblem) -> str | None:
+        if not problem.schema.intercept:
             return "needs a schema with an intercept"
-        if situation.task is Task.SURVIVAL and situation.schema.unit_column is not None:
+        if problem.task is Task.SURVIVAL and problem.schema.unit_column is not None:
             return "needs one record a subject, and the schema has a column that says whose a record is"
-        columns, size = _sizes(situation)
+        columns, size = _sizes(problem)
         # Beyond that the engine releases no matrix, and correlated columns would be read as if they were not.
         if size > MOST_IN_MATRIX:
             return f"needs at most {MOST_IN_MATRIX} coefficients, and the schema has {size}"
         return "needs a column that can vary" if columns == 1 else None
 
-    def tells_intervals(self, situation: FitProblem) -> bool:
-        return _sizes(situation)[1] <= MOST_COEFFICIENTS
+    def tells_intervals(self, problem: FitProblem) -> bool:
+        return _sizes(problem)[1] <= MOST_COEFFICIENTS
 
-    def floating_point_of(self, situation: FitProblem) -> Certificate:
-        return self.floating_point if situation.schema.unit_column is None else exactly_computed(COVERED_UNITS)
+    def floating_point_of(self, problem: FitProblem) -> Certificate:
+        return self.floating_point if problem.schema.unit_column is None else exactly_computed(COVERED_UNITS)
 
-    def informs(self, situation: FitProblem) -> bool:
-        return not expected(influence_plan(situation, public_columns(situation))).refused
+    def informs(self, problem: FitProblem) -> bool:
+        return not expected(influence_plan(problem, public_columns(problem))).refused
 
-    def plan(self, situation: FitProblem) -> Plan:
-        columns = public_columns(situation)
-        made = influence_plan(situation, columns)
+    def plan(self, problem: FitProblem) -> Plan:
+        columns = public_columns(problem)
+        made = influence_plan(problem, columns)
         details = {"columns": columns, "made": made}
-        spec, predicted = sums_spec(situation, made), _predicted(situation, made, columns)
+        spec, predicted = sums_spec(problem, made), _predicted(problem, made, columns)
         cautions = () if predicted.intervals is None else predicted.intervals.cautions
-        if not self.tells_intervals(situation):
+        if not self.tells_intervals(problem):
             cautions = (f"Intervals of this fit are withheld: {TOO_MANY}.",)
-        return Plan(self, situation, spec, predicted, details, cautions, schema=uncapped(situation))
+        return Plan(self, problem, spec, predicted, details, cautions, schema=uncapped(problem))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         return self._run(plan, X, y, None, None, sources)
@@ -244,8 +244,8 @@ class BoundedInfluence(Method):
         weights: Array | None,
         sources: Sources,
     ) -> Outcome:
-        given = given_rows(plan.situation, plan.details["columns"], X, y, units)
-        declared = None if weights is None else plan.situation.records
+        given = given_rows(plan.problem, plan.details["columns"], X, y, units)
+        declared = None if weights is None else plan.problem.records
         return self.run_sums(plan, InMemory(plan.details["made"], replace(given, weight=weights)), sources, declared)
 
     def run_sums(
@@ -260,57 +260,57 @@ class BoundedInfluence(Method):
 
         What is `kept` of rounds before is not asked again.
         """
-        situation, columns, made = plan.situation, plan.details["columns"], plan.details["made"]
-        law = coefficients(situation, columns, made, release_sums(made, total, sources.fresh(), declared, kept))
+        problem, columns, made = plan.problem, plan.details["columns"], plan.details["made"]
+        law = coefficients(problem, columns, made, release_sums(made, total, sources.fresh(), declared, kept))
         variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
         settings: dict[str, Any] = {}
-        if situation.task is Task.COUNTS:
-            settings = {"exposure": situation.settings.get("exposure")}
-        elif situation.task is Task.SURVIVAL:
-            edges = survival_time(situation.schema, situation.settings).edges
-            settings = {"time": situation.settings["time"], "bins": edges.tolist()}
-        return Outcome(law, model_for(situation, variance), law.settings | settings)
+        if problem.task is Task.COUNTS:
+            settings = {"exposure": problem.settings.get("exposure")}
+        elif problem.task is Task.SURVIVAL:
+            edges = survival_time(problem.schema, problem.settings).edges
+            settings = {"time": problem.settings["time"], "bins": edges.tolist()}
+        return Outcome(law, model_for(problem, variance), law.settings | settings)
 
 
-def _sizes(situation: FitProblem) -> tuple[int, int]:
+def _sizes(problem: FitProblem) -> tuple[int, int]:
     """How many columns have coefficients, the intercept included, and how many coefficients there are."""
-    columns = len(public_columns(situation).places)
-    return columns, columns * max(1, (situation.classes or 2) - 1)
+    columns = len(public_columns(problem).places)
+    return columns, columns * max(1, (problem.classes or 2) - 1)
 
 
 def given_rows(
-    situation: FitProblem, columns: PublicColumns, X: Array, y: Array, units: NDArray[np.intp] | None
+    problem: FitProblem, columns: PublicColumns, X: Array, y: Array, units: NDArray[np.intp] | None
 ) -> Given:
     """Encoded rows as the engine takes them; each from its own row alone.
 
     Of survival, every record is there once for each time bin, and its rows are one unit of the sums.
     """
-    if situation.task is Task.SURVIVAL:
-        watched = survival_time(situation.schema, situation.settings)
+    if problem.task is Task.SURVIVAL:
+        watched = survival_time(problem.schema, problem.settings)
         own = columns.places[1 : len(columns.places) - len(watched.edges) + 2]
-        happened = events(situation.schema, y)
+        happened = events(problem.schema, y)
         rows = person_bins(np.ascontiguousarray(X[:, own]), watched.times(X), happened, watched.edges)
         return Given(rows.X, rows.y, rows.exposure, rows.unit)
     exposure = None
-    if situation.task is Task.COUNTS:
-        exposure = exposures(situation.schema, situation.settings.get("exposure"), X)
-        y = situation.schema.declared_target().kind.decode(y)
+    if problem.task is Task.COUNTS:
+        exposure = exposures(problem.schema, problem.settings.get("exposure"), X)
+        y = problem.schema.declared_target().kind.decode(y)
     return Given(columns.rows(X), y, exposure, units)
 
 
-def uncapped(situation: FitProblem) -> Schema:
+def uncapped(problem: FitProblem) -> Schema:
     """The schema without a cap on the length of rows, which this method does not need."""
-    return replace(situation.schema, row_norm=None)
+    return replace(problem.schema, row_norm=None)
 
 
 def coefficients(
-    situation: FitProblem, columns: PublicColumns, made: InfluencePlan, found: Released
+    problem: FitProblem, columns: PublicColumns, made: InfluencePlan, found: Released
 ) -> CoefficientPosterior:
     """What the released sums say about the coefficients of encoded columns."""
     law = posterior(made, found)
     draws, weights = law.in_table_units()  # the engine's table are the encoded columns
     matrix, _ = made.declaration.to_table(made.outputs)
-    words = ("",) if made.outputs == 1 else tuple(str(label) for label in (situation.labels or ())[1:])
+    words = ("",) if made.outputs == 1 else tuple(str(label) for label in (problem.labels or ())[1:])
     return CoefficientPosterior(
         made.family,
         columns.names,
@@ -327,21 +327,21 @@ def coefficients(
     )
 
 
-def sums_spec(situation: FitProblem, made: InfluencePlan) -> Spec:
+def sums_spec(problem: FitProblem, made: InfluencePlan) -> Spec:
     """One part for each released sum, in the order in which they are released."""
-    return in_parts(situation, *(_part(situation, made, one) for one in made.mechanisms))
+    return in_parts(problem, *(_part(problem, made, one) for one in made.mechanisms))
 
 
-def _part(situation: FitProblem, made: InfluencePlan, one: Mechanism) -> Spec:
+def _part(problem: FitProblem, made: InfluencePlan, one: Mechanism) -> Spec:
     """A sum with its true contribution, and how far a replacement moves it where that is less than twice as far."""
     word = one.name.split()[0]
     bound = _bound(made, one)
     contribution, replaced = 1.0 if bound is None else bound, None
     if one.shape == "centre":
         contribution = centre_bounds(made.declaration, Relation.ADD_REMOVE)
-    if situation.relation is Relation.REPLACE_ONE:
+    if problem.relation is Relation.REPLACE_ONE:
         moved = made.sensitivity(
-            one, centre_bounds(made.declaration, situation.relation) if word == "centre" else contribution
+            one, centre_bounds(made.declaration, problem.relation) if word == "centre" else contribution
         )
         contribution = max(contribution, 0.5 * moved)
         replaced = moved if moved < 2.0 * contribution else None
@@ -351,17 +351,17 @@ def _part(situation: FitProblem, made: InfluencePlan, one: Mechanism) -> Spec:
         query=_QUERIES[word]
         + ("" if one.name == word else f", round {one.name.split()[1]}")
         + (_IN_BOUNDS if bound is None else ""),
-        records=situation.records,
+        records=problem.records,
         rounds=1,
         sampling=Batch(Scheme.FULL),
         contribution=contribution,
         replacement=replaced,
         # The engine's noise is a hair more than its multiplier times the sensitivity, and that hair covers rounding.
         noise_multiplier=ConstantSchedule(one.multiplier * moved * math.sqrt(HAIR) / contribution),
-        unit=Unit.RECORD if situation.schema.unit is None else situation.schema.unit.stated,
+        unit=Unit.RECORD if problem.schema.unit is None else problem.schema.unit.stated,
         options=(("numbers", one.numbers),),
     )
-    return Spec(algorithm=algorithm, relation=situation.relation, view=View.ALL_ITERATES, delta=situation.delta)
+    return Spec(algorithm=algorithm, relation=problem.relation, view=View.ALL_ITERATES, delta=problem.delta)
 
 
 def _bound(made: InfluencePlan, one: Mechanism) -> float | None:
@@ -374,30 +374,30 @@ def _bound(made: InfluencePlan, one: Mechanism) -> float | None:
     return known.get(one.name, made.tau * psi)
 
 
-def _predicted(situation: FitProblem, made: InfluencePlan, columns: PublicColumns) -> Predicted:
+def _predicted(problem: FitProblem, made: InfluencePlan, columns: PublicColumns) -> Predicted:
     """What is expected, from the declaration alone: simulated once for each plan and schema."""
-    place = made.key, repr(situation.schema)
+    place = made.key, repr(problem.schema)
     if place not in _known:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
-        _known[place] = _expected_errors(situation, made, columns)
+        _known[place] = _expected_errors(problem, made, columns)
     return _known[place]
 
 
-def _expected_errors(situation: FitProblem, made: InfluencePlan, columns: PublicColumns) -> Predicted:
+def _expected_errors(problem: FitProblem, made: InfluencePlan, columns: PublicColumns) -> Predicted:
     """Errors on stand-in data, where the whole fit is simulated; else what is expected of a coefficient."""
     widths = expected(made)
     informs = not widths.refused
-    if situation.task in (Task.COUNTS, Task.SURVIVAL):
+    if problem.task in (Task.COUNTS, Task.SURVIVAL):
         return Predicted(float(np.median(widths.together[1:])), widths.prior, informs)
-    tables = stand_ins(situation) if situation.classes else (stand_in(situation),) * _DRAWS
-    errors = [_simulated(situation, made, columns, data, draw) for draw, data in enumerate(tables)]
-    constants = [constant_error(situation, data) for data in tables]
+    tables = stand_ins(problem) if problem.classes else (stand_in(problem),) * _DRAWS
+    errors = [_simulated(problem, made, columns, data, draw) for draw, data in enumerate(tables)]
+    constants = [constant_error(problem, data) for data in tables]
     intervals = simulated_coverage(made)
     return Predicted(sum(errors) / len(errors), sum(constants) / len(constants), informs, intervals)
 
 
-def _simulated(situation: FitProblem, made: InfluencePlan, columns: PublicColumns, data: StandIn, draw: int) -> float:
+def _simulated(problem: FitProblem, made: InfluencePlan, columns: PublicColumns, data: StandIn, draw: int) -> float:
     """The error on held rows of a fit to so many records like these."""
     smaller = _smaller(made)
     chosen = np.resize(np.arange(len(data.X)), smaller.records)
@@ -405,11 +405,11 @@ def _simulated(situation: FitProblem, made: InfluencePlan, columns: PublicColumn
     units = np.arange(len(chosen)) if smaller.declaration.unit else None
     noise = SeededRandomness(_SEED + draw)
     found = release(smaller, columns.rows(data.X[chosen]), data.y[chosen], noise, unit=units)
-    law = coefficients(situation, columns, smaller, found)
+    law = coefficients(problem, columns, smaller, found)
     scores = law.scores(law.mean[None], data.held_rows)[0]
-    if situation.classes is None:
+    if problem.classes is None:
         return root_mean_square(data.held_targets - scores[:, 0])
-    return log_loss(scores, data.held_targets, situation.classes)
+    return log_loss(scores, data.held_targets, problem.classes)
 
 
 def _smaller(made: InfluencePlan) -> InfluencePlan:

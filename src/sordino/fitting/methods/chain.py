@@ -41,44 +41,44 @@ class LastOfChain(Method):
     automatic: ClassVar[bool] = False
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
-    def refusal(self, situation: FitProblem) -> str | None:
-        return None if situation.classes == 2 else f"needs two classes, and the schema has {situation.classes}"
+    def refusal(self, problem: FitProblem) -> str | None:
+        return None if problem.classes == 2 else f"needs two classes, and the schema has {problem.classes}"
 
-    def plan(self, situation: FitProblem) -> Plan:
-        model = _model(situation)
-        clip = Clipping(ClippingKind.RESIDUAL, _CLIP_SHARE * situation.row_norm)
-        domain = Domain(situation.features, situation.schema.feature_norm_certificate(), 1.0, 2.0, situation.classes)
-        problem = model.problem(situation.records, domain, clip)
-        smoothness = 0.25 * situation.row_norm**2 + model.weight_decay
+    def plan(self, problem: FitProblem) -> Plan:
+        model = _model(problem)
+        clip = Clipping(ClippingKind.RESIDUAL, _CLIP_SHARE * problem.row_norm)
+        domain = Domain(problem.features, problem.schema.feature_norm_certificate(), 1.0, 2.0, problem.classes)
+        stated = model.problem(problem.records, domain, clip)
+        smoothness = 0.25 * problem.row_norm**2 + model.weight_decay
         algorithm = {
             "kind": "noisy-gradient",
             "steps": _STEPS,
             "step_size": 1.0 / smoothness,
-            "noise": {"kind": "gaussian", "scale": 1.0 / situation.records},
+            "noise": {"kind": "gaussian", "scale": 1.0 / problem.records},
             "batch": {"scheme": "full"},
             "clipping": write_keys(clip),
             "rounding": ROUNDING,
         }
-        uncalibrated = described(situation, algorithm, View.LAST_ITERATE, problem=write_keys(problem))
-        spec = _calibrated(uncalibrated, situation)
+        uncalibrated = described(problem, algorithm, View.LAST_ITERATE, problem=write_keys(stated))
+        spec = _calibrated(uncalibrated, problem)
         while (needed := stated_rounding(spec, model)) > spec.to_dict()["algorithm"]["rounding"]:
-            spec = _calibrated(spec.with_values({"algorithm.rounding": needed}), situation)
-        return Plan(self, situation, spec, _predicted(situation, spec))
+            spec = _calibrated(spec.with_values({"algorithm.rounding": needed}), problem)
+        return Plan(self, problem, spec, _predicted(problem, spec))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        model = _model(plan.situation)
+        model = _model(plan.problem)
         release = instance_of("release", run(plan.spec, model, X, y, sources.fresh()), LastIterate)
         point = on_release_grid(plan.spec, release.iterates[0])
         return Outcome(_posterior(plan, point), model)
 
 
-def _calibrated(spec: Spec, situation: FitProblem) -> Spec:
+def _calibrated(spec: Spec, problem: FitProblem) -> Spec:
     """The least noise: the shifted bound is Gaussian, inverse to the noise but for what roundings add to it."""
     real, mu = _mu(spec.with_values({"algorithm.rounding": 0.0})), _mu(spec)
-    if real is None or mu is None or mu - real >= 0.5 * situation.mu:
-        return calibrate(spec, situation.epsilon, situation.delta, "noise").spec
+    if real is None or mu is None or mu - real >= 0.5 * problem.mu:
+        return calibrate(spec, problem.epsilon, problem.delta, "noise").spec
     _, noise = _pace_and_noise(spec)
-    scale = noise * real / (situation.mu - (mu - real)) * (1.0 + 1e-6)
+    scale = noise * real / (problem.mu - (mu - real)) * (1.0 + 1e-6)
     return spec.with_values({"algorithm.noise.scale": scale})
 
 
@@ -87,8 +87,8 @@ def _mu(spec: Spec) -> float | None:
     return found.guarantee.mu if isinstance(found, Bound) and isinstance(found.guarantee, GaussianDP) else None
 
 
-def _model(situation: FitProblem) -> LinearScoreModel:
-    return Logistic(weight_decay=_PRIOR_PRECISION / situation.records)
+def _model(problem: FitProblem) -> LinearScoreModel:
+    return Logistic(weight_decay=_PRIOR_PRECISION / problem.records)
 
 
 def _pace_and_noise(spec: Spec) -> tuple[float, float]:
@@ -97,24 +97,24 @@ def _pace_and_noise(spec: Spec) -> tuple[float, float]:
 
 
 def _posterior(plan: Plan, point: Array) -> DenseGaussianPosterior:
-    situation = plan.situation
+    problem = plan.problem
     pace, noise = _pace_and_noise(plan.spec)
     # Rows of length R with d entries, and slopes of the residual of about 1/8.
-    curvature = np.array([situation.row_norm**2 / situation.features / 8.0])
+    curvature = np.array([problem.row_norm**2 / problem.features / 8.0])
     left = noise_left(curvature, np.full(_STEPS, pace), noise / pace, 1)
-    own = 1.0 / (situation.records * curvature[0] + _PRIOR_PRECISION) + left.variance[0]
+    own = 1.0 / (problem.records * curvature[0] + _PRIOR_PRECISION) + left.variance[0]
     spread = own + left.start_share[0] ** 2 / _PRIOR_PRECISION
-    return DenseGaussianPosterior(_model(situation), point, spread * np.eye(len(point)))
+    return DenseGaussianPosterior(_model(problem), point, spread * np.eye(len(point)))
 
 
-def _predicted(situation: FitProblem, spec: Spec) -> Predicted:
-    data, generator = stand_in(situation), np.random.default_rng(_SEED)
+def _predicted(problem: FitProblem, spec: Spec) -> Predicted:
+    data, generator = stand_in(problem), np.random.default_rng(_SEED)
     pace, noise = _pace_and_noise(spec)
-    theta, cap = np.zeros(situation.features), _CLIP_SHARE * situation.row_norm
+    theta, cap = np.zeros(problem.features), _CLIP_SHARE * problem.row_norm
     norms = np.linalg.norm(data.X, axis=1)
     for _ in range(_STEPS):
         slopes = -data.y / (1.0 + np.exp(data.y * (data.X @ theta)))
         gradient = np.clip(slopes, -cap / norms, cap / norms) @ data.X / len(data.y)
         theta = theta - pace * gradient + noise * generator.standard_normal(len(theta))
-    error = log_loss(data.held_rows @ theta[:, None], data.held_targets, situation.classes or 2)
-    return Predicted(error if math.isfinite(error) else 1e9, constant_error(situation, data))
+    error = log_loss(data.held_rows @ theta[:, None], data.held_targets, problem.classes or 2)
+    return Predicted(error if math.isfinite(error) else 1e9, constant_error(problem, data))

@@ -54,86 +54,86 @@ class Constant(Method):
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
-    def refusal(self, situation: FitProblem) -> str | None:
-        if situation.task in LINEAR and not situation.schema.intercept:
+    def refusal(self, problem: FitProblem) -> str | None:
+        if problem.task in LINEAR and not problem.schema.intercept:
             return "needs a schema with an intercept"
         return None
 
-    def plan(self, situation: FitProblem) -> Plan:
-        view, best = View.POSTERIOR_PARAMETERS, constant_error(situation, stand_in(situation))
-        if situation.classes == 2:
-            spec = described(situation, _mean_of_signs(situation), view)
-            noise = math.sqrt(2.0) * _whole_scale(situation)
+    def plan(self, problem: FitProblem) -> Plan:
+        view, best = View.POSTERIOR_PARAMETERS, constant_error(problem, stand_in(problem))
+        if problem.classes == 2:
+            spec = described(problem, _mean_of_signs(problem), view)
+            noise = math.sqrt(2.0) * _whole_scale(problem)
         else:
-            query = _TARGETS if situation.classes is None else _COUNTS
-            spec = sums_over_all(situation, query, 1, 1.0, situation.mu, view)
+            query = _TARGETS if problem.classes is None else _COUNTS
+            spec = sums_over_all(problem, query, 1, 1.0, problem.mu, view)
             noise = float(sums_of(spec).sum_noise[0]) * (1.0 + HAIR)
-        predicted = Predicted(best + min(1.0, noise / situation.records), best)
-        return Plan(self, situation, spec, predicted, cautions=(ONLY_A_CONSTANT,))
+        predicted = Predicted(best + min(1.0, noise / problem.records), best)
+        return Plan(self, problem, spec, predicted, cautions=(ONLY_A_CONSTANT,))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         check_size(X)
-        fitted = _regression if plan.situation.classes is None else _classification
-        return fitted(plan.situation, plan.spec, y, sources.fresh())
+        fitted = _regression if plan.problem.classes is None else _classification
+        return fitted(plan.problem, plan.spec, y, sources.fresh())
 
 
-def _mean_of_signs(situation: FitProblem) -> dict[str, Any]:
+def _mean_of_signs(problem: FitProblem) -> dict[str, Any]:
     """The sum of signs over the declared number of records, the minimiser of n c^2 / 2 - c sum of signs.
 
     One number, so Laplace noise is the smaller one. It is drawn as a whole number, at the same guarantee.
     """
-    n = situation.records
+    n = problem.records
     return {
         "kind": "output-perturbation",
-        "lipschitz": situation.clips,
+        "lipschitz": problem.clips,
         "strong_convexity": float(n),
         "tolerance": 0.0,
         "dim": 1,
-        "noise": {"kind": "laplace", "scale": _whole_scale(situation) / n},
+        "noise": {"kind": "laplace", "scale": _whole_scale(problem) / n},
     }
 
 
-def _whole_scale(situation: FitProblem) -> float:
+def _whole_scale(problem: FitProblem) -> float:
     """The scale of the Laplace noise on the sum of signs, a hair more than the budget asks for."""
-    return situation.clips / situation.epsilon * (1.0 + 1e-9)
+    return problem.clips / problem.epsilon * (1.0 + 1e-9)
 
 
-def _regression(situation: FitProblem, spec: Spec, y: Array, randomness: Randomness) -> Outcome:
-    bound = target_bound(situation)
+def _regression(problem: FitProblem, spec: Spec, y: Array, randomness: Randomness) -> Outcome:
+    bound = target_bound(problem)
     scaled = np.clip(y / bound, -1.0, 1.0)
     rounds = ExactRounds(spec, _TARGETS, len(y), 2, randomness)
     noise = np.sqrt(2.0) * rounds.scale(0)  # the spec has (y, y^2) over its largest length
     whole = digits(scaled).astype(np.int64)
     sums = np.array([whole.sum() << DIGITS, (whole * whole).sum()])
     first, second = rounds.noised(0, sums, -2 * DIGITS, noise)
-    mean, variance = _shrunk(first / situation.records, noise / situation.records, 0.0)
-    residual = float(np.clip(second / situation.records - mean**2, 1e-3, 1.0))
-    spread = np.array([bound**2 * (variance + residual / situation.records)])
+    mean, variance = _shrunk(first / problem.records, noise / problem.records, 0.0)
+    residual = float(np.clip(second / problem.records - mean**2, 1e-3, 1.0))
+    spread = np.array([bound**2 * (variance + residual / problem.records)])
     settings = {"residual_variance": bound**2 * residual}
-    return _outcome(situation, np.array([bound * mean]), spread, bound**2 * residual, settings)
+    return _outcome(problem, np.array([bound * mean]), spread, bound**2 * residual, settings)
 
 
-def _classification(situation: FitProblem, spec: Spec, y: Array, randomness: Randomness) -> Outcome:
-    classes = situation.classes or 2
+def _classification(problem: FitProblem, spec: Spec, y: Array, randomness: Randomness) -> Outcome:
+    classes = problem.classes or 2
     if classes == 2:  # the sum of signs: half the noise of two counts, as their total is declared
-        scale = _whole_scale(situation)
-        signs = noised_whole(int(np.where(y > 0, 1, -1).sum()), scale, randomness) / situation.records
-        found = [_shrunk(0.5 - 0.5 * signs, scale / math.sqrt(2.0) / situation.records, 0.5)]
+        scale = _whole_scale(problem)
+        signs = noised_whole(int(np.where(y > 0, 1, -1).sum()), scale, randomness) / problem.records
+        found = [_shrunk(0.5 - 0.5 * signs, scale / math.sqrt(2.0) / problem.records, 0.5)]
         found.append((1.0 - found[0][0], found[0][1]))
     else:
         exact = np.bincount(class_codes(y, classes), minlength=classes).astype(np.int64) << DIGITS
         rounds = ExactRounds(spec, _COUNTS, len(y), classes, randomness)
         counts, noise = rounds.noised(0, exact, -DIGITS), rounds.scale(0)
-        found = [_shrunk(count / situation.records, noise / situation.records, 1.0 / classes) for count in counts]
+        found = [_shrunk(count / problem.records, noise / problem.records, 1.0 / classes) for count in counts]
     shares = np.clip([mean for mean, _ in found], _LEAST_SHARE, 1.0)
     shares /= shares.sum()
     # The noise, and what finitely many records leave open about the law they come from.
-    spread = (np.array([variance for _, variance in found]) + shares * (1.0 - shares) / situation.records) / shares**2
+    spread = (np.array([variance for _, variance in found]) + shares * (1.0 - shares) / problem.records) / shares**2
     if classes == 2:
         scores, variances = np.array([special.logit(shares[1])]), np.array([spread[1] / (1.0 - shares[1]) ** 2])
     else:
         scores, variances = np.log(shares), spread
-    return _outcome(situation, scores, np.minimum(variances, 10.0), 1.0, {})
+    return _outcome(problem, scores, np.minimum(variances, 10.0), 1.0, {})
 
 
 def _shrunk(value: float, noise: float, prior: float) -> tuple[float, float]:
@@ -144,10 +144,10 @@ def _shrunk(value: float, noise: float, prior: float) -> tuple[float, float]:
 
 
 def _outcome(
-    situation: FitProblem, scores: Array, variances: Array, residual_variance: float, settings: dict[str, Any]
+    problem: FitProblem, scores: Array, variances: Array, residual_variance: float, settings: dict[str, Any]
 ) -> Outcome:
     """The posterior of an intercept and of nothing else: no coefficient is in a release that was not estimated."""
-    linear = replace(situation, task=_LINEAR_TASKS.get(situation.task, situation.task))
+    linear = replace(problem, task=_LINEAR_TASKS.get(problem.task, problem.task))
     model = instance_of("the model", model_for(linear, residual_variance), LinearScoreModel)
     posterior = DenseGaussianPosterior(model, scores, np.diag(variances))
     return Outcome(posterior, model, {LEARNED: A_CONSTANT, **settings})

@@ -31,27 +31,27 @@ class ExpectationMaximisation(Method):
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
-    def refusal(self, situation: FitProblem) -> str | None:
-        return too_many_columns(situation)
+    def refusal(self, problem: FitProblem) -> str | None:
+        return too_many_columns(problem)
 
-    def plan(self, situation: FitProblem) -> Plan:
-        components = situation.settings["components"]
+    def plan(self, problem: FitProblem) -> Plan:
+        components = problem.settings["components"]
         spec = sums_over_all(
-            situation,
+            problem,
             "expected statistics of a mixture",
             _ROUNDS,
-            math.hypot(situation.row_norm, 1.0),
-            situation.mu / math.sqrt(_ROUNDS),
+            math.hypot(problem.row_norm, 1.0),
+            problem.mu / math.sqrt(_ROUNDS),
             View.POSTERIOR_PARAMETERS,
             components=components,
         )
         # The noise on a mean, beside the spread of a component: as far off as a constant centre would be at 1.
-        error = float(sums_of(spec).sum_noise[0]) / (situation.records / components)
-        return Plan(self, situation, spec, Predicted(error, situation.settings["spread"]))
+        error = float(sums_of(spec).sum_noise[0]) / (problem.records / components)
+        return Plan(self, problem, spec, Predicted(error, problem.settings["spread"]))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         del y
-        model = instance_of("model", model_for(plan.situation, 1.0), GaussianMixture)
+        model = instance_of("model", model_for(plan.problem, 1.0), GaussianMixture)
         options = EmOptions(learn_weights=True, start_scale=0.5, rate=0.7)
         posterior = run_em(plan.spec, model, X, sources.fresh(), options=options).posterior
         return Outcome(posterior, instance_of("model", posterior.model, GaussianMixture))

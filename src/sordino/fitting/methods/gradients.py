@@ -61,80 +61,80 @@ class Gradients(Method):
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
-    def refusal(self, situation: FitProblem) -> str | None:
-        return too_many_columns(situation)
+    def refusal(self, problem: FitProblem) -> str | None:
+        return too_many_columns(problem)
 
-    def plan(self, situation: FitProblem) -> Plan:
-        options = _sum_options(situation)
-        data = stand_in(situation)
-        start = _start(situation, simulated_fit(situation, _mu_of_sums(situation), options, data.X, data.y))
+    def plan(self, problem: FitProblem) -> Plan:
+        options = _sum_options(problem)
+        data = stand_in(problem)
+        start = _start(problem, simulated_fit(problem, _mu_of_sums(problem), options, data.X, data.y))
         schedule, error = min(
-            ((Schedule(*one), _simulated_error(situation, Schedule(*one), data, start)) for one in _SCHEDULES),
+            ((Schedule(*one), _simulated_error(problem, Schedule(*one), data, start)) for one in _SCHEDULES),
             key=lambda item: item[1],
         )
-        sums = sums_spec(situation, _mu_of_sums(situation), options)
-        steps = gradients_spec(situation, schedule)
-        spec = in_parts(situation, sums, steps)
+        sums = sums_spec(problem, _mu_of_sums(problem), options)
+        steps = gradients_spec(problem, schedule)
+        spec = in_parts(problem, sums, steps)
         details = {"options": options, "sums": sums, "steps": steps}
-        return Plan(self, situation, spec, Predicted(error, constant_error(situation, data)), details)
+        return Plan(self, problem, spec, Predicted(error, constant_error(problem, data)), details)
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        situation, details = plan.situation, plan.details
+        problem, details = plan.problem, plan.details
         sums = run_statistics(details["sums"], X, y, sources.fresh(), options=details["options"])
         found = sums.fitted
-        model = _model(situation)
+        model = _model(problem)
         release = run_full_gradients(
-            details["steps"], model, X, y, sources.fresh(), start=_start(situation, found), rule=_RULE
+            details["steps"], model, X, y, sources.fresh(), start=_start(problem, found), rule=_RULE
         )
-        posterior = gradient_posterior(release, sums, start_spread=_start_scale(situation) ** 2)
+        posterior = gradient_posterior(release, sums, start_spread=_start_scale(problem) ** 2)
         return Outcome(posterior, model, {"residual_variance": residual_variance(sums)})
 
 
-def gradients_spec(situation: FitProblem, schedule: Schedule) -> Spec:
+def gradients_spec(problem: FitProblem, schedule: Schedule) -> Spec:
     """The description of the rounds, with what the sums leave of the budget."""
-    mu = situation.mu * math.sqrt((1.0 - _SHARE_OF_SUMS) / schedule.rounds)
+    mu = problem.mu * math.sqrt((1.0 - _SHARE_OF_SUMS) / schedule.rounds)
     steps = ListSchedule(tuple(schedule.steps))
     query = "gradients of the Huber loss"
-    return sums_over_all(situation, query, schedule.rounds, _clip(situation), mu, step_size=steps)
+    return sums_over_all(problem, query, schedule.rounds, _clip(problem), mu, step_size=steps)
 
 
-def _model(situation: FitProblem) -> Huber:
-    return instance_of("model", model_for(situation, 1.0), Huber)
+def _model(problem: FitProblem) -> Huber:
+    return instance_of("model", model_for(problem, 1.0), Huber)
 
 
-def _clip(situation: FitProblem) -> float:
+def _clip(problem: FitProblem) -> float:
     """A share of the longest gradient there can be; residuals near that are rare."""
-    return _CLIP_SHARE * _model(situation).threshold * situation.row_norm
+    return _CLIP_SHARE * _model(problem).threshold * problem.row_norm
 
 
-def _mu_of_sums(situation: FitProblem) -> float:
-    return situation.mu * math.sqrt(_SHARE_OF_SUMS)
+def _mu_of_sums(problem: FitProblem) -> float:
+    return problem.mu * math.sqrt(_SHARE_OF_SUMS)
 
 
-def _sum_options(situation: FitProblem) -> StatisticsOptions:
-    return StatisticsOptions(situation.row_norm, target_bound(situation), stack=StatisticsStack(1.0, 0.5))
+def _sum_options(problem: FitProblem) -> StatisticsOptions:
+    return StatisticsOptions(problem.row_norm, target_bound(problem), stack=StatisticsStack(1.0, 0.5))
 
 
-def _start_scale(situation: FitProblem) -> float:
+def _start_scale(problem: FitProblem) -> float:
     """From least squares of scaled rows to coefficients."""
-    return target_bound(situation) / situation.row_norm
+    return target_bound(problem) / problem.row_norm
 
 
-def _start(situation: FitProblem, found: Fitted) -> Array:
-    return _start_scale(situation) * found.mean
+def _start(problem: FitProblem, found: Fitted) -> Array:
+    return _start_scale(problem) * found.mean
 
 
-def _simulated_error(situation: FitProblem, schedule: Schedule, data: StandIn, start: Array) -> float:
-    model, generator = _model(situation), np.random.default_rng(_SEED)
-    sums = sums_of(gradients_spec(situation, schedule))
-    noise = float(sums.sum_noise[0]) / situation.records
+def _simulated_error(problem: FitProblem, schedule: Schedule, data: StandIn, start: Array) -> float:
+    model, generator = _model(problem), np.random.default_rng(_SEED)
+    sums = sums_of(gradients_spec(problem, schedule))
+    noise = float(sums.sum_noise[0]) / problem.records
     summed = ClippedGradients(model, data.X, data.y, sums.contribution).total
     points, _, _ = descend(
         lambda theta, _: summed(theta) / ROWS + noise * generator.standard_normal(len(theta)),
         start,
         np.array(schedule.steps),
         _RULE,
-        _RULE.prior_precision / situation.records,
+        _RULE.prior_precision / problem.records,
     )
     theta = points[-schedule.rounds // 2 :].mean(axis=0)
     return root_mean_square(data.held_targets - data.held_rows @ theta)

@@ -76,30 +76,30 @@ class NaturalNetwork(Method):
     def __init__(self, settings: dict[Task, NaturalSettings] | None = None) -> None:
         self.settings = SETTINGS if settings is None else settings
 
-    def refusal(self, situation: FitProblem) -> str | None:
-        asked = situation.settings["hidden"]
+    def refusal(self, problem: FitProblem) -> str | None:
+        asked = problem.settings["hidden"]
         if asked is not None and len(asked) > 1:
             return "has one hidden layer, and several were asked for; method 'variational' has as many as asked for"
-        columns = columns_read(situation, 1)
+        columns = columns_read(problem, 1)
         if columns.count == 0:
             return "needs a column that can vary"
-        size = network_of(situation, self._settings(situation)).dim(columns.count)
+        size = network_of(problem, self._settings(problem)).dim(columns.count)
         if size > _MOST_PARAMETERS:
             return f"needs at most {_MOST_PARAMETERS} parameters, and with these columns there are {size}"
         return None
 
-    def _settings(self, situation: FitProblem) -> NaturalSettings:
-        return settings_for(situation, self.settings[situation.task])
+    def _settings(self, problem: FitProblem) -> NaturalSettings:
+        return settings_for(problem, self.settings[problem.task])
 
-    def plan(self, situation: FitProblem) -> Plan:
-        settings = self._settings(situation)
-        specs = tuple(natural_specs(situation, settings))
-        predicted = natural_predicted(situation, settings)
-        return Plan(self, situation, in_parts(situation, *specs), predicted, {"specs": specs})
+    def plan(self, problem: FitProblem) -> Plan:
+        settings = self._settings(problem)
+        specs = tuple(natural_specs(problem, settings))
+        predicted = natural_predicted(problem, settings)
+        return Plan(self, problem, in_parts(problem, *specs), predicted, {"specs": specs})
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        situation = plan.situation
-        return _Run(situation, self._settings(situation), X, y, sources, iter(plan.details["specs"])).outcome()
+        problem = plan.problem
+        return _Run(problem, self._settings(problem), X, y, sources, iter(plan.details["specs"])).outcome()
 
 
 def _law(columns: int) -> Array:
@@ -131,33 +131,33 @@ class _Run:
     """One fit: every part of the spec is asked for once, in order, each with a source of its own."""
 
     def __init__(
-        self, situation: FitProblem, settings: NaturalSettings, X: Array, y: Array, sources: Sources, specs: Any
+        self, problem: FitProblem, settings: NaturalSettings, X: Array, y: Array, sources: Sources, specs: Any
     ) -> None:
-        self.situation, self.settings, self.sources, self.specs = situation, settings, sources, specs
+        self.problem, self.settings, self.sources, self.specs = problem, settings, sources, specs
         self.X, self.y = X, y
-        self.records = situation.records
+        self.records = problem.records
 
     def outcome(self) -> Outcome:
-        settings, situation = self.settings, self.situation
+        settings, problem = self.settings, self.problem
         transform, linear = self._whitened()
         rows = self._rows(transform)
-        numbers = situation.classes is None
-        codes = (self.y - linear.mean) / linear.spread if numbers else class_codes(self.y, situation.classes or 2)
+        numbers = problem.classes is None
+        codes = (self.y - linear.mean) / linear.spread if numbers else class_codes(self.y, problem.classes or 2)
         targets = np.asarray(codes, np.float64)
-        model = network_of(situation, settings)
+        model = network_of(problem, settings)
         counts = None if numbers else self._classes(targets)
         fitted = self._followed(model, rows, targets, linear, counts)
         found, covariance, scale = fitted
         if counts is not None:
             fewest = float(counts.min())
-            rarest = {RAREST: fewest * situation.mu, RAREST_OVER_SIZE: fewest * model.outputs / len(found)}
+            rarest = {RAREST: fewest * problem.mu, RAREST_OVER_SIZE: fewest * model.outputs / len(found)}
             return Outcome(NetworkPosterior(model, transform, found, covariance), model, rarest)
         sizes = residual_sizes(model, found, rows, targets)
         variance, exponent = self._residuals(sizes, scale)
         # Residuals of the rows fitted to are too small by what was fitted to them. They hold the noise of the fit,
         # which the posterior's spread counts once more: intervals err on the wide side.
         variance *= linear.spread**2 * (1.0 + 2.0 * len(found) / self.records)
-        told = network_of(situation, settings, variance)
+        told = network_of(problem, settings, variance)
         means, covariance = _in_target_units(model, transform.shape[1], found, covariance, linear)
         settled = {"residual_variance": variance, "residual_exponent": exponent}
         return Outcome(NetworkPosterior(told, transform, means, covariance), told, settled)
@@ -165,7 +165,7 @@ class _Run:
     def _classes(self, codes: Array) -> Array:
         """How many records each class has, with noise; as many as the noise where it hides them."""
         spec = next(self.specs)
-        counts = ClassCounts()(spec, codes, self.situation.classes or 2, self.sources.fresh())
+        counts = ClassCounts()(spec, codes, self.problem.classes or 2, self.sources.fresh())
         return np.maximum(counts, float(sums_of(spec).sum_noise[0]))
 
     def _rows(self, transform: Array) -> Array:
@@ -173,14 +173,14 @@ class _Run:
 
     def _whitened(self) -> tuple[Array, _Linear]:
         """The map to whitened rows, and the linear fit that the second sums give."""
-        situation, settings = self.situation, self.settings
-        columns = columns_read(situation, room=room_for_parameters(situation, settings))
+        problem, settings = self.problem, self.settings
+        columns = columns_read(problem, room=room_for_parameters(problem, settings))
         transform, linear = columns.first, _Linear(0.0, 1.0, np.zeros(columns.count))
         length = math.sqrt(_ROOM * (1.0 + columns.squares))
         for _ in range(2):
-            options = sums_options(situation, settings, length)
+            options = sums_options(problem, settings, length)
             rows = np.column_stack([self._rows(transform), np.ones(len(self.X))])
-            targets = self.y if outputs_of(situation) == 1 else np.zeros(len(self.X))
+            targets = self.y if outputs_of(problem) == 1 else np.zeros(len(self.X))
             release = run_statistics(next(self.specs), rows, targets, self.sources.fresh(), options=options)
             gram, cross, square = options.stack.parts(release.statistics, rows.shape[1])
             unit = length**2 / self.records
@@ -198,13 +198,13 @@ class _Run:
 
     def _linear(self, step: Any, moments: Array, cross: Array, error: float, square: float) -> _Linear:
         """Slopes of whitened columns, each shrunk by what is known of the noise in it."""
-        bound = target_bound(self.situation) if self.situation.classes is None else 1.0
+        bound = target_bound(self.problem) if self.problem.classes is None else 1.0
         mean = float(np.clip(cross[-1], -bound, bound))
         spread = math.sqrt(float(np.clip(square - mean**2, (_LEAST_SPREAD * bound) ** 2, bound**2)))
         together = (cross - mean * moments[:, -1])[:-1] @ step.transform[:-1, :-1]
         noise = error * np.linalg.norm(step.transform[:-1, :-1], axis=0)
         gain = step.variances / (step.variances**2 + noise**2 / (_EFFECTS * spread**2) + 1e-6)
-        if self.situation.classes is None:
+        if self.problem.classes is None:
             return _Linear(mean, spread, gain * together / spread)
         share = float(np.clip(0.5 * (mean + 1.0), _LEAST_SHARE, 1.0 - _LEAST_SHARE))
         return _Linear(float(special.logit(share)), 1.0, gain * together * 0.5 / (share * (1.0 - share)))
@@ -227,14 +227,14 @@ class _Run:
         self, model: SkipNetwork, rows: Array, targets: Array, linear: _Linear, counts: Array | None
     ) -> "_Fitted":
         """All stages, one after the other."""
-        settings, situation = self.settings, self.situation
+        settings, problem = self.settings, self.problem
         public = self.sources.fresh().generator(Purpose.START)
         theta = self._start(model, rows.shape[1], linear, counts, public)
         law = _law(rows.shape[1])
         kept = max(1, int(settings.kept * settings.rounds))
         descent = NaturalDescent(theta, settings.momentum, kept, settings.rounds)
-        numbers = situation.classes is None
-        damping = settings.damping + situation.settings["prior_precision"] / self.records
+        numbers = problem.classes is None
+        damping = settings.damping + problem.settings["prior_precision"] / self.records
         scale, made, root, slope = 1.0, 0, np.eye(len(theta)), Slope(1.0, 1.0)
         reach = settings.clip * math.sqrt(len(theta))
         for rounds in settings.rounds_of_stages:

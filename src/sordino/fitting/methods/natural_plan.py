@@ -120,9 +120,9 @@ SETTINGS = {
 _FEW, _SHARE_OF_FEW, _DAMPING_OF_FEW = 600.0, 0.05, 0.15
 
 
-def settings_for(situation: FitProblem, settings: NaturalSettings) -> NaturalSettings:
+def settings_for(problem: FitProblem, settings: NaturalSettings) -> NaturalSettings:
     """The settings of a task as they are used with so many records and such a budget."""
-    if situation.classes is not None or situation.records * situation.mu >= _FEW:
+    if problem.classes is not None or problem.records * problem.mu >= _FEW:
         return settings
     return replace(settings, share=min(settings.share, _SHARE_OF_FEW), damping=max(settings.damping, _DAMPING_OF_FEW))
 
@@ -140,9 +140,9 @@ class Columns:
         return self.first.shape[1]
 
 
-def columns_read(situation: FitProblem, fewest: int = _FEW_UNITS, room: float = math.inf) -> Columns:
+def columns_read(problem: FitProblem, fewest: int = _FEW_UNITS, room: float = math.inf) -> Columns:
     """Numbers first; `room` is for parameters, and where it holds too few units that see all, they see numbers."""
-    schema, numbers, others = situation.schema, list[tuple[int, float]](), list[int]()
+    schema, numbers, others = problem.schema, list[tuple[int, float]](), list[int]()
     squares = 0.0
     for feature, block in schema.blocks():
         if isinstance(feature.kind, Category):
@@ -152,80 +152,80 @@ def columns_read(situation: FitProblem, fewest: int = _FEW_UNITS, room: float = 
             numbers += [(place, _WIDTH / feature.kind.block_norm) for place in range(block.start, block.stop)]
             squares += block.stop - block.start
     scaled = numbers + [(place, _WIDTH) for place in others]
-    first = np.zeros((situation.features + 1, len(scaled)))
+    first = np.zeros((problem.features + 1, len(scaled)))
     for column, (place, scale) in enumerate(scaled):
         first[place, column] = scale
-    outputs = outputs_of(situation)
+    outputs = outputs_of(problem)
     left = room - outputs * (1 + len(scaled))
     see_all = not numbers or left / (len(scaled) + 1 + outputs) >= fewest
     return Columns(first, len(scaled) if see_all else len(numbers), squares)
 
 
-def outputs_of(situation: FitProblem) -> int:
+def outputs_of(problem: FitProblem) -> int:
     """How many scores a row has: two classes have one."""
-    return 1 if (situation.classes or 2) == 2 else situation.classes or 1
+    return 1 if (problem.classes or 2) == 2 else problem.classes or 1
 
 
-def room_for_parameters(situation: FitProblem, settings: NaturalSettings) -> float:
+def room_for_parameters(problem: FitProblem, settings: NaturalSettings) -> float:
     """For parameters: a share of n mu, halved where a record counts twice less, and no more than time allows."""
-    return min(settings.share * situation.records * situation.mu, settings.most)
+    return min(settings.share * problem.records * problem.mu, settings.most)
 
 
-def network_of(situation: FitProblem, settings: NaturalSettings, variance: float = 1.0) -> SkipNetwork:
+def network_of(problem: FitProblem, settings: NaturalSettings, variance: float = 1.0) -> SkipNetwork:
     """The network for so many records of a public shape; its size as asked for, or as noise allows."""
-    room, asked, outputs = room_for_parameters(situation, settings), situation.settings["hidden"], outputs_of(situation)
-    columns = columns_read(situation, room=room)
+    room, asked, outputs = room_for_parameters(problem, settings), problem.settings["hidden"], outputs_of(problem)
+    columns = columns_read(problem, room=room)
     units = math.floor((room - outputs * (1 + columns.count)) / (columns.seen + 1 + outputs))
     hidden = max(1, units) if asked is None else asked[0]
-    if situation.classes is None:
+    if problem.classes is None:
         return SkipRegression(hidden, columns.seen, settings.cut, noise_precision=1.0 / variance)
-    return SkipClassification(hidden, columns.seen, settings.cut, classes=situation.classes)
+    return SkipClassification(hidden, columns.seen, settings.cut, classes=problem.classes)
 
 
-def _stack(situation: FitProblem, settings: NaturalSettings) -> StatisticsStack:
+def _stack(problem: FitProblem, settings: NaturalSettings) -> StatisticsStack:
     """Several classes are no number, so their sums of products hold none."""
-    cross = settings.cross if outputs_of(situation) == 1 else 0.01
+    cross = settings.cross if outputs_of(problem) == 1 else 0.01
     return StatisticsStack(cross=cross, square=0.5 * cross)
 
 
-def sums_options(situation: FitProblem, settings: NaturalSettings, length: float) -> StatisticsOptions:
+def sums_options(problem: FitProblem, settings: NaturalSettings, length: float) -> StatisticsOptions:
     """How the products of rows are summed, for rows of at most this length."""
-    bound = target_bound(situation) if situation.classes is None else 1.0
-    return StatisticsOptions(length, bound, stack=_stack(situation, settings))
+    bound = target_bound(problem) if problem.classes is None else 1.0
+    return StatisticsOptions(length, bound, stack=_stack(problem, settings))
 
 
-def natural_specs(situation: FitProblem, settings: NaturalSettings) -> Iterator[Spec]:
+def natural_specs(problem: FitProblem, settings: NaturalSettings) -> Iterator[Spec]:
     """Everything that is asked, in order: products twice, then sizes and steps by stages, and sizes in the end.
 
     Of classes, how many records each has is asked once, before the steps.
     """
     for _ in range(2):
-        mu = situation.mu * math.sqrt(settings.whitening / 2)
-        yield sums_spec(situation, mu, sums_options(situation, settings, 1.0))
-    numbers = situation.classes is None
+        mu = problem.mu * math.sqrt(settings.whitening / 2)
+        yield sums_spec(problem, mu, sums_options(problem, settings, 1.0))
+    numbers = problem.classes is None
     counted = settings.stages * settings.share_of_scale + settings.share_of_check
     if not numbers:
         counted = settings.share_of_classes
-        yield _counts_spec(situation, _CLASSES, counted)
-    mu = situation.mu * math.sqrt((1.0 - settings.whitening - counted) / settings.rounds)
+        yield _counts_spec(problem, _CLASSES, counted)
+    mu = problem.mu * math.sqrt((1.0 - settings.whitening - counted) / settings.rounds)
     begin = 0
     for rounds in settings.rounds_of_stages:
         if numbers:
-            yield _counts_spec(situation, _SIZES, settings.share_of_scale)
+            yield _counts_spec(problem, _SIZES, settings.share_of_scale)
         steps = ListSchedule(tuple(settings.step_sizes[begin : begin + rounds].tolist()))
         words = "natural gradients of a network with a linear part"
-        yield sums_over_all(situation, words, rounds, 1.0, mu, step_size=steps)
+        yield sums_over_all(problem, words, rounds, 1.0, mu, step_size=steps)
         begin += rounds
     if numbers:
-        yield _counts_spec(situation, _SIZES, settings.share_of_check)
+        yield _counts_spec(problem, _SIZES, settings.share_of_check)
 
 
-def _counts_spec(situation: FitProblem, words: str, share: float) -> Spec:
+def _counts_spec(problem: FitProblem, words: str, share: float) -> Spec:
     """Counts: a replacement moves them by sqrt 2, less than twice a contribution."""
-    spec = sums_over_all(situation, words, 1, 1.0, situation.mu * math.sqrt(share))
-    if situation.relation is not Relation.REPLACE_ONE:
+    spec = sums_over_all(problem, words, 1, 1.0, problem.mu * math.sqrt(share))
+    if problem.relation is not Relation.REPLACE_ONE:
         return spec
-    noise = up(REPLACED * multiplier(situation.mu * math.sqrt(share)))
+    noise = up(REPLACED * multiplier(problem.mu * math.sqrt(share)))
     algorithm = sums_of(spec)
     return replace(
         spec,
@@ -235,9 +235,9 @@ def _counts_spec(situation: FitProblem, words: str, share: float) -> Spec:
     )
 
 
-def natural_predicted(situation: FitProblem, settings: NaturalSettings) -> Predicted:
+def natural_predicted(problem: FitProblem, settings: NaturalSettings) -> Predicted:
     """By a formula: half of the variance is explained, and noise adds what it adds to a parameter."""
-    constant = constant_error(situation, stand_in(situation))
-    size = network_of(situation, settings).dim(columns_read(situation).count)
-    noise = (1.5 * situation.clips * size / (situation.records * situation.mu)) ** 2
+    constant = constant_error(problem, stand_in(problem))
+    size = network_of(problem, settings).dim(columns_read(problem).count)
+    noise = (1.5 * problem.clips * size / (problem.records * problem.mu)) ** 2
     return Predicted(constant * min(1.5, math.sqrt(0.5 + noise)), constant)

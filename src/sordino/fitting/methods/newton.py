@@ -81,53 +81,53 @@ class NoiseAwareSteps(Method):
     def __init__(self, settings: NewtonSettings | None = None) -> None:
         self.settings = NewtonSettings.from_json(TUNED["newton"]) if settings is None else settings
 
-    def refusal(self, situation: FitProblem) -> str | None:
-        size = situation.features * _model(situation).outputs
-        if situation.features <= MOST_COLUMNS and size <= 2 * MOST_COLUMNS:
+    def refusal(self, problem: FitProblem) -> str | None:
+        size = problem.features * _model(problem).outputs
+        if problem.features <= MOST_COLUMNS and size <= 2 * MOST_COLUMNS:
             return None
         return (
             f"needs at most {MOST_COLUMNS} encoded columns and {2 * MOST_COLUMNS} coefficients, and the schema has "
-            f"{situation.features} and {size}"
+            f"{problem.features} and {size}"
         )
 
-    def considered(self, situation: FitProblem) -> bool:
+    def considered(self, problem: FitProblem) -> bool:
         # Stand-in data have independent columns, which is what noised products are drawn towards, and so flatter this
         # method where the products are mostly noise. On tables whose columns vary together "ridge" has the smaller
         # error there, and with hundreds of columns the steps may overshoot.
-        size = situation.features * _model(situation).outputs
-        rich = situation.budget_of_coefficient >= _LEAST_BUDGET or situation.records >= _MANY_RECORDS
+        size = problem.features * _model(problem).outputs
+        rich = problem.budget_of_coefficient >= _LEAST_BUDGET or problem.records >= _MANY_RECORDS
         return rich and size <= _MOST_AUTOMATIC
 
-    def plan(self, situation: FitProblem) -> Plan:
-        data, settings = stand_ins(situation), self.settings
-        known = [_simulated_sums(situation, settings, one) for one in data]
+    def plan(self, problem: FitProblem) -> Plan:
+        data, settings = stand_ins(problem), self.settings
+        known = [_simulated_sums(problem, settings, one) for one in data]
         tried = [
-            [_simulated(situation, settings, pace, *one) for one in zip(data, known, strict=True)]
+            [_simulated(problem, settings, pace, *one) for one in zip(data, known, strict=True)]
             for pace in settings.paces
         ]
         pace, errors = min(zip(settings.paces, tried, strict=True), key=lambda one: sum(one[1]))
-        constants = [constant_error(situation, one) for one in data]
-        options = _options(situation, settings)
-        sums = sums_spec(situation, _mu_of_sums(situation, settings), options)
-        steps = _steps_spec(situation, settings, pace)
-        spec = in_parts(situation, sums, steps)
+        constants = [constant_error(problem, one) for one in data]
+        options = _options(problem, settings)
+        sums = sums_spec(problem, _mu_of_sums(problem, settings), options)
+        steps = _steps_spec(problem, settings, pace)
+        spec = in_parts(problem, sums, steps)
         details = {"options": options, "sums": sums, "steps": steps, "pace": pace}
         predicted = Predicted(sum(errors) / len(errors), sum(constants) / len(constants))
-        return Plan(self, situation, spec, predicted, details)
+        return Plan(self, problem, spec, predicted, details)
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        situation, details = plan.situation, plan.details
+        problem, details = plan.problem, plan.details
         options, pace = details["options"], details["pace"]
-        sums = run_statistics(details["sums"], X, _counted(y, situation), sources.fresh(), options=options)
+        sums = run_statistics(details["sums"], X, _counted(y, problem), sources.fresh(), options=options)
         gram, _, square = options.stack.parts(sums.statistics, X.shape[1])
         moments = second_moments(
-            situation.schema, options.row_norm**2 * gram, options.row_norm**2 * sums.noise, situation.records
+            problem.schema, options.row_norm**2 * gram, options.row_norm**2 * sums.noise, problem.records
         )
-        model = _model(situation)
+        model = _model(problem)
         size = X.shape[1] * model.outputs
         asked = NoisedGradients(details["steps"], model, centred(X, moments), y, sources.fresh(), size)
-        share = _share(situation, square, sums.noise / options.stack.square)
-        fitted = _fit(situation, self.settings, pace, moments, share, asked.noise)
+        share = _share(problem, square, sums.noise / options.stack.square)
+        fitted = _fit(problem, self.settings, pace, moments, share, asked.noise)
         points, gradients = _followed(fitted, model.outputs, pace.rounds, asked)
         mean, covariance = fitted.posterior(points, gradients)
         return Outcome(DenseGaussianPosterior(model, mean, covariance), model)
@@ -146,48 +146,48 @@ def _followed(
 
 
 def _fit(
-    situation: FitProblem,
+    problem: FitProblem,
     settings: NewtonSettings,
     pace: Pace,
     moments: SecondMoments,
     share: Share | None,
     noise: float,
 ) -> GuidedFit:
-    return GuidedFit(moments, share, situation.records, noise, pace.slope, pace.averaged, settings.prior)
+    return GuidedFit(moments, share, problem.records, noise, pace.slope, pace.averaged, settings.prior)
 
 
-def _model(situation: FitProblem) -> LinearScoreModel:
-    return instance_of("model", model_for(situation, 1.0), LinearScoreModel)
+def _model(problem: FitProblem) -> LinearScoreModel:
+    return instance_of("model", model_for(problem, 1.0), LinearScoreModel)
 
 
-def _steps_spec(situation: FitProblem, settings: NewtonSettings, pace: Pace) -> Spec:
-    mu = situation.mu * math.sqrt((1.0 - settings.share_of_sums) / pace.rounds)
-    loss = "logistic" if situation.classes == 2 else "softmax"
-    return sums_over_all(situation, f"gradients of the {loss} loss", pace.rounds, _clip(situation, pace), mu)
+def _steps_spec(problem: FitProblem, settings: NewtonSettings, pace: Pace) -> Spec:
+    mu = problem.mu * math.sqrt((1.0 - settings.share_of_sums) / pace.rounds)
+    loss = "logistic" if problem.classes == 2 else "softmax"
+    return sums_over_all(problem, f"gradients of the {loss} loss", pace.rounds, _clip(problem, pace), mu)
 
 
-def _clip(situation: FitProblem, pace: Pace) -> float:
-    return pace.clip * math.sqrt(min(_model(situation).outputs, 2)) * situation.row_norm
+def _clip(problem: FitProblem, pace: Pace) -> float:
+    return pace.clip * math.sqrt(min(_model(problem).outputs, 2)) * problem.row_norm
 
 
-def _mu_of_sums(situation: FitProblem, settings: NewtonSettings) -> float:
-    return situation.mu * math.sqrt(settings.share_of_sums)
+def _mu_of_sums(problem: FitProblem, settings: NewtonSettings) -> float:
+    return problem.mu * math.sqrt(settings.share_of_sums)
 
 
-def _options(situation: FitProblem, settings: NewtonSettings) -> StatisticsOptions:
-    weight = settings.weight_of_count if situation.classes == 2 else _UNUSED
-    return StatisticsOptions(situation.row_norm, 1.0, stack=StatisticsStack(cross=_UNUSED, square=weight))
+def _options(problem: FitProblem, settings: NewtonSettings) -> StatisticsOptions:
+    weight = settings.weight_of_count if problem.classes == 2 else _UNUSED
+    return StatisticsOptions(problem.row_norm, 1.0, stack=StatisticsStack(cross=_UNUSED, square=weight))
 
 
-def _counted(y: Array, situation: FitProblem) -> Array:
+def _counted(y: Array, problem: FitProblem) -> Array:
     """0 and 1 for two classes, so that squares count; several classes have no one number, so their sums hold none."""
-    return (y + 1.0) / 2.0 if situation.classes == 2 else np.zeros_like(y)
+    return (y + 1.0) / 2.0 if problem.classes == 2 else np.zeros_like(y)
 
 
-def _share(situation: FitProblem, count: float, noise: float) -> Share | None:
-    if situation.classes != 2:
+def _share(problem: FitProblem, count: float, noise: float) -> Share | None:
+    if problem.classes != 2:
         return None
-    n = situation.records
+    n = problem.records
     share = float(np.clip(count / n, _LEAST_SHARE, 1.0 - _LEAST_SHARE))
     width = share * (1.0 - share)
     return Share(float(special.logit(share)), (noise / n / width) ** 2 + 1.0 / (n * width))
@@ -198,23 +198,23 @@ class _Sums(NamedTuple):
     share: Share | None
 
 
-def _simulated_sums(situation: FitProblem, settings: NewtonSettings, data: StandIn) -> _Sums:
+def _simulated_sums(problem: FitProblem, settings: NewtonSettings, data: StandIn) -> _Sums:
     """What the sums would say if so many records were like these."""
-    options, generator = _options(situation, settings), np.random.default_rng(_SEED)
-    stack, growth = options.stack, situation.records / len(data.X)
-    total = growth * stack.total(data.X / options.row_norm, _counted(data.y, situation))
-    noise = stack.sensitivity(situation.relation) * multiplier(_mu_of_sums(situation, settings))
+    options, generator = _options(problem, settings), np.random.default_rng(_SEED)
+    stack, growth = options.stack, problem.records / len(data.X)
+    total = growth * stack.total(data.X / options.row_norm, _counted(data.y, problem))
+    noise = stack.sensitivity(problem.relation) * multiplier(_mu_of_sums(problem, settings))
     gram, _, square = stack.parts(total + noise * generator.standard_normal(len(total)), data.X.shape[1])
     scale = options.row_norm**2
-    moments = second_moments(situation.schema, scale * gram, scale * noise, situation.records)
-    return _Sums(moments, _share(situation, square, noise / stack.square))
+    moments = second_moments(problem.schema, scale * gram, scale * noise, problem.records)
+    return _Sums(moments, _share(problem, square, noise / stack.square))
 
 
-def _simulated(situation: FitProblem, settings: NewtonSettings, pace: Pace, data: StandIn, sums: _Sums) -> float:
+def _simulated(problem: FitProblem, settings: NewtonSettings, pace: Pace, data: StandIn, sums: _Sums) -> float:
     """The log-loss on held rows."""
-    model, generator = _model(situation), np.random.default_rng(_SEED + 1)
-    sums_of_gradients = sums_of(_steps_spec(situation, settings, pace))
-    noise = float(sums_of_gradients.sum_noise[0]) / situation.records
+    model, generator = _model(problem), np.random.default_rng(_SEED + 1)
+    sums_of_gradients = sums_of(_steps_spec(problem, settings, pace))
+    noise = float(sums_of_gradients.sum_noise[0]) / problem.records
     rows = centred(data.X, sums.moments)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
 
@@ -226,9 +226,9 @@ def _simulated(situation: FitProblem, settings: NewtonSettings, pace: Pace, data
         mean = rows.T @ found / len(rows)
         return (mean + noise * generator.standard_normal(mean.shape)).ravel()
 
-    fitted = _fit(situation, settings, pace, sums.moments, sums.share, noise)
+    fitted = _fit(problem, settings, pace, sums.moments, sums.share, noise)
     points, gradients = _followed(fitted, model.outputs, pace.rounds, asked)
     small = points[0].size <= _MOST_SIMULATED
     best = fitted.answer(points, gradients)[0] if small else fitted.next_point(points, gradients)
     held = centred(data.held_rows, sums.moments)
-    return log_loss(held @ best, data.held_targets, situation.classes or 2)
+    return log_loss(held @ best, data.held_targets, problem.classes or 2)

@@ -75,108 +75,108 @@ class Output(Method):
 
     floating_point: ClassVar[Certificate] = exactly_computed(MINIMISER_COVERED)
 
-    def refusal(self, situation: FitProblem) -> str | None:
-        columns = situation.features * _outputs(situation)
+    def refusal(self, problem: FitProblem) -> str | None:
+        columns = problem.features * _outputs(problem)
         if columns > 4096:
             return f"needs at most 4096 coefficients, and there are {columns}"
-        if situation.records > MOST_RECORDS or situation.records * columns > MOST_PRODUCTS:
+        if problem.records > MOST_RECORDS or problem.records * columns > MOST_PRODUCTS:
             return (
                 f"needs at most {MOST_RECORDS} records, and {MOST_PRODUCTS} times coefficients, for its tolerance to "
-                f"cover roundings, and there are {situation.records} records and {columns} coefficients"
+                f"cover roundings, and there are {problem.records} records and {columns} coefficients"
             )
         return None
 
-    def plan(self, situation: FitProblem) -> Plan:
-        data = (stand_in(situation),) if situation.classes is None else stand_ins(situation)
-        radii = (math.inf,) if situation.classes is not None else tuple(_unit(situation) * one for one in _RADII)
-        sums = situation.records * situation.row_norm**2
+    def plan(self, problem: FitProblem) -> Plan:
+        data = (stand_in(problem),) if problem.classes is None else stand_ins(problem)
+        radii = (math.inf,) if problem.classes is not None else tuple(_unit(problem) * one for one in _RADII)
+        sums = problem.records * problem.row_norm**2
         choices = [Choice(sums * weight, radius) for weight in _WEIGHTS for radius in radii]
         middle = data[len(data) // 2]
-        choice = min(choices, key=lambda one: _simulated(situation, one, middle))
-        errors = [_simulated(situation, choice, one) for one in data]
-        constants = [constant_error(situation, one) for one in data]
+        choice = min(choices, key=lambda one: _simulated(problem, one, middle))
+        errors = [_simulated(problem, choice, one) for one in data]
+        constants = [constant_error(problem, one) for one in data]
         predicted = Predicted(sum(errors) / len(errors), sum(constants) / len(constants))
-        return Plan(self, situation, _spec(situation, choice), predicted, {"choice": choice})
+        return Plan(self, problem, _spec(problem, choice), predicted, {"choice": choice})
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        situation, choice = plan.situation, plan.details["choice"]
-        point = _minimiser(situation, choice, X, y)
+        problem, choice = plan.problem, plan.details["choice"]
+        point = _minimiser(problem, choice, X, y)
         released = run_output(plan.spec, point, sources.fresh())
-        mean, covariance = _posterior(situation, choice, released)
-        model = instance_of("model", model_for(situation, _GUESSED_RESIDUAL), LinearScoreModel)
-        settings = {} if situation.classes is not None else {"residual_variance": _GUESSED_RESIDUAL}
+        mean, covariance = _posterior(problem, choice, released)
+        model = instance_of("model", model_for(problem, _GUESSED_RESIDUAL), LinearScoreModel)
+        settings = {} if problem.classes is not None else {"residual_variance": _GUESSED_RESIDUAL}
         return Outcome(DenseGaussianPosterior(model, mean, covariance), model, settings)
 
 
-def _outputs(situation: FitProblem) -> int:
-    return 1 if situation.classes is None or situation.classes == 2 else situation.classes
+def _outputs(problem: FitProblem) -> int:
+    return 1 if problem.classes is None or problem.classes == 2 else problem.classes
 
 
-def _unit(situation: FitProblem) -> float:
-    return target_bound(situation) / situation.row_norm
+def _unit(problem: FitProblem) -> float:
+    return target_bound(problem) / problem.row_norm
 
 
-def _lipschitz(situation: FitProblem, choice: Choice) -> float:
+def _lipschitz(problem: FitProblem, choice: Choice) -> float:
     """How steep the difference of two neighbours' objectives can be."""
-    if situation.classes is None:
-        steepest = (situation.row_norm * choice.radius + target_bound(situation)) * situation.row_norm
+    if problem.classes is None:
+        steepest = (problem.row_norm * choice.radius + target_bound(problem)) * problem.row_norm
     else:
-        steepest = situation.row_norm * math.sqrt(min(_outputs(situation), 2))
-    return up(situation.clips * steepest, 4)
+        steepest = problem.row_norm * math.sqrt(min(_outputs(problem), 2))
+    return up(problem.clips * steepest, 4)
 
 
-def _tolerance(situation: FitProblem, choice: Choice) -> float:
-    return _TOLERANCE_SHARE * _lipschitz(situation, choice) / choice.regulariser
+def _tolerance(problem: FitProblem, choice: Choice) -> float:
+    return _TOLERANCE_SHARE * _lipschitz(problem, choice) / choice.regulariser
 
 
-def _noise(situation: FitProblem, choice: Choice) -> float:
-    moved = _lipschitz(situation, choice) / choice.regulariser + 2.0 * _tolerance(situation, choice)
-    return up(moved * multiplier(situation.mu) * (1.0 + 1e-9))
+def _noise(problem: FitProblem, choice: Choice) -> float:
+    moved = _lipschitz(problem, choice) / choice.regulariser + 2.0 * _tolerance(problem, choice)
+    return up(moved * multiplier(problem.mu) * (1.0 + 1e-9))
 
 
-def _spec(situation: FitProblem, choice: Choice) -> Spec:
+def _spec(problem: FitProblem, choice: Choice) -> Spec:
     algorithm = {
         "kind": "output-perturbation",
-        "lipschitz": _lipschitz(situation, choice),
+        "lipschitz": _lipschitz(problem, choice),
         "strong_convexity": choice.regulariser,
-        "tolerance": _tolerance(situation, choice),
-        "dim": situation.features * _outputs(situation),
-        "noise": {"kind": "gaussian", "scale": _noise(situation, choice)},
+        "tolerance": _tolerance(problem, choice),
+        "dim": problem.features * _outputs(problem),
+        "noise": {"kind": "gaussian", "scale": _noise(problem, choice)},
     }
-    return described(situation, algorithm, View.POSTERIOR_PARAMETERS)
+    return described(problem, algorithm, View.POSTERIOR_PARAMETERS)
 
 
-def _minimiser(situation: FitProblem, choice: Choice, X: Array, y: Array, growth: float = 1.0) -> Array:
+def _minimiser(problem: FitProblem, choice: Choice, X: Array, y: Array, growth: float = 1.0) -> Array:
     """The optimum over these rows, each counted `growth` times, as a simulation does."""
-    if situation.classes is None:
-        bound = target_bound(situation)
+    if problem.classes is None:
+        bound = target_bound(problem)
         both = np.column_stack([X, np.clip(y, -bound, bound)])
         sums = growth * summed(lambda part: X[part].T @ both[part], len(X), (X.shape[1], X.shape[1] + 1))
-        tolerance = 0.5 * _tolerance(situation, choice)
+        tolerance = 0.5 * _tolerance(problem, choice)
         return ridge_in_ball(sums[:, :-1], sums[:, -1], choice.regulariser, choice.radius, tolerance)
-    model = instance_of("model", model_for(situation, 1.0), LinearScoreModel)
+    model = instance_of("model", model_for(problem, 1.0), LinearScoreModel)
     slope = _SLOPE if model.outputs == 1 else 2.0 * _SLOPE
     # Scaling the objective by 1 / growth leaves its minimiser.
     return minimiser(
         model,
         X,
         y,
-        smoothness=slope * len(X) * situation.row_norm**2,
+        smoothness=slope * len(X) * problem.row_norm**2,
         regulariser=choice.regulariser / growth,
-        tolerance=_tolerance(situation, choice),
+        tolerance=_tolerance(problem, choice),
     )
 
 
-def _posterior(situation: FitProblem, choice: Choice, released: Array) -> tuple[Array, Array]:
+def _posterior(problem: FitProblem, choice: Choice, released: Array) -> tuple[Array, Array]:
     """Effects drawn towards 0 by as much as noise explains of them; the intercept is left as it is."""
-    outputs = _outputs(situation)
+    outputs = _outputs(problem)
     point = released.reshape(-1, outputs)
-    noise = _noise(situation, choice) ** 2
-    even = situation.row_norm**2 / situation.features
-    own = 1.0 / (situation.records * even * (_SLOPE if situation.classes is not None else 1.0 / _GUESSED_RESIDUAL))
+    noise = _noise(problem, choice) ** 2
+    even = problem.row_norm**2 / problem.features
+    own = 1.0 / (problem.records * even * (_SLOPE if problem.classes is not None else 1.0 / _GUESSED_RESIDUAL))
     columns = len(point) - 1
     ones, identity = np.ones(columns), np.eye(columns)
-    blocks = tuple(slice(block.start - 1, block.stop - 1) for _, block in situation.schema.blocks())
+    blocks = tuple(slice(block.start - 1, block.stop - 1) for _, block in problem.schema.blocks())
     found = effects(point[1:], ones, identity, np.full(columns, noise + own), blocks, _RULE)
     _, left = posterior_of(point[1:], ones, identity, np.full(columns, noise + own), found.prior)
     spread = np.zeros((1 + columns, 1 + columns))
@@ -185,11 +185,11 @@ def _posterior(situation: FitProblem, choice: Choice, released: Array) -> tuple[
     return mean.ravel(), np.kron(spread, np.eye(outputs)) + 1e-12 * np.eye(mean.size)
 
 
-def _simulated(situation: FitProblem, choice: Choice, data: StandIn) -> float:
-    point = _minimiser(situation, choice, data.X, data.y, situation.records / len(data.X))
+def _simulated(problem: FitProblem, choice: Choice, data: StandIn) -> float:
+    point = _minimiser(problem, choice, data.X, data.y, problem.records / len(data.X))
     drawn = np.random.default_rng(_SEED).standard_normal(len(point))
-    mean, _ = _posterior(situation, choice, point + _noise(situation, choice) * drawn)
-    scores = data.held_rows @ mean.reshape(-1, _outputs(situation))
-    if situation.classes is None:
+    mean, _ = _posterior(problem, choice, point + _noise(problem, choice) * drawn)
+    scores = data.held_rows @ mean.reshape(-1, _outputs(problem))
+    if problem.classes is None:
         return root_mean_square(data.held_targets - scores[:, 0])
-    return log_loss(scores, data.held_targets, situation.classes)
+    return log_loss(scores, data.held_targets, problem.classes)

@@ -138,20 +138,20 @@ class RidgeSteps(Method):
     def __init__(self, settings: RidgeSettings | None = None) -> None:
         self.settings = RidgeSettings.from_json(TUNED["ridge"]) if settings is None else settings
 
-    def refusal(self, situation: FitProblem) -> str | None:
-        if not situation.schema.intercept:
+    def refusal(self, problem: FitProblem) -> str | None:
+        if not problem.schema.intercept:
             return "needs a schema with an intercept"
-        if situation.features < 2:
+        if problem.features < 2:
             return "needs a column that can vary"
-        return too_many_columns(situation)
+        return too_many_columns(problem)
 
-    def considered(self, situation: FitProblem) -> bool:
+    def considered(self, problem: FitProblem) -> bool:
         # Fewer coefficients of numbers are what bounded influence is for.
-        return situation.classes is not None or situation.features > MOST_IN_MATRIX
+        return problem.classes is not None or problem.features > MOST_IN_MATRIX
 
-    def plan(self, situation: FitProblem) -> Plan:
+    def plan(self, problem: FitProblem) -> Plan:
         # Gradients are shortened as they come, so rows need no cap.
-        asked = replace(situation, schema=replace(situation.schema, row_norm=None))
+        asked = replace(problem, schema=replace(problem.schema, row_norm=None))
         settings = self.settings
         data = (stand_in(asked),) if asked.classes is None else stand_ins(asked)
         budget = asked.budget_of_coefficient
@@ -161,21 +161,21 @@ class RidgeSteps(Method):
         parts = _parts(asked, settings, pace)
         predicted = Predicted(sum(errors) / len(errors), sum(constants) / len(constants))
         details = {"parts": parts, "pace": pace, "asked": asked}
-        return Plan(self, situation, in_parts(asked, *parts.all), predicted, details, schema=asked.schema)
+        return Plan(self, problem, in_parts(asked, *parts.all), predicted, details, schema=asked.schema)
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        situation, parts, pace = plan.details["asked"], plan.details["parts"], plan.details["pace"]
-        first = _first_rows(situation, X, y)
+        problem, parts, pace = plan.details["asked"], plan.details["parts"], plan.details["pace"]
+        first = _first_rows(problem, X, y)
         ones = NoisedProducts(parts.centre, first, sources.fresh(), 1, ones=True)
-        geometry, targets = _read(situation, ones(np.zeros((first.shape[1], 1)), 0)[:, 0], ones.noise)
+        geometry, targets = _read(problem, ones(np.zeros((first.shape[1], 1)), 0)[:, 0], ones.noise)
         if parts.sketch is not None:
-            directions = _directions(situation)
+            directions = _directions(problem)
             asked = NoisedProducts(parts.sketch, geometry.rows(X), sources.fresh(), directions.shape[1])
             geometry = _sketched(geometry, directions, asked, asked.noise)
-        model, rows, y = _learner(situation), geometry.rows(X), targets.standard(y)
+        model, rows, y = _learner(problem), geometry.rows(X), targets.standard(y)
         size = X.shape[1] * model.outputs
         gradients = NoisedGradients(parts.steps, model, rows, y, sources.fresh(), size)
-        fitted = _fit(situation, self.settings, pace, geometry, targets, gradients.noise)
+        fitted = _fit(problem, self.settings, pace, geometry, targets, gradients.noise)
         answers = _followed(fitted, model.outputs, gradients)
         mean, encode = fitted.next_point(*answers), targets.scale * geometry.to_encoded
         covariance = encode @ fitted.covariance(*answers) @ encode.T
@@ -184,73 +184,73 @@ class RidgeSteps(Method):
         found[0] += targets.location
         # What scores do not explain of the targets' variance.
         explained = float(np.trace(mean[1:].T @ geometry.products[1:, 1:] @ mean[1:]))
-        told = model_for(situation, targets.scale**2 * max(1.0 - explained, _LEAST_LEFT))
+        told = model_for(problem, targets.scale**2 * max(1.0 - explained, _LEAST_LEFT))
         return Outcome(DenseGaussianPosterior(told, found.ravel(), covariance), told)
 
 
-def _learner(situation: FitProblem) -> LinearScoreModel:
+def _learner(problem: FitProblem) -> LinearScoreModel:
     """Whose gradients are asked for."""
-    if situation.classes is None:
+    if problem.classes is None:
         return Huber(threshold=_CUT)
-    return instance_of("model", model_for(situation, 1.0), LinearScoreModel)
+    return instance_of("model", model_for(problem, 1.0), LinearScoreModel)
 
 
-def _first_rows(situation: FitProblem, X: Array, y: Array) -> Array:
+def _first_rows(problem: FitProblem, X: Array, y: Array) -> Array:
     """What the centre is read from: columns less their public middle; with numbers as targets, those and squares."""
-    less = (X - public_middle(situation.schema))[:, 1:]
-    if situation.classes is not None:
+    less = (X - public_middle(problem.schema))[:, 1:]
+    if problem.classes is not None:
         return less
-    part = np.clip(y / target_bound(situation), -1.0, 1.0)
+    part = np.clip(y / target_bound(problem), -1.0, 1.0)
     return np.column_stack([less, part, part * part])
 
 
-def _read(situation: FitProblem, mean: Array, noise: float) -> tuple[Geometry, _Targets]:
+def _read(problem: FitProblem, mean: Array, noise: float) -> tuple[Geometry, _Targets]:
     """From noised means of those."""
-    if situation.classes is not None:
-        return read_geometry(situation.schema, mean, noise), _Targets()
-    bound, (location, square) = target_bound(situation), mean[-2:]
+    if problem.classes is not None:
+        return read_geometry(problem.schema, mean, noise), _Targets()
+    bound, (location, square) = target_bound(problem), mean[-2:]
     variance = max(float(square - location**2), 2.0 * noise, _LEAST_SPREAD**2)
     targets = _Targets(bound * float(np.clip(location, -1.0, 1.0)), bound * min(math.sqrt(variance), 1.0))
-    return read_geometry(situation.schema, mean[:-2], noise), targets
+    return read_geometry(problem.schema, mean[:-2], noise), targets
 
 
-def _parts(situation: FitProblem, settings: RidgeSettings, pace: RidgePace) -> _Parts:
-    mu, sketched = situation.mu, _shows(situation, settings)
-    loss = {None: "Huber", 2: "logistic"}.get(situation.classes, "softmax")
-    length = public_length(situation.schema)
+def _parts(problem: FitProblem, settings: RidgeSettings, pace: RidgePace) -> _Parts:
+    mu, sketched = problem.mu, _shows(problem, settings)
+    loss = {None: "Huber", 2: "logistic"}.get(problem.classes, "softmax")
+    length = public_length(problem.schema)
     centre = sums_over_all(
-        situation,
+        problem,
         "products of rows with 1, for their centre",
         1,
-        length if situation.classes is not None else math.hypot(length, 1.0),
+        length if problem.classes is not None else math.hypot(length, 1.0),
         mu * math.sqrt(settings.share_of_centre),
     )
     sketch = None
     if sketched:
         each = mu * math.sqrt(settings.share_of_sketch / _SKETCHES)
         words = "products of scaled rows with directions, in units of what is kept whole"
-        sketch = sums_over_all(situation, words, _SKETCHES, 1.0, each)
+        sketch = sums_over_all(problem, words, _SKETCHES, 1.0, each)
     left = 1.0 - settings.share_of_centre - settings.share_of_sketch * sketched
-    clip = pace.clip * math.sqrt(min(_learner(situation).outputs, 2))
+    clip = pace.clip * math.sqrt(min(_learner(problem).outputs, 2))
     query = f"gradients of the {loss} loss of scaled rows"
-    steps = sums_over_all(situation, query, pace.rounds, clip, mu * math.sqrt(left / pace.rounds))
+    steps = sums_over_all(problem, query, pace.rounds, clip, mu * math.sqrt(left / pace.rounds))
     return _Parts(centre, sketch, steps)
 
 
-def _directions(situation: FitProblem) -> Array:
-    return public_directions(situation.features, min(_DIRECTIONS, situation.features - 1))
+def _directions(problem: FitProblem) -> Array:
+    return public_directions(problem.features, min(_DIRECTIONS, problem.features - 1))
 
 
-def _kept(situation: FitProblem) -> float:
+def _kept(problem: FitProblem) -> float:
     """How long products of unit rows with random directions may be."""
-    return min(1.0, _KEPT * math.sqrt(_directions(situation).shape[1] / situation.features))
+    return min(1.0, _KEPT * math.sqrt(_directions(problem).shape[1] / problem.features))
 
 
-def _shows(situation: FitProblem, settings: RidgeSettings) -> bool:
+def _shows(problem: FitProblem, settings: RidgeSettings) -> bool:
     """Whether a sketch would show, above its noise, a direction with a good share of the rows' squares."""
-    columns, count = _directions(situation).shape
-    mu = situation.mu * math.sqrt(settings.share_of_sketch / _SKETCHES)
-    noise = situation.clips * _kept(situation) / mu / situation.records
+    columns, count = _directions(problem).shape
+    mu = problem.mu * math.sqrt(settings.share_of_sketch / _SKETCHES)
+    noise = problem.clips * _kept(problem) / mu / problem.records
     return noise * (math.sqrt(columns) + math.sqrt(count)) / math.sqrt(count / columns) < _VISIBLE
 
 
@@ -262,25 +262,25 @@ def _sketched(geometry: Geometry, directions: Array, asked: Callable[[Array, int
 
 
 def _fit(
-    situation: FitProblem,
+    problem: FitProblem,
     settings: RidgeSettings,
     pace: RidgePace,
     geometry: Geometry,
     targets: _Targets,
     noise: float,
 ) -> RidgeFit:
-    declared = situation.settings.get("effect_scale") or 1.0
-    if situation.classes is None:
-        kind = situation.schema.declared_target().kind
+    declared = problem.settings.get("effect_scale") or 1.0
+    if problem.classes is None:
+        kind = problem.schema.declared_target().kind
         if declared != 1.0 and isinstance(kind, Measurement):
             declared /= kind.centre_and_scale[1] * targets.scale
         prior = RidgePrior(declared * settings.effects, _SCORES, _SCORES)
-        return RidgeFit(geometry, prior, _SLOPE, situation.records, noise, pace.rounds, pace.averaged)
+        return RidgeFit(geometry, prior, _SLOPE, problem.records, noise, pace.rounds, pace.averaged)
     prior = RidgePrior(declared * settings.effects, declared * settings.scores, _INTERCEPT)
-    share = 1.0 / max(2, situation.classes)
+    share = 1.0 / max(2, problem.classes)
     # Two classes have the tuned slope; of more, each is rarer.
     slope = settings.slope * 4.0 * share * (1.0 - share)
-    return RidgeFit(geometry, prior, slope, situation.records, noise, pace.rounds, pace.averaged)
+    return RidgeFit(geometry, prior, slope, problem.records, noise, pace.rounds, pace.averaged)
 
 
 def _followed(fitted: RidgeFit, outputs: int, asked: Callable[[Array, int], Array]) -> tuple[Array, Array]:
@@ -294,31 +294,31 @@ def _followed(fitted: RidgeFit, outputs: int, asked: Callable[[Array, int], Arra
     return points, gradients
 
 
-def _rehearsed_reading(situation: FitProblem, settings: RidgeSettings, data: StandIn) -> tuple[Geometry, _Targets]:
+def _rehearsed_reading(problem: FitProblem, settings: RidgeSettings, data: StandIn) -> tuple[Geometry, _Targets]:
     """What centre and sketch would say if the records were like these."""
-    generator, parts = np.random.default_rng(_SEED), _parts(situation, settings, settings.paces[0])
-    first = _first_rows(situation, data.X, data.y)
-    noise = _noise(situation, parts.centre)
+    generator, parts = np.random.default_rng(_SEED), _parts(problem, settings, settings.paces[0])
+    first = _first_rows(problem, data.X, data.y)
+    noise = _noise(problem, parts.centre)
     mean = _shortened_mean(first, np.ones((len(first), 1)), sums_of(parts.centre).contribution)[:, 0]
-    geometry, targets = _read(situation, mean + noise * generator.standard_normal(len(mean)), noise)
+    geometry, targets = _read(problem, mean + noise * generator.standard_normal(len(mean)), noise)
     if parts.sketch is None:
         return geometry, targets
-    rows, noise = geometry.rows(data.X), _noise(situation, parts.sketch)
+    rows, noise = geometry.rows(data.X), _noise(problem, parts.sketch)
 
     def asked(directions: Array, k: int) -> Array:
         del k
         found = _shortened_mean(rows, rows @ directions, 1.0)
         return found + noise * generator.standard_normal(found.shape)
 
-    return _sketched(geometry, _directions(situation), asked, noise), targets
+    return _sketched(geometry, _directions(problem), asked, noise), targets
 
 
-def _rehearsed(situation: FitProblem, settings: RidgeSettings, pace: RidgePace, data: StandIn) -> float:
+def _rehearsed(problem: FitProblem, settings: RidgeSettings, pace: RidgePace, data: StandIn) -> float:
     """The error on held rows."""
-    geometry, targets = _rehearsed_reading(situation, settings, data)
-    model, generator = _learner(situation), np.random.default_rng(_SEED + 1)
-    steps = _parts(situation, settings, pace).steps
-    noise, rows, y = _noise(situation, steps), geometry.rows(data.X), targets.standard(data.y)
+    geometry, targets = _rehearsed_reading(problem, settings, data)
+    model, generator = _learner(problem), np.random.default_rng(_SEED + 1)
+    steps = _parts(problem, settings, pace).steps
+    noise, rows, y = _noise(problem, steps), geometry.rows(data.X), targets.standard(data.y)
 
     def asked(theta: Array, k: int) -> Array:
         del k
@@ -326,16 +326,16 @@ def _rehearsed(situation: FitProblem, settings: RidgeSettings, pace: RidgePace, 
         mean = _shortened_mean(rows, found, sums_of(steps).contribution)
         return (mean + noise * generator.standard_normal(mean.shape)).ravel()
 
-    fitted = _fit(situation, settings, pace, geometry, targets, noise)
+    fitted = _fit(problem, settings, pace, geometry, targets, noise)
     scores = geometry.rows(data.held_rows) @ fitted.next_point(*_followed(fitted, model.outputs, asked))
-    if situation.classes is None:
+    if problem.classes is None:
         return root_mean_square(data.held_targets - targets.location - targets.scale * scores[:, 0])
-    return log_loss(scores, data.held_targets, situation.classes)
+    return log_loss(scores, data.held_targets, problem.classes)
 
 
-def _noise(situation: FitProblem, spec: Spec) -> float:
+def _noise(problem: FitProblem, spec: Spec) -> float:
     """The deviation of the noise on a mean of the first round."""
-    return float(sums_of(spec).sum_noise[0]) / situation.records
+    return float(sums_of(spec).sum_noise[0]) / problem.records
 
 
 def _shortened_mean(rows: Array, values: Array, most: float) -> Array:

@@ -48,23 +48,23 @@ class Statistics(Method):
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
-    def refusal(self, situation: FitProblem) -> str | None:
-        return too_many_columns(situation)
+    def refusal(self, problem: FitProblem) -> str | None:
+        return too_many_columns(problem)
 
-    def considered(self, situation: FitProblem) -> bool:
+    def considered(self, problem: FitProblem) -> bool:
         # Products of hundreds of columns are mostly noise, and take long to rehearse.
-        wide = situation.features > _MOST_AUTOMATIC
-        return not wide or situation.budget_of_coefficient >= _PER_ROOT * math.sqrt(situation.features)
+        wide = problem.features > _MOST_AUTOMATIC
+        return not wide or problem.budget_of_coefficient >= _PER_ROOT * math.sqrt(problem.features)
 
-    def plan(self, situation: FitProblem) -> Plan:
-        options = StatisticsOptions(situation.row_norm, target_bound(situation), stack=_STACK)
-        spec = sums_spec(situation, situation.mu, options)
-        data = stand_in(situation)
+    def plan(self, problem: FitProblem) -> Plan:
+        options = StatisticsOptions(problem.row_norm, target_bound(problem), stack=_STACK)
+        spec = sums_spec(problem, problem.mu, options)
+        data = stand_in(problem)
         scale = options.target_bound / options.row_norm
-        found = [simulated_fit(situation, situation.mu, options, data.X, data.y, draw) for draw in range(_DRAWS)]
+        found = [simulated_fit(problem, problem.mu, options, data.X, data.y, draw) for draw in range(_DRAWS)]
         errors = [root_mean_square(data.held_targets - data.held_rows @ (scale * one.mean)) for one in found]
-        predicted = Predicted(sum(errors) / _DRAWS, constant_error(situation, data))
-        return Plan(self, situation, spec, predicted, {"options": options})
+        predicted = Predicted(sum(errors) / _DRAWS, constant_error(problem, data))
+        return Plan(self, problem, spec, predicted, {"options": options})
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         release = run_statistics(plan.spec, X, y, sources.fresh(), options=plan.details["options"])
@@ -79,14 +79,14 @@ def residual_variance(release: StatisticsRelease) -> float:
 
 
 def simulated_fit(
-    situation: FitProblem, mu: float, options: StatisticsOptions, X: Array, y: Array, draw: int = 0
+    problem: FitProblem, mu: float, options: StatisticsOptions, X: Array, y: Array, draw: int = 0
 ) -> Fitted:
     """The fit that so many records like these would give, with the noise the plan has."""
     stack = options.stack
-    growth = situation.records / len(X)
+    growth = problem.records / len(X)
     total = growth * stack.total(X / options.row_norm, y / options.target_bound)
-    noise = stack.sensitivity(situation.relation) * multiplier(mu)
+    noise = stack.sensitivity(problem.relation) * multiplier(mu)
     total = total + noise * np.random.default_rng(_SEED + draw).standard_normal(len(total))
     gram, cross, square = stack.parts(total, X.shape[1])
-    sums = NoisedSecondMoments(gram, cross, square, noise, noise / stack.cross, situation.records, noise / stack.square)
+    sums = NoisedSecondMoments(gram, cross, square, noise, noise / stack.cross, problem.records, noise / stack.square)
     return fit(sums, options.prior_precision, options.least_variance)

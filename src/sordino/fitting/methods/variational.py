@@ -105,29 +105,29 @@ class VariationalInference(Method):
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
-    def refusal(self, situation: FitProblem) -> str | None:
-        size = model_for(situation, _RESIDUAL_VARIANCE).dim(situation.features)
+    def refusal(self, problem: FitProblem) -> str | None:
+        size = model_for(problem, _RESIDUAL_VARIANCE).dim(problem.features)
         return None if size <= _MOST_PARAMETERS else f"needs at most {_MOST_PARAMETERS} weights, and there are {size}"
 
-    def considered(self, situation: FitProblem) -> bool:
+    def considered(self, problem: FitProblem) -> bool:
         # Where one hidden layer beside a linear part will do, "natural" has the smaller error and intervals that hold.
-        return METHODS["natural"].refusal(situation) is not None
+        return METHODS["natural"].refusal(problem) is not None
 
-    def plan(self, situation: FitProblem) -> Plan:
-        steps = _steps_spec(situation)
-        spec = in_parts(situation, steps, _check_spec(situation))
-        return Plan(self, situation, spec, _predicted(situation, steps), {"steps": steps})
+    def plan(self, problem: FitProblem) -> Plan:
+        steps = _steps_spec(problem)
+        spec = in_parts(problem, steps, _check_spec(problem))
+        return Plan(self, problem, spec, _predicted(problem, steps), {"steps": steps})
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        situation = plan.situation
-        model = model_for(situation, _RESIDUAL_VARIANCE)
-        labels = (y + 1.0) / 2.0 if situation.classes == 2 else y
+        problem = plan.problem
+        model = model_for(problem, _RESIDUAL_VARIANCE)
+        labels = (y + 1.0) / 2.0 if problem.classes == 2 else y
         release = run_variational(plan.details["steps"], model, X, labels, sources.fresh(), options=_OPTIONS)
         posterior = _with_wandering(release, model)
-        if situation.classes is not None:
-            return Outcome(_steepened(situation, model, posterior, X, labels, sources), model)
-        residual = _residual_variance(situation, model, posterior.mean, X, y, sources)
-        return Outcome(posterior, model_for(situation, residual), {"residual_variance": residual})
+        if problem.classes is not None:
+            return Outcome(_steepened(problem, model, posterior, X, labels, sources), model)
+        residual = _residual_variance(problem, model, posterior.mean, X, y, sources)
+        return Outcome(posterior, model_for(problem, residual), {"residual_variance": residual})
 
 
 def _with_wandering(release: VariationalRelease, model: Model) -> FactorisedPosterior:
@@ -139,28 +139,28 @@ def _with_wandering(release: VariationalRelease, model: Model) -> FactorisedPost
     return FactorisedPosterior(model, mean, np.sqrt(np.exp(2.0 * log_deviation) + last.var(axis=0)))
 
 
-def _residual_variance(situation: FitProblem, model: Model, mean: Array, X: Array, y: Array, sources: Sources) -> float:
+def _residual_variance(problem: FitProblem, model: Model, mean: Array, X: Array, y: Array, sources: Sources) -> float:
     """The mean of squared residuals, noised, a standard deviation of its noise added: rarely too small."""
     squares = np.minimum((y - _scores_at(model, mean, X)[:, 0]) ** 2, _LARGEST_VARIANCE)
     total = np.array([digits(squares - 0.5).astype(np.int64).sum()])
-    rounds = ExactRounds(_check_spec(situation), _SQUARES, len(y), 1, sources.fresh())
+    rounds = ExactRounds(_check_spec(problem), _SQUARES, len(y), 1, sources.fresh())
     noised = float(rounds.noised(0, total, -DIGITS)[0])
-    mean_square = 0.5 + (noised + rounds.scale(0)) / situation.records
+    mean_square = 0.5 + (noised + rounds.scale(0)) / problem.records
     return float(np.clip(mean_square, _LEAST_VARIANCE, _LARGEST_VARIANCE))
 
 
 def _steepened(
-    situation: FitProblem, model: Model, posterior: FactorisedPosterior, X: Array, codes: Array, sources: Sources
+    problem: FitProblem, model: Model, posterior: FactorisedPosterior, X: Array, codes: Array, sources: Sources
 ) -> FactorisedPosterior:
     """The posterior with its last layer multiplied by the temperature."""
-    rounds = ExactRounds(_check_spec(situation), _STEEPNESS, len(codes), 2, sources.fresh())
+    rounds = ExactRounds(_check_spec(problem), _STEEPNESS, len(codes), 2, sources.fresh())
 
     def noised_mean(given: Array, k: int) -> Array:
         sums = digits(given).astype(np.int64).sum(axis=0)
-        return rounds.noised(k, sums, -DIGITS) / situation.records
+        return rounds.noised(k, sums, -DIGITS) / problem.records
 
     t = temperature(_scores_at(model, posterior.mean, X), codes.astype(np.int64), noised_mean)
-    last = ((situation.settings["hidden"] or USUAL_HIDDEN)[-1] + 1) * (situation.classes or 2)
+    last = ((problem.settings["hidden"] or USUAL_HIDDEN)[-1] + 1) * (problem.classes or 2)
     means, deviations = np.array(posterior.means), np.array(posterior.deviations)
     means[-last:] *= t
     deviations[-last:] *= t
@@ -183,33 +183,33 @@ def _scores_at(model: Model, mean: Array, X: Array) -> Array:
 _outputs = jax.jit(lambda network, theta, rows: network.record_outputs(theta, rows), static_argnums=0)
 
 
-def _mu_of_check(situation: FitProblem) -> float:
-    return situation.mu * math.sqrt(_SHARE_OF_CHECK / _check_rounds(situation))
+def _mu_of_check(problem: FitProblem) -> float:
+    return problem.mu * math.sqrt(_SHARE_OF_CHECK / _check_rounds(problem))
 
 
-def _check_rounds(situation: FitProblem) -> int:
-    return 1 if situation.classes is None else ROUNDS
+def _check_rounds(problem: FitProblem) -> int:
+    return 1 if problem.classes is None else ROUNDS
 
 
-def _steps_spec(situation: FitProblem) -> Spec:
-    mu = situation.mu * math.sqrt((1.0 - _SHARE_OF_CHECK) / _ROUNDS)
-    query, clip = "gradients of the evidence bound", _CLIPS[situation.task]
-    return sums_over_all(situation, query, _ROUNDS, clip, mu, step_size=_STEP_SIZE)
+def _steps_spec(problem: FitProblem) -> Spec:
+    mu = problem.mu * math.sqrt((1.0 - _SHARE_OF_CHECK) / _ROUNDS)
+    query, clip = "gradients of the evidence bound", _CLIPS[problem.task]
+    return sums_over_all(problem, query, _ROUNDS, clip, mu, step_size=_STEP_SIZE)
 
 
-def _check_spec(situation: FitProblem) -> Spec:
+def _check_spec(problem: FitProblem) -> Spec:
     """One sum of numbers between -1/2 and 1/2, or sums of pairs for the temperature."""
-    query, bound = (_SQUARES, 0.5) if situation.classes is None else (_STEEPNESS, LENGTH)
-    return sums_over_all(situation, query, _check_rounds(situation), bound, _mu_of_check(situation))
+    query, bound = (_SQUARES, 0.5) if problem.classes is None else (_STEEPNESS, LENGTH)
+    return sums_over_all(problem, query, _check_rounds(problem), bound, _mu_of_check(problem))
 
 
-def _predicted(situation: FitProblem, steps: Spec) -> Predicted:
+def _predicted(problem: FitProblem, steps: Spec) -> Predicted:
     """By a formula: the share of a move that is noise, which takes the error from half the constant's to all of it.
 
     Means and deviations make twice as many noised entries as there are weights; the last rounds are averaged.
     """
-    constant = constant_error(situation, stand_in(situation))
-    size = model_for(situation, _RESIDUAL_VARIANCE).dim(situation.features)
+    constant = constant_error(problem, stand_in(problem))
+    size = model_for(problem, _RESIDUAL_VARIANCE).dim(problem.features)
     noise = float(sums_of(steps).noise_multiplier.values(1)[0])
-    ratio = noise * math.sqrt(2 * size) / situation.records / math.sqrt(_ROUNDS / 3)
+    ratio = noise * math.sqrt(2 * size) / problem.records / math.sqrt(_ROUNDS / 3)
     return Predicted(constant * min(1.5, 0.5 + 2.0 * ratio), constant)

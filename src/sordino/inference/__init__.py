@@ -1,0 +1,1 @@
+"""What a release says: summaries, contrasts, margins, predictions, and the power of a planned fit."""
