@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 from interval_ranges import INFLUENCE, of_grid, write
 from scipy import special
-from sordino.fitting.choose import BEATS_CONSTANT
 
 from sordino import estimators
 from sordino.core.bound import Relation
 from sordino.estimators import ArrayBounds, BudgetWarning
+from sordino.fitting.choose import BEATS_CONSTANT
 from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES, measured_task
 from sordino.mechanisms.influence import Declaration, expected, plan, with_bins
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sordino.ledger.release.coverage import WITHHELD
 
 from sordino import ArrayBounds, InputError, PrivateLogisticRegression
 from sordino.core.bound import Relation

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
-from sordino.noise.port import Law
 
 from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.auditing.lower_bound import AuditOptions, audit

@@ -145,10 +145,10 @@ def print_sandwich(lower: LowerBound, bound: Bound | None, unit: AnyUnit = Unit.
 
 def print_contradictions(found: Sequence[tuple[str, str]]) -> None:
     """What contradicts the release that was audited, in red."""
-    console = plain_console()
+    console, say = _printers()
     for title, words in found:
         console.print(f"\n{title}", style="bold red", end="")
-        console.print(f" {words}", soft_wrap=True)
+        say(f" {words}")
 
 
 def print_implementation(found: "Implementation | None", reason: str) -> None:

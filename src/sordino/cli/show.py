@@ -11,6 +11,7 @@ from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, one_o
 
 if TYPE_CHECKING:
     from sordino.inference.release import Release
+    from sordino.inference.table_formats import ResultTable
     from sordino.ledger.release import StoredRelease
 
 FORMATS = ("text", "csv", "latex", "html", "json")

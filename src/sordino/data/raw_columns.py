@@ -153,7 +153,7 @@ class NumberColumn(ArrayColumn):
             if "b" in kinds:
                 raise Unreadable(self.holds)
             # A common type would spell the whole numbers of one part as the floats of another.
-            return Objects(np.concatenate([one.cells() for one in every]))
+            return ObjectColumn(np.concatenate([one.cells() for one in every]))
         values = np.concatenate([one.values for one in every])
         absent = [np.zeros(len(one), bool) if one.missing is None else one.missing for one in every]
         return type(self)(values, None if all(one.missing is None for one in every) else np.concatenate(absent))

@@ -24,7 +24,6 @@ from sordino.explore.scoring import (
     means,
     probabilities,
     read_rows,
-    refuse_number,
     scored_predictor,
     sum_plan,
     targets,

@@ -27,7 +27,16 @@ from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
 from sordino.data import Number, Schema
-from sordino.fitting.charge import Result, RowAccess, RunContents, as_ledger, charged_run, exact_sums_line
+from sordino.data.encode import number_of
+from sordino.fitting.charge import (
+    Result,
+    RowAccess,
+    RunContents,
+    as_ledger,
+    charged_run,
+    check_public_number,
+    exact_sums_line,
+)
 from sordino.fitting.declaration import Declaration, EncodedRows, encoded_rows
 from sordino.fitting.fit import sources_of, table_rows
 from sordino.fitting.problem import exposures
@@ -174,7 +183,7 @@ class SumPlan:
         ledger: Any,
         random_state: int | None,
     ) -> tuple[StoredRelease, Result]:
-        """RowAccess for the sum, add it up, and release it; `answer` reads the noised numbers and says the settings."""
+        """Pay for the sum, add it up, and release it; `answer` reads the noised numbers and says the settings."""
         sources = sources_of(random_state)
 
         def run(access: RowAccess) -> RunContents[Result]:
@@ -198,6 +207,7 @@ class SumPlan:
             epsilon=self.epsilon,
             ledger=as_ledger(ledger),
             sources=sources,
+            check=lambda: check_public_number(self.schema, self.relation, partial(number_of, self.schema, data)),
         )
 
 
@@ -243,9 +253,3 @@ def _reader(declaration: Declaration, relation: Relation, data: Any) -> Callable
 def check_header(schema: Schema, task: Task, relation: Relation, data: Any) -> Declaration:
     """The declaration of rows whose columns were looked at, and no cell."""
     return table_rows(schema, task, relation, data, None).declaration
-
-
-def refuse_number(schema: Schema, relation: Relation, data: Any) -> None:
-    """Refuse, before the debit, another number of records or units than is declared: replace-one makes it public."""
-    if relation is Relation.REPLACE_ONE:
-        check_number(schema, relation, after_debit(partial(number_of, schema, data), None))

@@ -13,6 +13,7 @@ no row. So a trial is one Gaussian mechanism of parameter mu, and that is what t
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -24,9 +25,10 @@ from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, Re
 from sordino.core.spec.document import NegativeBinomialTrials, Part
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data import Schema, read_schema, read_table, with_formula
+from sordino.data.encode import number_of
 from sordino.data.words import shown_names
 from sordino.explore.scoring import SCORED, check_header, losses, read_rows
-from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, exact_sums_line
+from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public_number, exact_sums_line
 from sordino.fitting.declaration import Declaration
 from sordino.fitting.fit import problem_of, sources_of
 from sordino.fitting.methods import METHODS, Outcome, Plan
@@ -192,7 +194,7 @@ def choose(
     sources = sources_of(random_state)
 
     def run(access: RowAccess) -> RunContents[tuple[str, float]]:
-        table = access.read(lambda: read_table(declared.source(data)))
+        table = access.read(lambda: read_table(declared.source(data), declared.named_columns()))
         rows = read_rows([plan.declaration for plan in made.plans], related, table, access)
         best = made.ran(rows, sources)
         place, outcome = best.told
@@ -216,7 +218,13 @@ def choose(
         )
 
     release, (name, loss) = charged_run(
-        made.explanation, run, words="a choice", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources
+        made.explanation,
+        run,
+        words="a choice",
+        epsilon=epsilon,
+        ledger=as_ledger(ledger),
+        sources=sources,
+        check=lambda: check_public_number(declared, related, partial(number_of, declared, data)),
     )
     return Choice(name, loss, release)
 

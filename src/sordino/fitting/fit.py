@@ -38,7 +38,7 @@ from sordino.fitting.declaration import Declaration, EncodedRows, declared, enco
 from sordino.fitting.methods import Outcome, Plan
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.resume import FitCheckpoint
-from sordino.fitting.table_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts, untold
+from sordino.fitting.table_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts
 from sordino.fitting.tasks import ASKED, AUTO, OVERDISPERSED, SETTINGS, TASKS, Begin, Task, ignore_progress
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
@@ -159,9 +159,9 @@ def fit(
     def checkpoint() -> FitCheckpoint | None:
         if lies is None or keep is None:
             return None
-        names = tuple(one.name for one in plan.details["made"].mechanisms)
+        numbers = {one.name: one.numbers for one in plan.details["made"].mechanisms}
         where = lies.settings(schema)
-        return FitCheckpoint.at(keep, plan.spec, schema, where, ledger, private=sources.private, names=names)
+        return FitCheckpoint.at(keep, plan.spec, schema, where, ledger, private=sources.private, numbers=numbers)
 
     def run(access: RowAccess) -> RunContents[Outcome]:
         begin(STAGES[2])

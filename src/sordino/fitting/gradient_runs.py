@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import Explanation, at_delta, theorem_named
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
-from sordino.auditing.one_run.training import train_and_audit
+from sordino.auditing.one_run.training import check_planting, train_and_audit
 from sordino.core.bound import NOT_COVERED, Bound, Certificate, Relation, View, exactly_computed
 from sordino.core.spec import NoisyGradient, Spec
 from sordino.core.validate import InputError, instance_of, one_of, refuse, whole_number
@@ -29,7 +29,7 @@ from sordino.mechanisms.chain.run import run as run_chain
 from sordino.mechanisms.networks.clipped_gradients import check_examples
 from sordino.mechanisms.networks.jaxpr import Loss
 from sordino.mechanisms.networks.trainer import Trained, train
-from sordino.mechanisms.networks.training import QUERY, Training
+from sordino.mechanisms.networks.training import QUERY, Training, check_run
 from sordino.models.base import Model, describe_model
 from sordino.models.registry import JaxModel
 from sordino.noise import lattice
@@ -243,9 +243,16 @@ def fit_network(
     )
     plan = calibrate(described, epsilon, delta, "noise").explanation
     sources = Sources(random_state)
+    sources.ready()
+    randomness = sources.fresh()
+
+    def check() -> None:
+        check_run(plan.spec, loss, params, examples, training, trainable, randomness.draws_exactly)
+        if canaries:
+            check_planting(plan.spec, training)
 
     def run(access: RowAccess) -> RunContents[tuple[Trained, LowerBound | None]]:
-        arguments = (plan.spec, loss, params, examples, sources.fresh(), training)
+        arguments = (plan.spec, loss, params, examples, randomness, training)
         lower = None
         if canaries:
             options = AuditOptions(delta=delta, seed=random_state)
@@ -265,7 +272,7 @@ def fit_network(
         return RunContents(NETWORK, arrays, (trained, lower), floating_point=floating_point, settings=settings)
 
     release, (trained, lower) = charged_run(
-        plan, run, words="this training", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources
+        plan, run, words="this training", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources, check=check
     )
     return FittedNetwork(release, trained.averaged, trained, lower)
 

@@ -14,8 +14,10 @@ import hashlib
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -44,7 +46,7 @@ class FitCheckpoint:
         answered: noised sums by the names of their mechanisms.
         marks: of every part's rows, private.
         key: by which units were brought together; a secret of the run.
-        names: of all mechanisms of the run.
+        numbers: how many numbers each mechanism of the run answers, by name.
         new: whether the file was made now.
     """
 
@@ -54,7 +56,7 @@ class FitCheckpoint:
     answered: dict[str, Array] = field(default_factory=dict)
     marks: dict[str, PartAnswer] = field(default_factory=dict, repr=False)
     key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
-    names: tuple[str, ...] = ()
+    numbers: Mapping[str, int] = field(default_factory=dict)
     new: bool = False
 
     @classmethod
@@ -67,7 +69,7 @@ class FitCheckpoint:
         ledger: Ledger | None,
         *,
         private: bool,
-        names: tuple[str, ...] = (),
+        numbers: Mapping[str, int] = MappingProxyType({}),
     ) -> "FitCheckpoint":
         """The rounds of this run that are kept at a path; where there are none a file is made, before anybody pays."""
         # Rounds whose noise a seed gives again are no rounds of a private fit.
@@ -75,7 +77,7 @@ class FitCheckpoint:
         told = json.dumps([spec.to_json(), schema_to_text(schema), where, book, private], sort_keys=True)
         run, file = hashlib.sha256(told.encode()).hexdigest(), Path(path)
         if not os.path.lexists(file):
-            made = cls(file, run, names=names, new=True)
+            made = cls(file, run, numbers=numbers, new=True)
             made.save()
             return made
         record = read_record(file)
@@ -84,7 +86,7 @@ class FitCheckpoint:
             known = found["format"] == _FORMAT
             marks = {key: PartAnswer(key, b"", *mark) for key, mark in found["marks"].items()}
             kept = cls(
-                file, found["run"], str(found["name"]), dict(record.arrays), marks, bytes.fromhex(found["key"]), names
+                file, found["run"], str(found["name"]), dict(record.arrays), marks, bytes.fromhex(found["key"]), numbers
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise damaged(file) from None
@@ -93,11 +95,18 @@ class FitCheckpoint:
                 f"Expected the rounds of this very fit at {str(path)!r}, got those of another: its data declaration, "
                 "budget, engine, ledger or --seed differ; repeat the command as it was, or name a new file."
             )
+        kept._check_answers()
         return kept
+
+    def _check_answers(self) -> None:
+        """Refuse answers that are none of this plan's: another mechanism, another length, or numbers out of reach."""
+        for name, sums in self.answered.items():
+            if sums.dtype != np.float64 or sums.shape != (self.numbers.get(name),) or not (abs(sums) < _FAR).all():
+                raise damaged(self.path)
 
     def refuse_finished(self, entry: Entry | None) -> None:
         """Refuse to ask more of rows for an entry whose release was made; one that is whole is made again, alike."""
-        if entry is not None and entry.release is not None and not self.answered.keys() >= set(self.names):
+        if entry is not None and entry.release is not None and not self.answered.keys() >= set(self.numbers):
             raise InputError(
                 f"Expected a fit that was not finished, got one whose release is named by entry {entry.sequence}; "
                 f"delete {str(self.path)!r} and fit again."

@@ -287,7 +287,7 @@ def check_run(
         return jax.ShapeDtypeStruct((records, *leaf.shape[1:]), jax.dtypes.canonicalize_dtype(leaf.dtype))
 
     def step(rows: Any) -> Any:
-        run = Run(spec, loss, params, rows, training, trainable, draws_exactly)
+        run = TrainingRun(spec, loss, params, rows, training, trainable, draws_exactly)
         leaves, key = run.unravel(run.first), jnp.zeros(2, jnp.uint32)
         gradient = jax.grad(run.own_loss)(leaves, (jax.tree.map(lambda leaf: leaf[0], run.examples), key))
         return training.optimiser.update(gradient, training.optimiser.init(leaves), leaves)
