@@ -173,11 +173,12 @@ def line_to_edge(
 
     `below` keeps the triangles of two such lines apart, as a share of the frame's height.
     """
-    axes.plot(places, [error if error <= edge else math.nan for error in errors], clip_on=False, **style)
+    axes.plot(places, [error if error <= edge else math.nan for error in errors], **style)
     beyond = [place for place, error in zip(places, errors, strict=True) if not error <= edge]
     frame = axes.get_xaxis_transform()
     marks: dict[str, Any] = {"color": style["color"], "linestyle": "none", "marker": "^", "clip_on": False}
-    axes.plot(beyond, [below] * len(beyond), transform=frame, **marks)
+    if beyond:
+        axes.plot(beyond, [below] * len(beyond), transform=frame, in_layout=False, **marks)
 
 
 def plain_ticks(axes: "Axes", low: float, high: float) -> None:
