@@ -5,6 +5,7 @@ M > e: the left side is at least 1 and the right side below it. Its experiments 
 drift is no rate of convergence, and use the H of (17), which needs a point that is stable for every record.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -56,12 +57,19 @@ class Rule:
     scale: Callable[[Setting, float], float]
 
 
-def _stated(setting: Setting, alpha: float) -> float:
-    def enough(scale: float) -> bool:
-        found = lyapunov(setting.constants, alpha, scale, setting.step, DIM, 0.0, universal_point=True)
-        return stated_bound(found, found.rate, setting.n) <= setting.delta
+def _meets(setting: Setting, alpha: float, scale: float) -> bool:
+    found = lyapunov(setting.constants, alpha, scale, setting.step, DIM, 0.0, universal_point=True)
+    return stated_bound(found, found.rate, setting.n) <= setting.delta
 
-    return least_true(enough, _LEAST, _MOST)
+
+def _stated(setting: Setting, alpha: float) -> float:
+    return least_true(lambda scale: _meets(setting, alpha, scale), _LEAST, _MOST)
+
+
+def _first_stated(setting: Setting, alpha: float) -> float:
+    """The same at small indices, where a larger scale may not meet the budget again; infinite where none does."""
+    scales = np.geomspace(1e-3, 1.0, 1500)
+    return next((float(scale) for scale in scales if _meets(setting, alpha, float(scale))), math.inf)
 
 
 def _corrected(setting: Setting, alpha: float) -> float:
@@ -94,7 +102,8 @@ ALPHAS = (2.0, 1.9, 1.8, 1.7, 1.6)
 # The noise that the paper prints at alpha = 2 and 1.6, and a straight line between them.
 PRINTED = "the printed noise"
 SCHEMES = {"GD": "full", "SGD": "without-replacement"}
-_QUICK_ROWS = 1000
+# Chains run on so many rows: batches are of ten records, and gradients of all rows differ by little beyond that.
+_QUICK_ROWS, _MOST_ROWS = 1000, 20_000
 
 # Test error by rule, algorithm and tail index: one number a repetition.
 Errors = dict[tuple[str, str, float], Array]
@@ -104,14 +113,15 @@ Noise = dict[tuple[str, float], float]
 def outcome(setting: Setting, options: Options, papers_noise: tuple[float, float]) -> Outcome:
     """Everything of one figure; `papers_noise` is what the paper says is needed at alpha = 2 and 1.6."""
     alphas = (2.0, 1.6) if options.quick else ALPHAS
-    repetitions, many = (5, 5) if options.quick else (50, 400)
+    repetitions = 5 if options.quick else 100
     noise = {(rule.name, alpha): rule.scale(setting, alpha) for rule in RULES for alpha in alphas}
-    errors, plain = _test_errors(setting, options, noise, repetitions)
-    between = {(PRINTED, alpha): float(np.interp(alpha, (1.6, 2.0), papers_noise[::-1])) for alpha in alphas}
-    errors |= _test_errors(setting, options, between, many)[0]
     stated, _, _, ours = RULES
+    between = {(PRINTED, alpha): float(np.interp(alpha, (1.6, 2.0), papers_noise[::-1])) for alpha in alphas}
+    run_at = between | {(ours.name, alpha): noise[ours.name, alpha] for alpha in alphas}
+    errors, plain = _test_errors(setting, options, run_at, repetitions)
     read = tried(setting, papers_noise)
-    kind = "test error, mean squared" if setting.name == LINEAR.name else "test error, share misclassified"
+    linear = setting.name == LINEAR.name
+    kind = "test error, mean squared" if linear else "test error, share misclassified"
 
     def draw(canvas: "Canvas") -> None:
         _draw(canvas, kind, alphas, noise | between, errors, plain)
@@ -121,8 +131,9 @@ def outcome(setting: Setting, options: Options, papers_noise: tuple[float, float
         figures=(Figure("error", draw, _CAPTION, *PANELS),),
         verdict=Verdict(
             VerdictKind.NOT_REPRODUCED,
-            f"At the printed noise the test error degrades gracefully, as drawn (medians {_medians(errors, alphas)} "
-            "from alpha = 2 to 1.6, GD); the printed noise itself does not come out of the formula.",
+            f"At the printed noise the median test error of GD is {_medians(errors, alphas)} from alpha = 2 to 1.6: "
+            f"{'a graceful degradation, as the paper says' if linear else 'a degradation, where the paper sees none'}. "
+            "The printed noise itself does not come out of the formula.",
             tried=f"{len(read)} readings of what is not printed (H of (16) or (17), three starts, the dropped factor "
             f"left out or kept, the length of rows); the nearest is off by a factor {read[0].off:.1f} at one of the "
             "two tail indices (table variants).",
@@ -140,19 +151,15 @@ def outcome(setting: Setting, options: Options, papers_noise: tuple[float, float
             f"{papers_noise[1] / papers_noise[0]:.2f}; the formula gives {noise[stated.name, 2.0]:.3g} and "
             f"{noise[stated.name, 1.6]:.3g}, a ratio of {noise[stated.name, 1.6] / noise[stated.name, 2.0]:.2f}. A "
             f"lead: the formula reaches the printed ratio at alpha = {_index_of(setting, papers_noise):.2f}, and gives "
-            f"{_stated(setting, 1.3):.3g} at 1.3, as if the smallest index had been 1.3.",
+            f"{_first_stated(setting, 1.3):.3g} at 1.3, as if the smallest index had been 1.3.",
             "Between the two printed values the noise is on a straight line. Bars of one deviation are cut by the "
             "frame: with alpha < 2 single runs have no variance, and a few rule the deviation.",
             "The proof of Theorem 9 drops the factor (2C(H+1))^(1/log(n/M)); C and H are not given. Neither of the "
             "first two rows of the table noise is a certificate.",
             "heavy-tail.coupling needs no ergodicity constants: contraction, growth of the gradient and a moment of "
             "the noise. Sharp constants are those of unit rows, which the data have by construction.",
-            f"{repetitions} repetitions ({many} at the printed noise) are independent chains on one dataset."
-            + (
-                f" Quick: the chains run on {_QUICK_ROWS:,} rows; the noise is that of the full n."
-                if options.quick
-                else ""
-            ),
+            f"{repetitions} repetitions are independent chains on one dataset of {_rows(setting, options):,} rows; the "
+            "noise is that of the full n.",
             f"The chains run {setting.remembered} steps: a step contracts by {1 - setting.step * setting.decay:g}, so "
             f"whatever lies before the last {setting.remembered} of {setting.steps:,} is shrunk below 1e-15. The noise "
             "is that of all steps.",
@@ -181,18 +188,22 @@ def outcome(setting: Setting, options: Options, papers_noise: tuple[float, float
     )
 
 
+def _rows(setting: Setting, options: Options) -> int:
+    return _QUICK_ROWS if options.quick else min(setting.n, _MOST_ROWS)
+
+
 def _medians(errors: Errors, alphas: tuple[float, ...]) -> str:
     return ", ".join(f"{np.median(errors[PRINTED, 'GD', alpha]):.3g}" for alpha in alphas)
 
 
 def _index_of(setting: Setting, printed: tuple[float, float]) -> float:
     """The tail index at which the formula's noise over that at alpha = 2 has the printed ratio."""
-    first = _stated(setting, 2.0)
-    return narrow(lambda alpha: _stated(setting, alpha) / first <= printed[1] / printed[0], 1.05, 2.0, 1e-3)[1]
+    first, ratio = _stated(setting, 2.0), printed[1] / printed[0]
+    return narrow(lambda alpha: _first_stated(setting, alpha) / first <= ratio, 1.05, 2.0, 2e-3)[1]
 
 
 def _test_errors(setting: Setting, options: Options, noise: Noise, repetitions: int) -> tuple[Errors, float]:
-    train, test = draw_rows(setting, _QUICK_ROWS if options.quick else setting.n, options.seed)
+    train, test = draw_rows(setting, _rows(setting, options), options.seed)
     errors: Errors = {}
     for place, ((rule, alpha), scale) in enumerate(noise.items()):
         for algorithm, scheme in SCHEMES.items():
@@ -236,7 +247,7 @@ def _shown(rule: Rule, scale: float) -> Cell:
 def _error_table(kind: str, alphas: tuple[float, ...], errors: Errors, plain: float) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (rule, algorithm, *(_mean_and_spread(errors[rule, algorithm, alpha]) for alpha in alphas))
-        for rule in (PRINTED, *(rule.name for rule in RULES))
+        for rule in (PRINTED, RULES[-1].name)
         for algorithm in SCHEMES
     ]
     rows.append(("no noise", "minimiser", *(f"{plain:.4g}" for _ in alphas)))
