@@ -130,7 +130,7 @@ def verdicts_table(rows: list[Recorded], points: list[Recorded], sets: tuple[str
     cells.append(("point estimate (Table 5)", "the nearest optimiser", *_word(best, sets)))
     caption = (
         "A row is a column of the paper's tables, in the reading nearest to it: test errors agree within two standard "
-        f"deviations over splits, or {100 * _NEAR:g} %."
+        f"deviations over splits, or 5 %; point estimates, printed with few digits, within {100 * _NEAR:g} %."
     )
     return Table("verdicts", ("column", "run as", "verdict", "agrees on", "does not on"), tuple(cells), caption)
 
