@@ -197,3 +197,20 @@ def test_pushes_make_up_for_the_distance_and_leave_none_negative(contraction: fl
         made += ratio * math.exp(-rate * passed) * math.expm1(-rate * count) / math.expm1(-rate)
         passed += count
     assert 2.0 <= made <= 2.0 * (1 + 1e-8)
+
+
+def test_passes_count_the_uses_of_a_record_and_schedules_their_largest_ratio() -> None:
+    path = {"view": "all-iterates", "problem.n": 3}
+    batch = {"scheme": "cyclic", "size": 1}
+    cyclic = certified("mixed-composition", 1.6, 0.4, **path, **{"algorithm.batch": batch, "algorithm.steps": 7})
+    uses = {"view": "all-iterates", "algorithm.steps": 3}
+    assert cyclic.epsilon(1e-5) == certified("mixed-composition", 1.6, 0.4, **uses).epsilon(1e-5)
+    falling = {"kind": "polynomial", "initial": 1.0, "offset": 4.0, "power": 1.0}
+    steps = {"algorithm.step_size": falling, "algorithm.steps": 40, "view": "all-iterates"}
+    found = certified("mixed-composition", 1.6, 0.4, **steps).epsilon(1e-5)
+    # Step sizes fall from at most 1 to more than a hundredth.
+    low, high = (
+        certified("mixed-composition", 1.6, 0.4 * size, **{"algorithm.steps": 40, "view": "all-iterates"}).epsilon(1e-5)
+        for size in (0.01, 1.0)
+    )
+    assert low < found < high
