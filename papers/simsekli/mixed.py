@@ -33,8 +33,8 @@ def _atoms(alpha: float) -> tuple[Array, Array]:
     values, above = inverse_root_law(alpha)
     masses = -np.diff(np.append(1.0, above))
     cells = np.searchsorted(np.geomspace(values[0], values[-1], _ATOMS), values)
-    weights = np.bincount(cells, masses, _ATOMS)
-    roots = np.bincount(cells, masses * values, _ATOMS)[weights > 0] / weights[weights > 0]
+    weights, sums = (np.bincount(cells, parts, _ATOMS).astype(np.float64) for parts in (masses, masses * values))
+    roots = sums[weights > 0] / weights[weights > 0]
     return 1 / roots**2, weights[weights > 0]
 
 
