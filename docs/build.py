@@ -54,25 +54,10 @@ _REASONS: tuple[tuple[Callable[[Cell], bool], str], ...] = (
         "covered by replace-one: the record against such a row.",
     ),
     (
-        lambda cell: cell.noise == "stable" and cell.view is View.ALL_ITERATES,
-        "A step with stable noise, alpha below 2, is known by its total variation alone. Over the steps these add up, "
-        "and soon exceed every useful delta; only what contraction forgets (last iterates) or averages out is "
-        "certified.",
-    ),
-    (
-        lambda cell: cell.noise == "stable" and cell.relation is Relation.ADD_REMOVE,
-        "The coupling of chains with stable noise compares two records' gradients, whose difference is bounded by "
-        "gradient_growth; that of one record that appears or vanishes is not.",
-    ),
-    (
-        lambda cell: cell.noise == "stable" and cell.scheme == "poisson",
-        "The coupling of chains with stable noise averages the move of a record over batches of one size; curvature "
-        "and move of a Poisson batch vary with its size.",
-    ),
-    (
         lambda cell: cell.noise == "stable",
-        "The coupling of chains with stable noise averages the move of a record that is in a batch once or not at all, "
-        "in batches of one size; here sizes vary, uses of a step repeat, or uses of steps depend on one another.",
+        "Given its mixing variables a step with stable noise is Gaussian, with a noise of its own. The theorems about "
+        "batches in which a record is used more than once, or whose uses depend on one another, are about steps that "
+        "share one noise.",
     ),
     (
         lambda cell: cell.kind == "random-shift",

@@ -76,7 +76,7 @@ class Figure:
     Attributes:
         name: The name of its files.
         draw: What puts axes on the canvas.
-        caption: What is seen, for everybody; it also stands in for the picture where there is none.
+        caption: What is seen, for everybody; it stands below the picture.
         width: In inches; those of `ONE_PANEL` or `PANELS` unless the picture is of images or many bars.
         height: In inches.
     """
@@ -89,8 +89,8 @@ class Figure:
 
     @property
     def alternative(self) -> str:
-        """Words for a reader who does not see the picture, without what would end an image's text in Markdown."""
-        return (self.caption or self.name).replace("[", "(").replace("]", ")").replace("\n", " ")
+        """Words for a reader who does not see the picture; the caption follows and is not said twice."""
+        return f"Chart {self.name.replace('-', ' ')}; the caption and the tables below say what it shows."
 
     def render(self, quick: bool = False) -> dict[str, bytes]:
         """The files of the figure: name to content; in quick mode it is laid out once, and drawn once for each."""

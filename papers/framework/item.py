@@ -171,20 +171,33 @@ def _escaped(text: str) -> str:
 class VerdictKind(StrEnum):
     """How what we find relates to what the paper says, about the paper's own algorithm or statement and no other."""
 
-    # What the paper prints holds, or comes out again, where it was checked.
     SAME = "same"
-    # A statement is false: the verdict names the counterexample that was computed.
-    REFUTED = "refuted"
-    # A statement is false, or a number misprinted, as it stands and right after a change that is named.
+    MIXED = "mixed"
     CORRECTED = "corrected"
-    # The paper's setting was run and its numbers did not come out: the verdict says what was tried.
+    REFUTED = "refuted"
     NOT_REPRODUCED = "not reproduced"
-    # The paper does not say enough to run it.
     PARAMETERS_NOT_PUBLISHED = "parameters not published"
-    # It could be run and was not: the reason says why.
     NOT_RUN = "not run"
-    # Nothing of a paper is judged: a comparison that is ours.
     OWN = "our own"
+
+    @property
+    def meaning(self) -> str:
+        """What the word says, for the legend above the results."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    VerdictKind.SAME: "what the paper prints holds, or comes out again, where it was checked",
+    VerdictKind.MIXED: "some of its numbers come out again and some do not; a table says which",
+    VerdictKind.CORRECTED: "false or misprinted as it stands, and right after a change that is named; where the change "
+    "has no proof either, the reason says NOT PROVED",
+    VerdictKind.REFUTED: "false; the counterexample is computed and named",
+    VerdictKind.NOT_REPRODUCED: "the paper's setting was run and its numbers did not come out; the page says what was "
+    "tried",
+    VerdictKind.PARAMETERS_NOT_PUBLISHED: "the paper does not say enough to run it; a setting near it is run",
+    VerdictKind.NOT_RUN: "it could be run and was not; the reason says why",
+    VerdictKind.OWN: "a comparison of ours that judges nothing of a paper",
+}
 
 
 @dataclass(frozen=True)
@@ -195,7 +208,7 @@ class Verdict:
         kind: The word.
         because: What was found.
         counterexample: What refutes the statement, as computed here; needed for `refuted`.
-        tried: What was run without getting the paper's numbers; needed for `not reproduced`.
+        tried: What was run without getting the paper's numbers; needed for `not reproduced`, allowed for `mixed`.
     """
 
     kind: VerdictKind
@@ -207,6 +220,8 @@ class Verdict:
         if not self.because.strip():
             raise InputError(f"Expected the verdict {self.kind!s} to say why, got an empty reason; give a sentence.")
         for kind, field in ((VerdictKind.REFUTED, "counterexample"), (VerdictKind.NOT_REPRODUCED, "tried")):
+            if self.kind is VerdictKind.MIXED and field == "tried":
+                continue
             if (self.kind is kind) != bool(getattr(self, field).strip()):
                 raise InputError(
                     f"Expected {field} to be given with the verdict {kind!s} and with no other, got the verdict "

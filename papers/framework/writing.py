@@ -57,7 +57,7 @@ def readme(item: Item, options: Options, outcome: Outcome) -> str:
         f"**Verdict: {outcome.verdict.kind}.** {outcome.verdict.because}",
         *([outcome.verdict.evidence] if outcome.verdict.evidence else ()),
         *(f"*{one.heading[:1].upper()}{one.heading[1:]}:* {one.because}" for one in outcome.improved),
-        f"Reproduces: {item.source}.",
+        f"{'Subject' if item.paper is None else 'Reproduces'}: {item.source}.",
         f"{GENERATED}` (version {__version__}); do not edit. To make it again:\n\n    {command_of(item, options)}",
     ]
     if options.quick:
@@ -77,7 +77,7 @@ def readme(item: Item, options: Options, outcome: Outcome) -> str:
         parts.append("## Figures")
         for figure in outcome.figures:
             caption = figure.caption or figure.name
-            parts.append(f"![{figure.alternative}]({figure.name}.png)\n\n{caption} ([SVG]({figure.name}.svg))")
+            parts.append(f"![{figure.alternative}]({figure.name}.svg)\n\n{caption} ([PNG]({figure.name}.png))")
     if outcome.tables:
         parts.append("## Tables")
         for table in outcome.tables:
@@ -258,7 +258,7 @@ def attempt_items(
 # The page above the items' folders: every item found there with its verdict, and what of the papers it covers.
 
 _VERDICT = re.compile(r"^\*\*Verdict: ([a-z ]+)\.\*\* (.*)$", re.MULTILINE)
-_SOURCE = re.compile(r"^Reproduces: (.*)\.$", re.MULTILINE)
+_SOURCE = re.compile(r"^(?:Reproduces|Subject): (.*)\.$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -299,18 +299,23 @@ def index_page(out: Path) -> str:
         "the same byte for byte on the kind of processor that [made-on.json](made-on.json) names for each; on another "
         f"kind `--check` compares the numbers, to {TOLERANCE:g} of themselves.\n"
     )
-    lines = [head, _VERDICTS, "| item | reproduces | verdict |", "| --- | --- | --- |", *rows]
+    lines = [head, *_legend(), "| item | reproduces | verdict |", "| --- | --- | --- |", *rows]
     if all(name in pages for entry in inventory() for name in entry.items):
         lines += ["", *_inventory()]
     return "\n".join(lines) + "\n"
 
 
 _EVERYTHING = "sordino reproduce --all --data-dir DIR"
-_VERDICTS = """A verdict is about the paper's own algorithm or statement: *same*, *refuted* (with the counterexample),
-*corrected*, *not reproduced* (with what was tried), *parameters not published*, *not run*. What another algorithm or
-bound does better stands apart from it on the page, under a name of its own. A number labelled NOT VALID is refuted;
-one labelled NOT PROVED rests on a proof with a gap or on constants that were not given, and no case refutes it.
+_LABELS = """What another algorithm or bound does better stands apart from the verdict, under a name of its own. A
+number labelled NOT VALID is refuted; one labelled NOT PROVED rests on a proof with a gap or on constants that were not
+given, and no case refutes it.
 """
+
+
+def _legend() -> list[str]:
+    """Every verdict word with its meaning."""
+    lines = ["A verdict is about the paper's own algorithm or statement:", ""]
+    return [*lines, *(f"- **{kind}**: {kind.meaning}." for kind in VerdictKind), "", _LABELS]
 
 
 def _inventory() -> list[str]:
@@ -360,18 +365,18 @@ def _row(*cells: str) -> str:
 
 # Every figure on one page, with its caption and the way to its numbers.
 
-_IMAGE = re.compile(r"^!\[(.*)\]\(([\w-]+)\.png\)$", re.MULTILINE)
+_IMAGE = re.compile(r"^!\[(.*)\]\(([\w-]+)\.svg\)\n\n(.*) \(\[PNG\]\(\2\.png\)\)$", re.MULTILINE)
 
 
 def gallery_page(out: Path) -> str:
-    """All figures below `out`, item by item; an image's words are those of the item's page."""
+    """All figures below `out`, item by item, with the words and the captions of the items' pages."""
     parts = [f"# Gallery\n\n{GENERATED}`; do not edit. Every figure of the [reproductions](README.md)."]
     for name, found in found_pages(out).items():
         images = _IMAGE.findall((out / found.page).read_text(encoding="utf-8"))
         if images:
             parts.append(f"## {name}\n\n[{found.source}]({found.page.as_posix()}). Verdict: {found.verdict}.")
             folder = found.page.parent.as_posix()
-            parts += [f"![{words}]({folder}/{file}.png)\n\n{words}" for words, file in images]
+            parts += [f"![{words}]({folder}/{file}.svg)\n\n{caption}" for words, file, caption in images]
     return "\n\n".join(parts) + "\n"
 
 

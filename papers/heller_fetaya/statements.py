@@ -94,6 +94,11 @@ class Neighbours:
         return self.n > max(1 + 10 * ratio / self.beta, 1 + ratio)
 
     @property
+    def mixes(self) -> bool:
+        """The condition that the dropped beta of (58) leaves out: (sigma^2)* is at least .9 sigma^2 then."""
+        return self.n >= 10 * self.order * (self.x_high**2 / self.x_low**2 - 1)
+
+    @property
     def terms(self) -> tuple[float, float, float]:
         """The three terms of Lemma A.1 that D.24, D.25 and D.26 bound."""
         high, low, n = self.x_high**2, self.x_low**2, self.n
@@ -127,14 +132,14 @@ def _d25(case: Neighbours, printed: bool) -> Iterator[float]:
         yield room(case.terms[1] / (2 if printed else 1), left, 1.0)
 
 
-def _d26(case: Neighbours) -> Iterator[float]:
-    if case.applies:
+def _d26(case: Neighbours, printed: bool) -> Iterator[float]:
+    if case.applies and (printed or case.mixes):
         yield room(case.terms[2], case.shifted)
 
 
-def _lemma_a1(case: Neighbours) -> Iterator[float]:
-    if case.applies:
-        yield room(sum(case.terms), divergence(case), 1.0)
+def _lemma_a1(case: Neighbours, printed: bool) -> Iterator[float]:
+    if case.applies and (printed or case.mixes):
+        yield room(sum(case.terms), divergence(case))
 
 
 def divergence(case: Neighbours) -> float:
@@ -153,6 +158,15 @@ NEIGHBOURS = tuple(
     for order in (1.2, 2.0, 5.0)
     for corner in _CORNERS
 )
+# Small c and large orders: nothing but (sigma^2)* decides, and the printed condition lets it be x_l^2/x_h^2 of sigma^2.
+TIGHT = tuple(
+    Neighbours(n, 1.0, 100.0, 1.01 * n**0.1, 0.1, order, 1.0, high, (1.0, -1.0, 1.0, -1.0, high, 1.0))
+    for n, order, high in (
+        *((23, 5.0, 2.0), (203, 50.0, 2.0), (190, 20.0, 3.0)),
+        *((200, 5.0, 2.0), (2000, 50.0, 2.0), (2000, 20.0, 3.0)),
+    )
+)
+NEIGHBOURS += TIGHT
 
 
 def least_records(case: Neighbours, epsilon: float, delta: float, power: float | None) -> tuple[float, int]:
@@ -199,13 +213,14 @@ def _records(case: Neighbours, power: float | None) -> Iterator[float]:
         yield room(epsilon, divergence(enough) + math.log(1 / delta) / (order - 1)) if enough.mixed > 0 else -1.0
 
 
+_MIXES = "also n >= 10 nu (x_h^2 - x_l^2) / x_l^2"
 POSTERIOR: tuple[Statement[Neighbours], ...] = (
     Statement("Claim D.22", _d22),
     Statement("Claim D.23", _d23),
     Statement("Claim D.24", _d24),
     Statement("Claim D.25", lambda c: _d25(c, True), lambda c: _d25(c, False), "without the second factor one half"),
-    Statement("Claim D.26", _d26),
-    Statement("Lemma A.1", _lemma_a1),
+    Statement("Claim D.26", lambda c: _d26(c, True), lambda c: _d26(c, False), _MIXES),
+    Statement("Lemma A.1", lambda c: _lemma_a1(c, True), lambda c: _lemma_a1(c, False), _MIXES),
     Statement("Claim D.27", lambda c: _records(c, None)),
     Statement("Claim D.28", lambda c: _records(c, 1.1)),
 )

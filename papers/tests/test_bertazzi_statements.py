@@ -85,3 +85,17 @@ def test_noise_on_a_value_that_may_move_too_far():
         # With probability 0.97 the move is 1, else it is so large that nothing is hidden.
         exact = (1 - failure) * hockey_stick(normal(1.0, 1.0), normal(0.0, 1.0), epsilon).low + failure
         assert found.delta(epsilon) >= exact * (1 - 1e-9)
+
+
+def test_stochastic_integrals_are_within_lemmas_b2_and_b3():
+    """u = K sign(W_t), which looks at the path, and u = K, which attains B.2; 20,000 paths, five standard errors."""
+    rng, steps, bound = np.random.default_rng(5), 100, 0.8
+    moves = rng.standard_normal((20_000, steps)) / np.sqrt(steps)
+    before = np.cumsum(moves, axis=1) - moves
+    for weights in (bound * np.sign(before + 1e-300), np.full_like(moves, bound)):
+        integral = (weights * moves).sum(axis=1)
+        moments = np.exp(integral)
+        assert moments.mean() - 5 * moments.std() / np.sqrt(len(moments)) <= np.exp(bound**2 / 2)
+        for level in (0.5, 1.0, 2.0):
+            share = np.mean(integral > level)
+            assert share - 5 * np.sqrt(share * (1 - share) / len(integral)) <= np.exp(-(level**2) / (2 * bound**2))

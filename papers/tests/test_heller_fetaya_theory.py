@@ -73,6 +73,6 @@ def test_the_failure_probability_by_simulation():
 def test_the_joint_confidence_holds_and_the_item_says_so():
     outcome = item_named("heller-fetaya-attack").run(QUICK)
     assert max(columns(outcome, "confidence")["fails, ends of 95 %"]) <= 0.1
-    assert outcome.verdict.kind is VerdictKind.NOT_REPRODUCED
+    assert outcome.verdict.kind is VerdictKind.SAME
     # None of the ways that were tried gives 4.89 with 500 models in all.
     assert abs(attack_errors.most_provable(250) - 4.89) > 0.4

@@ -130,11 +130,19 @@ def test_the_gallery_shows_every_committed_figure_in_words_too():
     gallery = (RESULTS / "gallery.md").read_text(encoding="utf-8")
     assert gallery == gallery_page(RESULTS)
     for found in found_pages(RESULTS).values():
-        for picture in (RESULTS / found.page.parent).glob("*.png"):
+        for picture in (RESULTS / found.page.parent).glob("*.svg"):
             assert f"({picture.relative_to(RESULTS)})" in gallery
     images = [line for line in gallery.splitlines() if line.startswith("![")]
     assert len(images) >= 30
     assert all(len(line.partition("](")[0]) > 40 for line in images), "an image needs words that stand in for it"
+    captions = [line for line in gallery.splitlines() if len(line) > 40 and not line.startswith(("![", "["))]
+    assert not any(f"![{caption}]" in gallery for caption in captions), "a screen reader would hear a caption twice"
+
+
+def test_the_legend_names_every_verdict_that_is_used():
+    page = (RESULTS / "README.md").read_text(encoding="utf-8")
+    used = {found.verdict for found in found_pages(RESULTS).values()} | {entry.verdict for entry in INVENTORY}
+    assert {kind for kind in VerdictKind if f"- **{kind}**: {kind.meaning}." in page} >= used
 
 
 def test_the_committed_figures_are_of_two_widths_so_that_their_words_are_equally_large():

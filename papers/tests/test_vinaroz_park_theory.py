@@ -4,6 +4,7 @@ import pytest
 
 from papers.framework.item import NotProved, Options, VerdictKind, item_named
 from papers.tests.rows_of import columns, table
+from papers.vinaroz_park import theory
 
 
 @pytest.fixture(scope="module")
@@ -19,17 +20,19 @@ def test_the_corrected_divergence_is_the_definition_and_the_printed_one_is_not(o
     )
 
 
-def test_the_mean_divergence_is_above_the_theorem(outcome):
+def test_the_right_side_of_the_theorem_is_above_the_mean_and_not_proved(outcome):
     found = columns(outcome, "accuracy")
-    for mean, error, claimed in zip(
-        found["mean KL, simulated"], found["standard error"], found["Theorem 4.1's right side"], strict=True
-    ):
-        assert mean - 5 * error > claimed
+    for mean, claimed in zip(found["mean KL, simulated"], found["Theorem 4.1's right side"], strict=True):
+        assert claimed > mean
+    assert all(isinstance(row[4], NotProved) for row in table(outcome, "accuracy").rows)
 
 
 def test_permuted_passes_cost_far_more_than_claimed(outcome):
     sensitivity, passes = table(outcome, "privacy").rows
     assert sensitivity[2].value == pytest.approx(2.0)
     assert isinstance(passes[1], NotProved)
-    assert passes[2].value > 50 * passes[1].value
+    # The accountant that the paper names, computed here: .996 for epsilon 1.
+    assert pytest.approx(0.996, abs=5e-4) == theory.MULTIPLIER
+    assert 0.99 < passes[1].value <= 1.0
+    assert passes[2].value > 40 * passes[1].value
     assert outcome.verdict.kind is VerdictKind.REFUTED

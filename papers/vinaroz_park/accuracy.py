@@ -78,20 +78,20 @@ def expected_kl(step: GaussianStep, generator: np.random.Generator, draws: int) 
 
 
 def theorem_formula(step: GaussianStep, deviation: float) -> Heuristic:
-    """The right side of Vinaroz & Park, Theorem 4.1, at M = `deviation`; not a valid bound.
+    """The right side of Vinaroz & Park, Theorem 4.1, at M = `deviation`, b in the eigenbasis of L; not proved.
 
-    Its proof pairs the coordinates of b = L^-1/2 h with eigenvalues that belong to other directions, takes the
-    eigenvalues of L^-1/2 (E + A) L^-1/2 to be those of E + A over those of L, and uses that E and -E have the same law
-    as if they were equal. Where the posterior's mean lies along the least precise direction the mean KL is above it.
+    The paper does not say in which basis b_i is a coordinate of b = L^-1/2 h; only paired with the i-th eigenvector is
+    b_i^2 / (1 + lambda_i) what (39) means. Its proof takes the eigenvalues of L^-1/2 (E + A) L^-1/2 to be those of
+    E + A over those of L, and uses that E and -E have the same law as if they were equal. No case is known in which the
+    mean KL is above it.
     """
     M, d = number("deviation", deviation, POSITIVE), step.dim
     eigenvalues, vectors = np.linalg.eigh(step.precision)
-    root = (vectors / np.sqrt(eigenvalues)) @ vectors.T
     lowest, variance = eigenvalues[0], d * step.precision_noise**2
     drift = math.sqrt(2 * variance * math.log(d))
     low, high = (1 + (sign * 2 * M - lowest + step.floor) / eigenvalues for sign in (-1, 1))
     inverse = (low + high - 1 + (lowest + drift - step.floor) / eigenvalues) / (low * high)
-    b = root @ step.linear
+    b = vectors.T @ step.linear / np.sqrt(eigenvalues)
     a = np.linalg.solve(step.precision, step.linear)
     raised = -lowest + drift + step.floor
     with np.errstate(invalid="ignore"):
@@ -105,7 +105,7 @@ def theorem_formula(step: GaussianStep, deviation: float) -> Heuristic:
         + logs.sum()
     )
     chance = 1 - d * math.exp(-(M**2) / (2 * variance)) if variance > 0 else 1.0
-    return Heuristic(float(value), chance, "Theorem 4.1's eigenvalue steps do not hold")
+    return Heuristic(float(value), chance, "steps of the proof of Theorem 4.1 do not hold")
 
 
 def clipped_kl(linear: ArrayLike, precision: ArrayLike, clip: float) -> float:

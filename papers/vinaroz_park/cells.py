@@ -128,11 +128,6 @@ def agrees(rows: list[Recorded], dataset: str, method: str) -> bool:
     return any(same(row, paper) for row in rows if (row.dataset, row.method) == (dataset, method))
 
 
-def over_constant(row: Recorded) -> str:
-    """The error over a constant's, in words."""
-    return "diverged" if diverged(row) else f"{float(np.mean(row.values('rmse'))) / spread_of(row.dataset):.2f}"
-
-
 def mean_of(rows: list[Recorded], dataset: str, method: str) -> float:
     """The mean error over splits of a method's best reading; infinite where it is none."""
     return float(np.nan_to_num(np.mean(of(rows, dataset, method).values("rmse")), nan=math.inf))
@@ -174,13 +169,16 @@ BENEATH = {"linewidth": 5.5, "alpha": 0.35, "marker": "none", "linestyle": "-"}
 def line_to_edge(
     axes: "Axes", places: list[float], errors: list[float], edge: float, style: dict[str, Any], below: float = 1.0
 ) -> None:
-    """A line whose points above the edge stand at the edge, each with an arrow; `below` keeps two such lines apart."""
-    kept = [error if error <= edge else below * edge for error in errors]
-    axes.plot(places, kept, clip_on=False, **style)
-    for place, error in zip(places, errors, strict=True):
-        if not error <= edge:
-            arrow = {"arrowstyle": "->", "color": style["color"]}
-            axes.annotate("", (place, 1.25 * edge), (place, below * edge), arrowprops=arrow)
+    """A line that breaks where errors are above the edge, with a triangle on the frame for each of them.
+
+    `below` keeps the triangles of two such lines apart, as a share of the frame's height.
+    """
+    axes.plot(places, [error if error <= edge else math.nan for error in errors], **style)
+    beyond = [place for place, error in zip(places, errors, strict=True) if not error <= edge]
+    frame = axes.get_xaxis_transform()
+    marks: dict[str, Any] = {"color": style["color"], "linestyle": "none", "marker": "^", "clip_on": False}
+    if beyond:
+        axes.plot(beyond, [below] * len(beyond), transform=frame, in_layout=False, **marks)
 
 
 def plain_ticks(axes: "Axes", low: float, high: float) -> None:

@@ -10,6 +10,7 @@ from papers.vinaroz_park.budget import DELTA, Budget
 from papers.vinaroz_park.message_passing import mismatched_sep, stochastic_ep
 from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from papers.vinaroz_park.networks import Fitted
+from papers.vinaroz_park.printed import KIN8NM, claimed_multiplier
 from papers.vinaroz_park.refinements import linear_decay
 from papers.vinaroz_park.sets import Fold
 from sordino.auditing.confidence import ErrorCounts, epsilon_lower
@@ -22,8 +23,6 @@ from sordino.models.message_passing.likelihoods import GaussianSite
 from sordino.noise.randomness import SeededRandomness
 
 HIDDEN = 50
-# The paper's noise at kin8nm: single draws, 40 epochs, Rényi accounting of independent subsampling.
-CLAIMED_MULTIPLIER = 0.853
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ def mismatch_leak(seed: int, runs: int) -> Leak:
     counts = ErrorCounts(wrong[0], runs, wrong[1], runs)
     # One round of all records moves the sum by 2 C; the mode's noise is that of damping 1, N times too small.
     # The messages differ from opposite ones by less than 1 in 1000: their precisions have the same sign.
-    exact = gaussian.epsilon_lower(0.999 * RECORDS / CLAIMED_MULTIPLIER, DELTA)
+    exact = gaussian.epsilon_lower(0.999 * RECORDS / claimed_multiplier(*KIN8NM, 1.0), DELTA)
     return Leak(epsilon_lower(counts, DELTA, CONFIDENCE), exact, runs, RECORDS)
 
 
@@ -149,6 +148,6 @@ def _statistic(target: float, seed: int) -> float:
         sampling=Scheme.RESHUFFLED,
         batch=1,
         clip=CLIP,
-        noise_multiplier=CLAIMED_MULTIPLIER,
+        noise_multiplier=claimed_multiplier(*KIN8NM, 1.0),
     )
     return float(result.posterior.natural[0])

@@ -45,7 +45,13 @@ _ALLOCATED = (
 )
 _REPLACED = "a batch drawn with replacement holds a record up to its size times: its pair has no description in balls"
 _PARTS = "hundreds of Gaussians, composed with other pairs on one lattice: not done in balls after minutes"
+_STABLE = "mixtures of up to 160 Gaussians, composed: held against exact stable laws in test_mixed_tails instead"
 OMITTED = {
+    "heavy-tail-clipped-decay": _STABLE,
+    "heavy-tail-clipped-mlp": _STABLE,
+    "heavy-tail-cyclic": _STABLE,
+    "heavy-tail-poisson": _STABLE,
+    "heavy-tail-without-replacement": _STABLE,
     "blt-balls-in-bins": _ALLOCATED,
     "random-allocation": _ALLOCATED,
     "with-replacement": _REPLACED,

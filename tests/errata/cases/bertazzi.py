@@ -99,3 +99,41 @@ def laplace_variance() -> Numbers:
     variance = float(np.trapezoid(x * x * np.exp(-x / scale) / scale, x))
     assert math.isclose(variance, 2 * scale**2, rel_tol=1e-6)
     return numbers(**{"scale": scale, "variance by quadrature": variance, "printed": scale})
+
+
+@erratum(
+    paper=PAPER,
+    place="Appendices B and C, displays",
+    severity=Severity.MISPRINT,
+    printed="W + sqrt(beta/2) int u in the proof of Lemma B.1; e - gamma grad K(x) - gamma grad K(x') in C.1; 1 - 2a +"
+    " L^2 gamma^2 in (27); 2c/(s (gamma L^2/2 - ...)) at the end of C.3.",
+    reason="Under the measure (22) W has the drift sqrt(beta/2) u, so that it is subtracted; the two gradients are"
+    " subtracted from each other; the 2a has a gamma; the denominator of (25) is a - gamma L^2/2. The steps that follow"
+    " have the right forms.",
+    instead="The right forms; `langevin.last-iterate` and `langevin.path` use them.",
+)
+def displays_of_appendices_b_and_c() -> Numbers:
+    # Lemma B.1 with beta = 2, u = 1, T = 1: dQ/dP = exp(W - 1/2), by quadrature over W = N(0, 1).
+    w = np.linspace(-12.0, 14.0, 260_001)
+    tilted = np.exp(w - 0.5 - w * w / 2) / math.sqrt(2 * math.pi)
+    plus, minus = (float(np.trapezoid((w + sign) * tilted, w)) for sign in (1.0, -1.0))
+    assert abs(minus) < 1e-9 < plus
+    # C.1 and (27) with K = x^2 / 2, so a = L = 1: x = 1, x' = -1.
+    gamma, x, other = 0.1, 1.0, -1.0
+    allowed = (1 - 2 * gamma + gamma**2) * (x - other) ** 2
+    printed = (x - other - gamma * x - gamma * other) ** 2
+    right = (x - other - gamma * x + gamma * other) ** 2
+    assert math.isclose(right, allowed)
+    assert printed > allowed
+    factor = 1 - 2 + gamma**2
+    assert factor < 0
+    return numbers(
+        **{
+            "mean of W + sqrt(beta/2) int u under (22), which is to be a Brownian motion": plus,
+            "of W - sqrt(beta/2) int u": round(minus, 9),
+            "a = L = 1, gamma = .1: the square of C.1 as printed": printed,
+            "with the gradients subtracted": right,
+            "its bound": allowed,
+            "the factor of a square in (27), as printed": factor,
+        }
+    )

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from papers.heller_fetaya.chain_claims import CHAIN, PROBLEMS
+from papers.heller_fetaya.chain_claims import CHAIN, EDGE, PROBLEMS
 from papers.heller_fetaya.claims import judge
 from papers.heller_fetaya.interim import interim_lower_bound
-from papers.heller_fetaya.statements import NEIGHBOURS, POSTERIOR
+from papers.heller_fetaya.statements import NEIGHBOURS, POSTERIOR, TIGHT, divergence
 from sordino.models.exact import GaussianLaw, renyi
 from sordino.models.exact.regression import InterimRegression
 from tests.errata.erratum import Numbers, Severity, erratum, numbers
@@ -23,7 +23,7 @@ PAPER = "heller2023can"
     severity=Severity.GAP,
     printed="ln(sigma/sigma') + (nu-1)/2 ln(sigma'^2/s) + nu (mu-mu')^2/(2s), s = nu sigma'^2 + (1-nu) sigma^2.",
     reason="The first ratio is the other way round and the middle factor is 1/(2(nu-1)); below order 2 the printed one"
-    " is too small. The bound of Lemma A.1 has room for both: it held in every case of heller-fetaya-claims.",
+    " is too small. (Lemma A.1 fails for another reason: see Claims D.22, D.23 and D.26.)",
     instead="`posterior.linear-regression` uses orders from 2 on, where the printed factor is the larger of the two.",
 )
 def divergence_of_gaussians() -> Numbers:
@@ -49,11 +49,12 @@ def divergence_of_gaussians() -> Numbers:
 
 @erratum(
     paper=PAPER,
-    place="Claims D.22 and D.23",
-    severity=Severity.GAP,
-    printed="n > 1 + 10 nu x_h^2/(x_l^2 beta) makes (alpha + (z + x_n^2) beta)/10 larger than what is subtracted from"
-    " it.",
-    reason="Equation (58) drops a factor beta: nu (x_n^2 - x'_n^2) stands where nu beta (x_n^2 - x'_n^2) belongs.",
+    place="Lemma A.1 and Claim D.26, by Claims D.22 and D.23",
+    severity=Severity.UNSAFE,
+    printed="n > 1 + 10 nu x_h^2/(x_l^2 beta) and n > 1 + nu x_h^2/x_l^2 are enough for the bound of Lemma A.1.",
+    reason="Equation (58) drops a factor beta: nu (x_n^2 - x'_n^2) stands where nu beta (x_n^2 - x'_n^2) belongs."
+    " The printed condition then lets (sigma^2)* be as small as x_l^2/x_h^2 of sigma^2, where .9 is used. With c small"
+    " and the order large the printed bound is below the divergence of two posteriors that lie in the domain (5).",
     instead="`posterior.linear-regression` also asks for n >= 10 nu (x_h^2 - x_l^2)/x_l^2.",
 )
 def dropped_beta() -> Numbers:
@@ -68,8 +69,19 @@ def dropped_beta() -> Numbers:
     assert math.isclose(numerator, one + right, rel_tol=1e-12)
     assert not math.isclose(numerator, one + printed, rel_tol=0.1)
     assert printed < tenth < right
+    case = TIGHT[0]
+    exact, claimed = divergence(case), sum(case.terms)
+    assert case.applies
+    assert claimed < exact
+    assert case.terms[2] < case.shifted
+    # Where the condition that is missing holds, so does the bound.
+    assert all(sum(one.terms) >= divergence(one) for one in NEIGHBOURS if one.applies and one.mixes)
     return numbers(
         **{
+            "beta = 100, x in [1, 2], c = 1.01 n^.1, gamma_1 = .1, nu = 5, n = 23: divergence": f"{exact:,.1f}",
+            "Lemma A.1": f"{claimed:,.1f}",
+            "the term of D.26": f"{case.shifted:,.1f}",
+            "D.26": f"{case.terms[2]:,.1f}",
             "beta = 100, nu = 2, x in [1, 2], n = 10: a tenth of the precision": tenth,
             "what is subtracted, as printed": printed,
             "with beta": right,
@@ -79,12 +91,13 @@ def dropped_beta() -> Numbers:
 
 @erratum(
     paper=PAPER,
-    place="Claims D.18 and D.20",
+    place="Claims D.17, D.18 and D.20",
     severity=Severity.GAP,
     printed="For n > 1/(2 alpha x^2 beta) - 1/(x^2 beta): (1 - 1/(alpha + n x^2 beta))^(2n) falls with n, and is at"
-    " least e^(-2/(x^2 beta)).",
+    " least e^(-2/(x^2 beta)); from there D.17 bounds the noise at the epoch of the leak.",
     reason="(55) is (alpha + n x^2 beta)(2 alpha - 1) > 1, which no n gives where alpha is one half or less. The"
-    " paper's own alphas are 1 and 2, so Theorem IV.1 is not touched.",
+    " paper's own alphas are 1 and 2, so Theorem IV.1 is not touched. (50), in the proof of D.17, also has + 1/8 where"
+    " - 1/2 belongs: eta/4 (alpha + n x^2 beta)^2 = 1/2, and lambda^2 - 1 has it with a minus.",
     instead="The condition (alpha + n x^2 beta)(2 alpha - 1) > 1.",
 )
 def small_prior_precision() -> Numbers:
@@ -93,8 +106,17 @@ def small_prior_precision() -> Numbers:
     power, later = ((1 - 1 / (alpha + k * square)) ** (2 * k) for k in (n, n + 1))
     limit = math.exp(-2 / square)
     assert power < later < limit
+    claim = next(one for one in CHAIN if one.place == "Claim D.17")
+    (margin,) = claim.printed(EDGE)
+    assert EDGE.later
+    assert margin < -0.05
+    reciprocal = EDGE.eta / (1 - EDGE.lam**2)
+    assert math.isclose(reciprocal, 1 / (EDGE.total - 0.5), rel_tol=1e-9)
     return numbers(
         **{
+            "D.17, alpha = 0.0756, x^2 beta = 3.001, n = 2: the smaller side above the larger, %": -100 * margin,
+            "eta/(1 - lambda^2) there": reciprocal,
+            "by (50)": 1 / (EDGE.total + 0.125),
             "alpha = 0.25, x^2 beta = 4, n = 10: the power": power,
             "at n = 11, said to be smaller": later,
             "e^(-2/(x^2 beta)), said to be at most the power": limit,

@@ -161,3 +161,17 @@ def cyclic_heavy_tails() -> Numbers:
             "with eta/n": claimed,
         }
     )
+
+
+@erratum(
+    paper=PAPER,
+    place="Section 5.2, the labels",
+    severity=Severity.MISPRINT,
+    printed="z = 2 sign(theta' u) - 1 for labels of logistic regression.",
+    reason="A sign is 1 or -1, so z is 1 or -3; the loss of Proposition 12 takes labels 1 and -1.",
+    instead="z = sign(theta' u), with which `sordino reproduce simsekli-fig2` runs.",
+)
+def labels_of_logistic_regression() -> Numbers:
+    labels = sorted({2 * sign - 1 for sign in (-1, 1)})
+    assert labels == [-3, 1]
+    return numbers(**{"the two labels, as printed": ", ".join(map(str, labels))})

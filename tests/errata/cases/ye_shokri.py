@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from papers.ye_shokri import printed_algorithms
 from sordino.accounting.bounds.contraction import clipped_modulus
 from tests.errata.erratum import Numbers, Severity, erratum, numbers
 
@@ -150,5 +151,59 @@ def power_of_a_moment() -> Numbers:
             "moment of order 2 before the step (N(0,1) given x > 3, against N(0,1))": 1 / tail,
             "after a step with (1 - eta lambda)^2 = 1/2": after,
             "(157) says at most": claimed,
+        }
+    )
+
+
+@erratum(
+    paper=PAPER,
+    place="Equations (145) and (146), after Theorem 4.2",
+    severity=Severity.GAP,
+    printed="By (1-x)^a <= 1 - a x the first term of Theorem 4.2 is at most 1/((n/b) lambda eta) of the cost of a step,"
+    " so that the bound is strictly below composition after 1/(lambda eta) + n/b epochs.",
+    reason="Bernoulli's inequality goes the other way: (1-x)^a >= 1 - a x for a >= 1. With x = eta lambda and n/b = 2"
+    " the first term tends to 1/(2x - x^2) where 1/(2x) is claimed; with n/b = 3 and x near 1 it is three times the"
+    " claim. The number of epochs is then not proved; where it was computed (ye-shokri-dynamics) it is enough.",
+    instead="Theorem 4.2 itself, which does not use (145); `certify` compares it with composition run by run.",
+)
+def bernoulli_the_other_way() -> Numbers:
+    def first_term(x: float, batches: int) -> float:
+        """(143) over alpha eta S_g^2 / (4 sigma^2 b^2), for K without end."""
+        half, kept = batches // 2, 1 - x
+        share = kept ** (2 * (half - 1)) * (1 - kept**2) / (1 - kept ** (2 * half))
+        return share / (1 - kept ** (2 * (batches - half)))
+
+    x = 0.5
+    assert (1 - x) ** 4 > 1 - 4 * x
+    two, three = first_term(x, 2), first_term(0.999, 3)
+    assert math.isclose(two, 1 / (2 * x - x**2), rel_tol=1e-12)
+    assert two > 1 / (2 * x)
+    assert math.isclose(three / (1 / (3 * 0.999)), 3.0, rel_tol=0.01)
+    return numbers(
+        **{
+            "eta lambda = .5, n/b = 2: the first term over the cost of a step": two,
+            "(146)": 1 / (2 * x),
+            "eta lambda = .999, n/b = 3: the first term": three,
+            "(146) there": 1 / (3 * 0.999),
+        }
+    )
+
+
+@erratum(
+    paper=PAPER,
+    place="Algorithm 2 (F.1), the clipped gradient",
+    severity=Severity.UNSAFE,
+    printed="In the copy at hand the gradient of the regularised loss is divided by the length of the other one.",
+    reason="Taken literally the weight decay counts twice, and what is clipped is not what is bounded: the sensitivity"
+    " grows with |theta|, while the noise is that of S_g. Proposition F.2 clips the unregularised gradient.",
+    instead="Clip the unregularised gradient and add the decay afterwards, as `noisy_sgd` does.",
+)
+def clipping_the_other_gradient() -> Numbers:
+    reached = printed_algorithms.printed_sensitivity(100.0, 0.5)
+    assert reached > 2 * printed_algorithms.SENSITIVITY
+    return numbers(
+        **{
+            "S_g, to which the noise is fitted": printed_algorithms.SENSITIVITY,
+            "sensitivity as printed at |theta| = 100": reached,
         }
     )

@@ -118,5 +118,42 @@ def _ergodicity(kept: float, noise: float, rate: float) -> float:
     return max(largest, 1 + spread)
 
 
+def _pulled(rng: np.random.Generator, scheme: str) -> Instance:
+    """Parabolas of one curvature with pulls of 1 or -1: bounded gradients, and weight decay apart from them."""
+    full = scheme == "full"
+    n, steps = (int(rng.integers(1, 6)), int(rng.integers(1, 12))) if full else (3, int(rng.integers(1, 5)))
+    curvature, size = float(rng.uniform(0.05, 1.0)), n if full else 1
+    step = float(rng.uniform(0.05, 1.0)) / curvature
+    noise = {
+        "kind": "stable",
+        "alpha": float(rng.uniform(1.02, 1.999)),
+        "scale": step / size * log_uniform(rng, 0.3, 30),
+    }
+    spec = _run(
+        n,
+        {
+            "strong_convexity": curvature,
+            "smoothness": curvature,
+            "gradient_sensitivity": 2.0,
+            "drift_bound": 1.0,
+            "regulariser": {"strong_convexity": curvature, "smoothness": curvature},
+        },
+        steps=steps,
+        step_size=step,
+        noise=noise,
+        batch={"scheme": scheme, "size": size},
+    )
+    pairs = []
+    for position in range(1 if full else n):
+        kinds = np.tile(rng.integers(0, 2, n), (2, 1))
+        kinds[:, position] = 0, 1
+        pulls = np.array([[1.0], [-1.0]])
+        first, second = (Quadratics(np.full((2, 1, 1), curvature), pulls, row) for row in kinds)
+        pairs.append((f"record {position} of {n}", first, second))
+    return Instance(spec, _truths(spec, pairs))
+
+
 for _scheme in ("full", "cyclic", "shuffle-once", "without-replacement"):
     instance(f"stable-ridge-{_scheme}")(lambda rng, scheme=_scheme: _ridge(rng, scheme))
+for _scheme in ("full", "cyclic", "without-replacement"):
+    instance(f"stable-pulled-{_scheme}")(lambda rng, scheme=_scheme: _pulled(rng, scheme))
