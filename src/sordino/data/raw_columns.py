@@ -124,7 +124,7 @@ class ArrayColumn(Column):
     def take(self, rows: Indices | slice) -> Self:
         return replace(self, values=self.values[rows])
 
-    def joined(self, others: Sequence[Any]) -> Self:
+    def joined(self, others: Sequence[Any]) -> Column:
         return replace(self, values=np.concatenate([one.values for one in (self, *others)]))
 
 

@@ -32,8 +32,8 @@ from sordino.mechanisms.rounds.registry import HAIR
 from sordino.mechanisms.statistics.answers import FILLED, Asked, Row, answer, first_ends
 from sordino.mechanisms.statistics.parse_questions import ParsedQuestion
 from sordino.mechanisms.statistics.questions import EXPONENT, Bounds, Correlation, Count, Question, Rows
-from sordino.noise import integer_sums as exact
 from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.port import noised_sums
 from sordino.noise.randomness import Randomness
 
 Whole = NDArray[Any]
@@ -127,7 +127,7 @@ class LookPlan:
             for place, one in zip(charged, sums, strict=True)
         ]
         drawn = ExactGaussians.of(randomness, sum(map(len, sums)))
-        noised = exact.noised_sums(np.concatenate(sums), EXPONENT, np.concatenate(scales), drawn)
+        noised = noised_sums(np.concatenate(sums), EXPONENT, np.concatenate(scales), drawn)
         parts = iter(np.split(noised, np.cumsum([len(one) for one in sums])[:-1]))
         return [next(parts) if sd > 0.0 else np.zeros(0) for sd in noise]
 

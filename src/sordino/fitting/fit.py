@@ -23,6 +23,7 @@ from sordino.core.validate import (
 )
 from sordino.data import Schema, clip_rows
 from sordino.data.encode import number_of
+from sordino.engines.totals import ignore_progress as ignore_parts
 from sordino.fitting.array_schema import ArrayBounds, Bare, DeltaWarning
 from sordino.fitting.charge import (
     RowAccess,
@@ -255,7 +256,7 @@ def fit_table(
     begin: Begin = ignore_progress,
     engine: Any = None,
     whole_units: bool = False,
-    told: Progress = untold,
+    told: Progress = ignore_parts,
     keep: Any = None,
     store: Store = not_stored,
     **settings: Any,
