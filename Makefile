@@ -1,9 +1,10 @@
 # Everything starts from Python 3.11+ and make. Each target sets up what it needs in .venv, once per pyproject.toml.
 #
 #   make demo      the main job on embedded real data
+#   make check     what a change concerns, in a minute or so: lint, contracts, ledger, a sample of the frozen tables
 #   make test      the fast tests          make test-all  every test, slow ones included
+#   make test-papers   the fast tests of the papers and of the bench
 #   make lint      ruff and basedpyright   make docs      the generated pages and the site, build/docs/index.html
-#   make evidence  run the tests that a dossier names, and record that they ran on this code (LONG=1: slow ones too)
 #   make bench     measured against others (bench-full: at length; DATA=DIR names the folder of the datasets)
 #   make clean     remove everything made here
 #
@@ -14,6 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n auto --maxprocesses 2 --dist loadfile
+CONTRACTS := tests/contract tests/test_layers.py tests/test_exports.py tests/ledger tests/frozen tests/golden
 
 EXTRAS_run := demo,reproduce,secure,sign
 EXTRAS_test := demo,reproduce,secure,numpyro,arviz,cluster,test
@@ -25,30 +27,37 @@ EXTRAS_lint := demo,reproduce,secure,numpyro,arviz,cluster,test,lint
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Most of the tests' time was spent in compiling the same small programs; the processes of a run share what is compiled.
-test test-all evidence: export JAX_COMPILATION_CACHE_DIR := $(abspath $(VENV))/compiled
-test test-all evidence: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
-test test-all evidence: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := 0
+check test test-papers test-all: export JAX_COMPILATION_CACHE_DIR := $(abspath $(VENV))/compiled
+check test test-papers test-all: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
+check test test-papers test-all: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := 0
 # There is a process for every core already: threads of linear algebra would only wait for each other.
-test test-all evidence: export OPENBLAS_NUM_THREADS := 1
-test test-all evidence: export OMP_NUM_THREADS := 1
+check test test-papers test-all: export OPENBLAS_NUM_THREADS := 1
+check test test-papers test-all: export OMP_NUM_THREADS := 1
 # Every process of the tests would compile the package and the tests anew where this is set.
-test test-all evidence: export PYTHONDONTWRITEBYTECODE :=
+check test test-papers test-all: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all evidence lint docs bench bench-full clean
+.PHONY: demo check test test-papers test-all lint docs bench bench-full clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.ready-run
 	$(BIN)/sordino demo
 
+# Tests near what changed since the last commit, or since the commit BASE; of the frozen and golden tables every 20th row.
+check: $(VENV)/.ready-lint
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/python -m tests.changed --source $(BASE) | xargs -r $(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(PYTEST) $(PARALLEL) -m "not slow" --sample 20 $(CONTRACTS) $$($(BIN)/python -m tests.changed $(BASE))
+
 test: $(VENV)/.ready-test
-	$(PYTEST) $(PARALLEL) -m "not slow"
+	$(PYTEST) $(PARALLEL) -m "not slow" tests src
+
+test-papers: $(VENV)/.ready-test
+	$(PYTEST) $(PARALLEL) -m "not slow" papers bench/tests
 
 test-all: $(VENV)/.ready-test $(VENV)/.ready-engines $(VENV)/.ready-docs
 	$(PYTEST) $(PARALLEL)
-
-evidence: $(VENV)/.ready-test
-	$(PYTEST) $(if $(LONG),,-m "not slow") -p tests.evidence_record $$($(BIN)/python -m tests.evidence_record)
 
 lint: $(VENV)/.ready-lint
 	$(BIN)/ruff check
@@ -67,7 +76,7 @@ bench bench-full: $(VENV)/.ready-run
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
 	find docs/api -name '*.md' ! -name index.md -delete
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests papers bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.ready-%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS_$*)]"

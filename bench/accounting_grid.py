@@ -1,6 +1,6 @@
 """Mechanisms and samplers against the accountants of others: who is tighter, by how much, and at what cost.
 
-    python bench/accounting_grid.py [--only WORD] [--json bench/results/draft/accounting-grid.json] [--page FILE]
+    python bench/accounting_grid.py [--only WORD] [--json bench/drafts/accounting-grid.json] [--page FILE]
 
 Every cell is one mechanism or sampler with 10^2, 10^4 or 10^6 uses, delta 1e-5; every library answers it in a process
 of its own, on one core, and so do we: once for the ends (0.1 % apart at most) and once at the width of the peer's own
@@ -158,7 +158,7 @@ def row(name: str, answers: dict[str, Any]) -> str:
 
 
 def page(found: dict[str, Any]) -> str:
-    """docs/results/accounting.md."""
+    """bench/pages/accounting.md."""
     versions = {
         peer: answers[peer]["version"]
         for answers in found.values()
@@ -194,7 +194,7 @@ def page(found: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--only", default="", help="cells whose name holds this word are measured again")
-    parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results/draft/accounting-grid.json")
+    parser.add_argument("--json", type=Path, default=Path(__file__).with_name("drafts") / "accounting-grid.json")
     parser.add_argument("--page", type=Path)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="wall time that one answer may take")
     given = parser.parse_args()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from machine import machine, measured_code, own_versions
 from rows import Row
 
-RESULTS = Path(__file__).parent / "results"
+DRAFTS = Path(__file__).with_name("drafts")
 
 
 class Measured(NamedTuple):
@@ -22,10 +22,10 @@ class Measured(NamedTuple):
 
 
 def main(name: str, measure: Callable[[bool], Measured], description: str | None) -> None:
-    """Measure, write bench/results/draft/NAME.json (or --output), and print a line for each row."""
+    """Measure, write bench/drafts/NAME.json (or --output), and print a line for each row."""
     parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
     parser.add_argument("--full", action="store_true", help="more sizes and more repetitions")
-    parser.add_argument("--output", type=Path, default=RESULTS / "draft" / f"{name}.json")
+    parser.add_argument("--output", type=Path, default=DRAFTS / f"{name}.json")
     given = parser.parse_args()
     before, begin = machine(), time.perf_counter()
     found = measure(given.full)

@@ -1,6 +1,6 @@
 """How often audits of mechanisms with a known epsilon exceed it: 10,000 audits of every method.
 
-    python bench/audit_null.py [--page docs/results/audit-null.md]
+    python bench/audit_null.py [--page bench/pages/audit-null.md]
 
 A lower bound at 95 % may exceed the truth in at most 5 % of audits. A method that claims to be tight is asked for a
 mechanism on which it does so in at least 1 %: one that never errs gives something away.
@@ -26,7 +26,6 @@ from sordino.auditing.confidence import (
     epsilon_of_gaussian_pair,
 )
 from sordino.auditing.hunter.search import proved_epsilon
-from sordino.auditing.implementation import _independent, _many_times
 from sordino.auditing.joint_test import joint_epsilon
 from sordino.auditing.lower_bound import TradeOffPoint
 from sordino.auditing.one_run.guesses import (
@@ -37,6 +36,7 @@ from sordino.auditing.one_run.guesses import (
 )
 from sordino.auditing.one_run.known_laws import KnownGaussian, mu_lower
 from sordino.auditing.one_run.trade_off import mu_refuted
+from sordino.auditing.replay.participation import _independent, _many_times
 from sordino.core import gaussian
 from sordino.core.bound import Citation
 from sordino.core.spec import Scheme
@@ -272,7 +272,7 @@ nothing and have no level.
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "audit-null.md")
+    parser.add_argument("--page", type=Path, default=ROOT / "bench" / "pages" / "audit-null.md")
     given = parser.parse_args()
     lines, failed = [], []
     for place, null in enumerate(NULLS):

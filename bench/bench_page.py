@@ -1,4 +1,4 @@
-"""The page of the bench, docs/results/bench.md: a summary, and an anchor for every row."""
+"""The page of the bench, bench/pages/bench.md: a summary, and an anchor for every row."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,8 +20,8 @@ TITLES = {
 }
 _INTRODUCTION = """# Measured against others
 
-Written by `make bench`; do not edit. The figures as JSON are in [bench/](bench/), how cost grows is on the page
-[Scaling](scaling.md).
+Written by `make bench`; do not edit. The figures as JSON are in [recorded/areas](../recorded/areas), how cost grows
+is on the page [Scaling](scaling.md).
 
 - Everyone answers the same question on the same machine in the same run, in turns, each library in an environment of
   its own with its usual settings. A figure is a median, with quartiles over repetitions in brackets.
@@ -51,7 +51,7 @@ def rows_in(recorded: dict[str, Any]) -> list[Row]:
 
 
 def page(recorded: dict[str, Any]) -> str:
-    """docs/results/bench.md."""
+    """bench/pages/bench.md."""
     lines = [_INTRODUCTION, *_machine(recorded), SUMMARY, "", _SUMMARY + summary_table(recorded), ""]
     for name in (name for name in TITLES if name in recorded):
         rows = [Row.from_dict(row) for row in recorded[name]["rows"]]

@@ -44,8 +44,8 @@ SHAPES_USED = ("wide", "household", "numbers")
 RECORDS, EPSILONS, RELATIONS = (400, 1600), (0.5, 1.0, 4.0), ("add-remove", "replace-one")
 # Rows in the metric of the declared kinds have about this length, the intercept's part included, and are cut there.
 INTERCEPT, LENGTH = 0.7, 1.25
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "candidates.md"
-RECORDED = Path(__file__).with_suffix(".json")
+PAGE = Path(__file__).with_name("pages") / "candidates.md"
+RECORDED = Path(__file__).with_name("recorded") / "candidates.json"
 Rows = np.ndarray
 
 

@@ -1,4 +1,4 @@
-"""The page docs/results/candidates.md, from what bench/candidates.py recorded."""
+"""The page bench/pages/candidates.md, from what bench/candidates.py recorded."""
 
 from typing import Any
 

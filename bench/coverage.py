@@ -1,7 +1,7 @@
 """How often intervals hold the truth, over a grid of families, designs, sizes, budgets and relations.
 
     python bench/coverage.py --out coverage.jsonl [--cores 16] [--cells linear:uniform:2000:1:replace-one,...]
-        [--tables 400] [--seed 1] [--seconds 520] [--again [4000]] [--page docs/results/coverage.md] [--merge]
+        [--tables 400] [--seed 1] [--seconds 520] [--again [4000]] [--page bench/pages/coverage.md] [--merge]
         [--effects 1]
 
 A cell is FAMILY:DESIGN:RECORDS:EPSILON:RELATION, and any part may be `*`. In each cell tables are drawn, with other

@@ -9,7 +9,7 @@ effects are drawn with the declared size. Errors of a unit's records are normal 
 the family's own law record by record: normal errors, a logistic threshold, Poisson counts. So every record has the law
 of the family, and only their independence is wrong. In the same cell, tables of as many units with one record each are
 fitted. With `--again`, cells outside the limits are drawn anew with that seed, a larger one, ten times as many tables
-each: these alone judge them. `--page` writes docs/results/unit-coverage.md from the file.
+each: these alone judge them. `--page` writes bench/pages/unit-coverage.md from the file.
 """
 
 import itertools
@@ -30,7 +30,7 @@ from sordino.algorithm.influence.plan import LIKENESS
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
 
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "unit-coverage.md"
+PAGE = Path(__file__).with_name("pages") / "unit-coverage.md"
 UNITS, ROWS, PART = 1000, 10, 20
 BELOW, ABOVE, MOST_ERROR = 0.02, 0.04, 1.15
 FAMILIES, CORRELATIONS, EPSILONS = ("linear", "logistic", "poisson"), (0.0, 0.5, 0.9), (1.0, 4.0)

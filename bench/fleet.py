@@ -3,7 +3,7 @@
     python bench/fleet.py [--full]
 
 64 networks with one hidden layer of 50, batches of 32 drawn afresh for every model and step
-(bench/peers/fleet_task.py). The GPU rows are read from docs/results/fleet-gpu.md: they were measured
+(bench/peers/fleet_task.py). The GPU rows are read from bench/pages/fleet-gpu.md: they were measured
 once, on another machine.
 """
 
@@ -15,7 +15,7 @@ import area
 from rounds import OURS, Contender, in_rounds, versions_in
 from rows import Question, Row
 
-GPU_PAGE = Path(__file__).parents[1] / "docs" / "results" / "fleet-gpu.md"
+GPU_PAGE = Path(__file__).with_name("pages") / "fleet-gpu.md"
 KERNEL, KERNEL_CLIPPED, COMPILED = "kernel, no clipping", "kernel, every example clipped", "compiled"
 _ABOUT = "64 networks of 8-50-1, batches of 32 drawn afresh for every model and step; one core"
 _UNIT = "model-steps per CPU-second"
@@ -26,7 +26,7 @@ ON_GPU = Question(
     "gpu",
     "1,056 LeNet-5 on one GPU, plain noisy steps",
     "model-steps per second",
-    "Recorded once on another machine (docs/results/fleet-gpu.md): our kernel against the same program as XLA "
+    "Recorded once on another machine (bench/pages/fleet-gpu.md): our kernel against the same program as XLA "
     "compiles it",
 )
 ON_GPU_CLIPPED = Question(
@@ -34,7 +34,7 @@ ON_GPU_CLIPPED = Question(
     "gpu clipped",
     "1,056 LeNet-5 on one GPU, every gradient clipped, against the compiled program without clipping",
     "model-steps per second",
-    "Recorded once on another machine (docs/results/fleet-gpu.md); the compiled program does not clip, which is less "
+    "Recorded once on another machine (bench/pages/fleet-gpu.md); the compiled program does not clip, which is less "
     "work",
 )
 # Question, our way, and the ways of the others with their names in the table.
@@ -80,7 +80,7 @@ def recorded() -> list[Row]:
         rates = {}
     plain, clipped, compiled = (fastest(rates, start) for start in (KERNEL, KERNEL_CLIPPED, COMPILED))
     if plain is None or clipped is None or compiled is None:
-        return [ON_GPU.missing("XLA", "docs/results/fleet-gpu.md has no such rows")]
+        return [ON_GPU.missing("XLA", "bench/pages/fleet-gpu.md has no such rows")]
     return [
         ON_GPU.row("XLA", [plain], [compiled], recorded=True),
         ON_GPU_CLIPPED.row("XLA", [clipped], [compiled], recorded=True),

@@ -9,6 +9,7 @@ go on. The first lines are the device's own ceilings, and the check of the kerne
 import argparse
 import json
 import statistics
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -19,7 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sordino.auditing.fleet.cuda import LeNetOnCuda
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from papers.heller_fetaya.lenet_on_cuda import LeNetOnCuda
 from sordino.auditing.fleet.engine import Compiled
 from sordino.auditing.fleet.network import AnyModel, FleetNetwork, network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement

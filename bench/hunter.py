@@ -6,7 +6,7 @@
 
 `hunt` tries every bug below with the version that has it; `fixed` hunts the fixed versions, again and again with other
 seeds, and counts alarms: so many calls each, whatever else the machine does, in processes that stay from hunt to hunt
-(most of a short hunt would go into importing a library); `page` writes docs/results/hunter.md from both. Results are
+(most of a short hunt would go into importing a library); `page` writes bench/pages/hunter.md from both. Results are
 lines of JSON under bench/recorded, which are kept, and a run goes on where its file ends. Libraries live in
 environments under bench/envs, made on demand; another version of a library is a folder that is searched first. What a
 function claims is in bench/claims, one file a library.
@@ -31,7 +31,7 @@ from sordino.core.validate import InputError
 
 HERE = Path(__file__).parent
 CLAIMS, ENVS, RESULTS = HERE / "claims", HERE / "envs", HERE / "recorded"
-PAGE = HERE.parent / "docs" / "results" / "hunter.md"
+PAGE = HERE / "pages" / "hunter.md"
 CONFIDENCE, CALL_SECONDS, BLOCK = 0.999, 120.0, 20
 # Packages of each environment, and where one needs it the version of Python: old releases have no wheels for new ones.
 ENVIRONMENTS: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -1,4 +1,4 @@
-"""The page of the bug hunter, docs/results/hunter.md."""
+"""The page of the bug hunter, bench/pages/hunter.md."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 _INTRODUCTION = """# Bugs found blind
 
 Written by `python bench/hunter.py page`; do not edit. How the hunter is used:
-[From a claim to a counterexample](../tutorials/counterexample.md).
+[From a claim to a counterexample](../../docs/tutorials/counterexample.md).
 
 - For each library one file under `bench/claims` says what its functions claim (epsilon, delta, relation, domain),
   and calls them; the same file serves versions with a bug and without. It was committed before the library was

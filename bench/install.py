@@ -55,7 +55,7 @@ IMPORTS = (
     ),
     (
         ACCOUNTANT,
-        "from sordino import LossDistribution, explain",
+        "from sordino.accounting import LossDistribution, explain",
         {
             "dp-accounting": "from dp_accounting.pld import PLDAccountant",
             "prv-accountant": "from prv_accountant import PRVAccountant",

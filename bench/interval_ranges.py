@@ -2,7 +2,7 @@
 
 What is written is, for each model, method and quantity, the smallest and largest rate over cells, widened to what an
 independent measurement of the same version found (`EARLIER`). Methods that were not measured now keep their rows. Rates
-of coefficients by bounded influence are those of the grid's page, docs/results/coverage.md. The file that releases are
+of coefficients by bounded influence are those of the grid's page, bench/pages/coverage.md. The file that releases are
 read with, the table in docs/estimators.md and docstrings of estimators say the same.
 """
 
@@ -21,8 +21,8 @@ from sordino.ledger.release.folder import BOUNDED_INFLUENCE as INFLUENCE
 from sordino.ledger.release.folder import COEFFICIENTS, LEVELS
 
 FILE = Path(coverage.__file__).with_name("measured_coverage.json")
-DOCS = Path(__file__).parents[1] / "docs"
-GRID, PAGE = DOCS / "results" / "coverage.md", DOCS / "estimators.md"
+HERE = Path(__file__).parent
+GRID, PAGE = HERE / "pages" / "coverage.md", HERE.parent / "docs" / "estimators.md"
 # Areas of methods that were named; they count in the cells in which the other area's choice was no constant.
 BESIDE = {"chain": "logistic", "logistic-output": "logistic", "linear-output": "linear"}
 # 95 % intervals of coefficients, by an independent measurement of 60 tables a cell on the designs above and others.

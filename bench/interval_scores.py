@@ -8,7 +8,7 @@ replace-one, delta 1e-6. In each, tables are drawn and fitted by the engine, by 
 influence (`statistics` for numbers, `newton` for classes), and, with `--study`, by a prototype in a folder outside of
 this project: a module `study` with `fit(X, y, kind, epsilon, delta, generator, low, high, bounds)`, which answers with
 weighted draws of coefficients. All see the same tables. The score of a 95 % interval is its width plus 40 times the
-miss. `--page` writes docs/results/interval-scores.md from the file.
+miss. `--page` writes bench/pages/interval-scores.md from the file.
 """
 
 import importlib
@@ -34,7 +34,7 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
 
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "interval-scores.md"
+PAGE = Path(__file__).with_name("pages") / "interval-scores.md"
 FAMILIES, DESIGNS = ("linear", "logistic"), ("uniform", "real", "rare")
 SIZES, EPSILONS = (500, 2000, 10_000, 50_000), (0.25, 1.0, 4.0)
 FLAGS = {"uniform": (), "real": (3, 4, 5, 6), "rare": (2, 3, 4)}

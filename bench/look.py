@@ -111,7 +111,7 @@ def measured(name: str, folder: Path, seed: int) -> dict[str, Any]:
 
     row["expert"] = fitted(EXPERT[name], EPSILON, DELTA)
     try:
-        found = sordino.look(
+        found = sordino.explore.look(
             tables[0],
             [f"bounds: {column}" for column in numbers],
             records=cut,
@@ -180,7 +180,7 @@ def speed() -> None:
     table = pa.table({name: pa.array(values) for name, values in columns.items()})
     asked = [f"{'mean' if name[0] == 'n' else 'histogram'}: {name}" for name in columns]
     begin, used = time.perf_counter(), time.process_time()
-    sordino.look(table, asked, schema=schema, epsilon=1.0, delta=1e-8, relation="replace-one", random_state=1)
+    sordino.explore.look(table, asked, schema=schema, epsilon=1.0, delta=1e-8, relation="replace-one", random_state=1)
     print(f"{time.perf_counter() - begin:.2f} s, {time.process_time() - used:.2f} s of a processor")
 
 

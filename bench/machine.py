@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-CODE = ("src", "bench", "pyproject.toml")
+CODE = ("src", "bench", "pyproject.toml", ":(exclude)bench/pages", ":(exclude)bench/recorded")
 OWN = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "dp-accounting", "pandas", "pyarrow")
 
 

@@ -7,7 +7,7 @@ A cell is a family, a design, a number of columns and a number of records, at ep
 columns are drawn independently again and again until there are so many (`drawn_tables.py`). *adult*: rows of the table
 Adult, drawn with replacement, with its numbers and some of its columns of words (`SUBSETS`); its rare levels are what
 tables drawn from a declaration do not have. Targets are drawn with effects of the declared size, so the truth is known.
-`--page` writes docs/results/many-coefficients.md from the file.
+`--page` writes bench/pages/many-coefficients.md from the file.
 """
 
 import itertools
@@ -27,7 +27,7 @@ from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
 from sordino.ledger.release.folder import MOST_COEFFICIENTS
 
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "many-coefficients.md"
+PAGE = Path(__file__).with_name("pages") / "many-coefficients.md"
 FAMILIES, COLUMNS, RECORDS, EPSILON = ("linear", "logistic"), (10, 21, 30, 39, 60), (10_000, 50_000), 1.0
 ADULT = {"age": (17, 90), "fnlwgt": (0, 1_500_000), "education-num": (1, 16), "capital-gain": (0, 100_000)}
 ADULT |= {"capital-loss": (0, 4_500), "hours-per-week": (1, 99)}

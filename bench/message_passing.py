@@ -25,6 +25,7 @@ from rounds import OURS, Contender, in_rounds, rate_rows, versions_in
 from rows import Question, Row
 from targets import Target, as_dicts
 
+from papers.round_words import stated_spec
 from papers.vinaroz_park.message_passing import refine
 from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm import SeededRandomness
@@ -72,7 +73,7 @@ PLAIN_STEPS = Question(
 
 def spec_of(sampling: str, batch: int | None, steps: int) -> Spec:
     algorithm = {"kind": "message-passing", "records": RECORDS, "steps": steps, "sampling": sampling, "batch": batch}
-    return Spec.from_dict(
+    return stated_spec(
         {
             "algorithm": algorithm | {"clip": 1.0, "noise_multiplier": 2.0, "damping": 1.0},
             "relation": "replace-one",

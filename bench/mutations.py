@@ -1,6 +1,6 @@
 """Mistakes that break a guarantee without changing a word of its certificate, and what an audit of a release says.
 
-    python bench/mutations.py [--page docs/results/mutations.md]
+    python bench/mutations.py [--page bench/pages/mutations.md]
 
 Every mistake is made in a copy of the package, in all places at once. There every estimator is fitted by every method
 and every chain is run in every scheme, and the test of `sordino audit --method replay` is asked, at 99 %.
@@ -319,7 +319,7 @@ def _of_people(X: Any, y: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _chains() -> Any:
-    from sordino.auditing.replayed_chain import replay_chain  # noqa: PLC0415
+    from sordino.auditing.replay.chain import replay_chain  # noqa: PLC0415
     from sordino.core.spec import Spec  # noqa: PLC0415
 
     both = [(scheme, relation) for relation in ("replace-one", "add-remove") for scheme in SCHEMES]
@@ -400,7 +400,7 @@ def measured(mistake: str, edits: tuple[Edit, ...], *, chains_only: bool, only: 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "mutations.md")
+    parser.add_argument("--page", type=Path, default=ROOT / "bench" / "pages" / "mutations.md")
     parser.add_argument("--processes", type=int, default=2, help="copies that are tested at the same time")
     parser.add_argument("--resume", action="store_true", help="go on after a stop, with what was measured before")
     parser.add_argument("--only", default="", help="cases whose name has these words; the others stay as they were")
@@ -410,7 +410,7 @@ def main() -> None:
     if given.answer:
         answer(given.chains, given.answer, given.only)
         return
-    kept = ROOT / "bench" / "results" / "draft" / "mutations.json"
+    kept = ROOT / "bench" / "drafts" / "mutations.json"
     kept.parent.mkdir(parents=True, exist_ok=True)
     found = json.loads(kept.read_text(encoding="utf-8")) if (given.resume or given.only) and kept.exists() else {}
     wanted = MISTAKES | OF_CHAINS

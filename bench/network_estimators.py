@@ -4,7 +4,7 @@
         [--tables 12] [--processes 2] [--keep FILE]
     python bench/network_estimators.py --page FILE
 
-The first form measures and appends a line of JSON for each fit; the second writes docs/results/network-estimators.md
+The first form measures and appends a line of JSON for each fit; the second writes bench/pages/network-estimators.md
 from them, and brings `measured_coverage.json` and docs/estimators.md to the rates of the natural method.
 
 *uci*: the five regression sets of Vinaroz & Park on the standard splits, columns and targets between the bounds that
@@ -60,7 +60,7 @@ def on_split(data: str, name: str, number: int, relation: str, method: str, seed
     for level in (0.5, 0.9, 0.95):
         low, high = model.predict_interval(fold.test_rows, level)
         held[str(level)] = float(np.mean((low <= fold.test_y) & (fold.test_y <= high)))
-    epsilon = model.certificate_.guarantee.epsilon(DELTA)
+    epsilon = model.bound_.guarantee.epsilon(DELTA)
     return {"error": error, "held": held, "epsilon": epsilon, "parameters": int(model.posterior_.dim)}
 
 
@@ -77,7 +77,7 @@ def on_adult(data: str, kind: str, seed: int, relation: str) -> Row:
     model = made(epsilon=EPSILON, delta=DELTA, relation=relation, schema=schema, random_state=seed)
     model.fit(adult.table.take(adult.chosen(None, seed)))
     found = scores(model.predict_proba(adult.test)[:, 1], adult.held_labels)
-    return found | {"method": model.method_, "epsilon": model.certificate_.guarantee.epsilon(DELTA)}
+    return found | {"method": model.method_, "epsilon": model.bound_.guarantee.epsilon(DELTA)}
 
 
 def on_drawn(area: str, place: int, number: int) -> Row:
@@ -261,13 +261,13 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first drawn table")
     parser.add_argument("--sets", default=",".join(SETS), help="regression sets")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--keep", type=Path, default=Path(__file__).parent / "results" / "network-estimators.jsonl")
+    parser.add_argument("--keep", type=Path, default=Path(__file__).with_name("drafts") / "network-estimators.jsonl")
     parser.add_argument("--seconds", type=float, default=1e9, help="no further fit begins after that long")
     parser.add_argument("--page", type=Path)
     given = parser.parse_args()
     if given.page is not None:
         rows = [json.loads(line) for line in given.page.read_text(encoding="utf-8").splitlines()]
-        (ROOT / "docs/results/network-estimators.md").write_text(page(rows), encoding="utf-8")
+        (ROOT / "bench" / "pages" / "network-estimators.md").write_text(page(rows), encoding="utf-8")
         restate(rows)
         return
     tables = range(given.first, given.first + given.tables)

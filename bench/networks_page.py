@@ -1,4 +1,4 @@
-"""The page of private networks, docs/results/networks.md, from bench/recorded/networks.json.
+"""The page of private networks, bench/pages/networks.md, from bench/recorded/networks.json.
 
     python bench/networks_page.py [--recipes FILE]
 
@@ -14,7 +14,7 @@ from textwrap import fill
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "results" / "networks.md"
+PAGE = HERE / "pages" / "networks.md"
 # What the same network reached in the example of opacus, at the epsilon that it states; read off that example.
 OPACUS_EXAMPLE = {1.16: 0.9463, 2.91: 0.9678, 6.86: 0.9709}
 INTRODUCTION = """# Private networks

@@ -25,10 +25,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from papers.framework.benchmark import load_benchmark
+from papers.heller_fetaya.lenet_on_cuda import LeNetOnCuda
 from papers.heller_fetaya.mnist_experiment import run_variant
 from papers.heller_fetaya.mnist_setting import CLIP_NORM, NOISE, RECORDS, STEP, VARIANTS, Variant, mnist_data
 from papers.heller_fetaya.network_canary import Canary, NeuralData, NeuralSetting, PilotRound
-from sordino.auditing.fleet.cuda import LeNetOnCuda
 from sordino.auditing.fleet.engine import Compiled
 from sordino.auditing.fleet.network import network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement

@@ -1,12 +1,12 @@
 """A new user before a terminal, from a nasty CSV file to a signed dossier: commands, answers and time.
 
-    python bench/new_user.py [--fresh WHEEL-OR-FOLDER] [--record docs/results/new-user.md]
+    python bench/new_user.py [--fresh WHEEL-OR-FOLDER] [--record bench/pages/new-user.md]
 
 The file is in windows-1252 and has semicolons, decimal commas, German dates, missing cells, a
 rare word and several rows of one patient. The user declares it in `sordino start`, mistypes two bounds, looks at
-nothing, fits, and hands over a report and a dossier that `sordino verify` finds signed; then one letter of the dossier
-is changed, and `sordino verify` must find that. With --fresh everything runs in an environment that is made for it. The
-exit code is 1 where the user does not get there.
+nothing, fits, and hands over a report and a dossier that `sordino sign verify` finds signed; then one letter of the
+dossier is changed, and `sordino sign verify` must find that. With --fresh everything runs in an environment made for
+it. The exit code is 1 where the user does not get there.
 """
 
 import argparse
@@ -90,7 +90,7 @@ def changed_is_found(sordino: tuple[str, ...], dossier: Path) -> bool:
     page = dossier / "index.html"
     text = page.read_text(encoding="utf-8")
     page.write_text(text.replace("Yes", "Yes.", 1), encoding="utf-8")
-    done = subprocess.run([*sordino, "verify", str(dossier)], capture_output=True, text=True, check=False)
+    done = subprocess.run([*sordino, "sign", "verify", str(dossier)], capture_output=True, text=True, check=False)
     page.write_text(text, encoding="utf-8")
     return done.returncode == 2 and "index.html" in done.stderr
 
@@ -134,8 +134,8 @@ def main() -> int:
         given.record.write_text(
             f"# A new user\n\n`python bench/new_user.py{fresh}`: {said}.{install}\n\n"
             f"{where['cores']} cores ({where['processor']}, load {where['load']:g}), Python {where['python']}. One "
-            "letter of the dossier was changed afterwards, and `sordino verify` found it. The CPU time is that of the "
-            f"command and what it starts.\n\n{lines}\n"
+            "letter of the dossier was changed afterwards, and `sordino sign verify` found it. The CPU time is that of "
+            f"the command and what it starts.\n\n{lines}\n"
         )
     return 0 if reached else 1
 

@@ -1,4 +1,4 @@
-"""What running safely costs: secure noise, streaming, checkpoints, devices; a part of `make bench-full`.
+"""What running safely costs: secure noise, checkpoints, devices; a part of `make bench-full`.
 
     python bench/operations.py
 
@@ -27,7 +27,6 @@ from sordino.algorithm import (
     ChainParallel,
     Checkpoint,
     DataParallel,
-    MappedRows,
     Purpose,
     Randomness,
     SecureRandomness,
@@ -35,13 +34,12 @@ from sordino.algorithm import (
     noisy_gd,
     noisy_sgd,
     run,
-    run_rows,
 )
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.sums import noised_numbers
 from sordino.algorithm.rounds.gradients import ClippedGradients, residuals
 from sordino.algorithm.rounds.second_moments import StatisticsStack
-from sordino.core.spec import Batch, Problem, Scheme, Spec
+from sordino.core.spec import Batch, Problem, Scheme
 
 DEVICES = (1, 2)
 
@@ -142,44 +140,6 @@ def checkpoints() -> tuple[dict[str, float], list[Target]]:
     ]
 
 
-def streaming() -> tuple[dict[str, float], list[Target]]:
-    """Rows from a memory map against rows in memory; they would fit, so this is the cost of streaming alone."""
-    n, d = 400_000, 50
-    X, y = rows_of(n, d)
-    problem = Problem(n=n, dim=d)
-    full = noisy_gd(problem, step_size=0.1, noise_scale=0.01, steps=16, **OPTIONS)
-    batches = noisy_sgd(
-        problem, step_size=0.1, noise_scale=0.01, steps=512, batch=Batch(Scheme.POISSON, 1024), **OPTIONS
-    )
-    with tempfile.TemporaryDirectory() as folder, MappedRows.write(Path(folder) / "rows", [(X, y)]) as mapped:
-
-        def inside(spec: Spec) -> Callable[[], Any]:
-            return lambda: run(spec, MODEL, X, y, SeededRandomness(0)).iterates
-
-        def outside(spec: Spec) -> Callable[[], Any]:
-            return lambda: run_rows(spec, MODEL, mapped, SeededRandomness(0)).iterates
-
-        taken = in_turns(
-            {
-                "full, in memory": inside(full),
-                "full, streamed": outside(full),
-                "poisson, in memory": inside(batches),
-                "poisson, streamed": outside(batches),
-            },
-            5,
-        )
-    figures = taken | {"full, streamed: rows per second": 16 * n / taken["full, streamed"]}
-    return figures, [
-        Target(
-            f"{name} batches, streamed over in memory",
-            taken[f"{name}, streamed"] / taken[f"{name}, in memory"],
-            None,
-            False,
-        )
-        for name in ("full", "poisson")
-    ]
-
-
 def on_devices() -> dict[str, float]:
     """Times on as many devices as there are now; called in a process for each number."""
     n, d = 100_000, 50
@@ -218,7 +178,7 @@ def sharding() -> tuple[dict[str, Any], list[Target]]:
 def measure(full: bool) -> area.Measured:  # noqa: ARG001
     figures: dict[str, Any] = {}
     targets: list[Target] = []
-    for part in (secure_noise, exact_noise, checkpoints, streaming, sharding):
+    for part in (secure_noise, exact_noise, checkpoints, sharding):
         figures[part.__name__], reached = part()
         targets += reached
     return area.Measured([], figures | {"targets": as_dicts(targets)}, {})

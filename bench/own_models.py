@@ -72,9 +72,9 @@ def one_table(records: int, epsilon: float, seed: int, method: str, number: int)
         release = sordino.fit(regression, data, **budget, **chosen, random_state=seed * 100_003 + number)
     except sordino.InputError as error:
         return {"refused": str(error)}
-    ends = [[(line["low"], line["high"]) for line in release.summary(level)] for level in LEVELS]
+    ends = [[(line.low, line.high) for line in release.summary(level).lines] for level in LEVELS]
     held = [[bool(low <= value <= high) for (low, high), value in zip(some, truth, strict=True)] for some in ends]
-    means = np.array([line["mean"] for line in release.summary(0.5)])
+    means = np.array([line.estimate for line in release.summary(0.5).lines])
     return {
         "held": held,
         "width": [float(high - low) for low, high in ends[1]],
@@ -280,7 +280,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tables", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--method", choices=("auto", "sgld", "hmc"), default="auto", help="of coverage")
+    parser.add_argument("--method", choices=("auto", "sgld"), default="auto", help="of coverage")
     parser.add_argument("--seconds", type=float, default=1e9, help="no further table begins after that long")
     parser.add_argument("--keep", type=Path, help="a file that tables are kept in")
     parser.add_argument("--out", type=Path)

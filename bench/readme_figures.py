@@ -23,11 +23,11 @@ def _bench(rows: dict[str, Row]) -> str:
     counts = Counter(row.ahead if row.ahead in {"Sordino", "even"} else "peer" for row in compared)
     narrow, fit = (_ratio(rows, name) for name in ("accounting-width-1e-3-dp-accounting", "fit-cpu-diffprivlib"))
     return (
-        f"- Of {len(compared)} [comparisons with others](docs/results/bench.md) Sordino is ahead in "
+        f"- Of {len(compared)} [comparisons with others](bench/pages/bench.md) Sordino is ahead in "
         f"{counts['Sordino']}, level in {counts['even']} and behind in {counts['peer']}: epsilon between ends 0.1 % "
-        f"apart takes [1/{narrow} of dp-accounting's time](docs/results/bench.md#accounting-width-1e-3-dp-accounting), "
+        f"apart takes [1/{narrow} of dp-accounting's time](bench/pages/bench.md#accounting-width-1e-3-dp-accounting), "
         "a private classifier end to end "
-        f"[{1 / float(fit):.1f} times diffprivlib's](docs/results/bench.md#fit-cpu-diffprivlib)."
+        f"[{1 / float(fit):.1f} times diffprivlib's](bench/pages/bench.md#fit-cpu-diffprivlib)."
     )
 
 
@@ -37,20 +37,20 @@ def _utility(rows: dict[str, Row]) -> str:
     one = rows["utility-adult-opacus-add-remove"]
     ours, theirs = (f"{spread.median:.3f}" for spread in (one.ours, one.theirs) if spread is not None)
     return (
-        f"- At epsilon 1 a private classifier of Adult has a [log-loss](docs/results/utility.md) of {ours}, DP-SGD by "
+        f"- At epsilon 1 a private classifier of Adult has a [log-loss](bench/pages/utility.md) of {ours}, DP-SGD by "
         f"opacus {theirs}; of {len(found)} comparisons of errors Sordino is ahead in {words['Sordino']} and behind in "
         f"{words['peer']}."
     )
 
 
 def _scaling(figures: dict[str, Any]) -> str:
-    axis = "records, streamed passes"
+    axis = "records, full gradients"
     largest = max(figures["seconds"][axis], key=float)
     taken = sorted(figures["seconds"][axis][largest])
     slope = figures["upper exponents"][axis]["slope"]
     return (
-        f"- A pass over {int(float(largest)):,} records of 20 columns takes {taken[len(taken) // 2]:.2g} CPU-seconds, "
-        f"and [grows](docs/results/scaling.md) with the power {slope:.2f} of their number."
+        f"- A gradient over {int(float(largest)):,} records of 20 columns takes {taken[len(taken) // 2]:.2g} "
+        f"CPU-seconds, and [grows](bench/pages/scaling.md) with the power {slope:.2f} of their number."
     )
 
 

@@ -1,7 +1,7 @@
 """How wide intervals are beside an exact reference that draws the confidential rows, on the same releases.
 
     python bench/reference.py --out reference.jsonl [--cells linear:uniform:500:1:replace-one,...] [--tables 10]
-        [--law unknown] [--seed 1] [--seconds 520] [--page docs/results/reference.md] [--merge]
+        [--law unknown] [--seed 1] [--seconds 520] [--page bench/pages/reference.md] [--merge]
 
 A cell is FAMILY:DESIGN:RECORDS:EPSILON:RELATION as in `coverage.py`. In each, tables are drawn, released once, and read
 twice: by the engine's posterior and by the chains of `augmentation.py`. Results are lines of JSON, one a table and law,

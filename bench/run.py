@@ -4,9 +4,9 @@
 
 First every peer is installed in an environment of its own under bench/envs. Then each area runs in a process of its
 own; one that fails is tried once more, with twice the time, and then becomes a line that says why. Results:
-docs/results/bench/*.json, docs/results/bench.md, scaling.md and its figure. `--missing` goes on with a run that was
+bench/recorded/areas/*.json, bench/pages/bench.md, scaling.md and its figure. `--missing` goes on with a run that was
 stopped: it leaves out areas that this very code has measured; `--reuse` writes the pages again from what was recorded;
-`--draft` measures one round into bench/results/draft, to see that everything runs, and leaves the recorded results
+`--draft` measures one round into bench/drafts, to see that everything runs, and leaves the recorded results
 alone.
 """
 
@@ -30,8 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent / "peers"))
 import environments
 
 HERE = Path(__file__).parent
-DOCS = HERE.parent / "docs" / "results"
-RECORDED = DOCS / "bench"
+PAGES, RECORDED = HERE / "pages", HERE / "recorded" / "areas"
 # Area, and the seconds after which it is given up, in the quick run; the full run has six times as many.
 AREAS = {
     "accounting": 500,
@@ -125,7 +124,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="areas, separated by commas")
     parser.add_argument("--missing", action="store_true", help="leave out areas that this very code has measured")
     parser.add_argument("--reuse", action="store_true", help="measure nothing; write the pages from recorded results")
-    parser.add_argument("--draft", action="store_true", help="one round, into bench/results/draft; no page is written")
+    parser.add_argument("--draft", action="store_true", help="one round, into bench/drafts; no page is written")
     parser.add_argument("--patience", type=float, default=1.0, help="multiplies the time limits, for a busy machine")
     given = parser.parse_args()
     areas = AREAS | (ONLY_FULL if given.full else {})
@@ -133,7 +132,7 @@ def main() -> int:
     unknown = sorted(set(chosen) - set(areas))
     if unknown:
         parser.error(f"no area is called {', '.join(unknown)}; there are {', '.join(areas)}")
-    folder = HERE / "results" / "draft" if given.draft else RECORDED
+    folder = HERE / "drafts" if given.draft else RECORDED
     folder.mkdir(parents=True, exist_ok=True)
     if given.missing:
         chosen = [name for name in chosen if not measured(name, folder, given.full)]
@@ -154,9 +153,9 @@ def main() -> int:
     if given.draft:
         print(bench_page.summary_table(recorded))
         return 0
-    (DOCS / "bench.md").write_text(bench_page.page(recorded), encoding="utf-8")
+    (PAGES / "bench.md").write_text(bench_page.page(recorded), encoding="utf-8")
     if recorded.get("scaling", {}).get("figures", {}).get("seconds"):
-        scaling_page.write(recorded["scaling"], DOCS)
+        scaling_page.write(recorded["scaling"], PAGES)
     readme_figures.write(recorded)
     return 0
 

@@ -2,7 +2,7 @@
 
     python bench/scaling.py [--full]
 
-Writes its JSON, and with `write_pages` (bench/run.py) the figure and docs/results/scaling.md.
+Writes its JSON, and with `write_pages` (bench/run.py) the figure and bench/pages/scaling.md.
 """
 
 import math

@@ -22,7 +22,6 @@ _GPU_MEMORY = 141e9
 
 _UNITS = {
     "records, full gradients": ("records", "CPU seconds a gradient"),
-    "records, streamed passes": ("records", "CPU seconds a pass"),
     "records, Poisson batches of 256": ("records", "CPU seconds a step"),
     "features, Poisson batches of 256": ("features", "CPU seconds a step"),
     "steps, whole chain": ("steps", "CPU seconds"),
@@ -33,7 +32,7 @@ _UNITS = {
 
 
 def write(measured: dict[str, Any], folder: Path) -> None:
-    """docs/results/scaling.md, and its figure as SVG and PNG in docs/results/scaling/."""
+    """bench/pages/scaling.md, and its figure as SVG and PNG in bench/pages/scaling/."""
     place = folder / "scaling"
     place.mkdir(parents=True, exist_ok=True)
     figures = measured["figures"]
@@ -46,7 +45,8 @@ def write(measured: dict[str, Any], folder: Path) -> None:
 
 def _draw(canvas: Any, figures: dict[str, Any]) -> None:
     panels = canvas.subplots(2, 4).ravel()
-    for panel, (axis, seconds) in zip(panels, figures["seconds"].items(), strict=True):
+    panels[-1].set_axis_off()
+    for panel, (axis, seconds) in zip(panels[:-1], figures["seconds"].items(), strict=True):
         fit = figures["exponents"][axis]
         sizes = np.array([float(size) for size in seconds])
         medians = np.array([np.median(taken) for taken in seconds.values()])
@@ -68,7 +68,7 @@ def _page(measured: dict[str, Any], gpu: dict[str, float]) -> Iterator[str]:
     yield ""
     yield (
         f"Written by `make bench`, code of commit `{measured.get('code', 'unknown')}`; do not edit. The figures as "
-        "JSON: [bench/scaling.json](bench/scaling.json)."
+        "JSON: [scaling.json](../recorded/areas/scaling.json)."
     )
     yield ""
     yield (
@@ -79,7 +79,7 @@ def _page(measured: dict[str, Any], gpu: dict[str, float]) -> Iterator[str]:
         "says where they are going, and is the one that is used below."
     )
     yield ""
-    yield "![Cost against size, eight panels, both axes logarithmic](scaling/growth.svg)"
+    yield "![Cost against size, seven panels, both axes logarithmic](scaling/growth.svg)"
     yield ""
     yield "| cost against | sizes | at the largest | exponent | 95 % interval | three largest sizes | 95 % interval |"
     yield "| --- | --- | ---: | ---: | --- | ---: | --- |"
@@ -127,15 +127,12 @@ def _assumptions(gpu: dict[str, float]) -> Iterator[str]:
 
 def _billion(figures: dict[str, Any]) -> Iterator[str]:
     seconds, cores = figures["seconds"], NODES * CORES
-    passes, low, high = _extrapolated(figures, "records, streamed passes", RECORDS, least=1.0)
     in_memory, memory_low, memory_high = _extrapolated(figures, "records, full gradients", RECORDS, least=1.0)
     step, step_low, step_high = _extrapolated(figures, "records, Poisson batches of 256", RECORDS, least=0.0)
-    largest = max(float(size) for size in seconds["records, streamed passes"])
-    rate = largest / float(np.median(seconds["records, streamed passes"][f"{largest:.0f}"]))
     size = RECORDS * _row_bytes()
     travel = 2 * np.log2(NODES) * (LATENCY + 4 * FEATURES / NETWORK)
     accountant = float(np.median(seconds["steps, accountant"]["1000000"]))
-    disk, compute = size / NODES / DISK, passes / cores
+    disk, compute = size / NODES / DISK, in_memory / cores
     binds = "the disks" if disk > compute else "the cores"
     yield "## A billion records"
     yield ""
@@ -144,14 +141,9 @@ def _billion(figures: dict[str, Any]) -> Iterator[str]:
     yield "| | one core | the cluster | from |"
     yield "| --- | ---: | ---: | --- |"
     yield (
-        f"| a pass, rows streamed | {_time(passes)} ({_time(low)} to {_time(high)}) | {_time(compute)} of cores, "
-        f"{_time(disk)} of disks | {rate / 1e6:.3g} million rows a CPU-second at {largest:,.0f} rows, exponent "
-        f"{figures['upper exponents']['records, streamed passes']['slope']:.3f} |"
-    )
-    yield (
         f"| a full gradient, rows in memory | {_time(in_memory)} ({_time(memory_low)} to {_time(memory_high)}) "
-        f"| {_time(in_memory / cores)} and {_time(float(travel))} "
-        f"to sum | exponent {figures['upper exponents']['records, full gradients']['slope']:.3f} |"
+        f"| {_time(compute)} and {_time(float(travel))} to sum, {_time(disk)} to read the rows first | "
+        f"exponent {figures['upper exponents']['records, full gradients']['slope']:.3f} |"
     )
     yield (
         f"| a step with a Poisson batch of {BATCH}, rows in memory | {_time(step)} ({_time(step_low)} to "

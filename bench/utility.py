@@ -55,7 +55,7 @@ ADULT = {"adult": None, "adult-800": 800}
 SMALL = 5000  # tables of fewer records have the settings of DP-SGD that were tuned for small ones
 OURS = "sordino"
 CLASSIFYING, REGRESSING = ("opacus", "jax-privacy", "diffprivlib"), ("diffprivlib",)
-RESULTS = Path(__file__).parent / "results"
+DRAFTS = Path(__file__).with_name("drafts")
 Row = dict[str, Any]
 
 
@@ -246,7 +246,7 @@ def task(given: tuple[str, str, Path, tuple[float, ...], int]) -> tuple[list[Row
 def kept(code: str, given: tuple[str, str, Path, tuple[float, ...], int]) -> tuple[list[Row], Row]:
     """One library on one table, unless this very code has measured it before: a run that was stopped goes on."""
     name, library, _, epsilons, seeds = given
-    file = RESULTS / "utility_parts" / f"{code}-{name}-{library}-{len(epsilons)}-{seeds}.json"
+    file = DRAFTS / "utility_parts" / f"{code}-{name}-{library}-{len(epsilons)}-{seeds}.json"
     if "changed" not in code and file.exists():
         rows, versions = json.loads(file.read_text(encoding="utf-8"))
         return rows, versions
@@ -302,8 +302,8 @@ def main() -> None:
     if failed:
         told = "\n".join(failed)
         raise SystemExit(f"{told}\nNothing was written; what was measured is kept, so call this again.")
-    RESULTS.mkdir(exist_ok=True)
-    usual = RESULTS / ("utility_quick.json" if given.quick else "utility.json")
+    DRAFTS.mkdir(exist_ok=True)
+    usual = DRAFTS / ("utility_quick.json" if given.quick else "utility.json")
     file = usual if given.out is None else given.out
     document: Row = {"delta": DELTA, "seeds": seeds, "code": code, "versions": versions, "rows": rows}
     file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -3,7 +3,7 @@
     python bench/utility_rows.py [--full]
 
 The datasets are not part of the repository: SORDINO_DATA names their folder (`make bench DATA=DIR`). Without it, and
-without recorded results in bench/results/utility.json, one row says so. A full run is made first by
+without results of an earlier run in bench/drafts/utility.json, one row says so. A full run is made first by
 `python bench/utility.py --data-dir DIR`, which also writes its page.
 """
 
@@ -28,7 +28,7 @@ _TITLES = {"adult": "Adult, 32,561 records", "adult-800": "Adult, 800 records"}
 
 def found_now(full: bool) -> tuple[dict[str, Any], bool] | str:
     """The document that bench/utility.py writes and whether it is from an earlier run, or why there is none."""
-    recorded, quick = (HERE / "results" / f"{name}.json" for name in ("utility", "utility_quick"))
+    recorded, quick = (HERE / "drafts" / f"{name}.json" for name in ("utility", "utility_quick"))
     folder, earlier = os.environ.get(FOLDER), True
     if folder and (full or not recorded.exists()):
         command = [sys.executable, str(HERE / "utility.py"), "--data-dir", folder, *([] if full else ["--quick"])]
@@ -58,7 +58,7 @@ def utility_rows(document: dict[str, Any], earlier: bool) -> list[Row]:
                 data,
                 f"{_TITLES.get(data, data)}: test error of a private fit at epsilon 1",
                 _MEASURES[measure],
-                f"{_ABOUT}. Settings were fixed beforehand; more in docs/results/utility.md. Where a ratio is very "
+                f"{_ABOUT}. Settings were fixed beforehand; more in bench/pages/utility.md. Where a ratio is very "
                 "large the peer's errors are far above a constant's",
                 more_is_better=False,
                 even=0.005,

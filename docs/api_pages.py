@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 FACE = "sordino"
 # Groups that are here come in this order, those that are not come after.
-ORDER = ("estimators", "accounting", "audit", "auditing", "ledger", "data", "model", "algorithm", "core")
+ORDER = ("estimators", "explore", "accounting", "audit", "auditing", "ledger", "data", "model", "algorithm", "core")
 # The command line has its own page; what its package exports is for the program.
 PROGRAM = "cli"
 # Where in docs/ pages are written; git ignores all but the index.
@@ -64,7 +64,8 @@ def exports(package: str) -> tuple[Name, ...]:
         tree = ast.parse(inspect.getsource(module))
         imported = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
         stated = [alias.name for alias in imported if alias.asname == alias.name]
-    public = sorted({name for name in stated if not name.startswith("_")}, key=lambda name: (name.lower(), name))
+    values = {name for name in stated if not name.startswith("_") and not inspect.ismodule(getattr(module, name))}
+    public = sorted(values, key=lambda name: (name.lower(), name))
     return tuple(Name(package, name, getattr(module, name)) for name in public)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from docs.audit_power import power_page
 from docs.evidence_page import evidence_page
 from sordino.accounting.assumptions import CheckedBy
 from sordino.accounting.evaluate import Theorem, theorems
@@ -172,7 +171,6 @@ def _section(theorem: Theorem) -> Iterator[str]:
 PAGES: dict[str, Callable[[], str]] = {
     "theorems.md": theorems_page,
     "evidence.md": evidence_page,
-    "results/audit-power.md": power_page,
 }
 
 

@@ -33,8 +33,8 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx_copybutton",
 ]
-# The tables of a result stand on its README; the listing is included by the API's index.
-exclude_patterns = ["results/*/[!R]*.md", f"{api_pages.FOLDER}/{api_pages.LISTING}"]
+# The listing is included by the API's index.
+exclude_patterns = [f"{api_pages.FOLDER}/{api_pages.LISTING}"]
 
 myst_heading_anchors = 6
 myst_enable_extensions = ["dollarmath"]
@@ -91,18 +91,16 @@ def write_api_pages(app: Sphinx) -> None:
     api_pages.write(Path(app.srcdir))
 
 
-def list_results(app: Sphinx, docname: str, source: list[str]) -> None:
-    """The page of results is written by `sordino reproduce`, for any reader; here it heads the others."""
-    if docname == "results/README":
-        source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n*\n*/README\n```\n"
-
-
-def name_folders(app: Sphinx, doctree: nodes.document) -> None:
-    """A link to a folder of the repository leads nowhere on the site: its words stay, and say where it is."""
+def link_repository(app: Sphinx, doctree: nodes.document) -> None:
+    """A page outside docs becomes a file to fetch, a folder becomes words that say where it is in the repository."""
     for link in list(doctree.findall(addnodes.pending_xref)):
-        place = Path(doctree["source"]).parent / str(link["reftarget"])
-        if link["reftype"] == "myst" and not link["refdomain"] and place.is_dir():
-            path = place.resolve().relative_to(HERE.parent)
+        place = (Path(doctree["source"]).parent / str(link["reftarget"])).resolve()
+        page = place.with_name(f"{place.name}.md")
+        if link["reftype"] == "myst" and link["refdomain"] == "doc" and not page.is_relative_to(HERE):
+            name = f"/../{page.relative_to(HERE.parent)}"
+            link.replace_self(addnodes.download_reference("", "", *link.children, reftarget=name))
+        elif link["reftype"] == "myst" and not link["refdomain"] and place.is_dir():
+            path = place.relative_to(HERE.parent)
             link.replace_self(nodes.abbreviation("", "", *link.children, explanation=f"in the repository: {path}"))
 
 
@@ -220,8 +218,7 @@ def link_class(app: Sphinx, env: Any, node: addnodes.pending_xref, words: nodes.
 
 def setup(app: Sphinx) -> None:
     app.connect("builder-inited", write_api_pages)
-    app.connect("source-read", list_results)
-    app.connect("doctree-read", name_folders)
+    app.connect("doctree-read", link_repository, priority=400)  # before files to fetch are collected
     app.connect("html-page-context", set_policy)
     app.connect("html-page-context", navigate_by_titles, priority=400)  # before furo asks
     app.connect("builder-inited", bundle_mathematics)

@@ -5,18 +5,16 @@ A cost per step is that of a long run less that of a short one, so that start-up
 
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import task
 
-from sordino.algorithm import MappedRows, SeededRandomness, dp_sgd, noisy_gd, run, run_rows
+from sordino.algorithm import SeededRandomness, dp_sgd, noisy_gd, run
 from sordino.auditing.fleet.engine import Compiled
 from sordino.auditing.fleet.network import network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members
@@ -139,17 +137,6 @@ def accountant(steps: int) -> Cost:
     return whole(answer)
 
 
-def streamed(folder: Path, n: int) -> Cost:
-    """Seconds of a pass over rows in a memory-mapped file, which is in the page cache after the first."""
-    X, y = rows_of(n, FEATURES)
-    mapped = MappedRows.write(folder / f"rows-{n}", [(X, y)])
-
-    def passes(steps: int) -> Any:
-        return run_rows(full_steps(n, FEATURES, steps), MODEL, mapped, SeededRandomness(0)).iterates
-
-    return per_step(passes, 1, 1 + max(2, 6_000_000 // n))
-
-
 def measured(cases: dict[int, Cost], repetitions: int, clock: Clock) -> dict[str, list[float]]:
     taken: dict[str, list[float]] = {str(size): [] for size in cases}
     for repetition in range(repetitions + 1):
@@ -166,20 +153,18 @@ def main() -> None:
     def up_to(*sizes: int) -> list[int]:
         return [size for size in sizes if size <= largest]
 
-    with tempfile.TemporaryDirectory() as name:
-        axes: dict[str, tuple[list[int], Callable[[int], Cost]]] = {
-            "records, full gradients": (up_to(10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6, 3 * 10**6), full_gradient),
-            "records, streamed passes": ([3 * 10**5, 10**6, 3 * 10**6, 10**7], partial(streamed, Path(name))),
-            "records, Poisson batches of 256": (up_to(10**4, 10**5, 10**6), poisson_step),
-            "features, Poisson batches of 256": ([16, 64, 256, 1024], dimension),
-            "steps, whole chain": ([10**3, 3 * 10**3, 10**4, 3 * 10**4, 10**5], steps_of_a_chain),
-            "steps, accountant": ([10**3, 10**4, 10**5, 10**6], accountant),
-            "chains, cyclic batches of 256": ([1, 4, 16, 64, 256], chains),
-            "models, fleet of 8-50-1": ([8, 32, 128, 512, 2048], models),
-        }
-        found = {}
-        for axis, (sizes, cost_of) in axes.items():
-            found[axis] = measured({size: cost_of(size) for size in sizes}, repetitions, CPU)
+    axes: dict[str, tuple[list[int], Callable[[int], Cost]]] = {
+        "records, full gradients": (up_to(10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6, 3 * 10**6), full_gradient),
+        "records, Poisson batches of 256": (up_to(10**4, 10**5, 10**6), poisson_step),
+        "features, Poisson batches of 256": ([16, 64, 256, 1024], dimension),
+        "steps, whole chain": ([10**3, 3 * 10**3, 10**4, 3 * 10**4, 10**5], steps_of_a_chain),
+        "steps, accountant": ([10**3, 10**4, 10**5, 10**6], accountant),
+        "chains, cyclic batches of 256": ([1, 4, 16, 64, 256], chains),
+        "models, fleet of 8-50-1": ([8, 32, 128, 512, 2048], models),
+    }
+    found = {}
+    for axis, (sizes, cost_of) in axes.items():
+        found[axis] = measured({size: cost_of(size) for size in sizes}, repetitions, CPU)
     sys.stdout.write(task.WORD + json.dumps({"seconds": found}) + "\n")
 
 

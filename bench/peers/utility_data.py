@@ -23,7 +23,7 @@ from sordino.data import (
     Target,
     encode_features,
 )
-from sordino.data.table import Numbers
+from sordino.data.raw_columns import Numbers
 
 # Public constants: what the census form allows, or nearly, and a unit in which each number is of order one.
 _NUMBERS = {

@@ -1,4 +1,4 @@
-"""The page docs/results/utility.md, written from the rows of bench/utility.py."""
+"""The page bench/pages/utility.md, written from the rows of bench/utility.py."""
 
 import csv
 import re
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 Row = dict[str, Any]
-DOCS = Path(__file__).parents[2] / "docs" / "results"
+ROOT = Path(__file__).parents[2]
 LIBRARIES = ("sordino", "opacus", "jax-privacy", "diffprivlib")
 # What others reached with DP-SGD on Adult under add-remove, tuned on Adult without charge: accuracy and log-loss.
 KNOWN = {0.1: (0.807, 0.541), 0.5: (0.842, 0.344), 1.0: (0.844, 0.337), 4.0: (0.845, 0.335)}
@@ -44,8 +44,8 @@ _BEHIND = "Rows at epsilon 1 where a peer's mean is better by more than two stan
 
 def write_page(document: Row) -> None:
     """Write the page, and the two rows that the comparison with other libraries quotes of it."""
-    (DOCS / "utility.md").write_text("\n".join(_lines(document)) + "\n", encoding="utf-8")
-    comparison = DOCS.parent / "comparison.md"
+    (ROOT / "bench" / "pages" / "utility.md").write_text("\n".join(_lines(document)) + "\n", encoding="utf-8")
+    comparison = ROOT / "docs" / "comparison.md"
     text = comparison.read_text(encoding="utf-8")
     for name, measure in (("log-loss", "log_loss"), ("accuracy", "accuracy")):
         text = re.sub(
@@ -196,10 +196,10 @@ def _errors(rows: list[Row]) -> Iterator[str]:
 def _best() -> Iterator[str]:
     yield "## The best private method beside the DP-SEP paper\n"
     yield (
-        "From [private-regression](private-regression/README.md), epsilon 1 under replace-one; how its "
-        "settings were chosen is said [here](dp-sep.md).\n"
+        "From [private-regression](../../papers/vinaroz_park/private-regression/README.md), epsilon 1 under "
+        "replace-one; how its settings were chosen is said [here](../../papers/vinaroz_park/README.md).\n"
     )
-    with (DOCS / "private-regression" / "targets.csv").open(encoding="utf-8", newline="") as file:
+    with (ROOT / "papers/vinaroz_park/private-regression/targets.csv").open(encoding="utf-8", newline="") as file:
         table = list(csv.reader(file))
     yield f"| {' | '.join(table[0])} |"
     yield "|" + " --- |" * len(table[0])

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sordino.accounting.calibrate import calibrate
+from sordino.accounting.calibration import calibrate
 from sordino.core.spec import Spec
 
 SETTINGS_FILE = Path(__file__).with_name("utility_settings.json")
@@ -24,20 +24,17 @@ def noise_multiplier(rate: float, steps: int, epsilon: float, delta: float, rela
     spec = Spec.from_dict(
         {
             "algorithm": {
-                "kind": "variational",
+                "kind": "noised-sums",
+                "query": "clipped gradients",
                 "records": records,
-                "steps": steps,
-                "sampling": "poisson",
-                "batch": max(1, round(rate * records)),
-                "clip": 1.0,
+                "rounds": steps,
+                "sampling": {"scheme": "poisson", "size": max(1, round(rate * records))},
+                "contribution": 1.0,
                 "noise_multiplier": 1.0,
-                "step_size": 1.0,
             },
             "relation": relation,
             "view": "all-iterates",
             "delta": delta,
         }
     )
-    found = calibrate(spec, epsilon, delta, "noise").spec.to_dict()["algorithm"]["noise_multiplier"]
-    # The spec's multiplier is relative to the sensitivity of the sum, which is two clips under replace-one.
-    return float(found) * (2.0 if relation == "replace-one" else 1.0)
+    return float(calibrate(spec, epsilon, delta, "noise").spec.to_dict()["algorithm"]["noise_multiplier"])

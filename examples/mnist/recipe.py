@@ -31,9 +31,10 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import digits
 
-from sordino.algorithm.training.train import Descent, Trained, Training
+from sordino import Training, fit_network
+from sordino.algorithm.training.train import Descent, Trained
 from sordino.auditing.lower_bound import verdict
-from sordino.estimators.trained import FittedNetwork, classification_quality, fit_network
+from sordino.estimators.trained import FittedNetwork, classification_quality
 
 DELTA, RELATION = 1e-5, "add-remove"
 STROKES = 20_000
@@ -179,6 +180,7 @@ def main() -> None:
     common = {
         "delta": DELTA,
         "relation": RELATION,
+        "records": len(train.labels),  # as public as the set
         "canaries": asked.canaries,
         "random_state": asked.seed,
     }

@@ -79,9 +79,10 @@ NOTEBOOKS: dict[str, list[tuple[str, str]]] = {
             "code",
             'import sordino\n\nbook = sordino.Ledger.open("stays.ledger", dataset="stays", '
             'relation="replace-one", epsilon=4.0, delta=1e-5)\nbudget = {"delta": 1e-6, "ledger": book, '
-            '"random_state": 2}\nfound = sordino.look(\n    stays, ["mean: age", "histogram: ward"], schema=schema,'
-            ' epsilon=0.3, relation="replace-one", **budget\n)\nfor text, rows in found.answers:\n    print(text)\n'
-            '    for row in rows[:4]:\n        print(f"  {row.name}: {row.value:.0f} ({row.low:.0f}, {row.high:.0f})")',
+            '"random_state": 2}\nfound = sordino.explore.look(\n    stays, ["mean: age", "histogram: ward"], '
+            'schema=schema, epsilon=0.3, relation="replace-one", **budget\n)\n'
+            "for text, rows in found.answers:\n    print(text)\n    for row in rows[:4]:\n        "
+            'print(f"  {row.name}: {row.value:.0f} ({row.low:.0f}, {row.high:.0f})")',
         ),
         (
             "markdown",
@@ -91,11 +92,11 @@ NOTEBOOKS: dict[str, list[tuple[str, str]]] = {
         ),
         (
             "code",
-            'choice = sordino.choose(\n    "logistic",\n    stays,\n    ["readmitted ~ ward", '
+            'choice = sordino.explore.choose(\n    "logistic",\n    stays,\n    ["readmitted ~ ward", '
             '"readmitted ~ age + treated + ward"],\n    schema=schema,\n    epsilon=1.5,\n    relation="replace-one",\n'
             "    trials=12,\n    **budget,\n)\nprint(choice)\nprint(choice.release.bound.theorem)",
         ),
-        ("code", "sordino.check(choice.release, stays, epsilon=0.5, **budget)"),
+        ("code", "sordino.explore.check(choice.release, stays, epsilon=0.5, **budget)"),
         ("code", "[(entry.sequence, entry.spec.algorithm.words[:60]) for entry in book.entries()]"),
     ],
     "certify-and-audit": [
@@ -109,12 +110,12 @@ NOTEBOOKS: dict[str, list[tuple[str, str]]] = {
             'import sordino\nfrom sordino.core.spec import Spec\n\nspec = Spec.from_json("""\n{"algorithm": {"kind": '
             '"noised-sums", "query": "a sum", "records": 1000, "rounds": 10,\n  "sampling": {"scheme": "full"}, '
             '"contribution": 1.0, "noise_multiplier": 20.0, "unit": "record"},\n "relation": "add-remove", "view": '
-            '"all-iterates", "delta": 1e-5}\n""")\nbound = sordino.tightest(spec, 1e-5)\nprint(bound.theorem, '
-            "round(bound.guarantee.epsilon(1e-5), 4))",
+            '"all-iterates", "delta": 1e-5}\n""")\nbound = sordino.accounting.tightest(spec, 1e-5)\n'
+            "print(bound.theorem, round(bound.guarantee.epsilon(1e-5), 4))",
         ),
         (
             "code",
-            "explained = sordino.explain(spec, 1e-5)\nfor one, epsilon in explained.bounds[:5]:\n    "
+            "explained = sordino.accounting.explain(spec, 1e-5)\nfor one, epsilon in explained.bounds[:5]:\n    "
             'print(f"{one.theorem:40} {epsilon:.4f}")',
         ),
         ("markdown", "The largest leak that the description allows, worked out exactly: how tight the bound is."),

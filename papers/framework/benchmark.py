@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, one_of
 from sordino.data import read_parquet
+from sordino.data.raw_columns import Numbers, Texts
 from sordino.data.sources.registry import existing_file
-from sordino.data.table import Numbers, Table, Texts
+from sordino.data.table import Table
 
 
 @dataclass(frozen=True, eq=False)

@@ -148,7 +148,7 @@ def _summarise(done: tuple[Attempt, ...], left_out: tuple[Item, ...], out: Path)
     for one in done:
         typer.echo(printable(f"{one.item.name}: {one.verdict}. {one.because}"))
         if one.outcome is not None:
-            typer.echo(f"  {printable(str(out / one.item.name / 'README.md'))}, {one.seconds:.1f} seconds")
+            typer.echo(f"  {printable(str(out / one.item.folder / 'README.md'))}, {one.seconds:.1f} seconds")
     for item in left_out:
         typer.echo(f"{item.name}: left out, it needs {', '.join(item.needs)}; pass --data-dir.")
     if len(done) > 1:
@@ -196,7 +196,7 @@ def _as_json(one: Attempt, out: Path) -> dict[str, Any]:
     if one.outcome is None:
         return answer
     return answer | {
-        "folder": str(out / one.item.name),
+        "folder": str(out / one.item.folder),
         "tables": [table.name for table in one.outcome.tables],
         "figures": [figure.name for figure in one.outcome.figures],
     }

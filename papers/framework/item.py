@@ -327,6 +327,12 @@ class Item:
     reads: tuple[str, ...] = ()
     sliced: bool = False
 
+    @property
+    def folder(self) -> Path:
+        """Its folder below that of all results: beside the code, where a paper's folder registers it."""
+        home = self.run.__module__.split(".")
+        return Path(home[1], self.name) if home[0] == "papers" and home[1] != "tests" else Path(self.name)
+
     def outcome(self, options: Options) -> Outcome:
         """Run it, and refuse an improvement that carries the name of the paper's own algorithm."""
         found = self._run(options)

@@ -14,7 +14,7 @@ from typing import Any
 from papers.framework.differences import apart
 from papers.framework.figure import require_matplotlib
 from papers.framework.inventory import Entry, inventory, without_claim
-from papers.framework.item import Item, Options, Outcome, Table, VerdictKind, item_named
+from papers.framework.item import Item, Options, Outcome, Table, VerdictKind, every_item, item_named
 from papers.framework.kinds import made_on, this_kind, unlike, write_made_on
 from papers.framework.records import recorded_on, records_of
 from sordino.core.bound import Citation, bibliography
@@ -102,9 +102,9 @@ _WRITTEN = frozenset({".csv", ".md", *_PICTURES})
 
 
 def run_item(name: str, options: Options, out: Path) -> Outcome:
-    """Run the item and write out/NAME: tables as CSV and Markdown, figures as SVG and PNG, and a README."""
+    """Run the item and write its folder below `out`: a page, tables as CSV and Markdown, figures as SVG and PNG."""
     item = item_named(name)
-    target = out / item.name
+    target = out / item.folder
     _refuse_foreign(target)
     outcome, files = _made(item, options)
     replace_folder(target, files)
@@ -132,13 +132,13 @@ class Checked:
 
 
 def check_item(name: str, options: Options, out: Path) -> Checked:
-    """Run the item, write nothing, and compare with the files of out/NAME.
+    """Run the item, write nothing, and compare with the files of its folder below `out`.
 
     On the kind of processor that made them, every byte counts. On another one pages and tables may have numbers that
     are apart by no more than the tolerance, and pictures, which are drawn from these numbers, are not compared.
     """
     item = item_named(name)
-    folder = out / item.name
+    folder = out / item.folder
     if not folder.is_dir():
         raise InputError(f"Expected {folder} to hold what sordino reproduce wrote, got no such folder; write it first.")
     kept = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -259,49 +259,27 @@ def attempt_items(
 
 _VERDICT = re.compile(r"^\*\*Verdict: ([a-z ]+)\.\*\* (.*)$", re.MULTILINE)
 _SOURCE = re.compile(r"^Reproduces: (.*)\.$", re.MULTILINE)
-# Pages of measurements that no item writes, linked where they are.
-_BESIDE = {
-    "utility.md": "utility, beside peers",
-    "bench.md": "speed, beside peers",
-    "accounting.md": "epsilon, beside other accountants",
-    "exact-values.md": "exact reference values",
-    "scaling.md": "how cost grows",
-    "fleet-gpu.md": "a fleet on one GPU",
-    "audit-power.md": "what an audit proves",
-    "hunter.md": "bugs found in libraries, blind",
-    "audit-null.md": "how often it exceeds the truth",
-    "mutations.md": "which mistakes it finds",
-    "coverage.md": "how often intervals hold",
-    "reference.md": "how wide they are beside an exact reference",
-    "unit-coverage.md": "ten records a unit",
-    "many-coefficients.md": "many coefficients",
-    "interval-scores.md": "interval scores beside others",
-    "error-limits.md": "test errors beside their limits",
-    "dp-sep.md": "private message passing",
-    "charged-bounds.md": "what charged bounds cost",
-    "new-user.md": "how a new user fares",
-    "networks.md": "private networks",
-    "network-estimators.md": "network estimators",
-}
 
 
 @dataclass(frozen=True)
 class Found:
-    """A page of ours: what it reproduces, its verdict and why."""
+    """A page of ours: where it is, what it reproduces, its verdict and why."""
 
+    page: Path
     source: str
     verdict: str
     because: str
 
 
 def found_pages(out: Path) -> dict[str, Found]:
-    """The folders below `out` that hold a page of ours, by name."""
+    """The pages of items below `out`, by the name of the item."""
     pages = {}
-    for page in sorted(out.glob("*/README.md")):
-        text = page.read_text(encoding="utf-8", errors="replace")
+    for one in every_item():
+        page = one.folder / "README.md"
+        text = (out / page).read_text(encoding="utf-8", errors="replace") if (out / page).is_file() else ""
         verdict, source = _VERDICT.search(text), _SOURCE.search(text)
         if GENERATED in text and verdict is not None and source is not None:
-            pages[page.parent.name] = Found(source[1], verdict[1], verdict[2])
+            pages[one.name] = Found(page, source[1], verdict[1], verdict[2])
     return pages
 
 
@@ -309,27 +287,25 @@ def index_page(out: Path) -> str:
     """A table of the items; where all of the inventory's are there, the inventory too."""
     pages = found_pages(out)
     rows = [
-        _row(f"[{name}]({name}/README.md)", found.source, f"**{found.verdict}**: {found.because}")
+        _row(f"[{name}]({found.page.as_posix()})", found.source, f"**{found.verdict}**: {found.because}")
         for name, found in pages.items()
     ]
-    head = f"# Results\n\n{GENERATED}`; do not edit. A row is a figure, table or statement of a paper, run again.\n"
-    links = ", ".join(f"[{words}]({name})" for name, words in _BESIDE.items() if (out / name).is_file())
-    head += f"\nAll figures: the [gallery](gallery.md). To make everything again: `{_EVERYTHING}`; with "
-    head += "`--check` it writes nothing and names what differs.\n\nLong runs are recorded, and pages say where and on "
-    head += (
-        "what; with `--afresh` they are run again too. Files are the same byte for byte on the kind of processor that "
+    head = (
+        f"# Reproductions of the five papers\n\n{GENERATED}`; do not edit. A row is a figure, table or statement of a "
+        "paper, run again.\n\n"
+        f"All figures: the [gallery](gallery.md). To make everything again: `{_EVERYTHING}`; with `--check` it writes "
+        "nothing and names what differs.\n\n"
+        "Long runs are recorded, and pages say where and on what; with `--afresh` they are run again too. Files are "
+        "the same byte for byte on the kind of processor that [made-on.json](made-on.json) names for each; on another "
+        f"kind `--check` compares the numbers, to {TOLERANCE:g} of themselves.\n"
     )
-    head += "[made-on.json](made-on.json) names for each; on another kind `--check` compares the numbers, to "
-    head += f"{TOLERANCE:g} of themselves.\n"
-    if links:
-        head += f"\nMeasured besides: {links}.\n"
     lines = [head, _VERDICTS, "| item | reproduces | verdict |", "| --- | --- | --- |", *rows]
     if all(name in pages for entry in inventory() for name in entry.items):
         lines += ["", *_inventory()]
     return "\n".join(lines) + "\n"
 
 
-_EVERYTHING = "sordino reproduce --all --data-dir DIR --out docs/results"
+_EVERYTHING = "sordino reproduce --all --data-dir DIR"
 _VERDICTS = """A verdict is about the paper's own algorithm or statement: *same*, *refuted* (with the counterexample),
 *corrected*, *not reproduced* (with what was tried), *parameters not published*, *not run*. What another algorithm or
 bound does better stands apart from it on the page, under a name of its own. A number labelled NOT VALID is refuted;
@@ -372,8 +348,8 @@ def _short(paper: str) -> str:
 
 
 def _where(entry: Entry) -> str:
-    links = [f"[{name}]({name}/README.md)" for name in entry.items]
-    links += [f"[errata](../errata.md): `{name}`" for name in entry.errata]
+    links = [f"[{name}]({(item_named(name).folder / 'README.md').as_posix()})" for name in entry.items]
+    links += [f"[errata](../docs/errata.md): `{name}`" for name in entry.errata]
     links += [f"`{name}`" for name in entry.tests]
     return ", ".join(links) or "-"
 
@@ -389,12 +365,13 @@ _IMAGE = re.compile(r"^!\[(.*)\]\(([\w-]+)\.png\)$", re.MULTILINE)
 
 def gallery_page(out: Path) -> str:
     """All figures below `out`, item by item; an image's words are those of the item's page."""
-    parts = [f"# Gallery\n\n{GENERATED}`; do not edit. Every figure of the [results](README.md)."]
+    parts = [f"# Gallery\n\n{GENERATED}`; do not edit. Every figure of the [reproductions](README.md)."]
     for name, found in found_pages(out).items():
-        images = _IMAGE.findall((out / name / "README.md").read_text(encoding="utf-8"))
+        images = _IMAGE.findall((out / found.page).read_text(encoding="utf-8"))
         if images:
-            parts.append(f"## {name}\n\n[{found.source}]({name}/README.md). Verdict: {found.verdict}.")
-            parts += [f"![{words}]({name}/{file}.png)\n\n{words}" for words, file in images]
+            parts.append(f"## {name}\n\n[{found.source}]({found.page.as_posix()}). Verdict: {found.verdict}.")
+            folder = found.page.parent.as_posix()
+            parts += [f"![{words}]({folder}/{file}.png)\n\n{words}" for words, file in images]
     return "\n\n".join(parts) + "\n"
 
 

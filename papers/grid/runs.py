@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from papers.round_words import stated_spec
 from sordino.core.spec import Spec, read_spec
 
 # One run of the grid: its settings in words, its spec, and how a peer would describe its steps.
@@ -288,7 +289,7 @@ def rounds() -> Iterator[Described]:
     for (sampling, relation), multiplier, steps in product(_MECHANISMS, (2.0, 10.0), (50, 500)):
         batch, records = 100, 5000
         rate = 1.0 if sampling == "full" else batch / records
-        spec = Spec.from_dict(
+        spec = stated_spec(
             {
                 "algorithm": {
                     "kind": "message-passing",

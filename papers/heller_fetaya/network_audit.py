@@ -20,11 +20,12 @@ from jax import Array
 from numpy.typing import NDArray
 from scipy import linalg, special
 
+from papers.heller_fetaya.lenet_on_cuda import train_with_kernel
 from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound, find_canaries
 from sordino.auditing.attack.audit import bound_from_counts
 from sordino.auditing.attack.experiment import Claim, Releases, Score, ScoreFunction, Scores
 from sordino.auditing.confidence import ErrorCounts, cap, choose_threshold, count_errors, epsilon_lower
-from sordino.auditing.fleet.engine import Fleet, train_fleet
+from sordino.auditing.fleet.engine import Fleet
 from sordino.auditing.fleet.network import FleetNetwork, Parts
 from sordino.auditing.fleet.plan import (
     FanInStart,
@@ -289,7 +290,7 @@ def separation(without: NDArray[np.float64], seen: NDArray[np.float64]) -> NDArr
     return np.nan_to_num((seen.mean(axis=-1) - without.mean(axis=-1)) / np.maximum(deviation, 1e-6))
 
 
-# `train_fleet`, or anything that trains the same members to the same numbers: a cluster, a choice of devices.
+# `train_with_kernel`, or anything that trains the same members to the same numbers: a cluster, a choice of devices.
 TrainFleet = Callable[..., Fleet]
 # Told each epoch's finding and its readings; answers whether to go on.
 EachEpoch = Callable[[EpochFinding, Mapping[str, NDArray[np.float32]]], bool]
@@ -305,7 +306,7 @@ def audit_network(
     data: NeuralData,
     setting: NeuralSetting,
     *,
-    train: TrainFleet = train_fleet,
+    train: TrainFleet = train_with_kernel,
     each_epoch: EachEpoch | None = None,
 ) -> tuple[Canary, NeuralFindings]:
     """Lower bounds on the privacy loss of training a network on D, by epoch.
@@ -321,7 +322,7 @@ def canary_against_ensemble(
     model: Model,
     data: NeuralData,
     setting: NeuralSetting,
-    train: TrainFleet = train_fleet,
+    train: TrainFleet = train_with_kernel,
     each_round: EachRound | None = None,
 ) -> Canary:
     """Train the ensemble of D, make canaries against it, and choose one: by trial, or the one that pulls hardest."""
@@ -348,7 +349,7 @@ def attack_canary(
     setting: NeuralSetting,
     canary: Canary,
     *,
-    train: TrainFleet = train_fleet,
+    train: TrainFleet = train_with_kernel,
     each_epoch: EachEpoch | None = None,
 ) -> NeuralFindings:
     """Train the fleet on D and on D', and attack every epoch."""

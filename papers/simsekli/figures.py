@@ -27,7 +27,7 @@ from papers.framework.item import (
 )
 from papers.simsekli.setting import DIM, LINEAR, LOGISTIC, Array, Setting, draw_rows
 from papers.simsekli.variants import stated_bound, tried, variants_table
-from sordino.accounting.calibrate import calibrate
+from sordino.accounting.calibration import calibrate
 from sordino.accounting.heavy_tail import corrected_bound, lyapunov
 from sordino.algorithm.chain.release import LastIterate
 from sordino.algorithm.chain.run import run

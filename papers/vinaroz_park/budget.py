@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from papers.round_words import rounds
 from papers.vinaroz_park.sets import Fold
 from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import tightest
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
-from sordino.core.spec.sums import MessagePassing
 from sordino.core.validate import InputError
 
 # One (epsilon, delta) shared between releases: noise for a share of it, and the certificate of them all together.
@@ -61,7 +61,9 @@ _LEAST = 1e-3
 
 def residual_spec(budget: Budget, records: int) -> Spec:
     """One full round; a record contributes its cut square minus half the bound, so at most half the bound."""
-    algorithm = MessagePassing(
+    algorithm = rounds(
+        "message-passing",
+        budget.relation,
         records=records,
         steps=1,
         sampling=Scheme.FULL,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from papers.framework.item import Cell, NotProved, NotValid, Upper
+from papers.round_words import rounds
 from papers.vinaroz_park import printed, variational
 from papers.vinaroz_park.budget import DELTA
 from papers.vinaroz_park.published import TABLE_2, TABLES_6_AND_7, TARGET_SPREAD, rmse
@@ -14,7 +15,6 @@ from papers.vinaroz_park.record import Recorded
 from sordino.accounting.evaluate import tightest
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
-from sordino.core.spec.sums import Variational
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +72,9 @@ def training_records(name: str) -> int:
 def published_spec(name: str) -> Spec:
     """DP-VI as in Table 7, read generously: Poisson batches, add-remove, sigma in units of the clip."""
     given, records = TABLES_6_AND_7[name], training_records(name)
-    algorithm = Variational(
+    algorithm = rounds(
+        "variational",
+        Relation.ADD_REMOVE,
         records=records,
         steps=given.epochs * round(records / given.batch),
         sampling=Scheme.POISSON,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 from scipy.optimize import linear_sum_assignment
 
+from papers.round_words import rounds
 from papers.vinaroz_park.budget import Budget
 from papers.vinaroz_park.refinements import linear_decay
 from sordino.algorithm.noise.randomness import SeededRandomness
@@ -24,7 +25,6 @@ from sordino.algorithm.rounds.messages import (
 )
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
-from sordino.core.spec.sums import ExpectationMaximisation, MessagePassing
 from sordino.core.validate import refuse
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.sites import MixtureSite
@@ -136,7 +136,9 @@ def restarts(budget: Budget) -> int:
 
 def sep_spec(budget: Budget, records: int, share: float = 1.0) -> Spec:
     """Private full-batch rounds in words."""
-    algorithm = MessagePassing(
+    algorithm = rounds(
+        "message-passing",
+        budget.relation,
         records=records,
         steps=ROUNDS,
         sampling=Scheme.FULL,
@@ -150,7 +152,9 @@ def sep_spec(budget: Budget, records: int, share: float = 1.0) -> Spec:
 def fit_spec(budget: Budget, records: int, share: float) -> Spec:
     """The noised sum of cut log densities, minus the middle of their range, as one round."""
     low, high = LOG_DENSITIES
-    algorithm = MessagePassing(
+    algorithm = rounds(
+        "message-passing",
+        budget.relation,
         records=records,
         steps=1,
         sampling=Scheme.FULL,
@@ -195,7 +199,9 @@ def _log_densities(X: Array, means: Array) -> Array:
 
 def dp_em(X: Array, budget: Budget, seed: int) -> tuple[Posterior, tuple[Spec, ...]]:
     """Private expectation maximisation, its posterior with the privacy noise in it."""
-    algorithm = ExpectationMaximisation(
+    algorithm = rounds(
+        "em",
+        budget.relation,
         records=len(X),
         steps=EM_ROUNDS,
         sampling=Scheme.FULL,

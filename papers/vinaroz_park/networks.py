@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from papers.round_words import rounds
 from papers.vinaroz_park import budget as residual
 from papers.vinaroz_park.budget import Budget
 from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, hidden_units, run_natural_gradients
@@ -28,7 +29,6 @@ from sordino.algorithm.rounds.variational import (
 )
 from sordino.core.bound import View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
-from sordino.core.spec.sums import Variational
 from sordino.model.families.networks import MLPRegression
 
 # Private linear regression in rounds, each of which whitens the rows for the next one; and whitening alone.
@@ -219,7 +219,9 @@ def network_spec(setting: NetworkSetting, budget: Budget, records: int) -> Spec:
     """The rounds in words; they have what whitening and the noise variance leave of the budget."""
     share = 1.0 - setting.whitening - residual.SHARE
     multiplier = budget.multiplier(share, setting.steps) if setting.noised else SILENT
-    algorithm = Variational(
+    algorithm = rounds(
+        "variational",
+        budget.relation,
         records=records,
         steps=setting.steps,
         sampling=Scheme.FULL,
@@ -282,7 +284,9 @@ def natural_spec(setting: NaturalSetting, budget: Budget, records: int, features
     """The rounds in words; they have what whitening and the noise variance leave of the budget."""
     share = 1.0 - setting.whitening - residual.SHARE
     size = setting.network(budget, records, features).size(features)
-    algorithm = Variational(
+    algorithm = rounds(
+        "variational",
+        budget.relation,
         records=records,
         steps=setting.steps,
         sampling=Scheme.FULL,

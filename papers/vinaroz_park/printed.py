@@ -24,13 +24,13 @@ from jax import Array, lax
 from scipy import special
 
 from papers.framework.bounds import least_noise
+from papers.round_words import rounds
 from papers.vinaroz_park.budget import DELTA
 from sordino.accounting.evaluate import tightest
 from sordino.algorithm.rounds.messages import RaiseEigenvalues
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
-from sordino.core.spec.sums import MessagePassing
 from sordino.core.validate import InputError
 from sordino.model.sites.families import BlockGaussian, Family, Moments, Site, Slopes
 
@@ -44,7 +44,9 @@ _LEAST = 1e-3
 
 def passes_spec(records: int, passes: int, multiplier: float, clip: float) -> Spec:
     """Passes of single records in words: replace-one, every iterate seen; the registry certifies it."""
-    algorithm = MessagePassing(
+    algorithm = rounds(
+        "message-passing",
+        Relation.REPLACE_ONE,
         records=records,
         steps=passes * records,
         sampling=Scheme.RESHUFFLED,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from papers.round_words import rounds
 from papers.vinaroz_park import budget as residual
 from papers.vinaroz_park.budget import DELTA, Budget
 from papers.vinaroz_park.message_passing import mismatched_sep, stochastic_ep
@@ -24,7 +25,6 @@ from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.core import gaussian
 from sordino.core.bound import View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
-from sordino.core.spec.sums import MessagePassing
 from sordino.model.sites import GaussianSite
 
 HIDDEN = 50
@@ -52,7 +52,9 @@ class RoundsSetting:
 
 def rounds_spec(setting: RoundsSetting, budget: Budget, records: int) -> Spec:
     """The rounds in words; they have what the noise variance leaves of the budget."""
-    algorithm = MessagePassing(
+    algorithm = rounds(
+        "message-passing",
+        budget.relation,
         records=records,
         steps=setting.steps,
         sampling=Scheme.FULL,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from papers.framework.benchmark import TableBenchmark, load_benchmark
 from sordino.core.validate import InputError, instance_of
-from sordino.data.table import Numbers
+from sordino.data.raw_columns import Numbers
 
 # Public bounds for the columns of the regression sets, written down from their descriptions as round numbers.
 #

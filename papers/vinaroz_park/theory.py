@@ -21,6 +21,7 @@ from papers.framework.item import (
     VerdictKind,
     item,
 )
+from papers.round_words import stated_spec
 from papers.vinaroz_park import printed
 from papers.vinaroz_park.accuracy import GaussianStep, clipped_kl, expected_kl, theorem_formula
 from papers.vinaroz_park.cells import BENEATH
@@ -124,7 +125,7 @@ _CAPTION = (
 
 
 def _run(sampling: str) -> Spec:
-    return Spec.from_dict(
+    return stated_spec(
         {
             "algorithm": {
                 "kind": "message-passing",

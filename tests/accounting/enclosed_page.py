@@ -1,6 +1,6 @@
-"""Write docs/results/enclosed-examples.md: which example's epsilon is held against ball arithmetic, and how.
+"""Write bench/pages/enclosed-examples.md: which example's epsilon is held against ball arithmetic, and how.
 
-python -m tests.accounting.enclosed_page docs/results/enclosed-examples.md
+python -m tests.accounting.enclosed_page bench/pages/enclosed-examples.md
 """
 
 import sys
@@ -13,7 +13,7 @@ from tests.accounting.test_enclosed_examples import OMITTED, SPECS, UPPER_ONLY, 
 
 _HEAD = """# Printed epsilons in ball arithmetic
 
-Written by `python -m tests.accounting.enclosed_page docs/results/enclosed-examples.md`; do not edit.
+Written by `python -m tests.accounting.enclosed_page bench/pages/enclosed-examples.md`; do not edit.
 
 The epsilon that is printed for each of [the example specs](../../examples/specs) is found again in balls by
 `tests/accounting/test_enclosed_examples.py` (slow tests; a few of them fast), from the guarantee of its theorem on.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sordino.accounting.calibrate import KNOBS, calibrate
+from sordino.accounting.calibration import KNOBS, calibrate
 from sordino.accounting.evaluate import explain
 from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError
@@ -32,6 +32,7 @@ NOISY = (
 )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", NOISY)
 @pytest.mark.parametrize("target", [0.5, pytest.param(4.0, marks=pytest.mark.slow)])
 def test_the_answer_meets_the_target_and_one_percent_less_noise_does_not(name, target):

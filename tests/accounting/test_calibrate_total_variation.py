@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sordino.accounting.calibrate import KNOBS, calibrate
+from sordino.accounting.calibration import KNOBS, calibrate
 from sordino.accounting.evaluate import explain
 from sordino.core.spec import read_spec
 from sordino.core.validate import InputError

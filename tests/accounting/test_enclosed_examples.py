@@ -200,7 +200,7 @@ def test_a_printed_epsilon_that_is_too_small_is_caught() -> None:
 
 
 def test_the_page_of_enclosures_lists_every_example() -> None:
-    text = (ROOT / "docs" / "results" / "enclosed-examples.md").read_text(encoding="utf-8")
+    text = (ROOT / "bench" / "pages" / "enclosed-examples.md").read_text(encoding="utf-8")
     for path in SPECS:
         assert f"| {path.stem} |" in text
     for name, reason in OMITTED.items():

@@ -243,7 +243,7 @@ def test_what_is_out_of_reach_is_said() -> None:
     ]
     reasons = [answer.reason for answer in answers if isinstance(answer, Inapplicable)]
     assert "needs two places to hide a use in, and there is 1" in reasons[0]
-    assert "1.5 noises at most, and one moves" in reasons[1]
+    assert "1.65 noises at most, got" in reasons[1]
     assert "is about poisson or min-separation participation by chance" in reasons[2]
 
 

@@ -92,7 +92,7 @@ def test_schedules_are_solved_for_and_agree_with_the_closed_form():
 
 @pytest.mark.parametrize("steps", [10, 100, 10_000])
 def test_the_default_costs_less_than_half_a_percent(steps):
-    from sordino import explain
+    from sordino.accounting import explain
 
     for noise in (0.02, 0.2):  # a step moves one noise, and a tenth
         real, rounded = (explain(spec(share, steps=steps, noise=noise), 1e-5).epsilon for share in (None, ROUNDING))

@@ -103,3 +103,11 @@ def test_ula_at_temperature_one_has_the_posteriors_mu():
     assert isinstance(answer.guarantee, GaussianDP)
     # theory.md, section 3: mu = Delta / sqrt(n m).
     assert answer.guarantee.mu == pytest.approx(2.0 / math.sqrt(1000 * 0.1), rel=1e-9)
+
+
+def test_weights_of_a_chain_that_grows_beyond_floats_between_kept_iterates() -> None:
+    """c^thin is no float: what comes before the last two kept iterates is infinite, the last weight is 1."""
+    weights = transfer.step_weights(4.0, range(1000, 5001, 1000), 5000)
+    assert weights[-1] == pytest.approx(1.0)
+    assert weights[-10] == pytest.approx(4.0**9)
+    assert np.isinf(weights[:4000]).all()

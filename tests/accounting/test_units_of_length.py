@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino import InputError, Spec, audit, explain
+from sordino import InputError, Spec, audit
+from sordino.accounting import explain
 from sordino.accounting.participation.matrix import hidden_uses
-from sordino.core.loss.allocation import AllocationPair, largest_reach, within_reach
+from sordino.core.loss.allocation import LARGEST_MU, AllocationPair, within_reach
 from sordino.core.loss.pair import GridLaw, mixture
 
 SPECS = Path(__file__).parents[2] / "examples" / "specs"
@@ -121,9 +122,9 @@ def test_uses_that_move_far_are_shown_by_pairs_that_fit_on_a_grid(name, path, va
     factors, _ = hidden_uses(Spec.from_dict(given).algorithm)
     moves = [pair.mu for pair, _ in factors if isinstance(pair, AllocationPair)]
     assert moves
-    assert max(moves) == largest_reach()
-    assert within_reach(largest_reach())
-    assert not within_reach(1.01 * largest_reach())
+    assert max(moves) == LARGEST_MU
+    assert within_reach(LARGEST_MU)
+    assert not within_reach(1.01 * LARGEST_MU)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_p
 import jax
 import numpy as np
 
+from papers.round_words import stated_spec
 from sordino.algorithm import ChainParallel, Checkpoint, DataParallel, Interrupted, SeededRandomness, run
 from sordino.algorithm.chain.rows import Workload
 from sordino.algorithm.rounds.variational import VariationalOptions, run_variational
@@ -90,7 +91,7 @@ def posterior(draws: int, placement: DataParallel | None, **others) -> np.ndarra
     }
     described = {"algorithm": algorithm | others, "relation": "replace-one", "view": "all-iterates"}
     options = VariationalOptions(draws=draws)
-    spec, randomness = Spec.from_dict(described), SeededRandomness(3)
+    spec, randomness = stated_spec(described), SeededRandomness(3)
     found = run_variational(spec, Logistic(), X, y, randomness, options=options, placement=placement)
     assert found.iterates is not None
     return found.iterates

@@ -93,6 +93,7 @@ def test_sums_of_iterates_are_those_of_fractions():
         WholeSum(lattice, 1, 1, 2**34 + 1)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "extra", [{}, {"keep": {"burn_in": 5, "thin": 7}}, {"projection": {"kind": "ball", "radius": 0.3}}]
 )
@@ -135,7 +136,7 @@ def test_neighbours_move_the_average_no_further_than_counted(projection):
     first, _ = noised_call(given, moved)
     second, _ = noised_call(given, other)
     apart = first.unit * np.linalg.norm((first.statistic - second.statistic).ravel())
-    bound = next(b for b, _ in sordino.explain(given, 1e-5).bounds if b.theorem == "average.coupling")
+    bound = next(b for b, _ in sordino.accounting.explain(given, 1e-5).bounds if b.theorem == "average.coupling")
     mu = bound.guarantee.mu
     # On the ball both chains are pressed against its edge, and one record hardly shows.
     assert (0.2 if projection is None else 0.02) * mu < apart / 0.02 <= mu
@@ -143,7 +144,7 @@ def test_neighbours_move_the_average_no_further_than_counted(projection):
 
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_the_default_rounding_costs_less_than_half_a_percent(law):
-    real, rounded = (sordino.explain(spec(law, share), 1e-5).epsilon for share in (None, hidden.ROUNDING))
+    real, rounded = (sordino.accounting.explain(spec(law, share), 1e-5).epsilon for share in (None, hidden.ROUNDING))
     assert real < rounded < 1.005 * real
 
 
@@ -153,12 +154,12 @@ def test_a_fit_says_that_it_is_proved_and_one_without_a_rounding_does_not():
     assert line.evidence is Evidence.PROVED
     assert line.reason == exact_average.COVERED
     assert release.arrays["averages"].shape == (1, WIDTH)
-    without = sordino.explain(spec(rounding=None, scale=0.5), 1e-5)
+    without = sordino.accounting.explain(spec(rounding=None, scale=0.5), 1e-5)
     assert without.tightest.theorem == "average.coupling"
     assert chain_line(without, MODEL).evidence is Evidence.ASSUMED
     # Averages of iterates that all were seen: covered as every noised sum is.
     seen = spec(rounding=None, scale=1e-6, noise={"kind": "gaussian", "scale": 1.0})
-    plan = sordino.explain(seen, 1e-5)
+    plan = sordino.accounting.explain(seen, 1e-5)
     assert plan.tightest.theorem.startswith("composition.")
     assert chain_line(plan, MODEL).evidence is Evidence.PROVED
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sordino.algorithm import clipped_sgld, cyclic_sgld, dp_sgd, heavy_tailed_sgd, noisy_gd, noisy_sgd, sgld, ula
+from sordino.algorithm import dp_sgd, heavy_tailed_sgd, noisy_gd, noisy_sgd, sgld, ula
 from sordino.core.bound import Relation, View
 from sordino.core.spec import (
     Batch,
@@ -38,8 +38,6 @@ def numbers(spec):
     ("spec", "eta", "tau"),
     [
         (sgld(PROBLEM, step=STEP, batch=POISSON, **COMMON), N * STEP / 2, math.sqrt(STEP)),
-        (clipped_sgld(PROBLEM, step=STEP, batch=POISSON, clipping=CLIP, **COMMON), N * STEP / 2, math.sqrt(STEP)),
-        (cyclic_sgld(PROBLEM, step=STEP, batch_size=5, **COMMON), N * STEP / 2, math.sqrt(STEP)),
         (ula(PROBLEM, step=STEP, **COMMON), N * STEP, math.sqrt(2 * STEP)),
         (noisy_gd(PROBLEM, step_size=0.1, sigma=0.3, **COMMON), 0.1, math.sqrt(2 * 0.1) * 0.3),
         (noisy_gd(PROBLEM, step_size=0.1, noise_scale=0.3, **COMMON), 0.1, 0.3),
@@ -74,8 +72,7 @@ def test_a_schedule_of_steps_becomes_schedules_of_both(step):
 
 
 def test_what_the_names_say_is_in_the_spec():
-    assert cyclic_sgld(PROBLEM, step=STEP, batch_size=5, **COMMON).algorithm.batch == Batch(Scheme.CYCLIC, 5)
-    assert clipped_sgld(PROBLEM, step=STEP, batch=POISSON, clipping=CLIP, **COMMON).algorithm.clipping == CLIP
+    assert sgld(PROBLEM, step=STEP, batch=POISSON, clipping=CLIP, **COMMON).algorithm.clipping == CLIP
     assert ula(PROBLEM, step=STEP, **COMMON).algorithm.batch == Batch(Scheme.FULL)
     private = dp_sgd(PROBLEM, step_size=0.1, noise_multiplier=1.5, clip_norm=2.0, batch=POISSON, **COMMON)
     assert private.algorithm.clipping == CLIP

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from papers.round_words import stated_spec
 from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm import SeededRandomness, run
 from sordino.algorithm.rounds import loop
@@ -27,7 +28,7 @@ on_gpu = pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU 
 
 def described(kind, **more):
     algorithm = {"kind": kind, "records": ROWS, "steps": 1, "sampling": "full", "clip": 1.0, "noise_multiplier": 1.0}
-    return Spec.from_dict({"algorithm": algorithm | more, "relation": "replace-one", "view": "posterior-parameters"})
+    return stated_spec({"algorithm": algorithm | more, "relation": "replace-one", "view": "posterior-parameters"})
 
 
 def chain(dim):

@@ -368,7 +368,7 @@ def test_own_keys_batches_and_optimisers_leave_only_composition(options, key, wo
     # A record in every batch of 8, against the same noise: as far as theta moves over tau, at every step.
     steps = 0.4 * ((np.arange(STEPS) + 3) / 3) ** -0.5
     mu = math.sqrt(sum((eta * 1.0 / 8 / 0.05) ** 2 for eta in steps))
-    exact = sordino.GaussianDP(mu).epsilon(1e-5)
+    exact = sordino.accounting.GaussianDP(mu).epsilon(1e-5)
     assert exact <= sordino.certify(certified).epsilon <= 1.001 * exact
     assert sordino.certify(certified).epsilon > sordino.certify(spec).epsilon
     assert [sentence for sentence in chain.cautions(state) if words in sentence]

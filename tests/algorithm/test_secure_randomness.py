@@ -4,6 +4,7 @@ import copy
 import hashlib
 import pickle
 import sys
+from itertools import combinations
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +13,14 @@ import pytest
 from scipy import special, stats
 
 from sordino.algorithm import Purpose, SecureRandomness, run
-from sordino.algorithm.noise.secure import DRAW_ERROR, LARGEST_DRAW, chacha20, gaussians_from_words, tail_quantile
+from sordino.algorithm.noise.secure import chacha20, gaussians_from_words, tail_quantile
 from sordino.core.spec import Scheme
 from sordino.core.validate import InputError
 
 KEY = bytes(range(32))
+# How far arithmetic takes a draw z from the quantile of its bits, in units of max(|z|, 1), and how large a draw is.
+DRAW_ERROR = {"float32": 5e-7, "float64": 1e-13}
+LARGEST_DRAW = 9.2
 
 
 def keyed(key=KEY):
@@ -138,6 +142,14 @@ def test_purposes_and_uses_have_streams_of_their_own():
     assert len(first) == len(Purpose)
     noise, start = (source.gaussians(p, 0, 3, (2,), np.float32) for p in (Purpose.NOISE, Purpose.START))
     assert not np.isin(noise, start).any()
+
+
+def test_every_piece_of_a_step_has_a_key_of_its_own():
+    """Equal pieces would repeat the noise of a step every 8,192 numbers, and differences of two would have none."""
+    size = 8192
+    drawn = keyed().whole_gaussians(Purpose.NOISE, 0, 2, np.full(2, 1e6), 3 * size).reshape(6, size)
+    for first, second in combinations(drawn, 2):
+        assert (first == second).mean() < 0.01
 
 
 def test_two_sources_differ_and_one_serves_one_run(quadratic):

@@ -119,6 +119,7 @@ def check_sgld(chains, size):
     return [math.log2(coarse / fine) for coarse, fine in pairwise(errors)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("size", [1, 2, N])
 def test_sgld_has_its_stationary_variance(size):
     check_sgld(20_000, size)

@@ -14,9 +14,9 @@ import pytest
 
 from sordino.algorithm.chain import batches, kernel
 from sordino.algorithm.noise import randomness, sums
-from sordino.auditing.implementation import _many_times
 from sordino.auditing.lower_bound import VerdictKind
-from sordino.auditing.replayed_chain import replay_chain
+from sordino.auditing.replay.chain import replay_chain
+from sordino.auditing.replay.participation import _many_times
 from sordino.cli import main
 from sordino.core.spec import Scheme, Spec, read_spec
 from sordino.core.validate import InputError
@@ -96,7 +96,7 @@ def noise_of_the_port_alone(patch):
     ("mistake", "said"),
     [
         (halved_noise, "noise is at most"),
-        (halved_scale, "as far as planned"),
+        (halved_scale, "less noise than the spec says"),
         (contributions_too_long, "as far as planned"),
         (noise_of_the_port_alone, "is not what the recorded noise gives"),
     ],
@@ -266,7 +266,7 @@ def test_a_violation_ends_with_code_4_and_names_the_pair(tmp_path, capsys, monke
     write_release(folder, fitted())
     halved_scale(monkeypatch)
     assert main(["audit", str(folder), "--method", "replay", "--seed", "1", "--confidence", "0.99"]) == 4
-    assert "spread and a corner, replaced by" in capsys.readouterr().out
+    assert "spread, with a corner, with" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option", [["--cluster", "local"], ["--plot", "curves.svg"]])

@@ -9,8 +9,9 @@ import sordino
 from sordino.auditing.instance import audit_instance, on_table
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.data import are_neighbours, write_schema
+from sordino.data import write_schema
 from sordino.model import GaussianLinear, Logistic
+from tests.data.neighbouring import are_neighbours
 
 LINEAR: dict[str, Any] = {"kind": "synthetic", "generator": "linear", "records": 20, "features": 2, "seed": 3}
 

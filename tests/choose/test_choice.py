@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sordino import Candidate, InputError, Ledger, LedgerRefusal, choose, read_release
+from sordino import InputError, Ledger, LedgerRefusal, read_release
 from sordino.accounting.evaluate import explain
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.auditing.replay import Recorder
@@ -18,6 +18,7 @@ from sordino.data import declared_lines, schema_to_text
 from sordino.estimators.choice import ChoicePlan, Trial, best_of_trials, choice_spec, largest_trial, spent
 from sordino.estimators.scoring import read_rows
 from sordino.estimators.situation import Sources, Task
+from sordino.explore import Candidate, choose
 
 LINES = "records = {n}\na: -1..1\nb: -1..1\ny: yes/no [target]"
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one"}
@@ -157,7 +158,7 @@ def test_the_better_model_is_chosen_and_its_release_is_read_like_any_other(tmp_p
     asked += ["--relation", "replace-one", "--trials", "3", "--seed", "4"]
     where = [str(tmp_path / "rows.csv"), *asked, "--ledger", str(tmp_path / "book")]
     both = ["--candidate", "y ~ b", "--candidate", "y ~ a"]
-    assert main(["choose", "logistic", *where, *both, "--out", str(tmp_path / "made"), "--json"]) == 0
+    assert main(["explore", "choose", "logistic", *where, *both, "--out", str(tmp_path / "made"), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["candidates"] == ["y ~ b", "y ~ a"]
     assert said["ledger"]["entry"] == 1
@@ -167,7 +168,7 @@ def test_the_better_model_is_chosen_and_its_release_is_read_like_any_other(tmp_p
     assert read_release(tmp_path / "made").settings["chosen"]["candidate"] == said["candidate"]
     assert main(["ledger", "verify", str(tmp_path / "book")]) == 0
     # A second one does not fit: refused with exit code 3, and nothing is spent or written.
-    assert main(["choose", "logistic", *where, *both, "--out", str(tmp_path / "again")]) == 3
+    assert main(["explore", "choose", "logistic", *where, *both, "--out", str(tmp_path / "again")]) == 3
     assert len(ledger.entries()) == 1
     assert not (tmp_path / "again").exists()
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sordino import InputError, Ledger, check, compare
+from sordino import InputError, Ledger
 from sordino.algorithm.rounds.questions import EXPONENT
 from sordino.algorithm.rounds.scored_sums import BAND_LENGTHS, band_sums, cube_lengths, record_weights, totals
 from sordino.auditing.replay import Recorder
@@ -19,6 +19,7 @@ from sordino.estimators import Predictor, scoring
 from sordino.estimators.checks import _placed
 from sordino.estimators.scoring import charged_sum, exact_scores, losses, means, probabilities
 from sordino.estimators.situation import Sources
+from sordino.explore import check, compare
 from tests.report.example_releases import coefficients, written
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -188,15 +189,18 @@ def test_a_comparison_finds_the_better_model_and_says_by_how_much(tmp_path, caps
     ledger = Ledger.open(tmp_path / "book", dataset="t", relation="replace-one", epsilon=3.0, delta=1e-5)
     asked = ["--epsilon", "0.5", "--delta", "1e-6", "--ledger", str(tmp_path / "book"), "--seed", "1"]
     out = str(tmp_path / "compared")
-    assert main(["compare", str(tmp_path / "rows.csv"), *folders, *asked, "--out", out, "--json"]) == 0
+    assert main(["explore", "compare", str(tmp_path / "rows.csv"), *folders, *asked, "--out", out, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["models"][1]["difference"] > 0.0
-    assert main(["check", folders[0], str(tmp_path / "rows.csv"), *asked, "--out", str(tmp_path / "checked")]) == 0
+    assert (
+        main(["explore", "check", folders[0], str(tmp_path / "rows.csv"), *asked, "--out", str(tmp_path / "checked")])
+        == 0
+    )
     for folder in ("compared", "checked"):
         for form in ("text", "csv", "latex", "html", "json"):
             assert main(["show", str(tmp_path / folder), "--format", form]) == 0
         assert main(["show", str(tmp_path / folder), "--effects"]) == 2
     assert len(ledger.entries()) == 2
-    assert main(["check", folders[0], str(tmp_path / "rows.csv"), "--public", "--json"]) == 0
+    assert main(["explore", "check", folders[0], str(tmp_path / "rows.csv"), "--public", "--json"]) == 0
     assert len(ledger.entries()) == 2
     capsys.readouterr()
 

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from sordino.auditing.instance import audit_instance
 from sordino.cli import main
-from sordino.cli.audit import _from
-from sordino.core.spec import read_spec
+from sordino.cli.audit import described
+from sordino.core.spec import Spec, read_spec
+from sordino.core.validate import InputError
+from sordino.data import write_schema
 
 FOLDER = Path(__file__).parents[2] / "examples" / "specs"
 SPEC = str(FOLDER / "full-last-iterate.json")
@@ -108,18 +111,53 @@ def test_files_of_an_instance_are_found_from_the_spec(tmp_path, capsys):
     assert str(tmp_path / "absent.json") in capsys.readouterr().err
 
 
+def with_instance(folder: Path, path: str, schema: str = "schema.json") -> dict:
+    spec = json.loads((FOLDER / "logistic-instance.json").read_text(encoding="utf-8"))
+    rows = audit_instance(Spec.from_dict(spec))
+    data, names = rows.pair.first, [feature.name for feature in rows.schema.features]
+    lines = [
+        ",".join((*names, "y")),
+        *(",".join(map(str, (*x, int(y > 0)))) for x, y in zip(data.features, data.target, strict=True)),
+    ]
+    (folder / "rows.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_schema(rows.schema, folder / "schema.json")
+    spec["instance"]["dataset"] = {"kind": "file", "path": path, "schema": schema}
+    return spec
+
+
+@pytest.mark.parametrize("method", ["attack", "one-run", "fleet", "exact"])
 @pytest.mark.parametrize(
-    ("place", "found"),
+    "path",
     [
-        ("visits", "{folder}/visits"),
-        ("visits/*.parquet", "{folder}/visits/*.parquet"),
-        ("clinic.duckdb#SELECT a//b FROM t", "{folder}/clinic.duckdb#SELECT a//b FROM t"),
-        ("postgresql://host/clinic#visits", "postgresql://host/clinic#visits"),
-        ("/data/visits.csv", "/data/visits.csv"),
+        "t.duckdb#t",
+        "t.duckdb#t) AS x; COPY (SELECT 'import os' AS c) TO 'planted.py'; SELECT * FROM (SELECT * FROM t",
+        "postgresql://localhost:1/clinic#visits",
+        "file:///etc/passwd",
     ],
 )
-def test_sources_of_every_kind_are_found_from_the_spec(place, found, tmp_path):
-    assert _from(tmp_path, place) == found.format(folder=tmp_path)
+def test_a_spec_or_release_of_a_stranger_names_plain_files_only(path, method, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    spec = with_instance(tmp_path, path)
+    Path("spec.json").write_text(json.dumps(spec), encoding="utf-8")
+    Path("release").mkdir()
+    Path("release/release.json").write_text(json.dumps({"spec": spec, "version": 1}), encoding="utf-8")
+    with pytest.importorskip("duckdb").connect("t.duckdb") as made:
+        made.sql("CREATE TABLE t AS SELECT * FROM 'rows.csv'")
+    before = sorted(tmp_path.rglob("*"))
+    for place in ("spec.json", "release"):
+        assert main(["audit", place, "--method", method, "--models", "4"]) == 2
+        assert "instance.dataset.path to be the path of a plain file" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_schema_of_a_spec_is_a_plain_file_too(tmp_path):
+    with pytest.raises(InputError, match=r"instance\.dataset\.schema to be the path of a plain file"):
+        Spec.from_dict(with_instance(tmp_path, "rows.csv", "http://localhost/schema.json"))
+
+
+def test_plain_files_are_found_from_the_spec_and_read(tmp_path):
+    (tmp_path / "spec.json").write_text(json.dumps(with_instance(tmp_path, "rows.csv")), encoding="utf-8")
+    assert len(audit_instance(described(tmp_path / "spec.json")).pair.first) == 200
 
 
 def test_a_run_without_a_certificate_is_not_comparable(capsys):

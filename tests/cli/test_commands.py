@@ -46,6 +46,7 @@ def test_certify_names_a_unit_that_is_not_a_record(capsys):
     assert "unit one value of 'patient'" in capsys.readouterr().out
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize("path", sorted(SPECS.glob("*.json")), ids=lambda path: path.stem)
 def test_certify_answers_every_example_with_valid_json(capsys, path):
     found = answer(capsys, "certify", str(path), "--json", "--delta", "1e-5")
@@ -89,7 +90,24 @@ def test_the_table_names_winner_losers_and_reasons(capsys):
     assert out.index("composition.subsampled-poisson") < out.index("composition.renyi")
     assert "Tightest: composition.subsampled-poisson" in out
     assert "gradient_bound = 1 (declared" in out
-    assert "the batches are poisson" in out
+    assert "cannot use strong_convexity" in out
+
+
+def test_certify_shows_near_misses_and_the_rest_with_all(capsys):
+    found = answer(capsys, "certify", GOLDEN, "--json")
+    assert main(["certify", GOLDEN]) == 0
+    short = capsys.readouterr().out
+    assert main(["certify", GOLDEN, "--all"]) == 0
+    whole = capsys.readouterr().out
+    names = [one["theorem"] for one in found["inapplicable"]]
+    assert all(f"  {name}: " in whole for name in names)
+    # Its scope holds such runs, and clipping keeps it from applying; matrices are about other runs.
+    assert "Near misses:\n" in short
+    assert "  shifted.affine: cannot use" in short or "  composition.kept-random: cannot use" in short
+    assert "matrix.gaussian" not in short
+    listed = sum(f"  {name}: " in short for name in names)
+    assert 0 < listed < len(names) / 4
+    assert f"{len(names) - listed} theorems about other runs" in short
 
 
 def test_calibrate_writes_a_spec_that_certify_accepts_at_the_target(capsys, tmp_path):

@@ -117,7 +117,6 @@ MISTAKES = {
     "another number of records": Mistake(
         FIT,
         "correct the declaration or the table",
-        spent=AFTER,
         s=changed(records=59),
     ),
     "a missing cell": Mistake(FIT, "declare its missing rule", spent=AFTER, t=table(cell="")),

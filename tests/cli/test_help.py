@@ -75,3 +75,17 @@ def test_long_examples_are_folded_so_that_they_can_be_copied():
     assert len(lines) > 1
     assert all(line.endswith(" \\") for line in lines[:-1])
     assert " ".join(" ".join(lines).replace("\\", "").split()) == words
+
+
+# What design.md's contract names; the others are groups and the wizard.
+CONTRACT = {
+    "demo", "fit", "predict", "certify", "calibrate", "audit", "ledger", "plan", "look", "show", "report", "reproduce",
+    "schema",
+}  # fmt: skip
+
+
+def test_there_are_at_most_16_commands_and_those_of_the_contract_are_there():
+    names = {path[0] for path, _ in EVERY} - {"sites"}
+    assert names >= CONTRACT
+    assert names - CONTRACT == {"start", "explore", "sign"}
+    assert len(names) <= 16

@@ -117,6 +117,7 @@ def test_labels_that_are_none_are_refused(folder, tmp_path, capsys, name, labels
     assert "settings.labels" in streams.err
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", NAMES)
 @tried(60, 1000)
 def test_settings_model_and_schema_may_say_anything(folder, tmp_path, name, examples):

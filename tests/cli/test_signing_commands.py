@@ -33,60 +33,80 @@ def refusal(capsys, *arguments: object) -> str:
 
 
 def test_make_a_key_sign_verify_and_sign_again(tmp_path, capsys):
-    made = answer(capsys, "key", "new", tmp_path / "a.key")
+    made = answer(capsys, "sign", "key", tmp_path / "a.key")
     assert made["sealed"] is False
     for name in ("a.key", "a.key.pub"):
-        assert answer(capsys, "key", "show", tmp_path / name)["fingerprint"] == made["fingerprint"]
+        assert answer(capsys, "sign", "fingerprint", tmp_path / name)["fingerprint"] == made["fingerprint"]
     folder = written(tmp_path, "release", last_iterate())
-    assert "without manifest.json" in refusal(capsys, "verify", folder)
-    assert answer(capsys, "sign", folder, "--key", tmp_path / "a.key")["signer"] == made["fingerprint"]
-    assert answer(capsys, "verify", folder, "--key", made["fingerprint"])["checked"] == "signer and integrity"
-    (folder / "audit.json").write_text("{}")
-    assert "'audit.json' was added" in refusal(capsys, "verify", folder)
-    assert "--replace" in refusal(capsys, "sign", folder, "--key", tmp_path / "a.key")
-    assert answer(capsys, "sign", folder, "--key", tmp_path / "a.key", "--replace")["files"] == 3
-    assert main(["verify", str(folder)]) == 0
+    assert "without manifest.json" in refusal(capsys, "sign", "verify", folder)
+    assert answer(capsys, "sign", "release", folder, "--key", tmp_path / "a.key")["signer"] == made["fingerprint"]
+    assert answer(capsys, "sign", "verify", folder, "--key", made["fingerprint"])["checked"] == "signer and integrity"
+    (folder / "notes.json").write_text("{}")
+    assert "'notes.json' was added" in refusal(capsys, "sign", "verify", folder)
+    assert "--replace" in refusal(capsys, "sign", "release", folder, "--key", tmp_path / "a.key")
+    assert answer(capsys, "sign", "release", folder, "--key", tmp_path / "a.key", "--replace")["files"] == 3
+    assert main(["sign", "verify", str(folder)]) == 0
+
+
+def owned(path: Path, text: str) -> None:
+    """A file that its owner alone may read."""
+    path.touch(0o600)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660])
+def test_a_passphrase_that_others_may_read_is_refused(tmp_path, capsys, mode):
+    owned(tmp_path / "words", f"{WORDS}\n")
+    assert main(["sign", "key", str(tmp_path / "a.key"), "--passphrase-file", str(tmp_path / "words")]) == 0
+    folder = written(tmp_path, "release", last_iterate())
+    (tmp_path / "words").chmod(mode)
+    for command in (("sign", "key", tmp_path / "b.key"), ("sign", "release", folder, "--key", tmp_path / "a.key")):
+        said = refusal(capsys, *command, "--passphrase-file", tmp_path / "words")
+        assert f"readable by its owner only, got mode {mode:04o}" in said
+        assert WORDS not in said
+    assert not (tmp_path / "b.key").exists()
+    assert not (folder / "signature.json").exists()
 
 
 def test_a_sealed_key_asks_for_its_passphrase(tmp_path, capsys):
-    (tmp_path / "words").write_text(f"{WORDS}\nmore\n")
-    (tmp_path / "other").write_text("something else entirely\n")
-    (tmp_path / "empty").write_text("\n")
-    assert answer(capsys, "key", "new", tmp_path / "a.key", "--passphrase-file", tmp_path / "words")["sealed"] is True
+    owned(tmp_path / "words", f"{WORDS}\nmore\n")
+    owned(tmp_path / "other", "something else entirely\n")
+    owned(tmp_path / "empty", "\n")
+    assert answer(capsys, "sign", "key", tmp_path / "a.key", "--passphrase-file", tmp_path / "words")["sealed"] is True
     folder = written(tmp_path, "release", last_iterate())
-    sign = ("sign", folder, "--key", tmp_path / "a.key")
+    sign = ("sign", "release", folder, "--key", tmp_path / "a.key")
     assert "got none; give --passphrase-file" in refusal(capsys, *sign)
     assert "got another one" in refusal(capsys, *sign, "--passphrase-file", tmp_path / "other")
     assert "an empty line" in refusal(capsys, *sign, "--passphrase-file", tmp_path / "empty")
     assert not (folder / "signature.json").exists()
     assert answer(capsys, *sign, "--passphrase-file", tmp_path / "words")["files"] == 2
-    assert "Expected a terminal" in refusal(capsys, "key", "new", tmp_path / "b.key", "--passphrase")
+    assert "Expected a terminal" in refusal(capsys, "sign", "key", tmp_path / "b.key", "--passphrase")
     assert not (tmp_path / "b.key").exists()
 
 
 BAD = {
-    "a part of a fingerprint": ("verify", "{folder}", "--key", "ed25519:3f84"),
-    "a fingerprint of nothing": ("verify", "{folder}", "--key", ""),
-    "a fingerprint of another kind": ("verify", "{folder}", "--key", "rsa:" + "0" * 64),
-    "a folder that is none": ("verify", "{place}/nothing"),
-    "a file": ("verify", "{place}/a.key"),
-    "a public key to sign with": ("sign", "{folder}", "--key", "{place}/a.key.pub"),
-    "no key": ("sign", "{folder}", "--key", "{place}/b.key"),
-    "what is no release": ("sign", "{place}", "--key", "{place}/a.key"),
-    "a key where one is": ("key", "new", "{place}/a.key"),
-    "a key in no folder": ("key", "new", "{place}/no/b.key"),
-    "a key without a name": ("key", "new", "{place}"),
-    "a short passphrase": ("key", "new", "{place}/c.key", "--passphrase-file", "{place}/short"),
-    "a fingerprint of a folder": ("key", "show", "{place}"),
-    "a fingerprint of a table": ("key", "show", "{place}/short"),
+    "a part of a fingerprint": ("sign", "verify", "{folder}", "--key", "ed25519:3f84"),
+    "a fingerprint of nothing": ("sign", "verify", "{folder}", "--key", ""),
+    "a fingerprint of another kind": ("sign", "verify", "{folder}", "--key", "rsa:" + "0" * 64),
+    "a folder that is none": ("sign", "verify", "{place}/nothing"),
+    "a file": ("sign", "verify", "{place}/a.key"),
+    "a public key to sign with": ("sign", "release", "{folder}", "--key", "{place}/a.key.pub"),
+    "no key": ("sign", "release", "{folder}", "--key", "{place}/b.key"),
+    "what is no release": ("sign", "release", "{place}", "--key", "{place}/a.key"),
+    "a key where one is": ("sign", "key", "{place}/a.key"),
+    "a key in no folder": ("sign", "key", "{place}/no/b.key"),
+    "a key without a name": ("sign", "key", "{place}"),
+    "a short passphrase": ("sign", "key", "{place}/c.key", "--passphrase-file", "{place}/short"),
+    "a fingerprint of a folder": ("sign", "fingerprint", "{place}"),
+    "a fingerprint of a table": ("sign", "fingerprint", "{place}/short"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_sentence_and_leaves_nothing(tmp_path, capsys, case):
-    assert main(["key", "new", str(tmp_path / "a.key")]) == 0
+    assert main(["sign", "key", str(tmp_path / "a.key")]) == 0
     folder = written(tmp_path, "release", last_iterate())
-    (tmp_path / "short").write_text("short\n")
+    owned(tmp_path / "short", "short\n")
     before = sorted(path.name for path in tmp_path.rglob("*"))
     assert refusal(capsys, *(word.format(place=tmp_path, folder=folder) for word in BAD[case])).startswith("sordino: ")
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
@@ -99,14 +119,14 @@ def test_fit_reads_the_key_before_anything_is_spent_and_signs_what_it_writes(tmp
     schema, book = tmp_path / "schema.json", tmp_path / "clinic.ledger"
     assert main(["schema", "new", str(tmp_path / "patients.csv"), "--target", "readmitted", *declared, "--out", str(schema)]) == 0  # fmt: skip  # noqa: E501
     ledger = Ledger.open(book, "clinic", "replace-one", 3.0, 1e-5)
-    made = answer(capsys, "key", "new", tmp_path / "a.key")
+    made = answer(capsys, "sign", "key", tmp_path / "a.key")
     fit = ("fit", "logistic", tmp_path / "patients.csv", "--schema", schema, "--epsilon", 1, "--delta", 1e-6,
            "--relation", "replace-one", "--ledger", book, "--out", tmp_path / "release")  # fmt: skip
     assert "readable key file" in refusal(capsys, *fit, "--key", tmp_path / "none.key")
     assert ledger.balance().releases == 0
     assert main([*map(str, fit), "--key", str(tmp_path / "a.key")]) == 0
     capsys.readouterr()
-    assert answer(capsys, "verify", tmp_path / "release", "--key", made["fingerprint"])["about"] == "release"
+    assert answer(capsys, "sign", "verify", tmp_path / "release", "--key", made["fingerprint"])["about"] == "release"
     (entry,) = ledger.entries()
     import hashlib
 
@@ -129,8 +149,8 @@ def test_at_a_terminal_the_passphrase_is_asked_for_twice_and_not_shown(tmp_path)
         sys.executable,
         "-m",
         "sordino",
+        "sign",
         "key",
-        "new",
         str(tmp_path / "a.key"),
     ]
     child = subprocess.Popen(

@@ -18,9 +18,9 @@ ANSWERS = [
     ("ward: such as", "medicine|surgery"),
     ("ill: such as", "yes/no"),
     ("Which column is the outcome?", "ill"),
+    ("Is the number of records public", "replace-one"),
     ("Check the rows", "n"),
     ("What is the dataset called?", "stays 2026"),
-    ("Is the number of records public", "replace-one"),
     ("Epsilon of everything", "3"),
     ("And delta", "1e-5"),
     ("Open it?", "y"),
@@ -67,7 +67,9 @@ def test_a_person_gets_from_a_table_to_a_report_by_answering(folder):
 # What a new start asks before a question where that is not the question before it: yes and no are not kept.
 BEFORE = {
     "How many records": [],
-    "What is the dataset called?": [],  # the schema was written before rows are checked
+    "Is the number of records public": [],  # the schema was written
+    "Check the rows": [("Is the number of records public", "replace-one")],
+    "What is the dataset called?": [],
     "Go on?": [("Fit with this epsilon?", "y")],
 }
 
@@ -98,6 +100,26 @@ def test_ctrl_c_at_every_question_spends_nothing_and_loses_no_answer(folder):
     for place, (question, _) in enumerate(ANSWERS[:-1]):
         interrupted_at(folder, BEFORE.get(question, ANSWERS[place - 1 : place]), question)
     assert json.loads((folder / "stays.start.json").read_text())["epsilon"] == 2.0
+
+
+@pytest.mark.parametrize("corrected", ["lines", "schema"])
+def test_a_table_that_does_not_fit_is_refused_before_the_debit_and_read_again_when_corrected(folder, corrected):
+    """Whether the rows were checked before or not; the lines and the schema are read as they are by then."""
+    answers = [(question, "2999" if question == "How many records" else typed) for question, typed in ANSWERS]
+    terminal = Terminal(START, folder)
+    for question, typed in answers[:15]:
+        terminal.answer(question, typed)
+    assert terminal.end() == 2, terminal.said[-2000:]
+    assert "2999 records are declared and the table has 3000" in terminal.said
+    assert spent(folder) == 0
+    path = folder / ("stays.lines.txt" if corrected == "lines" else "stays.schema.json")
+    path.write_text(path.read_text().replace("2999", "3000"))
+    terminal = Terminal(START, folder)
+    more = [("Check the rows", "y")] if corrected == "lines" else []
+    for question, typed in (*more, ("Fit with this epsilon?", "y"), *ANSWERS[-2:]):
+        terminal.answer(question, typed)
+    assert terminal.end() == 0, terminal.said[-2000:]
+    assert spent(folder) == 1
 
 
 def test_no_is_an_answer_and_spends_nothing(folder):

@@ -126,8 +126,9 @@ def it_refuses_every_cell_outside_its_scope(theorem: Theorem) -> None:
     for cell, spec in stated_cells().items():
         assert cell_of(spec) == cell
         if cell not in covered:
-            assert_refused(theorem, spec)
-            assert theorem.scope.failure(spec) is not None, cell
+            reason = theorem.scope.failure(spec)
+            assert reason is not None, cell
+            assert_refused(theorem, spec, reason)
             refused += 1
     assert refused > 0
 

@@ -33,6 +33,7 @@ def test_too_large_a_step_is_refused():
 COUNTEREXAMPLE = [(0.01, 1.00017), (0.1, 1.0017), (0.5, 1.0095), (1.0, 1.021)]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("eta", "expansion"), COUNTEREXAMPLE)
 def test_norm_clipping_of_three_classes_expands(eta, expansion):
     """Ye & Shokri 2022, Proposition F.2, would have these factors at most 1; beta = |x|^2 / 2 = 1."""

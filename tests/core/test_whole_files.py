@@ -1,12 +1,14 @@
 """A folder is replaced whole or not at all."""
 
+import errno
 import os
+from pathlib import Path
 
 import pytest
 
 from sordino.core import whole_files
 from sordino.core.validate import InputError
-from sordino.core.whole_files import replace_folder, write_new_folder
+from sordino.core.whole_files import replace_folder, write_file, write_new_folder
 
 
 def test_a_folder_is_made_and_made_again(tmp_path):
@@ -63,3 +65,20 @@ def test_folders_have_the_rights_that_the_umask_leaves(tmp_path):
     finally:
         os.umask(held)
     assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o750
+
+
+def test_a_file_and_then_the_folder_that_names_it_are_brought_to_the_disk(tmp_path, monkeypatch):
+    """Without the folder a power cut may leave the old name, or none."""
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    write_file(tmp_path / "a.json", b"{}")
+    assert len(synced) == 2
+    assert Path(synced[0]).name.startswith(".a.json.")
+    assert synced[1] == str(tmp_path)
+    monkeypatch.setattr(os, "fsync", lambda handle: None if os.path.isfile(f"/proc/self/fd/{handle}") else _refuse())
+    write_file(tmp_path / "a.json", b"[]")  # a disk that cannot
+    assert (tmp_path / "a.json").read_bytes() == b"[]"
+
+
+def _refuse() -> None:
+    raise OSError(errno.EINVAL, "Invalid argument")

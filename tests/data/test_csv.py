@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sordino.core.validate import InputError
-from sordino.data import Feature, Number, Schema, Texts, encode_features, read_csv, read_csv_header, read_table
+from sordino.data import Feature, Number, Schema, Texts, column_names, encode_features, read_csv, read_table
 from sordino.data.table import Table
 
 FIXED = settings(deadline=None, derandomize=True)
@@ -64,8 +64,6 @@ def test_cells_are_text(tmp_path, content, expected):
         ("a,,b\n1,2,3\n", "the name of column 2 not to be blank"),
         ("a,b\n1,2\n3\n", "one row with 1 cells where the header has 2"),
         ("a,b\n1,2,3\n", "one row with 3 cells where the header has 2"),
-        (b"a,b\n\xff\xfe,2\n", "Expected UTF-8 text"),
-        (b"a,b\n" + b"1,2\n" * 9000 + b"\xff,2\n", "Expected UTF-8 text"),
         ("a,b\n1,2\n".encode("utf-16")[2:], "Expected UTF-8 text"),
         ("café,b\n1,2\n".encode("latin-1"), "Expected UTF-8 text"),
         ('"a,b\n1,2\n', "cannot be read"),
@@ -79,8 +77,6 @@ def test_cells_are_text(tmp_path, content, expected):
         "unnamed",
         "short-row",
         "long-row",
-        "bytes",
-        "late-bytes",
         "utf-16-without-its-mark",
         "latin-1",
         "open-quote",
@@ -119,13 +115,11 @@ def test_another_delimiter(tmp_path):
     for bad in ("", ";;", "\n", '"', "é"):
         with pytest.raises(InputError, match="delimiter"):
             read_csv(path, delimiter=bad)
-        with pytest.raises(InputError, match="delimiter"):
-            read_csv_header(path, delimiter=bad)
 
 
 def test_the_header_alone_can_be_read(tmp_path):
     # The second line is not even UTF-8: reading the header touches no row.
-    assert read_csv_header(written(tmp_path, b"a,b\n" + b"1,2\n" * 100_000 + b"\xff")) == ("a", "b")
+    assert column_names(written(tmp_path, b"a,b\n" + b"1,2\n" * 100_000 + b"\xff")) == ("a", "b")
 
 
 @pytest.mark.slow
@@ -138,7 +132,7 @@ def test_a_hundred_thousand_columns(tmp_path):
 
 def test_a_formula_in_a_number_column_is_not_a_number(tmp_path):
     table = read_csv(written(tmp_path, "x\n1\n=1+1\n"))
-    with pytest.raises(InputError, match=r"column 'x' to hold numbers, got other text in row 2"):
+    with pytest.raises(InputError, match=r"Expected numbers in every row of column 'x', got 1 cells .*row 2"):
         encode_features(Schema(2, (Feature("x", Number(0, 3)),), None, False), table)
 
 

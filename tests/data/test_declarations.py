@@ -12,10 +12,12 @@ from sordino.data import (
     BooleanTarget,
     Category,
     CategoryTarget,
+    Date,
     Feature,
     MissingRule,
     Number,
     NumberTarget,
+    Ordered,
     Scaling,
     Schema,
     Target,
@@ -60,18 +62,26 @@ def test_targets_know_their_classes():
 
 def test_what_may_stop_a_run_is_listed():
     kinds = (NumberTarget(0, 1, out_of_range="refuse"), BooleanTarget(), CategoryTarget(("a", "b")))
-    assert [kind.can_refuse[0] for kind in kinds] == ["missing values"] * 3
+    unread = "missing or unreadable values"
+    assert [kind.can_refuse for kind in kinds] == [
+        (unread, "values out of range"),
+        (unread,),
+        ("missing values", "unseen categories"),
+    ]
     silent = (
         Number(0, 1, missing=INDICATOR),
         Category(("a",), unseen="other", missing=INDICATOR),
+        Boolean(missing=INDICATOR),
+        Ordered(("a", "b"), missing=INDICATOR),
+        Date("2020-01-01", "2021-01-01", missing=INDICATOR),
         NumberTarget(0, 1, missing=MissingRule("value", 0)),
     )
-    assert [kind.can_refuse for kind in silent] == [()] * 3
+    assert [kind.can_refuse for kind in silent] == [()] * len(silent)
 
 
 def test_dates_are_no_categories():
     table = from_arrays({"x": np.array(["2020-01-01"], dtype="datetime64[D]")})
-    with pytest.raises(InputError, match=r"hold text, whole numbers or booleans, got datetime64\[D\] values"):
+    with pytest.raises(InputError, match=r"hold text, whole numbers or booleans, got dates"):
         encode_features(Schema(1, (Feature("x", Category(("a",))),), None, False), table)
 
 

@@ -42,5 +42,5 @@ def test_numbers_for_sums_are_the_numbers_of_columns():
 def test_a_missing_number_is_found_behind_the_clip():
     cells = np.zeros((5, len(schema().features)))
     cells[3, 2] = np.nan
-    with pytest.raises(Exception, match="no missing values"):
+    with pytest.raises(Exception, match="cells that are missing"):
         next(both(cells))

@@ -21,10 +21,10 @@ from sordino.data import (
     RowNorm,
     Schema,
     Target,
-    are_neighbours,
     neighbours,
 )
 from sordino.data.neighbours import worst_records
+from tests.data.neighbouring import are_neighbours
 
 FIXED = settings(deadline=None, derandomize=True)
 

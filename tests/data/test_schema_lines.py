@@ -109,7 +109,7 @@ def test_ordered_words_are_evenly_spaced():
     found, schema = encoded(Ordered(("I", "II", "III"), INDICATOR), ["II", "III", "", "I"])
     assert found.features.tolist() == [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]
     assert schema.norm_bound >= np.linalg.norm(found.features, axis=1).max()
-    with pytest.raises(InputError, match="in their order") as caught:
+    with pytest.raises(InputError, match="one of 'I', 'II' in every row") as caught:
         encoded(Ordered(("I", "II")), ["I", "secret"])
     assert "secret" not in str(caught.value)
     assert encoded(Ordered(("I", "II"), MissingRule("value", "II")), [""])[0].features.tolist() == [[1.0]]
@@ -139,8 +139,8 @@ def test_dates_that_are_none_are_refused_and_not_quoted():
         assert wrong not in str(caught.value)
     short = encoded(Date("2020-01-01", "2021-12-31", format="%d.%m.%Y"), ["1.1.2020", "31.12.2021"])[0]
     assert short.features[:, 0].tolist() == [-1.0, 1.0]
-    with pytest.raises(InputError, match="got numbers or another type"):
-        encoded(Date("2020-01-01", "2021-12-31"), [1.0])
+    with pytest.raises(InputError, match="to hold dates, got float64 values"):
+        encoded(Date("2020-01-01", "2021-12-31"), np.array([1.0]))
 
 
 @pytest.mark.parametrize(

@@ -120,12 +120,12 @@ def test_the_number_of_units_is_public_under_replace_one_and_that_of_records_nev
     "patients",
     [
         [7, 8, 7, 7, 9, 8],
-        np.array([7.0, 8.0, 7.0, 7.0, np.nan, 8.0]),
+        [7.0, 8, 7, 7, np.nan, 8],
         [" a", "b", "a ", "a", "", "b"],
         pa.array(["a", "b", "a", "a", None, "b"]),
         [True, False, True, True, True, False],
     ],
-    ids=["integers", "a number that is missing", "blanks", "null", "booleans"],
+    ids=["integers", "a list with a float", "blanks", "null", "booleans"],
 )
 def test_whatever_the_column_holds_is_a_key(patients):
     if isinstance(patients, pa.Array):
@@ -144,12 +144,20 @@ def test_records_without_a_value_are_one_unit_together():
     assert len(encoded.target) == 5
 
 
+def test_keys_that_say_nothing_are_one_unit_with_those_that_are_missing():
+    units = encode(replace(SCHEMA, records=2), table([None, "a", b"a", {}, 1j, "a"]), Relation.REPLACE_ONE).units
+    assert units is not None
+    assert units.tolist() == [0, 1, 0, 1]
+
+
 def test_a_column_that_is_no_key_is_refused_in_one_line():
     dates = from_arrow(
         pa.table({"patient": pa.array([0] * 6, pa.timestamp("s")), "x": VALUES, "y": VALUES}),
     )
-    with pytest.raises(InputError, match="Expected the unit's column 'patient' to hold text, numbers or booleans, got"):
-        encode(SCHEMA, dates, Relation.ADD_REMOVE)
+    floats = table(np.array([7.0, 8.0, 7.0, 7.0, np.nan, 8.0]))
+    for given, held in ((dates, "dates"), (floats, "float64 values"), (table(np.ones(6, bool)), "bool values")):
+        with pytest.raises(InputError, match=f"the unit's column 'patient' to hold text or integers, got {held}"):
+            encode(SCHEMA, given, Relation.ADD_REMOVE)
     with pytest.raises(InputError, match="Expected the unit's column 'patient' in the table"):
         encode(SCHEMA, table_without_patients(), Relation.ADD_REMOVE)
 

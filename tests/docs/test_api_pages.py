@@ -26,7 +26,7 @@ FACE = [name for name in sordino.__all__ if not name.startswith("_")]
 
 
 def test_every_name_of_the_face_has_a_page_that_its_group_and_the_index_link_to():
-    assert {name.name for name in API.face()} == set(FACE)
+    assert {name.name for name in API.face()} == set(FACE) - {"accounting", "explore"}
     for name in API.face():
         page = f"names/{API._stem(name)}.md"
         assert f":: sordino.{name.name}\n" in PAGES[page]
@@ -63,7 +63,8 @@ def test_every_name_says_what_it_is():
 
 def test_signatures_and_constants_are_shown():
     assert "Ask every theorem" in PAGES[API.LISTING]
-    assert ".. autofunction:: sordino.explain" in PAGES["names/explain.md"]
+    assert ".. autofunction:: sordino.accounting.explain" in PAGES["accounting.md"]
+    assert ".. autofunction:: sordino.certify" in PAGES["names/certify.md"]
     assert ".. autoclass:: sordino.Ledger" in PAGES["names/Ledger.md"]
     assert "By name: ``linear``, ``logistic``" in PAGES["estimators.md"]
 
@@ -99,7 +100,7 @@ def test_writing_leaves_the_index_removes_what_is_gone_and_touches_nothing_else(
     API.write(tmp_path)
     assert (folder / "index.md").read_text() == "kept"
     assert not (folder / "names" / "gone.md").exists()
-    written = folder / "names" / "explain.md"
+    written = folder / "names" / "certify.md"
     before = written.stat().st_mtime_ns
     API.write(tmp_path)
     assert written.stat().st_mtime_ns == before

@@ -4,7 +4,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -12,7 +11,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # The build writes the pages of the API below docs/api, beside an index that is kept.
 OWN = sorted(path for path in DOCS.rglob("*.md") if path.parts[len(DOCS.parts)] != "api" or path.name == "index.md")
-PAGES = [*OWN, *sorted(ROOT.glob("*.md")), *sorted((ROOT / "papers").rglob("*.md")), ROOT / "examples/specs/README.md"]
+RESULTS = [*sorted((ROOT / "papers").rglob("*.md")), *sorted((ROOT / "bench" / "pages").glob("*.md"))]
+PAGES = [*OWN, *sorted(ROOT.glob("*.md")), *RESULTS, ROOT / "examples/specs/README.md"]
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 
@@ -59,9 +59,8 @@ def contents(page: Path) -> list[str]:
     return [re.sub(r".*<(.*)>", r"\1", line) for line in lines if line and not line.startswith(":")]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_link_leads_somewhere(page):
-    assert broken(page) == []
+def test_every_link_leads_somewhere():
+    assert {str(page.relative_to(ROOT)): found for page in PAGES if (found := broken(page))} == {}
 
 
 def test_a_broken_link_is_found(tmp_path):
@@ -75,10 +74,18 @@ def test_a_broken_link_is_found(tmp_path):
 
 
 def test_the_contents_name_every_page():
-    """A page of results is found by the build, below the page that lists them."""
     named = contents(DOCS / "index.md")
     files = {str(page.relative_to(DOCS).with_suffix("")) for page in OWN} - {"index"}
     assert len(named) == len(set(named))
     listed = {name for entry in named for name in files if Path(name).match(entry)}
-    assert files - listed == {name for name in files if name.startswith("results/") and name != "results/README"}
+    assert files - listed == set()
     assert [entry for entry in named if not any(Path(name).match(entry) for name in files)] == []
+
+
+def test_one_page_links_to_the_results():
+    """It names the index of the papers and every page of the bench; what a reader reads goes by that page."""
+    linked = {(DOCS / link.partition("#")[0]).resolve() for link in links(DOCS / "results.md")}
+    assert {ROOT / "papers" / "README.md", *(ROOT / "bench" / "pages").glob("*.md")} <= linked
+    beside = {page.resolve() for page in RESULTS}
+    others = [page for page in OWN if page.name != "results.md"]
+    assert [page for page in others if beside & {(page.parent / link).resolve() for link in links(page)}] == []

@@ -41,12 +41,6 @@ def test_the_commands_run_in_order(monkeypatch, tmp_path):
         assert main(arguments) == 0, line
 
 
-def test_every_local_link_leads_somewhere():
-    links = re.findall(r"\]\((?!http)([^)#]+)\)", README)
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
-
-
 def test_the_table_shown_is_the_table_printed(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     assert main(["certify", "examples/specs/golden-poisson.json"]) == 0

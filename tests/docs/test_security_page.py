@@ -1,10 +1,7 @@
 """Every claim on the security page names the tests that hold it, and those tests exist."""
 
-import ast
 import re
 from pathlib import Path
-
-import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -21,19 +18,17 @@ def test_the_page_has_claims():
     assert all(len(claim) == 2 for claim in CLAIMS)
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim[0].strip()[:40])
-def test_every_claim_links_to_files_that_hold_tests(claim):
-    links = re.findall(r"\]\(([^)]+)\)", claim[1])
-    assert links
-    for link in links:
-        tree = ast.parse((PAGE.parent / link).read_text(encoding="utf-8"))
-        assert any(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in tree.body), link
+def test_every_claim_links_to_files_that_hold_tests():
+    for claim, evidence in CLAIMS:
+        links = re.findall(r"\]\(([^)]+)\)", evidence)
+        assert links, claim
+        texts = {link: (PAGE.parent / link).read_text(encoding="utf-8") for link in links}
+        assert [link for link, text in texts.items() if not re.search(r"^def test_", text, re.MULTILINE)] == [], claim
 
 
 def test_the_limits_on_the_page_are_those_of_the_code():
     from sordino.core.spec.document import LARGEST_FILE as LARGEST_DOCUMENT
-    from sordino.data.sources.on_disk import ALWAYS_ALLOWED, LARGEST_EXPANSION
-    from sordino.data.sources.registry import MOST_COLUMNS
+    from sordino.data.sources.registry import ALWAYS_ALLOWED, LARGEST_EXPANSION, MOST_COLUMNS
     from sordino.ledger.log import LARGEST_VALUE
     from sordino.ledger.release.folder import LARGEST_FILE as LARGEST_ARRAYS
 

@@ -80,7 +80,7 @@ def table(family: str) -> pa.Table:
     else:
         y = (g.random(ROWS) < 1.0 / (1.0 + np.exp(-score))).astype(float)
     watched = g.uniform(0.3, 3.9, ROWS)
-    columns = (age, dose, ward, y, watched, g.integers(0, PEOPLE, ROWS).astype(float))
+    columns = (age, dose, ward, y, watched, g.integers(0, PEOPLE, ROWS))
     return pa.table(dict(zip(COLUMNS, columns, strict=True)))
 
 

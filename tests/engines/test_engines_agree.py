@@ -45,12 +45,10 @@ def test_people_in_several_files_count_once(tmp_path, engine, family, relation):
     pytest.importorskip(engine if engine != "streamed" else "pyarrow")
     asking = engine_of(engine)
     agree(asking, written(tmp_path, family), family, relation, unit=True)
-    folder = asking._folder
-    assert folder is not None
+    files = asking._files
+    assert files
     asking.close()
-    import os
-
-    assert not os.path.exists(folder.name)  # rows that were brought together are gone
+    assert all(file.closed for file in files)
 
 
 def test_people_in_several_files_are_counted_wrongly_without_being_brought_together(tmp_path):
@@ -71,6 +69,10 @@ def test_no_bucket_divides_a_person_and_the_key_decides():
     assert all(len(set(places[who == person])) == 1 for person in np.unique(who))
     assert len(set(places)) == 5
     assert (places != other.places(one)).any()
+    names = [f"{before}p{k}{after}" for k in range(20) for before in ("", " ", "\t") for after in ("", "  ")]
+    (one,) = parts_of({"who": names})[0].tables(("who",))
+    places = Spread("who", (), ("who",), 5).places(one).reshape(20, 6)
+    assert (places == places[:, :1]).all()  # blanks around a name are no part of it
 
 
 @pytest.mark.slow
@@ -158,8 +160,41 @@ def test_an_engine_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     with pytest.raises(InputError, match=r"sordino\[duckdb\]"):
         engine_of("duckdb")
-    with pytest.raises(InputError, match="dask://HOST:PORT"):
-        engine_of("dask")
+    for word in ("dask", "dask://local", "tls://local"):
+        with pytest.raises(InputError, match=r"tls://HOST:PORT or dask://HOST:PORT.*'streamed'"):
+            engine_of(word)
+
+
+@pytest.mark.parametrize(("address", "reached"), [("tls://h:8786", "tls://h:8786"), ("dask://h:8786", "tcp://h:8786")])
+def test_the_address_of_a_scheduler_says_whether_tls_is_used(monkeypatch, address, reached):
+    distributed = pytest.importorskip("distributed", reason="needs sordino[cluster]")
+    asked = []
+    monkeypatch.setattr(distributed, "Client", lambda place, **_: asked.append(place))
+    engine_of(address)
+    assert asked == [reached]
+
+
+@pytest.mark.slow
+def test_a_cluster_with_tls_gives_the_sums_of_memory_and_refuses_a_stranger(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="needs sordino[cluster]")
+    import dask
+
+    security = distributed.Security.temporary()
+    own = security.get_tls_config_for_role("client")
+    files = {"ca-file": own["ca_file"], "client.cert": own["cert"], "client.key": own["key"]}
+    folder = written(tmp_path, "linear")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address=None, security=security, protocol="tls://"
+    ) as cluster:
+        assert cluster.scheduler_address.startswith("tls://")
+        with pytest.raises(InputError, match="certificates"):
+            engine_of(cluster.scheduler_address)
+        with dask.config.set({f"distributed.comm.tls.{name}": text for name, text in files.items()}):
+            engine = engine_of(cluster.scheduler_address)
+            try:
+                agree(engine, folder, "linear", Relation.REPLACE_ONE, unit=False)
+            finally:
+                engine.close()
 
 
 def test_a_table_in_memory_is_refused_by_engines_of_other_processes():

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sordino
@@ -20,11 +22,14 @@ from sordino.auditing.instance import audit_instance, on_table
 from sordino.cli.predict import RowsAsText, _table
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.data import write_schema
+from sordino.data import read_table, write_schema
 from sordino.estimators import Predictor
 from sordino.estimators.predict_in_parts import texts_in_parts
 from sordino.estimators.shown_table import as_csv
 from sordino.ledger import Ledger
+from tests.data.odd_cells import STORED, arrow_table, odd_stored, records, with_cells
+from tests.data.odd_cells import schema as odd_schema
+from tests.data.test_one_cell import Others
 from tests.engines.tables import ROWS, frames, paths, rows_of
 from tests.engines.test_fit_with_an_engine import fitted, folder, schema, with_events
 from tests.engines.test_other_verbs import looked, predicted, release, same_answers
@@ -241,3 +246,26 @@ def test_every_verb_works_with_every_source_on_every_engine(name, engine, memory
         there, here = (audit_instance(spec).pair.first for spec in (on_table(memory.spec, source), memory.spec))
         assert sorted(there.features.tolist()) == sorted(here.features.tolist())
         assert sum(there.target) == sum(here.target)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning", "ignore::ResourceWarning")
+@pytest.mark.parametrize("stored", ["numbers", "whole", "texts"])
+@pytest.mark.parametrize("library", ["dask", "spark"])
+def test_no_cell_of_a_frame_elsewhere_changes_how_others_are_read_or_stops(library, stored, tmp_path, request):
+    """Frames of Dask and Spark, of which a record is added with cells that its types can hold."""
+    kinds = {name: "string" if kind == "dictionary" else kind for name, kind in STORED[stored].items()}
+    declared, columns = odd_schema(), records()
+    request.getfixturevalue(library)
+
+    def rows(cells) -> Any:
+        table = arrow_table(cells, kinds)
+        if library == "dask":
+            frame = table.to_pandas(types_mapper=pd.ArrowDtype)
+            return read_table(pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3))
+        pq.write_table(table, tmp_path / "rows.parquet")
+        return read_table(request.getfixturevalue("spark").read.parquet(str(tmp_path / "rows.parquet")))
+
+    others = Others(declared, rows(columns))
+    for turn, odd in enumerate(odd_stored(kinds, utf8=True)):
+        others.are_read_alike(rows(with_cells(columns, turn, odd)), turn)

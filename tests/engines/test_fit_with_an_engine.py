@@ -4,19 +4,22 @@ import json
 import os
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from sordino.algorithm.engines import dask_cluster
+from sordino.algorithm.engines import dask_cluster, spark_cluster
+from sordino.cli import main
 from sordino.cli.main import app
 from sordino.core.validate import InputError
-from sordino.data import BooleanTarget, Feature, Number, Schema, Target
+from sordino.data import BooleanTarget, Feature, Number, Schema, Target, write_schema
 from sordino.data.units import DeclaredUnit
 from sordino.data.weights import DeclaredWeight
 from sordino.estimators.fitting import fit_table
 from sordino.ledger import Ledger
+from sordino.ledger.release import write_release
 from tests.engines.tables import ROWS, table, written
 
 PEOPLE = len(set(table("logistic").column("who").to_pylist()))
@@ -130,7 +133,7 @@ def test_one_file_of_a_thousand_that_does_not_match_is_refused_with_its_name_and
     [
         ("flink", "duckdb, polars, spark, streamed"),
         ("polars", r"sordino\[polars\]"),
-        ("dask://localhost:1", "Dask scheduler at 'localhost:1'"),
+        ("dask://localhost:1", "Dask scheduler at 'dask://localhost:1'"),
         ("spark", "address of a Spark master"),
     ],
 )
@@ -147,15 +150,67 @@ def test_an_engine_that_is_not_there_debits_nothing(folder, tmp_path, monkeypatc
     assert not ledger.entries()
 
 
+@pytest.mark.parametrize(("address", "warned"), [("dask://localhost:1", True), ("tls://localhost:1", False)])
+@pytest.mark.parametrize("verb", ["fit", "look", "predict"])
+def test_the_command_line_warns_of_a_scheduler_without_tls(
+    folder, tmp_path, monkeypatch, capsys, verb, address, warned
+):
+    pytest.importorskip("distributed", reason="needs sordino[cluster]")
+    monkeypatch.setattr(dask_cluster, "_CONNECT", 0.3)
+    write_schema(schema(), tmp_path / "schema.json")
+    budget = [
+        "--epsilon",
+        "8",
+        "--delta",
+        "1e-6",
+        "--relation",
+        "replace-one",
+        "--schema",
+        str(tmp_path / "schema.json"),
+    ]
+    asked = {
+        "fit": ["logistic", str(folder), *budget],
+        "look": [str(folder), "--ask", "mean: age", *budget],
+        "predict": [str(tmp_path / "release"), str(folder)],
+    }
+    if verb == "predict":
+        write_release(tmp_path / "release", fitted(folder, schema()))
+    assert main([verb, *asked[verb], "--out", str(tmp_path / "out"), "--engine", address]) == 2
+    said = capsys.readouterr().err
+    assert f"Dask scheduler at {address!r}" in said
+    assert ("WARNING: whoever can reach this scheduler" in said) == warned
+
+
+def test_spark_on_one_machine_obeys_nobody_else(monkeypatch):
+    asked: dict[str, str] = {}
+
+    class Builder:
+        master = appName = lambda self, _: self  # noqa: N815  the name of Spark
+
+        def config(self, name, value):
+            asked[name] = value
+            return self
+
+        def getOrCreate(self):
+            return dict(asked)
+
+    pyspark = SimpleNamespace(SparkSession=SimpleNamespace(builder=Builder()))
+    monkeypatch.setattr(spark_cluster, "needed", lambda *_: pyspark)
+    found = spark_cluster.own_session("local[*]")
+    assert found["spark.driver.bindAddress"] == found["spark.driver.host"] == "127.0.0.1"
+    assert found["spark.authenticate"] == "true"
+    assert found["spark.ui.enabled"] == "false"
+    asked.clear()
+    assert "spark.authenticate" not in spark_cluster.own_session("spark://host:7077")  # the site's own setting
+
+
 def test_the_wrong_number_of_people_is_refused_under_replace_one(folder):
     """A declared guarantee that does not hold counts people twice, which a public number of people shows."""
-    with pytest.raises(InputError, match="number of units"):
+    with pytest.raises(InputError, match="163 units as the schema declares, got 377"):
         fitted(folder, schema(unit=True), engine="streamed", whole_units=True)
 
 
 def test_the_command_line_takes_a_folder_and_an_engine(folder, tmp_path):
-    from sordino.data import write_schema
-
     write_schema(schema(), tmp_path / "schema.json")
     asked = ["fit", "logistic", str(folder), "--schema", str(tmp_path / "schema.json"), "--epsilon", "8", "--delta"]
     asked += ["1e-6", "--relation", "replace-one", "--seed", "4", "--json"]

@@ -39,7 +39,7 @@ def _ill(rows):
 
 def looked(source, unit=False, **others):
     asked = {"schema": schema(unit), "epsilon": 20.0, "delta": 1e-6, "relation": "replace-one", "random_state": 3}
-    return sordino.look(source, QUESTIONS, **(asked | others))
+    return sordino.explore.look(source, QUESTIONS, **(asked | others))
 
 
 def same_answers(one, other):
@@ -139,10 +139,11 @@ def test_an_audit_reads_every_source(folder, tmp_path):
     from sordino.core.bound import Relation
     from sordino.core.spec import FileDataset
 
-    found = [
-        _load(FileDataset(path=source, schema=str(tmp_path / "schema.json")), Relation.REPLACE_ONE)[1]
-        for source in paths(folder, tmp_path).values()
-    ]
+    found = []
+    for source in paths(folder, tmp_path).values():
+        named = FileDataset(path="given", schema=str(tmp_path / "schema.json"))
+        object.__setattr__(named, "table", source)  # as `sordino.audit(spec, data=source)` does
+        found.append(_load(named, Relation.REPLACE_ONE)[1])
     assert all(one.features.tobytes() == found[0].features.tobytes() for one in found)
     assert all(one.target.tobytes() == found[0].target.tobytes() for one in found)
 

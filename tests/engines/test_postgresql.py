@@ -10,8 +10,11 @@ import pytest
 from sordino.algorithm.engines.totals import Totals, engine_of
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
+from sordino.data import read_table
 from sordino.data.parts import parts_of
 from sordino.data.sources.postgresql import PostgreSQLTable
+from tests.data.odd_cells import STORED, arrow_table, odd_stored, records, schema, with_cells
+from tests.data.test_one_cell import Others
 from tests.engines.tables import COLUMNS, asked_in_memory, planned, table
 
 FAMILY = "poisson"
@@ -60,6 +63,27 @@ def test_a_table_of_postgresql_gives_the_sums_of_memory(server):
     with pytest.raises(InputError, match="PostgreSQL can answer") as refused:
         parts_of(f"{server}#nothing")[0].names()
     assert "clinic" not in str(refused.value)
+
+
+@pytest.mark.slow
+def test_no_cell_changes_how_others_are_read_or_stops(server):
+    """Types are those of the table; numeric, which Arrow has no type for, arrives as text and keeps every digit."""
+    from adbc_driver_postgresql import dbapi
+
+    stored = {name: "string" if kind == "dictionary" else kind for name, kind in STORED["numbers"].items()}
+    declared, columns = schema(), records()
+
+    def rows(cells):
+        with dbapi.connect(server) as connection, connection.cursor() as cursor:
+            cursor.adbc_ingest("odd", arrow_table(cells, stored), mode="replace")
+            cursor.execute("ALTER TABLE odd ALTER COLUMN whole TYPE numeric, ALTER COLUMN who TYPE numeric")
+            connection.commit()
+        return read_table(f"{server}#odd")
+
+    others = Others(declared, rows(columns))
+    for place, odd in enumerate(odd_stored(stored, utf8=True)):
+        cells = {name: "zero" if cell == "\0" else cell for name, cell in odd.items()}
+        others.are_read_alike(rows(with_cells(columns, place, cells)), place)
 
 
 def test_a_server_that_is_not_there_is_refused_without_its_address():

@@ -1,22 +1,32 @@
 """A fit that was stopped goes on where it was: the same release, one debit, no answer asked twice."""
 
+import errno
 import json
 import os
+import re
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from sordino.algorithm.io.checkpoint_file import Record, read_record, write_record
+from sordino.cli import main
+from sordino.core import whole_files
+from sordino.core.guarantee import GaussianDP
 from sordino.core.validate import InputError
 from sordino.data import write_schema
 from sordino.estimators.fitting import fit_table
-from sordino.ledger import Ledger
-from sordino.ledger.release import read_release
+from sordino.ledger import Ledger, LedgerRefusal
+from sordino.ledger.release import read_release, write_release
+from sordino.ledger.release.folder import release_digest
 from tests.engines.tables import written
 from tests.engines.test_fit_with_an_engine import fitted, schema
 
@@ -99,7 +109,7 @@ def test_rounds_of_another_fit_are_refused(folder, tmp_path, ledger):
             fitted(folder, schema(), **({"engine": "streamed", "keep": keep} | others))
     assert not ledger.entries()
     keep.write_text("{}")
-    with pytest.raises(InputError, match="another file"):
+    with pytest.raises(InputError, match="cut short or changed"):
         fitted(folder, schema(), engine="streamed", keep=keep)
     with pytest.raises(InputError, match="--keep with --engine"):
         fitted(folder, schema(), keep=tmp_path / "new.json")
@@ -110,6 +120,7 @@ def test_an_entry_whose_release_was_made_pays_for_no_second_one(folder, tmp_path
     keep, copy = tmp_path / "rounds.json", tmp_path / "copy.json"
     stopped(folder, keep, ledger=ledger)
     copy.write_bytes(keep.read_bytes())
+    copy.chmod(0o600)
     fitted(folder, schema(), engine="streamed", keep=keep, ledger=ledger)
     with pytest.raises(InputError, match="was not finished"):
         fitted(folder, schema(), engine="streamed", keep=copy, ledger=ledger)
@@ -120,6 +131,7 @@ def test_copies_that_are_gone_on_with_at_once_make_one_release(folder, tmp_path,
     keep, copy = tmp_path / "rounds.json", tmp_path / "copy.json"
     stopped(folder, keep, ledger=ledger, seed=4)
     copy.write_bytes(keep.read_bytes())
+    copy.chmod(0o600)
     made = []
 
     def meanwhile(_name, done, _parts):
@@ -131,6 +143,160 @@ def test_copies_that_are_gone_on_with_at_once_make_one_release(folder, tmp_path,
         fitted(folder, schema(), engine="streamed", keep=copy, ledger=ledger, seed=5, told=meanwhile)
     assert len(made) == 2
     assert ledger.entries()[0].release is not None
+
+
+def test_the_file_is_there_before_the_debit_and_until_the_release_is_written_and_named(folder, tmp_path, ledger):
+    keep, seen = tmp_path / "rounds", []
+
+    def store(release):
+        seen.append((keep.exists(), ledger.entries()[0].release, len(read_record(keep).arrays)))
+        return write_release(tmp_path / "release", release)
+
+    plain = Ledger.debit
+
+    def debit(self, *given, **named):
+        seen.append((keep.exists(), len(self.entries())))
+        return plain(self, *given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ledger, "debit", debit)
+        found = fitted(folder, schema(), engine="streamed", keep=keep, ledger=ledger, store=store)
+    assert seen[0] == (True, 0)
+    assert seen[1][:2] == (True, None)
+    assert seen[1][2] > 3  # every answer
+    assert ledger.entries()[0].release == release_digest(found)
+    assert not keep.exists()
+
+
+def test_no_place_for_the_file_and_a_refusal_of_the_ledger_cost_nothing(folder, tmp_path, ledger):
+    with pytest.raises(InputError, match="write the checkpoint"):
+        fitted(folder, schema(), engine="streamed", keep=tmp_path / "nowhere" / "rounds", ledger=ledger)
+    assert not ledger.entries()
+    poor = Ledger.open(tmp_path / "poor.ledger", dataset="visits", relation="replace-one", epsilon=0.5, delta=1e-5)
+    with pytest.raises(LedgerRefusal):
+        fitted(folder, schema(), engine="streamed", keep=tmp_path / "rounds", ledger=poor)
+    assert not (tmp_path / "rounds").exists()
+
+
+def test_a_file_that_others_may_read_or_that_was_changed_is_refused(folder, tmp_path, ledger):
+    keep = tmp_path / "rounds"
+    stopped(folder, keep, ledger=ledger)
+    content = keep.read_bytes()
+    keep.chmod(0o644)
+    with pytest.raises(InputError, match="readable by its owner alone"):
+        fitted(folder, schema(), engine="streamed", keep=keep, ledger=ledger)
+    keep.chmod(0o600)
+    for place in (30, len(content) // 2, len(content) - 1):
+        changed = bytearray(content)
+        changed[place] ^= 1
+        keep.write_bytes(changed)
+        with pytest.raises(InputError, match="cut short or changed"):
+            fitted(folder, schema(), engine="streamed", keep=keep, ledger=ledger)
+    link = tmp_path / "link"
+    keep.write_bytes(content)
+    link.symlink_to(keep)
+    with pytest.raises(InputError):
+        fitted(folder, schema(), engine="streamed", keep=link, ledger=ledger)
+    assert len(ledger.entries()) == 1
+
+
+def test_an_entry_of_another_fit_does_not_pay(folder, tmp_path, ledger):
+    """Not a cheaper run, and not the same run with a bound that is not its own."""
+    keep = tmp_path / "rounds"
+    stopped(folder, keep, ledger=ledger)
+    spec, record = ledger.entries()[0].spec, read_record(keep)
+    cheap = replace(ledger.entries()[0].bound, guarantee=GaussianDP(0.001))
+    smaller = fitted(folder, schema(), engine="streamed", epsilon=0.5).spec
+    for place, other in enumerate((spec, smaller)):
+        ledger.debit(cheap, other, run=f"run {place}")
+        write_record(keep, Record(dict(record.values) | {"name": f"run {place}"}, record.arrays))
+        with pytest.raises(InputError, match="to pay for this run, got one that was charged for another"):
+            fitted(folder, schema(), engine="streamed", keep=keep, ledger=ledger)
+    write_record(keep, record)
+    fitted(folder, schema(), engine="streamed", keep=keep, ledger=ledger)
+    assert len(ledger.entries()) == 3
+
+
+def test_a_whole_file_makes_the_same_release_again(folder, tmp_path, ledger):
+    """A command that was killed before its last step: the release was named, and the file is still there."""
+    keep, copy = tmp_path / "rounds", tmp_path / "copy"
+
+    def store(release):
+        copy.write_bytes(keep.read_bytes())
+        copy.chmod(0o600)
+        return write_release(tmp_path / "release", release)
+
+    first = fitted(folder, schema(), engine="streamed", keep=keep, ledger=ledger, store=store, seed=None)
+    second = fitted(folder, schema(), engine="streamed", keep=copy, ledger=ledger, seed=None)
+    assert release_digest(first) == release_digest(second)
+    assert len(ledger.entries()) == 1
+    assert not copy.exists()
+
+
+def command(folder, tmp_path, ledger, out, *more):
+    write_schema(schema(), tmp_path / "schema.json")
+    words = ["fit", "logistic", str(folder), "--schema", str(tmp_path / "schema.json"), "--epsilon", "8", "--delta"]
+    words += ["1e-6", "--relation", "replace-one", "--seed", "4", "--ledger", str(ledger.path)]
+    return main([*words, "--out", str(tmp_path / out), "--engine", "streamed", *more])
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_full_disk_loses_nothing_that_was_paid_for(folder, tmp_path, ledger, kept, monkeypatch, capsys):
+    keep, out, plain = tmp_path / "rounds", tmp_path / "release", whole_files._fill
+    more = ("--keep", str(keep)) if kept else ()
+
+    def full(place, files):
+        if place.parent == tmp_path:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        plain(place, files)
+
+    monkeypatch.setattr(whole_files, "_fill", full)
+    assert command(folder, tmp_path, ledger, "release", *more) == 2
+    said = capsys.readouterr().err
+    assert "No space left on device" in said
+    assert not out.exists()
+    monkeypatch.setattr(whole_files, "_fill", plain)
+    if kept:
+        assert "Nothing is lost" in said
+        assert command(folder, tmp_path, ledger, "release", *more) == 0
+    else:
+        out = Path(re.search(r"paid for lies in '([^']+)'", said)[1])
+    assert read_release(out).digest == ledger.entries()[0].release
+    assert len(ledger.entries()) == 1
+    assert not keep.exists()
+    shutil.rmtree(out)
+
+
+def lost(place, phases, timeout):
+    """Fits that were killed at system calls, by phase, and those that the same command did not bring to their end."""
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.engines.killed_fits", str(place), json.dumps({"phases": phases})],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert told.returncode == 0, told.stderr
+    return json.loads(told.stdout)
+
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kills need ptrace")
+
+
+@LINUX
+def test_a_fit_that_is_killed_at_a_system_call_is_not_lost(tmp_path):
+    told = lost(tmp_path, [[1, 120, 1], [3, 50, 1]], 300)
+    assert told["lost"] == []
+    assert min(told["kills"].values()) >= 2
+
+
+@LINUX
+@pytest.mark.slow
+def test_five_hundred_kills_lose_no_fit(tmp_path):
+    told = lost(tmp_path, [[1, 1, 1], [2, 50, 1], [3, 1, 1]], 3600)
+    assert told["lost"] == []
+    assert sum(told["kills"].values()) >= 500
 
 
 @pytest.mark.slow
@@ -151,7 +317,7 @@ def test_a_process_that_is_killed_is_gone_on_with_by_the_same_command(folder, tm
         program()
     """
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(slow), *words])
-    while not (keep.exists() and len(json.loads(keep.read_text())["answered"]) >= 3):
+    while not (keep.exists() and len(read_record(keep).arrays) >= 3):
         assert process.poll() is None
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)

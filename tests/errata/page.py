@@ -22,7 +22,7 @@ NOT VALID, or NOT PROVED where a proof has a gap and no case refutes what it is 
 refutes stands apart, below the errata: what we could not reproduce, hypotheses about where a number comes from, what a
 reader may take for a claim that the paper does not make, and what holds with a smaller number too. None of this takes
 away from the papers: the ideas are theirs, and the results that we checked and found to hold are far more; the
-[inventory](results/README.md) lists all of them.
+[inventory](results.md#papers) lists all of them.
 """
 
 

@@ -46,6 +46,7 @@ def fitted(relation: str = "replace-one", seed: int = 1, **changes: object) -> P
     return model.fit(table())
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize(

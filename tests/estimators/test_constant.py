@@ -4,13 +4,11 @@ import json
 import pickle
 import re
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sordino.cli import main
-from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError
 from sordino.data import Boolean, BooleanTarget, Feature, Number, NumberTarget, Schema, Target, write_schema
 from sordino.estimators import (
@@ -23,7 +21,7 @@ from sordino.estimators import (
     PrivateRobustRegression,
 )
 from sordino.ledger.release import posterior_of, read_release, write_release
-from sordino.report.coefficients import parameter_names, summarise
+from sordino.report.coefficients import parameter_names
 from sordino.report.page import private_page
 from sordino.report.subject import open_subject
 
@@ -113,21 +111,6 @@ def test_a_constant_that_was_asked_for_says_so_as_well(tmp_path):
 
 def test_what_was_learned_has_no_such_caution():
     assert fitted("linear", epsilon=50.0)[0].cautions_ == ()
-
-
-def test_folders_of_earlier_versions_state_no_slopes_either(tmp_path):
-    """They hold a number for every column, and 1e-9 for its variance."""
-    model, _ = fitted("linear")
-    means, covariances = np.array([0.1, 0.0, 0.0, 0.0]), np.diag([1e-3, 1e-9, 1e-9, 1e-9])
-    settings = {key: value for key, value in model.release_.settings.items() if key != "learned"}
-    old = replace(model.release_, arrays={"means": means, "covariances": covariances}, settings=settings, cautions=())
-    subject = open_subject(write_release(tmp_path / "release", old))
-    assert subject.cautions[0].startswith(SAID)
-    summary = summarise(subject.release)
-    assert summary is not None
-    assert [one.name for one in summary.marginals] == ["intercept"]
-    network = replace(old, arrays={"means": np.zeros(21), "deviations": np.full(21, 3e-5)}, model=NamedModel("mlp"))
-    assert summarise(network) is None
 
 
 @pytest.mark.parametrize("name", ["logistic", "network-classifier"])

@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.algorithm import MappedRows, ParquetRows, SeededRandomness, run, run_rows
+from sordino.algorithm import SeededRandomness, run
 from sordino.cli import main
-from sordino.core.bound import Relation
 from sordino.core.spec import Scheme, Spec
-from sordino.data import BooleanTarget, Feature, Number, NumberTarget, Schema, Target, write_schema
+from sordino.data import BooleanTarget, Feature, Number, Schema, Target, write_schema
 from sordino.estimators import (
     METHODS,
     ArrayBounds,
@@ -135,16 +134,8 @@ def chain_spec(scheme):
 
 
 @pytest.mark.parametrize("scheme", [Scheme.FULL, Scheme.POISSON])
-def test_a_chain_without_records_is_its_prior_and_noise_wherever_they_are(scheme, tmp_path):
+def test_a_chain_without_records_is_its_prior_and_noise(scheme):
     spec, empty = chain_spec(scheme), (np.zeros((0, 2)), np.zeros(0))
     model, zeros = Logistic(weight_decay=0.1), (np.zeros((4, 2)), np.ones(4))
     silent = run(spec, model, *zeros, SeededRandomness(1)).iterates  # rows of zeros have no gradient
     np.testing.assert_array_equal(run(spec, model, *empty, SeededRandomness(1)).iterates, silent)
-    with MappedRows.write(tmp_path / "mapped", [empty]) as mapped:
-        np.testing.assert_array_equal(run_rows(spec, model, mapped, SeededRandomness(1)).iterates, silent)
-    if scheme == Scheme.FULL:
-        path = tmp_path / "rows.parquet"
-        pq.write_table(pa.table({"x": pa.array([], pa.float64()), "y": pa.array([], pa.float64())}), path)
-        schema = Schema(4, (Feature("x", Number(0, 1)),), Target("y", NumberTarget(0, 1)), True)
-        streamed = ParquetRows(path, schema, Relation.ADD_REMOVE)
-        np.testing.assert_array_equal(run_rows(spec, model, streamed, SeededRandomness(1)).iterates, silent)

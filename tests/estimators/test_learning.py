@@ -61,7 +61,7 @@ def test_the_chain_is_certified_by_a_theorem_of_hidden_states(rows):
     y = X @ [1.0, -2.0, 0.5, 0.0] + generator.logistic(size=4000) > 0
     schema = ArrayBounds(-1, 1, classes=(False, True))
     model = PrivateLogisticRegression(schema=schema, method="chain", **BUDGET).fit(X, y)
-    assert model.certificate_.theorem == "shifted.full"
+    assert model.bound_.theorem == "shifted.full"
     assert model.score(X, y) > 0.65
 
 

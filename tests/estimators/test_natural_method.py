@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
 from sordino.data import Category, CategoryTarget, Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators.methods import METHODS, natural
+from sordino.estimators.methods.natural import _Run
 from sordino.estimators.methods.natural_plan import SETTINGS, network_of, settings_for
 from sordino.estimators.prediction import Predictor
 from sordino.estimators.replayed import replay_release
@@ -197,6 +199,14 @@ def test_few_records_of_numbers_have_fewer_units_and_more_damping():
             assert network_of(situation, found).hidden < network_of(situation, SETTINGS[task]).hidden
 
 
+def test_whitened_rows_depend_on_their_own_row_alone_to_the_last_bit():
+    g = np.random.default_rng(5)
+    X, transform = g.normal(size=(301, 7)), g.normal(size=(8, 5))
+    whole = _Run._rows(SimpleNamespace(X=X), transform)
+    for places in (g.permutation(301), np.arange(0, 301, 2), np.arange(1), np.arange(297, 301)):
+        np.testing.assert_array_equal(_Run._rows(SimpleNamespace(X=X[places]), transform), whole[places])
+
+
 def test_noise_that_drowns_everything_ends_in_a_release_all_the_same():
     """Sixty records at epsilon .05: steps, sums and counts are noise, and no number is lost."""
     g = np.random.default_rng(5)
@@ -252,7 +262,7 @@ def test_noised_counts_of_classes_say_where_intervals_are_withheld(monkeypatch, 
         counts = [2000 - fewest, fewest] if classes == 2 else [1800 - fewest, 200, fewest]
         y = np.repeat(np.arange(classes), counts)
         model = PrivateBayesianNetworkClassifier(schema=schema, method="natural", hidden=(1,), **BUDGET).fit(X, y)
-        assert 3.99 < model.certificate_.guarantee.epsilon(BUDGET["delta"]) <= 4.0
+        assert 3.99 < model.bound_.guarantee.epsilon(BUDGET["delta"]) <= 4.0
         assert (withheld(model.release_) is None) is told
         if told:
             settings, size = model.release_.settings, len(model.posterior_.means)

@@ -323,7 +323,7 @@ def test_what_is_seen_in_private_rows_is_marked(ledger):
         linear().fit(bad, Y)
     assert not any("imputer" in str(one.message).lower() for one in caught)
     schema = Schema(N, (Feature("a", Number(-1, 1)),), Target("y", NumberTarget(-1, 1)), intercept=True)
-    with pytest.raises(SordinoError, match=r"missing values in column 'a'.*NON-PRIVATE"):
+    with pytest.raises(SordinoError, match=r"cells that are missing .*NON-PRIVATE"):
         PrivateLinearRegression(schema=schema, **BUDGET).fit({"a": bad[:, 1], "y": Y})
 
 
@@ -348,3 +348,27 @@ def test_rows_in_the_wrong_place_are_not_quoted():
     tried(PrivateLinearRegression(schema=GOOD * NUMBER, **BUDGET).fit, GOOD, Y)
     tried(PrivateLinearRegression(schema=frame([SECRET] * N), **BUDGET).fit, GOOD, Y)
     tried(linear(ledger=GOOD * NUMBER).fit, GOOD, Y)
+
+
+@pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateLogisticRegression])
+def test_a_score_quotes_no_cell(kind):
+    """scikit-learn quotes the text that it could not turn into a number."""
+    labels = kind is PrivateLogisticRegression
+    target = (Y > 0).astype(int) if labels else Y
+    fitted = kind(schema=ArrayBounds(-1, 1, **({"classes": (0, 1)} if labels else {"target": (-1, 1)})), **BUDGET)
+    fitted.fit(GOOD, target)
+    assert np.isfinite(fitted.score(GOOD, target))
+    several, hostile = [SECRET] * (N - 1) + [1.5], target.astype(object)
+    hostile[7] = Hostile()
+    for y, weights in (
+        (several, None),
+        (np.array(several, object), None),
+        (hostile, None),
+        ([SECRET] * 3, None),
+        (target, [SECRET] * N),
+    ):
+        with pytest.raises(SordinoError, match="for each row") as refused:
+            fitted.score(GOOD, y, weights)
+        assert not any(mark in str(refused.value) for mark in MARKS)
+        assert refused.value.__context__ is None
+        assert refused.value.__cause__ is None

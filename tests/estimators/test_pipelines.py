@@ -18,7 +18,7 @@ from sordino.core.validate import InputError
 from sordino.data import Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression, public_pipeline
 from sordino.ledger import Ledger
-from sordino.ledger.release import read_release, write_release
+from sordino.ledger.release import write_release
 from sordino.report.page import non_private_page
 from sordino.report.subject import open_subject
 
@@ -149,16 +149,6 @@ def test_only_named_columns_through_a_schema_omit_that_line(tmp_path):
     scaled = TransformedTargetRegressor(by_schema, transformer=MaxAbsScaler())
     found = scaled.fit(pd.DataFrame(COLUMNS)[["a", "b"]], Y).regressor_.release_
     assert found.preprocessing == "the caller's word"
-
-
-def test_a_release_that_does_not_say_is_the_callers_word(tmp_path):
-    """A folder that was written before anybody asked."""
-    folder = write_release(tmp_path / "release", model().fit(X, Y).release_)
-    document = json.loads((folder / "release.json").read_text())
-    for key in ("preprocessing", "cautions"):
-        del document[key]
-    (folder / "release.json").write_text(json.dumps(document | {"version": "1.1"}))
-    assert read_release(folder).preprocessing == "the caller's word"
 
 
 def test_a_pipeline_that_has_nothing_to_do_with_the_fit_is_no_obstacle():

@@ -40,6 +40,7 @@ def situation(task=Task.REGRESSION, relation=Relation.REPLACE_ONE, epsilon=1.0, 
     return Situation(task, found.schema, classes, epsilon, 1e-6, relation, {"threshold": 0.3})
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 @pytest.mark.parametrize(

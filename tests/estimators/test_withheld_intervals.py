@@ -1,18 +1,33 @@
 """Fits with more coefficients than were measured tell estimates and predictions, and no interval anywhere."""
 
+import math
+
 import numpy as np
 import pytest
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import Feature, Number, NumberTarget, Schema, Target
-from sordino.estimators import ArrayBounds, PrivateLinearRegression
+from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.estimators.methods import METHODS
 from sordino.estimators.planning import plan
+from sordino.estimators.released import answering
 from sordino.estimators.situation import Situation, Task
 from sordino.ledger.release import read_release, write_release
-from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY, WITHHELD, release_coverage, withheld
+from sordino.ledger.release.folder import (
+    FAR_COVERED,
+    FAR_EFFECTS,
+    MOST_COEFFICIENTS,
+    TOO_MANY,
+    VARIATIONAL_CUSTOM,
+    WITHHELD,
+    release_coverage,
+    withheld,
+)
 from sordino.report.coefficients import summarise
+from sordino.report.decision import coverage
+from sordino.report.subject import open_subject
+from tests.release_kinds import KINDS
 
 
 def fitted(columns, **changes):
@@ -71,3 +86,41 @@ def test_a_plan_says_beforehand_that_intervals_will_be_withheld():
         found = plan("linear", schema, epsilon=8.0, delta=1e-6, relation="replace-one")
         assert (TOO_MANY in str(found)) is told
         assert found.as_dict()["intervals_withheld"] is told
+
+
+def far(multiple: float, **more) -> PrivateLogisticRegression:
+    """A fit on a table whose two effects are so many prior standard deviations large."""
+    g = np.random.default_rng(5)
+    X = g.uniform(-1, 1, (6000, 2))
+    y = (multiple * (X[:, 0] - X[:, 1]) + g.logistic(size=6000) > 0).astype(int)
+    bounds = ArrayBounds(-1, 1, classes=(0, 1))
+    given = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one", "schema": bounds, "random_state": 1} | more
+    return PrivateLogisticRegression(method="bounded-influence", **given).fit(X, y)
+
+
+def test_effects_far_beyond_the_prior_have_a_caution_and_the_range_of_far_effects():
+    model = far(6.0)
+    shown = " ".join(str(model.summary()).split())
+    assert FAR_EFFECTS in shown
+    low = math.floor(100 * FAR_COVERED[0.95][0])
+    assert f"95 % nominal; measured {low} to" in shown
+    assert low < 90
+    # Within the prior, and with a prior that is wide enough, there is none.
+    assert FAR_EFFECTS not in " ".join(str(far(1.0).summary()).split())
+    assert FAR_EFFECTS not in " ".join(str(far(6.0, effect_scale=6.0).summary()).split())
+
+
+def test_far_effects_are_said_on_the_page(tmp_path):
+    subject = open_subject(write_release(tmp_path / "far", far(6.0).release_))
+    assert subject.cautions[0] == FAR_EFFECTS
+    low = math.floor(100 * FAR_COVERED[0.95][0])
+    assert f"held {low} to" in coverage(subject.release)
+
+
+def test_intervals_of_custom_models_by_variational_gradients_are_withheld():
+    release = answering(KINDS["custom variational"]())
+    assert all(line.low is line.high is None for line in release.summary().lines)
+    assert VARIATIONAL_CUSTOM in str(release.summary()).replace("\n", " ")
+    summary = summarise(release)
+    assert summary is not None
+    assert all(marginal.outer is None for marginal in summary.marginals)

@@ -31,7 +31,7 @@ def described_runs() -> list[dict[str, Any]]:
     """What the table is about: the example specs by name, then runs spread evenly over the grid."""
     examples = [
         {
-            "name": f"{path.stem}, noised sums" if "noised-sums" in path.read_text("utf-8") else path.stem,
+            "name": path.stem,
             "delta": json.loads(path.read_text("utf-8")).get("delta") or DELTA,
             "spec": Spec.from_json(path.read_text("utf-8")).to_dict(),
         }
@@ -45,17 +45,9 @@ def described_runs() -> list[dict[str, Any]]:
     ]
 
 
-def in_earlier_words() -> list[dict[str, Any]]:
-    """The rows of the table whose spec is of a kind before noised sums: they stay, as sealed texts do."""
-    rows = json.loads(TABLE.read_text(encoding="utf-8"))
-    return [row for row in rows if Spec.from_dict(row["spec"]).to_dict() != row["spec"]]
-
-
 def main() -> None:
     """Write the table."""
-    runs = described_runs()
-    runs += [row for row in in_earlier_words() if row["name"] not in {run["name"] for run in runs}]
-    table = [row | {"certified": certified(Spec.from_dict(row["spec"]), row["delta"])} for row in runs]
+    table = [row | {"certified": certified(Spec.from_dict(row["spec"]), row["delta"])} for row in described_runs()]
     TABLE.write_text("[\n" + ",\n".join(json.dumps(row, sort_keys=True) for row in table) + "\n]\n", encoding="utf-8")
 
 

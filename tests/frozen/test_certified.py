@@ -2,10 +2,8 @@
 
 import json
 
-import numpy as np
 import pytest
 
-from sordino.accounting.evaluate import current_id
 from sordino.core.spec import Spec
 
 from .freeze import TABLE, certified
@@ -23,47 +21,17 @@ def test_the_table_holds_the_examples_and_three_hundred_generated_runs():
 
 
 def check(row):
-    """Every frozen bound under its present id; the same from the present words of the spec.
-
-    Theorems about noised sums were about one of the three earlier kinds, and say nothing new of the others.
-    """
-    spec = Spec.from_dict(row["spec"])
-    found = certified(spec, row["delta"])
-    frozen = {current_id(name): epsilon for name, epsilon in row["certified"].items()}
-    more = {name: epsilon for name, epsilon in found.items() if name not in frozen}
-    assert found.keys() == frozen.keys() | more.keys()
-    for name, epsilon in frozen.items():
-        # The last digits of a float are another machine's; fourteen are not.
-        assert float(found[name]) == pytest.approx(float(epsilon), rel=1e-14, abs=0.0), name
-    values = [float(epsilon) for epsilon in frozen.values()]
-    assert all(
-        name.startswith("noised-sums.") and np.isclose(float(epsilon), values, rtol=1e-14, atol=0.0).any()
-        for name, epsilon in more.items()
-    )
-    if spec.to_dict() != row["spec"]:
-        assert certified(Spec.from_json(spec.to_json()), row["delta"]) == found
+    """Every frozen bound, and no other."""
+    found = certified(Spec.from_dict(row["spec"]), row["delta"])
+    assert found.keys() == row["certified"].keys()
+    for name, epsilon in row["certified"].items():
+        # The last digits of a float are those of a machine; twelve are not.
+        assert float(found[name]) == pytest.approx(float(epsilon), rel=1e-12, abs=0.0), name
 
 
 @pytest.mark.parametrize("row", FAST, ids=lambda row: row["name"])
 def test_every_bound_is_the_frozen_one(row):
     check(row)
-
-
-def test_the_examples_certify_the_same_in_earlier_words_and_as_noised_sums():
-    rows = {row["name"]: row for row in ROWS}
-    again = {name: row for name, row in rows.items() if name.endswith(", noised sums")}
-    both = [name for name in again if name.removesuffix(", noised sums") in rows]
-    assert len(both) == 6
-    for name in both:
-        earlier = rows[name.removesuffix(", noised sums")]["certified"]
-        assert {current_id(theorem): epsilon for theorem, epsilon in earlier.items()}.items() <= again[name][
-            "certified"
-        ].items()
-
-
-def test_earlier_kinds_are_among_the_fast_rows():
-    kinds = {row["spec"]["algorithm"]["kind"] for row in FAST}
-    assert {"message-passing", "variational", "em"} <= kinds
 
 
 @pytest.mark.slow

@@ -23,6 +23,8 @@ TROUBLE = (
     "<script>alert(1)</script>",
     "[/red]",
     "'; DROP TABLE entries; --",
+    "t.duckdb#t) AS x; COPY (SELECT 1) TO 'planted.py'; SELECT * FROM (SELECT * FROM t",
+    "postgresql://localhost:1/clinic#visits",
     "NaN",
     "1e999",
     "１２",

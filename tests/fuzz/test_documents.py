@@ -10,17 +10,23 @@ import pytest
 from hypothesis import strategies as st
 
 from sordino.accounting.evaluate import explain
+from sordino.auditing.instance import audit_instance
+from sordino.cli.audit import described
 from sordino.core.spec import read_spec
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError
-from sordino.data import read_schema, schema_to_dict
+from sordino.data import declared_lines, read_schema, schema_to_dict, write_schema
+from sordino.estimators import Predictor
+from sordino.estimators.fitting import fit_table
+from sordino.estimators.inference import summary_of
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, write_release
 from sordino.ledger.release.folder import to_bytes
 from sordino.report.subject import read_audit
 from tests.fuzz.explore import explore, tried
-from tests.fuzz.mutations import changed_bytes, changed_json
+from tests.fuzz.mutations import TROUBLE, changed_bytes, changed_json
 from tests.fuzz.test_tables import SCHEMA
 from tests.fuzz.watch import read_or_refused
+from tests.report.handed_over import patients
 
 SPECS = Path(__file__).parents[2] / "examples" / "specs"
 SPEC = json.loads((SPECS / "full-last-iterate.json").read_text())
@@ -46,6 +52,44 @@ def test_changed_specs(tmp_path, examples):
 @tried(180, 1500)
 def test_damaged_specs(tmp_path, examples):
     explore(examples, changed_bytes(text(SPEC)), lambda content: refused(tmp_path, "a.json", content, read_spec))
+
+
+@pytest.fixture
+def with_rows(tmp_path, monkeypatch) -> dict[str, Any]:
+    """A spec whose instance names a file, which is there, and a database beside it."""
+    monkeypatch.chdir(tmp_path)
+    spec = json.loads((SPECS / "logistic-instance.json").read_text())
+    drawn = audit_instance(read_spec(SPECS / "logistic-instance.json"))
+    write_schema(drawn.schema, tmp_path / "schema.json")
+    names = [*(feature.name for feature in drawn.schema.features), "y"]
+    data = drawn.pair.first
+    rows = (",".join(map(str, (*x, int(y > 0)))) for x, y in zip(data.features, data.target, strict=True))
+    (tmp_path / "rows.csv").write_text("\n".join([",".join(names), *rows]) + "\n")
+    with pytest.importorskip("duckdb").connect(str(tmp_path / "t.duckdb")) as made:
+        made.sql("CREATE TABLE t AS SELECT * FROM 'rows.csv'")
+    spec["instance"]["dataset"] = {"kind": "file", "path": "rows.csv", "schema": "schema.json"}
+    return spec
+
+
+@tried(60, 500)
+def test_changed_specs_that_name_files(tmp_path, with_rows, examples):
+    """What an audit does first: the files are read, and nothing else is opened, run, written or asked."""
+
+    def use(path: Path) -> None:
+        audit_instance(described(path))
+
+    (tmp_path / "a.json").write_bytes(text(with_rows))
+    use(tmp_path / "a.json")  # whatever is imported late is imported by then
+    assert refused(tmp_path, "a.json", text(with_rows), use) is None
+    instance = with_rows["instance"]
+    for name in ("path", "schema"):
+        for word in TROUBLE:
+            dataset = instance["dataset"] | {name: word}
+            assert refused(tmp_path, "a.json", text(with_rows | {"instance": instance | {"dataset": dataset}}), use)
+    files = changed_json(instance["dataset"])
+    odd = files.map(lambda dataset: with_rows | {"instance": instance | {"dataset": dataset}})
+    both = st.one_of(odd, changed_json(with_rows))
+    explore(examples, both, lambda document: refused(tmp_path, "a.json", text(document), use))
 
 
 @tried(240, 1500)
@@ -108,6 +152,47 @@ def test_changed_release_documents(tmp_path, release, examples):
     explore(
         examples, changed, lambda found: refused(tmp_path, "release.json", text(found), lambda path: use(path.parent))
     )
+
+
+@tried(120, 500)
+def test_damaged_release_folders(tmp_path, release, examples):
+    """Any byte of either file; the digest that ties them is what refuses most arrays."""
+    files = {name: (release / name).read_bytes() for name in ("release.json", "arrays.safetensors")}
+
+    def check(change: tuple[str, bytes]) -> None:
+        for name, content in (files | dict([change])).items():
+            (tmp_path / name).write_bytes(content)
+        read_or_refused(lambda: use(tmp_path), tmp_path)
+
+    damaged = [changed_bytes(content).map(lambda new, name=name: (name, new)) for name, content in files.items()]
+    explore(examples, st.one_of(damaged), check)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("fitted")
+    patients(place / "patients.csv")
+    lines = "records = 600\nage: 18..95\nward: maternity|medicine|surgery\ndose: 0..5\nreadmitted: no|yes [target]"
+    settings = {"epsilon": 8.0, "delta": 1e-6, "relation": "replace-one", "schema": declared_lines(lines), "seed": 0}
+    return write_release(place / "release", fit_table("logistic", str(place / "patients.csv"), **settings))
+
+
+@tried(60, 500)
+def test_changed_releases_of_a_fit(tmp_path, fitted, examples):
+    """What `show` and `predict` do with it."""
+    document = json.loads((fitted / "release.json").read_text())
+    (tmp_path / "arrays.safetensors").write_bytes((fitted / "arrays.safetensors").read_bytes())
+
+    def read(path: Path) -> None:
+        found = read_release(path.parent)
+        assert summary_of(found).shown.to("text")
+        predictor = Predictor(found)
+        predictor.interval(predictor.encode(str(fitted.parent / "patients.csv")), 0.9)
+
+    (tmp_path / "release.json").write_bytes(text(document))
+    read(tmp_path / "release.json")
+    assert refused(tmp_path, "release.json", text(document), read) is None
+    explore(examples, changed_json(document), lambda found: refused(tmp_path, "release.json", text(found), read))
 
 
 @st.composite

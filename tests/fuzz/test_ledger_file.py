@@ -2,23 +2,17 @@
 
 import json
 import shutil
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 
-from sordino.ledger import Ledger, format_1, log
-from sordino.ledger import book as seal
+from sordino.ledger import Ledger, log
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import TROUBLE, changed_json
 from tests.fuzz.watch import read_or_refused
 from tests.ledger.conftest import make_gaussian_release
-
-HEADER = ("budget", "filter", "opened")
-ENTRY = ("charge", "time", "theorem", "epsilon", "spec", "bound", "versions")
-OLD = Path(__file__).parents[1] / "ledger" / "format_1" / "clinic.ledger"
 
 
 @pytest.fixture(scope="module")
@@ -110,65 +104,6 @@ def test_a_total_that_is_not_the_sum_is_found_when_all_is_read(whole, tmp_path, 
     sealed(path, contents)
     for read in (Ledger(path).entries, Ledger(path).verify, Ledger(path).export):
         assert "damaged" in str(read_or_refused(read, tmp_path))
-
-
-def resealed(path: Path, changes: dict[str, Any]) -> None:
-    """Write other values into the first entry and the header of a database, with digests that agree with them."""
-    connection = sqlite3.connect(path)
-    connection.execute("DELETE FROM entries WHERE sequence > 1")
-    key, *fixed = connection.execute("SELECT key, budget, filter, opened FROM ledger").fetchone()
-    (entry,) = connection.execute(f"SELECT {', '.join(ENTRY)} FROM entries").fetchall()
-    header = dict(zip(HEADER, fixed, strict=True)) | {name: changes[name] for name in HEADER if name in changes}
-    words = dict(zip(ENTRY, entry, strict=True)) | {name: changes[name] for name in ENTRY if name in changes}
-    content = format_1._content(key, [words[name] for name in ENTRY[1:]])
-    link = seal.digest(key, "entry", seal.BEGINNING, "1", words["charge"], content)
-    connection.execute(
-        f"UPDATE entries SET {', '.join(f'{name} = ?' for name in ENTRY)}, content = ?, digest = ?",
-        (*words.values(), content, link),
-    )
-    agreed = seal.digest(key, "header", *(header[name] for name in HEADER), "1", link)
-    connection.execute(
-        "UPDATE ledger SET budget = ?, filter = ?, opened = ?, releases = 1, head = ?, seal = ?",
-        (*header.values(), link, agreed),
-    )
-    connection.commit()
-    connection.close()
-
-
-@st.composite
-def change(draw: st.DrawFn, values: dict[str, Any]) -> dict[str, Any]:
-    name = draw(st.sampled_from((*HEADER, *ENTRY)))
-    held = values[name]
-    if name == "epsilon":
-        return {name: draw(st.one_of(st.none(), st.floats(allow_nan=False)))}
-    if not isinstance(held, dict) or draw(st.booleans()):
-        return {name: draw(st.sampled_from([word for word in TROUBLE if "\0" not in word] + ["[]", "{}", "1", "null"]))}
-    return {name: json.dumps(draw(changed_json(held)))}
-
-
-@tried(60, 1500)
-def test_resealed_databases_are_read_or_refused_in_one_line(tmp_path, examples):
-    connection = sqlite3.connect(f"{OLD.as_uri()}?immutable=1", uri=True)
-    found = (
-        connection.execute("SELECT budget, filter, opened FROM ledger").fetchone()
-        + connection.execute(f"SELECT {', '.join(ENTRY)} FROM entries").fetchone()
-    )
-    connection.close()
-    values = {name: plain(held) for name, held in zip((*HEADER, *ENTRY), found, strict=True)}
-    path = tmp_path / "ledger"
-
-    def check(changes: dict[str, Any]) -> None:
-        shutil.copyfile(OLD, path)
-        resealed(path, changes)
-        read_or_refused(lambda: use(path), tmp_path)
-
-    explore(examples, change(values), check)
-
-
-def test_a_resealed_database_without_changes_is_whole(tmp_path):
-    shutil.copyfile(OLD, tmp_path / "ledger")
-    resealed(tmp_path / "ledger", {})
-    assert read_or_refused(lambda: use(tmp_path / "ledger"), tmp_path) is None
 
 
 def plain(held: Any) -> Any:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy.ma
+
 from sordino.core.validate import SordinoError
 
 # What a reader of files has no business doing; see the table of audit events in Python's documentation.
@@ -46,6 +48,7 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
             seen.append(f"{event} {arguments!r:.200}")
 
 
+numpy.ma.array(0)  # NumPy loads it when it is first needed
 codecs.lookup("utf-16")  # Python loads a codec by executing its module, which is no doing of the file
 sys.addaudithook(_note)  # a hook stays for the life of the process; this one sleeps unless asked
 

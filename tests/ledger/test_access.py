@@ -7,6 +7,7 @@ import shutil
 import stat
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,6 +70,7 @@ def test_a_group_is_of_one_when_it_has_its_owners_name_and_no_other_member(monke
     groups[9] = Found(gr_name="staff", gr_mem=[])
     monkeypatch.setattr(access.pwd, "getpwuid", lambda user: {5: Found(pw_name="ann")}[user])
     monkeypatch.setattr(access.grp, "getgrgid", lambda group: groups[group])
+    monkeypatch.setattr(access.pwd, "getpwall", lambda: [])
     assert [access._group_of_one(5, group) for group in (7, 8, 9, 10)] == [True, False, False, False]
     assert not access._group_of_one(6, 7)
 
@@ -250,3 +252,16 @@ def test_a_hundred_thousand_debits_take_minutes(gaussian_release):
         assert sorted(laps[-10:])[5] < 3 * sorted(laps[:10])[5]
     finally:
         shutil.rmtree(folder)
+
+
+def test_a_group_that_is_the_primary_one_of_somebody_else_is_shared(monkeypatch, tmp_path):
+    """The list of a group does not name those whose primary group it is."""
+    one = SimpleNamespace(pw_name="ann", pw_uid=1001, pw_gid=1001)
+    other = SimpleNamespace(pw_name="bob", pw_uid=1002, pw_gid=1001)
+    monkeypatch.setattr(access.pwd, "getpwuid", lambda user: one)
+    monkeypatch.setattr(access.grp, "getgrgid", lambda group: SimpleNamespace(gr_name="ann", gr_mem=[]))
+    status = SimpleNamespace(st_mode=0o100660, st_uid=1001, st_gid=1001)
+    monkeypatch.setattr(access.pwd, "getpwall", lambda: [one])
+    assert not access.shared(status)
+    monkeypatch.setattr(access.pwd, "getpwall", lambda: [one, other])
+    assert access.shared(status)

@@ -52,14 +52,15 @@ def test_an_opening_killed_at_its_last_step_leaves_a_ledger_that_works(tmp_path,
     assert sorted(one.name for one in tmp_path.iterdir()) == [".ledger.note", "ledger"]
 
 
-@pytest.mark.parametrize("name", [".ledger.backup", ".ledger.opening", ".ledger.my copy.opening"])
-def test_a_link_that_somebody_made_is_never_deleted(tmp_path, name):
-    path = tmp_path / "ledger"
+@pytest.mark.parametrize("end", ["backup", "backup01", "original", "opening", "my copy.opening", "mine.draft", ""])
+def test_a_link_that_somebody_made_is_never_deleted(tmp_path, end, gaussian_release):
+    path, link = tmp_path / "ledger", tmp_path / f".ledger.{end}"
     ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
-    os.link(path, tmp_path / name)
-    with pytest.raises(LedgerError, match="2 hard links"):
-        ledger.balance()
-    assert (tmp_path / name).exists()
+    os.link(path, link)
+    for refused in (ledger.balance, lambda: ledger.debit(*gaussian_release(0.1))):
+        with pytest.raises(LedgerError, match="2 hard links"):
+            refused()
+    assert link.exists()
 
 
 def test_a_release_priced_by_one_book_is_not_entered_into_another(tmp_path, gaussian_release, monkeypatch):

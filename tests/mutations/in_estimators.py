@@ -1,6 +1,6 @@
 """Mistakes in estimators, in noised sums and in exact noise."""
 
-from tests.mutations.mutation import METHODS, MINIMISERS, SECURE, Mutation, replay
+from tests.mutations.mutation import MINIMISERS, SECURE, Mutation, replay
 
 _SUMS = ("tests/algorithm/exact_noise/test_record_sums.py", "tests/algorithm/sufficient_statistics")
 _GAUSSIANS = ("tests/algorithm/exact_noise/test_gaussians.py",)
@@ -10,182 +10,196 @@ IN_ESTIMATORS = (
     # Estimators.
     Mutation(
         "variational: mean square over the actual number of records",
-        f"{METHODS}/variational.py",
+        "_residual_variance",
         "mean_square = 0.5 + (noised + rounds.scale(0)) / situation.records",
         "mean_square = 0.5 + (noised + rounds.scale(0)) / len(X)",
         replay("regressor-variational-add-remove"),
     ),
     Mutation(
         "variational: the squares' noise is that of add-remove",
-        f"{METHODS}/variational.py",
+        "_residual_variance",
         "noised = float(rounds.noised(0, total, -DIGITS)[0])",
         "noised = float(rounds.noised(0, total, -DIGITS, rounds.scale(0) / situation.clips)[0])",
         replay("regressor-variational-replace-one"),
     ),
     Mutation(
         "variational: the check is not in the spec",
-        f"{METHODS}/variational.py",
+        "VariationalInference.plan",
         "in_parts(situation, steps, _check_spec(situation))",
         "in_parts(situation, steps)",
         replay("regressor-variational-replace-one"),
     ),
     Mutation(
         "natural: contributions twice as long",
-        "algorithm/rounds/natural_network.py",
+        "",
         "_INSIDE = 1.0 - 2.0**-14",
         "_INSIDE = 2.0",
         ("tests/algorithm/test_natural_network.py",),
     ),
     Mutation(
         "natural: numbers are not shortened",
-        "algorithm/rounds/natural_network.py",
+        "contributions",
         "residuals * _INSIDE / np.maximum(lengths, point.clip)",
         "residuals * _INSIDE / point.clip",
         replay("regressor-natural-replace-one"),
     ),
     Mutation(
         "natural: a row is weighed by its own label",
-        "algorithm/rounds/natural_network.py",
+        "contributions",
         "longest = np.maximum(sizes[0], sizes[1]) * row_lengths(turned)",
         "longest = np.where(targets > 0.5, sizes[1], sizes[0]) * row_lengths(turned)",
         ("tests/algorithm/test_natural_network.py",),
     ),
     Mutation(
         "natural: the actual number of records as divisor",
-        "algorithm/rounds/natural_network.py",
+        "NaturalGradients.__call__",
         "return self._rounds.noised(k, sums, UNIT_EXPONENT) / self.algorithm.records",
         "return self._rounds.noised(k, sums, UNIT_EXPONENT) / len(self._rows)",
         replay("regressor-natural-add-remove"),
     ),
     Mutation(
         "natural: half the noise on gradients",
-        "algorithm/rounds/natural_network.py",
+        "NaturalGradients.__call__",
         "return self._rounds.noised(k, sums, UNIT_EXPONENT) / self.algorithm.records",
         "return self._rounds.noised(k, sums, UNIT_EXPONENT, self._rounds.scale(k) / 2) / self.algorithm.records",
         ("tests/algorithm/test_natural_network.py",),
     ),
     Mutation(
         "natural: counts noised as if a replacement moved them by 1",
-        f"{METHODS}/natural_plan.py",
+        "_counts_spec",
         "noise = up(REPLACED * multiplier(situation.mu * math.sqrt(share)))",
         "noise = up(multiplier(situation.mu * math.sqrt(share)))",
         ("tests/estimators/test_natural_method.py",),
     ),
     Mutation(
         "natural: rows whitened without noise",
-        f"{METHODS}/natural.py",
+        "_Run._whitened",
         "step = whitening(unit * gram, unit * release.noise, columns.seen)",
         "step = whitening(rows.T @ rows / len(rows), unit * release.noise, columns.seen)",
         replay("classifier-natural-2"),
     ),
     Mutation(
         "natural: targets standardised by their own mean",
-        f"{METHODS}/natural.py",
-        "codes = (self.y - linear.mean) / linear.spread if numbers",
-        "codes = (self.y - self.y.mean()) / linear.spread if numbers",
+        "_Run.outcome",
+        "codes = (self.y - linear.mean) / linear.spread if numbers else class_codes(self.y, situation.classes or 2)",
+        "codes = (self.y - self.y.mean()) / linear.spread if numbers else class_codes(self.y, situation.classes or 2)",
         replay("regressor-natural-replace-one"),
     ),
     Mutation(
         "natural: the last counts are not in the spec",
-        f"{METHODS}/natural.py",
+        "NaturalNetwork.plan",
         "in_parts(situation, *specs)",
         "in_parts(situation, *specs[:-1])",
         ("tests/estimators/test_natural_method.py",),
     ),
     Mutation(
         "constant: targets not cut to their bound",
-        f"{METHODS}/constant.py",
+        "_regression",
         "scaled = np.clip(y / bound, -1.0, 1.0)",
         "scaled = 2.0 * y / bound",
         replay("linear-constant"),
     ),
     Mutation(
         "constant: the length of a target and its square taken as 1",
-        f"{METHODS}/constant.py",
+        "_regression",
         "noise = np.sqrt(2.0) * rounds.scale(0)",
         "noise = rounds.scale(0)",
         replay("linear-constant"),
     ),
     Mutation(
         "constant: counts over the actual number of records",
-        f"{METHODS}/constant.py",
+        "_classification",
         "_shrunk(count / situation.records, noise / situation.records, 1.0 / classes)",
         "_shrunk(count / len(y), noise / situation.records, 1.0 / classes)",
         replay("constant-3-add-remove"),
     ),
     Mutation(
         "gradients: the start from unnoised least squares",
-        f"{METHODS}/gradients.py",
-        "start=_start(situation, found), rule=_RULE",
-        "start=np.linalg.lstsq(X, y, rcond=None)[0], rule=_RULE",
+        "Gradients.run",
+        """\
+run_full_gradients(
+            details["steps"], model, X, y, sources.fresh(), start=_start(situation, found), rule=_RULE
+        )
+""",
+        """\
+run_full_gradients(
+            details["steps"], model, X, y, sources.fresh(), start=np.linalg.lstsq(X, y, rcond=None)[0], rule=_RULE
+        )
+""",
         replay("robust-gradients"),
     ),
     Mutation(
         "gradients: the sums are not in the spec",
-        f"{METHODS}/gradients.py",
+        "Gradients.plan",
         "spec = in_parts(situation, sums, steps)",
         "spec = in_parts(situation, steps)",
         replay("robust-gradients"),
     ),
     Mutation(
         "arrays: the actual number of records is declared",
-        "estimators/declaration.py",
+        "_of_arrays",
         "schema = given.schema(width, records, labels, X.names if isinstance(X, Bare) else None)",
         "schema = given.schema(width, rows, labels, X.names if isinstance(X, Bare) else None)",
         replay("constant-add-remove"),
     ),
     Mutation(
         "one seeded source for all parts of a fit",
-        "estimators/situation.py",
-        "        self._given += 1\n",
-        "        self._given = 1\n",
+        "Sources.fresh",
+        "self._given += 1",
+        "self._given = 1",
         SECURE,
     ),
     Mutation(
         "situation: one clip under replace-one",
-        "estimators/situation.py",
+        "Situation.clips",
         "return 2.0 if self.relation is Relation.REPLACE_ONE else 1.0",
         "return 1.0",
         replay("constant-2-replace-one"),
     ),
     Mutation(
         "output: the steepness of one record under replace-one",
-        f"{METHODS}/output.py",
+        "_lipschitz",
         "up(situation.clips * steepest, 4)",
         "up(steepest, 4)",
         replay("output"),
     ),
     Mutation(
         "output: the steepness without the target",
-        f"{METHODS}/output.py",
+        "_lipschitz",
         "(situation.row_norm * choice.radius + target_bound(situation)) * situation.row_norm",
         "situation.row_norm * choice.radius * situation.row_norm",
         MINIMISERS,
     ),
     Mutation(
         "auto: intervals that do not hold in the rehearsal are taken",
-        "estimators/fitting.py",
-        "if rehearsed is not None and not (rehearsed.hold and rehearsed.score < 1.0):",
-        "if rehearsed is not None and not (rehearsed.score < 1.0):",
+        "_as_good",
+        """\
+if rehearsed is not None and not (rehearsed.hold and rehearsed.score < 1.0):
+    return plan is best
+""",
+        """\
+if rehearsed is not None and not (rehearsed.score < 1.0):
+    return plan is best
+""",
         ("tests/estimators/test_rehearsed_intervals.py",),
     ),
     Mutation(
         "fit: a certificate above the budget goes on",
-        "estimators/fitting.py",
+        "fit",
         "bound is None or explanation.epsilon > situation.epsilon",
         "bound is None",
         ("tests/estimators/test_private_order.py",),
     ),
     Mutation(
         "methods: a hundredth less noise than the budget asks for",
-        f"{METHODS}/base.py",
+        "multiplier",
         "return up(1.0 / mu * (1.0 + 1e-9))",
         "return 0.99 / mu",
         replay("statistics"),
     ),
     Mutation(
         "encoding: rows not cut to their cap",
-        "data/encode.py",
+        "encode_features",
         "clipped = 0 if cap is None else clip_rows(features[:, int(schema.intercept) :], cap)",
         "clipped = 0",
         ("tests/data/test_row_norm.py",),
@@ -193,129 +207,182 @@ IN_ESTIMATORS = (
     # Noised sums.
     Mutation(
         "statistics: noise halved",
-        "algorithm/rounds/second_moments.py",
+        "SecondMomentSums.__call__",
         "scales = rounds.sum_noise[0] / weights * (1.0 + HAIR)",
         "scales = 0.5 * rounds.sum_noise[0] / weights * (1.0 + HAIR)",
         replay("statistics"),
     ),
     Mutation(
         "statistics: the sensitivity of add-remove under replace-one",
-        "algorithm/rounds/second_moments.py",
-        "replacement=moved if replaced else None,",
-        "replacement=length if replaced else None,",
+        "statistics_spec",
+        """\
+NoisedSums(
+        query="second moments of rows and targets",
+        records=records,
+        rounds=1,
+        sampling=Batch(Scheme.FULL),
+        contribution=length,
+        replacement=moved if replaced else None,
+        noise_multiplier=ConstantSchedule(up(noise_multiplier * up(moved / length)) if replaced else noise_multiplier),
+    )
+""",
+        """\
+NoisedSums(
+        query="second moments of rows and targets",
+        records=records,
+        rounds=1,
+        sampling=Batch(Scheme.FULL),
+        contribution=length,
+        replacement=length if replaced else None,
+        noise_multiplier=ConstantSchedule(up(noise_multiplier * up(moved / length)) if replaced else noise_multiplier),
+    )
+""",
         replay("statistics"),
     ),
     Mutation(
         "statistics: one noise for sums of unlike weight",
-        "algorithm/rounds/second_moments.py",
+        "SecondMomentSums.__call__",
         "scales = rounds.sum_noise[0] / weights * (1.0 + HAIR)",
         "scales = rounds.sum_noise[0] * np.ones(len(weights))",
         replay("gradients or newton"),
     ),
     Mutation(
         "statistics: targets not cut",
-        "algorithm/rounds/second_moments.py",
+        "StatisticsStack.sums",
         "np.clip(y[part], -1.0, 1.0)",
         "y[part]",
         _SUMS,
     ),
     Mutation(
         "statistics: the cross products' weight forgotten in the sensitivity",
-        "algorithm/rounds/second_moments.py",
+        "StatisticsStack.sensitivity",
         "0.5 * (2.0 + self.cross**2) ** 2 + self.square**2",
         "2.0 + self.square**2",
         replay("statistics or gradients"),
     ),
     Mutation(
         "record sums: rows not brought into the ball",
-        "algorithm/noise/sums.py",
+        "inside_ball",
         "digits(rows * (INSIDE / np.maximum(row_lengths(rows), INSIDE))[:, None])",
         "digits(rows)",
         _SUMS,
     ),
     Mutation(
         "record sums: digits rounded to the nearest",
-        "algorithm/noise/sums.py",
+        "digits",
         "np.trunc(values * math.ldexp(1.0, DIGITS - exponent))",
         "np.rint(values * math.ldexp(1.0, DIGITS - exponent))",
         _SUMS,
     ),
     Mutation(
         "record sums: contributions not shortened",
-        "algorithm/noise/sums.py",
+        "shortened",
         "digits(values * (most / np.maximum(row_lengths(values), most))[:, None], exponent)",
         "digits(values, exponent)",
         replay("gradients"),
     ),
     Mutation(
         "full gradients: noise halved",
-        "algorithm/rounds/exact_rounds.py",
+        "ExactRounds.noised",
         "self.scale(k) if scale is None else scale",
         "0.5 * self.scale(k) if scale is None else scale",
         replay("gradients"),
     ),
     Mutation(
         "full gradients: mean over the actual number of records",
-        "algorithm/rounds/gradients.py",
-        "self._sums.exponent) / self.algorithm.records",
-        "self._sums.exponent) / len(self._sums._y)",
+        "NoisedGradients.__call__",
+        "self._rounds.noised(k, self._sums.sums(theta), self._sums.exponent) / self.algorithm.records",
+        "self._rounds.noised(k, self._sums.sums(theta), self._sums.exponent) / len(self._sums._y)",
         replay("gradients-add-remove"),
     ),
     Mutation(
         "output: noise halved",
-        "algorithm/rounds/gradients.py",
-        "noised_numbers(point, algorithm.noise.scale, noise)",
-        "noised_numbers(point, algorithm.noise.scale / 2, noise)",
+        "run_output",
+        "exact.noised_numbers(point, algorithm.noise.scale, noise)",
+        "exact.noised_numbers(point, algorithm.noise.scale / 2, noise)",
         replay("output"),
     ),
     # Exact noise.
     Mutation(
         "exact noise: sums get half the noise",
-        "algorithm/noise/sums.py",
+        "noised_sums",
         "lambda: _released(grid, cells, noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent)))",
         "lambda: _released(grid, cells, noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent - 1)))",
         _NOISED,
     ),
     Mutation(
         "exact noise: numbers get half the noise",
-        "algorithm/noise/sums.py",
-        "cells.astype(np.int64), noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))",
-        "cells.astype(np.int64), noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent - 1))",
+        "noised_numbers",
+        "_released(grid, cells.astype(np.int64), noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent)))",
+        "_released(grid, cells.astype(np.int64), noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent - 1)))",
         _NOISED,
     ),
     Mutation(
         "exact noise: no negative draws",
-        "algorithm/noise/exact.py",
+        "ExactGaussians.__init__",
         "self._negative = generator.integers(0, 2, size, dtype=np.int64) == 1",
         "self._negative = np.zeros(size, bool)",
         _GAUSSIANS,
     ),
     Mutation(
         "exact noise: whole parts of a geometric law",
-        "algorithm/noise/exact.py",
+        "_Trial.__init__",
         "self._repeat(self.whole * (self.whole - 1), lambda places: self._half_exponential(len(places)))",
         "pass",
         _GAUSSIANS,
     ),
     Mutation(
         "exact noise: draws used twice",
-        "algorithm/noise/exact.py",
-        "        self._used[places] = True\n",
-        "",
+        "ExactGaussians.rounded",
+        """\
+self._used[places] = True
+values = self._approximate(places)
+""",
+        "values = self._approximate(places)",
         _GAUSSIANS,
     ),
     Mutation(
         "exact Laplace noise halved",
-        "algorithm/noise/exact.py",
+        "whole_laplace",
         "top, bottom = exact.numerator, exact.denominator",
         "top, bottom = exact.numerator, 2 * exact.denominator",
         _LAPLACE,
     ),
     Mutation(
         "exact Laplace noise with twice the zeros",
-        "algorithm/noise/exact.py",
-        "if not (negative and size == 0):",
-        "if True:",
+        "whole_laplace",
+        """\
+if not (negative and size == 0):
+    return -size if negative else size
+""",
+        """\
+if True:
+    return -size if negative else size
+""",
         _LAPLACE,
+    ),
+    Mutation(
+        "natural: rows are whitened by a plain product",
+        "_Run._rows",
+        "own_products(self.X, transform[:-1]) + transform[-1]",
+        "self.X @ transform[:-1] + transform[-1]",
+        ("tests/estimators/test_natural_method.py", "-k", "whitened_rows"),
+    ),
+    Mutation(
+        "networks: examples are read before the debit",
+        "fit_network",
+        "sources, account = Sources(random_state), as_ledger(ledger)",
+        """\
+check_examples(examples)
+sources, account = Sources(random_state), as_ledger(ledger)
+""",
+        ("tests/own_models/test_fit_network.py", "-k", "cover"),
+    ),
+    Mutation(
+        "fit: a caution tells how many records there are",
+        "fit",
+        "(*plan.cautions, *cautions)",
+        "(*plan.cautions, *cautions, f'{len(X)} records were read.')",
+        ("tests/replay/test_whole_releases.py", "-k", "fit"),
     ),
 )

@@ -1,6 +1,6 @@
 """Mistakes in batches, and in what is accounted for records that take part by chance."""
 
-from tests.mutations.mutation import Mutation
+from tests.mutations.mutation import Mutation, engines
 
 _ALLOCATION = ("tests/accounting/renyi/test_random_allocation.py", "-k", "quadrature or patterns")
 _BATCHES = ("tests/algorithm/test_batches.py",)
@@ -8,100 +8,127 @@ _PURE = ("tests/algorithm/test_pure_chain.py",)
 IN_SAMPLING = (
     Mutation(
         "batches: a new order is the old one",
-        "algorithm/chain/batches.py",
-        "if earlier is not None and not self.redrawn:",
-        "if earlier is not None:",
+        "Passes.order",
+        """\
+if earlier is not None and not self.redrawn:
+    return earlier
+""",
+        """\
+if earlier is not None:
+    return earlier
+""",
         _BATCHES,
     ),
     Mutation(
         "batches: Poisson at twice the rate",
-        "algorithm/chain/batches.py",
+        "Poisson.__init__",
         "-math.log1p(-sampling.rate)",
         "-2.0 * math.log1p(-sampling.rate)",
         _BATCHES,
     ),
     Mutation(
         "random allocation: one use too few",
-        "algorithm/chain/batches.py",
+        "RandomAllocation._drawn",
         "uniform_subsets(self.sampling.generator, self._length, uses, rows).reshape(-1)",
         "uniform_subsets(self.sampling.generator, self._length, uses, rows).reshape(-1) * 0",
         _BATCHES,
     ),
     Mutation(
         "truncated Poisson: one record more than the cap",
-        "algorithm/chain/batches.py",
+        "TruncatedPoisson._some",
         "return records[places < cap], np.minimum(counts, cap)",
         "return records[places < cap + 1], np.minimum(counts, cap + 1)",
         _BATCHES,
     ),
     Mutation(
         "random allocation: several uses accounted as one",
-        "accounting/theorems/sampled.py",
-        "else total, ratio, count * uses)",
-        "else total, ratio, count)",
+        "_blocks",
+        "Round(total, min(made, total) if uses == 1 else total, ratio, count * uses)",
+        "Round(total, min(made, total) if uses == 1 else total, ratio, count)",
         ("tests/accounting/test_mechanisms.py",),
     ),
     Mutation(
         "random allocation by moments: uses that are independent of each other",
-        "accounting/participation/allocation_renyi.py",
+        "_removal",
         "mu * mu * k * (k - 1.0) / 2 - factorials",
         "mu * mu * k / 2 - factorials",
         _ALLOCATION,
     ),
     Mutation(
         "draws with replacement by moments: uses in one step as if in many",
-        "accounting/theorems/sampled.py",
-        "(order - 1) / 2 * (k * ratio) ** 2",
-        "(order - 1) / 2 * k * ratio**2",
+        "_drawn_uses",
+        "order * (order - 1) / 2 * (k * ratio) ** 2",
+        "order * (order - 1) / 2 * k * ratio**2",
         ("tests/accounting/renyi/test_counted_uses.py", "-k", "mean_over"),
     ),
     Mutation(
         "truncated Poisson by moments: a full batch moves once",
-        "accounting/participation/hidden_steps.py",
+        "capped_moment",
         "poisson_renyi(order, rate, 2 * ratio, Relation.ADD_REMOVE)",
         "poisson_renyi(order, rate, ratio, Relation.ADD_REMOVE)",
         ("tests/accounting/renyi/test_counted_uses.py", "-k", "mean_over"),
     ),
     Mutation(
         "matrix mechanisms by moments: a replaced unit moves the shared part once",
-        "accounting/participation/hidden_steps.py",
+        "allocated_renyi",
         "parts.append((GaussianDP(ways * shared), one.count))",
         "parts.append((GaussianDP(shared), one.count))",
         ("tests/accounting/test_matrices_by_chance.py", "-k", "largest_order"),
     ),
     Mutation(
         "matrix mechanisms: a unit that takes another's place moves once",
-        "accounting/theorems/matrices.py",
-        " or run.participation.cap is not None",
-        "",
+        "_matrix_mu",
+        "spec.relation is Relation.REPLACE_ONE or run.participation.cap is not None",
+        "spec.relation is Relation.REPLACE_ONE",
         ("tests/accounting/test_matrices_by_chance.py", "-k", "takes_the_place"),
     ),
     Mutation(
         "random allocation by moments: a round of half the steps",
-        "accounting/participation/allocation_renyi.py",
-        "- k * math.log(total)",
-        "- k * math.log(2 * total)",
+        "_removal",
+        "series + factorials - k * math.log(total)",
+        "series + factorials - k * math.log(2 * total)",
         _ALLOCATION,
     ),
     Mutation(
         "random allocation by moments: a record more at one power less",
-        "accounting/participation/allocation_renyi.py",
+        "_addition",
         "g = s * w + logs",
         "g = (s - 0.5) * w + logs",
         _ALLOCATION,
     ),
     Mutation(
         "random allocation by moments: a replaced record counts as a removal",
-        "accounting/participation/allocation_renyi.py",
+        "round_renyi",
         "both = order / b * after + (1 - order / b) * added",
         "both = order / b * after",
         _ALLOCATION,
     ),
     Mutation(
         "pure batches: Poisson at twice the rate",
-        "algorithm/chain/pure_batches.py",
+        "PureBatches._poisson",
         "threshold = int(Fraction(rate) * 2**64)",
         "threshold = int(Fraction(rate) * 2**65)",
         _PURE,
+    ),
+    Mutation(
+        "chain: the chance of a record from the rows that are there",
+        "run_rows",
+        "algorithm.batch.chance(spec.n)",
+        "algorithm.batch.chance(rows.count)",
+        engines("chance"),
+    ),
+    Mutation(
+        "rounds: the chance of a record from the rows that are there",
+        "Run.batches",
+        "self.algorithm.sampling.chance(self.algorithm.records)",
+        "self.algorithm.sampling.chance(self.rows)",
+        engines("chance"),
+    ),
+    Mutation(
+        "training: the chance of a record from the rows that are there",
+        "Run.batches",
+        "run.sampling.chance(run.records)",
+        "run.sampling.chance(self.rows)",
+        engines("chance"),
     ),
 )

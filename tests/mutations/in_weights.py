@@ -6,21 +6,21 @@ _REPLAY = ("tests/estimators/test_survey_weights.py", "-k", "replay or bounds or
 IN_WEIGHTS = (
     Mutation(
         "weights: not cut to their bounds",
-        "data/weights.py",
+        "DeclaredWeight.shares",
         "return np.clip(values, self.low, self.high) / self.high",
         "return values / self.high",
         _REPLAY,
     ),
     Mutation(
         "weights: not divided by the largest",
-        "data/weights.py",
+        "DeclaredWeight.shares",
         "return np.clip(values, self.low, self.high) / self.high",
         "return np.clip(values, self.low, self.high)",
         _REPLAY,
     ),
     Mutation(
         "weights: instead of the share of a unit's record",
-        "algorithm/influence/sums.py",
+        "UnitRows.__init__",
         "self.masses = self.masses * weights[order]",
         "self.masses = weights[order]",
         _REPLAY,

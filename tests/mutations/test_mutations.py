@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import sordino
+from tests.mutations.in_cells import IN_CELLS
 from tests.mutations.in_choices import IN_CHOICES
 from tests.mutations.in_estimators import IN_ESTIMATORS
 from tests.mutations.in_influence import IN_INFLUENCE
@@ -20,6 +21,7 @@ from tests.mutations.in_sampling import IN_SAMPLING
 from tests.mutations.in_secure import IN_SECURE
 from tests.mutations.in_units import IN_UNITS
 from tests.mutations.in_weights import IN_WEIGHTS
+from tests.mutations.mutation import mutated, places
 from tests.mutations.survived import SURVIVED
 
 ROOT = Path(__file__).parents[2]
@@ -36,19 +38,20 @@ MUTATIONS = (
     *IN_LOOKS,
     *IN_CHOICES,
     *IN_WEIGHTS,
+    *IN_CELLS,
 )
 NAMES = [mutation.name for mutation in MUTATIONS]
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=NAMES)
-def test_every_mutation_fits_the_package(mutation):
+def test_every_mutation_fits_one_place_of_the_package():
     """So that a change of the package cannot leave the tables behind."""
-    text = (PACKAGE / mutation.file).read_text(encoding="utf-8")
-    assert text.count(mutation.old) == 1
-    ast.parse(text.replace(mutation.old, mutation.new))
-    paths = [ROOT / word for word in mutation.tests if word.startswith("tests/")]
-    assert paths
-    assert all(path.exists() for path in paths)
+    fits = {mutation.name: places(PACKAGE, mutation) for mutation in MUTATIONS}
+    assert {name: found for name, found in fits.items() if len(found) != 1} == {}
+    for mutation in MUTATIONS:
+        ast.parse(mutated(fits[mutation.name][0], mutation))
+        paths = [ROOT / word for word in mutation.tests if word.startswith("tests/")]
+        assert paths, mutation.name
+        assert all(path.exists() for path in paths), mutation.name
 
 
 def test_the_tables_are_as_large_as_they_say():
@@ -98,11 +101,11 @@ def test_the_tests_pass_without_a_mutation(arguments, copied):
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=NAMES)
 def test_every_mutation_makes_a_fast_test_fail(mutation, copied):
     """Tests fail, exit code 1; an interrupted or empty run has another code."""
-    path = copied / mutation.file
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+    (place,) = places(PACKAGE, mutation)
+    path = copied / place.file.relative_to(PACKAGE)
+    path.write_text(mutated(place, mutation), encoding="utf-8")
     try:
         done = run_tests(copied, mutation.tests)
     finally:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(place.file.read_bytes())
     assert done.returncode == FAILED, done.stdout[-2000:]

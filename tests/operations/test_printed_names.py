@@ -1,5 +1,6 @@
 """File names come from outside: what a terminal would obey is spelled out wherever a command prints one."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from sordino.cli.main import main
 from sordino.core.validate import printable
-from sordino.data import Feature, Number, NumberTarget, Schema, Target, write_schema
+from sordino.data import Category, CategoryTarget, Feature, Number, NumberTarget, Schema, Target, write_schema
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
 from tests.ledger.release.test_folder import example
@@ -65,3 +66,82 @@ def test_a_ledger_with_an_odd_name_is_opened_shown_and_verified(tmp_path, capsys
     said(capsys)
     assert main(["ledger", "show", str(Path(tmp_path) / f"none{EVIL}")]) == 2
     said(capsys)
+
+
+# What a terminal obeys, in two spellings, and what turns the direction of text around.
+WORD = f"{EVIL}\x9b2J\u2066"
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory) -> Path:
+    """A table, a schema and releases of it in which every name and every word is hostile."""
+    place, generator = tmp_path_factory.mktemp("clinic"), np.random.default_rng(0)
+    age, ward, ill = (f"{name}{WORD}" for name in ("age", "ward", "ill"))
+    words = {name: tuple(f"{word}{WORD}" for word in two) for name, two in {"ward": "AB", "ill": "ny"}.items()}
+    with (place / "rows.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([age, ward, ill])
+        for value in generator.uniform(0, 1, 2000):
+            at, sick = int(generator.integers(2)), int(generator.random() < value)
+            writer.writerow([value, words["ward"][at], words["ill"][sick]])
+    features = (Feature(age, Number(0, 1)), Feature(ward, Category(words["ward"])))
+    write_schema(Schema(2000, features, Target(ill, CategoryTarget(words["ill"])), True), place / "schema.json")
+    budget = ["--epsilon", "8", "--delta", "1e-6", "--relation", "replace-one", "--schema", str(place / "schema.json")]
+    rows = str(place / "rows.csv")
+    assert main(["fit", "logistic", rows, *budget, "--out", str(place / "fit")]) == 0
+    cost = ["--epsilon", "8", "--delta", "1e-6"]
+    assert main(["explore", "check", str(place / "fit"), rows, *cost, "--out", str(place / "check")]) == 0
+    return place
+
+
+FORMATS = [["--format", word] for word in ("text", "csv", "latex", "html", "json")]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["show", "fit", *form] for form in FORMATS),
+        *(["show", "fit", "--margins", "all", *form] for form in FORMATS),
+        *(["show", "fit", "--effects", *form] for form in FORMATS[:2]),
+        *(["show", "check", *form] for form in FORMATS[:2]),
+        ["show", "fit", "--draws", "3"],
+        ["show", "fit", "--contrast", f"age{WORD}=1", "--wald", f"age{WORD}"],
+        ["show", "fit", "--contrast", "other=1"],
+        ["show", "fit", "--effects", "--at", "other=1"],
+        ["predict", "fit", "rows.csv"],
+        ["predict", "fit", "rows.csv", "--json"],
+        ["predict", "fit", "schema.json"],
+        ["schema", "new", "rows.csv", "--target", f"ill{WORD}"],
+        ["schema", "new", "rows.csv", "--target", f"ill{WORD}", "--infer"],
+        ["schema", "new", "rows.csv", "--target", "other"],
+        ["schema", "check", "schema.json", "rows.csv"],
+        [
+            "plan",
+            "logistic",
+            "--schema",
+            "schema.json",
+            "--epsilon",
+            "8",
+            "--delta",
+            "1e-6",
+            "--relation",
+            "replace-one",
+        ],
+        ["audit", "fit", "--method", "exact"],
+    ],
+    ids=lambda words: ascii(" ".join(words))[1:60],
+)
+def test_names_and_labels_of_a_table_never_reach_the_terminal_as_they_are(clinic, monkeypatch, capsys, command):
+    monkeypatch.chdir(clinic)
+    capsys.readouterr()
+    assert main(command) in (0, 2)
+    assert said(capsys)
+
+
+def test_a_schema_on_the_terminal_reads_back_the_same(clinic, monkeypatch, capsys):
+    monkeypatch.chdir(clinic)
+    command = ["schema", "new", "rows.csv", "--target", f"ill{WORD}"]
+    assert main([*command, "--out", "again.json"]) == 0
+    capsys.readouterr()
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(Path("again.json").read_text())

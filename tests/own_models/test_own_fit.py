@@ -48,7 +48,7 @@ def test_a_linear_model_is_fitted_within_its_intervals(fitted):
         draws = release.sites[name].reshape(1000, *np.shape(value))
         assert np.all(np.abs(draws.mean(axis=0) - value) < 4.0 * draws.std(axis=0))
     assert (release.sites["sigma"] > 0.0).all()
-    low, high = np.array([(line["low"], line["high"]) for line in release.summary(0.9)]).T
+    low, high = np.array([(line.low, line.high) for line in release.summary(0.9).lines]).T
     assert np.all(high - low < 0.1)
 
 

@@ -5,12 +5,15 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import optax
+import pandas as pd
+import polars as pl
 import pytest
 
 import sordino
 from sordino.algorithm import dp_sgd
 from sordino.core.spec import Batch, Problem
 from sordino.estimators.own_model import _built
+from sordino.estimators.own_rows import named_arrays, packed_rows
 from sordino.model.own.base import front_end_for
 from sordino.model.own.records import pack, read_layout
 
@@ -88,14 +91,84 @@ def test_a_table_without_records_is_a_table(rows):
     assert pack(read_layout(data), data).shape == (0, 3)
 
 
-def test_whole_numbers_that_a_model_would_not_get_as_they_are_are_refused():
-    layout = read_layout({"y": np.zeros(2, np.int64)})
-    assert pack(layout, {"y": np.array([2**31 - 1, -5])}).tolist() == [[2.0**31 - 1], [-5.0]]
-    with pytest.raises(sordino.InputError, match=r"below 2\^31"):
-        pack(layout, {"y": np.array([2**31, 0])})
+@pytest.mark.parametrize(
+    ("cells", "packed"),
+    [
+        (np.array([2**31 - 1, -5]), [2.0**31 - 1, -5.0]),
+        (np.array([2**31, -(2**62)]), [2.0**31 - 1, 1.0 - 2.0**31]),
+        (np.array([2**64 - 1, 3], np.uint64), [2.0**31 - 1, 3.0]),
+        (np.array([-128, 127], np.int8), [-128.0, 127.0]),
+        (np.array([True, False]), [1.0, 0.0]),
+        (np.array([np.nan, 0.1]), [0.0, 0.1]),
+        (np.array([np.inf, 1e308]), [float(np.finfo(np.float32).max)] * 2),
+        (np.array([-np.inf, 2.0], np.float16), [-65504.0, 2.0]),
+    ],
+)
+def test_a_number_that_no_model_gets_as_it_is_counts_as_a_public_one(cells, packed):
+    assert pack(read_layout({"y": cells}), {"y": cells})[:, 0].tolist() == packed
 
 
-def test_a_chain_that_is_refused_because_of_its_rows_says_what_was_seen():
+ODD = {
+    "NaN": ("x", np.nan),
+    "infinity": ("x", -np.inf),
+    "the largest float": ("x", 1e308),
+    "a whole number of 2^31": ("y", 2**31),
+}
+
+
+@pytest.mark.parametrize(("name", "cell"), ODD.values(), ids=ODD)
+@pytest.mark.parametrize("method", ["rounds", "training", pytest.param("natural", marks=pytest.mark.slow)])
+def test_no_number_stops_a_fit_after_the_debit(method, name, cell, tmp_path):
+    """A refusal told that one record holds such a number, and the debit was spent."""
+    data = {"x": np.linspace(-1.0, 1.0, 4000), "y": np.arange(4000) % 3}
+    data[name][7] = cell
+    own = {"model": scaled} if method == "natural" else {"model": loss, "params": POINT, "options": {"rounds": 2}}
+    ledger = sordino.Ledger.open(tmp_path / "a.ledger", "people", "replace-one", 2.2, 2e-6)
+    with pytest.warns(sordino.estimators.NonPrivateWarning, match="NON-PRIVATE"):
+        sordino.fit(data=data, method=method, ledger=ledger, **own, **BUDGET)
+    assert len(ledger.entries()) == 1
+
+
+KINDS = {"pandas whole": (pd, "Int64"), "pandas boolean": (pd, "boolean"), "polars whole": (pl, pl.Int64)}
+
+
+@pytest.mark.parametrize(("library", "dtype"), KINDS.values(), ids=KINDS)
+def test_one_missing_cell_of_a_frame_changes_no_type(library, dtype):
+    """Int64 without a missing cell was whole, with one it was real: another model for every record."""
+    cells = [1, 0, 1] * 20
+    full, gap = (
+        (library.Series("y", some, dtype) for some in (cells, [*cells[:-1], None]))
+        if library is pl
+        else (library.Series(some, dtype=dtype, name="y") for some in (cells, [*cells[:-1], None]))
+    )
+    for wrap in (dict, library.DataFrame):
+        first, second = (named_arrays(wrap({"y": one}), ("y",)) for one in (full, gap))
+        assert read_layout(first) == read_layout(second)
+        np.testing.assert_array_equal(second["y"], [*cells[:-1], 0])
+        np.testing.assert_array_equal(first["y"], cells)
+
+
+def test_units_of_a_model_are_told_apart_by_every_digit():
+    keys = [2**60 + place for place in range(50)]
+    layout = read_layout({"x": np.zeros(50)}, 2)
+    rows = {"x": np.arange(50.0)}
+    before = packed_rows(layout, ("x",), rows | {"who": keys}, "who")
+    after = packed_rows(layout, ("x",), rows | {"who": [None, *keys[1:]]}, "who")
+    np.testing.assert_array_equal(before, after)
+    for floats in (np.array(keys, float), pd.Series(keys, dtype=float)):
+        with pytest.raises(sordino.InputError, match="to hold text or integers, got float64 values"):
+            sordino.fit(
+                loss,
+                {"x": np.zeros(50), "y": np.zeros(50), "who": floats},
+                params=POINT,
+                unit="who",
+                most_records=2,
+                records=50,
+                **BUDGET,
+            )
+
+
+def test_a_chain_is_not_refused_because_of_its_rows():
     problem = Problem(n=50, dim=1, gradient_sensitivity=2.0, gradient_bound=1.0)
     spec = dp_sgd(
         problem,
@@ -108,10 +181,21 @@ def test_a_chain_that_is_refused_because_of_its_rows_says_what_was_seen():
         view="all-iterates",
         delta=1e-5,
     )
-    features = np.zeros((50, 1))
-    features[7] = np.nan
-    with pytest.raises(sordino.InputError, match=r"finite.*NON-PRIVATE: this was seen in private rows"):
-        sordino.fit_chain(spec, lambda theta, x, y: (x @ theta - y) ** 2, features, np.zeros(50), epsilon=2.0)
+    features, target = np.ones((50, 1)), np.linspace(-1.0, 1.0, 50)
+    odd, plain = features.copy(), features.copy()
+    odd[7], plain[7] = np.nan, 0.0
+
+    def fitted(rows):
+        return sordino.fit_chain(
+            spec, lambda theta, x, y: (x @ theta - y) ** 2, rows, target, epsilon=2.0, random_state=0
+        ).arrays
+
+    with pytest.warns(sordino.estimators.NonPrivateWarning, match="NON-PRIVATE"):
+        found = fitted(odd)
+    for name, array in fitted(plain).items():
+        np.testing.assert_array_equal(found[name], array)
+    with pytest.raises(sordino.InputError, match="features to be an array, whose type is public, got a list"):
+        fitted(features.tolist())
 
 
 def test_a_model_that_reads_another_number_than_before_is_another_model():
@@ -127,3 +211,18 @@ def test_a_model_that_reads_another_number_than_before_is_another_model():
     assert _built(front, of, layout, public) is first
     height = 2.0
     assert _built(front, of, layout, public) is not first
+
+
+def test_another_number_of_units_is_refused_before_the_debit(tmp_path):
+    ledger = sordino.Ledger.open(
+        tmp_path / "ledger", "clinic", "replace-one", 50.0, 1e-4, unit={"column": "who", "most_records": 2}
+    )
+    data = {"x": np.zeros((400, 1)), "y": np.zeros(400), "who": np.arange(400) // 2}
+    budget = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0, "ledger": ledger}
+
+    def loss(params, x, y):
+        return 0.5 * (x @ params["w"] - y) ** 2
+
+    with pytest.raises(sordino.InputError, match="the number of units to be records = 201 under replace-one, got 200"):
+        sordino.fit(loss, data, params={"w": np.zeros(1)}, unit="who", most_records=2, records=201, **budget)
+    assert not ledger.entries()

@@ -20,9 +20,7 @@ SHOWN = (
     "getting-started",
     "tutorials/statistician",
     "theorems",
-    "results/README",
-    "results/bench",
-    "results/which-theorem-wins/README",
+    "results",
     "api/index",
     "api/names/Ledger",
     "api/estimators",
@@ -56,9 +54,7 @@ def texts(site) -> dict[Path, str]:
 
 
 def test_every_page_of_docs_is_a_page_of_the_site(site):
-    # The other pages in the folder of a result are its tables, which stand on its README.
-    kept = [page for page in DOCS.rglob("*.md") if page.parent.parent.name != "results" or page.name == "README.md"]
-    pages = [page.relative_to(DOCS) for page in kept if page.name != "listing.md"]
+    pages = [page.relative_to(DOCS) for page in DOCS.rglob("*.md") if page.name != "listing.md"]
     assert len(pages) > 100
     assert [page for page in pages if not (site / page).with_suffix(".html").exists()] == []
 
@@ -140,9 +136,13 @@ def test_html_in_a_page_is_shown_and_not_used(site):
     assert "&lt;div&gt;" in text
 
 
-def test_a_link_to_a_folder_says_where_it_is(site):
-    text = (site / "results" / "bench.html").read_text(encoding="utf-8")
-    assert '<abbr title="in the repository: docs/results/bench">' in text
+def test_the_page_of_results_shows_its_figure_fetches_pages_and_says_where_folders_are(site):
+    text = (site / "results.html").read_text(encoding="utf-8")
+    assert '<abbr title="in the repository: bench/pages">' in text
+    assert re.search(r'<img [^>]*src="_images/winners.png"', text)
+    fetched = re.findall(r'href="(_downloads/[^"]+)"', text)
+    pages = [*(ROOT / "bench" / "pages").glob("*.md"), ROOT / "papers" / "README.md"]
+    assert {page.read_bytes() for page in pages} <= {(site / name).read_bytes() for name in fetched}
 
 
 def test_only_pages_with_a_formula_load_mathematics(site, texts):
@@ -173,7 +173,7 @@ def test_a_page_fits_complains_of_nothing_and_stays_in_its_folder(tab, site, nam
     assert outside(tab, site) == []
     assert tab.complaints == []
     assert tab.value("[...document.images].every(one => one.naturalWidth > 0)")
-    assert name != "results/which-theorem-wins/README" or tab.value("document.querySelectorAll('article img').length")
+    assert name != "results" or tab.value("document.querySelectorAll('article img').length")
     assert tab.value("document.documentElement.scrollWidth") <= width
     wide = """[...document.querySelectorAll('article *')]
         .filter(one => !one.closest('.table-wrapper, pre, mjx-container, .headerlink'))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from papers.round_words import stated_spec
 from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
 from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm import run
@@ -82,7 +83,7 @@ def _rounds(kind: str, sampling: str, steps: int = 6, **algorithm: Any) -> Spec:
     } | algorithm
     if sampling != "full":
         described["batch"] = RECORDS // 3 if described["records"] == RECORDS else 1
-    return Spec.from_dict({"algorithm": described, "relation": "replace-one", "view": view})
+    return stated_spec({"algorithm": described, "relation": "replace-one", "view": view})
 
 
 def _chain(scheme: str, dim: int, steps: int = 6, view: str = "all-iterates", **algorithm: Any) -> Spec:

@@ -7,13 +7,18 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SecureRandomness, SeededRandomness
+from sordino.algorithm.chain import run as chain_run
+from sordino.algorithm.rounds import loop
 from sordino.algorithm.rounds.loop import Run
 from sordino.algorithm.rounds.variational import EvidenceGradients, PointMass, VariationalOptions
+from sordino.algorithm.training import run as training_run
+from sordino.algorithm.training.train import Descent, Training, train
 from sordino.auditing.replay import Recorder, compare
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
 from sordino.model.families.regression import GaussianLinear
+from tests.algorithm.training import test_train as trained
 from tests.replay.engines import CLIP, ENGINES, RECORDS, WIDTH, records, small_run, table
 
 PLACE = 5
@@ -114,6 +119,36 @@ def test_records_take_part_as_the_scheme_says(kind, scheme, recorder):
     assert seen == SCHEMES[scheme]
     in_file_order = np.array_equal(passes[:, 0], np.repeat(np.eye(_FEW // _BATCH, dtype=bool), _BATCH, axis=0))
     assert in_file_order == (scheme == "cyclic")
+
+
+class Drawn(Exception):
+    """Holds what batches were asked for."""
+
+
+@pytest.mark.parametrize("kind", ["chain", "rounds", "training"])
+@pytest.mark.parametrize("scheme", ["poisson", "truncated-poisson"])
+def test_the_chance_of_a_record_is_that_of_the_declared_number(kind, scheme, monkeypatch):
+    """One from the rows that are there would tell how many they are, and is not the one that is certified."""
+
+    def stop(_, sampling):
+        raise Drawn(sampling.rate, sampling.size)
+
+    module = {"chain": chain_run, "rounds": loop, "training": training_run}[kind]
+    monkeypatch.setattr(module, "batches_for", stop)
+    if kind == "training":
+        spec = trained.described(sampling={"scheme": scheme, "size": _BATCH}).with_values({"algorithm.records": _FEW})
+
+        def start(spec, X, y, randomness):
+            train(spec, trained.loss, {"w": np.zeros(WIDTH, np.float32)}, (X, y), randomness, Training(Descent(0.1)))
+    else:
+        spec, start = small_run(kind, scheme, _FEW, _BATCH, _STEPS)
+    asked = set()
+    for rows in (_FEW, _FEW - 3):
+        X = np.ones((rows, WIDTH), np.float32)
+        with pytest.raises(Drawn) as drawn:
+            start(spec.with_values({"relation": "add-remove"}), X, X[:, 0], SeededRandomness(0))
+        asked.add(drawn.value.args)
+    assert asked == {(_BATCH / _FEW, _BATCH)}
 
 
 def _replaced(X, y, row, target):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sordino
+from papers.round_words import stated_spec
 from sordino.algorithm.noise.exact import ExactGaussians, noised_whole
 from sordino.algorithm.noise.exact_sums import Total
 from sordino.algorithm.noise.randomness import Law, NoisedCall, Purpose, gaussian_call
@@ -32,7 +33,7 @@ def rounds(steps=1, multiplier=2.0):
         "noise_multiplier": multiplier,
         "damping": 10.0,
     }
-    return Spec.from_dict({"algorithm": algorithm, "relation": "replace-one", "view": "all-iterates"})
+    return stated_spec({"algorithm": algorithm, "relation": "replace-one", "view": "all-iterates"})
 
 
 def output(kind, scale, dim=1):
@@ -54,7 +55,7 @@ def replayed(spec, first, second, seed=4):
     return compare(spec, recording, recorder.replay(recording, second))
 
 
-def sums_of(values, scale=3.0, **left):
+def sums_of(values, scale=4.0, **left):
     """A run of one noised sum of whole numbers of 1/4."""
 
     def run(fresh):
@@ -68,7 +69,7 @@ def test_shifts_of_whole_sums_are_exact():
     """At 2^61 a float would hold nothing of a difference of 3."""
     found = replayed(rounds(), sums_of([2**61, 5]), sums_of([2**61 + 3, 1]))
     (shift,) = found.shifts
-    assert shift.realised == math.hypot(3 / 4, 4 / 4) / 3.0
+    assert shift.realised == math.hypot(3 / 4, 4 / 4) / 4.0
     assert shift.planned == 0.5
     assert shift.resolution == 0.0
     assert found.faults == ()
@@ -76,13 +77,13 @@ def test_shifts_of_whole_sums_are_exact():
 
 
 def test_a_shift_above_its_plan_is_an_excess():
-    assert replayed(rounds(), sums_of([0]), sums_of([6])).holds()
-    found = replayed(rounds(), sums_of([0]), sums_of([7]))
+    assert replayed(rounds(), sums_of([0]), sums_of([8])).holds()
+    found = replayed(rounds(), sums_of([0]), sums_of([9]))
     assert not found.holds()
     assert found.faults == ()
-    assert found.excesses()[1].ratio == pytest.approx(7 / 6)
-    assert found.holds(reserve=0.17)
-    assert not found.holds(reserve=0.16)
+    assert found.excesses()[1].ratio == pytest.approx(9 / 8)
+    assert found.holds(reserve=0.13)
+    assert not found.holds(reserve=0.12)
 
 
 def test_the_resolution_of_single_precision_is_allowed_and_no_more():
@@ -92,10 +93,10 @@ def test_the_resolution_of_single_precision_is_allowed_and_no_more():
 
     recorder = Recorder()
     found = []
-    for apart in (0.5 + 2.0**-20, 0.5 + 2.0**-18):
+    for apart in (2.0 + 2.0**-20, 2.0 + 2.0**-18):
         one, two = (lambda fresh, at=at: {"left": np.asarray(kernel(jnp.float32([at])))} for at in (8.0, 8.0 + apart))
         recording = recorder.record(one, 1)
-        found.append(compare(rounds(), recording, recorder.replay(recording, two)))
+        found.append(compare(rounds(multiplier=0.5), recording, recorder.replay(recording, two)))
     assert found[0].shifts[0].resolution == 2.0**-20
     assert found[0].holds()
     assert not found[1].holds()
@@ -128,7 +129,7 @@ def test_floats_are_taken_as_they_are():
 
 
 def test_selections_count_the_log_ratio_of_what_was_chosen(monkeypatch):
-    monkeypatch.setattr("sordino.auditing.replay.planned_calls", lambda _: (Planned(Law.SELECTION, 0.7),))
+    monkeypatch.setattr("sordino.auditing.replay.plan.planned_calls", lambda _: (Planned(Law.SELECTION, 0.7),))
 
     def run(probabilities):
         call = NoisedCall(Law.SELECTION, np.log(probabilities), 1.0)
@@ -153,7 +154,7 @@ def test_other_calls_shapes_scales_and_releases_are_faults():
     faults = {
         "2 noised calls where there were 1": twice,
         "noised call 1 has shape (3,) where it was (2,)": sums_of([1, 2, 3]),
-        "noised call 1 has another scale": sums_of([1, 2], scale=3.5),
+        "noised call 1 has another scale": sums_of([1, 2], scale=4.5),
         "noised call 1 has laplace noise where it was gaussian": laplace,
         "count differs in what leaves": sums_of([1, 2], count=3),
         "0 noised calls where there were 1": lambda fresh: {"answer": np.zeros(2)},
@@ -164,6 +165,33 @@ def test_other_calls_shapes_scales_and_releases_are_faults():
         assert not found.holds(reserve=1e9)
     assert "2 noised calls where the spec describes 1" in replayed(rounds(), twice, twice).faults
     assert "noised call 1 has laplace noise where the spec says gaussian" in replayed(rounds(), laplace, laplace).faults
+
+
+def test_less_noise_than_bound_times_multiplier_is_a_fault():
+    """Wherever the pair moves the sum: a shift of 0 tells nothing of the scale."""
+
+    def run(scale, bound):
+        call = gaussian_call(np.zeros(3), scale, bound=bound)
+        return lambda fresh: {"answer": fresh().port.answer(call, lambda: np.zeros(3))}
+
+    for scale, bound, enough in [
+        (4.0, None, True),
+        (3.9, None, False),
+        (0.4, 0.1, True),
+        (4.0, 1.1, False),
+        (np.array([4.0, 4.0 / math.sqrt(2.0), 4.0]), None, True),
+        (np.array([4.0, 2.7, 4.0]), None, False),
+    ]:
+        found = replayed(rounds(), run(scale, bound), run(scale, bound))
+        assert found.faults == (() if enough else ("noised call 1 has less noise than the spec says",))
+
+
+def test_stretched_noise_gives_other_answers_and_is_replayed_as_it_was():
+    recorder = Recorder()
+    usual, far = (recorder.record(sums_of([8, 4]), 3, stretch) for stretch in (1.0, 30.0))
+    exact = np.array([2.0, 1.0])
+    np.testing.assert_allclose(far.left["answer"] - exact, 30.0 * (usual.left["answer"] - exact))
+    assert compare(rounds(), far, recorder.replay(far, sums_of([8, 4]))).holds()
 
 
 @pytest.mark.parametrize("other", [0.0, -0.0, math.nan])
@@ -177,7 +205,7 @@ def test_noise_that_goes_around_the_port_shows_in_what_leaves():
     def run(fresh):
         source = fresh()
         noise = source.generator(Purpose.NOISE)
-        source.port.answer(gaussian_call(np.zeros(1), 1.0), lambda: np.zeros(1))
+        source.port.answer(gaussian_call(np.zeros(1), 4.0), lambda: np.zeros(1))
         return {"answer": noise.standard_normal(2)}
 
     assert replayed(rounds(), run, run).faults == ("answer differs in what leaves",)
@@ -189,7 +217,7 @@ def test_public_draws_and_batches_are_the_same_in_a_replay():
         for source in (fresh(), fresh()):
             drawn += [source.generator(purpose).random(2) for purpose in (Purpose.BATCHES, Purpose.START)]
             drawn += [np.asarray(source.gaussians(Purpose.DRAWS, 0, 1, (2,), np.float32))[0]]
-        source.port.answer(gaussian_call(np.zeros(1), 1.0), lambda: np.zeros(1))
+        source.port.answer(gaussian_call(np.zeros(1), 4.0), lambda: np.zeros(1))
         return {"answer": np.concatenate(drawn)}
 
     recorder = Recorder()
@@ -206,9 +234,9 @@ def test_recorded_noise_is_measured_by_what_the_port_was_told():
 
 def test_plans_follow_the_spec():
     assert planned_calls(rounds(3, {"kind": "list", "values": [1.0, 2.0, 4.0]})) == (
-        Planned(Law.GAUSSIAN, 1.0),
-        Planned(Law.GAUSSIAN, 0.5),
-        Planned(Law.GAUSSIAN, 0.25),
+        Planned(Law.GAUSSIAN, 1.0, 2.0),
+        Planned(Law.GAUSSIAN, 0.5, 4.0),
+        Planned(Law.GAUSSIAN, 0.25, 8.0),
     )
     chain = read_spec(EXAMPLES / "cyclic-last-iterate.json")
     eta, tau = (float(one.values(1)[0]) for one in (chain.algorithm.step_size, chain.algorithm.noise.scale))
@@ -235,11 +263,11 @@ STREAMS_OF_NOISE = {
     "algorithm/rounds/loop.py": "blocks of rounds, whose kernel calls the port",
     "algorithm/chain/exact_average.py": "averages, inside a call of the port",
     "algorithm/training/steps.py": "steps of a training run, which call the port",
-    "algorithm/variational/chain_kernels.py": "steps of kernels with a caller's keys, which call the port",
     "algorithm/propose_test_sample.py": "not replayable: the draw depends on what the tests found",
     "algorithm/posterior_sample.py": "not replayable: draws from a posterior",
     "auditing/fleet/trainer.py": "models that an audit trains itself",
-    "auditing/replay.py": "replay",
+    "auditing/replay/port.py": "replay",
+    "auditing/replay/keys.py": "draws that meet no statistic: are they secret, and does none repeat another",
 }
 WHERE_THE_PORT_IS = {
     "algorithm/noise/sums.py",

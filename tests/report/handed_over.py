@@ -64,9 +64,9 @@ def handed_over(place: Path, *, pdf: bool = False) -> HandedOver:
         ["schema", "new", table, "--target", "readmitted", *lines, "--out", schema],
         ["ledger", "open", ledger, *budget],
         ["fit", "logistic", table, "--schema", schema, *fit],
-        ["key", "new", key],
-        ["sign", release, "--key", key],
-        ["dossier", release, "--ledger", ledger, "--key", key, "--statements", place / "statements.json",
+        ["sign", "key", key],
+        ["sign", "release", release, "--key", key],
+        ["sign", "dossier", release, "--ledger", ledger, "--key", key, "--statements", place / "statements.json",
          "--out", place / "dossier", *([] if pdf else ["--no-pdf"])],
     ):  # fmt: skip
         assert main(list(map(str, command))) == 0

@@ -12,13 +12,13 @@ import pytest
 
 from sordino.cli import main
 from sordino.core.guarantee import GaussianDP
+from sordino.core.validate import InputError
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release
-from sordino.ledger.signing import verify_folder
+from sordino.ledger.signing import read_key, sign_folder, verify_folder
 from sordino.report.dossier import evidence
-from sordino.report.dossier.evidence import TESTS, build_tests, source_digest
+from sordino.report.dossier.evidence import TESTS, source_digest
 from sordino.report.dossier.folder import printed_page
-from tests.evidence_record import named
 from tests.report.example_releases import last_iterate, written
 from tests.report.handed_over import BUDGET, DELTA, EPSILON, RECORDS, STATEMENTS, HandedOver, handed_over
 
@@ -124,7 +124,7 @@ def copied(made: HandedOver, tmp_path: Path) -> Path:
 
 
 def verified(folder: Path, *more: str) -> int:
-    return main(["verify", str(folder), *more])
+    return main(["sign", "verify", str(folder), *more])
 
 
 def test_verify_says_by_whom_or_only_that_nothing_changed(made, capsys):
@@ -164,11 +164,48 @@ def test_tampering_with_any_file_is_found(made, tmp_path, capsys):
         assert line.startswith("sordino: Expected")
 
 
+def resigned(made: HandedOver, folder: Path) -> Path:
+    """Signed again by the owner's own key, whatever it says now."""
+    sign_folder(
+        folder, "dossier" if (folder / "answers.json").exists() else "release", read_key(made.key), replace=True
+    )
+    return folder
+
+
+def test_verify_computes_the_certificate_again_and_compares_the_entry(made, tmp_path, capsys):
+    """A signature says who; these folders are signed, and what they say is not so."""
+    assert verified(made.dossier, "--ledger", str(made.ledger)) == 0
+    said = capsys.readouterr().out
+    assert "computed again" in said
+    assert "as entry 1 of clinic-2026, compared with the ledger that was named" in said
+    assert verified(made.dossier) == 0
+    assert "compared with ledger.json of the dossier" in capsys.readouterr().out
+    cheaper = edited(copied(made, tmp_path / "a"), lambda document: document["bound"]["guarantee"].update(mu=0.01))
+    assert verified(resigned(made, cheaper)) == 2
+    assert "claims epsilon" in capsys.readouterr().err
+    for name, change in {
+        "sequence": lambda entry: entry.update(sequence=2),
+        "digest": lambda entry: entry.update(digest="0" * 64),
+        "release": lambda entry: entry.update(release="0" * 64),
+        "spec": lambda entry: entry["spec"].update(view="last-iterate"),
+        "nothing": lambda entry: entry.clear(),
+    }.items():
+        folder = copied(made, tmp_path / name)
+        document = json.loads((folder / "ledger.json").read_text())
+        change(document["entry"])
+        (folder / "ledger.json").write_text(json.dumps(document))
+        assert verified(resigned(made, folder)) == 2, name
+        assert "to hold the entry of its release" in capsys.readouterr().err
+    other = Ledger.open(tmp_path / "other.ledger", "clinic-2026", "replace-one", 1.0, 1e-5)
+    assert verified(made.dossier, "--ledger", str(other.path)) == 2
+    assert "It claims entry" in capsys.readouterr().err
+
+
 def test_a_dossier_of_another_key_passes_for_itself_only(made, tmp_path, capsys):
     """Somebody else's dossier of the same release is whole, and not the one that was promised."""
-    assert main(["key", "new", str(tmp_path / "other.key")]) == 0
+    assert main(["sign", "key", str(tmp_path / "other.key")]) == 0
     out = tmp_path / "theirs"
-    words = ["dossier", str(made.release), "--key", str(tmp_path / "other.key"), "--out", str(out), "--no-pdf"]
+    words = ["sign", "dossier", str(made.release), "--key", str(tmp_path / "other.key"), "--out", str(out), "--no-pdf"]
     assert main(words) == 0
     assert verified(out) == 0
     assert verified(out, "--key", made.fingerprint) == 2
@@ -185,14 +222,18 @@ def test_without_a_key_ledger_and_statements_it_says_what_is_missing(made, tmp_p
     for name in ("manifest.json", "signature.json"):
         (bare / name).unlink()
     capsys.readouterr()
-    assert main(["dossier", str(bare), "--out", str(tmp_path / "d"), "--no-pdf", "--json"]) == 0
+    assert main(["sign", "dossier", str(bare), "--out", str(tmp_path / "d"), "--no-pdf", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["signer"], answer["open"], answer["pdf"]) == (None, ["security", "collection"], None)
     page = (tmp_path / "d" / "index.html").read_text()
     assert "Not signed." in page
     assert "That is what the folder says" in page
     assert page.count('class="unanswered"') == 4
+    capsys.readouterr()
     assert verified(tmp_path / "d") == 2
+    said = capsys.readouterr().err
+    assert "ask whoever sent it for a signed one" in said
+    assert "`sordino sign release`" in said
 
 
 def edited(folder: Path, change) -> Path:
@@ -213,14 +254,36 @@ def test_a_release_that_was_changed_after_it_was_charged_has_no_dossier(made, tm
             (folder / name).unlink()
         edited(folder, change)
         out = tmp_path / f"out-{place}"
-        assert main(["dossier", str(folder), "--ledger", str(made.ledger), "--out", str(out), "--no-pdf"]) == 2
+        assert main(["sign", "dossier", str(folder), "--ledger", str(made.ledger), "--out", str(out), "--no-pdf"]) == 2
         assert "names another release by its digest" in capsys.readouterr().err
         assert not out.exists()
 
 
+def test_whoever_reads_a_release_says_that_its_signature_is_broken(made, tmp_path, capsys, monkeypatch):
+    """Its certificate and its arrays are as they were, so nothing else would find the change."""
+    monkeypatch.chdir(tmp_path)
+    intact, folder = (Path(shutil.copytree(made.release, tmp_path / name)) for name in ("intact", "changed"))
+    edited(folder, lambda document: document.update(cautions=["All is well."]))
+    rows = str(made.place / "patients.csv")
+    for verb, *more in (["show"], ["predict", rows], ["audit"], ["audit", "--method", "replay"], ["report"]):
+        if verb != "audit":  # which takes longer, and is done elsewhere
+            assert main([verb, str(intact), *more]) == 0
+        capsys.readouterr()
+        assert main([verb, str(folder), *more]) == 2, verb
+        streams = capsys.readouterr()
+        assert "release.json was changed" in streams.err
+        assert verb == "report" or streams.out == ""
+    (page,) = (path for path in tmp_path.glob("*.html") if "The signature does not hold." in path.read_text())
+    assert '<p class="word">No</p>' in page.read_text()
+    with pytest.raises(InputError, match="was changed"):
+        read_release(folder)
+    assert main(["sign", "release", str(folder), "--key", str(made.key), "--replace"]) == 0
+    assert main(["show", str(folder)]) == 0
+
+
 def test_a_signed_release_that_was_changed_has_no_dossier(made, tmp_path, capsys):
     folder = edited(shutil.copytree(made.release, tmp_path / "one"), lambda d: d.update(cautions=["All is well."]))
-    assert main(["dossier", str(folder), "--out", str(tmp_path / "out"), "--no-pdf"]) == 2
+    assert main(["sign", "dossier", str(folder), "--out", str(tmp_path / "out"), "--no-pdf"]) == 2
     assert "release.json was changed" in capsys.readouterr().err
 
 
@@ -231,7 +294,7 @@ def test_a_program_that_is_replayed_and_contradicts_has_no_dossier(made, tmp_pat
     monkeypatch.setattr(
         evidence, "replay_release", lambda *a, **k: replace(real(*a, **k), refuted=("the noise is half",))
     )
-    assert main(["dossier", str(made.release), "--out", str(tmp_path / "out"), "--no-pdf"]) == 2
+    assert main(["sign", "dossier", str(made.release), "--out", str(tmp_path / "out"), "--no-pdf"]) == 2
     assert "Hand nothing over" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -257,7 +320,7 @@ BAD = {
     "an output in no folder": (["{release}", "--out", "{place}/a/b"], "make"),
     "a key that is a table": (["{release}", "--key", "{place}/patients.csv"], "owner only|private key file"),
     "a public key": (["{release}", "--key", "{key}.pub"], "owner only|private key file"),
-    "a passphrase for nothing": (["{release}", *KEY, "--passphrase-file", "{place}/schema.json"], "leave it out"),
+    "a passphrase for nothing": (["{release}", *KEY, "--passphrase-file", "{place}/words"], "leave it out"),
     "a passphrase file that is absent": (["{release}", *KEY, "--passphrase-file", "{place}/no"], "readable text file"),
     "statements that are a list": (["{release}", "--statements", "{place}/list.json"], "to be an object"),
     "a statement nobody knows": (["{release}", "--statements", "{place}/strange.json"], "got 'mood'"),
@@ -271,11 +334,13 @@ BAD = {
 def test_bad_input_of_a_dossier_is_one_sentence_and_leaves_nothing(made, tmp_path, capsys, case):
     for name, content in (("list", []), ("strange", {"mood": "good"}), ("number", {"purpose": 3})):
         (made.place / f"{name}.json").write_text(json.dumps(content))
+    (made.place / "words").touch(0o600)
+    (made.place / "words").write_text("correct horse battery\n")
     words, message = BAD[case]
     words = [word.format(place=made.place, release=made.release, key=made.key) for word in words]
     out = [] if "--out" in words else ["--out", str(tmp_path / "out")]
     capsys.readouterr()
-    assert main(["dossier", *words, *out]) == 2
+    assert main(["sign", "dossier", *words, *out]) == 2
     error = capsys.readouterr().err
     assert re.search(message, error), error
     assert error.count("\n") == 1
@@ -289,32 +354,25 @@ def test_what_must_not_leave_has_no_dossier(tmp_path, capsys):
 
     claim = written(tmp_path, "claim", replace(too_good, bound=replace(too_good.bound, guarantee=GaussianDP(0.01))))
     for folder, message in ((seeded, "whoever knows the seed"), (claim, "claims epsilon")):
-        assert main(["dossier", str(folder), "--out", str(tmp_path / "out"), "--no-pdf"]) == 2
+        assert main(["sign", "dossier", str(folder), "--out", str(tmp_path / "out"), "--no-pdf"]) == 2
         assert message in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
 
 
 def test_every_test_that_an_answer_names_is_there(answers):
     assert set(TESTS) <= set(answers)
-    assert len(named()) > 10
-    for name in named():
+    named = {name for names in TESTS.values() for name in names}
+    assert len(named) > 10
+    for name in named:
         assert (ROOT / name).exists(), name
 
 
-def test_tests_count_as_run_only_for_the_very_code_that_ran(tmp_path):
-    record = {
-        "source": source_digest(),
-        "made": "2026-01-01T00:00:00Z",
-        "files": {"tests/a.py": {"passed": 3, "failed": 1}, "tests/c.py": {"passed": 2, "left_out": 7}},
-    }
-    (tmp_path / "r.json").write_text(json.dumps(record))
-    found = build_tests(tmp_path / "r.json")
-    assert found.words("tests/a.py") == "ran on this build: 3 passed, 1 failed"
-    assert found.words("tests/c.py") == "ran on this build: 2 passed, 0 failed, 7 longer ones not run"
-    assert "not among those" in found.words("tests/b.py")
-    (tmp_path / "r.json").write_text(json.dumps(record | {"source": "0" * 64}))
-    assert "no record shows" in build_tests(tmp_path / "r.json").words("tests/a.py")
-    assert "no record shows" in build_tests(tmp_path / "nothing").words("tests/a.py")
+def test_a_dossier_names_tests_and_claims_no_run_of_them(answers, made):
+    """It believed a file beside the package, into which whoever made the dossier could write any number."""
+    words = [link["words"] for one in answers.values() for link in one["evidence"] if link["kind"] == "test"]
+    assert sorted(words) == sorted(name for names in TESTS.values() for name in names)
+    assert json.loads((made.dossier / "answers.json").read_text())["source_sha256"] == source_digest()
+    assert source_digest()[:16] in (made.dossier / "index.html").read_text()
 
 
 def test_without_chromium_there_is_no_pdf_and_a_reason(monkeypatch):

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from papers.round_words import stated_spec
 from sordino.accounting.evaluate import explain
 from sordino.auditing.lower_bound import AuditOptions, Examined, audit
-from sordino.core.spec import Spec
 from sordino.report.figures import bar_figure, steps_chart
 from sordino.report.steps import Sandwich, at_steps, sandwich
 from tests.report.example_releases import DELTA, spec_named
@@ -32,7 +32,7 @@ def test_a_run_without_steps_has_a_sentence_instead():
 
 def test_a_run_of_several_parts_is_stopped_in_its_last_one():
     """What `fit` does: noised sums once, then rounds of noised gradients; the first part is never cut."""
-    spec = Spec.from_dict(
+    spec = stated_spec(
         {
             "algorithm": {
                 "kind": "composite",

@@ -23,7 +23,7 @@ from sordino.estimators.inference_table import contrast, wald
 from sordino.report.figures import FOREST, forest_figure, forest_plot, forest_rows, shares_bar
 from sordino.report.page import private_page
 from sordino.report.subject import open_subject
-from tests.report.example_releases import HOSTILE, MEANS, SHARES, coefficients, gaussians, written
+from tests.report.example_releases import HOSTILE, MEANS, SHARES, coefficients, written
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ["intercept", "age", "days", "smoker", "ward=surgery"]
@@ -97,8 +97,6 @@ def test_bad_input_is_one_sentence_and_code_2(capsys, tmp_path, more, said):
 def test_a_folder_that_is_no_release_is_refused(capsys, tmp_path):
     assert main(["show", str(tmp_path)]) == 2
     assert "release.json" in capsys.readouterr().err
-    assert main(["show", str(written(tmp_path, "own", gaussians()))]) == 2
-    assert "a release that `fit` made" in capsys.readouterr().err
 
 
 def test_the_forest_plot_is_drawn_for_round_steps_of_units():

@@ -33,7 +33,7 @@ TEMPLATES = {
         answer = sordino.certify(SPEC)
         epsilons = {bound.theorem: epsilon for bound, epsilon in answer.bounds}
         assert answer.tightest.theorem != "example.order-two"
-        assert epsilons["example.order-two"] >= sordino.GaussianDP(1.0).epsilon(1e-5)
+        assert epsilons["example.order-two"] >= sordino.accounting.GaussianDP(1.0).epsilon(1e-5)
         assert main(["certify", "spec.json", "--json"]) == 0
         """,
     ),
@@ -77,7 +77,7 @@ TEMPLATES = {
     "an-audit": (
         "auditing/methods/one_step.py",
         """
-        lower, exact = sordino.audit(SPEC, method="one-step"), sordino.GaussianDP(1.0).epsilon(1e-5)
+        lower, exact = sordino.audit(SPEC, method="one-step"), sordino.accounting.GaussianDP(1.0).epsilon(1e-5)
         assert 0.99 * exact < lower.epsilon <= exact
         assert main(["audit", "spec.json", "--method", "one-step", "--json"]) == 0
         """,

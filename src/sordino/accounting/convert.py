@@ -97,7 +97,7 @@ def to_loss_distribution(guarantee: Guarantee) -> LossDistribution:
         InputError: for a kind without a dominating pair.
 
     Examples:
-        >>> from sordino import PureDP, to_loss_distribution
+        >>> from sordino.accounting import PureDP, to_loss_distribution
         >>> to_loss_distribution(PureDP(1.0)).epsilon(1e-6) <= 1.0 + 1e-9
         True
     """
@@ -135,7 +135,7 @@ def to_renyi(guarantee: Guarantee) -> RenyiDP:
         InputError: for a kind without one.
 
     Examples:
-        >>> from sordino import GaussianDP, to_renyi
+        >>> from sordino.accounting import GaussianDP, to_renyi
         >>> curve = to_renyi(GaussianDP(1.0))
         >>> round(curve.values[curve.orders.index(2.0)], 6)
         1.0
@@ -278,7 +278,8 @@ def replace_one_from_add_remove(guarantee: Guarantee, relation: Relation) -> Gua
         InputError: for a guarantee that is not under add-remove.
 
     Examples:
-        >>> from sordino import GaussianDP, Relation, replace_one_from_add_remove
+        >>> from sordino import Relation
+        >>> from sordino.accounting import GaussianDP, replace_one_from_add_remove
         >>> replace_one_from_add_remove(GaussianDP(1.0), Relation.ADD_REMOVE)
         GaussianDP(mu=2.0)
     """
@@ -304,7 +305,7 @@ def trade_off_curve(guarantee: Guarantee, alphas: ArrayLike) -> NDArray[np.float
         InputError: for sizes outside of [0, 1].
 
     Examples:
-        >>> from sordino import PureDP, trade_off_curve
+        >>> from sordino.accounting import PureDP, trade_off_curve
         >>> trade_off_curve(PureDP(0.0), [0.0, 0.25, 1.0]).round(6).tolist()
         [1.0, 0.75, 0.0]
     """
@@ -334,7 +335,7 @@ def compose(uses: Iterable[tuple[Guarantee, int]]) -> Guarantee:
         InputError: for an empty list or a count that is no whole number.
 
     Examples:
-        >>> from sordino import GaussianDP, compose
+        >>> from sordino.accounting import GaussianDP, compose
         >>> round(compose([(GaussianDP(3.0), 1), (GaussianDP(4.0), 1)]).mu, 6)
         5.0
     """
@@ -371,7 +372,7 @@ def repeat(guarantee: Guarantee, count: int) -> Guarantee:
         InputError: for a count that is no whole number above 0.
 
     Examples:
-        >>> from sordino import GaussianDP, repeat
+        >>> from sordino.accounting import GaussianDP, repeat
         >>> round(repeat(GaussianDP(1.0), 4).mu, 6)
         2.0
     """
@@ -395,7 +396,7 @@ def mix(weights: Sequence[float], guarantees: Sequence[Guarantee]) -> Guarantee:
         InputError: for weights that are no probabilities, or as many as there are no guarantees.
 
     Examples:
-        >>> from sordino import TotalVariation, mix
+        >>> from sordino.accounting import TotalVariation, mix
         >>> mix([0.5, 0.5], [TotalVariation(0.1), TotalVariation(0.3)]).delta(0.0) <= 0.2 + 1e-12
         True
     """

@@ -4,7 +4,7 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import IntEnum
 from functools import cache
@@ -16,7 +16,7 @@ from sordino.accounting.assumptions import Assumption, CheckedBy
 from sordino.accounting.scope import Scope
 from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.accounting.shifts.rounding import rounded_shifts
-from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Status, View
+from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
 from sordino.core.spec import Algorithm, Mechanism, NoisyGradient, PosteriorSample, Spec, read_spec
 from sordino.core.spec.problem import UNIT, Unit
@@ -38,7 +38,8 @@ class Theorem:
 
     Several chains or draws are composed by `evaluate`. `rests_on` names the theorems used for the parts of a run, each
     with its part. A proof that `counts_rounding` has what `algorithm.rounding` costs in its guarantee; to others it is
-    added as a shift at every step.
+    added as a shift at every step. `grouped` proves the guarantee of so many records that come or go together, where
+    that is smaller than going record by record.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Theorem:
     proof: Proof
     rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: ()
     counts_rounding: bool = False
+    grouped: Callable[[Spec, int], Guarantee] | None = None
 
     def failure(self, spec: Spec) -> str | None:
         """Why the theorem does not apply to a run, or None when it does."""
@@ -60,7 +62,6 @@ class Theorem:
 
 
 _THEOREMS: dict[str, Theorem] = {}
-_RENAMED: dict[str, str] = {}  # ids of earlier versions, which ledgers and releases hold
 
 
 def theorem(
@@ -75,7 +76,7 @@ def theorem(
     monotone: tuple[tuple[str, Monotone], ...] = (),
     rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: (),
     counts_rounding: bool = False,
-    formerly: str | None = None,
+    grouped: Callable[[Spec, int], Guarantee] | None = None,
 ) -> Callable[[Proof], Theorem]:
     """Register a proof as a theorem.
 
@@ -90,7 +91,7 @@ def theorem(
         monotone: which way epsilon moves with values of the spec.
         rests_on: the theorems that it uses for parts of a run.
         counts_rounding: whether the proof itself takes `algorithm.rounding` into account.
-        formerly: the id that it had in earlier versions.
+        grouped: the guarantee of so many records that come or go together, under add-remove.
 
     Returns:
         A decorator for the proof: a function from a spec to the guarantee of one run.
@@ -104,11 +105,12 @@ def theorem(
         >>> from sordino.accounting.scope import Scope
         >>> from sordino.core.spec import Scheme
         >>> scope = Scope({"noisy-gradient"}, {"last-iterate"}, {sordino.Relation.REPLACE_ONE: {Scheme.FULL}})
-        >>> where = sordino.Citation("mironov2017renyi", "Section II")
+        >>> where = sordino.accounting.Citation("mironov2017renyi", "Section II")
         >>> says = "Whatever runs, delta is at most 1."
-        >>> @sordino.theorem(id="example.nothing", statement=says, citation=where, status="ours", scope=scope)
+        >>> named = {"id": "example.nothing", "statement": says, "citation": where, "status": "ours"}
+        >>> @sordino.accounting.theorem(**named, scope=scope)
         ... def nothing(spec):
-        ...     return sordino.TotalVariation(1.0)
+        ...     return sordino.accounting.TotalVariation(1.0)
         >>> nothing.id
         'example.nothing'
         >>> unregister(nothing.id)
@@ -117,10 +119,8 @@ def theorem(
     def registered(proof: Proof) -> Theorem:
         if id in _THEOREMS and _THEOREMS[id].proof.__qualname__ != proof.__qualname__:
             raise SordinoError(f"Two theorems are registered as {id!r}; ids must be unique.")
-        if formerly is not None:
-            _RENAMED[formerly] = id
         what = (id, statement, citation, status, scope, assumptions, certificates, monotone, proof)
-        made = Theorem(*what, rests_on, counts_rounding)
+        made = Theorem(*what, rests_on, counts_rounding, grouped)
         _THEOREMS[id] = made
         return made
 
@@ -149,15 +149,9 @@ def theorems() -> tuple[Theorem, ...]:
     return tuple(_THEOREMS[name] for name in sorted(_THEOREMS))
 
 
-def current_id(name: str) -> str:
-    """The id of a theorem in this version; a name that no version knows is its own answer."""
-    _load()
-    return _RENAMED.get(name, name)
-
-
 def theorem_named(name: str) -> Theorem:
-    """The theorem of this id, or of the id it had in an earlier version."""
-    if (asked := _THEOREMS.get(current_id(name))) is None:
+    """The theorem of this id."""
+    if (asked := _known(name)) is None:
         near = get_close_matches(name, _THEOREMS, n=1)
         hint = f"; did you mean {near[0]}" if near else ""
         raise InputError(f"Expected the id of a registered theorem, got {name[:80]!r}{hint}.")
@@ -166,12 +160,17 @@ def theorem_named(name: str) -> Theorem:
 
 def caller_checks(name: str, spec: Spec) -> tuple[str, ...]:
     """What a theorem, and those it rests on, leave for people to check of a run, once each; none for unknown names."""
-    if (asked := _THEOREMS.get(current_id(name))) is None:
+    if (asked := _known(name)) is None:
         return ()
     left = [one for one in asked.assumptions if one.checked_by is CheckedBy.CALLER and one.concerns(spec)]
     own = [assumption.statement for assumption in left]
     below = [statement for used, part in asked.rests_on(spec) for statement in caller_checks(used, part)]
     return tuple(dict.fromkeys([*own, *below]))
+
+
+def _known(name: str) -> Theorem | None:
+    _load()
+    return _THEOREMS.get(name)
 
 
 def unregister(name: str) -> None:
@@ -184,14 +183,10 @@ def evaluate(theorem: Theorem, spec: Spec) -> Bound | Inapplicable:
     if (reason := theorem.failure(spec)) is not None:
         return Inapplicable(theorem.id, reason)
     certificates = theorem.certificates(spec)
-    guarantee = theorem.proof(spec)
-    if not theorem.counts_rounding:
-        seen = View.ALL_ITERATES in theorem.scope.views
-        if isinstance(rounded := rounded_shifts(spec, guarantee, theorem.id, seen), str):
-            return Inapplicable(theorem.id, rounded)
-        guarantee = rounded
+    if isinstance(guarantee := _as_run(theorem, spec, theorem.proof(spec)), str):
+        return Inapplicable(theorem.id, guarantee)
     return Bound(
-        convert.repeat(guarantee, copies(spec.algorithm)),
+        guarantee,
         spec.relation,
         spec.view,
         certificates,
@@ -199,6 +194,38 @@ def evaluate(theorem: Theorem, spec: Spec) -> Bound | Inapplicable:
         theorem.citation,
         Status.CORRECTED if _corrected(spec, certificates) else theorem.status,
     )
+
+
+def _as_run(theorem: Theorem, spec: Spec, guarantee: Guarantee) -> Guarantee | str:
+    """A guarantee with what rounding costs, for all copies that are released; or why there is none."""
+    if not theorem.counts_rounding:
+        seen = View.ALL_ITERATES in theorem.scope.views
+        if isinstance(rounded := rounded_shifts(spec, guarantee, theorem.id, seen), str):
+            return rounded
+        guarantee = rounded
+    return convert.repeat(guarantee, copies(spec.algorithm))
+
+
+def for_group(bound: Bound, spec: Spec, size: int) -> Guarantee:
+    """What a bound says of `size` records that change together, such as those of a unit.
+
+    **Proof.** One goes from the one table to the other record by record (`convert.group_of`). What is said of one
+    record must hold for every two tables on the way. Under replace-one all of them have the same number of records.
+    Under add-remove they have up to `size` records more than the smaller one: a batch is full more often, its curvature
+    and its sum are larger. So the theorem is asked again about such tables (`Spec.together`). Only a contraction of
+    full batches is taken from the smaller table alone; bounds that rest on one are Gaussian, and k records at once move
+    a step k times as far, so that their mu is k times as large without any step between. Theorems with a proof for the
+    group as a whole (`Theorem.grouped`) use that.
+    """
+    asked = _known(bound.theorem)
+    if size == 1 or bound.relation is Relation.REPLACE_ONE or asked is None or evaluate(asked, spec) != bound:
+        return convert.group_of(bound.guarantee, size)
+    if asked.grouped is not None and not isinstance(found := _as_run(asked, spec, asked.grouped(spec, size)), str):
+        return found
+    wider = evaluate(asked, replace(spec, together=size))
+    if isinstance(wider, Inapplicable):
+        raise InputError(f"Expected a bound for a group of {size} records, got none: {asked.id} {wider.reason}.")
+    return convert.group_of(wider.guarantee, size)
 
 
 def _corrected(spec: Spec, certificates: tuple[Certificate, ...]) -> bool:
@@ -232,7 +259,7 @@ class Explanation:
         >>> from sordino.core.spec import BoundedPotential, PosteriorSample
         >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
         >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-        >>> answer = sordino.explain(spec, 1e-5)
+        >>> answer = sordino.accounting.explain(spec, 1e-5)
         >>> answer.epsilon == answer.tightest.guarantee.epsilon(1e-5)
         True
     """
@@ -271,7 +298,7 @@ def explain(spec: Spec, delta: float) -> Explanation:
         >>> from sordino.core.spec import BoundedPotential, PosteriorSample
         >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
         >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-        >>> round(sordino.explain(spec, 1e-5).epsilon, 4)
+        >>> round(sordino.accounting.explain(spec, 1e-5).epsilon, 4)
         0.1973
     """
     delta = check_delta(delta)
@@ -333,7 +360,7 @@ def tightest(spec: Spec, delta: float) -> Bound | None:
         >>> from sordino.core.spec import BoundedPotential, PosteriorSample
         >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
         >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-        >>> sordino.tightest(spec, 1e-5).theorem
+        >>> sordino.accounting.tightest(spec, 1e-5).theorem
         'posterior.bounded-range'
     """
     return explain(spec, delta).tightest

@@ -32,7 +32,7 @@ from sordino.accounting.shifts.contraction import Contraction
 from sordino.accounting.shifts.solver import best_window, optimal_shift
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
-from sordino.core.bound import Certificate, Relation
+from sordino.core.bound import Certificate
 from sordino.core.gaussian import down, up, widen_up
 from sordino.core.spec import NoisyGradient, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number, whole_number
@@ -98,12 +98,12 @@ class Drift:
 def drift_of(spec: Spec) -> Drift | None:
     """The smallest usable bound on the data part: declared, or by the per-example bound; one to refuse; or None.
 
-    Under add-remove one of the neighbours may have a record more than the divisor n: its data part is at most
-    C (n + 1) / n. A declared drift bound holds for every neighbour as it stands.
+    Under add-remove the larger neighbour may have records beyond the divisor n: with k of them its data part is at most
+    C (n + k) / n, and the other's C (n + k - 1) / n. A declared drift bound holds for every neighbour as it stands.
     """
     declared, single = certificate_for(spec, constants.DRIFT_BOUND), certificate_for(spec, constants.GRADIENT_BOUND)
-    # (2 + 1/n) C for the pair; half of it stands for each.
-    larger = 1.0 + 0.5 / spec.n if spec.relation is Relation.ADD_REMOVE else 1.0
+    # Half of the sum stands for each.
+    larger = 1.0 + (spec.surplus - 0.5) / spec.n if spec.surplus else 1.0
     drifts = [] if declared is None else [Drift(declared.value, declared)]
     if single is not None:
         drifts.append(Drift(single.value if larger == 1.0 else up(larger * single.value, 2), single))

@@ -14,7 +14,7 @@ from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
-from sordino.core.gaussian import up
+from sordino.core.gaussian import UNIT_ROUNDOFF, up
 from sordino.core.loss.normal_pairs import log_mixture
 
 # Above this order the unsampled Gaussian's value is used: still a bound, and never the best order in practice.
@@ -42,21 +42,39 @@ def poisson_renyi(order: float, rate: float, mu: float, relation: Relation) -> f
     step = min(0.1, 2 * math.pi * strip / (60.0 + growth))
     reach = _REACH + (math.sqrt(-2 * order * math.log1p(-rate)) if replace else 0.0)
     z = np.arange(-reach - (order * mu if replace else 0.0), order * mu + reach + step, step)
-    log_ratio = order * log_mixture(rate, mu * z - mu * mu / 2)
+    log_ratio, error = _log_power(order, rate, mu * z, mu)
     if replace:
-        log_ratio += (1 - order) * log_mixture(rate, -mu * z - mu * mu / 2)
+        other, other_error = _log_power(1 - order, rate, -mu * z, mu)
+        log_ratio, error = log_ratio + other, error + other_error
     log_weight = -z * z / 2 - math.log(2 * math.pi) / 2 + math.log(step)
-    return min(whole, _log_mean(log_ratio, log_weight) / (order - 1))
+    return min(whole, _log_mean(log_ratio, error, log_weight, UNIT_ROUNDOFF * (2 * z * z + 16)) / (order - 1))
 
 
-def _log_mean(log_ratio: Array, log_weight: Array) -> float:
+def _log_power(order: float, rate: float, product: Array, mu: float) -> tuple[Array, Array]:
+    """order * log(1 - q + q e^x), x = product - mu^2 / 2, and a bound on its error.
+
+    x is off by its terms' rounding, which moves the logarithm by the share of q e^x in the sum; for large x the
+    logarithm of q is rounded on its own.
+    """
+    x = product - mu * mu / 2
+    logs = log_mixture(rate, x)
+    share = np.exp(np.minimum(x + math.log(rate) - logs, 0.0))
+    off = np.abs(product) + mu * mu / 2 - np.where(x > 30.0, math.log(rate), 0.0)
+    return order * logs, UNIT_ROUNDOFF * abs(order) * (4 * share * off + 8 * np.abs(logs))
+
+
+def _log_mean(log_ratio: Array, ratio_error: Array, log_weight: Array, weight_error: Array) -> float:
     """log sum exp(log_weight + log_ratio), rounded up, accurate when the sum is near 1."""
     peak = float((log_weight + log_ratio).max())
     if peak > 0 or float(log_ratio.max()) > 300.0:
-        total = float(np.exp(log_weight + log_ratio - peak).sum())
-        return peak + math.log(total) + 1e-13 * (1 + abs(peak))
-    terms = np.exp(log_weight) * np.expm1(log_ratio)
-    excess = float(math.fsum(terms)) + 4e-15 * float(np.abs(terms).sum()) + 1e-18
+        exponents = log_weight + log_ratio - peak
+        doubt = ratio_error + weight_error - 4 * UNIT_ROUNDOFF * exponents
+        total = float((np.exp(exponents) * (1 + 2 * doubt)).sum())
+        return peak + math.log(total) + 1e-14 * (1 + abs(peak))
+    weights = np.exp(log_weight)
+    terms = weights * np.expm1(log_ratio)
+    doubts = weights * np.exp(log_ratio) * ratio_error + np.abs(terms) * weight_error
+    excess = float(math.fsum(terms)) + 2 * float(doubts.sum()) + 1e-18
     return max(0.0, math.log1p(excess)) * (1 + 1e-14)
 
 

@@ -73,7 +73,8 @@ def step_weights(contraction: float, kept: range, steps: int) -> Array:
         return np.where((lag == 0) & (left > 0), 1.0, 0.0)
     log = math.log(contraction)
     with np.errstate(over="ignore", invalid="ignore"):
-        summed = left if log == 0.0 else np.expm1(left * (kept.step * log)) / math.expm1(kept.step * log)
+        between = np.float64(kept.step * log)
+        summed = left if log == 0.0 else np.where(left > 1, np.expm1(left * between) / np.expm1(between), left)
         weights = np.exp(lag * log) * summed
         return np.where(np.isnan(weights), np.inf, weights) * (1 + _AVERAGE_ACCURACY)
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from sordino.accounting.evaluate import Explanation, as_json, caller_checks, finite
+from sordino.accounting.evaluate import Explanation, as_json, caller_checks, finite, theorem_named
 from sordino.auditing.lower_bound import Examined, LowerBound, VerdictKind, verdict
-from sordino.core.bound import Bound
+from sordino.core.bound import Bound, Inapplicable
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit, column_of
 from sordino.core.spec.problem import UNIT
 
 if TYPE_CHECKING:
-    from sordino.auditing.implementation import Implementation
+    from sordino.auditing.replay.examine import Implementation
 
 __all__ = ["as_json", "finite", "print_table"]
 
@@ -42,8 +42,8 @@ def plain_table(*names: str, right: Sequence[str] = (), wrapped: Sequence[str] =
     return table
 
 
-def print_table(explanation: Explanation) -> None:
-    """Winner first, then the losers, then what did not apply and why."""
+def print_table(explanation: Explanation, everything: bool = False) -> None:
+    """Winner first, then the losers, then near misses: theorems about such runs that need something else."""
     console = plain_console()
     spec = explanation.spec
     for line in spec.ran:
@@ -57,10 +57,21 @@ def print_table(explanation: Explanation) -> None:
         console.print("No theorem gives a finite epsilon for this run.", soft_wrap=True)
     else:
         _print_evidence(console, explanation.tightest, spec)
-    if explanation.inapplicable:
-        console.print("\nDid not apply:", soft_wrap=True)
-        for answer in explanation.inapplicable:
-            console.print(f"  {answer.theorem}: {answer.reason}", soft_wrap=True)
+    inapplicable = explanation.inapplicable
+    shown = inapplicable if everything else near_misses(explanation)
+    if shown:
+        console.print("\nDid not apply:" if everything else "\nNear misses:", soft_wrap=True)
+    for answer in shown:
+        console.print(f"  {answer.theorem}: {answer.reason}", soft_wrap=True)
+    if len(shown) < len(inapplicable):
+        rest = len(inapplicable) - len(shown)
+        console.print(f"\n{rest} theorems about other runs: `sordino certify --all` lists them.", soft_wrap=True)
+
+
+def near_misses(explanation: Explanation) -> tuple[Inapplicable, ...]:
+    """The theorems whose scope holds the run, and which fail by an assumption or a constant."""
+    spec = explanation.spec
+    return tuple(one for one in explanation.inapplicable if theorem_named(one.theorem).scope.failure(spec) is None)
 
 
 def _bounds_table(explanation: Explanation) -> Table:
@@ -155,6 +166,8 @@ def print_implementation(found: "Implementation | None", reason: str) -> None:
         f"{found.confidence:g})",
         soft_wrap=True,
     )
+    for name, words in found.checks.items():
+        console.print(f"checked {name}: {words}", soft_wrap=True)
     console.print(
         "Run by the code of this version, on tables drawn from the schema or from the constants of the description; "
         "other pairs may move further, and what the theorems claim is not tested by it.",

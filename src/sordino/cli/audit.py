@@ -15,8 +15,8 @@ from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
     from sordino.auditing.cluster import FitOnCluster
-    from sordino.auditing.implementation import Implementation
     from sordino.auditing.lower_bound import LowerBound
+    from sordino.auditing.replay.examine import Implementation
     from sordino.core.bound import Bound
 
 RELEASE_FILE = "release.json"
@@ -136,9 +136,9 @@ def command(
     spec = described(path)
     # Imported here: models and their compiler are not needed to refuse bad input.
     from sordino.accounting.evaluate import tightest  # noqa: PLC0415
-    from sordino.auditing.implementation import CONFIDENCE  # noqa: PLC0415
     from sordino.auditing.instance import usual_method  # noqa: PLC0415
     from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, verdict  # noqa: PLC0415
+    from sordino.auditing.replay.examine import CONFIDENCE  # noqa: PLC0415
     from sordino.cli import answers  # noqa: PLC0415
     from sordino.cli.shared import write_text  # noqa: PLC0415
 
@@ -252,7 +252,7 @@ def _replayed(path: Path, spec: Spec, confidence: float, seed: int | None, model
         release = with_model(read_release(path), None) if model is None else reopen(path, **_named_model(model))
         return replay_own_release(release, confidence=confidence, seed=drawn)
     if not os.path.isdir(path) or "settings" not in parse(read_text(path / RELEASE_FILE)):
-        from sordino.auditing.replayed_chain import replay_chain  # noqa: PLC0415
+        from sordino.auditing.replay.chain import replay_chain  # noqa: PLC0415
 
         return replay_chain(spec, confidence=confidence, seed=drawn)
     from sordino.estimators.replayed import replay_release  # noqa: PLC0415
@@ -260,7 +260,7 @@ def _replayed(path: Path, spec: Spec, confidence: float, seed: int | None, model
 
     release = read_release(path)
     if "task" not in release.settings:
-        from sordino.auditing.replayed_chain import replay_chain  # noqa: PLC0415
+        from sordino.auditing.replay.chain import replay_chain  # noqa: PLC0415
 
         return replay_chain(spec, confidence=confidence, seed=drawn)
     return replay_release(release, confidence=confidence, seed=drawn)
@@ -349,11 +349,7 @@ def _fit_elsewhere(
 
     options = None if cluster is None else ClusterOptions(cluster, workers=workers)
     if options is not None and not options.authenticated:
-        typer.echo(
-            "sordino: WARNING: whoever can reach this scheduler can run code on its workers and read what they hold, "
-            "and what they answer is trusted here; use a tls:// address, or local.",
-            err=True,
-        )
+        completion.warn_of_open_scheduler()
     return FitOnCluster(options, keep)
 
 
@@ -367,21 +363,18 @@ def described(path: Path) -> Spec:
     data = spec.instance.dataset
     return spec.with_values(
         {
-            "instance.dataset.path": _from(folder, data.path),
+            "instance.dataset.path": str(folder / data.path),
             "instance.dataset.schema": str(folder / data.schema),
         }
     )
 
 
-def _from(folder: Path, place: str) -> str:
-    """A path from a folder on; the address of a server is none, and a query behind # stays as it is."""
-    if "://" in place.partition("#")[0]:
-        return place
-    path, mark, query = place.partition("#")
-    return f"{folder / path}{mark}{query}"
-
-
 def _released(folder: Path) -> Spec:
+    from sordino.ledger.signing.folder import broken_signature  # noqa: PLC0415
+
+    broken = broken_signature(folder)
+    if broken:
+        raise InputError(broken)
     place = folder / RELEASE_FILE
     text = read_text(place)
     try:

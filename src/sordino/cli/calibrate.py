@@ -34,7 +34,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Change one number of a run until the tightest theorem meets (epsilon, delta); the result meets the target."""
-    from sordino.accounting.calibrate import calibrate  # noqa: PLC0415
+    from sordino.accounting.calibration import calibrate  # noqa: PLC0415
     from sordino.cli import answers  # noqa: PLC0415
 
     spec = read_spec(spec_path)

@@ -37,12 +37,16 @@ def command(
     plot: Annotated[
         Path | None, typer.Option(metavar="PATH.svg", help="Draw epsilon against steps for every theorem here.")
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also list theorems about other runs, with the reason of each.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Bound the privacy loss of a described run with every theorem that applies; the tightest wins.
 
-    No data are read. Where no theorem gives a finite epsilon, the command says so and still exits with code 0; with
-    --json the tightest is then null.
+    No data are read. Near misses are theorems about such runs that need another constant or assumption. Where no
+    theorem gives a finite epsilon, the command says so and still exits with code 0; with --json the tightest is then
+    null.
     """
     # The accountant is imported here, so that --help and bad input answer at once.
     from sordino.accounting.evaluate import explain  # noqa: PLC0415
@@ -59,7 +63,7 @@ def command(
             answer["crossings"] = [{"steps": at.steps, "from": at.before, "to": at.after} for at in crossings]
         print_json(answer)
         return
-    answers.print_table(explanation)
+    answers.print_table(explanation, everything)
     _print_drift_crossings(explanation)
     if crossings is not None:
         typer.echo(f"\nEpsilon against steps: {printable(str(plot))}")

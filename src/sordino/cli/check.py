@@ -1,4 +1,4 @@
-"""`sordino check RELEASE DATA`: does what a release predicts agree with rows, for a charge or on public rows."""
+"""`sordino explore check RELEASE DATA`: whether predictions agree with rows, private for a charge, or public."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +10,8 @@ from sordino.core.validate import InputError
 
 SHORT = "Calibration and residuals of a release, on private rows for a price or on public ones."
 EXAMPLES = (
-    "sordino check release patients.csv --epsilon 0.2 --delta 1e-6 --ledger clinic.ledger --out check",
-    "sordino check release published-rows.csv --public",
+    "sordino explore check release patients.csv --epsilon 0.2 --delta 1e-6 --ledger clinic.ledger --out check",
+    "sordino explore check release published-rows.csv --public",
 )
 
 

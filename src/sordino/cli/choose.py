@@ -1,4 +1,4 @@
-"""`sordino choose MODEL DATA`: the best of several models by their loss on private rows, for one certified charge."""
+"""`sordino explore choose MODEL DATA`: the best of several models by their loss on private rows, for one charge."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,8 +22,8 @@ from sordino.core.validate import InputError, printable
 
 SHORT = "Choose among models by their loss on private rows, for a price."
 EXAMPLES = (
-    "sordino choose logistic patients.csv --candidate 'ill ~ age' --candidate 'ill ~ age + ward' --schema schema.json "
-    "--epsilon 1 --delta 1e-6 --relation replace-one --ledger clinic.ledger --out chosen",
+    "sordino explore choose logistic patients.csv --candidate 'ill ~ age' --candidate 'ill ~ age + ward' "
+    "--schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one --ledger clinic.ledger --out chosen",
 )
 
 

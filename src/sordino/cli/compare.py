@@ -1,4 +1,4 @@
-"""`sordino compare DATA RELEASE RELEASE...`: what released models lose on private rows, with intervals, for a price."""
+"""`sordino explore compare DATA RELEASE RELEASE...`: what released models lose on private rows, with intervals."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +21,8 @@ from sordino.core.validate import InputError
 
 SHORT = "Compare released models on private rows, for a price."
 EXAMPLES = (
-    "sordino compare patients.csv small large --epsilon 0.2 --delta 1e-6 --ledger clinic.ledger --out comparison",
+    "sordino explore compare patients.csv small large --epsilon 0.2 --delta 1e-6 --ledger clinic.ledger "
+    "--out comparison",
 )
 
 

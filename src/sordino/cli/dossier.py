@@ -1,4 +1,4 @@
-"""`sordino dossier RELEASE`: a folder that answers a reviewer's questions, signed."""
+"""`sordino sign dossier RELEASE`: a folder that answers a reviewer's questions, signed."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +12,8 @@ from sordino.core.validate import printable
 
 SHORT = "Write a signed folder that answers a reviewer."
 EXAMPLES = (
-    "sordino dossier release --ledger clinic.ledger --key clinic.key --out dossier",
-    "sordino dossier release --ledger clinic.ledger --key clinic.key --statements clinic.json --out dossier",
+    "sordino sign dossier release --ledger clinic.ledger --key clinic.key --out dossier",
+    "sordino sign dossier release --ledger clinic.ledger --key clinic.key --statements clinic.json --out dossier",
 )
 
 
@@ -47,7 +47,7 @@ def command(
 
     The certificate is computed again, the description audited, the code replayed on tables drawn from the schema, and
     the ledger's entry recomputed; no private row is read. Refused, with code 2, where the release must not leave or a
-    check contradicts it. `sordino verify` checks the folder, offline.
+    check contradicts it. `sordino sign verify` checks the folder, offline.
     """
     check_out(out)
     signer = None if key is None else signing_key(key, passphrase_file)

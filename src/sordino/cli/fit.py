@@ -1,6 +1,8 @@
 """`sordino fit MODEL DATA`: a private posterior from a CSV or Parquet file, as a release folder."""
 
+import tempfile
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +31,7 @@ from sordino.core.validate import InputError, one_of, printable
 
 if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
+    from sordino.ledger.signing.keys import SigningKey
 
 MODELS = (
     "linear",
@@ -127,14 +130,16 @@ def command(
 ) -> None:
     """Fit a private model: plan, certify, debit the ledger, read the rows, and write what may leave.
 
-    No row is read before the ledger is debited. A table that turns out not to fit its schema is therefore refused
-    after the debit: run `sordino schema check` first. Where the declared numbers say that the budget is too small to
+    What is public is checked before the ledger is debited: header, types and, under replace-one, how many records or
+    units there are. Cells are read after the debit, and one that the schema refuses stops the fit then: run `sordino
+    schema check` first. Where the declared numbers say that the budget is too small to
     learn from, the fit is refused and nothing is spent; with --or-constant the best constant is learned instead, a
     warning goes to stderr, and the release says so. The unit of privacy is a record, or
     what the schema declares as unit: all records that share a value of a column.
     """
     one_of("MODEL", model, MODELS)
-    check_out(out)
+    if keep is None or not keep.exists():
+        check_out(out)
     # Read before anything is spent.
     signer = None if key is None else signing_key(key, passphrase_file)
     settings: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "relation": relation, "method": method}
@@ -155,11 +160,8 @@ def command(
         raise InputError("Expected --keep with --engine, got it alone; leave it out.")
     elif whole_units:
         raise InputError("Expected --whole-units with --engine, got it alone; leave it out.")
-    release = _fitted(model, data, schema, settings | {"ledger": ledger, "seed": seed}, formula)
-    # Imported here: bad input is refused without them.
-    from sordino.ledger.release import write_release  # noqa: PLC0415
-
-    write_release(out, release, signer)
+    settings |= {"ledger": ledger, "seed": seed, "store": partial(_stored, out, signer, keep)}
+    release = _fitted(model, data, schema, settings, formula)
     print_json(_answer(release, out)) if as_json else _print(release, out, ledger)
 
 
@@ -215,6 +217,26 @@ def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formu
     return release
 
 
+def _stored(out: Path, signer: "SigningKey | None", keep: Path | None, release: "StoredRelease") -> Path:
+    """Write the release. What was paid for is not lost where that fails: its rounds are kept, or it lies elsewhere."""
+    from sordino.ledger.release import write_release  # noqa: PLC0415
+    from sordino.ledger.release.folder import DOCUMENT, release_files  # noqa: PLC0415
+
+    there = out / DOCUMENT
+    if keep is not None and there.is_file() and there.read_bytes() == release_files(release)[DOCUMENT]:
+        return out  # the command was stopped after it had written the folder
+    try:
+        return write_release(out, release, signer)
+    except InputError as error:
+        if keep is not None:
+            raise InputError(
+                f"{error} Nothing is lost: {str(keep)!r} holds every answer that was paid for. Repeat the command when "
+                "there is room, or with another --out."
+            ) from None
+        spare = write_release(Path(tempfile.mkdtemp(prefix="sordino-")) / out.name, release, signer)
+        raise InputError(f"{error} The release that was paid for lies in {str(spare)!r} instead; move it.") from None
+
+
 def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
     return charged_json(release, out) | {
         "task": release.settings["task"],
@@ -233,7 +255,7 @@ def _print(release: "StoredRelease", out: Path, ledger: Path | None) -> None:
     from sordino.estimators.inference_table import text_table  # noqa: PLC0415
 
     for caution in release.cautions[:1]:
-        typer.echo(caution)
+        typer.echo(printable(caution))
     found = summary_of(release)
     if found.lines:
         typer.echo(text_table(found.header, found.rows) + "\n")

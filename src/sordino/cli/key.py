@@ -1,31 +1,30 @@
-"""`sordino key new|show`: keys that sign releases and dossiers."""
+"""`sordino sign key|fingerprint`: keys that sign releases and dossiers."""
 
+import os
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.shared import AsJson, epilog, print_json
+from sordino.cli.shared import AsJson, print_json
 from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
     from sordino.ledger.signing import SigningKey
 
-app = typer.Typer(help="Make a key that signs, and show its fingerprint.", rich_markup_mode=None)
-
-NEW_EXAMPLES = ("sordino key new clinic.key", "sordino key new clinic.key --passphrase")
-SHOW_EXAMPLES = ("sordino key show clinic.key", "sordino key show clinic.key.pub")
+NEW_EXAMPLES = ("sordino sign key clinic.key", "sordino sign key clinic.key --passphrase")
+SHOW_EXAMPLES = ("sordino sign fingerprint clinic.key", "sordino sign fingerprint clinic.key.pub")
 _LONGEST = 4096
 
-KeyPath = Annotated[Path, typer.Option("--key", metavar="KEY", help="Private key file that `sordino key new` made.")]
+KeyPath = Annotated[Path, typer.Option("--key", metavar="KEY", help="Private key file that `sordino sign key` made.")]
 PassphraseFile = Annotated[
     Path | None,
     typer.Option(help="File whose first line is the key's passphrase; absent: asked for at a terminal where needed."),
 ]
 
 
-@app.command("new", short_help="Make a key; files are never overwritten.", epilog=epilog(*NEW_EXAMPLES))
 def new(
     path: Annotated[Path, typer.Argument(metavar="KEY", help="Private key file to make; the public half is KEY.pub.")],
     passphrase: Annotated[
@@ -62,12 +61,11 @@ def new(
     typer.echo(f"fingerprint  {key.fingerprint}")
 
 
-@app.command("show", short_help="Print the fingerprint of a key.", epilog=epilog(*SHOW_EXAMPLES))
 def show(
     path: Annotated[Path, typer.Argument(metavar="KEY", help="Private key file, or its public half KEY.pub.")],
     as_json: AsJson = False,
 ) -> None:
-    """Print the fingerprint that `sordino verify --key` asks for; needs no passphrase."""
+    """Print the fingerprint that `sordino sign verify --key` asks for; needs no passphrase."""
     from sordino.ledger.signing.keys import fingerprint, public_of  # noqa: PLC0415
 
     found = fingerprint(public_of(path))
@@ -87,13 +85,19 @@ def signing_key(path: Path, passphrase_file: Path | None) -> "SigningKey":
 
 
 def first_line(path: Path) -> str:
-    """The first line of a small file."""
+    """The first line of a small file, which nobody but its owner may read."""
     try:
         with path.open("r", encoding="utf-8") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             line = file.readline(_LONGEST).rstrip("\r\n")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "no text"
         raise InputError(f"Expected --passphrase-file to be a readable text file, got: {reason}.") from None
+    if os.name == "posix" and mode & 0o077:
+        raise InputError(
+            f"Expected --passphrase-file to be readable by its owner only, got mode {mode:04o}; choose another "
+            "passphrase, or run chmod 600 if nobody has read it."
+        )
     if not line:
         raise InputError("Expected a passphrase in the first line of --passphrase-file, got an empty line.")
     return line

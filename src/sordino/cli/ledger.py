@@ -70,9 +70,9 @@ def open_budget(
     _print_balance(made.balance(), as_json)
 
 
-@app.command("show", short_help="Say what is spent and what still fits.", epilog=epilog(*SHOW_EXAMPLES))
+@app.command("show", short_help="Say what is spent and what is left.", epilog=epilog(*SHOW_EXAMPLES))
 def show(path: LedgerPath, as_json: AsJson = False) -> None:
-    """Say what was released, what is spent, and the largest release that still fits."""
+    """Say what was released, what is spent, and how large one more release may be."""
     from sordino.ledger import Ledger  # noqa: PLC0415
 
     ledger = Ledger.at(path)
@@ -137,15 +137,13 @@ def _print_balance(balance: "Balance", as_json: bool) -> None:
     typer.echo(printable(f"unit      {budget.unit_words}"))
     typer.echo(f"budget    epsilon {budget.epsilon:g}, delta {budget.delta:g} ({budget.reserve:g} of it for failures)")
     typer.echo(f"spent     epsilon {show_up(balance.spent_epsilon)} in {balance.releases} release(s)")
-    typer.echo(f"odometer  epsilon {show_up(balance.odometer_epsilon)}, whenever one stops")
+    typer.echo(f"so far    epsilon {show_up(balance.odometer_epsilon)}, valid whenever you decide to stop")
     typer.echo(
         f"failures  {show_up(balance.spent_failure)} of {show_down(budget.failure_delta)} "
         f"({show_down(balance.failure_left)} left)"
     )
-    typer.echo(
-        f"fits      a Gaussian release of mu {show_down(balance.largest_mu)}, "
-        f"epsilon {show_down(balance.largest_epsilon)} at delta {budget.delta:g}"
-    )
+    left = f"one more release of up to epsilon {show_down(balance.largest_epsilon)} (at delta {budget.delta:g})"
+    typer.echo(f"left: {left}" if balance.largest_mu else "left: nothing; no further release fits")
 
 
 def _print_entries(entries: "tuple[Entry, ...]") -> None:

@@ -17,13 +17,9 @@ from sordino.cli import (
     audit,
     calibrate,
     certify,
-    check,
-    choose,
-    compare,
     demo,
-    dossier,
+    explore,
     fit,
-    key,
     ledger,
     look,
     plan,
@@ -33,9 +29,7 @@ from sordino.cli import (
     schema,
     show,
     sign,
-    sites,
     start,
-    verify,
 )
 from sordino.cli.shared import epilog
 from sordino.core.validate import SordinoError, printable
@@ -64,24 +58,18 @@ for _name, _module in (
     ("fit", fit),
     ("show", show),
     ("predict", predict),
-    ("check", check),
-    ("choose", choose),
-    ("compare", compare),
     ("certify", certify),
     ("calibrate", calibrate),
     ("audit", audit),
     ("report", report),
-    ("dossier", dossier),
-    ("sign", sign),
-    ("verify", verify),
     ("demo", demo),
     ("reproduce", reproduce),
 ):
     app.command(_name, short_help=_module.SHORT, epilog=epilog(*_module.EXAMPLES))(_module.command)
 app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
-app.add_typer(key.app, name="key")
-app.add_typer(sites.app, name="sites")
+app.add_typer(explore.app, name="explore")
+app.add_typer(sign.app, name="sign")
 
 
 @app.callback()

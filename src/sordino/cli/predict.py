@@ -42,8 +42,8 @@ def command(
     column says how often such intervals held on drawn tables, which is often below their level; intervals are left out
     where that was not measured, and intervals of probabilities also where only a constant was learned. A prediction is
     as sensitive as the row it was made from. In CSV, a label that a spreadsheet would run as a formula has an
-    apostrophe before it; --json has labels as they are. With --engine rows are predicted where they lie, a few at a
-    time, and CSV is written in their order.
+    apostrophe before it, and control characters are spelled out; --json has labels as they are. With --engine rows are
+    predicted where they lie, a few at a time, and CSV is written in their order.
     """
     number("level", level, OPEN_UNIT)
     whole_number("draws", draws, Interval(0, 10_000))

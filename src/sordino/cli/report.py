@@ -32,8 +32,8 @@ def command(
     """Write one self-contained page; what must not leave goes to a second, watermarked one beside it.
 
     The page opens offline in any browser. Its certificates are computed again from the folders. Exits with code 2, and
-    warns in red on the page, where a release claims less than this version certifies, where its headline was changed,
-    and, with --ledger, where it was not charged to that ledger or describes another run.
+    says No on the page, where anything contradicts a release: its certificate or plan comes out otherwise, a file was
+    changed, a signature does not hold, an audit found more, or, with --ledger, it was not charged as it says.
     """
     check_ending("--out", out, ".html", ".htm")
     if audit is not None and len(releases) != 1:
@@ -77,4 +77,4 @@ def command(
             typer.echo(f"{printable(str(written.non_private))}: NON-PRIVATE, must not leave")
     for subject in subjects:
         if subject.discrepancies:
-            raise InputError(f"Expected {subject.name} to say what is certified and charged: {subject.discrepancy}")
+            raise InputError(f"{subject.name} must not leave: {subject.discrepancy}")

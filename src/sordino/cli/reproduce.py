@@ -25,9 +25,10 @@ def command(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Run every item whose data are at hand.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the items and what they reproduce.")] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write into, one folder an item.")] = Path(
-        "results"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder to write into: papers/ of the checkout, with --quick results/."),
+    ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of benchmark data, for the items that use it.")
     ] = None,
@@ -55,7 +56,8 @@ def command(
         papers.list_items(as_json)
     else:
         run = papers.check if checked else papers.reproduce
-        run(None if every else tuple(names or ()), papers.Options(quick, data_dir, seed), out, as_json, afresh)
+        target = out or (Path("results") if quick else shared.papers_folder())
+        run(None if every else tuple(names or ()), papers.Options(quick, data_dir, seed), target, as_json, afresh)
 
 
 def _papers_command() -> Any:

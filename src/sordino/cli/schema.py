@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.shared import epilog, print_json, write_text
-from sordino.core.validate import InputError, printable
+from sordino.cli.shared import epilog, print_document, print_json, relations, write_text
+from sordino.core.validate import InputError, one_of, printable
 
 if TYPE_CHECKING:
     from sordino.data import Dialect, Finding
@@ -105,7 +105,7 @@ def new(
         kinds |= dict.fromkeys(category or (), "category") | dict.fromkeys(boolean or (), "boolean")
         text = tables.template_text(tables.new_schema_template(names, target=target, kinds=kinds, unit=unit, file=file))
     if output is None:
-        typer.echo(text, nl=False)
+        print_document(text)
         return
     write_text(output, text)
     if infer or as_json:
@@ -205,7 +205,7 @@ def impute(
     made = imputed(tables.read_schema(schema), read_release(release))
     text = tables.schema_to_text(made)
     if output is None:
-        typer.echo(text, nl=False)
+        print_document(text)
         return
     write_text(output, text)
     if not as_json:
@@ -219,21 +219,31 @@ def check(
     data: Annotated[
         Path | None, typer.Argument(metavar="[DATA]", help="CSV, Parquet or Arrow file to check against.")
     ] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(
+            help="Relation of the run: replace-one, whose number of records is public, or add-remove; absent: both.",
+            autocompletion=relations,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable findings on stdout.")] = False,
 ) -> None:
     """List everything in a schema, and in a table if given, that a run would refuse or warn about.
 
     Costs no budget, but what it says of a table was learnt from its rows: for your eyes only. Exits with code 2 where
-    a run would stop.
+    a run would stop. Another number of records than the declared one stops a run under replace-one only: say
+    `--relation add-remove` where it may differ.
     """
     import sordino.data as tables  # noqa: PLC0415
+    from sordino.core.bound import Relation  # noqa: PLC0415
 
+    related = None if relation is None else Relation(one_of("--relation", relation, tuple(Relation)))
     try:
         declared = tables.read_schema(schema)
     except InputError as error:
         findings = _unfinished(schema, error)
     else:
-        findings = tables.check(declared, None if data is None else tables.read_table(declared.source(data)))
+        findings = tables.check(declared, None if data is None else tables.read_table(declared.source(data)), related)
     if as_json:
         print_json([asdict(finding) for finding in findings])
     for finding in () if as_json else findings:

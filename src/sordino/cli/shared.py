@@ -29,6 +29,12 @@ def json_text(answer: Any) -> str:
     return json.dumps(answer, indent=2, allow_nan=False)
 
 
+def print_document(text: str) -> None:
+    """A JSON document on stdout; what does not print is spelled out as JSON does it, so that it reads back the same."""
+    shown = (sign if sign == "\n" or sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
+    typer.echo("".join(shown), nl=False)
+
+
 def print_json(answer: Any) -> None:
     """An answer for a machine, on stdout."""
     typer.echo(json_text(answer))
@@ -154,7 +160,7 @@ def audit_methods(incomplete: str) -> list[str]:
 
 def knobs(incomplete: str) -> list[str]:
     """What `calibrate` can turn."""
-    from sordino.accounting.calibrate import KNOBS  # noqa: PLC0415
+    from sordino.accounting.calibration import KNOBS  # noqa: PLC0415
 
     return _beginning(KNOBS, incomplete)
 
@@ -180,12 +186,29 @@ def items(incomplete: str) -> list[str]:
     return _beginning((name for text in texts for name in _ITEM_NAME.findall(text)), incomplete)
 
 
+def warn_of_open_scheduler() -> None:
+    """Say what a scheduler without TLS means."""
+    typer.echo(
+        "sordino: WARNING: whoever can reach this scheduler can run code on its workers and read what they hold, and "
+        "what they answer is trusted here; use a tls:// address, or this machine alone.",
+        err=True,
+    )
+
+
+def _engine(word: str | None) -> str | None:
+    if word is not None and word.startswith("dask://"):
+        warn_of_open_scheduler()
+    return word
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")]
 EngineWord = Annotated[
     str | None,
     typer.Option(
-        help="Where rows are computed with: memory, streamed, duckdb, polars, dask://HOST:PORT, dask://local or "
-        "spark://HOST:PORT; absent: in memory. Others never read the table whole, and fit by bounded-influence."
+        callback=_engine,
+        help="Where rows are computed with: memory, streamed, duckdb, polars, tls://HOST:PORT or dask://HOST:PORT (a "
+        "Dask scheduler with or without TLS), or spark://HOST:PORT; absent: in memory. Others never read the table "
+        "whole, and fit by bounded-influence.",
     ),
 ]
 _SOURCES = (

@@ -9,6 +9,7 @@ from sordino.cli.shared import AsJson, check_ending, optional_text, print_json, 
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, one_of, printable, refuse, whole_number
 
 if TYPE_CHECKING:
+    from sordino.estimators.released import Release
     from sordino.estimators.shown_table import ShownTable
     from sordino.ledger.release import StoredRelease
 
@@ -84,16 +85,15 @@ def command(
             "Expected one of --margins, --effects, --draws, or --contrast, --wald and --plot, got several; ask twice."
         )
     # Imported here: bad input is refused without them.
-    from sordino.estimators.checks import CHECK  # noqa: PLC0415
-    from sordino.estimators.comparison import COMPARISON  # noqa: PLC0415
-    from sordino.estimators.look import LOOK  # noqa: PLC0415
-    from sordino.ledger.release import read_release  # noqa: PLC0415
+    from sordino.estimators.released import read_release  # noqa: PLC0415
+    from sordino.estimators.tasks import is_fit  # noqa: PLC0415
 
     stored = read_release(release)
-    if stored.kind in (LOOK, CHECK, COMPARISON):
+    if not is_fit(stored.settings):
         if contrast or wald or plot is not None or outcomes or draws is not None:
-            raise InputError(f"Expected a fit for these options, got a {stored.kind}; leave them out.")
-        _answer(*_READERS[stored.kind](stored, release), form, out)
+            raise InputError(f"This release is a {stored.kind}; leave these options out, which are about fits.")
+        values, table = _of_another_kind(stored, level)
+        _answer({"release": str(release)} | values, table, form, out)
     elif draws is not None:
         _draws(stored, draws, seed, "json" if form == "json" else "csv", out)
     elif outcomes:
@@ -149,28 +149,15 @@ def _draws(stored: "StoredRelease", draws: int, seed: int | None, form: str, out
         typer.echo(printable(f"written: {out}"))
 
 
-def _of_look(stored: "StoredRelease", folder: Path) -> tuple[dict[str, Any], "ShownTable"]:
-    from sordino.estimators.look import shown_answers  # noqa: PLC0415
+def _of_another_kind(stored: "Release", level: float) -> tuple[dict[str, Any], "ShownTable"]:
+    """What a machine and a person read of a release that is no fit of an estimator."""
+    from sordino.estimators.summary import Summary  # noqa: PLC0415
 
-    answer = {"release": str(folder), "level": stored.settings["level"], "answers": stored.settings["answers"]}
-    return answer, shown_answers(stored)
-
-
-def _of_check(stored: "StoredRelease", folder: Path) -> tuple[dict[str, Any], "ShownTable"]:
-    from sordino.estimators.checks import shown_check  # noqa: PLC0415
-
-    given = {name: stored.settings[name] for name in ("bands", "about", "level")}
-    return {"release": str(folder)} | given, shown_check(given["bands"], given["about"], given["level"], stored)
-
-
-def _of_comparison(stored: "StoredRelease", folder: Path) -> tuple[dict[str, Any], "ShownTable"]:
-    from sordino.estimators.comparison import shown_comparison  # noqa: PLC0415
-
-    given = {name: stored.settings[name] for name in ("models", "level")}
-    return {"release": str(folder)} | given, shown_comparison(given["models"], given["level"], stored)
-
-
-_READERS = {"look": _of_look, "check": _of_check, "comparison": _of_comparison}
+    table = stored.summary(level)
+    if isinstance(table, Summary):
+        return table.as_dict(), table.shown
+    names = ("answers", "bands", "models", "about", "level")
+    return {name: stored.settings[name] for name in names if name in stored.settings}, table
 
 
 def _coefficients(

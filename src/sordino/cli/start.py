@@ -65,7 +65,7 @@ class Walk:
     def declare(self) -> None:
         """A line for each column, then a schema; only the header is read."""
         _title("1 of 6: declare what is public")
-        if self.schema.exists():
+        if self.schema.exists() and not _newer(self.lines, self.schema):
             typer.echo(f"{_shown(self.schema)} is there; going on with it.")
             return
         import sordino.data as tables  # noqa: PLC0415
@@ -94,8 +94,9 @@ class Walk:
         encoding = self.answers.get("encoding")
         given = () if encoding is None else ("--encoding", encoding)
         self._run("schema", "new", str(self.table), *given, "--declare", str(self.lines), "--out", str(self.schema))
+        self._relation()
         if typer.confirm("Check the rows against it? The answer is for your eyes only.", default=True):
-            self._run("schema", "check", str(self.schema), str(self.table))
+            self._check()
 
     def _dialect(self) -> Any:
         """How the file is written; its encoding is asked for where it is not UTF-8."""
@@ -117,12 +118,7 @@ class Walk:
             self._run("ledger", "show", str(self.ledger))
             return
         self._ask("dataset", "What is the dataset called?", str, self.table.stem)
-        self._ask(
-            "relation",
-            "Is the number of records public (replace-one) or not (add-remove)?",
-            lambda text: _one_of(text, ("replace-one", "add-remove")),
-            "replace-one",
-        )
+        self._relation()
         self._ask("budget", "Epsilon of everything ever released from it?", _positive, 3)
         self._ask("budget_delta", "And delta, far below one over the number of records?", _share, 1e-5)
         given = {name: str(self.answers[name]) for name in ("dataset", "relation", "budget", "budget_delta")}
@@ -156,6 +152,7 @@ class Walk:
             return
         folder = next(one for one in self._folders() if not one.exists())
         spends = f"epsilon {self.answers['epsilon']} at delta {self.answers['delta']} from {_shown(self.ledger)}"
+        self._check()
         if not typer.confirm(f"This reads the rows and spends {spends}. Go on?", default=False):
             raise typer.Abort
         self._run(
@@ -199,15 +196,15 @@ class Walk:
         else:
             if not key.exists():
                 seal = typer.confirm(f"Seal the key {_shown(key)} that signs with a passphrase?", default=True)
-                self._run("key", "new", str(key), *(("--passphrase",) if seal else ()))
+                self._run("sign", "key", str(key), *(("--passphrase",) if seal else ()))
             signed = ("--key", str(key))
         release, ledger = self.answers["release"], str(self.ledger)
         more = ("--statements", str(statements)) if said else ()
-        self._run("dossier", release, "--ledger", ledger, *signed, *more, "--out", str(folder))
+        self._run("sign", "dossier", release, "--ledger", ledger, *signed, *more, "--out", str(folder))
         self.answers["dossier"] = str(folder)
         self._keep()
         if signed:
-            self._run("verify", str(folder), "--key", self._fingerprint(key))
+            self._run("sign", "verify", str(folder), "--key", self._fingerprint(key))
 
     def _fingerprint(self, key: Path) -> str:
         from sordino.ledger.signing.keys import fingerprint, public_of  # noqa: PLC0415
@@ -232,12 +229,18 @@ class Walk:
         return "--epsilon", str(given["epsilon"]), "--delta", str(given["delta"]), "--relation", given["relation"]
 
     def _relation(self) -> None:
-        """The relation of the ledger, where it was opened elsewhere."""
-        if "relation" not in self.answers:
+        """The relation of the ledger, or the one that its opening will be told."""
+        if self.ledger.exists():
             from sordino.ledger import Ledger  # noqa: PLC0415
 
             self.answers["relation"] = Ledger.at(self.ledger).budget.relation.value
             self._keep()
+        asked = "Is the number of records public (replace-one) or not (add-remove)?"
+        self._ask("relation", asked, lambda text: _one_of(text, ("replace-one", "add-remove")), "replace-one")
+
+    def _check(self) -> None:
+        """What the rows do not keep of the schema, before anything is spent; a table that a fit refuses ends here."""
+        self._run("schema", "check", str(self.schema), str(self.table), "--relation", self.answers["relation"])
 
     def _ask(self, name: str, words: str, read: Callable[[str], Any], default: Any) -> None:
         if name in self.answers:
@@ -275,6 +278,11 @@ def _read_answers(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InputError(f"Expected the answers of an earlier start in {str(path)!r}, got something else; remove it.")
     return found
+
+
+def _newer(lines: Path, schema: Path) -> bool:
+    """Whether the lines were corrected after the schema was made of them."""
+    return lines.exists() and lines.stat().st_mtime_ns > schema.stat().st_mtime_ns
 
 
 def _title(words: str) -> None:

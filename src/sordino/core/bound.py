@@ -60,7 +60,7 @@ class Citation:
         locator: theorem, section or page.
 
     Examples:
-        >>> from sordino import Citation
+        >>> from sordino.accounting import Citation
         >>> Citation("mironov2017renyi", "Proposition 1").locator
         'Proposition 1'
     """
@@ -115,7 +115,7 @@ class Evidence(IntEnum):
     `ASSUMED` is what a release says of what nobody has shown; a spec cannot state it.
 
     Examples:
-        >>> from sordino import Evidence
+        >>> from sordino.accounting import Evidence
         >>> min(Evidence.PROVED, Evidence.DECLARED).word
         'declared'
     """
@@ -258,7 +258,7 @@ class Status(StrEnum):
     """How a theorem relates to the paper it comes from.
 
     Examples:
-        >>> from sordino import Status
+        >>> from sordino.accounting import Status
         >>> [status.value for status in Status]
         ['as-stated', 'corrected', 'ours']
     """
@@ -286,7 +286,7 @@ class Bound:
         >>> from sordino.core.spec import BoundedPotential, PosteriorSample
         >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
         >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-        >>> bound = sordino.tightest(spec, 1e-5)
+        >>> bound = sordino.accounting.tightest(spec, 1e-5)
         >>> bound.theorem, bound.relation.value, bound.view.value
         ('posterior.bounded-range', 'replace-one', 'one-sample')
     """
@@ -353,7 +353,7 @@ class Inapplicable:
         >>> from sordino.core.spec import BoundedPotential, PosteriorSample
         >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
         >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-        >>> sordino.explain(spec, 1e-5).inapplicable[0].reason
+        >>> sordino.accounting.explain(spec, 1e-5).inapplicable[0].reason
         'is about noisy-gradient runs, and this is a posterior-sample run'
     """
 

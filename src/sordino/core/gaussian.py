@@ -82,7 +82,7 @@ class Bracket:
         high: at least the number.
 
     Examples:
-        >>> from sordino import Bracket
+        >>> from sordino.accounting import Bracket
         >>> Bracket(0.99, 1.01).high
         1.01
     """

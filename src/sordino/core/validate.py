@@ -4,6 +4,7 @@ A message says what was expected, what was given and what to do; it never quotes
 """
 
 import math
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
@@ -27,6 +28,16 @@ def printable(text: str) -> str:
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in text)
 
 
+def without_password(text: str) -> str:
+    r"""Cut the password out of addresses, so that no message and no log has it.
+
+    >>> without_password("postgresql://ann:secret@host/clinic?password=other#visits")
+    'postgresql://ann:***@host/clinic?password=***#visits'
+    """
+    named = re.sub(r"(/[^\s:/@'\"]*:)[^\s'\"]*@", r"\1***@", text)
+    return re.sub(r"(password=)[^&#\s'\"]*", r"\1***", named)
+
+
 class SordinoError(Exception):
     """Base class of every error Sordino raises on purpose; its text is one printable line, whatever it quotes.
 
@@ -39,7 +50,7 @@ class SordinoError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return printable(without_password(super().__str__()))
 
 
 class InputError(SordinoError, ValueError):
@@ -51,7 +62,7 @@ class InputError(SordinoError, ValueError):
     Examples:
         >>> import sordino
         >>> try:
-        ...     sordino.PureDP(-1.0)
+        ...     sordino.accounting.PureDP(-1.0)
         ... except sordino.InputError as error:
         ...     print(error)
         Expected epsilon in [0, inf), got -1.0.
@@ -212,7 +223,7 @@ def _shown(value: Any) -> str:
     if getattr(value, "shape", ()) != () or hasattr(value, "__dataframe__"):
         return f"a {type(value).__name__}"  # rows in the wrong place are rows all the same
     try:
-        text = repr(value)
+        text = without_password(repr(value))  # before it is cut
     except (ValueError, RecursionError):  # integers of more than 4300 digits, and lists inside lists inside lists
         text = f"a {type(value).__name__} too long to print"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from sordino.core.validate import InputError
@@ -22,6 +23,8 @@ def write_file(path: Path, content: bytes | Iterable[bytes]) -> None:
             _flushed(file, b"")
         Path(temporary).chmod(0o666 & ~_umask())
         Path(temporary).replace(path)
+        with suppress(OSError):  # not every disk can
+            _flush_folder(path.parent)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
         if not isinstance(error, OSError):

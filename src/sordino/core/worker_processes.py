@@ -9,8 +9,8 @@ import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -38,6 +38,20 @@ def done_in_processes(
         pool.end()
 
 
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Interpreters that start inside import nothing from the working folder, where anybody's file may lie."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
 class _Worker:
     """A child process, the parent's end of its pipe, and the unit it has in hand."""
 
@@ -45,7 +59,8 @@ class _Worker:
         context = get_context("spawn")  # a fork would share the threads and locks of JAX
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, work), daemon=True)
-        self.process.start()
+        with _safe_path():
+            self.process.start()
         theirs.close()
         self.number: int | None = None
 

@@ -35,11 +35,14 @@ from sordino.data.neighbours import Dataset as Dataset
 from sordino.data.neighbours import NeighbourPair as NeighbourPair
 from sordino.data.neighbours import Record as Record
 from sordino.data.neighbours import add_record as add_record
-from sordino.data.neighbours import are_neighbours as are_neighbours
 from sordino.data.neighbours import neighbours as neighbours
 from sordino.data.neighbours import remove_record as remove_record
 from sordino.data.neighbours import replace_record as replace_record
 from sordino.data.neighbours import worst_records as worst_records
+from sordino.data.raw_columns import Numbers as Numbers
+from sordino.data.raw_columns import Objects as Objects
+from sordino.data.raw_columns import Opaque as Opaque
+from sordino.data.raw_columns import Texts as Texts
 from sordino.data.scaling import SYMMETRIC as SYMMETRIC
 from sordino.data.scaling import UNIT as UNIT
 from sordino.data.scaling import UNSCALED as UNSCALED
@@ -69,7 +72,6 @@ from sordino.data.schema_lines import suggested_line as suggested_line
 from sordino.data.sources.csv_files import CsvFile as CsvFile
 from sordino.data.sources.csv_files import Dialect as Dialect
 from sordino.data.sources.csv_files import read_csv as read_csv
-from sordino.data.sources.csv_files import read_csv_header as read_csv_header
 from sordino.data.sources.in_memory import from_arrays as from_arrays
 from sordino.data.sources.in_memory import from_arrow as from_arrow
 from sordino.data.sources.in_memory import from_matrix as from_matrix
@@ -80,14 +82,6 @@ from sordino.data.sources.registry import column_names as column_names
 from sordino.data.sources.registry import declared_types as declared_types
 from sordino.data.sources.registry import read_table as read_table
 from sordino.data.sources.registry import register_source as register_source
-from sordino.data.table import Booleans as Booleans
-from sordino.data.table import Numbers as Numbers
-from sordino.data.table import Opaque as Opaque
 from sordino.data.table import Table as Table
-from sordino.data.table import Texts as Texts
 from sordino.data.units import DeclaredUnit as DeclaredUnit
 from sordino.data.weights import DeclaredWeight as DeclaredWeight
-
-FeatureKind = TargetKind = ColumnKind
-FEATURE_KINDS = KINDS.table
-TARGET_KINDS = {word: kind for word, kind in KINDS.table.items() if getattr(kind, "as_target", True)}

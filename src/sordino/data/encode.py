@@ -13,10 +13,11 @@ from sordino.core.validate import InputError, instance_of
 from sordino.data.columns.base import ColumnCounts, EncodingReport
 from sordino.data.columns.interaction import Together
 from sordino.data.columns.number import Number, OutOfRange
+from sordino.data.raw_columns import Column, Numbers
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
-from sordino.data.table import Column, Numbers, Table, empty_columns, numbers_among
-from sordino.data.units import Grouped, grouped
+from sordino.data.table import Table, empty_columns, numbers_among
+from sordino.data.units import Grouped, grouped, key_codes
 from sordino.data.words import shown_names
 
 
@@ -82,11 +83,7 @@ def encode(schema: Schema, table: Table, relation: Relation, *, for_sums: bool =
         table = table if len(groups.kept) == table.rows else table.take(groups.kept)
     else:
         count = table.rows
-    if relation is Relation.REPLACE_ONE and count != schema.records:
-        raise InputError(
-            f"Expected {schema.records} {schema.counted} as the schema declares, got {count}; under replace-one the "
-            "number is public, so correct the declaration or the table."
-        )
+    check_number(schema, relation, count)
     encoded = encode_features(schema, table, for_sums=for_sums)
     if declared.name not in table.columns:
         raise InputError(
@@ -104,6 +101,15 @@ def encode(schema: Schema, table: Table, relation: Relation, *, for_sums: bool =
             )
         weights = schema.weight.shares(table.columns[schema.weight.column], schema.missing_tokens)
     return Encoded(encoded.features, encoded.names, report, target, units, weights)
+
+
+def check_number(schema: Schema, relation: Relation, number: int) -> None:
+    """Under replace-one the number of records, or units, is public and must be the declared one."""
+    if relation is Relation.REPLACE_ONE and number != schema.records:
+        raise InputError(
+            f"Expected {schema.records} {schema.counted} as the schema declares, got {number}; under replace-one the "
+            "number is public, so correct the declaration or the table."
+        )
 
 
 def grouped_records(schema: Schema, column: str, most_records: int, table: Table) -> Grouped:
@@ -219,6 +225,19 @@ def column_of(table: Table, declared: DeclaredColumn) -> Column:
     if declared.kind.reads is None:
         return table.columns[declared.name]
     return Together({name: table.columns[name] for name in declared.reads})
+
+
+def check_types(schema: Schema, table: Table) -> None:
+    """Refuse columns by their types, which are public, before anything is debited; the table needs no row."""
+    table = table.take(np.zeros(0, np.intp))
+    for declared in schema.declared_columns():
+        if all(name in table.columns for name in declared.reads):
+            declared.kind.read(declared.name, column_of(table, declared), schema.missing_tokens)
+    unit = schema.unit_column
+    if unit is not None and unit in table.columns:
+        key_codes(unit, table.columns[unit], ())
+    if schema.weight is not None and schema.weight.column in table.columns:
+        schema.weight.shares(table.columns[schema.weight.column], ())
 
 
 def check_columns(schema: Schema, table: Table) -> None:

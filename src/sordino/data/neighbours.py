@@ -88,31 +88,6 @@ def remove_record(data: Dataset, position: int) -> Dataset:
     return Dataset(np.delete(data.features, position, axis=0), np.delete(data.target, position))
 
 
-def are_neighbours(first: Dataset, second: Dataset, relation: Relation) -> bool:
-    """Whether two datasets, in their given order, satisfy the relation; equal datasets count as neighbours."""
-    instance_of("relation", relation, Relation)
-    if first.features.shape[1] != second.features.shape[1]:
-        return False
-    if relation is Relation.ADD_REMOVE:
-        return _one_inserted(first, second)
-    return len(first) == len(second) and int(_unequal(first, second).sum()) <= 1
-
-
-def _one_inserted(first: Dataset, second: Dataset) -> bool:
-    short, long = sorted((first, second), key=len)
-    if len(short) == len(long):
-        return not _unequal(short, long).any()
-    if len(long) - len(short) != 1:
-        return False
-    unequal = _unequal(short, Dataset(long.features[:-1], long.target[:-1]))
-    position = int(np.argmax(unequal)) if unequal.any() else len(short)
-    return not _unequal(short, remove_record(long, position)).any()
-
-
-def _unequal(first: Dataset, second: Dataset) -> NDArray[np.bool_]:
-    return np.any(first.features != second.features, axis=1) | (first.target != second.target)
-
-
 def _checked(data: Dataset, record: Record) -> tuple[NDArray[np.float64], float]:
     row = np.asarray(record.features, dtype=np.float64)
     if row.shape != data.features.shape[1:] or not np.all(np.isfinite(row)) or not np.isfinite(record.target):

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sordino.core.validate import InputError
-from sordino.data.encode import refuse_undeclared
+from sordino.data.encode import check_types, grouped_records, refuse_undeclared
 from sordino.data.schema import ExtraColumns, Schema
-from sordino.data.sources.part import Part
+from sordino.data.sources.part import Part, joined
 from sordino.data.sources.registry import Source, column_kinds, read_table, source_of
 from sordino.data.table import Table
 from sordino.data.words import shown_names
@@ -31,8 +31,8 @@ class WholeSource(Part):
     def names(self) -> tuple[str, ...]:
         return self._reader.names(self._source)
 
-    def kinds(self) -> dict[str, str]:
-        return {} if self._reader.types is None else column_kinds(self._reader.types(self._source))
+    def empty(self) -> Table | None:
+        return None if self._reader.empty is None else self._reader.empty(self._source)
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         if self._table is None:
@@ -44,6 +44,21 @@ def parts_of(source: Any) -> list[Part]:
     """The parts of a table, in order; no row is read."""
     reader = source_of(source)
     return [WholeSource(source, reader)] if reader.parts is None else list(reader.parts(source))
+
+
+def counting_column(schema: Schema, names: Sequence[str]) -> str:
+    """The column by which the records of a table, or its units, are counted."""
+    return schema.unit_column or next((name for name in schema.named_columns() if name in names), names[0])
+
+
+def number_of(schema: Schema, source: Any) -> int:
+    """How many records a table has, or units: public under replace-one. One column is read."""
+    parts = parts_of(schema.source(source))
+    column = counting_column(schema, parts[0].names())
+    tables = [table for part in parts for table in part.tables((column,))]
+    if schema.unit is None or schema.unit_column is None:
+        return sum(table.rows for table in tables)
+    return grouped_records(schema, column, schema.unit.most_records, joined(tables, (column,))).number
 
 
 def wanted_columns(schema: Schema, *more: str) -> tuple[str, ...]:
@@ -74,11 +89,16 @@ def check_parts(schema: Schema, parts: Sequence[Part], only: Sequence[str] | Non
                 refuse_undeclared([name for name in names if name not in set(columns)])
             except InputError as error:
                 raise InputError(f"{error} This is about {part.name}.") from None
-        for name, kind in part.kinds().items():
+        empty = part.empty()
+        if empty is None:
+            continue
+        for name, kind in column_kinds(empty).items():
             known, where = first.setdefault(name, (kind, part.name))
             if name in columns and known != kind:
                 raise InputError(
                     f"Expected one type of column {name!r} in all parts, got a {known} in {where} and a {kind} in "
                     f"{part.name}; convert one of them."
                 )
+        if only is None:
+            check_types(schema, empty)
     return columns

@@ -24,7 +24,7 @@ from sordino.data.words import Line, Unquoted, Words, repeats, shown_names
 
 INTERCEPT = "intercept"
 DEFAULT_MISSING_TOKENS = ("",)
-# Keys that earlier versions lack, and that most tables do not need: written where they are given.
+# Keys that most tables do not need: written where they are given.
 OPTIONAL = ("unit", "file", "charged", "weight")
 FORMAT = "sordino-schema"
 VERSION = 1
@@ -338,7 +338,7 @@ class Schema(Section):
 
 
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
-    """The JSON form of a schema, every key written out; unit and file only where given: earlier versions lack them."""
+    """The JSON form of a schema, every key written out; unit and file only where given."""
     keys = written(schema)
     for optional in OPTIONAL:
         if getattr(schema, optional) is None:

@@ -6,17 +6,18 @@ The file to fill in, and the JSON Schema of schema files, are generated from the
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
 import numpy as np
 
+from sordino.core.bound import Relation
 from sordino.core.spec.fields import Section, keys_of, object_schema
 from sordino.core.validate import InputError, one_of
 from sordino.data.columns.base import INDICATOR, KINDS, REFUSE, ColumnCounts, ColumnKind, MissingRule, written
 from sordino.data.columns.declared_words import DEFAULT_FALSE, DEFAULT_TRUE, Boolean, Category
 from sordino.data.columns.number import Number
-from sordino.data.encode import column_of, grouped_records, undeclared_columns
+from sordino.data.encode import column_of, encode, encode_features, grouped_records, undeclared_columns
+from sordino.data.raw_columns import MISSING, Column, Numbers, Objects, Texts, parsed_number
 from sordino.data.schema import (
     DEFAULT_MISSING_TOKENS,
     FORMAT,
@@ -31,8 +32,8 @@ from sordino.data.schema import (
 )
 from sordino.data.sources.csv_files import Dialect
 from sordino.data.sources.registry import unique_names
-from sordino.data.table import Booleans, Column, Numbers, Table, Texts, Unreadable, as_numbers
-from sordino.data.units import MISSING, DeclaredUnit, key_codes, sounds_like_an_identifier
+from sordino.data.table import Table, as_codes, as_numbers
+from sordino.data.units import DeclaredUnit, key_codes, sounds_like_an_identifier
 from sordino.data.words import shown_names
 
 MOST_CATEGORIES = 1000
@@ -66,51 +67,46 @@ def infer_schema(table: Table, target: str | None, *, intercept: bool = True) ->
 
 def _guess(name: str, column: Column) -> ColumnKind:
     """How a column can be declared: yes or no, a number within its range, or one of its words."""
-    if isinstance(column, Texts) and _spells_yes_or_no(column):
-        return Boolean(missing=_rule(len(column.values.unique()) > 2))
-    try:
-        values = as_numbers(column, name, DEFAULT_MISSING_TOKENS)
-    except InputError:
-        return _guess_words(name, column)
-    rule = _rule(bool(np.isnan(values).any()))
+    words = _words(column) if isinstance(column, Texts | Objects) else None
+    if words is not None and len(words) == 2 and all(set(words) & set(side) for side in (DEFAULT_TRUE, DEFAULT_FALSE)):
+        return Boolean(missing=_rule(_has_missing(name, column)))
+    values = as_numbers(column, name, DEFAULT_MISSING_TOKENS)
+    absent = np.isnan(values)
+    if words is not None and any(parsed_number(word) is None for word in _words(column.take(np.flatnonzero(absent)))):
+        return _guess_words(name, column, words)
     finite = values[np.isfinite(values)]
     if finite.size == 0:
         raise InputError(f"Expected column {name!r} to hold some values, got none that is finite; drop the column.")
-    present = values[~np.isnan(values)]
-    if isinstance(column, Booleans) or (isinstance(column, Numbers) and np.unique(present).tolist() == [0.0, 1.0]):
+    rule, low, high = _rule(bool(absent.any())), float(finite.min()), float(finite.max())
+    if column.kind == "boolean" or (isinstance(column, Numbers) and np.unique(values[~absent]).tolist() == [0.0, 1.0]):
         return Boolean(missing=rule)
-    low, high = float(finite.min()), float(finite.max())
     # A constant column has no width of its own; any interval around it will do.
     slack = max(1.0, abs(low)) if low == high else 0.0
     return Number(low - slack, high + slack, missing=rule)
 
 
-def _guess_words(name: str, column: Column) -> ColumnKind:
-    if not isinstance(column, Texts):
-        raise InputError(f"Expected column {name!r} to hold numbers, text or booleans, got another type; drop it.")
-    words = _words(column)
+def _guess_words(name: str, column: Column, words: tuple[str, ...]) -> ColumnKind:
     if len(words) > MOST_CATEGORIES:
         raise InputError(
             f"Expected at most {MOST_CATEGORIES} categories in column {name!r}, got {len(words)}; it looks like free "
             "text or an identifier, so drop it."
         )
-    return Category(words, missing=_rule(len(words) < len(column.values.unique())))
+    return Category(words, missing=_rule(_has_missing(name, column)))
+
+
+def _has_missing(name: str, column: Column) -> bool:
+    return bool((as_codes(column, name, (), DEFAULT_MISSING_TOKENS) == MISSING).any())
 
 
 def _rule(has_missing: bool) -> MissingRule:
     return INDICATOR if has_missing else REFUSE
 
 
-def _spells_yes_or_no(column: Texts) -> bool:
-    """Whether the column holds two words, one for true and one for false; few levels first, because that is cheap."""
-    words = set(_words(column)) if len(column.values.unique()) <= 2 + len((None, *DEFAULT_MISSING_TOKENS)) else set()
-    return len(words) == 2 and len(words & set(DEFAULT_TRUE)) == len(words & set(DEFAULT_FALSE)) == 1
-
-
-def _words(column: Texts) -> tuple[str, ...]:
-    """The different words of a text column, missing ones left out."""
-    levels = column.values.unique().to_pylist()
-    return tuple(sorted(word for word in levels if word not in (None, *DEFAULT_MISSING_TOKENS)))
+def _words(column: Column) -> tuple[str, ...]:
+    """The different words of a column, missing ones left out."""
+    found: dict[str, int] = dict.fromkeys(DEFAULT_MISSING_TOKENS, 0)
+    column.codes(lambda word: found.setdefault(word, 1))
+    return tuple(sorted(word for word, there in found.items() if there))
 
 
 @dataclass(frozen=True)
@@ -126,9 +122,13 @@ class Finding:
     reads_private_data: bool = False
 
 
-def check(schema: Schema, table: Table | None = None) -> tuple[Finding, ...]:
-    """Check a schema on its own and, if a table is given, against it; errors first."""
-    findings = [*_schema_findings(schema), *([] if table is None else _table_findings(schema, table))]
+def check(schema: Schema, table: Table | None = None, relation: Relation | None = None) -> tuple[Finding, ...]:
+    """Check a schema on its own and, if a table is given, against it; errors first.
+
+    A number of records, or units, that is not the declared one is an error unless the relation is add-remove. Where a
+    run would refuse the table there is an error.
+    """
+    findings = [*_schema_findings(schema), *([] if table is None else _table_findings(schema, table, relation))]
     return tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level)))
 
 
@@ -142,7 +142,7 @@ def _schema_findings(schema: Schema) -> list[Finding]:
     ]
     if schema.reads_private_data:
         findings.append(
-            Finding("warning", "The schema was inferred from private rows; theorems refuse its certificates.")
+            Finding("error", "The schema was inferred from private rows: fits and looks refuse it, and theorems do.")
         )
     if schema.target is None:
         findings.append(Finding("warning", "No target is declared; only prediction is possible."))
@@ -182,7 +182,18 @@ def _unit_findings(schema: Schema) -> list[Finding]:
     ]
 
 
-def _grouped_findings(schema: Schema, unit: DeclaredUnit, column: str, table: Table) -> list[Finding]:
+def _number_findings(schema: Schema, number: int, relation: Relation | None) -> list[Finding]:
+    """A number of records, or units, that is not the declared one; under add-remove it is private and stops nothing."""
+    if number == schema.records:
+        return []
+    level, rest = ("warning", "") if relation is Relation.ADD_REMOVE else ("error", ": under replace-one a run stops")
+    message = f"{schema.records} {schema.counted} are declared and the table has {number}{rest}."
+    return [Finding(level, message, schema.unit_column, True)]
+
+
+def _grouped_findings(
+    schema: Schema, unit: DeclaredUnit, column: str, table: Table, relation: Relation | None
+) -> list[Finding]:
     """The declared unit beside the rows."""
     if column not in table.columns:
         return [
@@ -193,7 +204,6 @@ def _grouped_findings(schema: Schema, unit: DeclaredUnit, column: str, table: Ta
     except InputError as error:
         return [Finding("error", str(error), column, True)]
     remarks = [
-        (groups.number != schema.records, f"{schema.records} units are declared and the table has {groups.number}."),
         (
             groups.cut > 0,
             f"{groups.cut} of {groups.number} units have more than {unit.most_records} records, up to "
@@ -201,19 +211,18 @@ def _grouped_findings(schema: Schema, unit: DeclaredUnit, column: str, table: Ta
         ),
         (groups.missing > 0, f"{groups.missing} records have no value and count as one unit together."),
     ]
-    return [Finding("warning", message, column, True) for holds, message in remarks if holds]
+    told = [Finding("warning", message, column, True) for holds, message in remarks if holds]
+    return [*_number_findings(schema, groups.number, relation), *told]
 
 
 def _may_be_a_key(column: Column, schema: Schema) -> bool:
     """Whether a column holds words or whole numbers; every cell of a CSV file arrives as text."""
-    if not isinstance(column, Texts):
+    if not isinstance(column, Texts | Objects):
         return False
-    try:
-        values = column.numbers(schema.missing_tokens)
-    except Unreadable:
-        return True
+    values = column.numbers(schema.missing_tokens)
+    words = column.codes(lambda word: MISSING if word.strip() in schema.missing_tokens else 0) != MISSING
     present = values[np.isfinite(values)]
-    return bool(np.all(present == np.round(present)))
+    return bool(np.any(words & np.isnan(values)) or np.all(present == np.round(present)))
 
 
 def _repeating_findings(schema: Schema, table: Table) -> list[Finding]:
@@ -243,19 +252,16 @@ def _repeating_findings(schema: Schema, table: Table) -> list[Finding]:
     return findings
 
 
-def _table_findings(schema: Schema, table: Table) -> list[Finding]:
+def _table_findings(schema: Schema, table: Table, relation: Relation | None) -> list[Finding]:
     findings: list[Finding] = []
     unit = schema.unit
     if unit is not None and unit.column is not None:
-        findings += _grouped_findings(schema, unit, unit.column, table)
+        findings += _grouped_findings(schema, unit, unit.column, table, relation)
     else:
-        findings += _repeating_findings(schema, table)
-    if schema.unit_column is None and table.rows != schema.records:
-        findings.append(
-            Finding("warning", f"{schema.records} records are declared and the table has {table.rows}.", None, True)
-        )
+        findings += [*_repeating_findings(schema, table), *_number_findings(schema, table.rows, relation)]
     if table.rows == 0:
-        return [*findings, Finding("error", "The table has no records.", None, True)]
+        level = "warning" if relation is Relation.ADD_REMOVE else "error"
+        findings.append(Finding(level, "The table has no records.", None, True))
     extra = undeclared_columns(schema, table)
     if extra:
         level, rest = (
@@ -271,6 +277,12 @@ def _table_findings(schema: Schema, table: Table) -> list[Finding]:
         )
     for declared in schema.declared_columns():
         findings += _column_findings(schema, declared, table)
+    if not any(finding.level == "error" for finding in findings):
+        # What a run refuses besides, such as weights that are not there.
+        try:
+            encode(schema, table, Relation.ADD_REMOVE) if schema.target else encode_features(schema, table)
+        except InputError as error:
+            findings.append(Finding("error", str(error), None, True))
     return findings
 
 
@@ -281,7 +293,8 @@ def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> 
         counts, constant = _dry_run(schema, declared, table)
     except InputError as error:
         return [Finding("error", str(error), declared.name, True)]
-    numbers = {"missing": counts.missing, "out of range (clipped)": counts.clipped, "unseen": counts.unseen}
+    numbers = {"missing or unreadable": counts.missing, "out of range (clipped)": counts.clipped}
+    numbers |= {"unseen": counts.unseen}
     findings = [
         Finding("warning", f"{count} of {table.rows} values are {what}.", declared.name, True)
         for what, count in numbers.items()
@@ -299,10 +312,7 @@ def _dry_run(schema: Schema, declared: DeclaredColumn, table: Table) -> tuple[Co
     else:
         values = np.empty((table.rows, len(declared.kind.feature_names(declared.name))))
         counts = declared.kind.encode_feature(declared.name, column, schema.missing_tokens, values)
-    return counts, bool(np.all(values == values[0]))
-
-
-PUBLISHED = "schema.schema.json"
+    return counts, bool(np.all(values[:1] == values))
 
 
 def json_schema() -> dict[str, Any]:
@@ -319,13 +329,8 @@ def json_schema() -> dict[str, Any]:
 
 
 def json_schema_text() -> str:
-    """The text of the published file."""
+    """The text of schema.schema.json, which a wheel holds."""
     return json.dumps(json_schema(), indent=2) + "\n"
-
-
-def published_json_schema_text() -> str:
-    """The published file as packaged; a test holds it equal to `json_schema_text()`."""
-    return resources.files("sordino.data").joinpath(PUBLISHED).read_text(encoding="utf-8")
 
 
 def new_schema_template(

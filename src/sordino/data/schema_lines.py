@@ -211,6 +211,8 @@ def _option(where: str, column: dict[str, Any], key: str, value: str) -> Any:
         return True
     if key != "missing" or value in ("refuse", "indicator"):
         return value
+    if column["kind"] == "boolean":
+        return {"value": {"true": True, "false": False}.get(value, value)}
     return {"value": float(value) if column["kind"] == "number" and re.fullmatch(_NUMBER, value) else value}
 
 

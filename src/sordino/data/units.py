@@ -5,11 +5,13 @@ no feature, its values are never quoted, and what is released does not depend on
 
 A unit with more than `most_records` records keeps the first ones, in the order in which the table holds them. Which
 ones these are is decided by the unit's own records alone, so another unit neither adds nor removes one, and nothing is
-refused: a refusal would tell that somebody has many records. Records without a value are one unit together, for nobody
-knows that they are not.
+refused: a refusal would tell that somebody has many records. Records without a key, or with one that says nothing, are
+one unit together, for nobody knows that they are not.
+
+Keys are text or integers. A column of floats is refused by its type: beyond 2^53 floats join neighbouring integers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -20,7 +22,7 @@ from sordino.core.spec import AnyUnit, ColumnUnit, Unit
 from sordino.core.spec.fields import Section
 from sordino.core.spec.shapes import Text, Whole
 from sordino.core.validate import InputError, Interval, raise_alone
-from sordino.data.table import MISSING, Column, Indices, Unreadable
+from sordino.data.raw_columns import MISSING, Column, Indices, Numbers, Opaque, Unreadable
 
 # Sums over so many records of one unit are still exact; see `sordino.algorithm.influence.sums`.
 MOST_RECORDS = Interval(1, 4096)
@@ -78,10 +80,7 @@ class Grouped(NamedTuple):
 
 
 def grouped(name: str, column: Column, most_records: int, tokens: Sequence[str]) -> Grouped:
-    """Group records by a column.
-
-    Texts are compared without the blanks around them, numbers in their shortest spelling.
-    """
+    """Group records by a column."""
     codes = key_codes(name, column, tokens)
     _, units = np.unique(codes, return_inverse=True)
     units = units.astype(np.intp)
@@ -101,23 +100,31 @@ def grouped(name: str, column: Column, most_records: int, tokens: Sequence[str])
 
 def key_codes(name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.int64]:
     """A number for each different value of a column, `MISSING` where there is none."""
-    known: dict[str, int] = dict.fromkeys(tokens, MISSING)
-    numbers = iter(range(len(column)))
+    known: dict[str, int] = {}
+    return keys(name, column, tokens, lambda word: known.setdefault(word, len(known)))
+
+
+def keys(name: str, column: Column, tokens: Sequence[str], code_of: Callable[[str], int]) -> NDArray[np.int64]:
+    """The code of each record's key, `MISSING` where it has none or one that says nothing; never another code below 0.
+
+    Texts are compared without the blanks around them, numbers in their shortest spelling.
+    """
+    absent = frozenset(tokens)
+
+    def code(word: str) -> int:
+        plain = word.strip()
+        return MISSING if plain in absent else code_of(plain)
+
+    if isinstance(column, Numbers) and column.values.dtype.kind not in "iu":
+        column = Opaque(column.holds, len(column))
     try:
-        return column.codes(lambda word: _code(known, word.strip(), numbers))
+        return np.maximum(column.codes(code), MISSING)
     except Unreadable as unreadable:
         raise_alone(
             InputError(
-                f"Expected the unit's column {name!r} to hold text, numbers or booleans, got {unreadable}; convert it "
-                "first."
+                f"Expected the unit's column {name!r} to hold text or integers, got {unreadable}; convert it first."
             )
         )
-
-
-def _code(known: dict[str, int], word: str, numbers: Iterator[int]) -> int:
-    if word not in known:
-        known[word] = next(numbers)
-    return known[word]
 
 
 def sounds_like_an_identifier(name: str) -> bool:

@@ -14,8 +14,9 @@ import numpy as np
 from sordino.core.arrays import Array
 from sordino.core.spec.fields import Section
 from sordino.core.spec.shapes import Contradiction, Number
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError
-from sordino.data.table import Column, as_numbers
+from sordino.core.validate import NON_NEGATIVE, POSITIVE
+from sordino.data.raw_columns import Column
+from sordino.data.table import as_numbers
 from sordino.data.words import Line
 
 
@@ -36,12 +37,9 @@ class DeclaredWeight(Section):
             yield Contradiction("mean", f"between {self.low:g} and {self.high:g}", self.mean)
 
     def shares(self, column: Column, tokens: Sequence[str]) -> Array:
-        """For every record its weight as a share of the largest, in [0, 1]; missing weights are refused."""
+        """For every record its weight as a share of the largest, in [0, 1]; a cell that is no number has the mean."""
         values = as_numbers(column, self.column, tokens)
-        if np.isnan(values).any():
-            raise InputError(
-                f"Expected a weight in {self.column!r} for every record, got a missing one; complete the column."
-            )
+        values[np.isnan(values)] = self.mean
         return np.clip(values, self.low, self.high) / self.high
 
     def effective(self, records: int) -> int:

@@ -5,7 +5,6 @@ anything is debited. What cannot be known from a type (an array of Python object
 a cell that is no number counts as missing. No message names a cell, and no foreign exception, which might, is chained.
 """
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +16,11 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.validate import Checks, InputError, Interval, number, one_of, refuse, whole_number
 from sordino.data import Category, ColumnKind, DeclaredWeight, Feature, MissingRule, Number, RowNorm, Schema, Target
+from sordino.data.raw_columns import Objects, arrow
 from sordino.data.schema import INTERCEPT
 from sordino.data.sources.in_memory import arrow_schema, is_arrow, is_pandas
 from sordino.data.sources.registry import is_instance_named, read_table, unique_names
-from sordino.data.table import arrow, as_numbers
+from sordino.data.table import as_numbers
 from sordino.data.words import shown_names
 
 
@@ -29,7 +29,7 @@ class DeltaWarning(UserWarning):
 
     Examples:
         >>> import sordino
-        >>> issubclass(sordino.DeltaWarning, UserWarning)
+        >>> issubclass(sordino.estimators.DeltaWarning, UserWarning)
         True
     """
 
@@ -39,7 +39,7 @@ class NonPrivateWarning(UserWarning):
 
     Examples:
         >>> import sordino
-        >>> issubclass(sordino.NonPrivateWarning, UserWarning)
+        >>> issubclass(sordino.estimators.NonPrivateWarning, UserWarning)
         True
     """
 
@@ -243,6 +243,7 @@ class Bare:
         kind: numpy's letter for its type; "O" where cells may be anything.
         read: the cells as float64, NaN where one is no number; reads private rows.
         cells: the cells as they are, for labels; reads private rows.
+        labels: the same one by one, as Python values, each with a type of its own.
         names: of the columns, where it is a data frame.
     """
 
@@ -251,6 +252,7 @@ class Bare:
     kind: str
     read: Callable[[], Array]
     cells: Callable[[], NDArray[Any]]
+    labels: Callable[[], list[Any]]
     names: tuple[Any, ...] | None = None
 
     def by_name(self, names: Sequence[str] | None) -> "Bare":
@@ -271,7 +273,8 @@ class Bare:
 
     def flat(self) -> "Bare":
         """One column as one list of cells."""
-        return replace(self, shape=self.shape[:1], read=lambda: self.read().ravel(), cells=lambda: self.cells().ravel())
+        flat = replace(self, shape=self.shape[:1], read=lambda: self.read().ravel(), cells=lambda: self.cells().ravel())
+        return replace(flat, labels=lambda: flat.cells().tolist())
 
 
 def bare_features(X: Any) -> Bare:
@@ -341,7 +344,13 @@ def _of_array(name: str, given: Any, allowed: str = _NUMBERS) -> Bare:
         raise InputError(f"Complex data not supported: expected real numbers in {name}, got complex ones; {_REMEDY}.")
     if kind not in (*allowed, "O"):
         raise _wrong(name, _WORDS.get(kind, "values of another type"))
-    return Bare(name, array.shape, kind, lambda: numbers_in(array), lambda: array)
+    return Bare(name, array.shape, kind, lambda: numbers_in(array), lambda: array, lambda: _listed(given))
+
+
+def _listed(given: Any) -> list[Any]:
+    """The cells of an array, a series or a list; no type that they share changes one."""
+    way = next((way for way in ("to_pylist", "to_list", "tolist") if hasattr(given, way)), None)
+    return list(given) if way is None else getattr(given, way)()
 
 
 def _as_array(given: Any) -> NDArray[Any] | None:
@@ -370,26 +379,10 @@ def _cells_of_lists(given: Any, dimensions: int) -> NDArray[Any] | None:
 
 
 def numbers_in(cells: NDArray[Any]) -> Array:
-    """Cells as float64; NaN for those that are no real number."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("error")
-        try:
-            return cells.astype(np.float64)
-        except Exception:  # an object decides by itself what it raises
-            pass
-    flat = np.array([_number(cell) for cell in cells.ravel().tolist()], np.float64)
-    return flat.reshape(cells.shape)
-
-
-def _number(cell: Any) -> float:
-    if isinstance(cell, complex):
-        return math.nan
-    try:
-        return float(cell)
-    except OverflowError:
-        return math.inf if cell > 0 else -math.inf
-    except Exception:
-        return math.nan
+    """Cells as float64; NaN for those that are no real number, each by itself."""
+    if cells.dtype.kind != "O":
+        return cells.astype(np.float64)
+    return Objects.of(cells.ravel()).numbers(()).reshape(cells.shape)
 
 
 def _of_pandas(frame: Any) -> Bare:
@@ -407,7 +400,7 @@ def _of_pandas(frame: Any) -> Bare:
     def read() -> Array:
         return np.column_stack([column(place) for place in range(len(kinds))])
 
-    return Bare("X", frame.shape, "O" if "O" in kinds else "f", read, read, tuple(frame.columns))
+    return Bare("X", frame.shape, "O" if "O" in kinds else "f", read, read, list, tuple(frame.columns))
 
 
 def _pandas_kind(kind: Any) -> str:
@@ -434,7 +427,7 @@ def _of_arrow(frame: Any) -> Bare:
         columns = read_table(frame).columns
         return np.column_stack([as_numbers(columns[name], name, ()) for name in schema.names])
 
-    return Bare("X", (len(frame), len(schema.names)), "f", read, read, tuple(schema.names))
+    return Bare("X", (len(frame), len(schema.names)), "f", read, read, list, tuple(schema.names))
 
 
 _FRAMES: tuple[tuple[Callable[[Any], bool], Callable[[Any], Bare]], ...] = (

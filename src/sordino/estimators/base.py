@@ -120,12 +120,6 @@ class PrivateEstimator(BaseEstimator):
         return self
 
     @property
-    def certificate_(self) -> Bound:
-        """The same as `bound_`, under its earlier name."""
-        check_is_fitted(self, "release_")
-        return self.bound_
-
-    @property
     def posterior_(self) -> "Posterior":
         """The posterior over the coefficients of encoded rows, with the privacy noise as far as the method knows it.
 
@@ -224,6 +218,5 @@ class PrivateEstimator(BaseEstimator):
             state["release_"] = from_document("the pickled estimator", *state["release_"])[0]
             state["cautions_"] = state["release_"].cautions
             state["bound_"] = state["release_"].bound
-            state.pop("certificate_", None)  # what an earlier version kept under that name
             state["_kept_predictor"] = Predictor(state["release_"], state["draws"])
         super().__setstate__(state)

@@ -1,6 +1,7 @@
 """What a fit or a look has to do with a ledger: the debit comes before the rows, and everything after it says so."""
 
 import math
+import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -80,3 +81,31 @@ def named_in_ledger(ledger: Ledger | None, entry: Entry | None, release: StoredR
     except LedgerError as error:
         warnings.warn(f"The ledger does not name the release: {error}", ContentWarning, stacklevel=3)
     return release
+
+
+Store = Callable[[StoredRelease], Path | None]
+
+
+def not_stored(_release: StoredRelease) -> None:
+    """Leaves the release to the caller."""
+
+
+def stored_and_named(ledger: Ledger | None, entry: Entry | None, release: StoredRelease, store: Store) -> None:
+    """Write the release, then let the entry that paid name it; where it names another, nothing is released."""
+    # Two fits from copies of one file of rounds have different noise after the copy: their releases together would say
+    # more than one debit pays for. The ledger is asked under its lock, so one of the two is made.
+    if ledger is None or entry is None:
+        store(release)
+        return
+    digest = release_digest(release)
+    now = next((one.release for one in ledger.entries() if one.sequence == entry.sequence), None)
+    folder = store(release) if now in (None, digest) else None
+    try:
+        ledger.name_release(entry, digest)
+    except LedgerError as error:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise InputError(
+            f"Expected entry {entry.sequence} of the ledger to name this release, got one that cannot; nothing is "
+            f"released, and what was answered is kept: {error}"
+        ) from None

@@ -163,7 +163,7 @@ def check(
         >>> schema = declared_lines("records = 4000\na: -1..1\ny: -1..1 [target]")
         >>> budget = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
         >>> model = sordino.PrivateLinearRegression(schema=schema, relation="replace-one", **budget).fit(columns)
-        >>> made = sordino.check(model.release_, columns, public=True)
+        >>> made = sordino.explore.check(model.release_, columns, public=True)
         >>> round(sum(band.count for band in made.bands))
         4000
     """

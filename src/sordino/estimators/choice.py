@@ -61,7 +61,7 @@ class Candidate:
         settings: of the model, such as {"effect_scale": 0.5}.
 
     Examples:
-        >>> from sordino import Candidate
+        >>> from sordino.explore import Candidate
         >>> Candidate("small effects", "ill ~ age", {"effect_scale": 0.5}).name
         'small effects'
     """
@@ -174,7 +174,7 @@ def choose(
         >>> columns = {name: generator.uniform(-1, 1, 20000) for name in "abc"}
         >>> columns["y"] = np.clip(0.7 * columns["a"] + 0.1 * generator.standard_normal(20000), -1, 1)
         >>> schema = declared_lines("records = 20000\na: -1..1\nb: -1..1\nc: -1..1\ny: -1..1 [target]")
-        >>> made = sordino.choose(
+        >>> made = sordino.explore.choose(
         ...     "linear", columns, ["y ~ a", "y ~ b + c"], schema=schema, epsilon=1.0, delta=1e-6,
         ...     relation="replace-one", trials=4, random_state=2,
         ... )

@@ -164,7 +164,7 @@ def compare(
         >>> again = sordino.PrivateLinearRegression(
         ...     schema=schema, relation="replace-one", method="constant", **budget
         ... ).fit(columns)
-        >>> made = sordino.compare({"slope": model.release_, "constant": again.release_}, columns, **budget)
+        >>> made = sordino.explore.compare({"slope": model.release_, "constant": again.release_}, columns, **budget)
         >>> made.models[1].difference > 0.0
         True
     """

@@ -24,7 +24,9 @@ from sordino.data import (
     read_schema,
     read_table,
 )
-from sordino.data.encode import refuse_undeclared
+from sordino.data.encode import check_number, check_types, refuse_undeclared
+from sordino.data.parts import parts_of
+from sordino.data.sources.registry import empty_table
 from sordino.data.words import shown_names
 from sordino.estimators.bare_arrays import PUBLIC_LABELS, WEIGHT, ArrayBounds, Bare, bare_target, numbers_of
 from sordino.estimators.follow_up import check_event
@@ -65,7 +67,9 @@ def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Decl
             "without names; give a data frame."
         )
     found = declared_columns(schema, task)
-    _check_names(found.schema, X, target_apart=y is not None and task is not Task.MIXTURE)
+    target = None if y is None or task is Task.MIXTURE else found.schema.target
+    _check_names(found.schema, X, target_apart=target is not None)
+    _check_types(found.schema, X, {} if target is None else {target.name: y})
     return found
 
 
@@ -88,8 +92,7 @@ def encoded_rows(declaration: Declaration, relation: Relation, X: Any, y: Any) -
     schema = declaration.schema
     table = as_table(schema, X)
     if y is not None and schema.target is not None:
-        column = from_arrays({schema.target.name: np.asarray(y)}).columns[schema.target.name]
-        table = Table({**table.columns, schema.target.name: column})
+        table = Table({**table.columns, **from_arrays({schema.target.name: y}).columns})
     return encoded_table(declaration, relation, table)
 
 
@@ -103,11 +106,11 @@ def encoded_arrays(
         if declaration.labels is None:
             target: Any = numbers_of(y, bounds)
         else:
-            target = label_codes(declaration.labels, y.cells()).astype(str)
+            target = label_codes(declaration.labels, y.labels()).astype(str)
         columns |= from_arrays({schema.target.name: target}).columns
     if schema.weight is not None:
         known = np.ones(X.shape[0]) if weights is None else numbers_of(weights, bounds)
-        columns |= from_arrays({schema.weight.column: np.where(np.isnan(known), schema.weight.mean, known)}).columns
+        columns |= from_arrays({schema.weight.column: known}).columns
     return encoded_table(declaration, relation, Table(columns))
 
 
@@ -116,8 +119,7 @@ def encoded_table(declaration: Declaration, relation: Relation, table: Table, *,
     schema = declaration.schema
     if schema.target is None:
         features = encode_features(schema, table, for_sums=for_sums).features
-        if relation is Relation.REPLACE_ONE and len(features) != schema.records:
-            raise InputError(f"Expected {schema.records} records as the schema declares, got {len(features)}.")
+        check_number(schema, relation, len(features))
         return EncodedRows(features, np.zeros(len(features)))
     encoded = encode(schema, table, relation, for_sums=for_sums)
     target = np.asarray(encoded.target, np.float64)
@@ -149,14 +151,14 @@ def target_codes(schema: Schema, y: Any) -> NDArray[np.int64]:
     """The codes of targets of a classification, in any spelling that the schema declares."""
     target = schema.declared_target()
     name, kind = target.name, target.kind
-    encoded, _ = kind.encode_target(name, from_arrays({name: np.asarray(y)}).columns[name], schema.missing_tokens)
+    encoded, _ = kind.encode_target(name, from_arrays({name: y}).columns[name], schema.missing_tokens)
     return (encoded > 0).astype(np.int64) if isinstance(kind, Boolean) else encoded.astype(np.int64)
 
 
-def label_codes(labels: Sequence[Any], cells: NDArray[Any]) -> NDArray[np.int64]:
+def label_codes(labels: Sequence[Any], cells: Sequence[Any]) -> NDArray[np.int64]:
     """The place of each label among those declared; another one is refused."""
     known = {label: code for code, label in enumerate(labels)}
-    codes = np.array([_code(known, cell) for cell in cells.tolist()], np.int64)
+    codes = np.array([_code(known, cell) for cell in cells], np.int64)
     if (codes < 0).any():
         raise InputError("Expected labels that ArrayBounds declares, got others; list every class.")
     return codes
@@ -246,6 +248,17 @@ def _check_names(schema: Schema, X: Any, target_apart: bool) -> None:
         )
     if schema.extra_columns == "refuse" and len(names) > len(wanted):
         refuse_undeclared([name for name in given if name not in set(known)])
+
+
+def _check_types(schema: Schema, X: Any, apart: dict[str, Any]) -> None:
+    """Types are public as well, those of every file of a family."""
+    if isinstance(X, np.ndarray) and X.dtype.names is None:
+        found = [as_table(schema, X[:0])]
+    else:
+        found = [part.empty() for part in parts_of(schema.source(X))]
+    for table in (*found, empty_table(apart) if apart else None):
+        if table is not None:
+            check_types(schema, table)
 
 
 def _check_fit(schema: Schema, task: Task, labels: Sequence[Any] | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from jax import Array
 
-from sordino.accounting.calibrate import calibrate
+from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import Explanation, as_json, at_delta, theorem_named
 from sordino.algorithm.chain import exact_average, hidden
 from sordino.algorithm.chain.claims import chain_lattice
@@ -19,6 +19,7 @@ from sordino.core.bound import NOT_COVERED, Bound, Certificate, View, exactly_co
 from sordino.core.spec import NoisyGradient, Spec
 from sordino.core.validate import InputError, instance_of
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
+from sordino.estimators.own_rows import check_typed, finite_numbers
 from sordino.estimators.situation import Sources
 from sordino.ledger.release.document import StoredRelease, stored
 from sordino.model.base import Model, describe_model
@@ -44,8 +45,8 @@ def fit_chain(
     Args:
         spec: a noisy gradient run; its noise is where the search for the least noise begins.
         model: a `Model`, or a loss `loss(theta, x, y)` of one record on a flat vector of problem.dim parameters.
-        features: a table of numbers, one row for each record.
-        target: one number for each record.
+        features: an array of numbers, one row for each record; NaN counts as 0.
+        target: an array with one number for each record.
         epsilon: what the release may cost.
         delta: at which it is certified; absent: the spec's.
         function: what a spec of view average averages; absent: the parameters.
@@ -86,10 +87,12 @@ def fit_chain(
         function = parameters(given.dim)
     averaged_function(given, function)
     chain_line(plan, own)  # a rounding that is too small is refused here
+    for name, values in (("features", features), ("target", target)):
+        check_typed(name, values)
     sources, account = Sources(random_state), as_ledger(ledger)
     sources.ready()
     entry = None if account is None else account.debit(known_bounds(plan), plan.spec)
-    rows = after_debit(partial(checked_rows, features, target), entry)
+    rows = after_debit(partial(_read, features, target), entry)
     contents = stored(run(plan.spec, own, *rows, sources.fresh(), function=function))
     release = StoredRelease(
         kind=contents.kind,
@@ -103,6 +106,11 @@ def fit_chain(
         ledger=debited(account, entry),
     )
     return named_in_ledger(account, entry, release)
+
+
+def _read(features: Any, target: Any) -> tuple[Any, Any]:
+    """The rows; a number that is not finite counts as a public one, because a refusal would tell of it."""
+    return checked_rows(finite_numbers("features", features), finite_numbers("target", target))
 
 
 def chain_line(explanation: Explanation, model: Model) -> Certificate:

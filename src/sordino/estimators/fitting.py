@@ -1,6 +1,7 @@
 """A fit from start to end: which method, whether anything can be learned, and the order in which a budget is spent."""
 
 import math
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -23,16 +24,27 @@ from sordino.core.validate import (
     whole_number,
 )
 from sordino.data import Schema, clip_rows
+from sordino.data.encode import check_number
+from sordino.data.parts import number_of
 from sordino.estimators.bare_arrays import ArrayBounds, Bare, DeltaWarning
-from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
+from sordino.estimators.charged import (
+    Store,
+    after_debit,
+    as_ledger,
+    debited,
+    known_bounds,
+    named_in_ledger,
+    not_stored,
+    stored_and_named,
+)
 from sordino.estimators.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
-from sordino.estimators.in_parts import IN_MEMORY, Progress, RowsElsewhere, method_for, table_in_parts
+from sordino.estimators.in_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts
 from sordino.estimators.in_parts import untold as _untold
 from sordino.estimators.kept_rounds import KeptRounds
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
 from sordino.estimators.situation import MOST_COLUMNS, OVERDISPERSED, SETTINGS, TASKS, Situation, Sources, Task
 from sordino.estimators.tasks import ASKED, AUTO, AUTO_OR_CONSTANT, FALLBACK, LINEAR, Begin, untold
-from sordino.ledger import Ledger
+from sordino.ledger import Entry, Ledger, LedgerRefusal
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
 from sordino.model.base import describe_model
@@ -54,7 +66,7 @@ class BudgetWarning(UserWarning):
 
     Examples:
         >>> import sordino
-        >>> issubclass(sordino.BudgetWarning, UserWarning)
+        >>> issubclass(sordino.estimators.BudgetWarning, UserWarning)
         True
     """
 
@@ -221,12 +233,16 @@ def _counted(count: int, thing: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class GivenRows:
-    """Rows that were declared and not read: `read` encodes them as declared, and is called once, after the debit."""
+    """Rows that were declared and not read: `read` encodes them as declared, and is called once, after the debit.
+
+    `number` counts records, or units, before it: under replace-one that is public.
+    """
 
     declaration: Declaration
     read: Callable[[Declaration], EncodedRows]
     preprocessing: str
-    in_parts: RowsElsewhere | None = None
+    in_parts: TableInParts | None = None
+    number: Callable[[], int] | None = None
 
 
 def array_rows(
@@ -235,16 +251,16 @@ def array_rows(
     """Arrays without names, whose types and shapes were looked at."""
     declaration = declared(bounds, task, relation, X, y)
     read = partial(encoded_arrays, relation=relation, bounds=bounds, X=X, y=y, weights=weights)
-    return GivenRows(declaration, read, CALLERS_WORD)
+    return GivenRows(declaration, read, CALLERS_WORD, number=lambda: X.shape[0])
 
 
 def table_rows(schema: Any, task: Task, relation: Relation, X: Any, y: Any) -> GivenRows:
     """A table with a full schema; rows of an array without names were preprocessed by whoever made it."""
     declaration = declared(schema, task, relation, X, y)
-    named = y is None and not (isinstance(X, np.ndarray) and X.dtype.names is None)
-    return GivenRows(
-        declaration, partial(encoded_rows, relation=relation, X=X, y=y), BY_SCHEMA if named else CALLERS_WORD
-    )
+    bare = isinstance(X, np.ndarray) and X.dtype.names is None
+    read = partial(encoded_rows, relation=relation, X=X, y=y)
+    number = partial(len, X) if bare else partial(number_of, declaration.schema, X)
+    return GivenRows(declaration, read, CALLERS_WORD if bare or y is not None else BY_SCHEMA, number=number)
 
 
 def situation_of(
@@ -296,6 +312,35 @@ def _delta_cautions(situation: Situation) -> tuple[str, ...]:
     return (sentence,)
 
 
+def _debited(
+    situation: Situation,
+    given: GivenRows,
+    plan: Plan,
+    explanation: Explanation,
+    ledger: Ledger | None,
+    *,
+    private: bool,
+) -> tuple[Entry | None, KeptRounds | None]:
+    """Debit the ledger once, whatever was killed before; first refuse what is public, and make the file of rounds."""
+    schema = situation.schema if plan.schema is None else plan.schema
+    lies, kept = given.in_parts, None
+    resumed = lies is not None and lies.keep is not None and os.path.lexists(lies.keep)
+    if situation.relation is Relation.REPLACE_ONE and given.number is not None and not resumed:
+        check_number(situation.schema, situation.relation, after_debit(given.number, None))
+    if lies is not None and lies.keep is not None:
+        kept = KeptRounds.at(lies.keep, plan.spec, schema, lies.settings(schema), ledger, private=private)
+    try:
+        run = None if kept is None else kept.name
+        entry = None if ledger is None else ledger.debit(known_bounds(explanation), plan.spec, run=run)
+    except LedgerRefusal:
+        if kept is not None and not resumed:
+            kept.done()
+        raise
+    if kept is not None:
+        kept.refuse_finished(entry, (one.name for one in plan.details["made"].mechanisms))
+    return entry, kept
+
+
 def fit(
     situation: Situation,
     given: GivenRows,
@@ -304,8 +349,13 @@ def fit(
     sources: Sources,
     *,
     begin: Begin = untold,
+    store: Store = not_stored,
 ) -> Fit:
-    """Plan, certify, debit, read the rows and learn; `begin` is told the name of each stage as it begins."""
+    """Plan, certify, debit, read the rows and learn; `begin` is told the name of each stage as it begins.
+
+    `store` writes the release. Where rounds are kept it is called before the ledger names the release and before they
+    are deleted, so that a kill or a full disk loses nothing.
+    """
     begin(STAGES[0])
     cautions = _delta_cautions(situation)
     plan = choose(situation, method_for(method, given.in_parts))
@@ -319,15 +369,7 @@ def fit(
         )
     sources.ready()
     schema = situation.schema if plan.schema is None else plan.schema
-    kept = None
-    if given.in_parts is not None and given.in_parts.keep is not None:
-        where = given.in_parts.settings(schema)
-        kept = KeptRounds.at(given.in_parts.keep, plan.spec, schema, where, ledger, private=sources.private)
-    entry = None if kept is None or not kept.begun else kept.paid(ledger)
-    if entry is None and ledger is not None:
-        entry = ledger.debit(known_bounds(explanation), plan.spec)
-    if kept is not None and not kept.begun:
-        kept.begin(entry)
+    entry, kept = _debited(situation, given, plan, explanation, ledger, private=sources.private)
     begin(STAGES[2])
     declaration = replace(given.declaration, schema=schema)
     if given.in_parts is not None:
@@ -372,9 +414,10 @@ def fit(
         preprocessing=given.preprocessing,
     )
     if kept is None:
-        return Fit(plan, explanation, outcome, named_in_ledger(ledger, entry, release))
-    kept.name(ledger, entry, release)
-    kept.done()
+        store(named_in_ledger(ledger, entry, release))
+    else:
+        stored_and_named(ledger, entry, release, store)
+        kept.done()
     return Fit(plan, explanation, outcome, release)
 
 
@@ -407,6 +450,7 @@ def fit_table(
     whole_units: bool = False,
     told: Progress = _untold,
     keep: Any = None,
+    store: Store = not_stored,
     **settings: Any,
 ) -> StoredRelease:
     """Fit one of the `TASKS` to a table, the target a column of it, as an estimator does and without scikit-learn.
@@ -414,7 +458,8 @@ def fit_table(
     `settings` are those of the task in `SETTINGS`, such as the components of a mixture. With an `engine`, such as
     "streamed" or "dask://HOST:PORT", the table is never read whole; `whole_units` declares that no unit has rows in two
     of its parts, and `told` hears how many parts have answered in each round. `keep` is a file that holds the rounds
-    that were answered, until the release is made: the same call after a stop goes on from there, for the same debit.
+    that were answered, until `store` has written the release: the same call after a stop goes on from there, for the
+    same debit.
     """
     task = TASKS[one_of("model", model, TASKS)]
     related = Relation(one_of("relation", relation, tuple(Relation)))
@@ -422,9 +467,14 @@ def fit_table(
     more = {"overdispersed": True} if model == OVERDISPERSED else {}
     chosen = SETTINGS[task](**settings | more) if task in SETTINGS else {}
     situation = situation_of(task, given.declaration, epsilon, delta, related, chosen)
-    if engine is not None and engine != IN_MEMORY:
-        lies = table_in_parts(given.declaration.schema, table, engine, whole_units=whole_units, told=told, keep=keep)
-        given = replace(given, in_parts=lies)
-    elif keep is not None:
-        raise InputError("Expected --keep with --engine, got it alone; fits in memory begin again.")
-    return fit(situation, given, method, as_ledger(ledger), sources_of(seed), begin=begin).release
+    finished = partial(fit, situation, method=method, ledger=as_ledger(ledger), sources=sources_of(seed), begin=begin)
+    if engine is None or engine == IN_MEMORY:
+        if keep is not None:
+            raise InputError("Expected --keep with --engine, got it alone; fits in memory begin again.")
+        return finished(given, store=store).release
+    lies = table_in_parts(given.declaration.schema, table, engine, whole_units=whole_units, told=told, keep=keep)
+    try:
+        elsewhere = replace(given, in_parts=lies, number=partial(lies.number, given.declaration.schema))
+        return finished(elsewhere, store=store).release
+    finally:
+        lies.engine.close()

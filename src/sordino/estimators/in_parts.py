@@ -3,7 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 import sordino.algorithm.engines as _engines  # noqa: F401  registers every engine
 from sordino.algorithm.engines.spread import Spread, buckets_for
@@ -11,10 +14,11 @@ from sordino.algorithm.engines.totals import Engine, Progress, Totals, engine_of
 from sordino.algorithm.engines.work import Encode
 from sordino.algorithm.influence.asked import unit_rows
 from sordino.algorithm.influence.sums import UnitRows
+from sordino.algorithm.rounds.questions import Rows
 from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino.core.validate import InputError, instance_of
 from sordino.data import Schema
-from sordino.data.parts import check_parts, parts_of
+from sordino.data.parts import check_parts, counting_column, parts_of
 from sordino.data.sources.part import Part
 from sordino.data.table import Table
 from sordino.estimators.declaration import Declaration, encoded_table
@@ -46,22 +50,27 @@ class EncodedThere:
         yield from unit_rows(made.family, made.declaration, given)
 
 
-class RowsElsewhere(Protocol):
-    """Rows that a fit learns from without reading them: `keep` is a file for rounds, `settings` what a release says."""
+@dataclass(frozen=True, eq=False)
+class RowsThere:
+    """How a look reads rows; public, so that it can travel."""
 
-    @property
-    def keep(self) -> Any: ...
+    schema: Schema
 
-    def learned(
-        self,
-        plan: Plan,
-        declaration: Declaration,
-        sources: Sources,
-        guarded: Guarded,
-        kept: KeptRounds | None = None,
-    ) -> Outcome: ...
+    def __call__(self, table: Table) -> Iterator[Rows]:
+        yield Rows.of(table, self.schema)
 
-    def settings(self, schema: Schema) -> dict[str, Any]: ...
+
+class HowMany(NamedTuple):
+    """Asks nothing of rows: what comes back is how many there are."""
+
+    name: str = "number"
+    numbers: int = 1
+    exponent: int = 0
+
+    def of(self, rows: Rows) -> tuple[NDArray[np.int64], int]:
+        """What these rows add."""
+        del rows
+        return np.zeros(self.numbers, np.int64), self.exponent
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +104,11 @@ class TableInParts:
         kept: KeptRounds | None = None,
     ) -> Outcome:
         """Learn from the parts, after the debit; what is `kept` of rounds before is not asked again."""
-        method = plan.method
-        assert isinstance(method, BoundedInfluence)
+        method = instance_of("the method", plan.method, BoundedInfluence)
         schema = declaration.schema
-        try:
-            totals = guarded(lambda: self.totals(schema, EncodedThere(declaration, plan), kept))
-            declared = None if schema.weight is None else schema.records
-            return method.run_sums(plan, lambda asked: guarded(partial(totals, asked)), sources, declared, kept)
-        finally:
-            self.engine.close()
+        totals = guarded(lambda: self.totals(schema, EncodedThere(declaration, plan), kept))
+        declared = None if schema.weight is None else schema.records
+        return method.run_sums(plan, lambda asked: guarded(partial(totals, asked)), sources, declared, kept)
 
     def totals(self, schema: Schema, encode: Encode, kept: KeptRounds | None = None) -> Totals:
         """The sums of the parts, which are arranged first such that none divides a unit; after the debit."""
@@ -114,6 +119,14 @@ class TableInParts:
         together = schema.unit_column is not None
         marks = None if kept is None else kept.marks
         return Totals(self.engine, parts, encode, self.columns, together=together, told=self.told, marks=marks)
+
+    def number(self, schema: Schema) -> int:
+        """How many records there are, or units: public under replace-one. One column is read."""
+        columns = (counting_column(schema, self.columns),)
+        spread = self._spread(schema)
+        parts = self.engine.arranged(self.parts, None if spread is None else replace(spread, columns=columns))
+        together = schema.unit_column is not None
+        return Totals(self.engine, parts, RowsThere(schema), columns, together=together)(HowMany()).units
 
     def _spread(self, schema: Schema) -> Spread | None:
         if schema.unit_column is None or self.whole_units or len(self.parts) == 1:
@@ -167,7 +180,7 @@ def table_in_parts(
     return TableInParts(asking, word, parts, columns, whole_units, told, keep)
 
 
-def method_for(name: str, given: RowsElsewhere | None) -> str:
+def method_for(name: str, given: TableInParts | None) -> str:
     """The method of a fit in parts: the one that needs sums alone."""
     if given is None:
         return name

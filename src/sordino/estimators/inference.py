@@ -74,6 +74,8 @@ def summary_of(release: "StoredRelease", level: float = LEVEL) -> Summary:
     number("level", level, OPEN_UNIT)
     known = coefficients_if_known(release)
     if known is not None:
+        from sordino.ledger.release.folder import cautions_of  # noqa: PLC0415
+
         title, words = _title(release, known.family), f"{100.0 * level:g} % interval"
         return Summary(
             title,
@@ -82,7 +84,7 @@ def summary_of(release: "StoredRelease", level: float = LEVEL) -> Summary:
             words,
             known.ratio,
             True,
-            release.cautions,
+            cautions_of(release),
             _remarks(release, known, level),
             facts_of(release, known.family),
         )

@@ -28,12 +28,13 @@ from sordino.data import (
     read_schema,
     read_table,
 )
-from sordino.data.encode import grouped_records
+from sordino.data.encode import check_number
+from sordino.data.parts import number_of, parts_of
 from sordino.data.table import Table
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.fitting import sources_of
 from sordino.estimators.in_parts import IN_MEMORY
-from sordino.estimators.look_in_parts import counted, parts_to_look_at, sums_in_memory, sums_in_parts
+from sordino.estimators.look_in_parts import parts_to_look_at, sums_in_memory, sums_in_parts
 from sordino.estimators.look_plan import Plan
 from sordino.estimators.shown_table import ShownTable, noised_figures
 from sordino.ledger.release import StoredRelease
@@ -166,7 +167,7 @@ def look(
         >>> from sordino.data import Feature, Number, Schema
         >>> schema = Schema(records=1000, features=(Feature("age", Number(0, 100)),), target=None, intercept=True)
         >>> ages = {"age": np.tile(np.arange(100.0), 10)}
-        >>> found = sordino.look(
+        >>> found = sordino.explore.look(
         ...     ages, ["mean: age"], schema=schema, epsilon=1.0, delta=1e-6, relation="replace-one", random_state=1
         ... )
         >>> text, (row,) = found.answers[0]
@@ -184,8 +185,12 @@ def look(
         raise InputError(f"Expected a budget that a look can keep, got epsilon {epsilon:g}; choose a larger one.")
     sources.ready()
     names = tuple(dict.fromkeys([*(name for one in asked for name in one.question.columns), *_unit(declared)]))
+    _check_types(asked, declared, data, names)
     given = None if engine in (None, IN_MEMORY) else parts_to_look_at(declared, data, engine, names)
+    number_there = partial(number_of, declared, data) if given is None else partial(given.number, declared)
     try:
+        if related is Relation.REPLACE_ONE:  # so that the number is public
+            check_number(declared, related, after_debit(number_there, None))
         entry = None if book is None else book.debit(known_bounds(explanation), plan.spec)
         if given is None:
             rows = after_debit(partial(_read, data, declared, related, names), entry)
@@ -281,14 +286,23 @@ def _unit(schema: Schema) -> tuple[str, ...]:
     return () if schema.unit_column is None else (schema.unit_column,)
 
 
+def _check_types(asked: Sequence[Asking], schema: Schema, data: Any, names: tuple[str, ...]) -> None:
+    """Ask a table without rows: types are public, so that one which cannot be read is refused before the debit."""
+    for part in parts_of(schema.source(data)):
+        empty = part.empty()
+        if empty is None or not names or not set(names) <= set(empty.names):
+            continue
+        rows = Rows.of(Table({name: empty.columns[name] for name in names}), schema)
+        for one in asked:
+            one.question.sums(rows)
+
+
 def _read(data: Any, schema: Schema, relation: Relation, names: tuple[str, ...]) -> Rows:
     """The rows; under replace-one their number is public and must be the declared one."""
     # A list of names, though none may be asked about: a count reads the first column.
     table: Table = read_table(schema.source(data), names or None)
     if table.rows > exact.MOST_ROWS:
         raise InputError(f"Expected at most {exact.MOST_ROWS} rows, got more; look at a part.")
-    if schema.unit is not None and schema.unit_column is not None:
-        grouped_records(schema, schema.unit_column, schema.unit.most_records, table)
     rows = Rows.of(table, schema)
-    counted(rows.number, schema, relation)
+    check_number(schema, relation, rows.number)
     return rows

@@ -1,6 +1,6 @@
 """A look at a table that is not read whole: questions travel to its parts, and whole numbers come back."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from sordino.algorithm.engines.totals import Totals
 from sordino.algorithm.rounds.questions import EXPONENT, Question, Rows
 from sordino.core.bound import Relation
-from sordino.core.validate import InputError
 from sordino.data import Schema
+from sordino.data.encode import check_number
 from sordino.data.parts import parts_of
-from sordino.data.table import Table
-from sordino.estimators.in_parts import TableInParts, table_in_parts
+from sordino.estimators.in_parts import RowsThere, TableInParts, table_in_parts
 
 Whole = NDArray[Any]
 # The sums of some questions over all rows.
@@ -48,25 +47,6 @@ class AskedTogether:
         return np.concatenate([one.sums(rows) for one in self.questions]), EXPONENT
 
 
-@dataclass(frozen=True, eq=False)
-class RowsThere:
-    """How a look reads rows; public, so that it can travel."""
-
-    schema: Schema
-
-    def __call__(self, table: Table) -> Iterator[Rows]:
-        yield Rows.of(table, self.schema)
-
-
-def counted(number: int, schema: Schema, relation: Relation) -> None:
-    """Under replace-one the number of records, or units, is public and must be the declared one."""
-    if relation is Relation.REPLACE_ONE and number != schema.records:
-        raise InputError(
-            f"Expected {schema.records} {schema.counted} as the schema declares, got {number}; under replace-one "
-            "the number is public, so correct the declaration or the table."
-        )
-
-
 def parts_to_look_at(schema: Schema, data: Any, engine: Any, names: Sequence[str]) -> TableInParts:
     """The parts, of which names and types are looked at; no row is read. A count reads the first column."""
     return table_in_parts(schema, data, engine, only=names or parts_of(schema.source(data))[0].names()[:1])
@@ -78,7 +58,7 @@ def sums_in_parts(given: TableInParts, schema: Schema, relation: Relation) -> Su
 
     def sums(questions: Sequence[Question]) -> list[Whole]:
         found = total(AskedTogether("look", tuple(questions)))
-        counted(found.units, schema, relation)
+        check_number(schema, relation, found.units)
         return np.split(found.sums.integers(), np.cumsum([one.size for one in questions])[:-1])
 
     return sums

@@ -17,7 +17,7 @@ from scipy import special
 from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.arrays import Array, weighted_quantiles
 from sordino.core.gaussian import show_up
-from sordino.core.validate import InputError, number, refuse
+from sordino.core.validate import InputError, instance_of, number, refuse
 from sordino.data import (
     Boolean,
     Category,
@@ -31,7 +31,8 @@ from sordino.data import (
     read_table,
 )
 from sordino.data.columns.interaction import Interaction
-from sordino.data.table import Column, Table
+from sordino.data.raw_columns import Column
+from sordino.data.table import Table
 from sordino.data.words import shown_names
 from sordino.estimators.inference_table import LEVEL, figure, round_step, tails
 from sordino.estimators.predicted_means import means_of_scores
@@ -250,8 +251,8 @@ class _Setting:
             return [kind.false_values[0], kind.true_values[0]]
         if isinstance(kind, Date):
             return _days(kind, _POINTS)
-        assert isinstance(kind, Measurement)
-        return [float(f"{one:.6g}") for one in np.linspace(kind.low, kind.high, _POINTS)]
+        range_of = instance_of("the column", kind, Measurement)
+        return [float(f"{one:.6g}") for one in np.linspace(range_of.low, range_of.high, _POINTS)]
 
     def outcomes(self, name: str, values: Sequence[Any]) -> Array:
         """Mean outcomes with a column set to each value, (draws, values, outcomes), averaged over the rows."""
@@ -269,8 +270,7 @@ class _Setting:
 
     def _means(self, encoded: Array) -> Array:
         """(draws, rows, outcomes); of two classes the probability of the second."""
-        own = self.predictor.posterior
-        assert isinstance(own, CoefficientPosterior)
+        own = instance_of("the posterior", self.predictor.posterior, CoefficientPosterior)
         if self.predictor.task is Task.SURVIVAL:
             return self.predictor.chances(encoded)[..., None]
         scores = own.scores(own.draws, encoded)
@@ -281,8 +281,7 @@ class _Setting:
 
     def lines(self, name: str, value: str, drawn: Array, level: float) -> list[Margin]:
         """One margin for each outcome, from draws of shape (draws, outcomes)."""
-        own = self.predictor.posterior
-        assert isinstance(own, CoefficientPosterior)
+        own = instance_of("the posterior", self.predictor.posterior, CoefficientPosterior)
         weights = np.asarray(own.weights)
         ends = weighted_quantiles(drawn, weights, tails(level))
         words = self.outcome_words
@@ -338,8 +337,8 @@ def representative(kind: ColumnKind) -> Any:
         return kind.false_values[0]
     if isinstance(kind, Date):
         return _days(kind, 3)[1]
-    assert isinstance(kind, Measurement)
-    return 0.5 * (kind.low + kind.high)
+    range_of = instance_of("the column", kind, Measurement)
+    return 0.5 * (range_of.low + range_of.high)
 
 
 def checked_value(name: str, kind: ColumnKind, value: Any) -> Any:

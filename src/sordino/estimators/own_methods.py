@@ -22,8 +22,6 @@ from sordino.core.validate import InputError
 from sordino.estimators.situation import Sources
 from sordino.model.own.base import MOST_NATURAL, OwnModel
 
-# The array that holds the points of a network, a row each.
-WEIGHTS = "weights"
 _LARGEST_EPSILON = 1e6
 # At 41 records a parameter, intervals of a regression were measured to hold, at 12 they did not (bench/own_models.py).
 _LEAST_LEFT = 35.0

@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import as_json, explain
 from sordino.algorithm.noise.exact_sums import in_doubles
@@ -19,16 +18,26 @@ from sordino.algorithm.variational.natural import Sizes
 from sordino.core.bound import Relation, with_floating_point
 from sordino.core.gaussian import largest_mu, show_up
 from sordino.core.spec import ColumnUnit, Unit
-from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, refuse, whole_number
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, whole_number
 from sordino.estimators.bare_arrays import DeltaWarning
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.own_methods import OWN_METHODS, OwnMethod, Wanted
-from sordino.estimators.own_release import KIND, OwnRelease, stored_arrays, with_model
+from sordino.estimators.own_release import stored_arrays, with_model
+from sordino.estimators.own_rows import (
+    check_units,
+    layout_of,
+    named_arrays,
+    names_in,
+    number_of,
+    packed_rows,
+    plain_arrays,
+)
+from sordino.estimators.released import CUSTOM, Release
 from sordino.estimators.situation import Sources
 from sordino.estimators.tasks import ASKED
 from sordino.ledger.release import StoredRelease
 from sordino.model.own.base import FrontEnd, OwnModel, front_end_for
-from sordino.model.own.records import RecordLayout, pack, read_layout
+from sordino.model.own.records import RecordLayout
 
 AUTO = "auto"
 # Methods register themselves, as front ends do (`own_release`); a new file of them is named here once.
@@ -61,14 +70,16 @@ def fit(
     ledger: Any = None,
     random_state: int | None = None,
     begin: Callable[[str], None] = lambda _: None,
-) -> OwnRelease:
-    """Fit a NumPyro model, a module of Equinox or Flax, or a JAX loss on a pytree, privately.
+    schema: Any = None,
+) -> Release:
+    """Fit a named model, a NumPyro model, a module of Equinox or Flax, or a JAX loss on a pytree, privately.
 
-    The run is planned and certified from public numbers, the ledger is debited, and only then are rows read.
+    The run is planned and certified from public numbers, the ledger is debited, and only then are rows read. No number
+    stops it: NaN counts as 0, and what is too large for 32 bits as the largest number there.
 
     Args:
-        model: a NumPyro model function; a module of Equinox or Flax with `loss`; or a loss of one record,
-            `loss(params, ...)`, with `params`.
+        model: the name of an estimator, such as "logistic", with `schema`; a NumPyro model function; a module of
+            Equinox or Flax with `loss`; or a loss of one record, `loss(params, ...)`, with `params`.
         data: named arrays with the records along the first axis: a mapping, a data frame, or a tuple in the order of
             the model's arguments. Their names, shapes and types are public, their numbers are not; a list is refused,
             because its type would follow from its numbers.
@@ -92,9 +103,11 @@ def fit(
         ledger: a `Ledger` or its path, which is debited or refuses; absent: nothing is debited.
         random_state: absent: secure randomness; a whole number makes the fit reproducible and its release NON-PRIVATE.
         begin: called with the name of each stage.
+        schema: of a named model: a `Schema` or its path; or `ArrayBounds`, with data (X, y). It declares records and
+            unit, and options are the estimator's own.
 
     Returns:
-        An `OwnRelease`: `sites`, `summary`, `predict`, `to_arviz`, and everything of a `StoredRelease`.
+        A `Release`: `summary`, `predict`, `write`, and what is stored. A custom model's has `sites` and `to_arviz`.
 
     Raises:
         InputError: for a model that mixes records or cannot be read, with the site named; for a budget with which
@@ -115,17 +128,29 @@ def fit(
         >>> bool(np.abs(release.sites["slope"].mean((0, 1)) - [1.0, -1.0]).max() < 0.2), release.epsilon <= 2.0
         (True, True)
     """
+    if isinstance(model, str):
+        given = {"records": records, "unit": unit, "most_records": most_records, "loss": loss, "optimiser": optimiser}
+        given |= {"params": params, "constants": constants, "start": start}
+        unused = [name for name, value in given.items() if value is not None]
+        if unused:
+            raise InputError(f"A named model takes no {unused[0]}; the schema declares records and unit. Omit it.")
+        budget = {"epsilon": epsilon, "delta": delta, "relation": relation, "schema": schema, "method": method}
+        from sordino.estimators.named import fit_named  # noqa: PLC0415  (it brings scikit-learn)
+
+        return fit_named(model, data, {**budget, "ledger": ledger, "random_state": random_state}, options or {}, begin)
+    if schema is not None:
+        raise InputError("A custom model takes no schema: give records, and unit where people have several. Omit it.")
     asked = number("epsilon", epsilon, POSITIVE)
     at = number("delta", delta, OPEN_UNIT)
     related = Relation(one_of("relation", relation, tuple(Relation)))
     public: dict[str, Any] = {"params": params, "constants": constants, "start": start, "unit": unit}
-    public |= {"prior_scale": (options or {}).get("prior_scale"), "loss": loss, "arrays": _names_in(data)}
+    public |= {"prior_scale": (options or {}).get("prior_scale"), "loss": loss, "arrays": names_in(data)}
     front = front_end_for(model, public)
-    named = _named(data, front.names(model, public))
-    layout, table = _layout(front, model, public, named, unit, most_records)
+    named = named_arrays(data, front.names(model, public))
+    layout, table = layout_of(front, model, public, named, unit, most_records)
     own = _built(front, model, layout, public)
     sizes = Sizes(
-        _number_of(records, related, named, unit),
+        number_of(records, related, named, unit),
         own.size,
         largest_mu(asked, at),
         related,
@@ -150,10 +175,9 @@ def fit(
     _check_model_runs(own)
     sources, account = Sources(random_state), as_ledger(ledger)
     sources.ready()
+    check_units(named, unit, sizes)
     entry = None if account is None else account.debit(known_bounds(explanation), spec)
-    reading = (
-        partial(_rows, layout, table, named, unit, sizes) if chosen.packs else partial(_arrays, layout, named, sizes)
-    )
+    reading = partial(packed_rows, layout, table, named, unit) if chosen.packs else partial(plain_arrays, layout, named)
     rows = after_debit(reading, entry)
     found = chosen.run(wanted, spec, rows, sources, begin)
     if not np.isfinite(found.draws).all():
@@ -169,7 +193,7 @@ def fit(
         **found.settings,
     }
     release = StoredRelease(
-        kind=f"{KIND}/{chosen.name}",
+        kind=f"{CUSTOM}/{chosen.name}",
         spec=spec,
         bound=bound if found.floating_point is None else with_floating_point(bound, found.floating_point),
         delta=at,
@@ -187,108 +211,6 @@ def _told(epsilon: float, options: Mapping[str, Any]) -> dict[str, Any]:
     """What was asked for as plain values; options that are none are named."""
     plain = {name: value for name, value in options.items() if isinstance(value, str | bool | int | float | None)}
     return {"epsilon": epsilon, "options": plain, "unsaid": [name for name in options if name not in plain]}
-
-
-def _names_in(data: Any) -> tuple[str, ...] | None:
-    """The names of the arrays, where the data have any."""
-    named = getattr(data, "columns", data)
-    return None if isinstance(named, tuple | list) or not hasattr(named, "__iter__") else tuple(map(str, named))
-
-
-def _named(data: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """The arrays of the data by name; no number is read."""
-    if isinstance(data, tuple | list):
-        if len(data) > len(names):
-            raise refuse("data", f"to have at most {len(names)} arrays, {', '.join(names)}", len(data))
-        return dict(zip(names, data, strict=False))
-    if hasattr(data, "columns") and hasattr(data, "__getitem__"):
-        return {str(name): np.asarray(data[name]) for name in data.columns}
-    if isinstance(data, Mapping) and all(isinstance(name, str) for name in data):
-        return dict(data)
-    raise refuse("data", "to be named arrays, a data frame or a tuple of arrays", type(data).__name__)
-
-
-def _layout(
-    front: FrontEnd,
-    model: Any,
-    public: Mapping[str, Any],
-    named: Mapping[str, Any],
-    unit: str | None,
-    most_records: int | None,
-) -> tuple[RecordLayout, tuple[str, ...]]:
-    """The layout of the arrays that the model reads, and their names."""
-    if (unit is None) != (most_records is None):
-        raise InputError("Expected unit and most_records together, got one of them; declare both.")
-    if unit is not None and unit not in named:
-        raise refuse("unit", f"to name one of the arrays {', '.join(named)}", unit)
-    rows = 1 if most_records is None else whole_number("most_records", most_records)
-    read = front.names(model, public)
-    unknown = [name for name in named if name not in read and name != unit]
-    if unknown:
-        raise InputError(
-            f"Expected arrays that the model reads, {', '.join(read)}, got {', '.join(unknown)} besides; leave it out."
-        )
-    used = {name: named[name] for name in read if name in named}
-    for name, values in used.items():
-        if name != unit and not (hasattr(values, "dtype") and hasattr(values, "shape")):
-            raise InputError(
-                f"Expected data[{name!r}] to be an array, whose type is public, got a {type(values).__name__}, whose "
-                "type would follow from private numbers; make it an array of a declared type."
-            )
-    layout = read_layout(used, rows)
-    if unit is not None and np.shape(named[unit]) != np.shape(next(iter(used.values())))[:1]:
-        raise refuse(f"data[{unit!r}]", "to hold one unit for each record", "another shape")
-    if unit in used:  # the model of one unit sees no other: its own is number 0
-        leaves = tuple(leaf if leaf.name != unit else type(leaf)(leaf.name, (), True) for leaf in layout.leaves)
-        layout = RecordLayout(leaves, rows)
-    return layout, tuple(used)
-
-
-def _number_of(records: int | None, relation: Relation, named: Mapping[str, Any], unit: str | None) -> int:
-    if records is not None:
-        stated = whole_number("records", records)
-        rows = len(next(iter(named.values())))
-        if unit is None and relation is Relation.REPLACE_ONE and rows != stated:
-            raise refuse("records", f"to be {rows}, the number of rows, under replace-one", stated)
-        return stated
-    if unit is not None:
-        raise InputError("Expected records, the public number of units, with unit, got none; declare it.")
-    if relation is Relation.ADD_REMOVE:
-        raise InputError(
-            "Expected records, a public number, under add-remove, where the number of rows is private, got none; "
-            "declare it."
-        )
-    return len(next(iter(named.values())))
-
-
-def _rows(
-    layout: RecordLayout, used: tuple[str, ...], named: Mapping[str, Any], unit: str | None, sizes: Sizes
-) -> NDArray[Any]:
-    """The packed rows; the first reading of private numbers."""
-    codes = None
-    values = {name: named[name] for name in used}
-    if unit is not None:
-        _, codes = np.unique(np.asarray(named[unit]), return_inverse=True)
-        codes = codes.ravel()
-        if unit in values:
-            values[unit] = np.zeros(len(codes), np.int32)
-    rows = pack(layout, values, codes)
-    if sizes.relation is Relation.REPLACE_ONE and len(rows) != sizes.records:
-        kind = "units" if unit is not None else "records"
-        raise refuse(f"the number of {kind}", f"to be records = {sizes.records} under replace-one", len(rows))
-    return rows
-
-
-def _arrays(layout: RecordLayout, named: Mapping[str, Any], sizes: Sizes) -> dict[str, NDArray[Any]]:
-    """The arrays by name, as they are; the first reading of private numbers."""
-    found = {leaf.name: np.asarray(named[leaf.name]) for leaf in layout.leaves}
-    for name, values in found.items():
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            raise refuse(f"data[{name!r}]", "to be finite", "NaN or infinity", "leave such records out")
-    rows = len(next(iter(found.values())))
-    if sizes.relation is Relation.REPLACE_ONE and rows != sizes.records:
-        raise refuse("the number of records", f"to be records = {sizes.records} under replace-one", rows)
-    return found
 
 
 def _check_model_runs(own: OwnModel) -> None:

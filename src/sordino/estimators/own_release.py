@@ -14,24 +14,21 @@ from numpy.typing import NDArray
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
-from sordino.core.validate import OPEN_UNIT, InputError, number, refuse, whole_number
+from sordino.core.validate import InputError, refuse, whole_number
 from sordino.estimators.draws import guarantee_attributes
-from sordino.estimators.own_methods import WEIGHTS, Found
-from sordino.ledger.release import StoredRelease, read_release, write_release
-from sordino.ledger.release.folder import withheld
-from sordino.ledger.signing import SigningKey
+from sordino.estimators.own_methods import Found
+from sordino.estimators.released import CUSTOM, FREE_DRAWS, SITE_DRAWS, WEIGHTS, Release
+from sordino.ledger.release import StoredRelease, read_release
 from sordino.model.own.base import OwnModel, front_end_for
 from sordino.model.own.records import Leaf, RecordLayout
 
-KIND = "own-model"
 # Front ends register themselves; a new file of them is named here once.
 for _home in ("sordino.model.own.modules", "sordino.model.own.numpyro_program", "sordino.model.own.pytree_loss"):
     importlib.import_module(_home)
-SITE_DRAWS, FREE_DRAWS = "site_draws", "free_draws"
 
 
 @dataclass(frozen=True, eq=False)
-class OwnRelease(StoredRelease):
+class OwnRelease(Release):
     """A stored release with the model beside it; without the model it has sites, and with it predictions.
 
     `audit` is the lower bound that the very run showed, where it had canaries.
@@ -50,27 +47,6 @@ class OwnRelease(StoredRelease):
             found[site["name"]] = table[..., start : start + size].reshape(*table.shape[:-1], *shape)
             start += size
         return found
-
-    def summary(self, level: float = 0.9) -> list[dict[str, Any]]:
-        """For every entry of every site its name, mean, deviation and the ends of a central interval.
-
-        Ends are None where there is one point, or where intervals are withheld because they were seen not to hold.
-        """
-        tail = 0.5 * (1.0 - number("level", level, OPEN_UNIT))
-        table = np.asarray(self._table, np.float64)
-        flat = table.reshape(-1, table.shape[-1])
-        one, untold = len(flat) == 1, len(flat) == 1 or withheld(self) is not None
-        ends = np.quantile(flat, [tail, 1.0 - tail], axis=0)
-        return [
-            {
-                "name": name,
-                "mean": float(flat[:, place].mean()),
-                "deviation": None if one else float(flat[:, place].std()),
-                "low": None if untold else float(ends[0, place]),
-                "high": None if untold else float(ends[1, place]),
-            }
-            for place, name in enumerate(entry_names(self.settings["sites"]))
-        ]
 
     def predict(self, data: Mapping[str, Any], draws: int = 500, seed: int = 0) -> dict[str, NDArray[Any]]:
         """Draws of what the model observes for new records, shape (draws, records); post-processing.
@@ -129,10 +105,6 @@ class OwnRelease(StoredRelease):
         made.posterior.attrs |= guarantee_attributes(self)
         return made
 
-    def write(self, path: str | Path, key: SigningKey | None = None) -> Path:
-        """Write a release folder, which `sordino show`, `report` and `ledger` read; the model's code is not in it."""
-        return write_release(path, self, key)
-
     @property
     def _table(self) -> Array:
         """Entries of all sites, shape (chains, draws, entries); the weights of a network are their own sites."""
@@ -153,16 +125,6 @@ class OwnRelease(StoredRelease):
         if self.own is None:
             raise InputError("Expected a release with its model, got one from a folder; sordino.reopen(folder, model).")
         return self.own
-
-
-def entry_names(sites: Any) -> list[str]:
-    """A name for each entry of each site, such as weights[2]."""
-    names = []
-    for site in sites:
-        shape = tuple(site["shape"])
-        places = np.ndindex(*shape) if shape else [()]
-        names += [f"{site['name']}{list(place) if place else ''}" for place in places]
-    return names
 
 
 def with_model(release: StoredRelease, own: OwnModel | None, audit: LowerBound | None = None) -> OwnRelease:
@@ -202,7 +164,7 @@ def reopen(
         refused
     """
     stored = release if isinstance(release, StoredRelease) else read_release(release)
-    if not stored.kind.startswith(KIND) or "layout" not in stored.settings:
+    if not stored.kind.startswith(CUSTOM) or "layout" not in stored.settings:
         raise InputError(f"Expected a release of a model of one's own, got one of kind {stored.kind!r}.")
     settings = stored.settings
     leaves = tuple(Leaf(str(name), tuple(shape), bool(whole)) for name, shape, whole in settings["layout"])

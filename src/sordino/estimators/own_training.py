@@ -11,13 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sordino.accounting.calibrate import calibrate
+from sordino.accounting.calibration import calibrate
 from sordino.algorithm.training.train import QUERY, Descent, Trained, Training, train
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.one_run.training import train_and_audit
 from sordino.core.spec import NoisedSums, Spec, Unit
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, whole_number
-from sordino.estimators.own_methods import WEIGHTS, Found, OwnMethod, Wanted, own_method
+from sordino.estimators.own_methods import Found, OwnMethod, Wanted, own_method
+from sordino.estimators.released import WEIGHTS
 from sordino.estimators.situation import Sources
 from sordino.estimators.trained import MEASURED
 from sordino.model.own.pytree_loss import PytreeLoss

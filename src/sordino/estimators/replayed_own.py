@@ -14,11 +14,13 @@ import numpy as np
 
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.variational.natural import Sizes
-from sordino.auditing.implementation import SECONDS, Implementation, examine, trials_on
-from sordino.auditing.replay import Recorder, Run, planned_calls
+from sordino.auditing.replay.examine import SECONDS, Implementation, Trial, examine
+from sordino.auditing.replay.plan import planned_calls
+from sordino.auditing.replay.port import Recorder, Run
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
+from sordino.core.spec import NoisyGradient
 from sordino.core.validate import InputError, instance_of
 from sordino.estimators.own_methods import OwnMethod, Wanted
 from sordino.estimators.own_model import OWN_METHODS
@@ -61,11 +63,11 @@ def replay_own_release(
         )
     wanted, chosen = _asked(release, model, dict(options or {}))
     calls = len(planned_calls(release.spec))
-    drawn = _DrawnUnits(model, wanted.sizes, np.random.default_rng(seed))
     fits = _Fits(chosen, wanted, release)
+    drawn = _DrawnUnits(model, wanted.sizes, fits.on, np.random.default_rng(seed))
     found = examine(
         release.spec,
-        trials_on(fits.on, drawn.trials()),
+        drawn.trials(),
         confidence=confidence,
         seed=seed,
         recorder=recorder,
@@ -94,7 +96,7 @@ def _asked(release: OwnRelease, model: OwnModel, options: dict[str, Any]) -> tup
     spec = release.spec
     first = next(iter(spec.runs())).algorithm
     sizes = Sizes(
-        int(getattr(first, "records", 0)),
+        spec.n if isinstance(first, NoisyGradient) else int(getattr(first, "records", 0)),
         model.size,
         largest_mu(float(asked["epsilon"]), release.delta),
         spec.relation,
@@ -130,26 +132,23 @@ class _Fits:
 class _DrawnUnits:
     """Tables of packed rows with one odd unit."""
 
-    def __init__(self, model: OwnModel, sizes: Sizes, generator: np.random.Generator) -> None:
-        self._model, self._sizes, self._generator = model, sizes, generator
+    def __init__(
+        self, model: OwnModel, sizes: Sizes, fit: Callable[[Array], Run], generator: np.random.Generator
+    ) -> None:
+        self._model, self._sizes, self._fit, self._generator = model, sizes, fit, generator
         self._layout: RecordLayout = instance_of("layout", model.layout, RecordLayout)
         self._whole = np.concatenate([np.full(leaf.size, leaf.whole) for leaf in self._layout.leaves])
 
-    def trials(self) -> Iterator[tuple[str, Array, list[tuple[str, Array]]]]:
-        """Words, a table, and its neighbours with words."""
-        near, far = self._odd(_OUTSIDE), self._odd(_FAR)
-        others = {
-            "zeros": self._packed(np.zeros(self._columns)),
-            "a unit outside": near,
-            "its opposite": self._odd(-_OUTSIDE),
-        }
-        for words, odd in (("drawn units", others), ("drawn units again", others | {"a unit far outside": far})):
+    def trials(self) -> Iterator[Trial]:
+        """Tables around an odd unit, which is drawn, zero, or outside by little and by much."""
+        odd = {"a drawn unit": None, "zeros": self._packed(np.zeros(self._columns))}
+        odd |= {"a unit outside": self._odd(_OUTSIDE), "its opposite": self._odd(-_OUTSIDE)}
+        replaced = self._sizes.relation is Relation.REPLACE_ONE
+        for words, more in (("drawn units", {}), ("drawn units again", {"a unit far outside": self._odd(_FAR)})):
             rest = self._drawn(self._sizes.records - 1)
-            first = np.vstack([rest, self._drawn(1)])
-            if self._sizes.relation is Relation.REPLACE_ONE:
-                yield words, first, [(f"replaced by {what}", np.vstack([rest, unit])) for what, unit in odd.items()]
-            else:
-                yield words, rest, [(f"{what} added", np.vstack([rest, unit])) for what, unit in odd.items()]
+            units = {word: self._drawn(1) if unit is None else unit for word, unit in (odd | more).items()}
+            tables = [(f"with {word}", self._fit(np.vstack([rest, unit]))) for word, unit in units.items()]
+            yield Trial(words, (*(() if replaced else (("without it", self._fit(rest)),)), *tables), replaced)
 
     @property
     def _columns(self) -> int:

@@ -50,13 +50,15 @@ def as_csv(table: Mapping[str, Sequence[Any]], *, header: bool = True) -> str:
 
 
 def cell(value: Any) -> Any:
-    """A value as it is, and a text that a spreadsheet would run as a formula with an apostrophe before it.
+    """A value as it is; of a text what does not print is spelled out, and a formula gets an apostrophe before it.
 
     >>> cell("=cmd()"), cell("-1"), cell("maternity"), cell(-0.5)
     ("'=cmd()", '-1', 'maternity', -0.5)
     """
-    risky = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
-    return f"'{value}" if risky else value
+    if not isinstance(value, str):
+        return value
+    risky = _FORMULA.match(value) and not _NUMBER.fullmatch(value)
+    return f"'{printable(value)}" if risky else printable(value)
 
 
 def latex(text: str) -> str:
@@ -101,7 +103,13 @@ class ShownTable:
         if self.facts:
             pieces.append(_two_columns(self.facts))
         pieces += [text_table(header, rows) for header, rows in self.tables if rows]
-        return "\n\n".join([*pieces, *(textwrap.fill(words, WIDTH) for words in self.remarks)])
+        return "\n\n".join([*pieces, *(textwrap.fill(printable(words), WIDTH) for words in self.remarks)])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return self.html()
 
     def csv(self) -> str:
         """All digits, one line for each row; of the title only that it may not leave is kept, as a column."""

@@ -3,15 +3,17 @@
 Least squares, logistic and softmax regression, and Huber's robust regression.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import check_classification_targets
 
 from sordino.core.arrays import Array
-from sordino.core.validate import InputError
+from sordino.core.validate import InputError, raise_alone
 from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare
 from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.inference import WithCoefficients
@@ -55,11 +57,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of right predictions, y in any spelling that the schema declares; of private rows NON-PRIVATE."""
         if isinstance(self.schema, ArrayBounds):
-            return super().score(X, y, sample_weight)
+            predicted = self.predict(X)
+            return _compared(lambda: accuracy_score(y, predicted, sample_weight=sample_weight))
         from sordino.estimators.declaration import target_codes  # noqa: PLC0415
 
         right = np.argmax(self.predict_proba(X), axis=1) == target_codes(self._predictor.schema, y)
-        return float(np.average(right, weights=sample_weight))
+        return _compared(lambda: np.average(right, weights=sample_weight))
 
     def _finish(self) -> None:
         self.classes_: NDArray[Any] = self._predictor.labels
@@ -75,6 +78,21 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # privacy noise on the few rows that checks are made with
         return tags
+
+
+def _compared(score: Callable[[], Any]) -> float:
+    """A score; what is raised by scikit-learn or NumPy may quote a cell, so only the kind of it is told."""
+    try:
+        return float(score())
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise_alone(
+            InputError(
+                f"Expected one target, and one weight if any, for each row, of the kind that was fitted, got a "
+                f"{type(error).__name__}; look at y and sample_weight."
+            )
+        )
 
 
 def _check_public_labels(y: Bare) -> None:
@@ -109,6 +127,11 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         """Draws of new targets, shape (draws, records)."""
         encoded = self._encode(X)
         return self._predictor.sample(encoded, draws, np.random.default_rng(seed))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of the target's variance that predictions explain; of private rows NON-PRIVATE."""
+        predicted = self.predict(X)
+        return _compared(lambda: r2_score(y, predicted, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -31,6 +31,11 @@ CLASSIFYING = frozenset({Task.CLASSIFICATION, Task.NETWORK_CLASSIFICATION})
 LINEAR = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS, Task.SURVIVAL})
 
 
+def is_fit(settings: Mapping[str, Any]) -> bool:
+    """Whether settings of a release are those of an estimator's fit; a look, a check or a chain has no such task."""
+    return settings.get("task") in tuple(Task)
+
+
 def untold(_stage: str) -> None:
     """Nobody wants to know how far the work is."""
 

@@ -1,14 +1,14 @@
 """Fit a network of one's own: calibrate, certify, debit, train, audit in the same run, and measure on public rows."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.accounting.calibrate import calibrate
+from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import as_json
 from sordino.algorithm.training.clipped import check_examples
 from sordino.algorithm.training.train import QUERY, Trained, Training, train
@@ -17,7 +17,7 @@ from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.one_run.training import train_and_audit
 from sordino.core.bound import Relation, with_floating_point
 from sordino.core.spec import Spec
-from sordino.core.validate import InputError, refuse
+from sordino.core.validate import InputError, one_of, refuse, whole_number
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.situation import Sources
 from sordino.ledger.release import StoredRelease
@@ -77,7 +77,7 @@ def fit_network(
         clip: the longest contribution of an example to a step.
         training: the optimiser and other public choices.
         sampling: batches as a spec writes them, such as {"scheme": "poisson", "size": 4096}; absent: all examples.
-        records: the public number of examples; absent: as many as there are, which is then public.
+        records: the public number of examples; under replace-one absent: as many as there are.
         canaries: how many are planted to audit this very run; they count as records.
         measure: given the released weights (for kept points, `Trained`), what they do on public rows: named numbers
             for the report. It must not read the examples.
@@ -95,22 +95,22 @@ def fit_network(
 
     Examples:
         >>> import numpy as np
-        >>> from sordino.algorithm.training.train import Descent, Training
-        >>> from sordino.estimators.trained import fit_network
+        >>> import optax
+        >>> import sordino
         >>> X = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
         >>> def loss(params, example):
         ...     x, y = example
         ...     return (x @ params["w"] - y) ** 2
-        >>> fitted = fit_network(
+        >>> fitted = sordino.fit_network(
         ...     loss, {"w": np.zeros(2, np.float32)}, (X, X @ np.array([1.0, -1.0], np.float32)), epsilon=2.0,
-        ...     delta=1e-5, relation="add-remove", rounds=30, clip=0.5, training=Training(Descent(0.5)), random_state=0,
+        ...     delta=1e-5, relation="add-remove", records=400, rounds=30, clip=0.5,
+        ...     training=sordino.Training(optax.sgd(0.5)), random_state=0,
         ... )
         >>> bool(np.abs(fitted.params["w"] - [1.0, -1.0]).max() < 0.3), fitted.release.epsilon <= 2.0
         (True, True)
     """
-    public = records if records is not None else check_examples(examples)
-    if relation == Relation.REPLACE_ONE and records not in (None, check_examples(examples)):
-        raise refuse("records", "to be the number of examples under replace-one", records)
+    related = Relation(one_of("relation", relation, tuple(Relation)))
+    public = _public_number(records, related, examples)
     described = Spec.from_dict(
         {
             "algorithm": {
@@ -122,7 +122,7 @@ def fit_network(
                 "contribution": clip,
                 "noise_multiplier": 1.0,
             },
-            "relation": relation,
+            "relation": related.value,
             "view": "all-iterates",
             "delta": delta,
         }
@@ -163,20 +163,26 @@ def fit_network(
     return FittedNetwork(named_in_ledger(account, entry, release), trained.averaged, trained, lower)
 
 
+def _public_number(records: int | None, relation: Relation, examples: Any) -> int:
+    """The declared number of examples; how many there are is public under replace-one alone."""
+    if relation is Relation.ADD_REMOVE:
+        if records is None:
+            raise InputError(
+                "Expected records, a public number, under add-remove, where the number of examples is private, got "
+                "none; declare it."
+            )
+        return whole_number("records", records)
+    there = check_examples(examples)
+    if records not in (None, there):
+        raise refuse("records", "to be the number of examples under replace-one", records)
+    return there
+
+
 def stored_leaves(params: Any) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Arrays under plain names, and the path of each in the tree."""
     found = jax.tree_util.tree_leaves_with_path(params)
     arrays = {f"leaf_{place:03d}": np.asarray(leaf) for place, (_, leaf) in enumerate(found)}
     return arrays, [jax.tree_util.keystr(path) for path, _ in found]
-
-
-def released_params(release: StoredRelease, like: Any) -> Any:
-    """The weights of a release as a tree of the shape of `like`."""
-    leaves = [release.arrays[name] for name in sorted(release.arrays) if name.startswith("leaf_")]
-    structure = jax.tree.structure(like)
-    if structure.num_leaves != len(leaves):
-        raise refuse("like", f"to have {len(leaves)} leaves", structure.num_leaves)
-    return jax.tree.unflatten(structure, leaves)
 
 
 def classification_quality(probabilities: NDArray[Any], labels: NDArray[Any]) -> dict[str, Any]:
@@ -209,10 +215,3 @@ def classification_quality(probabilities: NDArray[Any], labels: NDArray[Any]) ->
         "rows": len(labels),
         "bins": bins,
     }
-
-
-def with_measured(fitted: FittedNetwork, measured: Mapping[str, Any]) -> StoredRelease:
-    """The release with other measurements on public rows; of a release that no ledger names yet."""
-    if fitted.release.ledger is not None:
-        raise InputError("Expected a release that no ledger names, got one that is named; measure while it is fitted.")
-    return replace(fitted.release, settings={**fitted.release.settings, MEASURED: dict(measured)})

@@ -126,7 +126,9 @@ def _group_of_one(user: int, group: int) -> bool:
         name, entry = pwd.getpwuid(user).pw_name, grp.getgrgid(group)
     except KeyError:
         return False
-    return entry.gr_name == name and set(entry.gr_mem) <= {name}
+    # The list of a group leaves out those whose primary group it is.
+    primary = {one.pw_name for one in pwd.getpwall() if one.pw_gid == group}
+    return entry.gr_name == name and primary | set(entry.gr_mem) <= {name}
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import platform
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
@@ -33,7 +33,7 @@ from sordino.ledger.budget import Budget, LedgerError
 from sordino.ledger.filters import Charge, Filter, filter_from_dict
 
 if TYPE_CHECKING:
-    from sordino.ledger.log import Log, OpenLog
+    from sordino.ledger.log import Log, Mark, OpenLog
 
 
 KEY_BYTES = 32
@@ -71,6 +71,8 @@ class Entry:
         versions: the software that computed it.
         digest: of the entry and all before it, keyed with the ledger's own key; ties a release to its debit.
         release: SHA-256 of the release.json that was made on it; None where none was named.
+        run: the secret name of the run that it pays for, of a run that can be resumed; None of others.
+        place: where its record begins in the log.
     """
 
     sequence: int
@@ -83,6 +85,8 @@ class Entry:
     versions: tuple[tuple[str, str], ...]
     digest: str
     release: str | None = None
+    run: str | None = field(default=None, repr=False)
+    place: int = field(default=0, compare=False, repr=False)
 
     @property
     def spec(self) -> Spec:
@@ -203,13 +207,13 @@ def standing(log: "Log") -> tuple[Header, State]:
     return top, state(log.path, top, log.state)
 
 
-def append(log: "OpenLog", top: Header, before: State, page: Page) -> Entry:
+def append(log: "OpenLog", top: Header, before: State, page: Page, run: str | None = None) -> Entry:
     """Add an entry; on return it is on the disk."""
     alone = None if page.epsilon == float("inf") else page.epsilon
     words = (_now(), page.theorem, alone, page.spec_text, page.bound_text)
     record = entry_record(top, before, page.charge, *words, dict(_versions())) | {"rows": _place_of_rows(log)}
-    digest = log.append(record).link.hex()
-    return _entry(log.path, record, digest)
+    record |= {} if run is None else {"run": run}
+    return _entry(log.path, record, log.append(record))
 
 
 def entry_record(top: Header, before: State, charge: Charge, *words: Any) -> Json:
@@ -227,7 +231,7 @@ def entries(log: "Log") -> tuple[Entry, ...]:
     for mark, record in log.records():
         after = state(log.path, top, record)
         if record["kind"] == ENTRY:
-            entry = _entry(log.path, record, mark.link.hex())
+            entry = _entry(log.path, record, mark)
             try:
                 before = State(before.releases + 1, top.rule.total([before.total, entry.charge]))
             except InputError as error:
@@ -245,17 +249,17 @@ def entries(log: "Log") -> tuple[Entry, ...]:
     return tuple(found.values())
 
 
-def is_last(log: "OpenLog", entry: Entry) -> bool:
-    """Whether an entry is the last record of a log, so that nothing was written about it yet."""
-    return log.state.get("kind") == ENTRY and log.mark.link.hex() == entry.digest
+def name_of(log: "Log", entry: Entry) -> str | None:
+    """The release that an entry names; reads what was recorded after it, however long the log is."""
+    behind = log.behind(entry.place, bytes.fromhex(entry.digest))
+    if behind is None:
+        raise LedgerError(f"Expected an entry of {str(log.path)!r}, got {entry.sequence} of another ledger.")
+    named = (_released(log.path, record) for record in behind if RELEASED in record)
+    return next((name for sequence, name in named if sequence == entry.sequence), None)
 
 
 def name_release(log: "OpenLog", top: Header, sequence: int, named: str) -> None:
-    """Remember which release was made on an entry.
-
-    It stands in a record of fingerprints, with those that are known, so that readers of earlier versions, which know
-    no other kind of record behind entries, read on.
-    """
+    """Remember which release was made on an entry, in a record of fingerprints beside those that are known."""
     before = state(log.path, top, log.state)
     log.append(_rows_record(before, fingerprints(log)) | {RELEASED: [sequence, named]})
 
@@ -290,14 +294,6 @@ def keep_fingerprint(log: "OpenLog", top: Header, sequence: int, fingerprint: by
         log.append(_rows_record(before, [*known, (sequence, fingerprint)]))
 
 
-def fingerprint_records(before: State, known: Fingerprints) -> list[Json]:
-    """The record of fingerprints that are known already, if there are any."""
-    first: dict[bytes, int] = {}
-    for sequence, rows in known:
-        first.setdefault(rows, sequence)
-    return [_rows_record(before, [(sequence, rows) for rows, sequence in first.items()])] if first else []
-
-
 def _rows_record(before: State, known: Fingerprints) -> Json:
     kept = known[:1] + known[1:][1 - MOST_FINGERPRINTS :]
     return {
@@ -316,7 +312,7 @@ def _place_of_rows(log: "Log") -> int | None:
     return place if type(place) is int and place >= 0 else None
 
 
-def _entry(path: Path, record: Json, digest: str) -> Entry:
+def _entry(path: Path, record: Json, mark: "Mark") -> Entry:
     try:
         time, theorem, epsilon, spec, bound, versions = (record[name] for name in _WORDS)
         if not all(isinstance(word, str) for word in (time, theorem, spec, bound)) or not isinstance(versions, dict):
@@ -326,7 +322,8 @@ def _entry(path: Path, record: Json, digest: str) -> Entry:
         alone = float("inf") if epsilon is None else float(epsilon)
         software = tuple(sorted((name, str(number)) for name, number in versions.items()))
         charge = Charge.from_dict(record["charge"])
-        return Entry(record["releases"], time, theorem, alone, charge, spec, bound, software, digest)
+        tied = {"digest": mark.link.hex(), "place": mark.start, "run": record.get("run")}
+        return Entry(record["releases"], time, theorem, alone, charge, spec, bound, software, **tied)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise damaged(path) from error
 

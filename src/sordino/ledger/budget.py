@@ -1,9 +1,10 @@
 """A budget: the dataset it belongs to, what opening fixes for good, and how the ledger refuses."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from sordino.accounting.convert import group_of, replace_one_from_add_remove
+from sordino.accounting.convert import replace_one_from_add_remove
+from sordino.accounting.evaluate import for_group
 from sordino.core import validate
 from sordino.core.bound import Bound, Relation
 from sordino.core.gaussian import down
@@ -97,8 +98,8 @@ def charged(bound: Bound, spec: Spec, budget: "Budget") -> Guarantee:
       of units is public.
     - Units of another column are refused.
     """
-    guarantee = under_relation(bound, budget.relation)
-    return group_of(guarantee, _group_size(bound.relation, spec, budget))
+    grouped = for_group(bound, spec, _group_size(bound.relation, spec, budget))
+    return under_relation(replace(bound, guarantee=grouped), budget.relation)
 
 
 def charged_as(spec: Spec, budget: "Budget") -> str | None:

@@ -99,11 +99,9 @@ class Balance:
             f"delta {show_down(budget.failure_delta)} reserved for failures are spent"
         )
         if self.largest_mu == 0:
-            return f"{spent}; no Gaussian release fits any more"
-        return (
-            f"{spent}; the largest Gaussian release that still fits has mu {show_down(self.largest_mu)} "
-            f"(epsilon {show_down(self.largest_epsilon)} at delta {budget.delta:g})"
-        )
+            return f"{spent}; no further release fits"
+        epsilon = show_down(self.largest_epsilon)
+        return f"{spent}; left: one more release of up to epsilon {epsilon} (at delta {budget.delta:g})"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""
@@ -210,7 +208,7 @@ class Ledger:
         """The filter that decides."""
         return self._header().rule
 
-    def debit(self, bound: Bound | Sequence[Bound], spec: Spec) -> Entry:
+    def debit(self, bound: Bound | Sequence[Bound], spec: Spec, *, run: str | None = None) -> Entry:
         """Charge a release, before it reads a row.
 
         Args:
@@ -218,9 +216,12 @@ class Ledger:
                 debited. One that does not fit, or whose cost is mostly in what may fail, is compared with what the
                 other theorems say of the spec.
             spec: the run it is the bound of, from which `verify` recomputes it.
+            run: a secret name of a run that can be resumed. The entry that was made for it is returned, and nothing is
+                charged again, however often the process is killed.
 
         Raises:
             LedgerRefusal: the release does not fit; nothing was recorded.
+            InputError: for the name of a run that was charged for another spec or another bound.
         """
         bounds = list(bound) if isinstance(bound, Sequence) else [bound]
         if not bounds:
@@ -229,12 +230,20 @@ class Ledger:
             _check_matching(stated, spec)
         top, state = self._standing()
         pages = _priced(top, bounds, spec)
-        if len(pages) == 1 and _should_be_compared(top.rule, state.total, pages[0].charge):
+        if len(pages) == 1 and (run is not None or _should_be_compared(top.rule, state.total, pages[0].charge)):
             pages += _priced(top, _other_bounds(bounds[0], spec, top.budget.delta), spec, must=False)
         with log.writing(self.path, self.timeout) as open_log:
             priced, (top, state) = top, book.standing(open_log)
             if (top.key, top.fixed) != (priced.key, priced.fixed):
                 raise access.another_in_its_place(self.path)
+            known = None if run is None else next((one for one in book.entries(open_log) if one.run == run), None)
+            if known is not None:
+                if (known.spec_text, known.bound_text) not in {(one.spec_text, one.bound_text) for one in pages}:
+                    raise InputError(
+                        f"Expected entry {known.sequence} of {str(self.path)!r} to pay for this run, got one that was "
+                        "charged for another; name a new file to keep rounds in."
+                    )
+                return known
             page = _best(top.rule, state.total, pages)
             if page is None:
                 balance, wanted = Balance.of(top.budget, top.rule, state.total, state.releases), pages[0]
@@ -244,7 +253,7 @@ class Ledger:
                     f"{show_up(wanted.charge.failure)}: {balance.sentence}.",
                     balance,
                 )
-            return book.append(open_log, top, state, page)
+            return book.append(open_log, top, state, page, run)
 
     def balance(self) -> Balance:
         """What is spent, and the largest release that still fits."""
@@ -307,18 +316,12 @@ class Ledger:
         if not re.fullmatch(r"[0-9a-f]{64}", validate.instance_of("digest", digest, str)):
             raise validate.refuse("digest", "to be a SHA-256 in 64 hexadecimal digits", digest[:80])
         with log.writing(self.path, self.timeout) as open_log:
-            if book.is_last(open_log, entry):  # as after most fits: nothing can have named it yet
-                book.name_release(open_log, book.header(self.path, open_log.opening), entry.sequence, digest)
-                return
-            known = {one.sequence: one for one in book.entries(open_log)}
-            recorded = known.get(entry.sequence)
-            if recorded is None or recorded.digest != entry.digest:
-                raise LedgerError(f"Expected an entry of {str(self.path)!r}, got {entry.sequence} of another ledger.")
-            if recorded.release not in (None, digest):
+            named = book.name_of(open_log, entry)
+            if named not in (None, digest):
                 raise LedgerError(
                     f"Expected entry {entry.sequence} of {str(self.path)!r} to name one release, got a second one."
                 )
-            if recorded.release is None:
+            if named is None:
                 book.name_release(open_log, book.header(self.path, open_log.opening), entry.sequence, digest)
 
     def _compare(self, entry: Entry, rows: bytes) -> int | None:

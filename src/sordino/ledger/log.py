@@ -35,7 +35,7 @@ from typing import Any
 
 from sordino.core.spec.document import parse
 from sordino.core.validate import InputError, refuse
-from sordino.ledger import access, book, format_1
+from sordino.ledger import access, book
 from sordino.ledger.budget import LedgerError
 
 FORMAT = 2
@@ -111,6 +111,17 @@ class Log:
         if record is None or not record.follows(record.before, self.key):
             raise book.damaged(self.path)
         return _json(record.text)
+
+    def behind(self, start: int, link: bytes) -> list[Json] | None:
+        """What was recorded after the record with this digest; None where none of the log begins at that place."""
+        record = _record(self._read, start) if start >= _RECORDS else None
+        if record is None or record.link != link or not record.follows(record.before, self.key):
+            return None
+        found, place = [], Mark(0, start, record.end, link)
+        while (following := self.after(place)) is not None:
+            place = following
+            found.append(self.record_at(place.start))
+        return found if place.link == self.mark.link else None
 
     def after(self, mark: Mark) -> Mark | None:
         """The record that follows another: the first one in the file that names it; None at the end."""
@@ -285,63 +296,24 @@ def reading(path: Path) -> Iterator[Log]:
     with _speaking(path), access.opened(real, os.O_RDONLY) as descriptor:
         access.check_hands(real, os.fstat(descriptor))
         base = _base(path, descriptor)
-        if base is None:
-            older = image(*_older(path, real, descriptor))
-            yield Log(path, lambda offset, size: older[offset : offset + size])
-        else:
-            yield Log(path, lambda offset, size: access.read_at(descriptor, base + offset, size))
+        yield Log(path, lambda offset, size: access.read_at(descriptor, base + offset, size))
 
 
 @contextmanager
 def writing(path: Path, timeout: float) -> Iterator[OpenLog]:
-    """The log, held against every other process from before it is read; a ledger of format 1 is brought to this one."""
+    """The log, held against every other process from before it is read."""
     real = access.find(path)
     with _speaking(path), access.opened(real, os.O_RDWR) as descriptor:
         access.check_hands(real, os.fstat(descriptor))
         with access.exclusive(real, descriptor, timeout), access.opened(real, os.O_WRONLY | os.O_APPEND) as tail:
             if not os.path.samestat(os.fstat(tail), os.fstat(descriptor)):
                 raise access.another_in_its_place(path)
-            base = _base(path, descriptor)
-            yield OpenLog(real, descriptor, tail, _convert(path, real, descriptor, timeout) if base is None else base)
+            yield OpenLog(real, descriptor, tail, _base(path, descriptor))
 
 
-def _convert(path: Path, real: Path, descriptor: int, timeout: float) -> int:
-    """Bring a ledger of format 1 to this format, in the same file: it may be known under other names.
-
-    The new log goes behind the pages of the database, and only when it is on the disk do the first bytes of the file
-    change, all at once. Killed before that, the file is the old one with bytes behind it that nobody reads.
-    """
-    with format_1.alone(path, descriptor, timeout):
-        opening, further = _older(path, real, descriptor)
-        base = -(-format_1.size(access.read_at(descriptor, 0, _PREAMBLE)) // BLOCK) * BLOCK
-        os.ftruncate(descriptor, base)
-        access.write_at(descriptor, base, image(opening, further))
-        os.fsync(descriptor)
-        access.write_at(descriptor, 0, preamble(base))
-        os.fsync(descriptor)
-    format_1.remove_logs(real)
-    return base
-
-
-def _older(path: Path, real: Path, descriptor: int) -> tuple[Json, list[Json]]:
-    length = os.fstat(descriptor).st_size
-    if length > format_1.LARGEST_FILE:
-        raise LedgerError(
-            f"Expected {str(path)!r} to be a ledger, got a database of {length} bytes, which is too large."
-        )
-    try:
-        return format_1.contents(path, real, access.read_at(descriptor, 0, length))
-    except MemoryError:
-        raise LedgerError(
-            f"Expected {str(path)!r} to be a ledger, got a database of {length} bytes, for which memory is too short."
-        ) from None
-
-
-def _base(path: Path, descriptor: int) -> int | None:
-    """Where the log of a file begins; None for a ledger of format 1."""
+def _base(path: Path, descriptor: int) -> int:
+    """Where the log of a file begins."""
     head = access.read_at(descriptor, 0, _PREAMBLE)
-    if format_1.is_old(head):
-        return None
     version, _, rest = head.removeprefix(_MAGIC).partition(b"\n")
     if not head.startswith(_MAGIC) or not version.isdigit():
         raise LedgerError(f"Expected {str(path)!r} to be a ledger, got a file of another kind.")

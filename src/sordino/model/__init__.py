@@ -1,6 +1,6 @@
 """Losses and posteriors that certify their own constants from the public domain.
 
-Importing this package imports JAX; NumPyro loads when a `NumPyroModel` is built.
+Importing this package imports JAX.
 """
 
 from sordino.model.base import LinearScoreModel as LinearScoreModel
@@ -23,6 +23,5 @@ from sordino.model.families.networks import MLPRegression as MLPRegression
 from sordino.model.families.regression import GaussianLinear as GaussianLinear
 from sordino.model.families.regression import Huber as Huber
 from sordino.model.families.regression import PoissonRegression as PoissonRegression
-from sordino.model.numpyro_model import NumPyroModel as NumPyroModel
 from sordino.model.registry import MODELS as MODELS
 from sordino.model.registry import JaxModel as JaxModel

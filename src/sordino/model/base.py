@@ -12,7 +12,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -151,6 +151,8 @@ class Model(ABC):
 
     _: KW_ONLY
     weight_decay: float = 0.0
+    # Whether rows are cut to whole numbers, without which products of rows and parameters would be rounded.
+    cuts_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_numbers(self, weight_decay=NON_NEGATIVE)

@@ -11,9 +11,9 @@ from sordino.algorithm.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAY
 from sordino.algorithm.posterior.coefficients import from_stored
 from sordino.core.arrays import Array
 from sordino.estimators.look import LOOK
-from sordino.estimators.own_release import FREE_DRAWS, SITE_DRAWS, entry_names
+from sordino.estimators.released import FREE_DRAWS, SITE_DRAWS, entry_names
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.folder import COEFFICIENTS, LEARNED, NOT_MEASURED, is_constant, release_coverage, withheld
+from sordino.ledger.release.folder import COEFFICIENTS, NOT_MEASURED, is_constant, release_coverage, withheld
 
 LEVEL, INNER_LEVEL = 0.95, 0.5
 # Below this many draws a quantile says little; the page then shows the draws themselves.
@@ -53,15 +53,13 @@ def summarise(release: StoredRelease) -> Summary | None:
     if reader is None or any(0 in values.shape for values in release.arrays.values()):
         return None
     summary = reader(release)
-    if summary is not None and is_constant(release):
-        summary = _estimated(release, summary)
     return None if summary is None else _covered(release, summary)
 
 
 def _covered(release: StoredRelease, summary: Summary) -> Summary:
     """The summary with what was measured of its intervals; without intervals, where nothing was."""
     both = (INNER_LEVEL, LEVEL)
-    if "task" not in release.settings:  # no estimator of ours: somebody's own run
+    if "task" not in release.settings and withheld(release) is None:  # no estimator of ours: somebody's own run
         levels = tuple(f"the central {100 * level:g} % of what was released" for level in both)
         return replace(summary, levels=levels, coverage=f"These are shares of what was released: {NOT_MEASURED}.")
     words = tuple(word for level in both if (word := release_coverage(release, COEFFICIENTS, level)) is not None)
@@ -71,17 +69,6 @@ def _covered(release: StoredRelease, summary: Summary) -> Summary:
     nothing: dict[str, Any] = {"deviation": None, "inner": None, "outer": None, "draws": np.empty(0)}
     bare = tuple(replace(marginal, **nothing) for marginal in summary.marginals)
     return replace(summary, marginals=bare, coverage=f"Intervals are withheld: {withheld(release) or NOT_MEASURED}.")
-
-
-def _estimated(release: StoredRelease, summary: Summary) -> Summary | None:
-    """Of a constant, nothing but the constant; folders of earlier versions hold numbers for every column beside it."""
-    if LEARNED in release.settings:
-        return summary
-    columns = 0 if release.schema is None else len(release.schema.feature_names)
-    if columns == 0 or summary.total % columns:
-        return None
-    outputs = summary.total // columns
-    return replace(summary, marginals=summary.marginals[:outputs], total=outputs)
 
 
 def answered(release: StoredRelease) -> tuple[tuple[str, tuple[Marginal, ...]], ...]:
@@ -104,7 +91,7 @@ def parameter_names(release: StoredRelease, count: int) -> tuple[str, ...]:
 
     A model whose parameters are no multiple of the columns has numbered parameters.
     """
-    if LEARNED in release.settings and is_constant(release):
+    if is_constant(release):
         return _by_class(("constant",), count, release) if count > 1 else ("constant",)
     columns = () if release.schema is None else release.schema.feature_names
     if columns and count == len(columns):
@@ -248,5 +235,5 @@ _READERS: Mapping[frozenset[str], Callable[[StoredRelease], Summary | None]] = {
 def array_shapes(release: StoredRelease) -> tuple[tuple[str, Any, str], ...]:
     """Name, shape and kind of number of every array, as written in the folder."""
     return tuple(
-        (name, " × ".join(map(str, values.shape)), str(values.dtype)) for name, values in release.arrays.items()
+        (name, " × ".join(map(str, values.shape)), str(values.dtype)) for name, values in sorted(release.arrays.items())
     )

@@ -12,9 +12,11 @@ from sordino.data import Boolean, Category, Date, Number, Ordered, Schema
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.interaction import Interaction
 from sordino.estimators.look import LOOK
+from sordino.estimators.replayed import can_plan
+from sordino.estimators.tasks import is_fit
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
-from sordino.ledger.release.folder import COEFFICIENTS, is_constant, measured, measured_task
+from sordino.ledger.release.folder import COEFFICIENTS, is_constant, measured_of
 from sordino.report.charts import label
 from sordino.report.subject import Subject
 
@@ -96,6 +98,8 @@ def _look_at(subject: Subject) -> tuple[str, ...]:
         said.append(f"It rests on a constant that is {_weakest(subject)}: can somebody say why it is true?")
     if release.schema is not None and release.schema.charged is not None:
         said.append("Some of its bounds come from an earlier look: was that charged to the same ledger?")
+    if not can_plan(release):
+        said.append("Its folder does not hold all that its plan was made from: the ledger alone shows what was run.")
     if is_constant(release):
         said.append("Only a constant was learned: is that worth the budget?")
     return tuple(said)
@@ -182,9 +186,9 @@ def _numbers(release: StoredRelease) -> str:
 
 def coverage(release: StoredRelease) -> str:
     """How often intervals of such a fit held, as measured for its family; empty where there are none."""
-    if "task" not in release.settings or release.kind == LOOK:
+    if not is_fit(release.settings):
         return ""
-    found = measured(measured_task(release), str(release.settings.get("method")), COEFFICIENTS, _LEVEL)
+    found = measured_of(release, COEFFICIENTS, _LEVEL)
     if found is None:
         return "how often its intervals hold was not measured"
     return (
@@ -274,5 +278,5 @@ def not_applying(subject: Subject) -> str:
     others = "one theorem is" if len(names) == 1 else f"{len(names)} theorems are"
     return (
         f"The other {others} about other kinds of runs, relations or views, or need a constant that this one does not "
-        "have; sordino certify on the description below gives the reason of each."
+        "have; sordino certify --all on the description below gives the reason of each."
     )

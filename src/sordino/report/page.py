@@ -70,7 +70,7 @@ def content_policy() -> str:
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
-_SOFTWARE = ("numpy", "scipy", "jax", "dp-accounting")
+_SOFTWARE = ("numpy", "scipy", "jax")
 Begin = Callable[[str], None]
 
 

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from sordino.accounting.evaluate import Explanation, explain
-from sordino.auditing.lower_bound import Examined, LowerBound, TradeOffPoint, Verdict, verdict
+from sordino.auditing.lower_bound import Examined, LowerBound, TradeOffPoint, Verdict, VerdictKind, verdict
 from sordino.core.bound import Bound, Relation, View, floating_point_line, with_floating_point
 from sordino.core.gaussian import show_up
 from sordino.core.spec import FileDataset, Spec
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, number, one_of, refuse
+from sordino.estimators.replayed import unplanned
 from sordino.ledger import Balance, Entry, Ledger
-from sordino.ledger.release import StoredRelease, read_release
-from sordino.ledger.release.folder import ONLY_A_CONSTANT, is_constant
+from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.folder import cautions_of, stored_at
+from sordino.ledger.signing.folder import broken_signature
 
 AUDIT_FILE = "audit.json"
 LONGEST_TEXT = 2000
@@ -104,11 +106,23 @@ class Subject:
     entry: int | None = None  # the number of its debit in the ledger that was named
     time: str = ""  # of that debit, by the clock of the machine that made it
     named_by_ledger: bool = False  # whether the debit names this release by its digest
+    broken_signature: str = ""  # why the folder is not what was signed; nothing where it is, or is not signed
+    unplanned: str = ""  # why this version would not plan this run; nothing where it would, or cannot say
 
     @property
     def understated(self) -> bool:
         """Whether the folder claims less privacy loss than its spec can be shown to have."""
         return self.release.epsilon < self.explanation.epsilon * (1 - _SAME)
+
+    @property
+    def certified_otherwise(self) -> bool:
+        """Whether the stored theorem, computed again from the stored spec, gives another epsilon than the folder.
+
+        A theorem that a later version adds may give less; that contradicts nothing.
+        """
+        again = {bound.theorem: epsilon for bound, epsilon in self.explanation.bounds}
+        stored = self.release.bound.theorem
+        return stored not in again or not math.isclose(again[stored], self.release.epsilon, rel_tol=_SAME)
 
     @property
     def bound(self) -> Bound | None:
@@ -123,26 +137,29 @@ class Subject:
 
     @property
     def discrepancies(self) -> tuple[tuple[str, str], ...]:
-        """The warnings that belong on the page, in red: what is wrong, and in which way."""
+        """Whatever contradicts the release: a title and a sentence each, shown in red; with one it must not leave."""
         claim = f"epsilon {show_up(self.release.epsilon)} at delta {self.release.delta:g}"
         warnings = []
+        if self.broken_signature:
+            warnings.append(("The signature does not hold.", self.broken_signature))
         if self.not_as_charged:
             warnings.append(("The ledger says otherwise.", self.not_as_charged))
-        elif self.understated:
-            proved = (
-                "no finite epsilon"
-                if math.isinf(self.explanation.epsilon)
-                else f"epsilon {show_up(self.explanation.epsilon)}"
-            )
+        elif self.understated or self.certified_otherwise:
+            finite = math.isfinite(self.explanation.epsilon)
+            proved = f"epsilon {show_up(self.explanation.epsilon)}" if finite else "no finite epsilon"
             words = (
                 f"The folder claims {claim}, and the theorems of this version certify {proved} for the run it "
                 "describes. This page states what is certified."
             )
             warnings.append(("The stored certificate does not hold.", words))
+        if self.unplanned and not self.not_as_charged:
+            warnings.append(("This version would not plan this run.", self.unplanned))
         stated = self.release.stated_epsilon
         if stated is not None and not math.isclose(stated, self.release.epsilon, rel_tol=_SAME):
             words = f"It says epsilon {show_up(stated)}, and the bound beside it gives {claim}; the file was changed."
             warnings.append(("The stored headline is not that of its bound.", words))
+        if self.verdict is not None and self.verdict.kind is VerdictKind.VIOLATED:
+            warnings.append(("An audit contradicts the certificate.", self.verdict.evidence))
         return tuple(warnings)
 
     @property
@@ -153,21 +170,18 @@ class Subject:
     @property
     def cautions(self) -> tuple[str, ...]:
         """What a reader must know before any number, the first one first."""
-        stated = self.release.cautions
-        return (ONLY_A_CONSTANT, *stated) if is_constant(self.release) and ONLY_A_CONSTANT not in stated else stated
+        return cautions_of(self.release)
 
     @property
     def reasons_not_to_leave(self) -> tuple[str, ...]:
         """Why the release itself must stay; nothing where it may leave."""
-        reasons = []
+        reasons = [title[:1].lower() + title[1:].removesuffix(".") for title, _ in self.discrepancies]
         if not self.release.private:
             reasons.append("it was made with reproducible randomness: whoever knows the seed can subtract the noise")
         if self.release.schema is not None and self.release.schema.reads_private_data:
             reasons.append("its schema was inferred from private rows, so its bounds and categories are not public")
         if any(certificate.reads_private_data for certificate in self.release.bound.certificates):
             reasons.append("its certificate rests on a constant that was read off private rows")
-        if self.not_as_charged:
-            reasons.append("what it says is not what was charged to the ledger that was named")
         return tuple(reasons)
 
     @property
@@ -202,7 +216,7 @@ class Account:
 def open_subject(folder: Path, audit: Path | None = None, account: Account | None = None) -> Subject:
     """Read a release folder, the audit given or the `audit.json` beside it, and certify its spec again."""
     # Where the ledger holds another description under the release's entry, the page is about that one.
-    release = read_release(folder)
+    release = stored_at(folder)
     problem, entry = ("", None) if account is None else _charged(release, account)
     if problem and entry is not None:
         release = replace(release, spec=entry.spec)
@@ -218,6 +232,8 @@ def open_subject(folder: Path, audit: Path | None = None, account: Account | Non
         None if entry is None else entry.sequence,
         "" if entry is None or problem else entry.time,
         entry is not None and not problem and entry.release is not None,
+        broken_signature(folder),
+        unplanned(release),
     )
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from papers.simsekli.variants import stated_bound
-from sordino.accounting.calibrate import calibrate
+from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import explain
 from sordino.accounting.heavy_tail import Dissipative, Lyapunov, corrected_bound, lyapunov
 from sordino.core.gaussian import least_true

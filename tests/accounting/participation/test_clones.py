@@ -11,6 +11,8 @@ from sordino.accounting.participation import clones
 from sordino.auditing.exact.extremal_chain import extremal_findings
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.gaussian import delta_range
+from sordino.core.guarantee import LossDistribution
+from sordino.core.loss.allocation import AllocationPair
 from sordino.core.spec import Spec, read_spec
 from sordino.core.special import special
 from tests.conformance.examples import FOLDER
@@ -154,8 +156,26 @@ def test_it_is_refused_where_others_do_not_hide_the_record() -> None:
     for change, words in (
         ({"algorithm.batch.size": 50_000, "algorithm.noise.scale": 8e-6}, "too few batches"),
         ({"algorithm.batch.scheme": "shuffle-once", "algorithm.steps": 200_000}, "pass over 100000 batches again"),
-        ({"algorithm.noise.scale": 1e-3}, "no epsilon_0"),
+        ({"algorithm.noise.scale": 1e-3}, "gains nothing"),
     ):
         refused = evaluate(THEOREM, spec.with_values(change))
         assert isinstance(refused, Inapplicable)
         assert words in refused.reason
+
+
+def test_steps_that_move_a_whole_noise_are_hidden_by_ten_thousand() -> None:
+    """The epsilon_0 that serves them is above 1; composed without the order the pass has 4.887."""
+    pair = clones.shuffled_pass(10_000, 1.0, 1e-6)
+    assert pair is not None
+    found = LossDistribution(((pair, 1),)).epsilon(1e-6)
+    # Others that equal the record's replacement are a random allocation of it: no bound is below that.
+    below = LossDistribution(((AllocationPair(10_000, 10_000, 1.0), 1),)).epsilon_bracket(1e-6).low
+    assert 0.03 < below < found < 0.86
+
+
+def test_more_clones_than_are_counted_hide_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = clones._deltas(5000, 0.5, 2.5, np.array(EPSILONS[1:3]))
+    monkeypatch.setattr(clones, "_MOST_CLONES", 100)
+    fewer = clones._deltas(5000, 0.5, 2.5, np.array(EPSILONS[1:3]))
+    assert np.all(fewer >= every * (1 - 1e-9))
+    assert fewer[0] > 1.5 * every[0]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flint import arb, arb_series, ctx
 
-from sordino.accounting.calibrate import calibrate
+from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import evaluate, explain, theorem_named
 from sordino.accounting.participation import allocation_renyi
 from sordino.accounting.participation.allocation_renyi import addition, removal, round_renyi

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+from papers.round_words import stated_spec
 from sordino.accounting.evaluate import explain
 from sordino.algorithm.chain.kernel import slice_of
 from sordino.algorithm.noise.exact_sums import in_doubles
@@ -30,7 +31,7 @@ def described(records: int, steps: int, view: str = "posterior-parameters", **va
         "noise_multiplier": 1e-9,
         "components": 3,
     }
-    return Spec.from_dict({"algorithm": algorithm | values, "relation": "replace-one", "view": view})
+    return stated_spec({"algorithm": algorithm | values, "relation": "replace-one", "view": view})
 
 
 @pytest.fixture(scope="module")

@@ -72,6 +72,18 @@ def test_a_scale_for_each_sum():
         assert np.std(released[k::2]) == pytest.approx(scale, rel=5 / math.sqrt(2 * 5_000))
 
 
+def test_sums_may_be_of_any_size_beside_their_unit():
+    """Bounds of later rounds follow what was read of residuals: a scale was refused by its size, after the debit."""
+    for exponent in (-160, -40, 0):
+        released = noised_sums(
+            np.zeros(4_000, np.int64),
+            exponent,
+            math.ldexp(3.0, exponent + 30),
+            ExactGaussians(np.random.default_rng(5), 4_000),
+        )
+        assert np.std(np.ldexp(released, -exponent - 30)) == pytest.approx(3.0, rel=5 / math.sqrt(2 * 4_000))
+
+
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 1e-30])
 def test_noise_of_no_size_is_refused(scale):
     with pytest.raises(InputError, match="noise scale"):

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from papers.round_words import stated_spec
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.rounds.gradients import ClippedGradients, MovingRule, noise_left, residuals, run_full_gradients
-from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.regression import Huber
@@ -25,7 +25,7 @@ def spec(**changes):
         "noise_multiplier": 3.0,
         "step_size": 0.1,
     }
-    return Spec.from_dict(
+    return stated_spec(
         {"algorithm": algorithm | changes, "relation": "replace-one", "view": "all-iterates", "delta": 1e-5}
     )
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from papers.round_words import rounds
 from papers.vinaroz_park.natural_gradients import (
     NaturalRule,
     SkipNetwork,
@@ -14,14 +15,15 @@ from papers.vinaroz_park.natural_gradients import (
 from sordino.algorithm import SeededRandomness
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
-from sordino.core.spec.sums import Variational
 from sordino.core.validate import InputError
 
 NETWORK = SkipNetwork(3, start_scale=0.7)
 
 
 def _spec(records: int, *, steps: int = 1, clip: float = 0.5, multiplier: float = 1e-9, relation=Relation.REPLACE_ONE):
-    algorithm = Variational(
+    algorithm = rounds(
+        "variational",
+        relation,
         records=records,
         steps=steps,
         sampling=Scheme.FULL,

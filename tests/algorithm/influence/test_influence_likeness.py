@@ -174,7 +174,7 @@ def test_plans_with_units_pay_for_it_and_others_are_what_they_were(family, relat
     [("logistic", 0.0, "add-remove"), ("linear", 0.9, "add-remove"), ("logistic", 0.5, "replace-one")],
 )
 def test_intervals_of_a_sample_of_cells_hold_as_often_as_they_say(family, correlation, relation):
-    """Thirty tables of three cells of docs/results/unit-coverage.md, epsilon 4, seeded.
+    """Thirty tables of three cells of bench/pages/unit-coverage.md, epsilon 4, seeded.
 
     Rates of 50, 90 and 95 % intervals over all coefficients have errors of about 4, 2.5 and 1.8 points: within four of
     them, and 2 points below or 4 above, which fails in 2e-4 of cases if rates are right. Intervals that took units for

@@ -103,7 +103,7 @@ def test_a_page_keeps_the_cells_that_were_not_drawn(monkeypatch: pytest.MonkeyPa
         monkeypatch.setitem(sys.modules, name, module)
         given.loader.exec_module(module)
     coverage = sys.modules["coverage_page"]
-    before = (ROOT / "docs" / "results" / "coverage.md").read_text()
+    before = (ROOT / "bench" / "pages" / "coverage.md").read_text()
     line = {"cell": "linear:uniform:500:1:replace-one", "seed": 3, "first": 0, "effects": 1.0, "tables": 20}
     line |= {"held": [10.0, 18.0, 19.0], "squares": [6.0, 17.0, 18.5], "square": 0.1, "score": 8.0, "width": 7.0}
     line |= {"shares": [2.0, 16.0, 2.0], "seconds": 1.0}

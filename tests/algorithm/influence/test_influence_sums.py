@@ -110,6 +110,10 @@ def test_the_centre_moves_as_far_as_the_worst_pair_of_corners(relation):
         (("binary", "category", "category"), (0, 1, 1)),
         (("category",) * 4, (1,) * 4),
         (("number",) * 3, (0,) * 3),
+        (("number", "category", "category"), (0, 1, 1)),
+        (("binary", *("category",) * 3), (0, 1, 1, 1)),
+        (("number", "number", *("category",) * 4), (0, 0, 1, 1, 2, 2)),
+        (("number", *("category",) * 5), (0, *(1,) * 5)),
     ]:
         low = tuple(-1.0 if kind == "number" else 0.0 for kind in kinds)
         declared = Declaration(low, (1.0,) * len(kinds), kinds, groups)
@@ -121,6 +125,23 @@ def test_the_centre_moves_as_far_as_the_worst_pair_of_corners(relation):
             worst = max(np.linalg.norm(one - other) for one in found for other in found)
         bound = centre_bounds(declared, relation)
         assert 0.99 * bound <= worst <= bound
+
+
+@pytest.mark.parametrize("unit", [None, np.zeros(2, int)], ids=["record", "unit"])
+def test_a_scatter_and_its_diagonal_are_no_longer_than_the_square_of_rho(unit):
+    """Rows anywhere, far outside among them; the length of a matrix counts what is off its diagonal twice."""
+    rho, g, longest = 1.5, np.random.default_rng(8), {}
+    declared = declaration("linear", unit=unit is not None, most_records=10)
+    for _ in range(60):
+        X = np.repeat(extreme_rows(g, 1), 1 if unit is None else 2, axis=0)
+        private = UnitRows(declared, X, np.zeros(len(X)), unit=unit)
+        for name in ("scatter", "squares"):
+            sums = getattr(private, name)(np.full(7, 0.1), np.full(7, 0.05), rho)
+            found = np.ldexp(sums.astype(float), 2 * (1 - 20))
+            size = float(np.linalg.norm(found)) if name == "squares" else length(name, sums, 2 * (1 - 20))
+            longest[name] = max(longest.get(name, 0.0), size)
+    assert 0.9 * rho**2 < longest["scatter"] <= rho**2
+    assert 0.5 * rho**2 < longest["squares"] <= rho**2
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -1,6 +1,6 @@
 """Constants of the posterior that no sum rests on: tails, how they fade, and how far slopes of numbers are open.
 
-They were found on drawn tables (docs/results/coverage.md). What each of them does to intervals is held here, so that
+They were found on drawn tables (bench/pages/coverage.md). What each of them does to intervals is held here, so that
 one that is changed by mistake is found without drawing the grid. Numbers are public and fixed: nothing fails by chance.
 """
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from papers.round_words import stated_spec
 from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.noise.exact_sums import in_doubles
@@ -26,7 +27,7 @@ def described(records: int, sampling: str, **values: Any) -> Spec:
         "damping": 3.0,
     }
     relation, view = values.pop("relation", "replace-one"), values.pop("view", "posterior-parameters")
-    return Spec.from_dict({"algorithm": algorithm | values, "relation": relation, "view": view})
+    return stated_spec({"algorithm": algorithm | values, "relation": relation, "view": view})
 
 
 def executed(asked: Messages, algorithm: NoisedSums, rows: Any, sum_noise: Any, *, seed: int = 0, clipped: bool = True):

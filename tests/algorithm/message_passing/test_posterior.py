@@ -9,10 +9,7 @@ import pytest
 from scipy import stats
 
 from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
-from sordino.algorithm import LastIterate, SeededRandomness, noisy_gd, run
-from sordino.algorithm.posterior.laws import DrawsPosterior, GaussianPosterior, Posterior
-from sordino.core.bound import Relation, View
-from sordino.core.spec import Problem
+from sordino.algorithm.posterior.laws import DrawsPosterior, GaussianPosterior
 from sordino.core.validate import InputError
 from sordino.model.families.classification import Logistic, Probit
 from sordino.model.families.mixture import GaussianMixture
@@ -48,6 +45,7 @@ def posterior_of(name):
     return GaussianPosterior(site, family, np.asarray(family.natural(moments)))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "name",
     [
@@ -93,6 +91,7 @@ MODELS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_draws_under_every_model_have_proper_predictions(model):
     """Log-likelihoods differ from minus the loss by a constant of the record only, and variances are positive."""
@@ -107,27 +106,6 @@ def test_draws_under_every_model_have_proper_predictions(model):
         assert (one < 0).all()
     else:
         np.testing.assert_allclose(one - other, np.subtract(losses[1], losses[0]), rtol=1e-3, atol=1e-3)
-
-
-def test_a_chain_release_becomes_a_posterior():
-    X, y = np.eye(3), np.ones(3)
-    described = noisy_gd(
-        Problem(n=3, dim=3),
-        step_size=0.1,
-        noise_scale=0.1,
-        steps=5,
-        chains=4,
-        relation=Relation.REPLACE_ONE,
-        view=View.LAST_ITERATE,
-    )
-    release = run(described, GaussianLinear(), X, y, SeededRandomness(0))
-    assert isinstance(release, LastIterate)
-    posterior = DrawsPosterior.from_release(release, GaussianLinear())
-    assert isinstance(posterior, Posterior)
-    assert posterior.draws.shape == (4, 1, 3)
-    np.testing.assert_allclose(posterior.mean, release.iterates.mean(axis=0), rtol=1e-6)
-    points = posterior.sample(np.random.default_rng(0), 6)
-    assert np.isin(points, release.iterates.astype(np.float64)).all()
 
 
 def test_arviz_gets_the_draws_and_is_loaded_only_then():

@@ -61,6 +61,7 @@ def test_low_precisions_shapes_and_rates_are_each_counted():
     assert float(moments.rate[0]) > 0.0
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("repair", [RaiseEigenvalues(0.5), ShiftSpectrum(0.5), SkipRound(0.5)])
 @pytest.mark.parametrize(
     "site",

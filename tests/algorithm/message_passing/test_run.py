@@ -38,6 +38,7 @@ def released(described, site, rows, refinement, seed=0):
     return run_message_passing(described, site, *rows, SeededRandomness(seed), prior=Prior(1.0), refinement=refinement)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("coordinates", ["natural", pytest.param("centred", marks=pytest.mark.slow)])
 def test_without_noise_and_clip_a_private_run_is_stochastic_ep_bit_for_bit(spec, network, rows, sampling, coordinates):

@@ -1,14 +1,22 @@
 """Regression from noised sums: exact without noise, its sensitivity never passed, honest about its noise."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 
-from sordino.accounting.calibrate import calibrate
+from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import explain
 from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.algorithm.rounds.second_moments import StatisticsOptions, StatisticsStack, run_statistics, statistics_spec
+from sordino.algorithm.rounds.second_moments import (
+    NoisedSecondMoments,
+    StatisticsOptions,
+    StatisticsStack,
+    _residual_variance,
+    run_statistics,
+    statistics_spec,
+)
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 
@@ -138,3 +146,16 @@ def test_wrong_descriptions_are_refused():
         run_statistics(spec.with_values({"algorithm.replacement": closer}), X, y, SeededRandomness(0), options=public)
     with pytest.raises(InputError, match="cross"):
         StatisticsStack(cross=2.0)
+
+
+def test_a_residual_variance_far_outside_its_limits_is_at_the_nearer_one():
+    """As of a table with three times as many rows as declared: moments of the law that is cut were no numbers there."""
+    for left in (-1e3, -9.0, -0.01, 0.3, 1.01, 9.0, 1e3):
+        for noise in np.geomspace(1e-13, 1e5, 37):
+            sums = NoisedSecondMoments(np.eye(2), np.zeros(2), left, 1.0, 1.0, 1, float(noise))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                found = _residual_variance(sums, np.eye(2), np.zeros(2), 1e-3)
+            assert 1e-3 <= found <= 1.0
+            if noise < 1e-4:
+                assert found == pytest.approx(np.clip(left, 1e-3, 1.0), abs=2e-4)

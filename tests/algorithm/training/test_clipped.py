@@ -55,7 +55,8 @@ def recurrent(params, example):
 
 
 def normal(*shape):
-    return 0.7 * jax.random.normal(jax.random.fold_in(KEY, sum(shape) + len(shape)), shape)
+    """By NumPy: every process that collects these tests would compile a program for each shape."""
+    return jnp.asarray(0.7 * np.random.default_rng(sum(shape) + len(shape)).normal(size=shape), jnp.float32)
 
 
 CASES = {

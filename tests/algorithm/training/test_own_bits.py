@@ -78,6 +78,7 @@ def test_an_example_that_is_not_finite_has_no_answer_and_touches_no_other():
         np.testing.assert_array_equal(found[[0, 2]], good[[0, 2]])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("strides", "padding", "apart", "into"),
     [((1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1)), ((2, 3), ((1, 2), (0, 1)), (1, 2), (1, 1)),

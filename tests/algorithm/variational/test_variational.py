@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from papers.round_words import stated_spec
 from sordino.accounting.evaluate import explain
 from sordino.algorithm.chain.kernel import SomeRows
 from sordino.algorithm.noise.exact_sums import in_doubles
@@ -25,7 +26,7 @@ from sordino.algorithm.rounds.variational import (
 )
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.model import GaussianLinear, JaxModel, Logistic, MLPClassification, MLPRegression, NumPyroModel
+from sordino.model import GaussianLinear, JaxModel, Logistic, MLPClassification, MLPRegression
 from sordino.model.contributions import RowSizes, whole_rows
 
 
@@ -41,7 +42,7 @@ def described(
         "noise_multiplier": 1e-9,
         "step_size": 0.05,
     }
-    return Spec.from_dict({"algorithm": algorithm | values, "relation": relation, "view": view})
+    return stated_spec({"algorithm": algorithm | values, "relation": relation, "view": view})
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +174,7 @@ def test_the_run_is_certified_by_its_own_spec_and_follows_its_seed(regression):
     assert (prediction.variance > 1.0).all()  # the observation's own variance is 1
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("sampling", ["full", "without-replacement", "poisson", "passes"])
 def test_every_sampling_and_every_iterate(regression, sampling):
     X, y = regression
@@ -182,24 +184,6 @@ def test_every_sampling_and_every_iterate(regression, sampling):
     assert release.iterates is not None
     assert release.iterates.shape == (23, 6)
     assert np.array_equal(release.iterates[-1], release.phi)
-
-
-def test_a_numpyro_model():
-    numpyro = pytest.importorskip("numpyro", reason="needs the extra numpyro")
-    dist = numpyro.distributions
-    rng = np.random.default_rng(4)
-    X = rng.standard_normal((300, 2)).astype("float32")
-    y = (rng.random(300) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype("float32")
-
-    def model_fn(x, y=None):
-        weights = numpyro.sample("weights", dist.Normal(jnp.zeros(x.shape[1]), 1.0).to_event(1))
-        with numpyro.plate("records", x.shape[0]):
-            numpyro.sample("y", dist.Bernoulli(logits=x @ weights), obs=y)
-
-    model = NumPyroModel(model_fn, features=2, records=300)
-    spec = described(300, 300, clip=2.0, noise_multiplier=3.0)
-    release = run_variational(spec, model, X, y, SeededRandomness(2), options=VariationalOptions())
-    assert release.posterior.mean[0] > 1.0
 
 
 def test_wrong_rows_are_refused(regression):

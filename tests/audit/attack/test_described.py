@@ -51,6 +51,7 @@ def test_an_attack_never_exceeds_a_certificate(name):
     assert found.view is described.view
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "changes",
     [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from docs.audit_power import power_rows
+from bench.audit_power import power_rows
 from sordino.auditing.attack.audit import audit_by_fixed_score
 from sordino.auditing.attack.experiment import Claim
 from sordino.auditing.confidence import band_cap, band_epsilon, band_tests

@@ -52,6 +52,7 @@ def test_both_methods_are_registered():
 
 
 # Canaries in a network have two twins among the fast tests: the attack on a network, and canaries in a line.
+@pytest.mark.every(2)
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 @pytest.mark.parametrize(
     ("method", "name"),

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from papers.heller_fetaya.network_audit import LogisticScore
+from papers.round_words import stated_spec
 from sordino.auditing.attack.audit import audit_by_attack
 from sordino.auditing.attack.experiment import Claim
-from sordino.core.spec import Spec
 from tests.audit.broken.registry import Case, case, claimed, options
 
 CLIP, MULTIPLIER, RECORDS = 1.0, 4.0, 50
-SPEC = Spec.from_dict(
+SPEC = stated_spec(
     {
         "algorithm": {
             "kind": "message-passing",

@@ -23,6 +23,7 @@ def exceeded(procedure, repetitions, mu, confidence):
     return int(np.sum(bound > truth))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize("mu", MUS)
 @pytest.mark.parametrize("procedure", PROCEDURES, ids=lambda each: each.__name__)

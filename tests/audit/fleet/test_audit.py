@@ -17,7 +17,7 @@ from sordino.auditing.methods.fleet import FleetFit
 from sordino.cli import main
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.model import LeNet5, MLPClassification
+from sordino.model import MLPClassification
 
 MODEL = MLPClassification(hidden=(4,), classes=3, weight_decay=0.1)
 CLINIC = Path(__file__).parents[3] / "examples" / "data"
@@ -197,32 +197,3 @@ def test_rows_beyond_what_the_constants_hold_for_are_refused() -> None:
 def test_a_fleet_that_would_take_hours_is_refused() -> None:
     with pytest.raises(InputError, match="shorter run"):
         audit(described(0.08, **{"algorithm.steps": 40_000_000}), "fleet", OPTIONS)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_images_go_through_the_kernel(monkeypatch) -> None:
-    import jax
-
-    if jax.default_backend() != "gpu":
-        pytest.skip("JAX sees no GPU")
-    from sordino.auditing.fleet.cuda import LeNetOnCuda
-
-    epochs: list[int] = []
-    own = LeNetOnCuda.epoch
-    monkeypatch.setattr(LeNetOnCuda, "epoch", lambda self, *given: epochs.append(1) or own(self, *given))
-    spec = described(
-        0.01,
-        **{
-            "algorithm.steps": 12,
-            "algorithm.step_size": 0.05,
-            "algorithm.batch.size": 4,
-            "algorithm.start": {"kind": "gaussian", "scale": 0.1},
-            "problem.dim": LeNet5().dim(784),
-            "problem.regulariser": None,
-            "instance.model": {"name": "lenet-5", "parameters": {"activation": "tanh"}},
-            "instance.dataset.features": 784,
-            "instance.dataset.parameters": {"classes": 10},
-        },
-    )
-    assert audit(spec, "fleet", replace(OPTIONS, models=40)).epsilon >= 0.0
-    assert epochs

@@ -70,6 +70,7 @@ def test_any_subset_comes_out_the_same_bit_for_bit(everyone) -> None:
     assert np.array_equal(found.readings["scores"], everyone.readings["scores"][:, chosen])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("chunk", [1, 65, 1000])
 def test_chunks_do_not_matter(everyone, chunk) -> None:
     found = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(chunk=chunk))
@@ -94,6 +95,7 @@ class _Killed(Exception):
     pass
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("killed_after", [1, 2, 4])
 def test_a_killed_fleet_resumes_bit_for_bit(everyone, tmp_path, killed_after) -> None:
     folder = tmp_path / "fleet"
@@ -135,6 +137,7 @@ def test_a_checkpoint_of_another_fleet_or_a_torn_one_is_not_used(everyone, tmp_p
     assert np.array_equal(found.theta, everyone.theta)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("clip_norm", [None, 1.0])
 def test_a_fleet_makes_the_steps_of_the_canonical_chain(clip_norm) -> None:
     plan = FleetPlan(0.3, 0.05, Batch(Scheme.CYCLIC, 4), 2, seed=5, clip_norm=clip_norm, start=GaussianStart(0.5))

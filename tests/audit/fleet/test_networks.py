@@ -17,6 +17,7 @@ DENSE = [
 ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("model", "clip_norm"), list(zip(DENSE, [0.3, None, 0.3], strict=True)))
 def test_gradients_of_dense_fleets_are_the_models(model, clip_norm) -> None:
     _compare(network_for(model, 4), DenseFleet, clip_norm)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from sordino.auditing.hunter.domain import Claim
-from sordino.auditing.hunter.processes import InProcess
 from sordino.auditing.hunter.search import TESTS, Hunt, HunterOptions, proved_epsilon
 from tests.audit.hunter import mechanisms
+from tests.audit.hunter.in_process import InProcess
 
 _PATH = Path(__file__).parents[3] / "bench" / "claims" / "naive_claims.py"
 _spec = importlib.util.spec_from_file_location("naive_claims", _PATH)

@@ -11,11 +11,12 @@ import pytest
 
 import sordino
 from sordino.auditing.hunter.domain import Claim, neighbours
-from sordino.auditing.hunter.processes import InProcess, Output, Target, Workers, dependence, refuse_seeded
+from sordino.auditing.hunter.processes import Output, Target, Workers, dependence, refuse_seeded
 from sordino.auditing.hunter.report import hunt
 from sordino.auditing.hunter.search import HunterOptions
 from sordino.core.validate import InputError
 from tests.audit.hunter import fragile, mechanisms
+from tests.audit.hunter.in_process import InProcess
 
 FILE = str(Path(mechanisms.__file__))
 DOMAIN = {"records": {"low": 0, "high": 1}, "size": [0, 5]}
@@ -247,3 +248,11 @@ def test_the_counterexample_runs_by_itself(tmp_path):
     ).stdout
     assert "claimed epsilon: 1.0" in said
     assert float(said.split("proved:")[1]) > 1.0
+
+
+def test_modules_of_the_worker_itself_are_not_in_the_callable_s_way(tmp_path):
+    """The worker's own folder holds search.py and report.py, which a callable may have of its own elsewhere."""
+    (tmp_path / "own.py").write_text("def mean(table):\n    import search\n    return search.__file__\n")
+    with Workers(Target.parse(f"python:{tmp_path / 'own.py'}:mean"), processes=1) as workers:
+        (found,) = workers.run([()])
+    assert found.shape.startswith("raised ModuleNotFoundError")

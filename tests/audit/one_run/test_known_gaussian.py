@@ -81,6 +81,7 @@ def simulated(seed, audits, coins, group, blanks, mu, sigma=1.0, baselines=0.0, 
     return found
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("coins", "group", "blanks", "mu", "mirrored"),
     [
@@ -172,6 +173,7 @@ def test_what_cannot_be_a_known_gaussian_is_refused():
     assert mu_lower(np.zeros(3), np.zeros(3, bool), known(mirrored=False), 0.95) == 0.0
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", some(LINEAR))
 def test_scores_of_a_run_are_the_normal_numbers_they_are_said_to_be(name):
     """Models of one table, by the kernel: mean, variance and independence of the scores, and the exact shift.
@@ -206,6 +208,7 @@ def short(name: str) -> dict[str, object]:
     return {}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", some(LINEAR))
 def test_examples_in_a_fixed_order_are_found_out_in_one_run(name):
     """The old audit, one canary for each axis, found 0 on every one of these."""

@@ -159,6 +159,7 @@ ONE_USE = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("kind", "exact"), ONE_USE)
 @pytest.mark.parametrize(("rate", "mu"), [(1e-4, 0.5), (0.01, 1.0), (0.3, 2.0), (0.9, 0.2), (1e-3, 4.0), (0.5, 6.0)])
 def test_one_sampled_gaussian(kind, exact, rate, mu):

@@ -126,6 +126,7 @@ SLOW = [
 VALUES = [*FAST, GOLDEN, *SLOW]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "value",
     [*FAST, GOLDEN, *(pytest.param(value, marks=pytest.mark.slow) for value in SLOW)],
@@ -204,6 +205,6 @@ def test_an_enclosure_that_is_made_smaller_is_caught() -> None:
 
 
 def test_the_page_of_exact_values_lists_them_all() -> None:
-    text = (Path(__file__).parents[3] / "docs/results/exact-values.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "bench/pages/exact-values.md").read_text(encoding="utf-8")
     for value in VALUES:
         assert f"| {value.name} | {value.uses} | {value.delta:g} |" in text

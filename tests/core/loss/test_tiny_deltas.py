@@ -59,6 +59,7 @@ def test_a_loss_of_next_to_nothing_beside_a_gaussian_costs_nothing(epsilon: floa
     assert found.low <= epsilon_upper(1.0, 1e-5) <= found.high <= epsilon_upper(1.0, 1e-5) * 1.002
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("rate", "uses", "most"), [(1e-6, 1000, 0.025), (1e-12, 10**6, 8e-8)])
 def test_rare_jumps_do_not_hide_the_bulk(rate, uses, most):
     """142 and 1.6e-7 before, at delta 1e-20; one use alone has delta = q times that of the Gaussian at its loss."""

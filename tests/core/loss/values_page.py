@@ -1,4 +1,4 @@
-"""The page of exact reference values: ``python -m tests.core.loss.values_page docs/results/exact-values.md``."""
+"""The page of exact reference values: ``python -m tests.core.loss.values_page bench/pages/exact-values.md``."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from tests.core.loss.test_enclosures import VALUES
 
 _TOP = """# Exact reference values
 
-Written by `python -m tests.core.loss.values_page docs/results/exact-values.md`; do not edit.
+Written by `python -m tests.core.loss.values_page bench/pages/exact-values.md`; do not edit.
 
 Epsilon of mechanisms, composed. **enclosure**: two numbers with the exact epsilon between them, by ball arithmetic
 (python-flint, 160 bits), from nothing but the densities: no line of the package takes part. Laws on a lattice of their

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sordino.accounting.calibrate import calibrate
+from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import explain
 from sordino.core.spec import Instance, Spec, SyntheticDataset, WorstNeighbour
 from sordino.core.validate import InputError

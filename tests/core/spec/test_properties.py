@@ -126,19 +126,18 @@ def chains(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def rounds(draw: st.DrawFn) -> dict[str, Any]:
-    kind = draw(st.sampled_from(["message-passing", "variational", "em"]))
-    records, steps = draw(SMALL), draw(SMALL)
-    sampling = draw(st.sampled_from(["full", "without-replacement", "poisson", "passes"][: 3 if kind == "em" else 4]))
-    own = {"message-passing": "damping", "variational": "step_size", "em": "components"}[kind]
+    records, number = draw(SMALL), draw(SMALL)
+    scheme = draw(st.sampled_from(["full", "without-replacement", "poisson", "reshuffled"]))
+    size = draw(st.sampled_from([None, records]) if scheme == "full" else st.integers(1, records))
     algorithm = {
-        "kind": kind,
+        "kind": "noised-sums",
+        "query": "what is summed",
         "records": records,
-        "steps": steps,
-        "sampling": sampling,
-        "batch": draw(st.sampled_from([None, records]) if sampling == "full" else st.integers(1, records)),
-        "clip": draw(POSITIVE),
-        "noise_multiplier": draw(schedule(steps)),
-        own: draw(SMALL if kind == "em" else schedule(steps)),
+        "rounds": number,
+        "sampling": {"scheme": scheme, "size": size},
+        "contribution": draw(POSITIVE),
+        "noise_multiplier": draw(schedule(number)),
+        "options": {"damping": draw(schedule(number)), "components": draw(SMALL)},
     }
     problem = draw(st.sampled_from([None, {"n": records}]))
     return {

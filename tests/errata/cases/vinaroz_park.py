@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from papers.round_words import stated_spec
 from papers.vinaroz_park import mixture_printed, printed, record
 from papers.vinaroz_park.mixture_printed import RANDOM
 from sordino.accounting.evaluate import explain
@@ -15,7 +16,7 @@ PAPER = "vinaroz2022differentially"
 
 
 def _message_passing(sampling: str, epochs: int, noise_multiplier: float, records: int = 1000) -> Spec:
-    return Spec.from_dict(
+    return stated_spec(
         {
             "algorithm": {
                 "kind": "message-passing",

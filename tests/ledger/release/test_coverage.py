@@ -172,7 +172,7 @@ def test_the_documented_table_is_the_measured_one():
 
 
 def test_what_is_told_of_bounded_influence_is_what_the_page_of_the_grid_shows(monkeypatch):
-    """Both ends of every range of coefficients, from the rows of docs/results/coverage.md; none was put in by hand."""
+    """Both ends of every range of coefficients, from the rows of bench/pages/coverage.md; none was put in by hand."""
     monkeypatch.syspath_prepend(str(ROOT / "bench"))
     written_down = import_module("interval_ranges")
     rows = written_down.of_grid()

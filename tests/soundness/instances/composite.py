@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from papers.round_words import stated_spec
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
 from sordino.model.exact import GaussianLaw, LineMixture, chain_law
@@ -235,7 +236,7 @@ def _each_in_turn(rng: np.random.Generator, relation: Relation, kinds: Sequence[
         part = parts[0] if parts and chance(rng, 0.2) else kinds[rng.integers(len(kinds))](rng, n, relation)
         if sum(len(shown(0)[0].weights) > 1 for _, shown in (*parts, part)) <= _MOST_SAMPLED:
             parts.append(part)
-    spec = Spec.from_dict(
+    spec = stated_spec(
         {
             "algorithm": {"kind": "composite", "parts": [run for run, _ in parts]},
             "relation": relation.value,

@@ -44,6 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
+from sordino.core.binomial import at_least
 from sordino.core.gaussian import UNIT_ROUNDOFF, delta_range, golden_section, narrow, up
 from sordino.core.loss.allocation import summed
 from sordino.core.loss.atomic_pairs import ExplicitPair, pair_from_curve
@@ -55,10 +56,10 @@ Whole = NDArray[np.int64]
 
 _GROUPS = 24  # of numbers of clones, each counted at its smallest
 _POINTS = 240  # of the curve
-_TAIL_ERROR = 1e-11  # relative error of a binomial tail, with a wide margin
 _DEVIATIONS = 9.0
 _CELLS, _FEWEST = 24, 256  # of a deviation of tanh(L / 2), and of its range above 0
 _FURTHEST = 13.0  # deviations of L on the grid
+_MOST_CLONES = 20_000_000  # more count as so many, which hide less
 _IMPOSSIBLE = 1e-18  # numbers of clones that are rarer count as none
 
 
@@ -109,9 +110,13 @@ def _rough_epsilon(batches: int, ratio: float, threshold: float, delta: float) -
         gain = math.exp(-z * z / 2) / math.sqrt(2 * math.pi) - z * float(special.ndtr(-z))
         return (1 + math.exp(epsilon)) * (deviation * gain + failed) <= delta
 
-    # Beyond some epsilon the failure's part grows again; this one is where both parts are small.
+    # Beyond some epsilon the failure's part grows again: the first one where both parts are small.
     highest = min(1.0, 2 * threshold)
-    return narrow(enough, 0.0, highest, 1e-4 * highest)[1] if enough(highest) else math.inf
+    while not enough(highest):
+        if highest > threshold:
+            return math.inf
+        highest *= 1.25
+    return narrow(enough, 0.0, highest, 1e-4 * highest)[1]
 
 
 def _deltas(batches: int, ratio: float, threshold: float, epsilons: Array) -> Array:
@@ -127,9 +132,9 @@ def _clones(others: int, rate: float) -> tuple[Whole, Array]:
     """Numbers of clones, rounded down onto few, and their chances; the far low end counts as none."""
     mean, deviation = others * rate, math.sqrt(others * rate * (1 - rate))
     low, high = max(0, math.floor(mean - _DEVIATIONS * deviation)), min(others, math.ceil(mean + 4 * deviation))
-    starts = np.unique(np.append(0, np.linspace(low, high, _GROUPS).astype(np.int64)))
+    starts = np.unique(np.minimum(np.append(0, np.linspace(low, high, _GROUPS).astype(np.int64)), _MOST_CLONES))
     # P(number >= start), rounded down, and differences from above: stochastically below the exact law.
-    reached = np.append(1.0, special.bdtrc(starts[1:] - 1, others, rate) * (1 - _TAIL_ERROR))
+    reached = np.append(1.0, at_least(starts[1:], others, rate)[0])
     return starts, np.maximum(-np.diff(np.append(reached, 0.0)), 0.0)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import up
-from sordino.core.loss.allocation import SMALLEST_MU, AllocationPair, largest_reach
+from sordino.core.loss.allocation import LARGEST_MU, SMALLEST_MU, AllocationPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair
 from sordino.core.loss.pair import Factors, Pair
 from sordino.core.spec.matrices import MOST_STEPS, MatrixMechanism, Participation, ParticipationScheme
@@ -240,4 +240,4 @@ def _one_of(every: int, mu: float) -> Pair:
     """What a use in one of so many steps shows, or less of it where that is beyond a grid."""
     if mu < SMALLEST_MU:
         return PoissonRemovePair(1 / every, mu)
-    return AllocationPair(every, every, min(mu, largest_reach()))
+    return AllocationPair(every, every, min(mu, LARGEST_MU))

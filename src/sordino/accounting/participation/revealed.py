@@ -23,12 +23,12 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from sordino.accounting.participation.segments import PassParts
 from sordino.accounting.participation.window import distance_law, largest_distance
 from sordino.accounting.shifts.closed_forms import full_shift
 from sordino.accounting.shifts.solver import minorant_energies
+from sordino.core import binomial
 from sordino.core.arrays import Array
 
 # Steps taken one by one before the window, then blocks of this share of the steps that are left.
@@ -107,23 +107,15 @@ def _uses(steps: int, rate: float) -> tuple[Array, Array, float]:
     """Counts of uses in `steps` steps, grouped at the end of their groups, their chances, and the chance of more."""
     if steps == 0:
         return np.zeros(1), np.ones(1), 0.0
-    mean, deviation = steps * rate, math.sqrt(steps * rate * (1 - rate))
-    low = max(0, math.floor(mean - 9 * deviation))
-    ends = np.arange(low, min(steps, math.ceil(mean + 9 * deviation + 30)) + 1)
-    enough = np.flatnonzero(special.bdtrc(ends, steps, rate) <= _CUT)
-    high = int(ends[enough[0]]) if len(enough) else int(ends[-1])
+    mean, (low, high) = steps * rate, binomial.window(steps, rate, _CUT)
+    ends = np.arange(low, high + 1.0)
     if len(ends) > _COUNTS:
         # Fine around the mean, coarse in the tails.
         bend = np.linspace(-1.0, 1.0, _COUNTS)
         bend = 0.25 * bend + 0.75 * bend**3
         around = np.where(bend < 0, mean + bend * (mean - low), mean + bend * (high - mean))
-        ends = np.unique(np.clip(around.round(), low, high).astype(np.int64))
-    else:
-        ends = np.arange(low, high + 1)
-    # P(count > end), rounded up; the differences then are a law above the exact one.
-    beyond = np.where(ends >= steps, 0.0, np.minimum(special.bdtrc(ends, steps, rate) * (1 + 1e-9), 1.0))
-    chances = np.maximum(-np.diff(np.concatenate([[1.0], beyond])), 0.0)
-    return ends.astype(np.float64), chances, float(beyond[-1])
+        ends = np.unique(np.clip(around.round(), low, high))
+    return ends, *binomial.law_above(ends, steps, rate)
 
 
 def _planned(block: _Block, log: float, rate: float) -> tuple[float, float]:
@@ -268,8 +260,8 @@ def _grouped(weights: Array, values: Array, most: int) -> tuple[Array, Array]:
     even = np.floor((1 - beyond / beyond[0]) * most / 2)
     rare = np.floor((share[0] - np.maximum(share, share[0] - _RARE_FOLDINGS)) / _RARE_FOLDINGS * most / 2)
     ends = np.append(np.flatnonzero(np.diff(even) + np.diff(rare)), len(ordered) - 1)
-    totals = np.diff(np.append(0.0, np.cumsum(weights[order])[ends]))
-    return np.maximum(totals, 0.0), ordered[ends]
+    # Each group by itself: differences of running sums would lose those rarer than the rounding of 1.
+    return np.add.reduceat(weights[order], np.append(0, ends[:-1] + 1)), ordered[ends]
 
 
 @lru_cache(maxsize=256)

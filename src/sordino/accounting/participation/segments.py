@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.accounting.participation.window import DistanceLaw, thinned
+from sordino.core import binomial
 from sordino.core.arrays import Array
-from sordino.core.special import special
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ _CELLS = 1 << 12
 _LOG_CUT = 46.0  # -log of the probability beyond the grid, by Bernstein's inequality
 _CUT = 1e-18  # probability that each group of uses may lose
 _FORGOTTEN = 1e-4  # uses that all together leave less than this share of one are charged at their most
+_MOST_COUNTS = 1024  # numbers of uses told apart
 _MOST_STAGES = 2000  # passes whose places are told apart
 _SMALLEST_LEVEL = 1e-4  # weights below this share of the largest count as this share
 
@@ -165,12 +166,6 @@ def _levels_law(levels: Array, counts: NDArray[np.int64], rate: float, most: int
 
 def _binomial(count: int, rate: float) -> tuple[Array, Array, float]:
     """Numbers of uses, their chances, stochastically above the binomial law, and the chance of more."""
-    mean, deviation = count * rate, math.sqrt(count * rate * (1 - rate))
-    low, high = max(0, math.floor(mean - 9 * deviation)), min(count, math.ceil(mean + 9 * deviation + 45))
-    ends = np.arange(low, high + 1)
-    # P(uses > end), rounded up; the differences then are a law above the exact one.
-    beyond = np.where(ends >= count, 0.0, np.minimum(special.bdtrc(ends, count, rate) * (1 + 1e-9), 1.0))
-    enough = int(np.argmax(beyond <= _CUT)) if (beyond <= _CUT).any() else len(ends) - 1
-    ends, beyond = ends[: enough + 1], beyond[: enough + 1]
-    chances = np.maximum(-np.diff(np.concatenate([[1.0], beyond])), 0.0)
-    return ends.astype(np.float64), chances, float(beyond[-1])
+    low, high = binomial.window(count, rate, _CUT)
+    ends = np.unique(np.linspace(low, high, min(high - low + 1, _MOST_COUNTS)).round())
+    return ends, *binomial.law_above(ends, count, rate)

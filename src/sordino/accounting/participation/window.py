@@ -272,7 +272,7 @@ def _best(
     def cost(window: int, share: float) -> float:
         """One evaluation from above on a coarse grid: good enough to compare, and never refined."""
         factors = together(rough(window, share)).factors
-        cumulant = Cumulant.of(factors)
+        cumulant = Cumulant.for_delta(factors, delta)
         request = Request(Side.UPPER, cumulant.tilt_for_delta(delta), _SEARCH_RESOLUTION, tail_for(delta, factors))
         return curve(factors, request, cumulant).epsilon(delta)
 

@@ -185,7 +185,11 @@ def _segments(x: float, ratio: float, period: int, window: int, diameter_ratio: 
 
 def _half_log_volume(x: float, length: int) -> float:
     """Half the log of 1 + c^2 + ... + c^(2 (length - 1))."""
-    return 0.5 * math.log(length if x == 0.0 else math.expm1(-2 * x * length) / math.expm1(-2 * x))
+    if x == 0.0:
+        return 0.5 * math.log(length)
+    # Where c exceeds 1 the last term is the largest; over it the sum is that of 1 / c.
+    fading = -2 * abs(x)
+    return 0.5 * (max(-2 * x, 0.0) * (length - 1) + math.log(math.expm1(fading * length) / math.expm1(fading)))
 
 
 def _rounded(mu: float) -> float:

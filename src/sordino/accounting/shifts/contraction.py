@@ -42,10 +42,10 @@ from sordino.accounting.assumptions import public_certificates
 from sordino.accounting.noisy_steps import PASSES, SMALLEST_RATIO
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
-from sordino.core.bound import Certificate, Relation
+from sordino.core.binomial import at_least
+from sordino.core.bound import Certificate
 from sordino.core.gaussian import UNIT_ROUNDOFF, down, least_whole, up, widen_up
 from sordino.core.spec import ClippingKind, GaussianNoise, NoisyGradient, Schedule, Scheme, Spec
-from sordino.core.special import special
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number, refuse
 
 # The formula loses at most a factor 2 of the relative accuracy of a and t, correctly rounded for one step; for each of
@@ -186,7 +186,7 @@ def _of_poisson_batches(spec: Spec, chain: NoisyGradient, certificates: tuple[Ce
     if isinstance(regulariser, str):
         return f"{regulariser}, and a Poisson batch may be empty"
     (low, high), (kept_low, kept_high) = _values(certificates), _values(regulariser)
-    records = spec.n + (spec.relation is Relation.ADD_REMOVE)
+    records = spec.n + spec.surplus
 
     def up_to(most: int) -> Contraction:
         share = Fraction(most, chain.divisor(spec.n))
@@ -208,10 +208,7 @@ def _of_poisson_batches(spec: Spec, chain: NoisyGradient, certificates: tuple[Ce
 
 def _chance_of_more(most: int, records: int, chain: NoisyGradient, n: int) -> float:
     """The probability that some step's batch holds `most` of the shared records or more, rounded up: a union bound."""
-    return float(chain.steps * special.bdtrc(most - 1, records, chain.rate(n))) * (1 + _TAIL_ERROR)
-
-
-_TAIL_ERROR = 1e-9  # relative error of a binomial tail, with a wide margin
+    return up(chain.steps * float(at_least([most], records, chain.rate(n))[1][0]))
 
 
 def _between(certificates: tuple[Certificate, ...], low: Fraction, high: Fraction) -> Contraction:

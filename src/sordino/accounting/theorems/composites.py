@@ -17,7 +17,7 @@ from sordino.accounting import convert
 from sordino.accounting.assumptions import Assumption, changed
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import to_renyi
-from sordino.accounting.evaluate import evaluate, theorem, theorems
+from sordino.accounting.evaluate import evaluate, for_group, theorem, theorems
 from sordino.accounting.scope import Scope
 from sordino.accounting.shifts.closed_forms import kept_shifts
 from sordino.core.bound import Bound, Citation, Relation, Status, View
@@ -168,6 +168,10 @@ _UNSCOPED = dict.fromkeys(f"algorithm.parts.0.{key}" for key in _GONE)
     certificates=lambda spec: tuple(dict.fromkeys(used for bound in _chosen(spec) for used in bound.certificates)),
     rests_on=lambda spec: tuple(
         (bound.theorem, part) for bound, part in zip(_chosen(spec), Counter(spec.runs()), strict=False)
+    ),
+    grouped=lambda spec, size: convert.compose(
+        (for_group(bound, part, size), count)
+        for bound, (part, count) in zip(_chosen(spec), Counter(spec.runs()).items(), strict=True)
     ),
 )
 def adaptive(spec: Spec) -> Guarantee:

@@ -17,13 +17,13 @@ from sordino.accounting.convert import compose, repeat, to_renyi
 from sordino.accounting.evaluate import Monotone, theorem
 from sordino.accounting.noisy_steps import NoisySteps, largest_position, noisy_steps, scheme_of
 from sordino.accounting.participation.clones import shuffled_pass
+from sordino.accounting.participation.hidden_steps import poisson_step, unit_step
 from sordino.accounting.renyi import poisson_renyi, without_replacement_renyi
 from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, Scope
 from sordino.core.bound import Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
-from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
-from sordino.core.loss.pair import Pair
+from sordino.core.loss.normal_pairs import GaussianPair, WithoutReplacementPair
 from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec
 
 _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
@@ -127,8 +127,8 @@ def _nobody_hides(spec: Spec) -> str | None:
     if _clones_of(spec):
         return None
     return (
-        "finds no epsilon_0 at which others look like the record: too few batches for steps that move so many noises "
-        "(the kappa of composition.parallel-epochs), or too small a delta"
+        "gains nothing from the random order: too few batches for steps that move so many noises (the kappa of "
+        "composition.parallel-epochs), or too small a delta"
     )
 
 
@@ -169,11 +169,10 @@ def clones(spec: Spec) -> Guarantee:
     return min(_clones_of(spec), key=lambda one: one.epsilon(spec.delta or _REFERENCE_DELTA))
 
 
-def _pair(relation: Relation, rate: float, ratio: float) -> Pair:
-    """One step; at rate 1 every record is in every batch and the pair is Gaussian."""
-    if rate >= 1.0:
-        return GaussianPair(ratio if relation is Relation.ADD_REMOVE else 2 * ratio)
-    return (PoissonRemovePair if relation is Relation.ADD_REMOVE else PoissonReplacePair)(rate, ratio)
+def _poisson_unit(spec: Spec, size: int) -> Guarantee:
+    """Steps that a unit of so many records joins or leaves; the proof is in `participation.hidden_steps`."""
+    steps = chains.required_steps(spec)
+    return LossDistribution(tuple((unit_step(steps.rate, ratio, size), count) for ratio, count in steps.grouped()))
 
 
 @theorem(
@@ -189,11 +188,12 @@ def _pair(relation: Relation, rate: float, ratio: float) -> Pair:
     assumptions=(chains.BOUND, *chains.NUMERICAL),
     certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND, ("algorithm.batch.rate", Monotone.RISES)),
+    grouped=_poisson_unit,
 )
 def subsampled_poisson(spec: Spec) -> Guarantee:
     """Steps with the same ratio are counted, not listed."""
     steps = chains.required_steps(spec)
-    uses = ((_pair(spec.relation, steps.rate, ratio), count) for ratio, count in steps.grouped())
+    uses = ((poisson_step(spec.relation, steps.rate, ratio), count) for ratio, count in steps.grouped())
     return LossDistribution(tuple(uses))
 
 
@@ -283,7 +283,6 @@ _ASSUMPTIONS = (
 
 @theorem(
     id="noised-sums.passes",
-    formerly="sep.passes",
     statement=(
         "Passes in permuted order use each record once an epoch, so K epochs of noised sums are mu-Gaussian DP with "
         "mu^2 = K / sigma^2, sigma the noise over the sum's sensitivity; no amplification by sampling holds."
@@ -301,7 +300,6 @@ def passes(spec: Spec) -> Guarantee:
 
 @theorem(
     id="noised-sums.rounds",
-    formerly="sep.rounds",
     statement=(
         "T full-batch rounds, each a sum of contributions of length at most C plus noise of m C, are mu-Gaussian DP "
         "with mu^2 = sum of 1 / sigma_t^2, sigma = m / 2 under replace-one (m / sqrt 2 for rank-one contributions, "
@@ -321,7 +319,6 @@ def rounds(spec: Spec) -> Guarantee:
 
 @theorem(
     id="noised-sums.subsampled",
-    formerly="sep.subsampled",
     statement=(
         "Rounds of noised sums on batches drawn independently, uniform of fixed size or Poisson, compose as subsampled "
         "Gaussian steps with ratio 1/sigma, sigma the noise over the sum's sensitivity (for Poisson batches over the "
@@ -336,6 +333,7 @@ def rounds(spec: Spec) -> Guarantee:
     ),
     assumptions=_ASSUMPTIONS,
     monotone=_MONOTONE,
+    grouped=_poisson_unit,
 )
 def subsampled(spec: Spec) -> Guarantee:
     """The scheme decides which pair dominates a round."""

@@ -53,7 +53,7 @@ from sordino.accounting.theorems.mechanisms import EITHER, SEEN
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
-from sordino.core.loss.allocation import SMALLEST_MU, within_reach
+from sordino.core.loss.allocation import LARGEST_MU, SMALLEST_MU, within_reach
 from sordino.core.spec import MatrixMechanism, ParticipationScheme, Spec
 
 _MOST_PLACES = 1_000_000
@@ -159,12 +159,12 @@ _SO_MANY_UNITS = caller_checked(
 )
 
 
-def _full(run: MatrixMechanism) -> float:
+def _full(spec: Spec) -> float:
     """The chance that a step has all the units it may have without the one that differs; rounded up."""
-    participation = run.participation
+    participation, surplus = _matrix(spec).participation, spec.surplus
     if participation.cap is None or participation.units is None or participation.rate is None:
         return 0.0
-    return full_chance(participation.cap, participation.units, participation.rate)
+    return full_chance(participation.cap, participation.units + max(surplus - 1, 0), participation.rate)
 
 
 def _step_ratio(spec: Spec) -> float:
@@ -206,7 +206,7 @@ def matrix_sampled(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""
     run = _matrix(spec)
     rate = promised(run.participation.rate, "a rate")
-    step = capped_step(spec.relation, rate, _step_ratio(spec), _full(run))
+    step = capped_step(spec.relation, rate, _step_ratio(spec), _full(spec))
     return LossDistribution(((step, sampled_steps(run)[1]),))
 
 
@@ -220,7 +220,7 @@ def _best_places(run: MatrixMechanism) -> Places | str:
     usable = [way for way in found if _reachable(way, run.noise_multiplier)]
     if not usable:
         least = math.sqrt(found[0].own) / run.noise_multiplier
-        return f"evaluates places of up to {_MOST_PLACES} that move about 1.5 noises at most, and one moves {least:.3g}"
+        return f"evaluates places of up to {_MOST_PLACES} that move {LARGEST_MU} noises at most, got {least:.3g}"
     return min(usable, key=partial(_cost, square))
 
 
@@ -262,7 +262,7 @@ def _no_places(spec: Spec) -> str | None:
         ),
         Assumption(
             "reach",
-            f"there are two places or more, up to {_MOST_PLACES} that move about 1.5 noises at most; the matrix is "
+            f"there are two places or more, up to {_MOST_PLACES} that move {LARGEST_MU} noises at most; the matrix is "
             "Toeplitz or small",
             _no_places,
             changed({"algorithm.noise_multiplier": 1e-9}),
@@ -347,7 +347,7 @@ def matrix_renyi(spec: Spec) -> Guarantee:
     """Both proofs are at the head of the file; loss distributions are smaller where they have an answer."""
     run = _matrix(spec)
     if run.participation.scheme not in _BY_PLACE:
-        rate, ratio, full = promised(run.participation.rate, "a rate"), _step_ratio(spec), _full(run)
+        rate, ratio, full = promised(run.participation.rate, "a rate"), _step_ratio(spec), _full(spec)
         curve = tuple(capped_renyi(order, rate, ratio, full, spec.relation) for order in ORDERS)
         return compose([(RenyiDP(ORDERS, curve), sampled_steps(run)[1])])
     found = _any_places(run)

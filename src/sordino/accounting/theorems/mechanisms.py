@@ -285,7 +285,7 @@ def randomised_response(spec: Spec) -> Guarantee:
     """Two units that replace each other swap the probabilities of two answers."""
     run = _response(spec)
     other = (1 - run.truth) / (run.categories - 1)
-    loss = abs(math.log(run.truth) - math.log(other))
+    loss = up(abs(math.log(run.truth) - math.log(other)), 4) if run.truth != other else 0.0
     if loss == 0.0:
         return LossDistribution(())
     large, small = max(run.truth, other), min(run.truth, other)

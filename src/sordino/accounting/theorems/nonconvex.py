@@ -13,7 +13,7 @@ from sordino.accounting.shifts.contraction import Identical
 from sordino.accounting.shifts.nonconvex import contracted_pair, hoelder_shift
 from sordino.accounting.theorems import shifted_bounded as bounded
 from sordino.core import bound as constants
-from sordino.core.bound import GRADIENT_BOUND, Certificate, Citation, Relation, Status
+from sordino.core.bound import GRADIENT_BOUND, Certificate, Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
 from sordino.core.spec import Scheme, Spec
@@ -77,8 +77,8 @@ def _far(spec: Spec) -> float | None:
     steps = bounded.clipped_steps(spec)
     if not isinstance(steps, Identical):
         return None
-    # Under add-remove both points may be those of the larger dataset, whose data part is at most (1 + 1 / n) C long.
-    larger = 1.0 + 1.0 / spec.n if spec.relation is Relation.ADD_REMOVE else 1.0
+    # Under add-remove both points may be those of the larger dataset, with up to so many records more than the divisor.
+    larger = 1.0 + spec.surplus / spec.n
     return up(steps.contraction * steps.relative(chains.diameter_of(spec)) + larger * steps.ratio, 4)
 
 

@@ -124,8 +124,8 @@ def _oscillation(spec: Spec) -> float:
 @theorem(
     id="posterior.bounded-pure",
     statement=(
-        "One draw from pi proportional to e^-F on a set of diameter D, with F - F' L-Lipschitz for neighbours, is "
-        "epsilon-DP with epsilon = L D; F need not be convex."
+        "One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F' "
+        "L-Lipschitz for neighbours, is epsilon-DP with epsilon = L D."
     ),
     citation=Citation("wang2015privacy", "Theorem 1, with the oscillation of F - F' in place of a bound"),
     status=Status.OURS,
@@ -147,9 +147,10 @@ def bounded_pure(spec: Spec) -> Guarantee:
 @theorem(
     id="posterior.bounded-range",
     statement=(
-        "One draw from pi proportional to e^-F on a set of diameter D, with F - F' L-Lipschitz for neighbours, has a "
-        "log ratio within an interval of length r = L D; F need not be convex. k draws have the delta of the worst of "
-        "the k-fold two-point laws with losses t and t - r, 0 <= t <= r: total variation tanh(r / 4) for one draw."
+        "One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F' "
+        "L-Lipschitz for neighbours, has a log ratio within an interval of length r = L D. k draws have the delta of "
+        "the worst of the k-fold two-point laws with losses t and t - r, 0 <= t <= r: total variation tanh(r / 4) for "
+        "one draw."
     ),
     citation=Citation("dong2020optimal", "Section 3, bounded range, composed without adaptivity"),
     status=Status.OURS,

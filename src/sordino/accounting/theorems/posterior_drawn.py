@@ -83,7 +83,7 @@ def distance(run: PosteriorSample) -> float:
     diameter, height = run.potential.diameter.value, drawn.oscillation.value
     exponent = drawn.steps * math.log1p(-min(least_acceptance(run), 1 - 1e-16)) * (1 - 1e-14) + height
     # Two points of the set are never further apart than its diameter: that is a distance too.
-    return min(diameter, up(2 * diameter * math.exp(exponent / drawn.dim) * (1 + 1e-13)))
+    return min(diameter, up(2 * diameter * math.exp(min(exponent, 0.0) / drawn.dim) * (1 + 1e-13)))
 
 
 @lru_cache(maxsize=64)

@@ -9,7 +9,9 @@ times that at p. *Replace-one*: the divergence of the mixtures of rates q and q'
 at most the largest at the corners of [0, p]^2: both p, the pair of Poisson batches; one of them 0, a record without a
 gradient, which that pair covers too; both 0, nothing. So every step is dominated by the Poisson pair at rate p,
 whatever was seen before, and the pairs compose (Zhu, Dong & Wang 2022, Theorem 10). Where a record is used is drawn
-without looking at it, and s steps in a row use it once at most, which is the other bound.
+without looking at it, and s steps in a row use it once at most, which is the other bound. *Units*, add-remove: given
+which of its records are free a step is one of Poisson batches; the divergence from N(0, I) is convex, in either order,
+so it is at most the largest over what may be free: all of them, as more records that may be drawn show more.
 """
 
 import math
@@ -17,7 +19,6 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from scipy import special
 
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, caller_checked, changed
@@ -33,18 +34,21 @@ from sordino.accounting.participation.hidden_steps import (
     full_chance,
     log_expm1,
     poisson_step,
+    unit_step,
 )
 from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, Scope
+from sordino.core.binomial import log_chances
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
-from sordino.core.loss.allocation import SMALLEST_MU, within_reach
+from sordino.core.loss.allocation import LARGEST_MU, SMALLEST_MU, within_reach
 from sordino.core.loss.mixture_pairs import WithReplacementPair
+from sordino.core.loss.pair import Pair
 from sordino.core.spec import Batch, NoisedSums, NoisyGradient, Scheme, Spec
 
 _LONGEST_ROUND = 1_000_000
 _MOST_RATIOS = 6  # a round of each ratio takes about a second
-_MOST_CURVES = 32  # different ratios: a curve has hundreds of orders
+_MOST_CURVES = 32  # different ratios: a curve has hundreds of orders, a step with replacement dozens of uses
 _MOST_TOLD = 4096  # uses in a step that are told apart
 _ALLOCATED = dict.fromkeys(Relation, frozenset({Scheme.RANDOM_ALLOCATION}))
 
@@ -90,7 +94,7 @@ def _beyond_reach(spec: Spec) -> str | None:
     return (
         None
         if within_reach(largest)
-        else f"evaluates uses that move a step by 1.5 noises at most, and one moves {largest:.3g}"
+        else f"evaluates uses that move a step by {LARGEST_MU} noises at most, and one moves {largest:.3g}"
     )
 
 
@@ -128,7 +132,7 @@ def _blocks(spec: Spec) -> list[Round]:
         *chains.NUMERICAL,
         Assumption(
             "reach",
-            f"rounds have at most {_LONGEST_ROUND} steps, and kappa is at most about 1.5",
+            f"rounds have at most {_LONGEST_ROUND} steps, and kappa is at most {LARGEST_MU}",
             _beyond_reach,
             _less_noise,
         ),
@@ -205,7 +209,7 @@ def subsampled_with_replacement(spec: Spec) -> Guarantee:
     if records == 1:
         return repeat(GaussianDP(up(size * max(ratio for ratio, _ in steps.grouped()))), steps.steps)
     return LossDistribution(
-        tuple((WithReplacementPair(size, records, ratio), count) for ratio, count in steps.grouped())
+        tuple((WithReplacementPair(size, records, ratio), count) for ratio, count in steps.grouped(_MOST_CURVES))
     )
 
 
@@ -221,16 +225,15 @@ def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
     """log of the mean of exp(order (order - 1) (k ratio)^2 / 2) over binomial numbers of uses k, rounded up."""
     most = min(size, _MOST_TOLD)
     k = np.arange(1, most + 1, dtype=float)
-    ways = special.gammaln(size + 1) - special.gammaln(k + 1) - special.gammaln(size - k + 1) - k * math.log(records)
-    logs = ways + (size - k) * math.log1p(-1 / records)
+    logs, errors = log_chances(k, size, 1 / records)
     # So many uses have at most the probability of the last of them in chosen places, times the places; all count as b.
-    logs[-1], k[-1] = ways[-1], size
-    slack = 1e-14 * (float(special.gammaln(size + 1)) + size + most * math.log(records) + 10)
+    logs[-1] -= (size - most) * math.log1p(-1 / records) * (1 + 1e-15)
+    k[-1] = size
     with np.errstate(over="ignore"):  # beyond floats it is infinite, and says so
-        terms = logs + log_expm1(order * (order - 1) / 2 * (k * ratio) ** 2 * (1 + 1e-14))
+        terms = logs + errors + log_expm1(order * (order - 1) / 2 * (k * ratio) ** 2 * (1 + 1e-14))
     if math.isinf(peak := float(terms.max())):
         return math.inf
-    return float(np.logaddexp(0.0, peak + math.log(float(np.exp(terms - peak).sum())) + slack))
+    return float(np.logaddexp(0.0, peak + math.log(float(np.exp(terms - peak).sum())) + 1e-14))
 
 
 @theorem(
@@ -260,9 +263,16 @@ def _records(spec: Spec) -> int:
     return spec.algorithm.records if isinstance(spec.algorithm, NoisedSums) else spec.n
 
 
+def _cap_and_others(spec: Spec) -> tuple[int, int]:
+    """How many records a truncated batch holds at most, and how many there may be beside the one that differs."""
+    batch, records = _batch(spec), _records(spec)
+    cap = records if batch is None or batch.most is None else batch.most
+    return cap, records + max(spec.surplus - 1, 0)
+
+
 _SO_MANY_OTHERS = caller_checked(
     "records",
-    "under add-remove, there are at most problem.n records beside the one that differs: in a larger table batches are "
+    "under add-remove, there are at most problem.n records beside the unit that differs: in a larger table batches are "
     "full more often",
     lambda spec: spec.relation is Relation.ADD_REMOVE,
 )
@@ -284,9 +294,15 @@ _SO_MANY_OTHERS = caller_checked(
 )
 def truncated_poisson_renyi(spec: Spec) -> Guarantee:
     """How many others are drawn says nothing about the record."""
-    steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
-    cap = records if batch is None or batch.most is None else batch.most
-    return _curves(steps, partial(capped_moment, spec.relation, steps.rate, full_chance(cap, records, steps.rate)))
+    steps = chains.required_steps(spec)
+    full = full_chance(*_cap_and_others(spec), steps.rate)
+    return _curves(steps, partial(capped_moment, spec.relation, steps.rate, full))
+
+
+def _truncated_unit(spec: Spec, size: int) -> Guarantee:
+    """Steps that a unit of so many records joins or leaves; the proof is in `participation.hidden_steps`."""
+    steps, (cap, others) = chains.required_steps(spec), _cap_and_others(spec)
+    return _composed_steps(spec, partial(unit_step, steps.rate, size=size, cap=cap, others=others))
 
 
 @theorem(
@@ -303,14 +319,13 @@ def truncated_poisson_renyi(spec: Spec) -> Guarantee:
     assumptions=(chains.BOUND, *chains.NUMERICAL, _SO_MANY_OTHERS),
     certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
+    grouped=_truncated_unit,
 )
 def truncated_poisson(spec: Spec) -> Guarantee:
     """How many others are drawn says nothing about the record; nothing is added to delta for full batches."""
-    steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
-    cap = records if batch is None or batch.most is None else batch.most
-    full = full_chance(cap, records, steps.rate)
-    uses = ((capped_step(spec.relation, steps.rate, ratio, full), count) for ratio, count in steps.grouped())
-    return LossDistribution(tuple(uses))
+    rate = chains.required_steps(spec).rate
+    full = full_chance(*_cap_and_others(spec), rate)
+    return _composed_steps(spec, partial(capped_step, spec.relation, rate, full=full))
 
 
 _APART = dict.fromkeys(Relation, frozenset({Scheme.MIN_SEPARATION}))
@@ -329,13 +344,21 @@ _APART = dict.fromkeys(Relation, frozenset({Scheme.MIN_SEPARATION}))
     assumptions=(chains.BOUND, *chains.NUMERICAL),
     certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
+    grouped=lambda spec, size: _composed_steps(spec, partial(unit_step, _free_chance(spec), size=size)),
 )
 def min_separation(spec: Spec) -> Guarantee:
     """The proof is at the head of the file; that uses are apart is not used, and costs nothing."""
-    steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
-    chance = 1.0 if batch is None else min(1.0, batch.chance(records) * (1 + 1e-15))
-    pairs = partial(poisson_step, spec.relation, chance)
-    return LossDistribution(tuple((pairs(ratio), count) for ratio, count in steps.grouped()))
+    return _composed_steps(spec, partial(poisson_step, spec.relation, _free_chance(spec)))
+
+
+def _free_chance(spec: Spec) -> float:
+    batch = _batch(spec)
+    return 1.0 if batch is None else min(1.0, batch.chance(_records(spec)) * (1 + 1e-15))
+
+
+def _composed_steps(spec: Spec, pair: Callable[[float], Pair]) -> Guarantee:
+    steps = chains.required_steps(spec)
+    return LossDistribution(tuple((pair(ratio), count) for ratio, count in steps.grouped()))
 
 
 @theorem(

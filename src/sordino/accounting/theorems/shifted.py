@@ -36,7 +36,7 @@ _ONE_BY_ONE = 1000  # quiet steps up to here are listed one by one, more of them
         "With full batches, contraction c and ratio kappa the last of T iterates is mu-Gaussian DP with "
         "mu^2 = kappa^2 (1 - c^T)/(1 + c^T) (1 + c)/(1 - c), and kappa^2 T for c >= 1; with varying schedules mu^2 is "
         "the least sum of a_k^2 / tau_k^2 over shifts z_k = c_k z_{k-1} + s_k - a_k >= 0 with z_T = 0. "
-        "Equality holds on quadratics."
+        "Equality holds on quadratics with c <= 1."
     ),
     citation=Citation("bok2024shifted", "Section 4, noisy gradient descent with strongly convex losses"),
     status=Status.AS_STATED,
@@ -257,7 +257,7 @@ _LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], ShiftLaw]] = {
         "With batches drawn independently of the data and contraction c <= 1, the last iterate has delta(epsilon) at "
         "most the average over participation patterns B of the delta of mu(B)-Gaussian DP, mu(B) the least cost of "
         "shifts given B. Up to 1e6 patterns are listed; beyond, uses are moved later and pushes before a last window "
-        "do not look ahead, which only raises mu."
+        "do not look ahead; both can only enlarge the bound."
     ),
     citation=Citation("bok2024shifted", "Theorem 4.5, given the batches, with the exact minimiser"),
     status=Status.OURS,

@@ -20,7 +20,7 @@ from sordino.accounting.shifts import closed_forms as closed
 from sordino.accounting.shifts import contraction as shifts
 from sordino.accounting.shifts.contraction import Contraction, Identical, Listed
 from sordino.accounting.theorems import langevin as drift
-from sordino.core.bound import GRADIENT_BOUND, Certificate, Citation, Relation, Status
+from sordino.core.bound import GRADIENT_BOUND, Certificate, Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Scheme, Spec
@@ -93,8 +93,8 @@ def clipped_steps(spec: Spec) -> Identical | Listed:
     """Steps that move two points, of any two neighbours, further apart by the bound on both data parts."""
     expected = "a run with a certified gradient bound"
     bound = promised(assume.certificate_for(spec, GRADIENT_BOUND), expected)
-    # Both data parts are at most C long; a dataset with one record more than the divisor allows adds C / n.
-    larger = 1.0 / spec.n if spec.relation is Relation.ADD_REMOVE else 0.0
+    # Both data parts are at most C long; every record that a dataset has beyond the divisor adds C / n.
+    larger = (2 * spec.surplus - 1) / spec.n if spec.surplus else 0.0
     return shifts.chain_steps(
         chain_of(spec), promised(regulariser_modulus(spec), expected), up((2.0 + larger) * bound.value, 3)
     )

@@ -123,7 +123,7 @@ def described_chain(spec: Spec, model: Model) -> NoisyGradient:
 def row_limits(spec: Spec, algorithm: NoisyGradient, model: Model, features: int) -> RowLimits:
     """What every record is brought within; rows are cut to whole numbers where the gradients have a bound."""
     bounded = gradient_reach(spec, algorithm, model) is not None
-    return RowLimits(*longest_row(spec, algorithm, model, features), model.as_labels, bounded)
+    return RowLimits(*longest_row(spec, algorithm, model, features), model.as_labels, bounded and model.cuts_rows)
 
 
 def program_for(

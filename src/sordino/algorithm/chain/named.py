@@ -174,25 +174,6 @@ def sgld(
     return chain_spec(problem, power_law(steps, 0.5 * records_of(problem), 1.0), noise, batch, clipping, **options)
 
 
-def clipped_sgld(
-    problem: specs.Problem, *, step: Step, batch: specs.Batch, clipping: specs.Clipping, **options: Unpack[ChainOptions]
-) -> specs.Spec:
-    """SGLD whose per-example gradients are clipped, so that its sensitivity is certified by construction."""
-    return sgld(problem, step=step, batch=batch, clipping=clipping, **options)
-
-
-def cyclic_sgld(
-    problem: specs.Problem,
-    *,
-    step: Step,
-    batch_size: int,
-    clipping: specs.Clipping | None = None,
-    **options: Unpack[ChainOptions],
-) -> specs.Spec:
-    """SGLD that goes through the records in file order, as Heller and Fetaya analyse it."""
-    return sgld(problem, step=step, batch=specs.Batch(specs.Scheme.CYCLIC, batch_size), clipping=clipping, **options)
-
-
 def ula(problem: specs.Problem, *, step: Step, **options: Unpack[ChainOptions]) -> specs.Spec:
     """The unadjusted Langevin algorithm with step g on the potential U: x - g grad U + sqrt(2 g) N(0, I).
 

@@ -1,6 +1,6 @@
 """Where a run's rows are, and how a run is cut into pieces that fit into memory.
 
-Pieces are blocks of steps, blocks of rows and groups of chains; rows are in memory, on several devices, or in a file.
+Pieces are blocks of steps, blocks of rows and groups of chains; rows are in memory, on one device or several.
 
 On several devices chains run side by side, or the rows of every step are shared out. Side by side, a chain is computed
 by the same operations as on one device, and the result has the same bits where the compiler treats a few chains as it
@@ -96,32 +96,6 @@ class Reading(NamedTuple):
 Reader = Callable[[kernel.Program, kernel.Constants, Array, Fed], tuple[Array, Array]]
 
 
-class Rows(ABC):
-    """Private rows of a fixed number and width, one target for each."""
-
-    placement: str
-    """A text that is the same exactly where results are, bit for bit."""
-
-    def __init__(self, count: int, width: int) -> None:
-        self.count, self.width = count, width
-
-    @abstractmethod
-    def reader(self, workload: Workload, batches: Batches | None, reading: Reading) -> Reader:
-        """What reads these rows during a run; `batches` is None where every step uses every row."""
-
-    def identity(self, salt: bytes) -> dict[str, Any]:
-        """What ties a checkpoint to these rows: `rows` (number and width), a keyed `content`, and `placement`."""
-        return {"rows": [self.count, self.width], "content": self.content(salt), "placement": self.placement}
-
-    @abstractmethod
-    def content(self, salt: bytes) -> str:
-        """A keyed digest that changes when the rows do."""
-
-    def steps_per_block(self, workload: Workload, steps: int, batches: Batches | None) -> int:
-        """How many steps one block has."""
-        return workload.steps_per_block(steps, batches)
-
-
 class Placement(ABC):
     """On which devices rows in memory lie, and which device does what."""
 
@@ -159,20 +133,22 @@ class OneDevice(Placement):
         return "one device"
 
 
-class ArrayRows(Rows):
-    """Rows in memory: `features` has one row for each record, `target` one number."""
+class Rows:
+    """Private rows in memory: `features` has one row for each record, `target` one number."""
 
     def __init__(self, features: Any, target: Any, placement: Placement | None = None) -> None:
         self._X, self._y = checked_rows(features, target)
-        super().__init__(*self._X.shape)
+        self.count, self.width = self._X.shape
         self._placement = OneDevice() if placement is None else placement
-        self.placement = self._placement.described()
 
     def reader(self, workload: Workload, batches: Batches | None, reading: Reading) -> Reader:
+        """What reads these rows during a run; `batches` is None where every step uses every row."""
         return partial(self._placement.advance, self._placement.records(self._X, self._y, workload, batches, reading))
 
-    def content(self, salt: bytes) -> str:
-        return content_digest(salt, self._X, self._y)
+    def identity(self, salt: bytes) -> dict[str, Any]:
+        """What ties a checkpoint to these rows: `rows` (number and width), a keyed `content`, and `placement`."""
+        content = content_digest(salt, self._X, self._y)
+        return {"rows": [self.count, self.width], "content": content, "placement": self._placement.described()}
 
 
 AXIS = "devices"

@@ -33,7 +33,7 @@ from sordino.algorithm.chain.release import (
     Values,
     averaged_function,
 )
-from sordino.algorithm.chain.rows import ArrayRows, Placement, Reader, Reading, Rows, Workload
+from sordino.algorithm.chain.rows import Placement, Reader, Reading, Rows, Workload
 from sordino.algorithm.io.checkpoint import Checkpoint, Keeper, Moment, believing, checked_block, identity
 from sordino.algorithm.io.checkpoint_file import Record
 from sordino.algorithm.noise.exact_sums import in_doubles, in_precision
@@ -275,32 +275,8 @@ def run(
         >>> release.iterates.shape, bool(release.iterates[0, 0] > 0.5)
         ((1, 2), True)
     """
-    return run_rows(
-        spec,
-        model,
-        ArrayRows(features, target, placement),
-        randomness,
-        function=function,
-        steps_per_block=steps_per_block,
-        checkpoint=checkpoint,
-        progress=progress,
-    )
-
-
-def run_rows(
-    spec: Spec,
-    model: Model,
-    rows: Rows,
-    randomness: Randomness,
-    *,
-    function: LipschitzFunction | None = None,
-    steps_per_block: int | None = None,
-    checkpoint: Checkpoint | None = None,
-    progress: ProgressCallback | None = None,
-) -> ChainRelease:
-    """The same on rows wherever they are: `ArrayRows`, `ParquetRows`, `MappedRows`."""
     check_sums()
-    algorithm = described_chain(spec, model)
+    algorithm, rows = described_chain(spec, model), Rows(features, target, placement)
     instance_of("randomness", randomness, Randomness)
     with in_doubles() as dtype:
         kept = algorithm.kept_iterates(spec.view)
@@ -333,7 +309,7 @@ def run_rows(
                 separation=algorithm.batch.apart(spec.n),
             ),
         )
-        length = steps_per_block or rows.steps_per_block(workload, algorithm.steps, batches)
+        length = steps_per_block or workload.steps_per_block(algorithm.steps, batches)
         if checkpoint is not None and earlier is not None:
             with believing(checkpoint.path):  # another length would be compiled, and rounded, differently
                 length = checked_block(earlier, max(length, algorithm.steps))

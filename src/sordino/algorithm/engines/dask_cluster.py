@@ -6,7 +6,6 @@ of its part. Needs ``sordino[cluster]``.
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -186,36 +185,25 @@ def _quietly(act: Any) -> None:
         return
 
 
-def workers_last() -> Any:
-    """A context in which a local cluster does not give up a worker that is being started again.
-
-    Fifteen seconds after a worker was lost, Dask looks whether one with its name is there, and if it is not closes the
-    process that would start it again, even where that is on its way because the worker was lost once more. With no
-    worker left a fit is refused.
-    """
-    return needed("dask", "cluster").config.set({"distributed.deploy.lost-worker-timeout": "1h"})
-
-
 def _connected(address: str) -> Engine:
-    """``dask://HOST:PORT``, or ``dask://local`` for processes of this machine."""
+    """``tls://HOST:PORT``, with the certificates of Dask's own configuration, or ``dask://HOST:PORT`` without TLS."""
+    scheme, _, place = address.partition("://")
+    if ":" not in place:
+        raise InputError(
+            f"Expected the address of a Dask scheduler as tls://HOST:PORT or dask://HOST:PORT, got {address!r}; on one "
+            "machine use the engine 'streamed'."
+        )
     distributed = needed("distributed", "cluster")
-    place = address.partition("://")[2]
-    if not place:
-        raise InputError("Expected the address of a Dask scheduler as dask://HOST:PORT, or dask://local, got 'dask'.")
-    if place == "local":
-        lasting = ExitStack()
-        lasting.enter_context(workers_last())
-        cluster = distributed.LocalCluster(processes=True, threads_per_worker=1, dashboard_address=":0")
-        client = distributed.Client(cluster)
-        return DaskCluster(client, own=(client, cluster, lasting))
     try:
-        client = distributed.Client(f"tcp://{place}", timeout=_CONNECT, set_as_default=False)
+        transport = "tls" if scheme == "tls" else "tcp"
+        client = distributed.Client(f"{transport}://{place}", timeout=_CONNECT, set_as_default=False)
     except Exception as error:
         raise InputError(
-            f"Expected a Dask scheduler at {place!r}, got none that answers ({type(error).__name__}); check the "
-            "address."
+            f"Expected a Dask scheduler at {address!r}, got none that answers ({type(error).__name__}); check the "
+            "address, and for tls:// the certificates in Dask's configuration."
         ) from None
     return DaskCluster(client, own=(client,))
 
 
 register_engine("dask", _connected)
+register_engine("tls", _connected)

@@ -27,13 +27,15 @@ from sordino.data.sources.part import Part
 # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt, in bytes.
 _KEPT = {-1: 2**27, -3: 2**25}
 _BEGIN = "from sordino.algorithm.engines.helpers import serve; serve()"
-# Of processes that work for others: products on one core, no device taken, and memory that Arrow has freed stays.
+# Of processes that work for others: products on one core, no device taken, memory that Arrow has freed stays, and
+# nothing is imported from the working folder.
 WORKERS_OWN = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "JAX_PLATFORMS": "cpu",
     "MIMALLOC_PURGE_DELAY": "-1",
+    "PYTHONSAFEPATH": "1",
 }
 _ENDS_IN = 5.0
 

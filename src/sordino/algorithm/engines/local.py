@@ -19,7 +19,7 @@ from sordino.algorithm.engines.spread import Spread
 from sordino.algorithm.engines.totals import Engine, register_engine
 from sordino.algorithm.engines.work import PartAnswer, Sum, Work, summed
 from sordino.core.validate import InputError
-from sordino.data.sources.duckdb_tables import needed
+from sordino.data.sources.duckdb_tables import connected, needed, quoted
 from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.parquet_files import ParquetPart
 from sordino.data.sources.part import ROWS_AT_ONCE, Part, read_without_quoting
@@ -138,17 +138,18 @@ class ScannedFiles(Part):
 
 
 def _duckdb(paths: Sequence[str], columns: Sequence[str]) -> Iterator[Any]:
-    duckdb = needed("duckdb", "duckdb")
-    with duckdb.connect() as connection:
-        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-        asked = f"SELECT {quoted} FROM read_parquet($1, hive_partitioning = false)"
-        found = connection.sql(asked, params=[[_plain(path) for path in paths]])
+    files = [_plain(path) for path in paths]
+    with connected(files=files) as connection:
+        asked = f"SELECT {quoted(columns)} FROM read_parquet($1, hive_partitioning = false)"
+        found = connection.sql(asked, params=[files])
         yield from found.to_arrow_reader(ROWS_AT_ONCE)
 
 
 def _polars(paths: Sequence[str], columns: Sequence[str]) -> Iterator[Any]:
     polars = needed("polars", "polars")
-    frame = polars.scan_parquet(list(paths), glob=False, hive_partitioning=False).select(list(columns))
+    # Without a selector Polars takes a name between ^ and $ for a pattern.
+    frame = polars.scan_parquet(list(paths), glob=False, hive_partitioning=False)
+    frame = frame.select(polars.selectors.by_name(*columns))
     yield from frame.collect_batches(chunk_size=ROWS_AT_ONCE, maintain_order=False)
 
 

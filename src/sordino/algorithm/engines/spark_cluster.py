@@ -12,14 +12,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from sordino.algorithm.engines.helpers import WORKERS_OWN, keep_memory
-from sordino.algorithm.engines.spread import Spread
+from sordino.algorithm.engines.local import Streamed
+from sordino.algorithm.engines.spread import Spread, UnitBucket
 from sordino.algorithm.engines.totals import Engine, register_engine
 from sordino.algorithm.engines.work import PartAnswer, Sum, Work, summed
 from sordino.core.validate import InputError
 from sordino.data.sources.duckdb_tables import needed
 from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.part import Part
-from sordino.data.sources.spark_frames import SparkRows
+from sordino.data.sources.spark_frames import SparkRows, quoted
 
 # A job that Spark gave up, because executors died faster than it tried again, is begun anew after so many seconds.
 _ATTEMPTS = 3
@@ -39,18 +40,22 @@ class SparkCluster(Engine):
     own_frames: ClassVar[tuple[type[Part], ...]] = (SparkRows,)
 
     def __init__(self, session: Any, *, own: bool = False) -> None:
-        self._session, self._own = session, own
+        self._session, self._own, self._here = session, own, Streamed()
 
     def arranged(self, parts: Sequence[Part], spread: Spread | None) -> list[Part]:
+        """Units are brought together, and answered for, on this machine: executors do not see its files."""
         if spread is not None and any(isinstance(part, SparkRows) for part in parts):
             raise InputError("Expected units of a Spark frame to lie in one part each, got others.")
         return super().arranged(parts, spread)
 
     def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
         for key, part in parts.items():
-            if isinstance(part, SparkRows):
-                yield self._of_frame(work, part, key) if work.adds else work.answer(part, key)
-        files = {key: part for key, part in parts.items() if not isinstance(part, SparkRows)}
+            if isinstance(part, SparkRows) and work.adds:
+                yield self._of_frame(work, part, key)
+            elif isinstance(part, SparkRows):
+                yield work.answer(part, key)
+        yield from self._here.answers(work, {key: part for key, part in parts.items() if isinstance(part, UnitBucket)})
+        files = {key: part for key, part in parts.items() if not isinstance(part, SparkRows | UnitBucket)}
         if files:
             yield from self._of_files(work, files)
 
@@ -83,7 +88,7 @@ class SparkCluster(Engine):
 
         total = Sum(work)
         arithmetic = ""
-        for one in self._collected(part.frame.select(*(f"`{one}`" for one in work.columns)), there):
+        for one in self._collected(part.frame.select(*map(quoted, work.columns)), there):
             arithmetic = arithmetic or one.arithmetic
             if one.arithmetic != arithmetic:
                 raise InputError("Expected executors that compute alike to the last bit, got others.")
@@ -111,6 +116,7 @@ class SparkCluster(Engine):
         )
 
     def close(self) -> None:
+        self._here.close()
         super().close()
         if self._own:
             self._session.stop()
@@ -144,6 +150,9 @@ def own_session(master: str) -> Any:
     builder = needed("pyspark.sql", "spark").SparkSession.builder.master(master).appName("sordino")
     settings = {f"spark.executorEnv.{name}": value for name, value in WORKERS_OWN.items()}
     settings |= {"spark.sql.execution.arrow.maxRecordsPerBatch": str(2**16)}
+    if master.startswith("local"):  # else Spark listens on every interface and obeys whoever connects
+        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        settings |= {"spark.authenticate": "true"}
     for name, value in settings.items():
         builder = builder.config(name, value)
     return started(builder)

@@ -5,27 +5,41 @@ one of several buckets by a keyed hash of its unit: the key is drawn for the run
 bucket, and a bucket's number tells nothing of who is in it. Rows keep the order of the table, which decides which of a
 unit's rows are used where it has more than may be.
 
-The cost: the columns of the fit are read once more, and kept once, in a folder that only its owner can read and that is
-deleted in the end, or in the memory of a cluster's workers; the largest bucket has to fit into memory.
+The cost: the columns of the fit are read once more, and kept once, in files without a name that end with this process,
+or in the memory of a cluster's workers; the largest bucket has to fit into memory.
 """
 
 import hashlib
+import io
 import os
-import pickle
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, ClassVar
+from decimal import Decimal
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 
 from sordino.core.validate import InputError
+from sordino.data.cells import Odd, Plain
+from sordino.data.raw_columns import (
+    MISSING,
+    Column,
+    Dates,
+    Numbers,
+    Objects,
+    Opaque,
+    Texts,
+    arrow,
+    numpy_values,
+    text_array,
+)
 from sordino.data.sources.part import Part, read_without_quoting
-from sordino.data.table import MISSING, Column, Table, Unreadable
+from sordino.data.table import Table
+from sordino.data.units import keys
 
 _ROWS_OF_A_BUCKET = 2**20
 _MOST_BUCKETS = 512
+_HEAD, _AT_ONCE = 8, 2**26
 
 Columns = dict[str, Column]
 
@@ -59,21 +73,11 @@ class Spread:
 
     def places(self, table: Table) -> Any:
         """The bucket of each row."""
-        try:
-            codes = table.columns[self.column].codes(self._code)
-        except Unreadable as unreadable:
-            raise InputError(
-                f"Expected the unit's column {self.column!r} to hold text, numbers or booleans, got {unreadable}; "
-                "convert it first."
-            ) from None
+        codes = keys(self.column, table.columns[self.column], self.tokens, self._code)
         return np.where(codes == MISSING, 0, codes)
 
     def _code(self, word: str) -> int:
-        # Spelled as `data.units` compares units: without the blanks around.
-        plain = word.strip()
-        if plain in self.tokens:
-            return MISSING
-        digest = hashlib.blake2b(plain.encode("utf-8", "surrogatepass"), key=self.key, digest_size=8).digest()
+        digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), key=self.key, digest_size=8).digest()
         return int.from_bytes(digest, "little") % self.buckets
 
 
@@ -100,34 +104,132 @@ class UnitBucket(Part):
 
 @dataclass(frozen=True, eq=False)
 class Bucket(UnitBucket):
-    """A bucket in a file of the run's own folder."""
+    """A bucket in a file of this process, which has no name: a child process of it opens it by its number."""
 
-    path: str
+    process: int
+    descriptor: int
+    shared: ClassVar[bool] = os.path.isdir("/proc/self/fd")
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
-        with Path(self.path).open("rb") as file:
-            for pieces in read_without_quoting(self.name, _pieces(file)):
-                yield Table({name: pieces[name] for name in columns})
+        for pieces in read_without_quoting(self.name, self._pieces()):
+            yield Table({name: pieces[name] for name in columns})
+
+    def _pieces(self) -> Iterator[Columns]:
+        if os.getpid() == self.process:
+            yield from _pieces(self.descriptor)
+            return
+        descriptor = os.open(f"/proc/{self.process}/fd/{self.descriptor}", os.O_RDONLY)
+        try:
+            yield from _pieces(descriptor)
+        finally:
+            os.close(descriptor)
 
 
-def _pieces(file: Any) -> Iterator[Columns]:
-    # Nobody but this run writes into its folder, so what is unpickled here is what it pickled.
-    while file.peek(1):
-        yield pickle.load(file)
+def _pieces(descriptor: int) -> Iterator[Columns]:
+    # Each piece stands behind its length; threads read by places, so that none moves another's.
+    place = 0
+    while head := os.pread(descriptor, _HEAD, place):
+        size, place = int.from_bytes(head, "little"), place + _HEAD
+        whole = bytearray()
+        while len(whole) < size:
+            whole += os.pread(descriptor, min(size - len(whole), _AT_ONCE), place + len(whole)) or _cut_short()
+        yield _from_bytes(bytes(whole))
+        place += size
 
 
-def in_folder(spread: Spread, parts: Sequence[Part], folder: Path) -> list[Part]:
-    """Buckets in files of a folder of one's own."""
-    folder.chmod(0o700)
-    paths = [folder / f"{place}.rows" for place in range(spread.buckets)]
-    with ExitStack() as opened:
-        files = [opened.enter_context(open(path, "wb", opener=_owner_only)) for path in paths]
-        for part in parts:
-            for table in part.tables(spread.columns):
-                for file, piece in zip(files, spread.divided(table), strict=True):
-                    pickle.dump(piece, file, protocol=5)
-    return [Bucket(place, spread.columns, str(path)) for place, path in enumerate(paths)]
+def _cut_short() -> bytes:
+    raise InputError("Expected a whole bucket of rows, got one that was cut short; is the disk full?")
 
 
-def _owner_only(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def in_files(spread: Spread, parts: Sequence[Part], files: Sequence[BinaryIO]) -> list[Part]:
+    """Buckets in files that are open already, one for each."""
+    for part in parts:
+        for table in part.tables(spread.columns):
+            for file, piece in zip(files, spread.divided(table), strict=True):
+                content = _to_bytes(piece)
+                file.write(len(content).to_bytes(_HEAD, "little") + content)
+    for file in files:
+        file.flush()
+    return [Bucket(place, spread.columns, os.getpid(), file.fileno()) for place, file in enumerate(files)]
+
+
+def _to_bytes(columns: Columns) -> bytes:
+    """Columns as an Arrow stream; what Arrow does not know of them stands beside their names."""
+    pa, ipc = arrow(), arrow("ipc")
+    fields, arrays = [], []
+    for name, column in columns.items():
+        noted = {"column": type(column).__name__}
+        match column:
+            case Texts():
+                array, noted = column.values, noted | {"decimal": column.decimal, "kind": column.kind}
+            case Numbers():
+                array = pa.array(column.values, mask=column.missing)
+            case Dates():
+                array = pa.array(column.values.astype(np.int64))
+            case Objects():
+                array = text_array([_spelled(cell) for cell in column.values])
+            case Opaque():
+                array, noted = pa.nulls(len(column)), noted | {"stored": column.stored}
+            case _:
+                raise TypeError(type(column).__name__)
+        fields.append(pa.field(name, array.type, metadata=noted))
+        arrays.append(array)
+    text = io.BytesIO()
+    with ipc.new_stream(text, pa.schema(fields)) as writer:
+        writer.write(pa.record_batch(arrays, schema=pa.schema(fields)))
+    return text.getvalue()
+
+
+def _from_bytes(content: bytes) -> Columns:
+    batch = arrow("ipc").open_stream(content).read_next_batch()
+    found: Columns = {}
+    for column, array in zip(batch.schema, batch.columns, strict=True):
+        name, noted = column.name, {key.decode(): value.decode() for key, value in column.metadata.items()}
+        match noted["column"]:
+            case "Texts":
+                found[name] = Texts(array, noted["decimal"], noted["kind"])
+            case "Dates":
+                found[name] = Dates(numpy_values(array).astype("datetime64[D]"))
+            case "Objects":
+                found[name] = Objects.of(_read(cell) for cell in array.to_pylist())
+            case "Opaque":
+                found[name] = Opaque(noted["stored"], len(array))
+            case _:
+                values = numpy_values(array.fill_null(False if column.type == arrow().bool_() else 0))
+                found[name] = Numbers(values, numpy_values(array.is_null()) if array.null_count else None)
+    return found
+
+
+# Cells without a type, as text behind a letter for the type of each.
+_TYPES: dict[str, Callable[[str], Plain]] = {
+    "b": lambda text: text == "True",
+    "i": lambda text: int(text, 16),
+    "f": float.fromhex,
+    "n": Decimal,
+    "s": str,
+    "d": lambda text: np.datetime64(text, "D"),
+    "o": lambda _: Odd.CELL,
+}
+
+
+def _spelled(cell: Plain) -> str | None:
+    match cell:
+        case None:
+            return None
+        case bool():
+            return f"b{cell}"
+        case int():
+            return f"i{cell:x}"
+        case float():
+            return f"f{cell.hex()}"
+        case Decimal():
+            return f"n{cell}"
+        case str():
+            return f"s{cell}"
+        case np.datetime64():
+            return f"d{cell}"
+    return "o"
+
+
+def _read(text: str | None) -> Plain:
+    return None if text is None else _TYPES[text[0]](text[1:])

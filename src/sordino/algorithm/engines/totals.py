@@ -7,11 +7,10 @@ then the fit is refused, because its rounds would be about different tables.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, ClassVar
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, ClassVar
 
-from sordino.algorithm.engines.spread import Spread, in_folder
+from sordino.algorithm.engines.spread import Spread, in_files
 from sordino.algorithm.engines.work import Encode, PartAnswer, Question, Work
 from sordino.algorithm.influence.asked import Summed
 from sordino.algorithm.noise.wide_sums import WideSums
@@ -33,7 +32,7 @@ class Engine(ABC):
     elsewhere: ClassVar[bool] = False
     # Frames that lie with those processes already; frames of another cluster have to be saved first.
     own_frames: ClassVar[tuple[type[Part], ...]] = ()
-    _folder: "TemporaryDirectory[str] | None" = None
+    _files: Sequence[BinaryIO] = ()
 
     def check(self, parts: Sequence[Part]) -> None:
         """Refuse parts that this engine cannot read; before anything is debited."""
@@ -53,14 +52,16 @@ class Engine(ABC):
         """The parts as this engine reads them, after the debit; with `spread`, such that none divides a unit."""
         if spread is None:
             return list(parts)
-        self._folder = TemporaryDirectory(prefix="sordino-", ignore_cleanup_errors=True)
-        return in_folder(spread, parts, Path(self._folder.name))
+        Engine.close(self)
+        # Without a name from the moment they are opened: however this process ends, no row stays behind.
+        self._files = [TemporaryFile() for _ in range(spread.buckets)]  # noqa: SIM115  closed in `close`
+        return in_files(spread, parts, self._files)
 
     def close(self) -> None:
         """Give back what the engine holds: rows that were brought together are deleted."""
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        for file in self._files:
+            file.close()
+        self._files = []
 
 
 _ENGINES: dict[str, Callable[[str], Engine]] = {}

@@ -7,7 +7,6 @@ give the same sums to the last bit.
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -35,14 +34,6 @@ class Summed(NamedTuple):
 
 
 Total = Callable[["Asked"], Summed]
-
-
-class NoisedTotal(ABC):
-    """Sums to which whoever has the rows added the noise already."""
-
-    @abstractmethod
-    def noised(self, asked: "Asked", scales: Array) -> tuple[Array, int | None]:
-        """The sums with noise of at least these deviations, and the number of units where it is public."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,7 +122,9 @@ class Evidence:
     def axes(self) -> Array:
         """By what a gradient at the last point moves each encoded coefficient, as rows of length 1."""
         slope = self.local(*self.centre(NEARLY_SETTLED)).slopes[-self.size :]
-        found = self.to_encoded @ np.linalg.inv(positive(slope, _LEAST_SLOPE * float(np.mean(np.diag(slope)))))
+        # Where all residuals are cut there is no slope, and a gradient moves every coefficient alike.
+        least = max(_LEAST_SLOPE * float(np.mean(np.diag(slope))), 1e-9)
+        found = self.to_encoded @ np.linalg.inv(positive(slope, least))
         return np.asarray(found / np.sqrt(np.sum(found**2, axis=1, keepdims=True)), np.float64)
 
     def add_curvature(self, matrix: Array, noise: float) -> None:

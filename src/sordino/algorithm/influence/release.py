@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sordino.algorithm.influence import readings, whitening
-from sordino.algorithm.influence.asked import Asked, Given, InMemory, NoisedTotal, Total
+from sordino.algorithm.influence.asked import Asked, Given, InMemory, Total
 from sordino.algorithm.influence.evidence import NEARLY_SETTLED, Evidence, Round
 from sordino.algorithm.influence.families import At
 from sordino.algorithm.influence.likeness import Likeness, squares_of
@@ -263,11 +263,9 @@ class Kept(Protocol):
 
 
 def release_sums(
-    plan: Plan, total: Total | NoisedTotal, randomness: Randomness, units: int | None = None, kept: Kept | None = None
+    plan: Plan, total: Total, randomness: Randomness, units: int | None = None, kept: Kept | None = None
 ) -> Released:
     """Answer the plan's sums, wherever the rows are: `total` adds up what each question asks of them.
-
-    A `NoisedTotal` brings sums to which others added the noise; no other is added then.
 
     What is `kept` of an earlier run of this plan is not asked again.
 
@@ -290,20 +288,11 @@ def release_sums(
             continue
         scales, part = followed.scales(one.name, bound), slice(used, used + one.numbers)
         used = part.stop
-        if isinstance(total, NoisedTotal):
-            noised, there = total.noised(asked, scales)
-            _check_units(plan, there, wanted)
-        else:
-            summed = total(asked)
-            _check_units(plan, summed.units, wanted)
-            noised = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part)
-        found[one.name] = noised
+        summed = total(asked)
+        if plan.relation is Relation.REPLACE_ONE and summed.units != wanted:
+            raise refuse("the number of units", f"to be {wanted} under replace-one", summed.units)
+        found[one.name] = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part, bound)
         if kept is not None:
             kept.add(one.name, found[one.name])
         followed.read(one.name, found[one.name], last=one.name == last)
     return Released(found, followed)
-
-
-def _check_units(plan: Plan, there: int | None, wanted: int) -> None:
-    if plan.relation is Relation.REPLACE_ONE and there != wanted:
-        raise refuse("the number of units", f"to be {wanted} under replace-one", there)

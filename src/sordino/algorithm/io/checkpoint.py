@@ -2,14 +2,13 @@
 
 import dataclasses
 import hashlib
-import os
 import re
 import secrets
 import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -56,7 +55,6 @@ class StopRequest:
         self.asked = True
 
 
-_PIECE_BYTES = 2**20
 # The text of a program may hold where in memory a function lies, which is another place in every process.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 # In the order in which a difference is reported, with what to do about it.
@@ -164,21 +162,6 @@ def content_digest(salt: bytes, *arrays: NDArray[Any]) -> str:
     digest = hashlib.blake2b(key=salt, digest_size=32)
     for array in arrays:
         _add(digest, array)
-    return digest.hexdigest()
-
-
-def file_digest(salt: bytes, paths: Iterable[Path], described: str = "") -> str:
-    """A keyed digest of the bytes of files, and of words about them: some two seconds for every gigabyte."""
-    # Sizes and times would be quicker to read, and are quickly restored.
-    digest = hashlib.blake2b(described.encode(), key=salt, digest_size=32)
-    try:
-        for path in paths:
-            with path.open("rb") as file:
-                digest.update(os.fstat(file.fileno()).st_size.to_bytes(8, "little"))
-                while piece := file.read(_PIECE_BYTES):
-                    digest.update(piece)
-    except OSError as error:
-        raise files.CheckpointError(f"Expected to be able to read the rows, got: {error.strerror or error}.") from None
     return digest.hexdigest()
 
 

@@ -26,7 +26,7 @@ from sordino.core.validate import InputError, Interval, refuse, whole_number
 #
 # A mechanism never adds noise itself: it hands the port of its randomness the exact statistic, the scale of the noise
 # and a way to draw the answer, and goes on with what it is given. In a run the answer is the drawn one. Another port
-# may write the calls down, or answer them with what an earlier run was answered: that is how `auditing/replay.py`
+# may write the calls down, or answer them with what an earlier run was answered: that is how `auditing/replay/port.py`
 # measures by how much one record moves what this code noises.
 
 Answer = TypeVar("Answer")
@@ -45,12 +45,16 @@ class Law(StrEnum):
 
 
 class NoisedCall(NamedTuple):
-    """What one call noises: the statistic, in whole numbers of `unit` or as floats, and the scale of its noise."""
+    """What one call noises: the statistic, in whole numbers of `unit` or as floats, and the scale of its noise.
+
+    `bound` is the longest contribution of a record, where it follows from earlier answers and no spec can say it.
+    """
 
     law: Law
     statistic: NDArray[Any]
     scale: ArrayLike
     unit: float = 1.0
+    bound: float | None = None
 
 
 class NoisePort:
@@ -71,9 +75,11 @@ class NoisePort:
 ADDED = NoisePort()
 
 
-def gaussian_call(statistic: NDArray[Any], scale: ArrayLike, unit: float = 1.0) -> NoisedCall:
+def gaussian_call(
+    statistic: NDArray[Any], scale: ArrayLike, unit: float = 1.0, bound: float | None = None
+) -> NoisedCall:
     """A call with Gaussian noise of this standard deviation, one for every entry or one for all."""
-    return NoisedCall(Law.GAUSSIAN, np.asarray(statistic), scale, unit)
+    return NoisedCall(Law.GAUSSIAN, np.asarray(statistic), scale, unit, bound)
 
 
 # The kind of a generator, its key, and how it works: the same from the first draw to the last.

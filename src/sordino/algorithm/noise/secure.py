@@ -76,12 +76,6 @@ def _rotated(word: Array, left: int) -> Array:
 # P(|Z| > z) = m. Unlike a generator that starts from 23 bits, whose draws stop at five standard deviations, this one
 # reaches nine: what it leaves out has probability 2^-63 a draw.
 
-# How far arithmetic takes a draw z from the quantile of its bits, in units of max(|z|, 1); the tests check it over the
-# whole range.
-DRAW_ERROR = {"float32": 5e-7, "float64": 1e-13}
-LARGEST_DRAW = 9.2
-RANDOM_BITS = 63  # besides the sign
-
 _SIGN = np.uint32(2**31)
 _MIDDLE, _FAR_MIDDLE, _FAR = 2.5, 4.5, 5.0
 # In w = -log(m (2 - m)): the single-precision polynomial of Giles (2012) near the centre, sqrt(2) taken in afterwards.

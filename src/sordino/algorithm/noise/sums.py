@@ -1,4 +1,4 @@
-"""Rounding a release to a grid, and what floating-point noise costs.
+"""Exact sums over records, exact noise on them, and the grid that a release lies on.
 
 The theorems speak of real numbers; a computer adds a finite set of numbers to a float. Two hazards follow.
 
@@ -6,12 +6,10 @@ The theorems speak of real numbers; a computer adds a finite set of numbers to a
    a release may betray m however large tau is. Rounding the release to a grid of spacing g, much coarser than the
    floats and much finer than tau, removes them. For ideal noise this is post-processing and costs nothing.
 2. *The noise.* Computed noise is not ideal. Mechanisms that add noise to sums on the host draw it exactly
-   (`noise.exact`), at no cost. Elsewhere the cost is what `Grid.total_variation` says: the computed release and the
-   rounded ideal one differ only where the ideal value lies so close to the edge of a cell that the error of the
-   computation takes it across. A bound within that distance is charged for with `with_total_variation`.
+   (`noise.exact`), at no cost.
 
 Compiled chains and rounds have whole-number noise on whole-number sums (`noise.lattice`). Where neither is to be had,
-stable noise for one, released draws are rounded to a grid (`release_grid`), which removes the last bits, and the
+stable noise for one, released draws are rounded to a grid (`on_release_grid`), which removes the last bits, and the
 certificate says that floating point is not covered.
 """
 
@@ -25,17 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.randomness import gaussian_call
-from sordino.algorithm.noise.secure import DRAW_ERROR, LARGEST_DRAW, RANDOM_BITS
 from sordino.core.arrays import Array
-from sordino.core.gaussian import sum_up, up
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, PROBABILITY, Interval, number, refuse, whole_number
+from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
 from sordino.data.scaling import row_lengths
 from sordino.data.table import empty_columns
 
-# The standard Gaussian density at its mode, rounded up.
-_MODE = up(1.0 / math.sqrt(2.0 * math.pi))
-# Intervals around cell edges whose cell-long segment towards the mode does not lie on one side of it.
-_NEAR_MODE = 3
 _FINEST = -1022
 
 
@@ -58,61 +50,11 @@ class Grid:
         # Scaling by a power of two is exact, and a float above 2^53 cells is a point of the grid already.
         return np.ldexp(np.rint(np.ldexp(given, -self.exponent)), self.exponent)
 
-    def total_variation(self, tau: float, error: float, values: int) -> float:
-        """An upper bound on the distance of the computed, rounded release from the ideal one, rounded alike.
-
-        Statement: let X = m + tau * xi with xi standard Gaussian; let X' be computed from the 64-bit quantile in whose
-        cell xi falls, with ``|error|`` at most `error` beyond that. Rounded to this grid, X and X' differ with
-        probability at most ``2 error / g + 3 * 2 error / (tau sqrt(2 pi)) + 2^-63 (3 E + 2)`` for each of the `values`
-        released numbers, whatever m is; E is the number of cell edges of the grid within reach of the noise.
-
-        Proof: without the error of the quantile's cell, they differ only if X is within `error` of an edge. These
-        intervals have length 2 error and lie g apart. Where the density falls, an interval holds at most 2 error / g
-        of the mass of the segment of length g that ends with it, and those segments are disjoint, so together such
-        intervals hold at most 2 error / g. At most three intervals have a segment that is not on one side of the mode;
-        each holds at most 2 error times the largest density. The quantile's cells have probability 2^-63 each: one
-        holds each edge, two the ends of its interval, and two all that is out of reach. Given everything before the
-        last noise the coordinates are independent of each other, and the probabilities add up.
-        """
-        scale = number("tau", tau, POSITIVE)
-        width = up(2.0 * number("error", error, NON_NEGATIVE))
-        if width >= self.spacing:
-            return 1.0
-        edges = up(up(2.0 * LARGEST_DRAW * up(scale / self.spacing)) + 2.0)
-        each = sum_up(
-            [
-                up(width / self.spacing),
-                up(_NEAR_MODE * up(up(width / scale) * _MODE), 2),
-                up(math.ldexp(1.0, -RANDOM_BITS) * up(3.0 * edges + 2.0, 2)),
-            ]
-        )
-        return min(1.0, up(whole_number("values", values) * each))
-
 
 def grid_below(tau: float, cells: int = 16) -> Grid:
     """The coarsest grid with at least `cells` cells in one noise scale: rounding adds little to the noise's spread."""
     scale = number("tau", tau, POSITIVE) / whole_number("cells", cells)
     return Grid(max(_FINEST, math.frexp(scale)[1] - 1))
-
-
-def noise_error(tau: float, reach: float, dtype: np.dtype) -> float:
-    """How far ``m + tau * xi`` is off as computed by secure randomness, where ``|m| <= reach``."""
-    # The error of the draw, the rounding of the product and of the sum. The draw's own error is checked numerically
-    # over its whole range, not proved.
-    scale, far = number("tau", tau, POSITIVE), number("reach", reach, NON_NEGATIVE)
-    unit = float(np.finfo(dtype).eps) / 2.0
-    draw = up(DRAW_ERROR[np.dtype(dtype).name] * LARGEST_DRAW)
-    product = up(scale * up(LARGEST_DRAW + draw), 2)
-    rounded = up(unit * product)
-    return sum_up([up(scale * draw), rounded, up(unit * sum_up([far, product, rounded]), 2)])
-
-
-def with_total_variation(epsilon: float, delta: float, distance: float) -> float:
-    """The delta of a release whose law is within `distance`, on every dataset, of one with (epsilon, delta)."""
-    # P'(S) <= P(S) + t <= e^epsilon Q(S) + delta + t <= e^epsilon (Q'(S) + t) + delta + t.
-    apart = number("distance", distance, PROBABILITY)
-    added = up(up(1.0 + up(math.exp(number("epsilon", epsilon, NON_NEGATIVE)), 2)) * apart, 2)
-    return min(1.0, sum_up([number("delta", delta, NON_NEGATIVE), added]))
 
 
 # Sums over records that are exact, of contributions that depend on one record alone.
@@ -305,23 +247,29 @@ COVERED_UNITS = COVERED.replace("each record alone", "the records of each unit a
 _CELLS = 1024
 # An offset inside a cell is a float, exactly.
 _LARGEST_SHIFT = 52
-_SCALES = Interval(2.0**-40, 2.0**60)
+# Of floats; and of sums in units of their own, which may be as small as a later round's bound makes them.
+_SCALES, _IN_UNITS = Interval(2.0**-40, 2.0**60), Interval(2.0**-40, 2.0**100)
 
 
 def noised_sums(
-    sums: NDArray[Any], exponent: int, scales: ArrayLike, noise: ExactGaussians, part: slice = slice(None)
+    sums: NDArray[Any],
+    exponent: int,
+    scales: ArrayLike,
+    noise: ExactGaussians,
+    part: slice = slice(None),
+    bound: float | None = None,
 ) -> Array:
     """The sums, whole numbers of 2^exponent, with noise of these standard deviations, rounded to a grid."""
     # `part` says which of the drawn Gaussians are used, one for each sum; none may be used twice. Sums beyond 62 bits
     # are Python's whole numbers in an array of objects, which shift, subtract and add alike.
-    spread = _checked(scales, sums.shape)
+    spread = _checked(scales, sums.shape, _IN_UNITS, math.ldexp(1.0, -exponent))
     wanted = grid_below(_least(spread), _CELLS).exponent
     grid = Grid(min(max(wanted, exponent), exponent + _LARGEST_SHIFT))
     shift = grid.exponent - exponent
     cells = sums >> shift
     offsets = np.ldexp((sums - (cells << shift)).astype(np.float64), -shift)
     return noise.port.answer(
-        gaussian_call(sums, spread, math.ldexp(1.0, exponent)),
+        gaussian_call(sums, spread, math.ldexp(1.0, exponent), bound),
         lambda: _released(grid, cells, noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))),
     )
 
@@ -349,10 +297,10 @@ def _released(grid: Grid, cells: NDArray[Any], drawn: NDArray[np.int64]) -> Arra
     return np.ldexp((cells + drawn).astype(np.float64), grid.exponent)
 
 
-def _checked(scales: ArrayLike, shape: tuple[int, ...]) -> Array:
+def _checked(scales: ArrayLike, shape: tuple[int, ...], allowed: Interval = _SCALES, units: float = 1.0) -> Array:
     given = np.asarray(scales, np.float64)
     for end in (_least(given), -_least(-given)):
-        number("the noise scale", end, _SCALES)
+        number("the noise scale", end * units, allowed)
     return np.broadcast_to(given, shape)
 
 

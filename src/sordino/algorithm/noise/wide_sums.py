@@ -1,8 +1,8 @@
 """Sums of 128 bits: whole numbers that no number of records overflows, the same in whatever order they are added.
 
 A record contributes at most 2^40 units to an entry of a sum (`noise.sums`), so sums of 64 bits hold 2^23 - 1 records.
-Here a sum is two's complement in two halves. Adding is exact modulo 2^128, and so is taking away, which is what masks
-of secure aggregation need; `check_capacity` says beforehand that no sum of so many records leaves the range.
+Here a sum is two's complement in two halves. Adding is exact modulo 2^128; `check_capacity` says beforehand that no sum
+of so many records leaves the range.
 """
 
 from collections.abc import Iterable
@@ -95,13 +95,6 @@ class WideSums:
             carried = (added < low).view(np.int8).astype(np.uint64)
             self.high = (self.high.view(np.uint64) + high.view(np.uint64) + carried).view(np.int64)
         self.low = added
-
-    def negative(self) -> "WideSums":
-        """The same numbers with the other sign, modulo 2^128."""
-        with np.errstate(over="ignore"):
-            low = ~self.low + np.uint64(1)
-            high = ~self.high.view(np.uint64) + (low == 0).astype(np.uint64)
-        return WideSums(high.view(np.int64), low)
 
     @property
     def narrow(self) -> bool:

@@ -15,7 +15,6 @@ from jax.scipy.special import gammaln
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.algorithm.chain.release import ChainRelease, KeptIterates, LastIterate
 from sordino.core.validate import OPEN_UNIT, number, refuse, whole_number
 from sordino.model.base import Model
 from sordino.model.families.classification import Logistic, Probit
@@ -166,15 +165,6 @@ class DrawsPosterior(Posterior):
             raise refuse("draws", "to be finite numbers of shape (chains, draws, dim)", f"shape {own.shape}")
         own.setflags(write=False)
         object.__setattr__(self, "draws", own)
-
-    @classmethod
-    def from_release(cls, release: ChainRelease, model: Model | Site) -> "DrawsPosterior":
-        """The posterior that a chain release with iterates stands for."""
-        if isinstance(release, KeptIterates):
-            return cls(model, release.iterates)
-        if isinstance(release, LastIterate):
-            return cls(model, release.iterates[:, None])
-        raise refuse("the release", "to hold iterates", type(release).__name__)
 
     @property
     def dim(self) -> int:

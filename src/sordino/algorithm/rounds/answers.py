@@ -17,7 +17,7 @@ from sordino.algorithm.rounds.questions import ABSENT, Bounds, Correlation, Coun
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError
 from sordino.data import Measurement, Schema
-from sordino.data.table import Indices
+from sordino.data.raw_columns import Indices
 
 # Draws of the noise for intervals of correlations, from a fixed public seed: no data, no privacy.
 _DRAWS, _SEED = 4000, 20240924

@@ -1,9 +1,8 @@
 """Questions about a table that are answered by one noised sum each: what a record adds to it, and how far it moves it.
 
 Every record becomes a vector that depends on that record and the question alone, in whole numbers of a public grid, so
-that sums are exact. No cell of text stops a look: one that cannot be read counts as missing, a word that was not
-declared as another one, a number outside the bounds as the nearer bound. A column of mixed Python objects has no type
-to read it by, and is refused.
+that sums are exact. No cell stops a look: one that cannot be read counts as missing, a word that was not declared as
+another one, a number outside the bounds as the nearer bound.
 
 Units. Where a column says whose a record is, a unit counts as one, spread evenly over those of its k records that are
 used: each counts floor(2^20 / k) whole numbers of 2^-20. So a unit adds a convex combination of vectors of records and
@@ -29,8 +28,9 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import up
 from sordino.core.validate import InputError
-from sordino.data import Boolean, Category, ColumnKind, Date, Measurement, Number, Ordered, Schema, Table
-from sordino.data.table import MISSING, Column, Dates, Opaque, Texts, as_codes, as_days, as_numbers, readable
+from sordino.data import Boolean, Category, ColumnKind, Measurement, Ordered, Schema, Table
+from sordino.data.raw_columns import MISSING, Column, Dates, Numbers, Opaque
+from sordino.data.table import as_codes, as_numbers
 from sordino.data.units import Grouped, grouped
 
 Whole = NDArray[np.int64]
@@ -102,13 +102,13 @@ class Rows:
 
 def _eight_bytes(column: Column) -> Array:
     """A number for each cell that is another where the cell is."""
-    if isinstance(column, Dates):
-        return column.days.view(np.float64)
     if isinstance(column, Opaque):
         return np.zeros(len(column))
-    if isinstance(column, Texts):
-        return column.codes(lambda word: int.from_bytes(_short(word), "little", signed=True)).view(np.float64)
-    return column.numbers(())
+    if isinstance(column, Numbers):
+        return column.numbers(())
+    if isinstance(column, Dates):
+        return column.days("", ()).view(np.float64)
+    return column.codes(lambda word: int.from_bytes(_short(word), "little", signed=True)).view(np.float64)
 
 
 def _short(word: str) -> bytes:
@@ -124,20 +124,14 @@ def _weights(rows: int, groups: Grouped | None) -> Whole:
 
 def _numbers(kind: ColumnKind | None, name: str, column: Column, tokens: tuple[str, ...]) -> Array:
     """Numbers of a column, NaN where there is none; a cell becomes the same whatever the others hold."""
-    if isinstance(kind, Date):
-        days = Dates("", len(column), as_days(column, name, kind.format, tokens, strict=False))
-        return kind.measured(name, days, tokens)
-    if kind is not None and not isinstance(kind, Number):
-        codes = as_codes(column, name, kind.words, tokens)
-        if isinstance(kind, Boolean):
-            return np.where(codes < 0, np.nan, (codes < len(kind.true_values)).astype(np.float64))
-        return np.where(codes < 0, np.nan, codes.astype(np.float64))
-    try:
+    if kind is None:
         values = as_numbers(column, name, tokens)
-    except InputError:
-        if not isinstance(column, Texts):
-            raise
-        values = as_numbers(readable(column, tokens), name, tokens)
+    elif isinstance(kind, Measurement):
+        values = kind.measured(name, column, tokens)
+    else:
+        codes = as_codes(column, name, kind.words, tokens)
+        places = codes < len(kind.true_values) if isinstance(kind, Boolean) else codes
+        values = np.where(codes < 0, np.nan, places.astype(np.float64))
     return np.nan_to_num(values, nan=np.nan)
 
 

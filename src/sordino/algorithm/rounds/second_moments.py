@@ -55,6 +55,8 @@ class Fitted(NamedTuple):
 
 # Under so much noise the truncated law is flat between its limits, and its moments are lost in cancellation.
 _FLAT = 1e4
+# So many deviations outside the limits it is at the nearer one, and its moments are lost as well.
+_FAR = 8.0
 
 
 def fit(sums: NoisedSecondMoments, prior_precision: float, least_variance: float) -> Fitted:
@@ -88,7 +90,7 @@ def _residual_variance(sums: NoisedSecondMoments, gram: Array, mean: Array, leas
     length = float(mean @ mean)
     noise = np.sqrt(sums.square_noise**2 + 4 * length * sums.cross_noise**2 + (length * sums.gram_noise) ** 2)
     noise = float(noise) / sums.records
-    if noise <= 1e-12:
+    if noise <= 1e-12 or not least - _FAR * noise < left < 1.0 + _FAR * noise:
         return float(np.clip(left, least, 1.0))
     from scipy import stats  # noqa: PLC0415  (slow to load, and few fits come here)
 

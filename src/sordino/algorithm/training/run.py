@@ -67,6 +67,12 @@ class Training:
         watch: of every noised sum, a tree like the parameters, what is handed out beside the weights.
         exact: whether sums and noise are whole numbers, which covers floating point; absent: wherever noise is
             independent from step to step and the device computes the same bits in all places of a block.
+
+    Examples:
+        >>> import optax
+        >>> import sordino
+        >>> sordino.Training(optax.adam(1e-3), average=0.99).microbatch
+        512
     """
 
     optimiser: Any

@@ -16,6 +16,7 @@ from scipy import special
 from sordino.auditing.lower_bound import TradeOffPoint
 from sordino.core import gaussian
 from sordino.core.arrays import Array
+from sordino.core.binomial import log_chances
 from sordino.core.gaussian import down, narrow, widen_down
 from sordino.core.guarantee import LossDistribution
 from sordino.core.loss.mixture_pairs import RandomShiftPair
@@ -30,7 +31,7 @@ _ERROR = 1e-13  # relative accuracy of a normal tail at an argument rounded to d
 ROUNDING = 1e-9
 _PRECISION, _LARGEST_EPSILON, _LARGEST_LOSS = 1e-7, 1e5, 600.0
 _CELLS = 4001
-_MOST_USES, _RARE_USES, _USES_ERROR = 200, 1e-18, 1e-11
+_MOST_USES, _RARE_USES = 200, 1e-18
 
 
 class Leak(Protocol):
@@ -247,12 +248,11 @@ def _binomial_uses(size: int, records: int) -> tuple[Array, Array]:
     What is too rare to be listed counts as no use. Fewer uses shift less, and the best tests of shifts are increasing,
     step by step and for all steps together; so no lower bound rises by it.
     """
+    if records == 1:  # the one record is drawn every time
+        return np.array([0.0, size]), np.array([0.0, 1.0])
     counts = np.arange(1, min(size, _MOST_USES) + 1, dtype=np.float64)
-    logs = special.gammaln(size + 1) - special.gammaln(counts + 1) - special.gammaln(size - counts + 1)
-    # One record is drawn every time; two or more: the chance of a draw is 1 / records.
-    others = math.log1p(-1 / records) if records > 1 else -math.inf
-    left = np.where(counts == size, 0.0, (size - counts) * others)
-    weights = np.exp(logs - counts * math.log(records) + left) * (1 - _USES_ERROR)
+    logs, errors = log_chances(counts, size, 1 / records)
+    weights = np.exp(logs - 2 * errors)
     kept = weights > _RARE_USES
     return np.append(0.0, counts[kept]), np.append(1.0 - math.fsum(weights[kept]), weights[kept])
 

@@ -27,7 +27,6 @@ from jax import Array, lax
 from jax.sharding import Mesh
 from numpy.typing import NDArray
 
-from sordino.auditing.fleet.cuda import LeNetOnCuda
 from sordino.auditing.fleet.network import FleetNetwork, Parts, network_for
 from sordino.auditing.fleet.plan import Device, FleetPlan, FleetRecords, Members, Probe
 from sordino.auditing.fleet.trainer import (
@@ -35,7 +34,6 @@ from sordino.auditing.fleet.trainer import (
     SHARED,
     Lanes,
     Rows,
-    SpecialTrainer,
     Trainer,
     batch_weights,
     by_share,
@@ -192,10 +190,6 @@ def _epoch_of_share(
     return network.join(parts), {name: probe(network, parts) for name, probe in probes.items()}
 
 
-# The first that applies is used; any fleet can be compiled.
-SPECIAL_TRAINERS: tuple[type[SpecialTrainer], ...] = (LeNetOnCuda,)
-
-
 # Told the number of epochs made and this epoch's readings, (models, k) each; answers whether to go on.
 Watch = Callable[[int, Mapping[str, NDArray[np.float32]]], bool]
 
@@ -215,7 +209,8 @@ class Performance:
 
     With the same trainer on the same kind of device, any member comes out the same bit for bit, whoever is trained with
     it and on however many devices. A chunk of `chunk` models, or a little more, goes through all epochs before the next
-    one begins, and is what a checkpoint holds; absent, a chunk is what the devices train at once.
+    one begins, and is what a checkpoint holds; absent, a chunk is what the devices train at once. A trainer of your own
+    takes the place of the compiled program.
     """
 
     chunk: int | None = None
@@ -255,8 +250,7 @@ def train_fleet(
     _check(records, plan, members)
     network = network_for(model, records.features.shape[1])
     devices = tuple(jax.local_devices()[:1]) if performance.devices is None else performance.devices
-    special = (kind for kind in SPECIAL_TRAINERS if kind.applies(network, plan, len(records), devices))
-    kind = performance.trainer or next(special, Compiled)
+    kind = performance.trainer or Compiled
     trainer = kind(network, plan, records, probes or {}, devices)
     work = _Work(trainer, members, performance, watch)
     if performance.checkpoints is not None:

@@ -283,15 +283,6 @@ class Trainer(ABC):
         return _first_points(self.plan.start, self.network, self.mesh, lanes.start)
 
 
-class SpecialTrainer(Trainer):
-    """A faster way for some fleets on some devices."""
-
-    @staticmethod
-    @abstractmethod
-    def applies(network: FleetNetwork, plan: FleetPlan, records: int, devices: Sequence[Device]) -> bool:
-        """Whether this way can train such a fleet on these devices."""
-
-
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _first_points(start: FleetStart, network: FleetNetwork, mesh: Mesh, keys: Keys) -> Array:
     return by_share(partial(first_points, start, network), mesh, (BY_MODEL,), BY_MODEL)(keys)

@@ -54,17 +54,6 @@ class Runner(Protocol):
         ...
 
 
-class InProcess:
-    """Runs a callable here, for mechanisms that are trusted not to hang: tests and simulations."""
-
-    def __init__(self, mechanism: Any) -> None:
-        self._mechanism = mechanism
-
-    def run(self, tables: Sequence[Table]) -> list[Output]:
-        """One output for each table, in order."""
-        return [_output(worker.outcome(self._mechanism, _listed(table))) for table in tables]
-
-
 @dataclass(frozen=True)
 class Target:
     """What is audited: a callable by module or file, or a program that answers lines of JSON.
@@ -139,7 +128,8 @@ class _Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=kept | ONE_THREAD,
+            # A worker looks for the callable where it is told to; how a program finds its modules is its own affair.
+            env=kept | ONE_THREAD | ({} if target.place == "program" else {"PYTHONSAFEPATH": "1"}),
             start_new_session=True,  # what the callable starts ends with it
         )
         self.asked: deque[int] = deque()

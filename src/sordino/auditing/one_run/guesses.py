@@ -267,11 +267,6 @@ def fair_coins(number: int, generator: np.random.Generator) -> Coins:
     return generator.integers(0, 2, whole_number("coins", number)).astype(bool)
 
 
-def usual_guesses(coins: int) -> int:
-    """How many coins to guess when nothing is known: all of a few, the clearest tenth of many."""
-    return max(min(whole_number("coins", coins), 50), coins // 10)
-
-
 def right_guesses(scores: NDArray[np.floating], coins: Coins, guesses: int) -> int:
     """How many of `guesses` guesses are right: the upper half of them by score says heads, the lower half tails.
 

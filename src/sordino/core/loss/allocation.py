@@ -14,15 +14,16 @@ X beyond the grid is cut off; what that takes from the mean counts as infinite l
 
 import math
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from sordino.core import validate
 from sordino.core.arrays import Array
-from sordino.core.gaussian import UNIT_ROUNDOFF, least_true
+from sordino.core.gaussian import UNIT_ROUNDOFF
 from sordino.core.loss import convolve
 from sordino.core.loss.atomic_pairs import AtomicPair, ExplicitPair, pair_from_curve
 from sordino.core.loss.discretise import Atoms
@@ -36,9 +37,8 @@ _LOWEST = -14.0  # standard deviations of Z below which X counts as the smallest
 _GATHERED = 4
 _OUTSIDE = 3e-14  # of a sum, beyond the window of the transform
 _SKETCHED = 600
-SMALLEST_MU, _LARGEST_MU = 1e-5, 5.0  # outside of these the grid has no room, or no float does
+SMALLEST_MU, LARGEST_MU = 1e-5, 1.65  # outside of these the grid has no room, or rounding outweighs what it holds
 _TRANSFORM = 8 * UNIT_ROUNDOFF  # a level of a transform
-_FEW = 512  # steps whose transform is raised to a power as it is
 _WIPED_OUT = -46.0  # log of a power that counts as nothing but error
 
 
@@ -125,18 +125,13 @@ class AllocationAddPair(AllocationPair):
 
 
 def within_reach(mu: float) -> bool:
-    """Whether the lognormals of this mu fit on a grid."""
-    return SMALLEST_MU <= mu <= _LARGEST_MU and _top(mu) / _spacing(mu) <= _MOST_CELLS
-
-
-@cache
-def largest_reach() -> float:
-    """The largest mu whose lognormals fit; a round of a larger one shows at least as much."""
-    return least_true(lambda mu: not within_reach(mu), 1.0, _LARGEST_MU) * (1 - 1e-6)
+    """Whether the lognormals of this mu fit on a grid; a round of a larger one shows at least as much."""
+    return SMALLEST_MU <= mu <= LARGEST_MU
 
 
 def _spacing(mu: float) -> float:
-    return math.sqrt(math.expm1(mu * mu)) / _CELLS
+    """A share of a standard deviation, and no finer than the cells reach; a coarser grid is larger in convex order."""
+    return max(math.sqrt(math.expm1(mu * mu)) / _CELLS, _top(mu) / _MOST_CELLS)
 
 
 def _top(mu: float) -> float:
@@ -147,7 +142,7 @@ def _top(mu: float) -> float:
 @lru_cache(maxsize=4)
 def _with_record(total: int, done: int, mu: float, side: Side) -> _Listed:
     found = _ratios(total, done, mu, side)
-    masses, doubt = found.values * found.masses, found.error * float(found.values.max()) + found.moved
+    masses, doubt = found.values * found.masses, found.error * float(found.values.max(initial=0.0)) + found.moved
     seen = masses > 0
     losses, masses = np.log(found.values[seen]), masses[seen]
     if side is Side.LOWER:
@@ -163,7 +158,7 @@ def _without_record(total: int, done: int, mu: float, side: Side) -> _Listed:
     losses, masses = -np.log(found.values[seen])[::-1], found.masses[seen][::-1]
     never = float(found.masses[found.values <= 0].sum())
     # (1 - y R)+ has slope y, and is 0 unless y is below 1 / R.
-    doubt = found.error + found.moved / float(np.exp(-losses[-1]))
+    doubt = found.error + found.moved * float(np.exp(losses[-1:].max(initial=0.0)))
     if side is Side.LOWER:
         return _Listed(*_less(losses, masses, doubt), 0.0)
     return _Listed(losses, masses, min(1.0, never + doubt))
@@ -173,7 +168,7 @@ def _less(losses: Array, masses: Array, amount: float) -> tuple[Array, Array]:
     """The same without the largest losses, of at least this probability together."""
     kept = np.cumsum(masses[::-1])[::-1] > amount
     kept &= np.append(kept[1:], False)
-    return (losses[kept], masses[kept]) if kept.any() else (losses[:1], np.zeros(1))
+    return (losses[kept], masses[kept]) if kept.any() else (np.zeros(1), np.zeros(1))
 
 
 @lru_cache(maxsize=4)
@@ -189,54 +184,56 @@ def _ratios(total: int, done: int, mu: float, side: Side) -> _Ratios:
     return _Ratios(np.maximum(values[seen], 0.0), masses[seen], lost, error, moved)
 
 
-def summed(law: GridLaw, count: int, few: int | None = None) -> tuple[int, Array, float]:
+def summed(law: GridLaw, count: int) -> tuple[int, Array, float]:
     """The law of a sum of `count`: its first grid point, its masses, and a bound on their error in sum."""
-    first, last = convolve.window([(law, count)], convolve.LOG_OUTSIDE) if count > 1 else (law.first, law.first)
-    size = max(last - first + 1, len(law.masses)) if count > 1 else len(law.masses)
-    length = 1 << max(3, math.ceil(math.log2(size)))
-    levels = math.log2(length)
-    transform = np.fft.rfft(convolve.modulo(law.masses, length))
-    # No value on the way through a transform exceeds the sum of all masses.
-    noise = _TRANSFORM * levels
-    sizes = np.abs(transform) + noise
-    if count < (_FEW if few is None else few):
-        spectrum = transform**count
-        wrong = count * sizes ** (count - 1) * noise + 8 * count * UNIT_ROUNDOFF * sizes**count
-        begin = count * law.first
-    else:
-        spectrum, wrong, begin = _low_frequencies(law, count, length, sizes)
-    masses = np.roll(np.fft.irfft(spectrum, length), (begin - first) % length) if count > 1 else law.masses
     if count == 1:
         return law.first, law.masses, 0.0
+    first, last = convolve.window([(law, count)], convolve.LOG_OUTSIDE)
+    length = 1 << max(3, math.ceil(math.log2(max(last - first + 1, len(law.masses)))))
+    # No value on the way through a transform exceeds the sum of all masses.
+    noise = _TRANSFORM * math.log2(length)
+    middle, base, doubt = _transform(law.masses, length, noise)
+    sizes = np.abs(base) + doubt
+    with np.errstate(divide="ignore"):
+        logs = count * np.log(sizes)
+    # Frequencies that the power wipes out count as errors; no subnormals, which are slow.
+    kept, wrong, spectrum = logs > _WIPED_OUT, np.exp(np.maximum(logs, -300.0)), np.zeros(len(base), complex)
+    power = count * np.log(base[kept])
+    spectrum[kept] = np.exp(power)
+    wrong[kept] *= count * doubt[kept] / sizes[kept] + 8 * UNIT_ROUNDOFF * (4 + np.abs(power))
+    masses = np.roll(np.fft.irfft(spectrum, length), (count * (law.first + middle) - first) % length)
     # Both halves of the spectrum count; the transform back has its own rounding. Sums are at most sqrt(length) lengths.
     error = math.sqrt(2) * (float(np.linalg.norm(wrong)) + noise * float(np.linalg.norm(np.abs(spectrum) + wrong)))
     return first, np.maximum(masses, 0.0), error + 2 * math.exp(convolve.LOG_OUTSIDE)
 
 
-def _low_frequencies(law: GridLaw, count: int, length: int, sizes: Array) -> tuple[Array, Array, int]:
-    """The spectrum of a sum of many, its error, and the place its origin stands for.
+def _transform(masses: Array, length: int, noise: float) -> tuple[int, NDArray[np.complex128], Array]:
+    """The place near the mean, the transform around it, and a bound on its error at each frequency.
 
-    The transform minus the total mass is summed up from e^ix - 1, which keeps a relative accuracy where it is small:
-    a power of many then loses nothing. Frequencies that the power wipes out count as errors.
+    With T_k the mass more than k places to the right of the middle and U_k to the left, and z = e^ix, the transform
+    exceeds the total mass by (z - 1) (sum of T_k z^k) plus the conjugate of (z - 1) (sum of U_k z^k). At low
+    frequencies that is known far better than the transform itself, and a power of many loses nothing.
     """
-    places = np.arange(len(law.masses))
-    total = float(law.masses.sum())
-    middle = round(float(law.masses @ places) / total)
-    last = len(sizes) - 1
-    logs = count * np.log(np.minimum(sizes, 1.0))
-    kept = int(np.flatnonzero(logs > _WIPED_OUT)[-1]) + 1
-    spectrum, wrong = np.zeros(last + 1, complex), np.exp(np.maximum(logs, -300.0))  # no subnormals: they are slow
-    for frequency in range(kept):
-        angles = (-2 * math.pi * frequency / length) * (places - middle)
-        real, imaginary = -2 * np.sin(angles / 2) ** 2, np.sin(angles)
-        small = complex(float(law.masses @ real), float(law.masses @ imaginary))
-        sloppy = 64 * UNIT_ROUNDOFF * float(law.masses @ (np.abs(real) + np.abs(imaginary))) + 2 * UNIT_ROUNDOFF
-        spectrum[frequency] = np.exp(count * np.log(complex(total) + small))
-        wrong[frequency] = (
-            min(2.0, math.expm1(count * sloppy / max(abs(total + small), 1e-3)) + 1e-14)
-            * min(1.0, sizes[frequency]) ** count
-        )
-    return spectrum, wrong, count * (law.first + middle)
+    total = math.fsum(masses)
+    middle = round(float(masses @ np.arange(len(masses))) / total)
+    plain = np.fft.rfft(np.roll(convolve.modulo(masses, length), -middle))
+    right, left = np.zeros(length), np.zeros(length)
+    right[: len(masses) - middle - 1] = _from_each_on(masses[middle + 1 :])
+    left[:middle] = _from_each_on(masses[:middle][::-1])
+    angles = np.arange(len(plain)) * (-2 * math.pi / length)
+    step = -2 * np.sin(angles / 2) ** 2 + 1j * np.sin(angles)
+    less, odd = step * np.fft.rfft(right + left), step * np.fft.rfft(right - left)
+    doubt = 2 * noise * np.abs(step) * float((right + left).sum()) + 4 * UNIT_ROUNDOFF
+    return middle, np.where(doubt < noise, total + less.real + 1j * odd.imag, plain), np.minimum(doubt, noise)
+
+
+def _from_each_on(masses: Array) -> Array:
+    """The mass from each place on, each rounded as often as there are doublings in the length."""
+    found, reach = masses.copy(), 1
+    while reach < len(found):
+        found[:-reach] = found[:-reach] + found[reach:]
+        reach *= 2
+    return found
 
 
 def _cells(mu: float, spacing: float, first: int, last: int, width: int) -> tuple[Array, Array, Array, float]:
@@ -368,7 +365,7 @@ def replaced_delta(total: int, mu: float, epsilon: float) -> float:
     moved = off * (np.exp(-((z - mu) ** 2) / 2) + y * np.exp(-((z + mu) ** 2) / 2))
     wrong = p_error + y * o_error + size * q_error + 16 * UNIT_ROUNDOFF * (p + y * o + size * q)
     law = GridLaw(spacing, first, points, 0.0, 0.0, 0.0, 1e-15, 0.0)
-    start, masses, error = summed(law, total, _MOST_REPLACED + 1)
+    start, masses, error = summed(law, total)
     values = (start + np.arange(len(masses))) * (spacing / total)
     gained = float((np.maximum(values, 0.0) * masses).sum()) * (1 + 1e-12)
     most = max(float(values[-1]), 0.0)

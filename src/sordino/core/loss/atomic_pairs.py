@@ -12,6 +12,7 @@ from sordino.core import validate
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, up
 from sordino.core.loss.discretise import Atoms, Bins, IntervalPair
+from sordino.core.loss.normal_pairs import exponent_of, log_mixture
 from sordino.core.loss.pair import Pair, register
 from sordino.core.validate import InputError
 
@@ -153,15 +154,15 @@ class PoissonLaplacePair(IntervalPair):
         return np.concatenate([middle, atoms.losses]), np.concatenate([self.bins(edges).p, atoms.masses])
 
     def _loss(self, base: Array) -> Array:
-        return np.log1p(self.rate * np.expm1(base))
+        return log_mixture(self.rate, base)
 
     def _base(self, losses: Array) -> tuple[Array, Array]:
         """The losses of the Laplace noise itself, and how far they may be off."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # e^L = 1 + (e^loss - 1) / q, of which the rounding of a loss and of the quotient is all that is lost.
-            power = 1 + np.expm1(losses) / self.rate
-            base = np.where(power > 0, np.log(np.maximum(power, 1e-300)), -np.inf)
-            off = 8 * UNIT_ROUNDOFF * (1 + np.abs(losses)) * np.exp(losses) / (self.rate * np.maximum(power, 1e-300))
+        base = exponent_of(self.rate, losses)
+        # A loss off by a few units of itself, and of 1, moves the base by e^(loss - base) / q times as much.
+        with np.errstate(over="ignore", invalid="ignore"):
+            steep = np.nan_to_num(np.exp(losses - base), nan=np.inf, posinf=np.inf) / self.rate
+            off = 8 * UNIT_ROUNDOFF * (1 + np.abs(losses)) * steep
         inside = np.clip(base, -self.epsilon, self.epsilon)
         return inside, np.minimum(off + 8 * UNIT_ROUNDOFF * (1 + self.epsilon), 2 * self.epsilon)
 
@@ -245,8 +246,8 @@ class BoundedRangePair(IntervalPair):
         half = np.diff(inside) / 2
         # P(L <= t) = (e^((t - r) / 2) - e^-r) / (1 - e^-r); Q has the mirrored density.
         whole = -math.expm1(-self.length)
-        p = np.exp((inside[:-1] - self.length) / 2) * np.expm1(half) / whole
-        q = np.exp(-(inside[1:] + self.length) / 2) * np.expm1(half) / whole
+        p = np.exp((inside[1:] - self.length) / 2) * -np.expm1(-half) / whole
+        q = np.exp(-(inside[:-1] + self.length) / 2) * -np.expm1(-half) / whole
         error = 8 * UNIT_ROUNDOFF * (2 + self.length) + UNIT_ROUNDOFF * np.abs(edges[1:])
         # A bin narrower than the rounding of its own edges has a relative error of its own.
         narrow = 4 * UNIT_ROUNDOFF * (np.abs(inside[1:]) + np.abs(inside[:-1])) / np.maximum(half, 1e-300)

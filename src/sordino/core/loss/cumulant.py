@@ -14,6 +14,7 @@ from sordino.core.gaussian import narrow
 from sordino.core.loss.pair import Factors
 
 _AS_NEAR = 0.5
+_SKETCHED = 1e-20  # what lies beyond the sketches that do not reach far
 _FARTHEST = 10.0  # standard deviations; further out a narrow bracket of delta is not worth its cost
 
 
@@ -32,6 +33,11 @@ class Cumulant:
             keep = masses > 0
             parts.append((losses[keep], np.log(masses[keep] / masses.sum()), count))
         return cls(tuple(parts))
+
+    @classmethod
+    def for_delta(cls, factors: Factors, delta: float) -> "Cumulant":
+        """From sketches that reach as far out as what decides at this delta."""
+        return cls.of(factors, far=delta < _SKETCHED)
 
     def at(self, tilt: float) -> tuple[float, float, tuple[float, ...]]:
         """Value, derivative, and the tilted variance of one use of each factor."""
@@ -125,7 +131,9 @@ class Cumulant:
 
 
 def _central_width(losses: Array, logs: Array) -> float:
-    """Distance of the 2 % and 98 % quantiles in units of a Gaussian's, 0 when an atom hides it."""
+    """Distance of the 2 % and 98 % quantiles in units of a Gaussian's, 0 when an atom hides it or nothing is known."""
+    if len(losses) == 0:
+        return 0.0
     order = np.argsort(losses)
     cumulative = np.cumsum(np.exp(logs[order]))
     low, high = np.interp([0.02 * cumulative[-1], 0.98 * cumulative[-1]], cumulative, losses[order])

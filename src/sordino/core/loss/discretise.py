@@ -251,6 +251,11 @@ class IntervalPair(Pair):
         """Point masses."""
         return NO_ATOMS
 
+    def rounding(self, largest: float) -> float:
+        """How far `bins` may miss losses of up to this size, in units of rounding, beyond that of the losses."""
+        del largest
+        return 0.0
+
     @abstractmethod
     def support(self, tail: float) -> tuple[float, float]:
         """Losses outside which the continuous part of P has probability at most `tail` on each side."""
@@ -301,7 +306,8 @@ def _discretise(pair: IntervalPair, spacing: float, tail: float, side: Side, til
         points[-1] += (bins.p_above + far) * (1 - 1e-11) * weights[-1]
         infinite = pair.infinite
     moved = spacing * _ON_GRID if atoms.any() else 0.0
-    shift = moved + 16 * UNIT_ROUNDOFF * (1 + max(abs(low), abs(high)))
+    largest = max(abs(low), abs(high))
+    shift = moved + UNIT_ROUNDOFF * (16 * (1 + largest) + pair.rounding(largest))
     total = float(points.sum())
     if total == 0.0:
         return GridLaw(spacing, first, np.zeros(1), tilt, 0.0, min(1.0, infinite), 0.0, shift)
@@ -328,15 +334,16 @@ def _shares(
     p: Array, q: Array, p_error: Array, q_error: Array, edges: Array, spacing: float, side: Side
 ) -> tuple[Array, Array]:
     """Split each bin between its two grid points, keeping P and Q mass; errors push towards the safe point."""
-    rise = np.exp(edges[1:])
-    step = math.expm1(spacing)
+    # Where e^loss overflows all of a bin goes to the safe point.
+    huge = (edges[1:] > 700.0) | (spacing > 700.0)
+    rise, step = np.exp(np.minimum(edges[1:], 700.0)), math.expm1(min(spacing, 700.0))
     left = (q * rise - p) / step
     left_error = (q_error * rise + p_error + 8 * UNIT_ROUNDOFF * (q * rise + p)) / step
     if side is Side.UPPER:
-        left = np.clip(left - left_error, 0.0, p)
+        left = np.where(huge, 0.0, np.clip(left - left_error, 0.0, p))
         return left, p + p_error - left
     mass = np.maximum(p - p_error, 0.0)
-    left = np.clip(left + left_error, 0.0, mass)
+    left = np.where(huge, mass, np.clip(left + left_error, 0.0, mass))
     return left, mass - left
 
 

@@ -57,9 +57,10 @@ class Curve:
         index = np.searchsorted(losses, at, side="right")
         first, second = np.append(plain, 0.0)[index], np.append(discounted, 0.0)[index]
         growth = np.exp(np.minimum(at - centre, 700.0))
+        with np.errstate(over="ignore"):  # far more than `first`, which is then outweighed
+            paid = np.minimum(growth * second, 1e300)
         # Cumulative sums lose at most one unit in the last place per term.
-        rounding = UNIT_ROUNDOFF * (len(law.masses) + 32) * (first + growth * second)
-        inside = first - growth * second + self._sign * rounding
+        inside = first - paid + self._sign * UNIT_ROUNDOFF * (len(law.masses) + 32) * (first + paid)
         # The error is in tilted units, where the masses that matter at `at` have weights exp(-tilt (x - at)) <= 1.
         with np.errstate(over="ignore"):  # an infinite error says nothing, and is cut off at delta = 1
             inside += self._sign * law.error * np.exp(np.minimum(law.tilt * (centre - at), _REACH))
@@ -67,7 +68,8 @@ class Curve:
         scale_error = 16 * UNIT_ROUNDOFF * (1 + abs(law.log_scale) + law.tilt * (abs(centre) + np.abs(at)))
         if self._side is Side.LOWER:
             inside = np.where(at - centre > 700.0, 0.0, inside)  # growth was cut off there
-        scaled = np.maximum(inside, 0.0) * math.exp(min(exponent, 700.0)) * (1 + self._sign * scale_error)
+        with np.errstate(over="ignore"):
+            scaled = np.maximum(inside, 0.0) * math.exp(min(exponent, 700.0)) * (1 + self._sign * scale_error)
         bound = np.minimum(1.0, scaled + self._infinite)
         return np.where(at < self._floor, 1.0, bound) if self._side is Side.UPPER else bound
 
@@ -200,16 +202,18 @@ def epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
     found = _both_orders(factors, delta, width)
     for smaller in _SMALLER_DELTAS:
         # What holds at a smaller delta holds at this one; another tilt and another grid may see what these missed.
-        if math.isfinite(found.high) or not math.isfinite(_largest_infinite(factors, smaller * delta)):
+        if math.isfinite(found.high) or any(
+            _beyond_grids(way, smaller * delta) for way in (factors, _reversed(factors))
+        ):
             break
         found = Bracket(found.low, _both_orders(factors, smaller * delta, width).high)
     return found
 
 
-def _largest_infinite(factors: Factors, delta: float) -> float:
-    """Infinite where losses are infinite more often than delta: no grid can mend that."""
-    often = sum_up(count * max(pair.infinite, pair.reversed().infinite) for pair, count in factors)
-    return math.inf if often > delta else often
+def _beyond_grids(factors: Factors, delta: float) -> bool:
+    """Whether losses are infinite, or too large for any grid, more often than delta: no other grid or tilt helps."""
+    request = Request(Side.UPPER, 0.0, _START, tail_for(delta, factors))
+    return sum_up(count * _on_grid(pair, request, _COARSEST).infinite for pair, count in factors) > 2 * delta
 
 
 def _both_orders(factors: Factors, delta: float, width: float) -> Bracket:
@@ -218,7 +222,7 @@ def _both_orders(factors: Factors, delta: float, width: float) -> Bracket:
     if backward == factors:
         return forward
     # The other order usually loses clearly; then one upper bound is enough to dismiss it.
-    cumulant = Cumulant.of(backward)
+    cumulant = Cumulant.for_delta(backward, delta)
     request = Request(Side.UPPER, cumulant.tilt_for_delta(delta), _START, tail_for(delta, backward))
     if curve(backward, request, cumulant).epsilon(delta) <= forward.low:
         return forward
@@ -255,42 +259,42 @@ def _reversed(factors: Factors) -> Factors:
 
 
 def _epsilon(factors: Factors, delta: float, width: float) -> Bracket:
-    cumulant = Cumulant.of(factors)
-    tilt, tail = cumulant.tilt_for_delta(delta), tail_for(delta, factors)
+    cumulant, tail = Cumulant.for_delta(factors, delta), tail_for(delta, factors)
+
+    def end(side: Side, tilt: float, resolution: float, by: Cumulant) -> float:
+        return curve(factors, Request(side, tilt, resolution, tail), by).epsilon(delta)
+
+    def misled(low: float, high: float) -> bool:
+        return low < high and (math.isinf(high) or high - low > _MISLED * width * high)
+
     # A grid that usually reaches `width` at once.
     usual = _START if sum(count for _, count in factors) <= _LONG else 1.7 * _START
-    low, high = 0.0, _largest_loss(factors, delta)
+    tilt, low, high = cumulant.tilt_for_delta(delta), 0.0, _largest_loss(factors, delta)
     resolution = min(_FINEST_GRID, max(6.0, usual * math.sqrt(1e-3 / width)))
     now = math.inf
     for _ in range(_ROUNDS):
-        upper = curve(factors, Request(Side.UPPER, tilt, resolution, tail), cumulant).epsilon(delta)
-        lower = curve(factors, Request(Side.LOWER, tilt, resolution, tail), cumulant).epsilon(delta)
-        low, high = max(low, lower), min(high, upper)
+        low = max(low, end(Side.LOWER, tilt, resolution, cumulant))
+        high = min(high, end(Side.UPPER, tilt, resolution, cumulant))
         before, now = now, high - low if high > low else 0.0
         done = now <= width * high or resolution >= _FINEST_GRID
         hopeless = math.isinf(high) or now > _HOPELESS * high
         if done or hopeless or (math.isfinite(before) and now > _STALLED * before):
             break
         resolution = _finer(resolution, now / high, width)
-    if low < high and (math.isinf(high) or high - low > _MISLED * width * high):
-        # The sketch chose a poor tilt (a loss with a narrow bulk and rare jumps); every tilt gives a valid answer.
-        uppers = {
-            factor * tilt: curve(factors, Request(Side.UPPER, factor * tilt, _START, tail), cumulant).epsilon(delta)
-            for factor in _OTHER_TILTS
-        }
-        best = min(uppers, key=lambda other: uppers[other])
-        lower = curve(factors, Request(Side.LOWER, best, _START, tail), cumulant).epsilon(delta)
-        low, high = max(low, lower), min(high, uppers[best])
-    if low < high and (math.isinf(high) or high - low > _MISLED * width * high):
-        # What decides lies beyond the sketch: so small a delta is found among losses that it does not show.
+    if math.isinf(high) and _beyond_grids(factors, delta):
+        return Bracket(low, high)
+    if misled(low, high):
+        # What decides may lie beyond the sketch: so small a delta is found among losses that it does not show.
         beyond = Cumulant.of(factors, far=True)
-        tilt = beyond.tilt_for_delta(delta)
-        upper, lower = (
-            curve(factors, Request(side, tilt, 2 * _START, tail), beyond).epsilon(delta)
-            for side in (Side.UPPER, Side.LOWER)
-        )
-        low, high = max(low, lower), min(high, upper)
-    if low < high and (math.isinf(high) or high - low > _MISLED * width * high):
+        lean = beyond.tilt_for_delta(delta)
+        low = max(low, end(Side.LOWER, lean, 2 * _START, beyond))
+        high = min(high, end(Side.UPPER, lean, 2 * _START, beyond))
+    if misled(low, high):
+        # The sketch chose a poor tilt (a loss with a narrow bulk and rare jumps); every tilt gives a valid answer.
+        uppers = {factor * tilt: end(Side.UPPER, factor * tilt, _START, cumulant) for factor in _OTHER_TILTS}
+        best = min(uppers, key=lambda other: uppers[other])
+        low, high = max(low, end(Side.LOWER, best, _START, cumulant)), min(high, uppers[best])
+    if misled(low, high):
         low, high = _rare_jumps(factors, delta, width, low, high)
     return Bracket(min(low, high), high)
 

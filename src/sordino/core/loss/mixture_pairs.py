@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import special
 
-from sordino.core import validate
+from sordino.core import binomial, validate
 from sordino.core.arrays import Array
-from sordino.core.gaussian import narrow, up
+from sordino.core.gaussian import UNIT_ROUNDOFF, narrow, up
 from sordino.core.loss.cumulant import Cumulant
 from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
 from sordino.core.loss.evaluate import law_on_grid
@@ -106,7 +106,7 @@ def _quantile(above: Callable[[float], float], tail: float, mus: Array, reach: f
     return narrow(lambda loss: above(loss) <= tail, low, high, 0.0, 60)[1]
 
 
-_MOST_USES, _RARE_USES = 64, 1e-20  # uses that are told apart; more of them count as certain loss
+_MOST_USES, _RARE_USES = 64, 1e-20  # uses that are told apart; rarer ones count as certain loss
 _STEPS = 60  # of Newton's method, which falls onto the root of a convex function from above
 
 
@@ -137,6 +137,11 @@ class RandomShiftPair(IntervalPair):
     def _still(self) -> float:
         return math.fsum(weight for weight, shift in zip(self.weights, self.shifts, strict=True) if shift == 0.0)
 
+    def rounding(self, largest: float) -> float:
+        weights, shifts = self._moving
+        share = min(1.0, float(weights.sum()) - math.expm1(-largest))
+        return 16 * share * float(np.max(shifts * (shifts + _REACH) - np.log(weights)))
+
     def reversed(self) -> Pair:
         return RandomShiftAddPair(self.weights, self.shifts)
 
@@ -146,13 +151,21 @@ class RandomShiftPair(IntervalPair):
         return float(low), float(high)
 
     def _loss(self, z: Array) -> Array:
+        return self._loss_and_slope(z)[0]
+
+    def _loss_and_slope(self, z: Array) -> tuple[Array, Array]:
         weights, shifts = self._moving
-        with np.errstate(divide="ignore"):
-            terms = [
-                np.full_like(z, np.log(self._still)),
-                *(np.log(w) + s * (z - s / 2) for w, s in zip(weights, shifts, strict=True)),
-            ]
-        return np.asarray(special.logsumexp(terms, axis=0))
+        terms = [math.log(w) + s * (z - s / 2) for w, s in zip(weights.tolist(), shifts.tolist(), strict=True)]
+        still, peak = self._still, np.maximum.reduce(terms)
+        total, rising = np.zeros_like(z), np.zeros_like(z)
+        if still > 0:
+            peak = np.maximum(peak, math.log(still))
+            total += np.exp(math.log(still) - peak)
+        for term, shift in zip(terms, shifts.tolist(), strict=True):
+            part = np.exp(term - peak)
+            total += part
+            rising += shift * part
+        return peak + np.log(total), rising / total
 
     def _location(self, losses: Array) -> tuple[Array, Array]:
         """The points with given losses, and bounds on their errors; -inf below the smallest loss."""
@@ -163,19 +176,16 @@ class RandomShiftPair(IntervalPair):
         inside = np.isfinite(z)
         at, wanted = z[inside], losses[inside]
         for _ in range(_STEPS):
-            step = (self._loss(at) - wanted) / np.maximum(self._slope(at), 1e-300)
+            reached, slope = self._loss_and_slope(at)
+            step = (reached - wanted) / np.maximum(slope, 1e-300)
             at = at - np.maximum(step, 0.0)
             if not np.any(step > 1e-14 * (1 + np.abs(at))):
                 break
-        missed = np.abs(self._loss(at) - wanted) / np.maximum(self._slope(at), 1e-300)
+        reached, slope = self._loss_and_slope(at)
+        missed = np.abs(reached - wanted) / np.maximum(slope, 1e-300)
         errors = np.zeros_like(z)
         z[inside], errors[inside] = at, missed + 4e-16 * (1 + np.abs(at))
         return z, errors
-
-    def _slope(self, z: Array) -> Array:
-        weights, shifts = self._moving
-        parts = [np.log(w * s) + s * (z - s / 2) for w, s in zip(weights, shifts, strict=True)]
-        return np.exp(np.asarray(special.logsumexp(parts, axis=0)) - self._loss(z))
 
     def bins(self, edges: Array) -> Bins:
         z, errors = self._location(edges)
@@ -220,7 +230,10 @@ class RandomShiftAddPair(RandomShiftPair):
 
     @property
     def largest_loss(self) -> float:
-        return up(-math.log(self._still), 4) if self._still > 0 else math.inf
+        if self._still == 0.0:
+            return math.inf
+        # Near 1 by what it lacks, which is known better.
+        return up(-math.log(self._still) if self._still < 0.5 else -math.log1p(-math.fsum(self._moving[0])), 8)
 
     def reversed(self) -> Pair:
         return RandomShiftPair(self.weights, self.shifts)
@@ -269,26 +282,17 @@ class WithReplacementPair(IntervalPair):
         """The probability that the record is used at all."""
         return -math.expm1(self.size * math.log1p(-1 / self.records))
 
-    def _uses(self) -> tuple[Array, Array, float]:
-        """Probabilities of 1, 2, ... uses given that there are some, and of more uses than are listed."""
-        counts = np.arange(1, min(self.size, _MOST_USES) + 1, dtype=np.float64)
-        logs = special.gammaln(self.size + 1) - special.gammaln(counts + 1) - special.gammaln(self.size - counts + 1)
-        logs = logs - counts * math.log(self.records) + (self.size - counts) * math.log1p(-1 / self.records)
-        weights = np.exp(logs)
-        kept = weights > _RARE_USES * weights.max()
-        kept[: int(np.argmax(weights))] = True
-        counts, weights = counts[kept], weights[kept]
-        return counts, weights / weights.sum(), float(max(0.0, self.rate - weights.sum())) + 1e-13 * self.rate
-
     @property
     def _base(self) -> "GaussianMixturePair":
-        counts, weights, _ = self._uses()
-        weights[0] += 1 - math.fsum(weights)
-        return GaussianMixturePair(tuple(weights.tolist()), tuple((counts * self.mu).tolist()))
+        counts, weights, _ = _uses(self.size, self.records)
+        return GaussianMixturePair(weights, tuple(count * self.mu for count in counts))
 
     @property
     def infinite(self) -> float:
-        return self._uses()[2]
+        return _uses(self.size, self.records)[2]
+
+    def rounding(self, largest: float) -> float:
+        return -16 * min(1.0, self.rate - math.expm1(-largest)) * math.log(self.rate)
 
     def atoms(self) -> Atoms:
         base = self._base
@@ -329,6 +333,23 @@ class WithReplacementPair(IntervalPair):
         found, atoms = self.bins(edges), self.atoms()
         middle = (edges[1:] + edges[:-1]) / 2
         return np.concatenate([middle, atoms.losses]), np.concatenate([found.p, atoms.masses])
+
+
+@lru_cache(maxsize=64)
+def _uses(size: int, records: int) -> tuple[tuple[float, ...], tuple[float, ...], float]:
+    """Numbers of uses, rounded up onto few, their probabilities given that there are some, and that of more uses.
+
+    More uses show more, so a law that is stochastically above gives a bound above.
+    """
+    some = -math.expm1(size * math.log1p(-1 / records))
+    low, high = binomial.window(size, 1 / records, _RARE_USES * some)
+    low, high = max(low, 1), max(high, 1)
+    ends = np.unique(np.linspace(low, high, min(high - low + 1, _MOST_USES)).round())
+    chances, more = binomial.law_above(ends, size, 1 / records, some)
+    weights = chances / chances.sum()
+    weights[0] += 1 - math.fsum(weights)
+    # The rate itself, and the weights, are off by a few units of rounding.
+    return tuple(ends.tolist()), tuple(weights.tolist()), min(1.0, more + 64 * UNIT_ROUNDOFF * some)
 
 
 _SKETCH_RESOLUTION = 6.0
@@ -374,7 +395,10 @@ class MixturePair(Pair):
         return mixture(self.weights, [law_on_grid(factors, share, spacing, sizes) for factors, sizes in parts])
 
     def sketch(self) -> tuple[Array, Array]:
-        return _sketch(self)
+        return _sketch(self, 1e-30)
+
+    def far_sketch(self) -> tuple[Array, Array]:
+        return _sketch(self, 1e-300)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -389,7 +413,7 @@ class MixturePair(Pair):
 
 
 @lru_cache(maxsize=64)
-def _sketch(pair: MixturePair) -> tuple[Array, Array]:
+def _sketch(pair: MixturePair, tail: float) -> tuple[Array, Array]:
     """A coarse composed law stands in for a closed form."""
     scales = [Cumulant.of(factors).scales(0.0) for factors in pair.components]
     widths = [
@@ -401,7 +425,7 @@ def _sketch(pair: MixturePair) -> tuple[Array, Array]:
     spans = [sum(count * float(np.abs(one.sketch()[0]).max()) for one, count in factors) for factors in pair.components]
     least = _NARROWEST * max(*positive, 0.01 * max(spans)) if positive else 0.0
     spacing = max(min(positive), least) / _SKETCH_RESOLUTION if positive else 1.0
-    request = Request(Side.UPPER, 0.0, _SKETCH_RESOLUTION, 1e-12)
+    request = Request(Side.UPPER, 0.0, _SKETCH_RESOLUTION, tail)
     laws = [
         law_on_grid(factors, request, spacing, sizes) for factors, sizes in zip(pair.components, scales, strict=True)
     ]

@@ -82,7 +82,9 @@ class _MonotoneNormalPair(IntervalPair):
         return float(low), float(high)
 
     def bins(self, edges: Array) -> Bins:
-        z, (first, second) = self.location(edges), self.laws()
+        first, second = self.laws()
+        with np.errstate(over="ignore"):  # where nothing lies
+            z = self.location(edges)
         (p, p_error), (q, q_error) = _masses(first, z), _masses(second, z)
         beneath, beyond = sum(w * below(z[0], m) for w, m in first), sum(w * above(z[-1], m) for w, m in first)
         return Bins(p, q, beneath, beyond, p_error, q_error)
@@ -121,17 +123,18 @@ class GaussianPair(_MonotoneNormalPair):
 
 
 def log_mixture(rate: float, exponent: Array) -> Array:
-    """log(1 - rate + rate exp(exponent)), accurate at both ends."""
+    """log(1 - rate + rate exp(exponent)), accurate at both ends and for rates near 0 and 1."""
     small = np.minimum(exponent, 30.0)
-    near = np.log1p(rate * np.expm1(small))
-    far = exponent + math.log(rate) + np.log1p((1 - rate) / rate * np.exp(-np.maximum(exponent, 30.0)))
-    return np.where(exponent <= 30.0, near, far)
+    gain = rate * np.expm1(small)
+    # Far below 1 the two terms are added: 1 minus nearly 1 would cancel.
+    near = np.where(gain > -0.5, np.log1p(np.maximum(gain, -0.5)), np.log((1 - rate) + rate * np.exp(small)))
+    return np.where(exponent <= 30.0, near, np.logaddexp(math.log1p(-rate), exponent + math.log(rate)))
 
 
 def exponent_of(rate: float, losses: Array) -> Array:
     """The exponent with log(1 - rate + rate exp(exponent)) = loss; -inf below log(1 - rate)."""
     small = np.minimum(losses, 30.0)
-    inside = (np.expm1(small) + rate) / rate
+    inside = np.where(small > -0.5, np.expm1(small) + rate, np.exp(small) - (1 - rate)) / rate
     with np.errstate(divide="ignore"):
         near = np.log(np.maximum(inside, 0.0))
     far = losses - math.log(rate) + np.log1p(-(1 - rate) * np.exp(-np.maximum(losses, 30.0)))
@@ -156,6 +159,11 @@ class PoissonRemovePair(_MonotoneNormalPair):
 
     def location(self, losses: Array) -> Array:
         return exponent_of(self.rate, losses) / self.mu + self.mu / 2
+
+    def rounding(self, largest: float) -> float:
+        # An exponent is off by a few units of its terms; a loss moves by the record's share of the density times that.
+        share = min(1.0, self.rate - math.expm1(-largest))
+        return 16 * share * (self.mu * self.mu - math.log(self.rate))
 
     def reversed(self) -> Pair:
         return PoissonAddPair(self.rate, self.mu)
@@ -209,6 +217,9 @@ class PoissonReplacePair(PoissonRemovePair):
             root = np.where(argument < 1e8, np.arcsinh(argument), large)
         return np.sign(losses) * (half + root) / self.mu
 
+    def rounding(self, largest: float) -> float:
+        return 2 * super().rounding(largest) - 16 * math.log1p(-self.rate)
+
     def reversed(self) -> Pair:
         return self
 
@@ -229,6 +240,9 @@ class WithoutReplacementPair(IntervalPair):
 
     def _halves(self) -> tuple[PoissonRemovePair, PoissonAddPair]:
         return PoissonRemovePair(self.rate, self.mu), PoissonAddPair(self.rate, self.mu)
+
+    def rounding(self, largest: float) -> float:
+        return self._halves()[0].rounding(largest)
 
     def atoms(self) -> Atoms:
         mass = (1 - self.rate) * math.erf(self.mu / math.sqrt(8))

@@ -18,10 +18,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from sordino.core.gaussian import up
-from sordino.core.special import special
+from sordino.core.binomial import at_least
+from sordino.core.gaussian import UNIT_ROUNDOFF, up
 
-_BINOMIAL_ERROR = 1e-11  # relative error of a binomial tail, with a wide margin
 _LARGEST_EXPONENT = 700.0  # of e that a float can hold
 _SMALLEST_WIDTH = 1e-12  # where e^-r and 1 still differ; smaller ones are rounded up to it
 
@@ -37,10 +36,13 @@ def worst_delta(width: float, draws: int, epsilon: float) -> float:
     """The delta of several draws, max over l of f_l(t_l), rounded up."""
     width, lows = max(width, _SMALLEST_WIDTH), np.arange(draws, dtype=np.float64)
     top = np.clip((epsilon + (lows + 1) * width) / (draws + 1), 0.0, width)
-    spread = -math.expm1(-width)
-    low, low_other = np.exp(top - width) * -np.expm1(-top) / spread, -np.expm1(-top) / spread
+    # Of high and low losses under both laws each chance by itself: 1 minus the other one would cancel.
+    rises, falls = -np.expm1(top - width) / -math.expm1(-width), -np.expm1(-top) / -math.expm1(-width)
+    error = (16 + 4 * width) * UNIT_ROUNDOFF
+    _, mine = at_least(
+        draws - lows, draws, np.minimum(rises * (1 + error), 1.0), falls * np.exp(top - width) * (1 - error)
+    )
+    other, _ = at_least(draws - lows, draws, rises * np.exp(-top) * (1 - error), np.minimum(falls * (1 + error), 1.0))
     # Where e^epsilon overflows the other law's part is left out, which rounds up.
-    growth = math.exp(epsilon) if epsilon < _LARGEST_EXPONENT else 0.0
-    mine, other = (special.bdtr(lows, draws, np.minimum(chance, 1.0)) for chance in (low, low_other))
-    values = mine * (1 + _BINOMIAL_ERROR) - growth * other * (1 - _BINOMIAL_ERROR)
-    return min(1.0, up(float(values.max()))) if values.max() > 0 else 0.0
+    growth = math.exp(epsilon) * (1 - 4 * UNIT_ROUNDOFF) if epsilon < _LARGEST_EXPONENT else 0.0
+    return min(1.0, up(max(0.0, float((mine - growth * other).max()))))

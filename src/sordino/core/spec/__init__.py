@@ -19,7 +19,6 @@ from sordino.core.spec.document import Part as Part
 from sordino.core.spec.document import RepeatAndSelect as RepeatAndSelect
 from sordino.core.spec.document import Spec as Spec
 from sordino.core.spec.document import json_schema as json_schema
-from sordino.core.spec.document import published_schema as published_schema
 from sordino.core.spec.document import read_spec as read_spec
 from sordino.core.spec.instance import DatasetSource as DatasetSource
 from sordino.core.spec.instance import FileDataset as FileDataset

@@ -1,4 +1,4 @@
-"""Print the JSON Schema of SPEC.json: ``python -m sordino.core.spec > src/sordino/core/spec/spec.schema.json``."""
+"""Print the JSON Schema of SPEC.json: ``python -m sordino.core.spec``."""
 
 import sys
 

@@ -69,7 +69,7 @@ _RATED = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.MIN_SEPARAT
 class Batch(Section):
     """How batches are chosen, and the public constant their sum is divided by."""
 
-    scheme: Annotated[Scheme, Word(Scheme, renamed={"passes": "reshuffled"})]
+    scheme: Annotated[Scheme, Word(Scheme)]
     size: Annotated[int | None, Whole(), "public divisor b; absent only for full batches, where it is n"] = None
     rate: Annotated[
         float | None,

@@ -9,7 +9,7 @@ import math
 import stat
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -190,9 +190,9 @@ class NegativeBinomialTrials(Section):
     @property
     def mean(self) -> float:
         """The expected number of trials."""
-        if abs(self.shape) < 1e-9:
-            return (1 / self.stop - 1) / -math.log(self.stop)
-        return self.shape * (1 - self.stop) / (self.stop * -math.expm1(self.shape * math.log(self.stop)))
+        lost = self.shape * math.log(self.stop)
+        weight = self.shape / -math.expm1(lost) if abs(lost) > 1e-300 else -1 / math.log(self.stop)
+        return weight * (1 - self.stop) / self.stop
 
 
 Trials = PoissonTrials | NegativeBinomialTrials
@@ -218,10 +218,6 @@ class RepeatAndSelect(Mechanism):
     @property
     def hidden(self) -> AnyUnit:
         return self.base.algorithm.hidden
-
-    def current(self, relation: Relation) -> "RepeatAndSelect":
-        """The trial in the words of this version."""
-        return replace(self, base=replace(self.base, algorithm=self.base.algorithm.current(relation)))
 
     def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
         """The trial makes sense by itself; what belongs to it is not stated outside."""
@@ -256,10 +252,6 @@ class Composite(Algorithm):
     def hidden(self) -> AnyUnit:
         return self.parts[0].algorithm.hidden
 
-    def current(self, relation: Relation) -> "Composite":
-        """Every part in the words of this version."""
-        return Composite(tuple(replace(part, algorithm=part.algorithm.current(relation)) for part in self.parts))
-
     def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
         """Every part makes sense by itself; what belongs to a part is not stated outside."""
         yield from _stated_outside(problem, average, "a composite", "state it in each part")
@@ -287,6 +279,7 @@ class Spec(Section):
         view: what is seen of the run.
         delta: at which bounds are compared.
         instance: what an audit trains; no theorem reads it.
+        together: how many records come or go one by one; no key, `evaluate.for_group` states it.
 
     Examples:
         >>> from sordino.core.spec import BoundedPotential, PosteriorSample
@@ -307,10 +300,7 @@ class Spec(Section):
     instance: Annotated[
         Instance | None, Nested(Instance), "what an audit trains; absent: the extremal quadratic; no theorem reads it"
     ] = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "algorithm", self.algorithm.current(self.relation))
+    together: int = 1
 
     @classmethod
     def from_dict(cls, given: Any) -> "Spec":
@@ -349,6 +339,11 @@ class Spec(Section):
         return self._stated("dim")
 
     @property
+    def surplus(self) -> int:
+        """By how many records the larger of two neighbours may exceed the stated number."""
+        return self.together if self.relation is Relation.ADD_REMOVE else 0
+
+    @property
     def unit(self) -> AnyUnit:
         """Whose presence is hidden: a record, or all records of a unit."""
         return self.algorithm.hidden
@@ -372,6 +367,7 @@ class Spec(Section):
             relation=self.relation,
             view=part.view or self.view,
             delta=self.delta,
+            together=self.together,
         )
 
     def base(self) -> "Spec":
@@ -424,10 +420,5 @@ def json_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The text of the published schema file; `python -m sordino.core.spec` prints it."""
+    """The text of spec.schema.json, which a wheel holds; `python -m sordino.core.spec` prints it."""
     return json.dumps(json_schema(), indent=2) + "\n"
-
-
-def published_schema() -> str:
-    """The schema file that ships with the package."""
-    return Path(__file__).with_name("spec.schema.json").read_text(encoding="utf-8")

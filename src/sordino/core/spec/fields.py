@@ -49,9 +49,6 @@ class Section:
     root: ClassVar[str] = shapes.ROOT
     """What a whole document of this type is called."""
 
-    renamed: ClassVar[Mapping[str, str]] = {}
-    """Keys of earlier versions, with the paths that took their place."""
-
     def __post_init__(self) -> None:
         checks = Checks()
         for key in keys_of(type(self)):
@@ -109,9 +106,10 @@ class WordOrObject(Shape):
 
 @cache
 def keys_of(section: type[Section]) -> tuple[Key, ...]:
-    """The declared keys of a section type, in order."""
+    """The declared keys of a section type, in order; a field without a shape is no key."""
     hints = get_type_hints(section, include_extras=True)
-    return tuple(_key(field.name, field.default, get_args(hints[field.name])) for field in fields(section))
+    declared = ((field, get_args(hints[field.name])) for field in fields(section))
+    return tuple(_key(field.name, field.default, parts) for field, parts in declared if parts)
 
 
 def read_keys(section: type[Section], path: str, given: Mapping[str, Any], *tags: str) -> Any:
@@ -119,9 +117,7 @@ def read_keys(section: type[Section], path: str, given: Mapping[str, Any], *tags
     keys = keys_of(section)
     names = [*tags, *(key.name for key in keys)]
     checks = Checks()
-    checks.refused(
-        *(shapes.unknown_key(path, name, names, section.renamed, section.root) for name in given if name not in names)
-    )
+    checks.refused(*(shapes.unknown_key(path, name, names, section.root) for name in given if name not in names))
     values: dict[str, Any] = {}
     for key in keys:
         if given.get(key.name) is not None:
@@ -195,14 +191,13 @@ Member = TypeVar("Member", bound=type[Section])
 class Tagged(Shape):
     """A union of section types chosen by the word under the key "kind"; kinds register themselves.
 
-    `wider` adds kinds to another union. Kinds of earlier versions are read, and described, but not listed.
+    `wider` adds kinds to another union.
     """
 
     tag = "kind"
 
     def __init__(self, wider: "Tagged | None" = None) -> None:
         self._own: dict[str, type[Section]] = {}
-        self._earlier: dict[str, type[Section]] = {}
         self._wider = wider
 
     @property
@@ -210,39 +205,32 @@ class Tagged(Shape):
         """Word -> section type."""
         return self._own if self._wider is None else {**self._wider.table, **self._own}
 
-    @property
-    def readable(self) -> Mapping[str, type[Section]]:
-        """The same with the kinds of earlier versions."""
-        return {**({} if self._wider is None else self._wider.readable), **self._own, **self._earlier}
-
-    def register(self, word: str, *, earlier: bool = False) -> Callable[[Member], Member]:
+    def register(self, word: str) -> Callable[[Member], Member]:
         """Class decorator: read objects whose kind is `word` into this section type."""
 
         def registered(member: Member) -> Member:
-            (self._earlier if earlier else self._own)[word] = member
+            self._own[word] = member
             return member
 
         return registered
 
     def word_of(self, section: Section) -> str:
         """The kind a section is written under."""
-        return next(word for word, member in self.readable.items() if type(section) is member)
+        return next(word for word, member in self.table.items() if type(section) is member)
 
     def read(self, path: str, value: Any, instead: str = "") -> Any:
         """Read an object into the section its kind names; `instead` names other spellings for the message."""
-        readable = self.readable
-        if type(value) in readable.values():
+        table = self.table
+        if type(value) in table.values():
             return value
         given = as_object(path, value, instead)
         word = given.get(self.tag)
         if word is None:
-            raise shapes.missing_key(path, self.tag, f"give one of {', '.join(sorted(self.table))}")
-        if not isinstance(word, str) or word not in readable:
-            validate.one_of(join(path, self.tag), word, self.table)
-        return read_keys(readable[str(word)], path, given, self.tag)
+            raise shapes.missing_key(path, self.tag, f"give one of {', '.join(sorted(table))}")
+        return read_keys(table[validate.one_of(join(path, self.tag), word, table)], path, given, self.tag)
 
     def write(self, value: Any) -> dict[str, Any]:
         return {self.tag: self.word_of(value), **write_keys(value)}
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        return {"oneOf": [define(member, definitions, self.tag, word) for word, member in self.readable.items()]}
+        return {"oneOf": [define(member, definitions, self.tag, word) for word, member in self.table.items()]}

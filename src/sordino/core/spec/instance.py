@@ -48,6 +48,20 @@ class Settings(Shape):
         return {"type": "object", "propertyNames": names, "additionalProperties": {"anyOf": allowed}}
 
 
+class FilePath(Text):
+    """The path of a file: a spec may come from anybody, so it names no query and no server."""
+
+    def read(self, path: str, value: Any) -> str:
+        found = super().read(path, value)
+        if "#" in found or "://" in found:
+            remedy = "name a file; a database you choose yourself goes to sordino.audit(spec, data=...)"
+            raise refuse(path, "to be the path of a plain file, without '#' and '://'", value, remedy)
+        return found
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return super().schema(definitions) | {"pattern": "^(?!.*://)[^#]*$"}
+
+
 def _word(path: str, name: Any) -> str:
     if not isinstance(name, str) or not name.isascii() or not name.isidentifier():
         raise refuse(path, "to have names made of letters, digits and _", name)
@@ -90,10 +104,10 @@ class SyntheticDataset(Section):
 @DATASETS.register("file")
 @dataclass(frozen=True)
 class FileDataset(Section):
-    """A CSV or Parquet file with its public schema; relative paths start at the folder of the spec."""
+    """A CSV, Parquet or Arrow file with its public schema; relative paths start at the folder of the spec."""
 
-    path: Annotated[str, Text()]
-    schema: Annotated[str, Text(), "path of the schema file"]
+    path: Annotated[str, FilePath()]
+    schema: Annotated[str, FilePath(), "path of the schema file"]
 
 
 @NEIGHBOURS.register("worst")

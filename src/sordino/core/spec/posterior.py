@@ -42,7 +42,7 @@ class StronglyLogConcave(Section):
 @POTENTIALS.register("bounded")
 @dataclass(frozen=True)
 class BoundedPotential(Section):
-    """A convex potential on a bounded set; two neighbours' potentials differ by a Lipschitz function."""
+    """A potential on a bounded set, convex or not; two neighbours' potentials differ by a Lipschitz function."""
 
     lipschitz: Annotated[Certificate, Certified(constants.LIPSCHITZ)]
     diameter: Annotated[Certificate, Certified(constants.DIAMETER)]

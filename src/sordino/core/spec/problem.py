@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from sordino.core import bound as constants
 from sordino.core import validate
-from sordino.core.bound import Certificate, Constant, Evidence, Relation, View
+from sordino.core.bound import Certificate, Constant, Evidence, View
 from sordino.core.spec.fields import Nested, Section, Tagged, WordOrObject, object_schema, read_keys, write_keys
 from sordino.core.spec.shapes import Contradiction, Flag, Number, Schema, Shape, Text, Whole, Word, join
 from sordino.core.validate import POSITIVE, refuse
@@ -242,10 +242,6 @@ class Algorithm(Section, ABC):
         if average is not None and view != View.AVERAGE:
             yield Contradiction("average", f"to be absent when the view is {view.value}", "an average")
         yield from self.needs(problem, view)
-
-    def current(self, relation: Relation) -> "Algorithm":
-        """The same mechanism in the words of this version; only kinds of earlier ones are not their own answer."""
-        return self
 
     def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
         """The rules of this kind of algorithm on its problem and view; none unless it states some."""

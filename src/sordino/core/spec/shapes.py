@@ -51,13 +51,9 @@ def missing_key(path: str, key: str, remedy: str) -> InputError:
     return InputError(f"Expected {join(path, key)} to be given, got nothing; {remedy}.")
 
 
-def unknown_key(
-    path: str, key: object, allowed: Collection[str], renamed: Mapping[str, str], root: str = ROOT
-) -> InputError:
-    """The refusal for a key nobody reads: its new name, or the allowed keys and the likeliest intention."""
+def unknown_key(path: str, key: object, allowed: Collection[str], root: str = ROOT) -> InputError:
+    """The refusal for a key nobody reads: the allowed keys and the likeliest intention."""
     expected = f"Expected {path or root} to have only known keys, got {join(path, key)}"
-    if key in renamed:
-        return InputError(f"{expected}; it is called {path}.{renamed[str(key)]} now.")
     near = get_close_matches(str(key)[:LONGEST_SHOWN], allowed, n=1)
     remedy = known_keys(path, allowed, root) + (f"; did you mean {near[0]}" if near else "")
     return InputError(f"{expected}; {remedy}.")
@@ -79,7 +75,6 @@ COUNT = Interval(1, 2**53)  # counts stay exactly representable as float64, the 
 LONGEST_TEXT = 500
 
 Schema = dict[str, Any]
-_NOTHING: Mapping[str, str] = {}
 
 
 class Shape(ABC):
@@ -126,23 +121,16 @@ class Whole(Shape):
 
 
 class Word(Shape):
-    """One of a set of words: the members of an enumeration, or a table of words and what they mean.
+    """One of a set of words: the members of an enumeration, or a table of words and what they mean."""
 
-    `renamed` holds words of earlier versions with those that took their place.
-    """
-
-    def __init__(self, members: Iterable[StrEnum] | Mapping[str, Any], renamed: Mapping[str, str] = _NOTHING) -> None:
+    def __init__(self, members: Iterable[StrEnum] | Mapping[str, Any]) -> None:
         listed = members.items() if isinstance(members, Mapping) else ((member.value, member) for member in members)
         self.table: dict[str, Any] = dict(listed)
-        self.renamed = renamed
 
     def read(self, path: str, value: Any) -> Any:
         for meaning in self.table.values():
             if value is meaning:
                 return meaning
-        if isinstance(value, str) and value in self.renamed:
-            now = self.renamed[value]
-            raise InputError(f"Expected {path} to be a known word, got {value!r}; it is called {now!r} now.")
         return self.table[validate.one_of(path, value, self.table)]
 
     def write(self, value: Any) -> str:

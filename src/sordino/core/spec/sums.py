@@ -15,7 +15,7 @@ from sordino.core.spec.chain import Batch, Scheme
 from sordino.core.spec.fields import Nested
 from sordino.core.spec.instance import NO_SETTINGS, Setting, Settings
 from sordino.core.spec.problem import RUNS, UNIT, Algorithm, AnyUnit, ColumnUnit, Problem, Unit
-from sordino.core.spec.schedules import SCHEDULES, ConstantSchedule, Schedule, Scheduled
+from sordino.core.spec.schedules import SCHEDULES, Schedule, Scheduled
 from sordino.core.spec.shapes import Contradiction, Number, Schema, Text, Whole, Word
 from sordino.core.validate import POSITIVE, InputError
 
@@ -53,31 +53,12 @@ class Options(Settings):
         return found
 
 
-class Rounds(Algorithm):
-    """Rounds over a public number of records."""
-
-    views: ClassVar[frozenset[View]] = frozenset({View.POSTERIOR_PARAMETERS, View.ALL_ITERATES})
-    records: int
-
-    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
-        """The number of records is stated once, or twice alike."""
-        if problem is not None and problem.n not in (None, self.records):
-            yield Contradiction("problem.n", f"to be absent or algorithm.records = {self.records}", problem.n)
-
-
 @RUNS.register("noised-sums")
 @dataclass(frozen=True, kw_only=True)
-class NoisedSums(Rounds):
+class NoisedSums(Algorithm):
     """Rounds that release a noised sum of bounded contributions, each a function of one unit and of earlier rounds."""
 
-    renamed: ClassVar[Mapping[str, str]] = {
-        "steps": "rounds",
-        "clip": "contribution",
-        "batch": "sampling.size",
-        "damping": "options.damping",
-        "step_size": "options.step_size",
-        "components": "options.components",
-    }
+    views: ClassVar[frozenset[View]] = frozenset({View.POSTERIOR_PARAMETERS, View.ALL_ITERATES})
 
     query: Annotated[str, Text(), "what is summed, in words for people; no theorem reads them"]
     records: Annotated[int, Whole(), "number of records, or of units where a unit is stated; a public constant"]
@@ -112,6 +93,11 @@ class NoisedSums(Rounds):
             f"{times}: {self.query}; {self.sampling.words}; contributions of at most {self.contribution:.6g}{shape}, "
             f"noise {first:.6g} times that{replaced}{unit}"
         )
+
+    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
+        """The number of records is stated once, or twice alike."""
+        if problem is not None and problem.n not in (None, self.records):
+            yield Contradiction("problem.n", f"to be absent or algorithm.records = {self.records}", problem.n)
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Batches fit into the records, schedules serve all rounds, and units of several records stay whole."""
@@ -183,88 +169,3 @@ class NoisedSums(Rounds):
 def moves(relation: Relation, shape: SumShape = SumShape.VECTOR) -> float:
     """How far one unit moves a sum, over the contribution bound; noise over the sensitivity, times this, is over it."""
     return _REPLACED[shape] if relation is Relation.REPLACE_ONE else 1.0
-
-
-_DRAWN = {scheme.value: scheme for scheme in (Scheme.FULL, Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON)}
-_EARLIER_KEYS = {"size": "batch", "sampling.size": "batch"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class EarlierRounds(Rounds):
-    """Rounds in the words of ledger format 1: noise over the sensitivity, and keys for what no theorem reads.
-
-    Such texts are sealed in ledgers and releases, so they are read as they are; in memory they become `NoisedSums`.
-    """
-
-    query: ClassVar[str]
-    options: ClassVar[tuple[str, ...]]
-
-    records: Annotated[int, Whole()]
-    steps: Annotated[int, Whole(), "rounds"]
-    sampling: Annotated[Scheme, Word(_DRAWN | {"passes": Scheme.RESHUFFLED}), "passes are reshuffled batches"]
-    batch: Annotated[int | None, Whole(), "sampling.size"] = None
-    clip: Annotated[float, Number(POSITIVE), "contribution"]
-    noise_multiplier: Annotated[Schedule, Scheduled(), "relative to the round's sensitivity under the stated relation"]
-
-    @property
-    def words(self) -> str:
-        return self.query
-
-    def contradictions(self) -> Iterator[Contradiction]:
-        """What keeps the same run from being stated today, by the keys that stand here."""
-        try:
-            self.current(Relation.ADD_REMOVE)
-        except Contradiction as found:
-            key = _EARLIER_KEYS.get(found.key, found.key.removeprefix("options."))
-            yield Contradiction(key, found.allowed, found.given, found.remedy)
-
-    def current(self, relation: Relation) -> NoisedSums:
-        """The same run with noise relative to the contribution bound."""
-        return NoisedSums(
-            query=self.query,
-            records=self.records,
-            rounds=self.steps,
-            sampling=Batch(self.sampling, self.batch),
-            contribution=self.clip,
-            noise_multiplier=self.noise_multiplier.times(moves(relation)),
-            options=tuple((name, _plain(getattr(self, name))) for name in self.options),
-        )
-
-
-def _plain(value: Any) -> Any:
-    """A constant schedule is an option like any other number."""
-    return value.value if isinstance(value, ConstantSchedule) else value
-
-
-@RUNS.register("message-passing", earlier=True)
-@dataclass(frozen=True, kw_only=True)
-class MessagePassing(EarlierRounds):
-    """An earlier name of noised sums: messages of stochastic expectation propagation, or sums over all records."""
-
-    query: ClassVar[str] = "messages (described as message-passing)"
-    options: ClassVar[tuple[str, ...]] = ("damping",)
-
-    damping: Annotated[Schedule, Scheduled()]
-
-
-@RUNS.register("variational", earlier=True)
-@dataclass(frozen=True, kw_only=True)
-class Variational(EarlierRounds):
-    """An earlier name of noised sums of gradients."""
-
-    query: ClassVar[str] = "gradients (described as variational)"
-    options: ClassVar[tuple[str, ...]] = ("step_size",)
-
-    step_size: Annotated[Schedule, Scheduled()]
-
-
-@RUNS.register("em", earlier=True)
-@dataclass(frozen=True, kw_only=True)
-class ExpectationMaximisation(EarlierRounds):
-    """An earlier name of noised sums of the expected statistics of a mixture."""
-
-    query: ClassVar[str] = "expected statistics (described as em)"
-    options: ClassVar[tuple[str, ...]] = ("components",)
-
-    components: Annotated[int, Whole()]
-    sampling: Annotated[Scheme, Word(_DRAWN)]

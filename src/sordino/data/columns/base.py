@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sordino.core.spec.fields import Section, Tagged, keys_of, read_keys
 from sordino.core.spec.shapes import Schema, Shape, as_object, join, missing_key
 from sordino.core.validate import InputError, one_of, refuse
-from sordino.data.table import Column, RowError, first_row
+from sordino.data.raw_columns import Column
+from sordino.data.table import RowError, first_row
 
 RawValue = float | str | bool
 WATERMARK = "NON-PRIVATE: these counts were read off the private rows; keep them with the data, never release them."
@@ -22,9 +23,9 @@ WATERMARK = "NON-PRIVATE: these counts were read off the private rows; keep them
 class MissingRule:
     """What happens to a missing value, declared per column and never decided by looking at the rows.
 
-    ``refuse`` stops; ``value`` uses a declared constant; ``indicator`` encodes 0 and sets a column of its own. Whether
-    a ``refuse`` rule stops is visible to whoever runs the program and is not covered by any guarantee; the other two
-    rules treat every record alike.
+    ``refuse`` stops; ``value`` uses a declared constant; ``indicator`` encodes 0 and sets a column of its own. A cell
+    that the kind cannot read counts as missing. Whether a ``refuse`` rule stops is visible to whoever runs the program
+    and is not covered by any guarantee; the other two rules treat every record alike and never stop.
     """
 
     rule: str
@@ -40,13 +41,15 @@ class MissingRule:
         """Whether the encoding gets one more column that says "missing"."""
         return self.rule == "indicator"
 
-    def check(self, name: str, missing: NDArray[np.bool_]) -> None:
+    def check(self, name: str, missing: NDArray[np.bool_], domain: str = "a value", hint: str = "") -> None:
         """Stop if the rule refuses missing values and there are some."""
         if self.rule == "refuse" and missing.any():
             raise RowError(
-                f"Expected no missing values in column {name!r}, got {int(missing.sum())} (the first in row ",
+                f"Expected {domain} in every row of column {name!r}, got {int(missing.sum())} cells that are missing "
+                "or hold something else (the first in row ",
                 first_row(missing),
-                "); declare its missing rule as 'indicator' or as a value.",
+                "); correct them, list their word in missing_tokens, or declare its missing rule as 'indicator' or as "
+                f"a value.{hint}",
             )
 
 
@@ -152,6 +155,8 @@ class ColumnKind(Section, ABC):
     """Keys that only mean something for a "feature", or only for a "target"."""
     as_target: ClassVar[bool] = True
     """Whether a model can learn such a column."""
+    missed: ClassVar[str] = "missing or unreadable values"
+    """What its missing rule is about."""
     missing: MissingRule
 
     @property
@@ -161,8 +166,8 @@ class ColumnKind(Section, ABC):
 
     @property
     def can_refuse(self) -> tuple[str, ...]:
-        """The declared rules that may stop on private content, in words; empty when every record is encoded."""
-        return (("missing values",) if self.missing.rule == "refuse" else ()) + self._refused_content()
+        """The whole list of what may stop a run on private content, by declared rules; empty where nothing does."""
+        return ((self.missed,) if self.missing.rule == "refuse" else ()) + self._refused_content()
 
     def _refused_content(self) -> tuple[str, ...]:
         return ()

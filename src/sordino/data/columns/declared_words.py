@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sordino.core.spec.shapes import Contradiction, Flag, Word
 from sordino.core.validate import InputError, refuse
 from sordino.data.columns.base import REFUSE, Cells, ColumnCounts, ColumnKind, Missing, MissingRule, column_kind
-from sordino.data.table import MISSING, UNSEEN, Column, RowError, as_codes, first_row
+from sordino.data.raw_columns import MISSING, UNSEEN, Column
+from sordino.data.table import RowError, as_codes, first_row
 from sordino.data.words import Line, Words, shown_names
 
 DEFAULT_TRUE = ("true", "True", "TRUE", "1")
@@ -31,7 +32,7 @@ _NUMBERS: dict[str, tuple[float, float]] = {Labels.SIGNS: (-1.0, 1.0), Labels.BI
 @column_kind("boolean")
 @dataclass(frozen=True)
 class Boolean(ColumnKind):
-    """A yes-or-no column; a word that is neither on the list for true nor on that for false is an error."""
+    """A yes-or-no column; a word that is neither on the list for true nor on that for false counts as missing."""
 
     keys_only_for: ClassVar[Mapping[str, frozenset[str]]] = {"feature": frozenset(), "target": frozenset({"labels"})}
 
@@ -57,9 +58,6 @@ class Boolean(ColumnKind):
     def words(self) -> tuple[str, ...]:
         return self.true_values + self.false_values
 
-    def _refused_content(self) -> tuple[str, ...]:
-        return ("words that are neither true nor false",)
-
     @property
     def classes(self) -> int | None:
         return 2
@@ -75,15 +73,8 @@ class Boolean(ColumnKind):
 
     def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
         codes = as_codes(column, name, self.words, tokens)
-        strange, missing = codes == UNSEEN, codes == MISSING
-        if strange.any():
-            raise RowError(
-                f"Expected column {name!r} to hold one of {shown_names(self.words)}, got {int(strange.sum())} other "
-                "values (the first in row ",
-                first_row(strange),
-                "); declare true_values and false_values.",
-            )
-        self.missing.check(name, missing)
+        missing = codes < 0
+        self.missing.check(name, missing, f"one of {shown_names(self.words)}")
         truth = (codes < len(self.true_values)) & ~missing
         if self.missing.value is not None:
             truth |= missing & bool(self.missing.value)
@@ -135,6 +126,7 @@ class Category(ColumnKind):
         "feature": frozenset({"drop_first"}),
         "target": frozenset(),
     }
+    missed: ClassVar[str] = "missing values"
 
     values: Annotated[tuple[str, ...], Words()]
     unseen: Annotated[str, Word(tuple(Unseen)), "stop on another word, or take it as one more"] = Unseen.REFUSE
@@ -168,7 +160,7 @@ class Category(ColumnKind):
     def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
         codes = as_codes(column, name, self.values, tokens)
         missing, unseen = codes == MISSING, codes == UNSEEN
-        self.missing.check(name, missing)
+        self.missing.check(name, missing, "a word")
         if self.unseen == Unseen.REFUSE and unseen.any():
             raise RowError(
                 f"Expected only declared categories in column {name!r}, got {int(unseen.sum())} others (the first in "

@@ -9,7 +9,7 @@ middle of the bounds. A missing cell makes the product 0, whatever its own colum
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,9 @@ from sordino.core.validate import InputError
 from sordino.data.columns.base import KINDS, REFUSE, ColumnKind, ColumnKinds, MissingRule, RawValue, column_kind
 from sordino.data.columns.declared_words import Boolean, Category
 from sordino.data.columns.number import Measurement
+from sordino.data.raw_columns import Column, Indices
 from sordino.data.scaling import SYMMETRIC, Scaling
-from sordino.data.table import Column, Indices, as_codes
+from sordino.data.table import as_codes
 from sordino.data.words import Line
 
 _PARTS = 3
@@ -83,17 +84,8 @@ class Together(Column):
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def take(self, rows: Indices) -> Self:
+    def take(self, rows: Indices | slice) -> Self:
         return type(self)({name: column.take(rows) for name, column in self.columns.items()})
-
-    def part(self, rows: slice) -> Self:
-        return type(self)({name: column.part(rows) for name, column in self.columns.items()})
-
-    def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
-        raise InputError("Expected one column, got several; read each of them.")
-
-    def codes(self, code_of: Any) -> NDArray[np.int64]:
-        raise InputError("Expected one column, got several; read each of them.")
 
 
 @column_kind("interaction")

@@ -14,9 +14,10 @@ from sordino.core.spec import shapes
 from sordino.core.spec.shapes import Contradiction, Word
 from sordino.core.validate import Interval, refuse
 from sordino.data.columns.base import REFUSE, Cells, ColumnKind, Missing, MissingRule, RawValue, column_kind
+from sordino.data.raw_columns import NO_DAY, Column, Texts
 from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SYMMETRIC, Scaled, Scaling, add_up, float32_up
-from sordino.data.table import MISSING, NO_DAY, UNSEEN, Column, RowError, as_codes, as_days, as_numbers, first_row
-from sordino.data.words import Line, Words, clean_text
+from sordino.data.table import as_codes, as_days, as_numbers
+from sordino.data.words import Line, Words, clean_text, shown_names
 
 _RAW = shapes.Number(RAW_RANGE)
 
@@ -70,9 +71,14 @@ class Measurement(ColumnKind):
         """The number that stands for a missing value, if a constant is declared."""
         return None if self.missing.value is None else float(self.missing.value)
 
+    @property
+    def domain(self) -> str:
+        """What its cells hold, in words."""
+        return "numbers"
+
     @abstractmethod
     def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
-        """The values as numbers in the unit of the bounds, in a fresh array, NaN where they are missing."""
+        """The values as numbers in the unit of the bounds, in a fresh array, NaN where a cell holds none."""
 
     def _check_range(self, name: str, outside: int) -> None:
         """Stop where values outside are refused."""
@@ -82,7 +88,7 @@ class Measurement(ColumnKind):
         if values.size and self.low <= values.min() and values.max() <= self.high:  # nor is any NaN then
             return Cells(self.scaled(values), np.zeros(len(values), bool))
         missing = np.isnan(values)
-        self.missing.check(name, missing)
+        self.missing.check(name, missing, self.domain, self._hint(column))
         clipped = int(np.count_nonzero((values < self.low) | (values > self.high)))
         if clipped:
             self._check_range(name, clipped)
@@ -90,6 +96,10 @@ class Measurement(ColumnKind):
         if self.fill is not None:
             values[missing] = self.fill
         return Cells(self.scaled(values), missing, clipped)
+
+    def _hint(self, column: Column) -> str:
+        """What may be behind cells that cannot be read."""
+        return ""
 
     def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scale values between the bounds, in place."""
@@ -143,6 +153,12 @@ class Number(Measurement):
     def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
         return as_numbers(column, name, tokens)
 
+    def _hint(self, column: Column) -> str:
+        if not isinstance(column, Texts):
+            return ""
+        comma = column.decimal == ","
+        return " Its decimal mark is declared a comma." if comma else " If its decimal mark is a comma, declare that."
+
     def _check_range(self, name: str, outside: int) -> None:
         if self.out_of_range == OutOfRange.REFUSE:
             raise refuse(
@@ -159,7 +175,10 @@ NumberTarget = Number
 @column_kind("ordered")
 @dataclass(frozen=True)
 class Ordered(Measurement):
-    """A word from a list in an order, as its place: one number with even steps from -1 to 1, for features only."""
+    """A word from a list in an order, as its place: one number with even steps from -1 to 1, for features only.
+
+    Any other word counts as missing.
+    """
 
     as_target: ClassVar[bool] = False
     scaling: ClassVar[Scaling] = SYMMETRIC  # type: ignore[misc]
@@ -194,19 +213,13 @@ class Ordered(Measurement):
     def words(self) -> tuple[str, ...]:
         return self.values
 
-    def _refused_content(self) -> tuple[str, ...]:
-        return ("unseen categories",)
+    @property
+    def domain(self) -> str:
+        return f"one of {shown_names(self.values)}"
 
     def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
         codes = as_codes(column, name, self.values, tokens)
-        unseen = codes == UNSEEN
-        if unseen.any():
-            raise RowError(
-                f"Expected only declared words in column {name!r}, got {int(unseen.sum())} others (the first in row ",
-                first_row(unseen),
-                "); add them to its values, in their order.",
-            )
-        return np.where(codes == MISSING, np.nan, codes.astype(np.float64))
+        return np.where(codes < 0, np.nan, codes.astype(np.float64))
 
     def target_extremes(self) -> tuple[RawValue, RawValue]:
         return self.values[-1], self.values[0]
@@ -288,6 +301,10 @@ class Date(Measurement):
     @property
     def fill(self) -> float | None:
         return None if self.missing.value is None else self._number(str(self.missing.value))
+
+    @property
+    def domain(self) -> str:
+        return f"dates as {self.format}"
 
     def _number(self, day: str) -> float:
         return float(self._parts(np.array([day], "datetime64[D]").astype(np.int64))[0])

@@ -3,7 +3,8 @@
 The dialect is declared, or told from the header and the first bytes alone: rows are private, so none of them is looked
 at to guess. A delimiter is the one of comma, semicolon, tab and bar that splits the header most often; an encoding is
 the byte order mark's, else UTF-8; compression is told by its first bytes. A decimal mark cannot be told from a header,
-so it is a point unless declared.
+so it is a point unless declared. Bytes of a cell that are not of the encoding are spelled out: such a
+cell is a word that nobody declared, and no other cell is read otherwise for it.
 """
 
 import bz2
@@ -14,6 +15,7 @@ import io
 import lzma
 import os
 import re
+import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
@@ -23,17 +25,15 @@ from typing import Annotated, Any, ClassVar
 from sordino.core.spec.fields import Section
 from sordino.core.spec.shapes import Contradiction, Text, Word
 from sordino.core.validate import InputError, raise_alone
+from sordino.data.raw_columns import Column, Texts, arrow
 from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.part import Part
-from sordino.data.sources.registry import existing_file, register_source, unique_names
-from sordino.data.table import Column, Table, Texts, arrow, native_file
+from sordino.data.sources.registry import check_expansion, existing_file, register_source, unique_names
+from sordino.data.table import Table, native_file
 from sordino.data.words import Line
 
 # A row must fit into one block; sixteen mebibytes hold a row of 10^5 columns with room to spare.
 _BLOCK_BYTES = 16 * 2**20
-# A few bytes can say "this text, a billion times". Tables of people do not repeat themselves a thousandfold.
-LARGEST_EXPANSION = 1000
-ALWAYS_ALLOWED = 2**30
 
 DELIMITERS = (",", ";", "\t", "|")
 _NAMED = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -120,7 +120,8 @@ class CsvFile:
         kept = names if only is None else tuple(name for name in names if name in set(only)) or names[:1]
         pa = arrow()
         empty = pa.table({name: pa.array([], pa.string()) for name in kept})
-        parts = [_parsed(header, kept) for header in headers if header.more]
+        size = _Size(str(self.path), sum(header.file.stat().st_size for header in headers))
+        parts = [_parsed(header, kept, size) for header in headers if header.more]
         table = from_arrow(pa.concat_tables([empty, *parts]) if len(parts) != 1 else parts[0])
         return Table({name: _marked(column, self.dialect) for name, column in table.columns.items()})
 
@@ -181,15 +182,11 @@ def read_csv(path: str | Path, *, delimiter: str | None = None, only: Collection
     | two delimiters that split the header equally often | `InputError`: one has to be given |
     | repeated or blank column name | `InputError` that names it |
     | a row with more or fewer cells than the header | `InputError` |
-    | bytes that are not of the encoding | `InputError` |
+    | a header that is not of the encoding | `InputError` |
+    | a cell that is not of the encoding | a word with its odd bytes spelled out |
     | header but no rows | a table without records, because how many there are may be private |
     """
     return CsvFile(path, Dialect(delimiter=delimiter)).read(only)
-
-
-def read_csv_header(path: str | Path, *, delimiter: str | None = None) -> tuple[str, ...]:
-    """Only the column names: enough for a schema template, and no private row is used."""
-    return CsvFile(path, Dialect(delimiter=delimiter)).names()
 
 
 @dataclass(frozen=True)
@@ -214,8 +211,8 @@ def _header(file: Path, dialect: Dialect) -> _Header:
     with _opened(file, packed) as stream:
         try:
             begin = bytes(stream.read(4))
-        except (OSError, EOFError, lzma.LZMAError, arrow().ArrowException):
-            raise _unpackable(file) from None
+        except _not_unpacked():
+            raise_alone(_unpackable(file))
     told = next((word for mark, word in _MARKS if begin.startswith(mark)), "utf-8")
     encoding = dialect.encoding or told
     tried = {
@@ -255,15 +252,18 @@ def _chosen(file: Path, tried: dict[str, Any]) -> tuple[str, tuple[list[str], bo
 def _split(file: Path, packed: str | None, encoding: str, delimiter: str) -> Any:
     """The header's cells and whether anything follows, or the reason why this delimiter cannot be it."""
     try:
-        with io.TextIOWrapper(_opened(file, packed), encoding=encoding, newline="") as lines:
+        with io.TextIOWrapper(_opened(file, packed), encoding=encoding, errors="replace", newline="") as lines:
             names = next(csv.reader(_bounded(lines), delimiter=delimiter, strict=True), [])
-            if any("\0" in name for name in names):  # two bytes for each character, and no mark that says so
+            # What could not be decoded, or two bytes for each character and no mark that says so.
+            if any("\ufffd" in name or "\0" in name for name in names):
                 return _other_bytes(file, encoding)
             return names, lines.read(1) != ""
     except UnicodeError:
         return _other_bytes(file, encoding)
-    except (csv.Error, OSError, EOFError) as error:
+    except csv.Error as error:
         return InputError(f"Expected a CSV header in {str(file)!r}, got a line that cannot be read: {error}.")
+    except _not_unpacked():
+        return _unpackable(file)
 
 
 def _opened(file: Path, packed: str | None) -> Any:
@@ -277,46 +277,61 @@ def _options(header: _Header, kept: tuple[str, ...]) -> tuple[Any, Any, Any]:
     # In a file of one column a blank line is a missing value, not decoration.
     parse = reader.ParseOptions(delimiter=header.delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1)
     convert = reader.ConvertOptions(
-        column_types=dict.fromkeys(kept, pa.string()), strings_can_be_null=False, include_columns=list(kept)
+        check_utf8=False,  # by `valid_text`, cell by cell
+        column_types=dict.fromkeys(kept, pa.string()),
+        strings_can_be_null=False,
+        include_columns=list(kept),
     )
     return read, parse, convert
 
 
-def _parsed(header: _Header, kept: tuple[str, ...]) -> Any:
+class _Size:
+    """How many bytes files expand to, together."""
+
+    def __init__(self, name: str, stored: int) -> None:
+        self._name, self._stored, self._expanded = name, stored, 0
+
+    def add(self, expanded: int) -> None:
+        """Count some more, or refuse them."""
+        self._expanded += expanded
+        check_expansion(self._name, self._expanded, self._stored)
+
+
+def _parsed(header: _Header, kept: tuple[str, ...], size: _Size) -> Any:
     pa, reader, options = arrow(), arrow("csv"), _options(header, kept)
     try:
         if header.packed is None and header.encoding in ("utf-8", "utf-8-sig"):
             return reader.read_csv(native_file(header.file), *options)
-        return reader.read_csv(pa.BufferReader(_as_utf8(header)), *options)
+        return reader.read_csv(pa.BufferReader(_as_utf8(header, size)), *options)
     except InputError:
         raise
-    except (UnicodeError, lzma.LZMAError, EOFError) as error:
-        kind = _other_bytes(header.file, header.encoding) if isinstance(error, UnicodeError) else None
-        raise_alone(kind or _unpackable(header.file))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise_alone(_uneven(header, error))  # alone: Arrow's error quotes a row
 
 
 def _uneven(header: _Header, error: Exception) -> InputError:
-    uneven = InputError(f"Expected equally long rows in {str(header.file)!r}, got {_complaint(error)}.")
-    return _other_bytes(header.file, "utf-8") if "UTF8" in str(error) else uneven
+    return InputError(f"Expected equally long rows in {str(header.file)!r}, got {_complaint(error)}.")
 
 
-def _as_utf8(header: _Header) -> bytes:
+def _as_utf8(header: _Header, size: _Size) -> bytes:
     """The whole text in memory, unpacked and decoded; Arrow's own decoding would call Python from its threads."""
-    allowed = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * header.file.stat().st_size)
-    pieces, left = [], allowed
-    with _opened(header.file, header.packed) as stream:
-        while piece := bytes(stream.read(_BLOCK_BYTES)):
-            pieces.append(piece)
-            left -= len(piece)
-            if left < 0:
-                raise InputError(
-                    f"Expected a table of a sensible size in {str(header.file)!r}, got one that expands to more than "
-                    f"{allowed} bytes; split it."
-                )
+    pieces = []
+    try:
+        with _opened(header.file, header.packed) as stream:
+            while piece := bytes(stream.read(_BLOCK_BYTES)):
+                pieces.append(piece)
+                size.add(len(piece))
+    except _not_unpacked():
+        raise_alone(_unpackable(header.file))
     text = b"".join(pieces)
-    return text if header.encoding in ("utf-8", "utf-8-sig") else text.decode(header.encoding).encode("utf-8")
+    if header.encoding in ("utf-8", "utf-8-sig"):
+        return text
+    return text.decode(header.encoding, "backslashreplace").encode("utf-8", "backslashreplace")
+
+
+def _not_unpacked() -> tuple[type[Exception], ...]:
+    """What the readers of compressed files raise where one is damaged."""
+    return (OSError, EOFError, lzma.LZMAError, zlib.error, arrow().ArrowException)
 
 
 def _bounded(lines: Any) -> Iterator[str]:

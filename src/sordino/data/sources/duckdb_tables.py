@@ -1,4 +1,8 @@
-"""DuckDB in: a table or a query of a database file, asked of DuckDB where the file lies. Needs ``sordino[duckdb]``."""
+"""DuckDB in: a table or a query of a database file, asked of DuckDB where the file lies. Needs ``sordino[duckdb]``.
+
+A database file holds views and macros, so it is code. It runs with no access to other files, extensions, the network or
+variables of this process, in one SELECT, and cannot change any of that.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +13,7 @@ from typing import Any, ClassVar
 from sordino.core.validate import InputError
 from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.part import ROWS_AT_ONCE, Part, joined, read_without_quoting
-from sordino.data.sources.registry import column_kinds, register_source, unique_names
+from sordino.data.sources.registry import register_source, unique_names
 from sordino.data.table import Table
 
 _ENDINGS = (".duckdb", ".ddb")
@@ -36,10 +40,25 @@ def as_query(text: str) -> str:
     return "SELECT * FROM " + ".".join('"' + word.replace('"', '""') + '"' for word in words.split("."))
 
 
+def quoted(columns: Sequence[str]) -> str:
+    """A list of columns, each of which SQL takes for a name."""
+    return ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+
+
 def chosen(columns: Sequence[str], query: str) -> str:
     """The same query with these columns only."""
-    quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-    return f"SELECT {quoted} FROM ({query}) AS asked"
+    return f"SELECT {quoted(columns)} FROM (\n{query}\n) AS asked"
+
+
+def connected(database: str = ":memory:", files: Sequence[str] = ()) -> Any:
+    """A connection that reads one database, or these files, and reaches nothing else."""
+    connection = needed("duckdb", "duckdb").connect(database, read_only=database != ":memory:")
+    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    connection.execute(f"SET allowed_paths = [{listed}]")
+    connection.execute("SET enable_progress_bar = false")  # it would go to stdout, among answers
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
 
 
 @dataclass(frozen=True)
@@ -69,22 +88,27 @@ class DuckDBTable(Part):
         if not Path(self.database).is_file():
             raise InputError(f"Expected a DuckDB file, got {self.database!r}, where none is; check the path.")
         try:
-            connection = duckdb.connect(self.database, read_only=True)
-            return connection, connection.sql(query).to_arrow_reader(ROWS_AT_ONCE)
+            connection = connected(self.database)
+            statements = connection.extract_statements(query)
+            if [one.type for one in statements] == [duckdb.StatementType.SELECT]:
+                return connection, connection.sql(statements[0]).to_arrow_reader(ROWS_AT_ONCE)
+            kind = "query of another kind"
         except duckdb.Error as error:  # may quote what the query says
             kind = type(error).__name__
-        raise InputError(f"Expected a query that DuckDB can answer from {self.name}, got a {kind}; correct it.")
+        raise InputError(
+            f"Expected one SELECT that DuckDB can answer from {self.name} alone, got a {kind}; correct it."
+        )
 
     def _schema(self) -> Any:
-        connection, reader = self._asked(f"SELECT * FROM ({as_query(self.query)}) AS asked LIMIT 0")
+        connection, reader = self._asked(f"SELECT * FROM (\n{as_query(self.query)}\n) AS asked LIMIT 0")
         with connection:
             return reader.schema
 
     def names(self) -> tuple[str, ...]:
         return unique_names(self._schema().names)
 
-    def kinds(self) -> dict[str, str]:
-        return column_kinds(self._schema())
+    def empty(self) -> Table:
+        return from_arrow(self._schema().empty_table())
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         connection, reader = self._asked(chosen(columns, as_query(self.query)))
@@ -118,6 +142,6 @@ register_source(
     lambda source: read_part(_part(source)),
     lambda source: _part(source).names(),
     lambda source, only: read_part(_part(source), only),
-    lambda source: _part(source)._schema(),
+    lambda source: _part(source).empty(),
     lambda source: [_part(source)],
 )

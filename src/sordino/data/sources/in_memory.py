@@ -1,32 +1,41 @@
 """Tables in memory: named arrays, Arrow tables and every data frame that exports itself as one.
 
 Frames are taken through Arrow's C stream, `__arrow_c_stream__`, which pyarrow, polars, DuckDB, Ibis, Modin, cuDF and
-others have. pandas has it too, but stops at a column of mixed objects and adds its index, so its frames are taken
-column by column. None of these packages is imported here: whoever made the frame did that. Files pass through here too.
+others have. pandas has it too, but guesses the type of a column of objects from its cells and adds its index, so its
+frames are taken column by column. None of these packages is imported here: whoever made the frame did that. Files pass
+through here too.
+
+A column has the type that it is stored in. Lists and columns of Python objects have none, and none is guessed: a guess
+would let one cell decide how all others are read.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.sources.registry import is_instance_named, register_source, unique_names
-from sordino.data.table import (
-    NO_DAY,
-    Booleans,
+from sordino.data.raw_columns import (
     Column,
     Dates,
     Numbers,
+    Objects,
     Opaque,
-    Table,
     Texts,
     arrow,
     numpy_values,
     numpy_view,
+    text_array,
+    valid_text,
 )
+from sordino.data.sources.registry import check_expansion, is_instance_named, register_source, unique_names
+from sordino.data.table import Table
 
 is_pandas = is_instance_named("pandas", "DataFrame")
+_is_series = is_instance_named("pandas", "Series", "Index")
+# Whole numbers of so many digits fit into 64 bits.
+_DIGITS = 18
 # Spark's frames export themselves too, but they lie on a cluster.
 is_spark = is_instance_named("pyspark", "DataFrame")
 
@@ -50,6 +59,7 @@ def from_arrow(table: Any) -> Table:
     pa = arrow()
     exported = table if isinstance(table, pa.Table | pa.RecordBatch) else _exported(pa.table, table)
     names = unique_names(exported.schema.names)
+    check_expansion("the columns of text", sum(map(_text_bytes, exported.columns)), exported.nbytes)
     return Table({name: arrow_column(exported.column(place)) for place, name in enumerate(names)})
 
 
@@ -79,19 +89,23 @@ def arrow_column(array: Any) -> Column:
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     plain = [_plain(chunk) for chunk in chunks] or [_plain(pa.array([], array.type))]
     whole = plain[0] if len(plain) == 1 else pa.concat_arrays(plain)
+    if types.is_decimal(whole.type) and whole.type.scale == 0:
+        if whole.type.precision > _DIGITS:
+            return Texts(whole.cast(pa.large_string()), kind="number")
+        whole = whole.cast(pa.int64())
     if types.is_float64(whole.type) and not whole.null_count:
         return Numbers(numpy_view(whole))
     if types.is_large_string(whole.type):
-        return Texts(whole)
-    if types.is_boolean(whole.type):
-        return Booleans(numpy_values(whole.fill_null(False)), _missing(whole))
-    if types.is_integer(whole.type):
-        return Numbers(numpy_values(whole.fill_null(0)), _missing(whole))
+        return Texts(valid_text(whole))
+    if types.is_boolean(whole.type) or types.is_integer(whole.type):
+        return Numbers(numpy_values(whole.fill_null(False if types.is_boolean(whole.type) else 0)), _missing(whole))
     if types.is_floating(whole.type) or types.is_decimal(whole.type):
         return Numbers(numpy_values(whole.cast(pa.float64()).fill_null(np.nan)))
     if types.is_date(whole.type) or types.is_timestamp(whole.type):
         days = whole.cast(pa.timestamp("s"), safe=False).cast(pa.date32(), safe=False).cast(pa.int32())
-        return Dates(f"{whole.type} values", len(whole), numpy_values(days.fill_null(NO_DAY)).astype(np.int64))
+        dates = numpy_values(days.fill_null(0)).astype("datetime64[D]")
+        dates[numpy_values(whole.is_null())] = np.datetime64("NaT")
+        return Dates(dates)
     # The type of a nested value lists names that may come from cells.
     nested = types.is_nested(whole.type) or types.is_union(whole.type)
     return Opaque("nested values" if nested else f"{whole.type} values", len(whole))
@@ -103,47 +117,94 @@ def _plain(array: Any) -> Any:
     types = pa.types
     if types.is_dictionary(array.type):
         return _plain(array.dictionary).take(array.indices)
+    # A type of another system that is carried as text, such as PostgreSQL's numeric.
+    stored = array.storage if isinstance(array.type, pa.BaseExtensionType) else array
     text = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
-    return array.cast(pa.large_string()) if any(test(array.type) for test in text) else array
+    return stored.cast(pa.large_string()) if any(test(stored.type) for test in text) else array
+
+
+def _text_bytes(array: Any) -> int:
+    """What words take that are stored once and named often, when every place holds its own."""
+    pa, compute = arrow(), arrow("compute")
+    if isinstance(array, pa.ChunkedArray):
+        return sum(map(_text_bytes, array.chunks))
+    if pa.types.is_string_view(array.type) and len(array):  # 16 bytes for each, the first four of which are the length
+        lengths = np.frombuffer(array.buffers()[1], np.int32, 4 * len(array), 16 * array.offset)[::4]
+        return int(lengths[numpy_values(array.is_valid())].sum(dtype=np.int64))
+    words = _plain(array.dictionary) if pa.types.is_dictionary(array.type) else array
+    if words is array or words.type not in (pa.large_string(), pa.binary(), pa.large_binary()):
+        return 0
+    return compute.sum(compute.binary_length(words).take(array.indices)).as_py() or 0
 
 
 def _missing(array: Any) -> Any:
     return numpy_values(array.is_null()) if array.null_count else None
 
 
-def from_pandas(frame: Any) -> Table:
+def from_pandas(frame: Any, only: Collection[str] | None = None) -> Table:
     """Turn a `pandas.DataFrame` into a `Table`; the index is not a column, NaN and None are missing."""
-    names = unique_names(frame.columns)
-    return Table({name: _pandas_column(frame.iloc[:, place]) for place, name in enumerate(names)})
+    places = _chosen(unique_names(frame.columns), only)
+    return Table({name: _pandas_column(frame.iloc[:, place]) for name, place in places.items()})
+
+
+def _chosen(names: Sequence[str], only: Collection[str] | None) -> dict[str, int]:
+    """The places of the columns that are wanted, of which there is one at least."""
+    kept = {name: place for place, name in enumerate(names) if only is None or name in only}
+    return kept or dict.fromkeys(names[:1], 0)
 
 
 def _pandas_column(series: Any) -> Column:
-    return _tried(lambda: arrow().Array.from_pandas(series), len(series))
-
-
-def _tried(array: Callable[[], Any], rows: int) -> Column:
+    """A column by its dtype; pandas' own types say their Arrow type, and categories that of their words."""
+    words = getattr(series.dtype, "categories", series)
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind != "M":
+        return _array_column(np.asarray(series))
+    if words.dtype == object:
+        return Objects.of(np.asarray(series, dtype=object))
     try:
-        return arrow_column(array())
-    except Exception:  # an object in a cell may raise anything
-        return Opaque("mixed Python objects", rows)
+        return arrow_column(arrow().array(series, from_pandas=True))
+    except Exception:  # a type without an Arrow type, or text that is no UTF-8
+        return _array_column(np.asarray(series))
 
 
-def from_arrays(arrays: Mapping[str, Any]) -> Table:
-    """Turn named one-dimensional arrays (or lists) into a `Table`; NaN and None are missing."""
-    names = unique_names(arrays)
-    return Table({name: _column(name, arrays[name]) for name in names})
+def _array_column(values: NDArray[Any]) -> Column:
+    """A column by the dtype of a NumPy array."""
+    kind = values.dtype.kind
+    if kind in "biuf":
+        values = (values.astype(np.float64) if kind == "f" and values.dtype != np.float64 else values).view()
+        values.flags.writeable = False
+        return Numbers(values)
+    if kind == "U":
+        return Texts(text_array(values.tolist()))
+    if kind in "OT":
+        return Objects.of(values)
+    return Dates(values.astype("datetime64[D]")) if kind == "M" else Opaque(f"{values.dtype} values", len(values))
+
+
+def from_arrays(arrays: Mapping[str, Any], only: Collection[str] | None = None) -> Table:
+    """Turn named one-dimensional arrays or lists into a `Table`; NaN and None are missing.
+
+    An array has a type. A list has none: each of its cells is read by itself.
+    """
+    return Table({name: _column(name, arrays[name]) for name in _chosen(unique_names(arrays), only)})
 
 
 def from_matrix(matrix: Any, names: Sequence[str]) -> Table:
-    """Turn a two-dimensional array and one name per column into a `Table`."""
+    """Turn a two-dimensional array, or a list of rows, and one name per column into a `Table`."""
+    checked = unique_names(names)
+    if isinstance(matrix, Sequence):
+        rows = [tuple(row) for row in matrix]
+        if {len(row) for row in rows} - {len(names)}:
+            raise InputError(
+                f"Expected rows with a cell for each of the {len(names)} names, got rows of other lengths."
+            )
+        return Table({name: Objects.of(row[index] for row in rows) for index, name in enumerate(checked)})
     values = np.asarray(matrix)
     if values.ndim != 2 or values.shape[1] != len(names):
         raise InputError(
             f"Expected a matrix with one column for each of the {len(names)} names, got shape {values.shape}; "
             "give as many names as columns."
         )
-    checked = unique_names(names)
-    return Table({name: _column(name, values[:, index]) for index, name in enumerate(checked)})
+    return Table({name: _array_column(values[:, index]) for index, name in enumerate(checked)})
 
 
 def from_structured(array: Any) -> Table:
@@ -152,21 +213,36 @@ def from_structured(array: Any) -> Table:
 
 
 def _column(name: str, given: Any) -> Column:
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes) and not _is_typed(given):
+        return Objects.of(given)
+    if _is_series(given):
+        return _pandas_column(given)
+    values: Any = None
     try:
-        values = np.asarray(given).view()
-    except Exception:  # what an object in a cell raises may quote the cell
-        raise_alone(InputError(f"Expected column {name!r} to be one list of values, got lists of unequal length."))
+        if hasattr(given, "__arrow_c_stream__"):
+            values = arrow().chunked_array(given)
+        elif hasattr(given, "__arrow_c_array__"):
+            values = arrow().array(given)
+        elif hasattr(given, "__array__"):
+            values = np.asarray(given)
+    except Exception:  # what a foreign library raises may quote a cell
+        pass
+    if values is None:
+        raise InputError(f"Expected column {name!r} to be a list or an array, got a {type(given).__name__}.")
+    if not isinstance(values, np.ndarray):
+        return arrow_column(values)
     if values.ndim != 1:
         raise InputError(f"Expected column {name!r} to be one-dimensional, got shape {values.shape}; split it.")
-    values.flags.writeable = False
-    kind = values.dtype.kind
-    if kind == "b":
-        return Booleans(values)
-    if kind in "iuf":
-        return Numbers(values.astype(np.float64) if kind == "f" and values.dtype != np.float64 else values)
-    if kind not in "UO":
-        return Opaque(f"{values.dtype} values", len(values))
-    return _tried(lambda: arrow().array(values.tolist(), from_pandas=True), len(values))
+    return _array_column(values)
+
+
+def no_rows(arrays: Mapping[str, Any]) -> Table:
+    """A table of the same types without a row; a list has no type, whatever it holds."""
+    return from_arrays({name: values[:0] if _is_typed(values) else [] for name, values in arrays.items()})
+
+
+def _is_typed(values: Any) -> bool:
+    return hasattr(values, "__array__") or hasattr(values, "__arrow_c_array__")
 
 
 def _is_structured(source: Any) -> bool:
@@ -178,13 +254,35 @@ register_source(
     is_arrow,
     from_arrow,
     lambda table: unique_names(arrow_schema(table).names),
-    types=arrow_schema,
-)
-register_source("a pandas DataFrame", is_pandas, from_pandas, lambda frame: unique_names(frame.columns))
-register_source(
-    "a mapping of names to NumPy arrays", lambda source: isinstance(source, Mapping), from_arrays, unique_names
+    empty=lambda table: from_arrow(arrow_schema(table).empty_table()),
 )
 register_source(
-    "a structured NumPy array", _is_structured, from_structured, lambda source: unique_names(source.dtype.names)
+    "a pandas DataFrame",
+    is_pandas,
+    from_pandas,
+    lambda frame: unique_names(frame.columns),
+    from_pandas,
+    lambda frame: from_pandas(frame.iloc[:0]),
 )
-register_source("a Table", lambda source: isinstance(source, Table), lambda source: source, lambda source: source.names)
+register_source(
+    "a mapping of names to arrays or lists",
+    lambda source: isinstance(source, Mapping),
+    from_arrays,
+    unique_names,
+    from_arrays,
+    no_rows,
+)
+register_source(
+    "a structured NumPy array",
+    _is_structured,
+    from_structured,
+    lambda source: unique_names(source.dtype.names),
+    empty=lambda source: from_structured(source[:0]),
+)
+register_source(
+    "a Table",
+    lambda source: isinstance(source, Table),
+    lambda source: source,
+    lambda source: source.names,
+    empty=lambda table: table.take(np.zeros(0, np.intp)),
+)

@@ -1,16 +1,17 @@
 """Frames that are not computed yet: Polars' lazy frames and Dask's data frames, a piece at a time.
 
-Neither package is imported here: whoever made the frame did that.
+Neither package is imported before whoever made the frame did that.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from sordino.data.sources.duckdb_tables import read_part
-from sordino.data.sources.in_memory import arrow_schema, from_arrow, from_pandas
+from sordino.data.sources.in_memory import from_arrow, from_pandas
 from sordino.data.sources.part import ROWS_AT_ONCE, Part, joined, read_without_quoting
-from sordino.data.sources.registry import column_kinds, is_instance_named, register_source, unique_names
+from sordino.data.sources.registry import is_instance_named, register_source, unique_names
 from sordino.data.table import Table
 
 is_lazy_polars = is_instance_named("polars", "LazyFrame")
@@ -35,11 +36,13 @@ class LazyPolars(Part):
     def names(self) -> tuple[str, ...]:
         return unique_names(self.frame.collect_schema().names())
 
-    def kinds(self) -> dict[str, str]:
-        return column_kinds(arrow_schema(self.frame.head(0).collect()))
+    def empty(self) -> Table:
+        return from_arrow(self.frame.head(0).collect())
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
-        frames = self.frame.select(list(columns)).collect_batches(chunk_size=ROWS_AT_ONCE, maintain_order=True)
+        # Without a selector Polars takes a name between ^ and $ for a pattern.
+        kept = self.frame.select(import_module("polars.selectors").by_name(*columns))
+        frames = kept.collect_batches(chunk_size=ROWS_AT_ONCE, maintain_order=True)
         for frame in read_without_quoting(self.name, frames):
             yield from_arrow(frame)
 
@@ -49,7 +52,7 @@ class DaskPart(Part):
     """One partition of a Dask data frame; its columns are those of the frame."""
 
     delayed: Any
-    empty: Any
+    meta: Any
     place: int
 
     @property
@@ -57,7 +60,10 @@ class DaskPart(Part):
         return f"partition {self.place + 1} of the Dask frame"
 
     def names(self) -> tuple[str, ...]:
-        return unique_names(self.empty.columns)
+        return unique_names(self.meta.columns)
+
+    def empty(self) -> Table:
+        return from_pandas(self.meta)
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         frame = self.delayed
@@ -85,6 +91,7 @@ register_source(
     lambda frame: read_part(LazyPolars(frame)),
     lambda frame: LazyPolars(frame).names(),
     lambda frame, only: read_part(LazyPolars(frame), only),
+    lambda frame: LazyPolars(frame).empty(),
     parts=lambda frame: [LazyPolars(frame)],
 )
 register_source(
@@ -93,5 +100,6 @@ register_source(
     _dask_table,
     lambda frame: unique_names(frame.columns),
     _dask_table,
+    lambda frame: from_pandas(frame._meta),
     parts=dask_parts,
 )

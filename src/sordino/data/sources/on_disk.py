@@ -1,94 +1,47 @@
 """Typed files in: Parquet, and Arrow (Feather) files.
 
-A Parquet file that would expand more than a thousandfold is taken for a bomb.
+A file that would expand more than a thousandfold is taken for a bomb.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sordino.core.validate import InputError
-from sordino.data.sources.csv_files import ALWAYS_ALLOWED, LARGEST_EXPANSION
+from sordino.core.validate import InputError, raise_alone
+from sordino.data.raw_columns import arrow
 from sordino.data.sources.in_memory import from_arrow
-from sordino.data.sources.parquet_files import parquet_parts
+from sordino.data.sources.parquet_files import opened_parquet, parquet_parts
 from sordino.data.sources.part import ROWS_AT_ONCE, Part, read_without_quoting
-from sordino.data.sources.registry import column_kinds, existing_file, is_path_ending, register_source, unique_names
-from sordino.data.table import Table, arrow, native_file
-
-_TEXT, _DECIMAL = "BYTE_ARRAY", "DECIMAL"
+from sordino.data.sources.registry import check_expansion, existing_file, is_path_ending, register_source, unique_names
+from sordino.data.table import Table, native_file
 
 
 def read_parquet(path: str | Path, only: Collection[str] | None = None) -> Table:
     """Read a Parquet file, or some columns of it; column types are those of the file."""
-    return _opened(path, lambda file, size: from_arrow(_read(file, str(path), size, only)))
+    with opened_parquet(path) as file:
+        columns = None if only is None else sorted(set(only).intersection(file.schema_arrow.names))
+        return next(_read_or_refused(path, (from_arrow(file.read(columns)) for _ in range(1))))
 
 
 def parquet_schema(path: str | Path) -> Any:
     """Names and types in a Parquet file's footer; no row is read."""
-    return _opened(path, lambda file, _: file.schema_arrow)
+    with opened_parquet(path) as file:
+        return file.schema_arrow
 
 
-def _opened(path: str | Path, use: Callable[[Any, int], Any]) -> Any:
-    pa, parquet = arrow(), arrow("parquet")
-    file = existing_file(path)
+def _read_or_refused(path: str | Path, tables: Iterable[Any]) -> Iterator[Any]:
+    """What Arrow reads; what the file asks for and memory does not hold is refused too."""
     try:
-        handle = native_file(file)
-        footer = parquet.read_metadata(handle)
-        # Text stays a list of words and places until its size is known.
-        opened = parquet.ParquetFile(handle, metadata=footer, read_dictionary=_texts(footer.schema))
-        return use(opened, file.stat().st_size)
-    except InputError:
-        raise
+        yield from read_without_quoting(repr(str(path)), tables)
     except MemoryError:
-        raise _expands(str(path), "more than fits into memory") from None
-    except (pa.ArrowException, OSError, ValueError) as error:  # Arrow's own words may quote what the file holds
-        kind = type(error).__name__
-    raise InputError(f"Expected a Parquet file at {str(path)!r}, got one that cannot be read ({kind}); write it again.")
-
-
-def _texts(schema: Any) -> list[str]:
-    columns = (schema.column(place) for place in range(len(schema)))
-    return [
-        column.path
-        for column in columns
-        if column.physical_type == _TEXT and column.logical_type.type != _DECIMAL and "." not in column.path
-    ]
-
-
-def _read(file: Any, path: str, size: int, only: Collection[str] | None) -> Any:
-    allowed = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * size)
-    _check_size(path, _number_bytes(file.metadata), allowed)
-    table = file.read(None if only is None else sorted(set(only).intersection(file.schema_arrow.names)))
-    _check_size(path, sum(_text_bytes(column) for column in table.columns), allowed)
-    return table
-
-
-def _number_bytes(footer: Any) -> int:
-    """What the values take at least once they are decoded, by what the footer says."""
-    # Only its totals are asked: pyarrow ends the process when asked about the columns of a damaged row group.
-    columns = (footer.schema.column(place) for place in range(len(footer.schema)))
-    return footer.num_rows * sum(max(8, column.length or 0) for column in columns)
-
-
-def _text_bytes(column: Any) -> int:
-    """What a column of words and places takes when every place holds its word."""
-    pa, compute = arrow(), arrow("compute")
-    if not pa.types.is_dictionary(column.type) or pa.types.is_primitive(column.type.value_type):
-        return 0
-    lengths = (compute.binary_length(chunk.dictionary).cast(pa.int64()).take(chunk.indices) for chunk in column.chunks)
-    return sum(compute.sum(length).as_py() or 0 for length in lengths)
-
-
-def _check_size(path: str, expanded: int, allowed: int) -> None:
-    if expanded > allowed:
-        raise _expands(path, f"{expanded} bytes from a file that may expand to {allowed}")
-
-
-def _expands(path: str, what: str) -> InputError:
-    return InputError(f"Expected a table of a sensible size in {path!r}, got {what}; split it, or use ParquetRows.")
+        raise_alone(
+            InputError(
+                f"Expected a table that fits into memory in {str(path)!r}, got more; split it, or look who made it."
+            )
+        )
 
 
 def _is_parquet(source: Any) -> bool:
@@ -103,22 +56,58 @@ register_source(
     read_parquet,
     lambda path: tuple(parquet_schema(path).names),
     read_parquet,
-    parquet_schema,
+    lambda path: from_arrow(parquet_schema(path).empty_table()),
     lambda path: parquet_parts((existing_file(path),)),
 )
 
 
-def _arrow_file(path: str | Path, use: Callable[[Any], Any]) -> Any:
-    """An Arrow file or stream, by its first bytes."""
+def _arrow_file(path: str | Path) -> Any:
+    """An Arrow file or stream, by its first bytes; names that are no text are refused here."""
     pa, ipc = arrow(), arrow("ipc")
     file = existing_file(path)
     with file.open("rb") as raw:
         opener = ipc.open_file if raw.read(6) == b"ARROW1" else ipc.open_stream
     try:
-        return use(opener(native_file(file)))
-    except (pa.ArrowException, OSError, ValueError) as error:  # Arrow's own words may quote what the file holds
+        reader = opener(native_file(file))
+        list(reader.schema.names)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:  # Arrow's own words may quote a cell
         kind = type(error).__name__
-    raise InputError(f"Expected an Arrow file at {str(path)!r}, got one that cannot be read ({kind}); write it again.")
+        raise_alone(
+            InputError(
+                f"Expected an Arrow file at {str(path)!r}, got one that cannot be read ({kind}); write it again."
+            )
+        )
+    return reader
+
+
+def _as_bytes(column: Any) -> Any:
+    """The same column with text as bytes: text that is no UTF-8 is a word that nobody declared, and no damage."""
+    pa = arrow()
+    types = pa.types
+    if types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices, _as_bytes(column.dictionary))
+    raw = ((types.is_string, pa.binary()), (types.is_large_string, pa.large_binary()))
+    views = ((types.is_string_view, pa.binary_view()),)
+    return next((column.view(kind) for test, kind in (*raw, *views) if test(column.type)), column)
+
+
+def _arrow_batches(path: str | Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """The record batches of an Arrow file or stream, checked in full: what damaged ones say ends the process."""
+    reader, stored = _arrow_file(path), existing_file(path).stat().st_size
+    of_file = isinstance(reader, arrow("ipc").RecordBatchFileReader)
+    expanded = 0
+    for whole in map(reader.get_batch, range(reader.num_record_batches)) if of_file else reader:
+        batch = whole if columns is None else whole.select(list(columns))
+        for column in batch.columns:
+            _as_bytes(column).validate(full=True)
+        expanded += batch.nbytes
+        check_expansion(repr(str(path)), expanded, stored)
+        yield batch
+
+
+def _read_arrow(path: str | Path) -> Table:
+    schema, batches = arrow_file_schema(path), _read_or_refused(path, _arrow_batches(path))
+    return from_arrow(arrow().Table.from_batches(batches, schema))
 
 
 @dataclass(frozen=True)
@@ -135,31 +124,29 @@ class ArrowPart(Part):
     def names(self) -> tuple[str, ...]:
         return unique_names(arrow_file_schema(self.path).names)
 
-    def kinds(self) -> dict[str, str]:
-        return column_kinds(arrow_file_schema(self.path))
+    def empty(self) -> Table:
+        return _empty_file(self.path)
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
-        ipc = arrow("ipc")
-        reader = _arrow_file(self.path, lambda opened: opened)
-        if isinstance(reader, ipc.RecordBatchFileReader):
-            batches = (reader.get_batch(place) for place in range(reader.num_record_batches))
-        else:
-            batches = iter(reader)
-        for batch in read_without_quoting(self.name, batches):
+        for batch in _read_or_refused(self.path, _arrow_batches(self.path, columns)):
             for first in range(0, max(1, batch.num_rows), ROWS_AT_ONCE):
-                yield from_arrow(batch.select(list(columns)).slice(first, ROWS_AT_ONCE))
+                yield from_arrow(batch.slice(first, ROWS_AT_ONCE))
 
 
 def arrow_file_schema(path: str | Path) -> Any:
     """Names and types of an Arrow file; no row is read."""
-    return _arrow_file(path, lambda reader: reader.schema)
+    return _arrow_file(path).schema
+
+
+def _empty_file(path: str | Path) -> Table:
+    return from_arrow(arrow_file_schema(path).empty_table())
 
 
 register_source(
     "a path ending in .arrow or .feather",
     is_path_ending(".arrow", ".feather", ".ipc"),
-    lambda path: _arrow_file(path, lambda reader: from_arrow(reader.read_all())),
+    _read_arrow,
     lambda path: unique_names(arrow_file_schema(path).names),
-    types=arrow_file_schema,
+    empty=_empty_file,
     parts=lambda path: [ArrowPart(str(existing_file(path)))],
 )

@@ -4,10 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.table import Booleans, Column, Dates, Numbers, Opaque, Table, Texts, arrow
+from sordino.data.raw_columns import Column, Texts, Unreadable, text_array
+from sordino.data.table import Table
 
 # Rows that are read at once: enough to keep a kernel busy, few enough for twenty such parts to fit into memory.
 ROWS_AT_ONCE = 2**17
@@ -36,9 +35,9 @@ class Part(ABC):
     def names(self) -> tuple[str, ...]:
         """Names of the columns; no row is read."""
 
-    def kinds(self) -> dict[str, str]:
-        """What the columns' own types say, as far as they have types; no row is read."""
-        return {}
+    def empty(self) -> Table | None:
+        """The columns by their types, without a row; None where they have no types."""
+        return None
 
     @abstractmethod
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
@@ -63,27 +62,17 @@ def read_without_quoting(name: str, batches: Iterable[Any]) -> Iterator[Any]:
 def joined(tables: Sequence[Table], names: Sequence[str]) -> Table:
     """Tables with the same columns, one after the other; none of them makes a table without rows."""
     if not tables:
-        return Table({name: Texts(arrow().array([], arrow().large_string())) for name in names})
+        return Table({name: Texts(text_array([])) for name in names})
     if len(tables) == 1:
         return tables[0]
     return Table({name: _joined(name, [table.columns[name] for table in tables]) for name in names})
 
 
-def _joined(name: str, columns: Sequence[Any]) -> Column:
-    first, rows = columns[0], sum(map(len, columns))
-    if any(type(column) is not type(first) for column in columns):
-        raise InputError(f"Expected one type of column {name!r} in all parts, got several; convert some of them.")
-    if isinstance(first, Texts):
-        return Texts(arrow().concat_arrays([column.values for column in columns]), first.decimal)
-    if isinstance(first, Numbers | Booleans):
-        missing = None
-        if any(column.missing is not None for column in columns):
-            missing = np.concatenate([_missing(column) for column in columns])
-        return type(first)(np.concatenate([column.values for column in columns]), missing)
-    if isinstance(first, Dates):
-        return Dates(first.holds, rows, np.concatenate([column.days for column in columns]))
-    return Opaque(first.holds, rows)
-
-
-def _missing(column: Any) -> Any:
-    return np.zeros(len(column), bool) if column.missing is None else column.missing
+def _joined(name: str, columns: Sequence[Column]) -> Column:
+    first, *others = columns
+    try:
+        if all(type(column) is type(first) for column in others):
+            return first.joined(others)
+    except Unreadable:
+        pass
+    raise InputError(f"Expected one type of column {name!r} in all parts, got several; convert some of them.")

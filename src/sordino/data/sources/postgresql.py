@@ -9,7 +9,7 @@ from sordino.core.validate import InputError, raise_alone
 from sordino.data.sources.duckdb_tables import as_query, chosen, needed, read_part
 from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.part import Part, read_without_quoting
-from sordino.data.sources.registry import column_kinds, register_source, unique_names
+from sordino.data.sources.registry import register_source, unique_names
 from sordino.data.table import Table
 
 _SCHEMES = ("postgresql://", "postgres://")
@@ -62,14 +62,14 @@ class PostgreSQLTable(Part):
             connection.close()
 
     def _schema(self) -> Any:
-        with self._asked(f"SELECT * FROM ({as_query(self.query)}) AS asked LIMIT 0") as reader:
+        with self._asked(f"SELECT * FROM (\n{as_query(self.query)}\n) AS asked LIMIT 0") as reader:
             return reader.schema
 
     def names(self) -> tuple[str, ...]:
         return unique_names(self._schema().names)
 
-    def kinds(self) -> dict[str, str]:
-        return column_kinds(self._schema())
+    def empty(self) -> Table:
+        return from_arrow(self._schema().empty_table())
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         with self._asked(chosen(columns, as_query(self.query))) as reader:
@@ -90,6 +90,6 @@ register_source(
     lambda source: read_part(_part(source)),
     lambda source: _part(source).names(),
     lambda source, only: read_part(_part(source), only),
-    lambda source: _part(source)._schema(),
+    lambda source: _part(source).empty(),
     lambda source: [_part(source)],
 )

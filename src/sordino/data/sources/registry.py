@@ -6,11 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sordino.core.validate import InputError
-from sordino.data.table import Table, arrow
+from sordino.core.validate import InputError, without_password
+from sordino.data.table import Table
 from sordino.data.words import clean_name, repeats, shown_names
 
 MOST_COLUMNS = 100_000
+# A few bytes can say "this text, a billion times". Tables of people do not repeat themselves a thousandfold.
+LARGEST_EXPANSION = 1000
+ALWAYS_ALLOWED = 2**30
+
+
+def check_expansion(name: str, expanded: int, stored: int) -> None:
+    """Refuse so many bytes out of so few that are stored."""
+    if expanded > max(ALWAYS_ALLOWED, LARGEST_EXPANSION * stored):
+        raise InputError(
+            f"Expected a table of a sensible size in {name}, got one that expands from {stored} to {expanded} bytes or "
+            "more; split it."
+        )
 
 
 @dataclass(frozen=True)
@@ -22,7 +34,7 @@ class Source:
     read: Callable[[Any], Table]
     names: Callable[[Any], tuple[str, ...]]
     read_some: Callable[[Any, Collection[str]], Table] | None = None
-    types: Callable[[Any], Any] | None = None
+    empty: Callable[[Any], Table] | None = None
     parts: Callable[[Any], Iterable[Any]] | None = None
 
 
@@ -35,16 +47,16 @@ def register_source(
     read: Callable[[Any], Table],
     names: Callable[[Any], tuple[str, ...]] | None = None,
     read_some: Callable[[Any, Collection[str]], Table] | None = None,
-    types: Callable[[Any], Any] | None = None,
+    empty: Callable[[Any], Table] | None = None,
     parts: Callable[[Any], Iterable[Any]] | None = None,
 ) -> None:
     """Add a source; no two accept the same."""
     # `names` reads the column names without reading a row, and `read_some` only the columns asked for, where the format
-    # allows it. `types` gives the Arrow schema where the format has one, again without a row. `parts` are those that
-    # engines read (`data.parts`), where a table need not be read whole.
+    # allows it. `empty` gives a table of the same types without a row, where the format has types. `parts` are those
+    # that engines read (`data.parts`), where a table need not be read whole.
     if word in _SOURCES:
         raise InputError(f"Expected a new source name, got {word!r}, which is already registered; choose another.")
-    _SOURCES[word] = Source(word, accepts, read, names or (lambda source: read(source).names), read_some, types, parts)
+    _SOURCES[word] = Source(word, accepts, read, names or (lambda source: read(source).names), read_some, empty, parts)
 
 
 def read_table(source: Any, only: Collection[str] | None = None) -> Table:
@@ -64,24 +76,19 @@ def column_names(source: Any) -> tuple[str, ...]:
 
 def declared_types(source: Any) -> dict[str, str]:
     """The kind of column that a file's or a frame's own types say, read without its rows; CSV files say nothing."""
-    types = source_of(source).types
-    return {} if types is None else column_kinds(types(source))
+    empty = empty_table(source)
+    return {} if empty is None else column_kinds(empty)
 
 
-def column_kinds(schema: Any) -> dict[str, str]:
-    """The kinds of column that an Arrow schema says."""
-    return {name: word for name, kind in zip(schema.names, schema.types, strict=True) if (word := _kind_word(kind))}
+def empty_table(source: Any) -> Table | None:
+    """The columns of a table by their types, without a row; None where it has no types, as a CSV file."""
+    empty = source_of(source).empty
+    return None if empty is None else empty(source)
 
 
-def _kind_word(kind: Any) -> str | None:
-    known = arrow().types
-    tests = (
-        ("boolean", (known.is_boolean,)),
-        ("number", (known.is_integer, known.is_floating, known.is_decimal)),
-        ("date", (known.is_date, known.is_timestamp)),
-        ("category", (known.is_dictionary, known.is_string, known.is_large_string, known.is_string_view)),
-    )
-    return next((word for word, among in tests if any(test(kind) for test in among)), None)
+def column_kinds(table: Table) -> dict[str, str]:
+    """The kinds of column that types say."""
+    return {name: column.kind for name, column in table.columns.items() if column.kind is not None}
 
 
 def source_of(source: Any) -> Source:
@@ -125,7 +132,9 @@ def existing_file(path: str | Path) -> Path:
     try:
         status = file.stat()
     except (OSError, ValueError):
-        raise InputError(f"Expected an existing file, got {str(path)[:200]!r}; check the path.") from None
+        raise InputError(
+            f"Expected an existing file, got {without_password(str(path))[:200]!r}; check the path."
+        ) from None
     if stat.S_ISDIR(status.st_mode):
         raise InputError(f"Expected a file, got the directory {str(path)!r}; name a file inside it.")
     if not stat.S_ISREG(status.st_mode):

@@ -10,6 +10,11 @@ from sordino.data.sources.registry import register_source, unique_names
 from sordino.data.table import Table
 
 
+def quoted(name: str) -> str:
+    """A column that Spark takes for a name, whatever signs it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 @dataclass(frozen=True, eq=False)
 class SparkRows(Part):
     """All rows of a Spark frame; their order is nobody's promise."""
@@ -28,7 +33,7 @@ class SparkRows(Part):
         return unique_names(self.frame.columns)
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
-        yield from_arrow(self.frame.select(*(f"`{name}`" for name in columns)).toArrow())
+        yield from_arrow(self.frame.select(*map(quoted, columns)).toArrow())
 
 
 def _read(frame: Any, only: Collection[str] | None = None) -> Table:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.influence import Declaration, Released, expected, person_bins, posterior, release, with_bins
 from sordino.algorithm.influence import Plan as InfluencePlan
 from sordino.algorithm.influence import plan as planned
-from sordino.algorithm.influence.asked import Given, InMemory, NoisedTotal, Total
+from sordino.algorithm.influence.asked import Given, InMemory, Total
 from sordino.algorithm.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
 from sordino.algorithm.influence.release import Kept, release_sums
 from sordino.algorithm.influence.sums import centre_bounds
@@ -250,7 +250,7 @@ class BoundedInfluence(Method):
     def run_sums(
         self,
         plan: Plan,
-        total: Total | NoisedTotal,
+        total: Total,
         sources: Sources,
         declared: int | None = None,
         kept: Kept | None = None,

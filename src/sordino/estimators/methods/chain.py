@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sordino.accounting.calibrate import calibrate
+from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.algorithm.chain.hidden import COVERED, ROUNDING, stated_rounding
 from sordino.algorithm.chain.release import LastIterate, on_release_grid

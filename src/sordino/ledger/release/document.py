@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import singledispatch
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.accounting.evaluate import current_id
 from sordino.algorithm.chain.release import KeptIterates, LastIterate, NoisedAverage, on_release_grid
 from sordino.algorithm.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
 from sordino.algorithm.posterior.coefficients import CoefficientPosterior, from_stored
@@ -47,9 +46,8 @@ from sordino.ledger.release.protected import Protected, protected
 from sordino.model.registry import build_model
 
 FORMAT = "sordino-release"
-# Written, and the last minor version of each major one that is read: a larger minor one has keys a reader may ignore.
+# Written and read: a larger minor version has keys that a reader may ignore.
 MAJOR, MINOR = 2, 1
-_READ = {1: 2, MAJOR: MINOR}
 NON_PRIVATE = "NON-PRIVATE: made with reproducible randomness; whoever knows the seed can subtract the noise"
 
 # What was done to rows before the fit: nothing but what the schema declares, or something that only the caller knows.
@@ -170,10 +168,7 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
         answers=_object(fields.optional("answers", {}), "answers"),
         ledger=_object(fields.optional("ledger", {}), "ledger") or None,
         cautions=_cautions(fields.optional("cautions", [])),
-        # A file that does not say was written before anybody asked.
-        preprocessing=one_of(
-            "preprocessing", fields.optional("preprocessing", CALLERS_WORD), (BY_SCHEMA, CALLERS_WORD)
-        ),
+        preprocessing=one_of("preprocessing", fields.required("preprocessing"), (BY_SCHEMA, CALLERS_WORD)),
         software=_text(fields.required("software"), "software"),
         stated_epsilon=_stated(fields.optional("epsilon", None)) if "epsilon" in document else None,
     )
@@ -189,22 +184,21 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
 
 
 def _check_version(version: Any) -> bool:
-    """Whether a file of a major version that is read is newer than this reader; another major version is refused."""
+    """Whether a file of this major version is newer than this reader; another major version is refused."""
     parts = str(version).split(".")
     if len(parts) != 2 or not all(one.isdecimal() and len(one) < 6 for one in parts):
-        raise refuse("version", "to be two numbers such as 1.0", version)
+        raise refuse("version", "to be two numbers such as 2.0", version)
     major, minor = map(int, parts)
-    if major not in _READ:
+    if major != MAJOR:
         remedy = "use the version of Sordino that wrote it" if major < MAJOR else "use a newer Sordino"
-        raise refuse("version", f"to be {' or '.join(f'{read}.x' for read in _READ)}", version, remedy)
-    return minor > _READ[major]
+        raise refuse("version", f"to be {MAJOR}.x", version, remedy)
+    return minor > MINOR
 
 
 def _bound(where: str, value: Any, line: Any) -> Bound:
     """The theorem's bound, with the line about floating point, which stands apart so that older readers can skip it."""
     try:
-        stored_bound = Bound.from_dict(_object(value, "bound"))
-        bound = replace(stored_bound, theorem=current_id(stored_bound.theorem))
+        bound = Bound.from_dict(_object(value, "bound"))
         if line is None:
             return with_floating_point(bound, NOT_COVERED)
         stated, evidence, reason = (

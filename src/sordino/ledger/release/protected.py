@@ -4,10 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sordino.accounting.convert import group_of
+from sordino.accounting.evaluate import for_group
 from sordino.core.bound import Bound, Relation
 from sordino.core.gaussian import show_up
-from sordino.core.guarantee import Guarantee
 from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit
 from sordino.core.spec.problem import UNIT
 from sordino.data import Schema
@@ -95,9 +94,5 @@ def protected(spec: Spec, schema: Schema | None, bound: Bound | None, delta: flo
     declared = None if schema is None else schema.unit
     if isinstance(spec.unit, ColumnUnit) or declared is None or declared.most_records == 1 or bound is None:
         return Protected(spec.unit)
-    epsilon = _epsilon(bound.guarantee, declared.most_records, delta)
+    epsilon = for_group(bound, spec, declared.most_records).epsilon(delta)
     return Protected(spec.unit, Group(declared.most_records, spec.relation, epsilon, delta))
-
-
-def _epsilon(guarantee: Guarantee, size: int, delta: float) -> float:
-    return group_of(guarantee, size).epsilon(delta)

@@ -149,6 +149,16 @@ def is_signed(folder: str | Path) -> bool:
     return any(os.path.lexists(Path(folder) / name) for name in (MANIFEST, SIGNATURE))
 
 
+def broken_signature(folder: str | Path) -> str:
+    """Why the signature of a folder does not hold; empty where it does, by whomever, or where there is none."""
+    try:
+        if is_signed(folder):
+            verify_folder(folder)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
 def verify_folder(folder: str | Path, expected: str | None = None) -> Verified:
     """Check every byte of a signed folder.
 
@@ -164,7 +174,11 @@ def verify_folder(folder: str | Path, expected: str | None = None) -> Verified:
         names = _names(place, handle)
         for name in (MANIFEST, SIGNATURE):
             if name not in names:
-                raise InputError(f"Expected {str(place)!r} to be signed, got a folder without {name}; `sordino sign`.")
+                raise InputError(
+                    f"Expected {str(place)!r} to be signed, got a folder without {name}, which anybody may have "
+                    "written: ask whoever sent it for a signed one and for the fingerprint of their key; if it is your "
+                    "own, sign it with `sordino sign release`."
+                )
         need_cryptography()
         manifest = _read(place, handle, MANIFEST, _LARGEST_LIST)
         signature = _read(place, handle, SIGNATURE, _LARGEST_LIST)

@@ -46,7 +46,7 @@ def read_fingerprint(text: str) -> str:
     if found is None:
         raise InputError(
             f"Expected --key to be a whole fingerprint ({ALGORITHM}: and 64 hexadecimal digits), got {text[:80]!r}; "
-            "`sordino key show KEY` prints it."
+            "`sordino sign fingerprint KEY` prints it."
         )
     return f"{ALGORITHM}:{found[1]}"
 
@@ -219,7 +219,7 @@ def public_of(path: str | Path) -> bytes:
         info = base64.b64decode(body[1])
         if info.startswith(_INFO) and public_text(info[len(_INFO) :]) == content:
             return info[len(_INFO) :]
-    raise InputError(f"Expected {str(place)!r} to be an Ed25519 public key, got something else; `sordino key new`.")
+    raise InputError(f"Expected {str(place)!r} to be an Ed25519 public key, got something else; `sordino sign key`.")
 
 
 def _read(place: Path) -> dict[str, Any]:
@@ -269,7 +269,7 @@ def _bytes(place: Path, document: dict[str, Any], name: str, size: int) -> bytes
 
 def _no_key(place: Path) -> InputError:
     return InputError(
-        f"Expected {str(place)!r} to be a private key file, got something else; `sordino key new` makes one."
+        f"Expected {str(place)!r} to be a private key file, got something else; `sordino sign key` makes one."
     )
 
 

@@ -23,9 +23,18 @@ from jax import Array, lax
 from jax.scipy.special import logsumexp
 
 from sordino.core.validate import InputError, refuse
-from sordino.model.numpyro_model import Latent, numpyro
 from sordino.model.own.base import FrontEnd, OwnModel, Site, front_end
 from sordino.model.own.local_latents import log_integral
+from sordino.model.own.numpyro_latents import (
+    Latent,
+    blocks_of,
+    latent_of,
+    log_prob,
+    numpyro,
+    record_densities,
+    substituted,
+    values_of,
+)
 from sordino.model.own.records import RecordLayout, blank, key_of
 
 Trace = dict[str, dict[str, Any]]
@@ -90,7 +99,7 @@ class NumPyroProgram(OwnModel):
         return jnp.concatenate(parts)
 
     def constrained(self, theta: Array) -> dict[str, Array]:
-        return {name: value for name, value, _ in _values(self.program.latents, theta)}
+        return {name: value for name, value, _ in values_of(self.program.latents, theta)}
 
     def unit_loss(self, theta: Any, row: Array) -> Array:
         record, mask = self.layout.unpack(row)
@@ -106,13 +115,13 @@ class NumPyroProgram(OwnModel):
 
     def unit_gradients(self, theta: Array, rows: Array) -> Array:
         # In each latent's own part: the derivative of cutting a vector into parts is a sum of padded ones.
-        found = jax.vmap(jax.grad(self.unit_loss), in_axes=(None, 0))(_blocks(self.program.latents, theta), rows)
+        found = jax.vmap(jax.grad(self.unit_loss), in_axes=(None, 0))(blocks_of(self.program.latents, theta), rows)
         return jnp.concatenate(found, axis=1) if found else jnp.zeros((len(rows), 0))
 
     def penalty(self, theta: Array) -> Array:
-        values, volume = _substituted(self.program.latents, theta)
+        values, volume = substituted(self.program.latents, theta)
         sites = self._trace_any(values, _arrays(blank(self.layout, 1)))
-        chosen = [_log_prob(sites[latent.name]) for latent in self.program.latents]
+        chosen = [log_prob(sites[latent.name]) for latent in self.program.latents]
         return -(sum((jnp.sum(each) for each in chosen), jnp.zeros(())) + volume)
 
     @property
@@ -125,7 +134,7 @@ class NumPyroProgram(OwnModel):
         package, (record, _) = numpyro(), self.layout.unpack(row)
         leaves = dict(self.program.given)
         kept = {name: values for name, values in record.items() if name not in leaves.values()}
-        values, _ = _substituted(self.program.latents, theta)
+        values, _ = substituted(self.program.latents, theta)
         key = jax.random.fold_in(key_of(row), number)
         seeded = package.handlers.seed(package.handlers.substitute(self.model_fn, data=values), key)
         sites = package.handlers.trace(seeded).get_trace(**kept, **self.constants)
@@ -139,7 +148,7 @@ class NumPyroProgram(OwnModel):
         given = self._arguments(data)
 
         def one(theta: Array, key: Array) -> dict[str, Array]:
-            values, _ = _substituted(self.program.latents, theta)
+            values, _ = substituted(self.program.latents, theta)
             seeded = package.handlers.seed(package.handlers.substitute(self.model_fn, data=values), key)
             sites = package.handlers.trace(seeded).get_trace(**given)
             return {name: sites[name]["value"] for name in observed if name in sites}
@@ -154,22 +163,22 @@ class NumPyroProgram(OwnModel):
         given = {name: jnp.asarray(values) for name, values in data.items()}
 
         def one(theta: Array) -> dict[str, Array]:
-            sites = self._trace(_substituted(self.program.latents, theta)[0], given)
-            return {name: _by_record(sites[name], axis) for name, axis in self.program.observed}
+            sites = self._trace(substituted(self.program.latents, theta)[0], given)
+            return {name: record_densities(sites[name], axis) for name, axis in self.program.observed}
 
         return jax.jit(jax.vmap(one))(theta)
 
     def _log_joint(self, theta: Any, local: Array, record: Mapping[str, Array], mask: Array) -> Array:
         """The log-density of a unit's observations and of its local latents, given the others."""
         program = self.program
-        values, _ = _substituted(program.latents, theta)
-        inner, volume = _substituted(program.local, local)
+        values, _ = substituted(program.latents, theta)
+        inner, volume = substituted(program.local, local)
         fixed = values | inner
 
         def densities(discrete: Mapping[str, Array]) -> Array:
             sites = self._trace({**fixed, **discrete}, record)
-            parts = [_by_record(sites[name], axis) for name, axis in program.observed]
-            parts += [jnp.ravel(_log_prob(sites[name])) for name in discrete]
+            parts = [record_densities(sites[name], axis) for name, axis in program.observed]
+            parts += [jnp.ravel(log_prob(sites[name])) for name in discrete]
             return jnp.sum(jnp.stack(parts), axis=0)
 
         by_record = self._summed_out(densities, fixed, record)
@@ -177,7 +186,7 @@ class NumPyroProgram(OwnModel):
         if not program.local:
             return total
         sites = self._trace(fixed, record) if not program.summed else self._trace_any(fixed, record)
-        prior = sum((jnp.sum(_log_prob(sites[latent.name])) for latent in program.local), jnp.zeros(()))
+        prior = sum((jnp.sum(log_prob(sites[latent.name])) for latent in program.local), jnp.zeros(()))
         return total + prior + volume
 
     def _summed_out(
@@ -236,10 +245,10 @@ class NumPyroProgram(OwnModel):
         records = blank(self.layout, _TRIED[0], seed=2)
         others = blank(self.layout, _TRIED[0], seed=3)
         theta = jnp.asarray(np.random.default_rng(4).normal(0.0, 0.1, self.size))
-        values, _ = _substituted(self.program.latents, theta)
+        values, _ = substituted(self.program.latents, theta)
         together, elsewhere = (self._trace_any(values, _arrays(each)) for each in (records, others))
         for latent in self.program.latents:
-            if not _close(_log_prob(together[latent.name]), _log_prob(elsewhere[latent.name])):
+            if not _close(log_prob(together[latent.name]), log_prob(elsewhere[latent.name])):
                 raise InputError(
                     f"Expected priors that read no rows, got one of {latent.name!r} that changes with them; give it "
                     "public numbers."
@@ -249,7 +258,7 @@ class NumPyroProgram(OwnModel):
         for place in range(_TRIED[0]):
             alone = self._trace_any(values, _arrays({name: part[place : place + 1] for name, part in records.items()}))
             for name, axis in self.program.observed:
-                if not _close(_by_record(together[name], axis)[place], _by_record(alone[name], axis)[0]):
+                if not _close(record_densities(together[name], axis)[place], record_densities(alone[name], axis)[0]):
                     raise InputError(
                         f"Expected the density of a record at {name!r} to follow from that record alone, got one that "
                         "changes with the other records (statistics over the batch?); use public numbers instead."
@@ -289,7 +298,7 @@ def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> P
                 raise InputError(f"Expected latents of a unit, or of a record that is one, got {name!r} of {level}.")
             (summed if discrete else local).append(name)
         else:
-            latents.append(_latent(site, second[name]))
+            latents.append(latent_of(site, second[name]))
             shapes.append(tuple(jnp.shape(site["value"])))
     if not observed:
         raise InputError("Expected a NumPyro model that observes something with obs=, got one that observes nothing.")
@@ -301,7 +310,7 @@ def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> P
     return Program(
         tuple(latents),
         tuple(shapes),
-        tuple(_latent(one[name], one[name]) for name in local),
+        tuple(latent_of(one[name], one[name]) for name in local),
         tuple(summed),
         tuple(observed),
         (),
@@ -317,50 +326,6 @@ def _data_plates(first: Trace, second: Trace) -> set[str]:
 
     one, other = sizes(first), sizes(second)
     return {name for name, size in one.items() if size == _TRIED[0] and other.get(name) == _TRIED[1]}
-
-
-def _latent(site: dict[str, Any], other: dict[str, Any]) -> Latent:
-    name = site["name"]
-    if jnp.shape(site["value"]) != jnp.shape(other["value"]):
-        raise InputError(f"Expected global latents of one shape, got {name!r}, which has one for each record.")
-    if site["fn"].support.is_discrete:
-        raise InputError(f"Expected continuous global latents, got the discrete {name!r}; sum it out.")
-    if 0 in jnp.shape(site["value"]):
-        raise InputError(f"Expected latents with at least one number, got the empty {name!r}.")
-    transform = numpyro().distributions.biject_to(site["fn"].support)
-    return Latent(name, tuple(transform.inverse_shape(jnp.shape(site["value"]))), transform)
-
-
-def _values(latents: tuple[Latent, ...], theta: Any) -> list[tuple[str, Array, Array]]:
-    found = []
-    for latent, block in zip(latents, _blocks(latents, theta), strict=True):
-        free = block.reshape(latent.shape)
-        value = latent.transform(free)
-        found.append((latent.name, value, jnp.sum(latent.transform.log_abs_det_jacobian(free, value))))
-    return found
-
-
-def _blocks(latents: tuple[Latent, ...], theta: Any) -> list[Array]:
-    """The part of the flat vector that belongs to each latent; one that is in parts already stays so."""
-    if isinstance(theta, list):
-        return theta
-    ends = np.cumsum([latent.size for latent in latents])
-    return [theta[end - latent.size : end] for latent, end in zip(latents, ends, strict=True)]
-
-
-def _substituted(latents: tuple[Latent, ...], theta: Any) -> tuple[dict[str, Array], Array]:
-    triples = _values(latents, theta)
-    return {name: value for name, value, _ in triples}, sum((each for *_, each in triples), jnp.zeros(()))
-
-
-def _log_prob(site: dict[str, Any]) -> Array:
-    return site["fn"].log_prob(site["value"])
-
-
-def _by_record(site: dict[str, Any], axis: int) -> Array:
-    """The log-density of an observed site for each record: other axes are summed."""
-    found = _log_prob(site)
-    return jnp.sum(jnp.moveaxis(found, axis, 0).reshape(found.shape[axis], -1), axis=1)
 
 
 def _holds(site: dict[str, Any], array: Array) -> bool:

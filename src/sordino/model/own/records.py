@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, refuse
 
-# Models get whole numbers in 32 bits.
-_LARGEST_WHOLE = 2**31
+# Models get whole numbers in 32 bits, and may get floats in single precision.
+_LARGEST_WHOLE = 2**31 - 1
+_LARGEST = float(np.finfo(np.float32).max)
 _KINDS = {"f": False, "i": True, "u": True, "b": True}
 
 
@@ -105,14 +106,25 @@ def pack(layout: RecordLayout, data: Mapping[str, Any], units: NDArray[Any] | No
     """One row of numbers for each unit; `units` numbers the unit of each record, and further records are left out."""
     columns = []
     for leaf in layout.leaves:
-        values = np.asarray(data[leaf.name])
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            raise refuse(f"data[{leaf.name!r}]", "to be finite", "NaN or infinity", "leave such records out")
-        if leaf.whole and values.size and int(np.abs(values.astype(np.float64)).max()) >= _LARGEST_WHOLE:
-            raise refuse(f"data[{leaf.name!r}]", "to hold whole numbers below 2^31", "larger ones", "give floats")
+        values = finite(data[leaf.name])
         columns.append(np.asarray(values, np.float64).reshape(len(values), leaf.size))
     table = np.concatenate(columns, axis=1)
     return table if units is None else _grouped(layout, table, units)
+
+
+def finite(values: Any) -> NDArray[Any]:
+    """Numbers that every model can compute with, each by itself: NaN as 0, what is too large as the largest there is.
+
+    A refusal would tell that one record holds such a number.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind == "f":
+        largest = min(_LARGEST, float(np.finfo(array.dtype).max))
+        return np.clip(np.nan_to_num(array, nan=0.0), -largest, largest)
+    if array.dtype.kind == "b":
+        return array
+    ends = np.iinfo(array.dtype)
+    return np.clip(array, max(ends.min, -_LARGEST_WHOLE), min(ends.max, _LARGEST_WHOLE))
 
 
 def _grouped(layout: RecordLayout, table: NDArray[Any], units: NDArray[Any]) -> NDArray[np.float64]:

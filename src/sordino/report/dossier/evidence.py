@@ -1,11 +1,9 @@
-"""What a dossier rests on: checks that run as it is made, and tests that ran on exactly this code.
+"""What a dossier rests on: checks that run as it is made, and tests, by name, of the source files that are running.
 
-A test counts as run in this build only where a record of it, made by `make evidence`, names the digest of the very
-source files that are running. A record of other files is not mentioned as if it were of these.
+That tests passed is not claimed: whoever wants to know runs them on files with the same digest.
 """
 
 import hashlib
-import json
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sordino.auditing.implementation import CONFIDENCE, Implementation
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, VerdictKind, audit, verdict
+from sordino.auditing.replay.examine import CONFIDENCE, Implementation
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.validate import InputError
 from sordino.core.version import __version__
@@ -24,8 +22,9 @@ from sordino.ledger.signing import verify_folder
 from sordino.ledger.signing.folder import is_signed
 from sordino.report.subject import Subject
 
-RECORD = "tests_that_ran.json"
 _SOURCES = {".py", ".json", ".bib", ".html", ".css"}
+# The JSON Schemas that a wheel holds and a checkout does not.
+_MADE = ".schema.json"
 _PACKAGE = Path(__file__).parents[2]
 
 # By question, the test files that show what its answer claims of the program; paths of the repository.
@@ -48,48 +47,14 @@ TESTS: Mapping[str, tuple[str, ...]] = {
 
 @cache
 def source_digest() -> str:
-    """The SHA-256 of every file of the package that is running, with their names; of the record itself, none."""
+    """The SHA-256 of every file of the package that is running, with their names; not of what is made from them."""
     whole = hashlib.sha256()
-    files = [path for path in _PACKAGE.rglob("*") if path.suffix in _SOURCES and path.name != RECORD]
+    files = [path for path in _PACKAGE.rglob("*") if path.suffix in _SOURCES and not path.name.endswith(_MADE)]
     for path in sorted(files, key=lambda path: path.relative_to(_PACKAGE).as_posix()):
         name = path.relative_to(_PACKAGE).as_posix().encode()
         content = path.read_bytes()
         whole.update(b"%d %s %d\n" % (len(name), name, len(content)) + content)
     return whole.hexdigest()
-
-
-@dataclass(frozen=True)
-class BuildTests:
-    """Which tests ran on this very code: passed and failed, by file; empty where there is no such record."""
-
-    source: str
-    made: str = ""
-    files: Mapping[str, Mapping[str, int]] | None = None
-
-    def words(self, name: str) -> str:
-        """What is known of one test file."""
-        if self.files is None:
-            return "named here; no record shows that it ran on this build"
-        counted = [one for path, one in self.files.items() if path == name or path.startswith(f"{name}/")]
-        if not counted:
-            return "not among those recorded for this build"
-        words = ("passed", "failed", "left_out")
-        passed, failed, left_out = (sum(one.get(word, 0) for one in counted) for word in words)
-        rest = f", {left_out} longer ones not run" if left_out else ""
-        return f"ran on this build: {passed} passed, {failed} failed{rest}"
-
-
-def build_tests(record: Path | None = None) -> BuildTests:
-    """The record beside the package, if it is of the code that is running."""
-    place = record or _PACKAGE / "report" / "dossier" / RECORD
-    source = source_digest()
-    try:
-        document = json.loads(place.read_text("utf-8"))
-        if document["source"] != source:
-            return BuildTests(source)
-        return BuildTests(source, str(document["made"]), document["files"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return BuildTests(source)
 
 
 @dataclass(frozen=True)

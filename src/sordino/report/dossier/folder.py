@@ -13,15 +13,17 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sordino.core.spec import Spec
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, refuse
 from sordino.core.whole_files import write_new_folder
 from sordino.ledger import Ledger
+from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import ARRAYS, DOCUMENT
 from sordino.ledger.signing import SigningKey, signed_files
 from sordino.ledger.signing.folder import DOSSIER, is_signed, now
 from sordino.report.decision import decide
-from sordino.report.dossier.evidence import Checks, build_tests, run_checks
+from sordino.report.dossier.evidence import Checks, run_checks, source_digest
 from sordino.report.dossier.questions import STATEMENTS, Answer, Case, answers, registry_entry
 from sordino.report.page import content_policy, environment, private_page, style_sheet
 from sordino.report.subject import AUDIT_FILE, Account, Subject, open_subject, read_audit, reads_rows
@@ -73,7 +75,7 @@ def write_dossier(
         raise InputError("Expected a release with a certificate, got one that no theorem is about.")
     # The page shows the lower bound of the checks, with a verdict of its own.
     shown = replace(subject, audit=checks.lower)
-    case = Case(shown, bound, checks, build_tests(), statements or {}, "" if key is None else key.fingerprint)
+    case = Case(shown, bound, checks, source_digest(), statements or {}, "" if key is None else key.fingerprint)
     found = answers(case)
     files = {
         **_as_read(release, subject),
@@ -96,11 +98,7 @@ def write_dossier(
 def _check(subject: Subject, audit: Path | None) -> None:
     if subject.reasons_not_to_leave:
         reasons = "; ".join(subject.reasons_not_to_leave)
-        raise InputError(
-            f"Expected a release that may leave, got one that must not: {reasons}. {subject.not_as_charged}"
-        )
-    if subject.discrepancies:
-        raise InputError(f"Expected {subject.name} to say what is certified and charged: {subject.discrepancy}")
+        raise InputError(f"Expected a release that may leave, got one that must not: {reasons}. {subject.discrepancy}")
     if audit is not None and reads_rows(read_audit(audit), subject.release.spec):
         raise InputError("Expected an audit that read no private row, got one that did; it stays with the auditor.")
 
@@ -131,8 +129,28 @@ def _as_read(release: Path, subject: Subject) -> dict[str, bytes]:
     return files
 
 
+def check_entry(folder: Path, release: StoredRelease) -> str:
+    """Refuse a dossier whose ledger entry is not that of its release; what was compared with, if there is an entry."""
+    if not (folder / LEDGER).is_file():
+        return ""
+    document = parse(read_text(folder / LEDGER))
+    entry = document.get("entry") if isinstance(document, dict) else None
+    stated = dict(release.ledger or {})
+    try:
+        same = (
+            isinstance(entry, dict)
+            and (entry["sequence"], entry["digest"]) == (stated.get("entry"), stated.get("digest"))
+            and Spec.from_dict(entry["spec"]).to_dict() == release.spec.to_dict()
+            and entry["release"] in (None, release.digest)
+        )
+    except (KeyError, InputError):
+        same = False
+    if not same:
+        raise InputError(f"Expected {LEDGER} in {str(folder)!r} to hold the entry of its release, got another.")
+    return f"{LEDGER} of the dossier"
+
+
 def _answers_document(case: Case, found: tuple[Answer, ...]) -> dict[str, Any]:
-    tests = case.tests
     return {
         "format": "sordino-dossier",
         "version": 1,
@@ -141,7 +159,7 @@ def _answers_document(case: Case, found: tuple[Answer, ...]) -> dict[str, Any]:
         "may_leave": case.subject.may_leave,
         "why": list(decide(case.subject).why),
         "answers": [one.as_json() for one in found],
-        "tests": {"source_sha256": tests.source, "recorded": tests.files is not None, "made": tests.made or None},
+        "source_sha256": case.source,
     }
 
 
@@ -159,7 +177,7 @@ def dossier_page(case: Case, found: tuple[Answer, ...]) -> str:
         topics=topics,
         open_questions=[one for one in found if one.open],
         signer=case.signer,
-        tests=case.tests,
+        source=case.source,
         made=now(),
     )
 

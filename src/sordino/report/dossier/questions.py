@@ -19,7 +19,7 @@ from sordino.ledger.release.document import BY_SCHEMA
 from sordino.ledger.release.folder import is_constant
 from sordino.report import plain_words
 from sordino.report.decision import coverage, declared_rows, learned, why_budgets_do_not_add
-from sordino.report.dossier.evidence import TESTS, BuildTests, Checks
+from sordino.report.dossier.evidence import TESTS, Checks
 from sordino.report.subject import Subject
 
 CERTIFICATE, AUDIT, CHECK, TEST, LEDGER, RELEASE, STATEMENT = (
@@ -81,7 +81,7 @@ class Case:
     subject: Subject
     bound: Bound
     checks: Checks
-    tests: BuildTests
+    source: str
     statements: Mapping[str, str]
     signer: str
 
@@ -108,7 +108,7 @@ def answers(case: Case) -> tuple[Answer, ...]:
     found = []
     for ident, topic, question, answer in _QUESTIONS:
         words, facts, links = answer(case)
-        tests = [Link(TEST, f"{name}: {case.tests.words(name)}") for name in TESTS.get(ident, ())]
+        tests = [Link(TEST, name) for name in TESTS.get(ident, ())]
         is_open = any(word.startswith(NOT_STATED) for word in words)
         found.append(Answer(ident, topic, question, tuple(words), facts, (*links, *tests), is_open))
     return tuple(found)
@@ -372,7 +372,7 @@ def _security(case: Case) -> Found:
     words = []
     if case.signer:
         words.append(
-            "Every file here is listed with its SHA-256 in manifest.json, which is signed; sordino verify finds a "
+            "Every file here is listed with its SHA-256 in manifest.json, which is signed; sordino sign verify finds a "
             "file "
             "that is changed, missing, added or renamed. Ask the signer for the fingerprint, and do not take it from "
             "here."

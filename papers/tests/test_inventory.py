@@ -1,0 +1,161 @@
+"""The inventory of the papers against the papers' numbering, the items, the errata and the committed pages."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from papers.framework.figure import DOTS_PER_INCH, ONE_PANEL, PANELS
+from papers.framework.inventory import Entry, entries, inventory, without_claim
+from papers.framework.item import VerdictKind, every_item
+from papers.framework.writing import found_pages, gallery_page, index_page
+from sordino.core.bound import bibliography
+from sordino.core.validate import SordinoError
+from tests.errata.erratum import errata
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "papers"
+INVENTORY = inventory()
+
+
+def numbered(kind: str, *numbers: int | str, prefix: str = "") -> list[str]:
+    return [f"{kind} {prefix}{number}" for number in numbers]
+
+
+# What carries a number in the papers and states a claim, counted off their pages and not read from the inventory.
+NUMBERED = {
+    "ye2022differentially": [
+        *("Algorithm 1", "Algorithm 2", "Figure 1", "Theorem 2.1", "Lemma 3.1", "Lemma 3.2", "Theorem 3.3"),
+        *("Lemma 4.1", "Theorem 4.2", "Theorem 4.3", "Corollary 5.3", "Lemma D.1", "Lemma D.2", "Lemma D.3"),
+        *("Theorem D.4", "Theorem D.5", "Theorem D.6", "Theorem D.7"),
+        *("Proposition F.1 (5.1)", "Proposition F.2 (5.2)"),
+    ],
+    "bertazzi2025differential": [
+        *numbered("Proposition", "3.2", "3.3", "3.4", "3.7", "3.10", "4.5", "4.6", "A.2", "A.3", "A.4", "A.6"),
+        *numbered("Lemma", "4.1", "4.2", "B.1", "B.2", "B.3"),
+        *numbered("Theorem", "5.2", "5.4", "5.6", "5.7", "5.8"),
+        *("Section 5.3, last state", "Section 5.3, path"),
+    ],
+    "simsekli2024differential": [
+        *numbered("Lemma", 5, 6, 7, 8, 13, 14, 15, 16, 17, 18),
+        *numbered("Proposition", 3, 11, 12),
+        *("Theorem 9", "Theorem 10", "Figure 1", "Figure 2", "Section 4.3"),
+        *(*numbered("Assumption", 1, 2, 3), *numbered("Example", 1, 2)),
+    ],
+    "vinaroz2022differentially": [
+        *(*numbered("Algorithm", 1, 2, 3), *numbered("Table", *range(1, 10)), "Figure 1"),
+        *("Proposition 1", "Proposition 2", "Theorem 4.1", "Definition 4.1", "Definition 4.2", "Appendix A"),
+    ],
+    "heller2023can": [
+        *(*numbered("Figure", 1, 2, 3), "Proposition III.4", "Theorem IV.1", "Algorithm 1", "Equation (33)"),
+        *numbered("Lemma", *range(2, 8), prefix="IV."),
+        *("Claim IV.8", "Claim IV.9", "Claim A.8"),
+        *numbered("Lemma", 1, 2, 3, 4, 5, 6, 7, 9, prefix="A."),
+        *numbered("Claim", 1, 2, 4, 5, 6, *range(9, 16), prefix="C."),
+        *numbered("Corollary", 3, 16, 17, prefix="C."),
+        *numbered("Claim", *range(1, 29), prefix="D."),
+    ],
+}
+
+
+def test_every_number_of_the_papers_is_listed_once():
+    listed = Counter((entry.paper, entry.place) for entry in INVENTORY)
+    assert set(listed.values()) == {1}
+    assert set(NUMBERED) == {entry.paper for entry in INVENTORY} <= set(bibliography())
+    for paper, places in NUMBERED.items():
+        assert [place for place in places if (paper, place) not in listed] == []
+
+
+def test_definitions_and_assumptions_are_named_and_not_judged():
+    """The paper's numbering has no gap: what is not a result of Bertazzi et al. is listed as such."""
+    listed = {(entry.paper, entry.place) for entry in INVENTORY}
+    named = {(paper, place) for paper, places in without_claim().items() for place in places}
+    assert not listed & named
+    # Numbers of sections 3 to 5 run through all kinds of statements.
+    numbers = {place.split()[1] for paper, place in listed | named if paper == "bertazzi2025differential"}
+    wanted = {f"3.{k}" for k in range(1, 11)} | {f"4.{k}" for k in range(1, 7)} | {f"5.{k}" for k in range(1, 9)}
+    assert wanted <= numbers
+    page = (RESULTS / "README.md").read_text(encoding="utf-8")
+    assert "no claim, and not counted: Definition B.1, Definition B.2, Definition B.3." in page
+
+
+def test_an_entry_names_items_errata_and_tests_that_exist():
+    names, cases = {one.name: one.paper for one in every_item()}, {one.name: one.paper for one in errata()}
+    for entry in INVENTORY:
+        assert set(entry.items) <= set(names), entry.place
+        assert {names[name] for name in entry.items} <= {entry.paper, None}, entry.place
+        assert {cases.get(name) for name in entry.errata} <= {entry.paper}, entry.place
+        assert all((ROOT / name).is_file() for name in entry.tests), entry.place
+        assert entry.verdict is not VerdictKind.NOT_RUN or len(entry.reason.split()) >= 6, entry.place
+
+
+def test_every_item_and_every_erratum_is_about_something_listed():
+    items = {name for entry in INVENTORY for name in entry.items}
+    assert {one.name for one in every_item() if one.paper is not None} <= items
+    assert {one.name for one in errata()} == {name for entry in INVENTORY for name in entry.errata}
+
+
+def test_what_is_refuted_or_corrected_is_executed():
+    for entry in INVENTORY:
+        if entry.verdict in {VerdictKind.REFUTED, VerdictKind.CORRECTED}:
+            assert entry.items or entry.errata, entry.place
+
+
+def test_the_verdict_of_a_page_is_that_of_a_result_on_it():
+    for name, found in found_pages(RESULTS).items():
+        words = {entry.verdict.value for entry in INVENTORY if name in entry.items}
+        own = next(one for one in every_item() if one.name == name).paper is None
+        assert found.verdict == "our own" if own else found.verdict in words, (name, found.verdict, words)
+
+
+def test_an_entry_without_evidence_is_not_run_and_says_why():
+    with pytest.raises(SordinoError, match="or to be not run"):
+        Entry("heller2023can", "Figure 9", "a figure", VerdictKind.SAME)
+    with pytest.raises(SordinoError, match="or to be not run"):
+        Entry("heller2023can", "Figure 9", "a figure", VerdictKind.NOT_RUN, items=("heller-fetaya-fig1",))
+    with pytest.raises(SordinoError, match="say why"):
+        Entry("heller2023can", "Figure 9", "a figure", VerdictKind.NOT_RUN)
+    with pytest.raises(SordinoError, match="what and verdict"):
+        entries('[heller2023can]\n"Figure 9" = { what = "a figure", verdict = "exceeds", items = ["x"] }')
+
+
+def test_the_committed_results_hold_every_item_and_the_page_is_up_to_date():
+    assert set(found_pages(RESULTS)) >= {name for entry in INVENTORY for name in entry.items}
+    page = (RESULTS / "README.md").read_text(encoding="utf-8")
+    assert page == index_page(RESULTS)
+    assert f"The {len(INVENTORY)} numbered results" in page
+
+
+def test_the_gallery_shows_every_committed_figure_in_words_too():
+    gallery = (RESULTS / "gallery.md").read_text(encoding="utf-8")
+    assert gallery == gallery_page(RESULTS)
+    for found in found_pages(RESULTS).values():
+        for picture in (RESULTS / found.page.parent).glob("*.png"):
+            assert f"({picture.relative_to(RESULTS)})" in gallery
+    images = [line for line in gallery.splitlines() if line.startswith("![")]
+    assert len(images) >= 30
+    assert all(len(line.partition("](")[0]) > 40 for line in images), "an image needs words that stand in for it"
+
+
+def test_the_committed_figures_are_of_two_widths_so_that_their_words_are_equally_large():
+    pictures = [path for found in found_pages(RESULTS).values() for path in (RESULTS / found.page).parent.glob("*.png")]
+    assert len(pictures) >= 30
+    for picture in pictures:
+        width = int.from_bytes(picture.read_bytes()[16:20], "big") / DOTS_PER_INCH
+        if picture.stem != "canaries":  # pictures of digits, with hardly a word
+            assert round(width, 2) in {ONE_PANEL[0], PANELS[0]}, picture
+
+
+def test_the_committed_results_are_those_of_full_runs():
+    pages = found_pages(RESULTS)
+    assert len(pages) == len(every_item())
+    for name, found in pages.items():
+        assert "Quick mode" not in (RESULTS / found.page).read_text(encoding="utf-8"), name
+
+
+def test_a_folder_with_a_few_items_has_no_inventory(tmp_path):
+    page = "heller_fetaya/heller-fetaya-fig1/README.md"
+    (tmp_path / page).parent.mkdir(parents=True)
+    (tmp_path / page).write_bytes((RESULTS / page).read_bytes())
+    assert "## Inventory" not in index_page(tmp_path)
+    assert "heller-fetaya-fig1" in index_page(tmp_path)

@@ -1,0 +1,370 @@
+"""A test of the implementation: the code runs on tables that may hold any record, and is held against its description.
+
+Looked at on neighbouring tables, call by call:
+
+- *scales*: the noise of a call has at least the scale of the plan, bound times multiplier.
+- *shifts*: how far a record moves what is noised, against the plan that the certificate rests on. Exact, no statistics:
+  a call that moves further, or a run that asks for other calls, is a violation, with the pair named. All pairs of
+  neighbours are compared, and records are varied towards those that move the call that is furthest from its plan.
+- *release*: answered alike, neighbours leave the same release to the last bit: arrays, cautions, schema, every word.
+- *noise*: what was added, over the scale that was stated, is standard normal (or Laplace) if the noise is what it is
+  said to be. For all calls together and for each, an upper limit of its size below 1 is a violation.
+- *participation*: in batches, the steps in which a record moves the sum are those it took part in (`participation`).
+- *batches*: answered alike, the same rows in other batches must leave the same release to the last bit.
+
+What this shows: the sensitivities, the noise and the sampler of this code, on the pairs that were tried. What it does
+not: that no other pair moves further, that the theorems are right, or that this code made the release.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from sordino.algorithm.noise.randomness import Law
+from sordino.auditing.lower_bound import Examined, Verdict, VerdictKind
+from sordino.auditing.replay.participation import hidden_batches, participation_faults
+from sordino.auditing.replay.plan import Replayed, compare
+from sordino.auditing.replay.port import Recorder, Recording, Run
+from sordino.core.spec import Scheme, Spec
+from sordino.core.validate import OPEN_UNIT, InputError, SordinoError, number
+
+# A release is audited as often as somebody likes, and sound code must not be called broken in one of twenty audits.
+CONFIDENCE = 0.9999
+SECONDS = 100.0
+# A call that some pair moved so far needs no better pair. Records of a trial are varied so often at most, for so much
+# of the time, and so often without moving any call further.
+_REACHED, _VARIED, _SHARE, _IDLE = 0.95, 120, 0.15, 40
+# Enough noise to tell half of it from all of it, at any confidence that is used; runs with little are recorded again.
+_ENOUGH, _MOST_RECORDINGS, _FURTHER, _MOST_CALLS = 120, 120, 1000, 64
+
+
+class Trial(NamedTuple):
+    """Tables with words: the first is recorded, the others are replayed with its answers.
+
+    Attributes:
+        words: what the rows around the odd one are.
+        tables: words and a run of each.
+        alike: whether any two are neighbours, or only the first and each other one.
+        varied: a further table, between and around those at two places.
+        stretch: how much larger than usual the noise of the recording is.
+    """
+
+    words: str
+    tables: tuple[tuple[str, Run], ...]
+    alike: bool = False
+    varied: Callable[[int, int], tuple[str, Run]] | None = None
+    stretch: float = 1.0
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """What was found out about the code; `verdict` says what it means.
+
+    Attributes:
+        spec: the description that the code was held against.
+        confidence: of what is statistical: noise and participation.
+        pairs: neighbouring tables that were tried.
+        calls: noised calls of one run.
+        law: of the calls whose totals are given.
+        realised: of the pair that moved most: the root of the sum of squared shifts over scales (the sum, where
+            noise is Laplace).
+        planned: the same of the plan.
+        ratio: the largest shift of any call over its plan.
+        pair: the pair it was found on.
+        drawn: numbers that were added as noise and looked at.
+        noise: the upper limit of their size over the stated one; infinite where there are none.
+        refuted: what else contradicts the description, one sentence each.
+        complete: whether all pairs were tried in the time there was.
+        reached: of every call the largest shift of any pair, over its plan.
+        checks: what was looked at, and how much of it.
+    """
+
+    spec: Spec
+    confidence: float
+    pairs: int
+    calls: int
+    law: Law
+    realised: float
+    planned: float
+    ratio: float
+    pair: str
+    drawn: int
+    noise: float
+    refuted: tuple[str, ...]
+    complete: bool
+    reached: tuple[float, ...] = ()
+    checks: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Violated where the code does something else than its description; else consistent, for what was tried."""
+        if self.refuted:
+            return Verdict(VerdictKind.VIOLATED, "; ".join(self.refuted) + ".")
+        much = "" if self.complete else ", and no more in the time there was"
+        return Verdict(
+            VerdictKind.CONSISTENT,
+            f"on {self.pairs} pairs of neighbours{much}, no noised call moved further than planned (at most "
+            f"{self.ratio:.3f} of it), and nothing says that the noise is smaller than stated.",
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values; a size of noise that nothing is known of is null."""
+        return {
+            "method": "replay",
+            "examined": Examined.RUN.value,
+            "relation": self.spec.relation.value,
+            "view": self.spec.view.value,
+            "confidence": self.confidence,
+            "counts": {"pairs of neighbours": self.pairs, "noised calls": self.calls, "noise drawn": self.drawn},
+            "shift": {
+                "noise": self.law.value,
+                "realised": self.realised,
+                "planned": self.planned,
+                "largest_over_plan": self.ratio,
+                "neighbours": self.pair,
+            },
+            "noise_at_most": None if math.isinf(self.noise) else self.noise,
+            "complete": self.complete,
+            "reached": list(self.reached),
+            "checks": self.checks,
+            "verdict": self.verdict.as_json(),
+        }
+
+
+@dataclass
+class _Found:
+    """What pairs have shown so far."""
+
+    spec: Spec
+    pairs: int = 0
+    worst: tuple[float, str, Replayed] | None = None
+    reached: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    taken: list[NDArray[np.float64]] = field(default_factory=list)
+    refuted: dict[str, None] = field(default_factory=dict)
+
+    def add(self, pair: str, found: Replayed) -> NDArray[np.float64]:
+        """The shifts of a pair over their plans."""
+        self.pairs += 1
+        self.refuted |= dict.fromkeys(f"{fault} ({pair})" for fault in found.faults)
+        for at, shift in islice(found.excesses().items(), 1):
+            self.refuted |= {
+                f"noised call {at} moved {shift.ratio:.3f} times as far as planned ({pair}): the sensitivity that "
+                "the certificate rests on does not hold for this code": None
+            }
+        ratios = np.array([shift.ratio for shift in found.shifts])
+        if len(ratios) >= len(self.reached):
+            self.reached = np.maximum(ratios, np.pad(self.reached, (0, len(ratios) - len(self.reached))))
+        _, realised, planned = _total(found)
+        over = realised / planned if planned > 0 else 0.0
+        if self.worst is None or over > self.worst[0]:
+            self.worst = over, pair, found
+        return ratios
+
+
+def examine(
+    spec: Spec,
+    trials: Iterable[Trial],
+    *,
+    confidence: float,
+    seed: int,
+    recorder: Recorder | None = None,
+    seconds: float = SECONDS,
+    checks: dict[str, str] | None = None,
+    faults: Sequence[str] = (),
+) -> Implementation:
+    """Record and replay every trial, and hold what was seen against the description.
+
+    `checks` and `faults` are what was looked at before, and what that contradicts.
+    """
+    number("confidence", confidence, OPEN_UNIT)
+    recorder = Recorder() if recorder is None else recorder
+    begin, complete, calls = time.monotonic(), True, 0
+    found, drawn, size = _Found(spec, refuted=dict.fromkeys(faults)), 0, math.inf
+    failure = (1.0 - confidence) * (0.5 if hidden_batches(spec) else 1.0)
+    for place, trial in enumerate(trials):
+        # What was refuted once needs no further pair.
+        if (found.refuted and found.pairs) or (found.pairs and time.monotonic() - begin > seconds):
+            complete = False
+            break
+        run = trial.tables[0][1]
+        try:
+            first = recorder.record(run, seed + place, trial.stretch)
+        except (SordinoError, np.linalg.LinAlgError):
+            if trial.stretch == 1.0:
+                raise
+            continue  # answers that no fit gets
+        if place == 0:
+            calls = len(first.calls)
+            found.refuted |= dict.fromkeys(_as_in_production(recorder, first, run))
+            if _sampled(spec):
+                found.refuted |= dict.fromkeys(
+                    f"{fault} (the same rows in other batches)" for fault in recorder.rebatched(first, run)
+                )
+            noise = [first]
+            while _few(noise) and len(noise) < _MOST_RECORDINGS and time.monotonic() - begin < seconds / 4:
+                noise.append(recorder.record(run, seed + _FURTHER + len(noise)))
+            drawn, size, too_small = _noise(noise, failure)
+            found.refuted |= dict.fromkeys(f"{words}, with confidence {confidence:g}" for words in too_small)
+        _compared(found, recorder, trial, first, begin + seconds, _SHARE * seconds)
+    if found.worst is None:
+        raise InputError("Expected at least one pair of neighbours for a replay, got none.")
+    law, realised, planned = _total(found.worst[2])
+    found.refuted |= dict.fromkeys(participation_faults(spec, found.taken, failure))
+    reached = tuple(float(one) for one in found.reached)
+    looked_at = _looked_at(spec, calls, drawn, reached) | dict(checks or {})
+    return Implementation(
+        spec,
+        confidence,
+        found.pairs,
+        calls,
+        law,
+        realised,
+        planned,
+        max(reached, default=0.0),
+        found.worst[1],
+        drawn,
+        size,
+        tuple(found.refuted),
+        complete,
+        reached,
+        looked_at,
+    )
+
+
+def _compared(found: _Found, recorder: Recorder, trial: Trial, first: Recording, end: float, seconds: float) -> None:
+    """Every pair of a trial; then records varied from the best pair of the call that is furthest from its plan."""
+    replays, words = [first], [trial.tables[0][0]]
+    best: dict[int, tuple[float, int, int]] = {}
+
+    def tried(name: str, run: Run, partners: Iterable[int]) -> None:
+        replay = recorder.replay(first, run)
+        for at in partners:
+            pair = f"{trial.words}, {words[at]}, {name}"
+            ratios = found.add(pair, compare(found.spec, replays[at], replay))
+            if not trial.alike:
+                found.taken.append(ratios)
+            for call, ratio in enumerate(ratios):
+                if ratio > best.get(call, (-1.0, 0, 0))[0]:
+                    best[call] = float(ratio), at, len(replays)
+            if found.refuted:
+                return
+        replays.append(replay)
+        words.append(name)
+
+    for name, run in trial.tables[1:]:
+        if not found.pairs or (not found.refuted and time.monotonic() < end):
+            tried(name, run, range(len(replays)) if trial.alike else (0,))
+    stop, idle, moved = min(end, time.monotonic() + seconds), 0, 0.0
+    for turn in range(_VARIED if trial.varied is not None else 0):
+        far = [call for call in sorted(best, key=lambda one: found.reached[one]) if found.reached[call] < _REACHED]
+        idle, moved = (0, sum(found.reached)) if sum(found.reached) > moved + 0.01 else (idle + 1, moved)
+        if found.refuted or not far or idle > _IDLE or time.monotonic() > stop:
+            return
+        _, one, other = best[far[turn % min(len(far), 3)]]
+        assert trial.varied is not None
+        pair = (one, other) if turn % 2 else (other, one)
+        tried(*trial.varied(*pair), sorted({one, other}) if trial.alike else (0,))
+
+
+def _looked_at(spec: Spec, calls: int, drawn: int, reached: Sequence[float]) -> dict[str, str]:
+    """What every replay looks at, in words."""
+    weakest = min(reached, default=0.0)
+    return {
+        "scales": f"the scale of {calls} noised calls against bound times multiplier of the plan",
+        "noise": f"the size of {drawn} numbers drawn as noise, together and call by call",
+        "shifts": f"{sum(one >= _REACHED for one in reached)} of {len(reached)} calls moved as far as {_REACHED:g} of "
+        f"the plan, the least {weakest:.2f}",
+        "release": "arrays and words of the whole release, the same for all neighbours",
+    } | ({"batches": "who takes part in which step; the same release from other batches"} if _sampled(spec) else {})
+
+
+def _sampled(spec: Spec) -> bool:
+    """Whether some part of the run draws batches."""
+    schemes = [
+        getattr(part.algorithm, "batch", None) or getattr(part.algorithm, "sampling", None) for part in spec.runs()
+    ]
+    return any(batch is not None and batch.scheme is not Scheme.FULL for batch in schemes)
+
+
+def _as_in_production(recorder: Recorder, first: Recording, run: Run) -> list[str]:
+    """A recording adds noise by code of its own; the code that adds it otherwise must give the same bits."""
+    return [f"{name} is not what the recorded noise gives" for name in recorder.unlike_production(first, run)]
+
+
+def _total(found: Replayed) -> tuple[Law, float, float]:
+    """Of the law with calls; Gaussian where there are several."""
+    for law in (Law.GAUSSIAN, Law.LAPLACE, Law.SELECTION):
+        realised, planned = found.total(law)
+        if planned > 0.0:
+            return law, realised, planned
+    return Law.GAUSSIAN, 0.0, 0.0
+
+
+class _Drawn(NamedTuple):
+    """The law and the deviations of a call, and the distance of two values that a whole number may have."""
+
+    law: Law
+    deviations: NDArray[np.float64]
+    cell: float
+
+
+def _drawn(recordings: Sequence[Recording]) -> list[_Drawn]:
+    """What every call added, in all recordings."""
+    found = []
+    for seen in zip(*(recording.calls for recording in recordings), strict=False):
+        call = seen[0].call
+        whole = call.law is Law.LAPLACE and call.statistic.dtype.kind in "iuO"
+        cell = float(call.unit / np.min(call.scale)) if whole else 0.0
+        if call.law is not Law.SELECTION:
+            found.append(_Drawn(call.law, np.concatenate([one.deviations for one in seen]), cell))
+    return found
+
+
+def _few(recordings: Sequence[Recording]) -> bool:
+    """Whether one call, or all of them where they are many, have too few numbers to be told from half their size."""
+    sizes = [len(one.deviations) for one in _drawn(recordings)]
+    return bool(sizes) and 0 < (min(sizes) if len(sizes) <= _MOST_CALLS else sum(sizes)) < _ENOUGH
+
+
+def _noise(recordings: Sequence[Recording], failure: float) -> tuple[int, float, list[str]]:
+    """How many numbers were drawn, the upper limit of their size over the stated one, and calls with too little."""
+    calls = _drawn(recordings)
+    if not calls:
+        return 0, math.inf, []
+    law = Law.GAUSSIAN if any(one.law is Law.GAUSSIAN for one in calls) else Law.LAPLACE
+    own = [one for one in calls if one.law is law]
+    together = _Drawn(law, np.concatenate([one.deviations for one in own]), max(one.cell for one in own))
+    size = _largest_size(together, failure / 2)
+    if size < 1.0:
+        return len(together.deviations), size, [f"noise is at most {size:.3f} of the stated scale"]
+    limits = [_largest_size(one, failure / 2 / len(calls)) for one in calls]
+    too_small = [
+        f"noise is at most {limit:.3f} of the stated scale in noised call {place}"
+        for place, limit in enumerate(limits, 1)
+        if limit < 1.0
+    ]
+    return len(together.deviations), size, too_small[:1]
+
+
+def _largest_size(drawn: _Drawn, failure: float) -> float:
+    """The upper limit of the size of noise over the stated one; infinite where there is none."""
+    count = len(drawn.deviations)
+    if not count:
+        return math.inf
+    if drawn.law is Law.GAUSSIAN:
+        least = float(stats.chi2.ppf(failure, count))
+        return math.sqrt(float(np.square(drawn.deviations).sum()) / least) if least > 0 else math.inf
+    # P(sum <= x) <= e^(t x) M(-t)^count for every t: M is that of the size of a Laplace number, or of a whole one.
+    t = np.geomspace(1e-3, 1e3, 400)
+    decay = np.exp(-t * drawn.cell)
+    kept = math.exp(-drawn.cell)
+    moments = (1 - kept) / (1 + kept) * (1 + 2 * kept * decay / (1 - kept * decay)) if drawn.cell else 1 / (1 + t)
+    least = float(np.max((math.log(failure) - count * np.log(moments)) / t))
+    return float(np.abs(drawn.deviations).sum()) / least if least > 0 else math.inf

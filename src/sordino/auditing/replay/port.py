@@ -1,0 +1,235 @@
+"""Replay: how far one record moves what this code noises, measured exactly on a pair of neighbouring tables.
+
+A run on D is recorded: the statistic, the scale and the answer of every call to its noise port. Then the same code runs
+on D' and is answered with D's answers, so it follows the same path, and what it would have noised is compared call by
+call. Statement: if for all neighbours and all answers the shifts over scales of the Gaussian calls have squares that
+add up to at most mu^2, the release is mu-GDP; with Laplace noise l1 shifts over scales add up to epsilon, and so do the
+log ratios of forced selections. Kinds of noise are never mixed into one number.
+
+What it shows and what not. A shift above its plan refutes the *sensitivity* that the certificate rests on, for this
+code and this pair; it refutes epsilon only where shifts do not depend on answers. Shifts are compared with the plan of
+their own call, never with a bound that hides iterates, samples batches or couples runs. Batches are forced to be the
+same, so samplers are not tested; nor is the law of the noise. Stable noise, posterior draws and Propose-Test-Sample
+cannot be replayed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.experimental import io_callback
+from jax.typing import DTypeLike
+from numpy.typing import NDArray
+
+from sordino.algorithm.noise.exact_sums import Total
+from sordino.algorithm.noise.lattice import LatticeNoise, noised_exactly
+from sordino.algorithm.noise.randomness import (
+    ADDED,
+    Law,
+    NoisedCall,
+    NoisePort,
+    Purpose,
+    Randomness,
+    SeededRandomness,
+    gaussian_call,
+)
+from sordino.core.validate import Interval, whole_number
+
+Sources = Callable[[], Randomness]
+Run = Callable[[Sources], Mapping[str, Any]]
+# What is drawn as noise; everything else is public, or a batch, and is the same in both runs.
+_NOISE = frozenset({Purpose.NOISE, Purpose.MIXING, Purpose.AVERAGE})
+_SEEDS = Interval(0, 2**64 - 1)
+
+
+class Seen(NamedTuple):
+    """A call and what it was answered."""
+
+    call: NoisedCall
+    answer: Any
+
+    @property
+    def deviations(self) -> NDArray[np.float64]:
+        """What was added, over the scale that the port was told: standard numbers if it is so."""
+        added = np.asarray(self.answer, np.float64) - self.call.unit * self.call.statistic.astype(np.float64)
+        return np.ravel(added / np.asarray(self.call.scale, np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """The calls of one run in order, what left it, and where it parted from the run it was answered by."""
+
+    seed: int
+    calls: tuple[Seen, ...]
+    left: Mapping[str, Any]
+    faults: tuple[str, ...] = ()
+
+    def deviations(self, law: Law = Law.GAUSSIAN) -> NDArray[np.float64]:
+        """Those of all calls of a law."""
+        return np.concatenate([np.zeros(0), *(one.deviations for one in self.calls if one.call.law is law)])
+
+
+class Recorder(NoisePort):
+    """Records runs and replays their answers; one object for many runs, because each has its kernels compiled for it.
+
+    A run gets a function that hands out its sources of randomness. In a replay all but the noise is drawn as in the
+    recording; noise is drawn anew, so that noise which bypasses the port shows in what leaves.
+    """
+
+    def __init__(self) -> None:
+        self._seen: list[Seen] = []
+        self._forced: tuple[Seen, ...] | None = None
+        self._faults: list[str] = []
+        self._stretch = 1.0
+
+    def record(self, run: Run, seed: int, stretch: float = 1.0) -> Recording:
+        """Run with random numbers from a seed, and write down.
+
+        A sensitivity has to hold whatever was answered before. Gaussian noise `stretch` times as large gives answers
+        far from the usual ones, at which later sums move further.
+        """
+        self._stretch = stretch
+        try:
+            return self._recorded(run, seed, None)
+        finally:
+            self._stretch = 1.0
+
+    def replay(self, recording: Recording, run: Run) -> Recording:
+        """Run on other rows with the answers of a recording, and write down what was asked."""
+        return self._recorded(run, recording.seed, recording.calls)
+
+    def rebatched(self, recording: Recording, run: Run) -> list[str]:
+        """What leaves otherwise when the same rows are answered alike in other batches: nothing may.
+
+        A release depends on rows, and on which of them were in a batch, through noised answers alone. A sum that is
+        divided by the number of records that happened to be in the batch shows here.
+        """
+        self._seen, self._faults, self._forced = [], [], recording.calls
+        given = iter(range(2**32))
+        left = run(lambda: _Played(self, recording.seed, next(given), anew=True, batches=True))
+        jax.effects_barrier()
+        return [*self._faults, *(f"{name} differs in what leaves" for name in unlike(recording.left, left))]
+
+    def unlike_production(self, recording: Recording, run: Run) -> list[str]:
+        """The names of what leaves otherwise when the same numbers are drawn and added as in any other run."""
+        given = iter(range(2**32))
+        left = run(lambda: _Played(ADDED, recording.seed, next(given), anew=False))
+        return unlike(recording.left, left)
+
+    def _recorded(self, run: Run, seed: int, forced: tuple[Seen, ...] | None) -> Recording:
+        whole_number("seed", seed, _SEEDS)
+        self._seen, self._faults, self._forced = [], [], forced
+        given = iter(range(2**32))
+        left = run(lambda: _Played(self, seed, next(given), anew=forced is not None))
+        jax.effects_barrier()
+        if forced is not None and len(forced) != len(self._seen):
+            self._faults.append(f"{len(self._seen)} noised calls where there were {len(forced)}")
+        return Recording(seed, tuple(self._seen), left, tuple(self._faults))
+
+    def answer(self, call: NoisedCall, draw: Callable[[], Any]) -> Any:
+        """Write the call down; answer as the recording does, if one is replayed."""
+        scale = np.broadcast_to(np.asarray(call.scale, np.float64), np.shape(call.statistic)).copy()
+        own = call._replace(statistic=np.array(call.statistic), scale=scale)
+        answer = draw() if self._forced is None else self._forced_answer(own, draw)
+        if self._stretch != 1.0 and call.law is Law.GAUSSIAN:
+            exact = own.unit * own.statistic.astype(np.float64)
+            answer = exact + self._stretch * (np.asarray(answer, np.float64) - exact)
+        self._seen.append(Seen(own, answer))
+        return answer
+
+    def added(self, total: Total, scale: Array, drawn: Array | LatticeNoise) -> Array:
+        """The same from inside a compiled kernel."""
+        dtype = np.dtype(total.high.dtype)
+        noise = drawn if isinstance(drawn, LatticeNoise) else (drawn,)
+        # A callback converts doubles to the precision of the program around the kernel; words of bits it leaves alone.
+        sent = [lax.bitcast_convert_type(jnp.asarray(part, dtype), jnp.uint32) for part in (*total, scale, *noise)]
+        answered = jax.ShapeDtypeStruct(sent[0].shape, jnp.uint32)
+        words = io_callback(partial(self._answer_to_kernel, dtype), answered, *sent)
+        return lax.bitcast_convert_type(words, dtype)
+
+    def _answer_to_kernel(self, dtype: np.dtype, *sent: Any) -> NDArray[np.uint32]:
+        high, low, scale, *noise = (_from_words(np.asarray(words), dtype) for words in sent)
+        call = gaussian_call(high + low, scale.astype(np.float64))
+
+        def draw() -> NDArray[Any]:
+            if len(noise) > 1:
+                return noised_exactly(high, low, LatticeNoise(*noise), np)
+            return np.asarray(high + (low + scale * noise[0]), dtype)  # as `Total.noised`
+
+        noised = np.asarray(self.answer(call, draw), dtype)
+        return np.ascontiguousarray(noised).view(np.uint32).reshape(np.shape(sent[0]))
+
+    def _forced_answer(self, call: NoisedCall, draw: Callable[[], Any]) -> Any:
+        place = len(self._seen)
+        forced = self._forced or ()
+        if place >= len(forced):
+            return draw()  # counted in the end
+        fault = difference(forced[place].call, call)
+        if fault is None:
+            return forced[place].answer
+        self._faults.append(f"noised call {place + 1} has {fault}")
+        return draw()
+
+
+def _from_words(words: NDArray[np.uint32], dtype: np.dtype) -> NDArray[Any]:
+    """Floats from their bits: one word each in single precision, two in the last axis in double."""
+    shape = words.shape if dtype.itemsize == words.itemsize else words.shape[:-1]
+    return np.ascontiguousarray(words).view(dtype).reshape(shape)
+
+
+class _Played(Randomness):
+    """One source of a recorded run; releases made from it are not private."""
+
+    def __init__(self, port: NoisePort, seed: int, place: int, *, anew: bool, batches: bool = False) -> None:
+        self._port = port
+        self._anew = _NOISE | {Purpose.BATCHES} if batches else _NOISE
+        self._public, self._noise = (
+            SeededRandomness(seed | place << 64 | other << 96) for other in (0, 2 if anew else 1)
+        )
+
+    @property
+    def port(self) -> NoisePort:
+        return self._port
+
+    def gaussians(self, purpose: Purpose, first: int, steps: int, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        return self._of(purpose).gaussians(purpose, first, steps, shape, dtype)
+
+    def generator(self, purpose: Purpose) -> np.random.Generator:
+        return self._of(purpose).generator(purpose)
+
+    @property
+    def draws_exactly(self) -> bool:
+        return True
+
+    def whole_gaussians(self, purpose: Purpose, first: int, steps: int, scales: Any, size: int) -> Any:
+        return self._of(purpose).whole_gaussians(purpose, first, steps, scales, size)
+
+    def _of(self, purpose: Purpose) -> SeededRandomness:
+        return self._noise if purpose in self._anew else self._public
+
+
+def difference(first: NoisedCall, second: NoisedCall) -> str | None:
+    """What tells two calls apart that have to be alike; statistics may differ, and only they."""
+    if first.law is not second.law:
+        return f"{second.law} noise where it was {first.law}"
+    if first.statistic.shape != second.statistic.shape:
+        return f"shape {second.statistic.shape} where it was {first.statistic.shape}"
+    if first.unit != second.unit or not np.array_equal(np.asarray(first.scale), np.asarray(second.scale)):
+        return "another scale"
+    return None
+
+
+def unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """The names of what is not the same to the last bit."""
+    return [name for name in sorted(first.keys() | second.keys()) if not _same(first.get(name), second.get(name))]
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return (first.dtype, first.shape) == (second.dtype, second.shape) and first.tobytes() == second.tobytes()
+    return type(first) is type(second) and first == second

@@ -1,0 +1,9 @@
+from sordino.estimators.checks import Check as Check
+from sordino.estimators.checks import check as check
+from sordino.estimators.choice import Candidate as Candidate
+from sordino.estimators.choice import Choice as Choice
+from sordino.estimators.choice import choose as choose
+from sordino.estimators.comparison import Comparison as Comparison
+from sordino.estimators.comparison import compare as compare
+from sordino.estimators.look import Look as Look
+from sordino.estimators.look import look as look

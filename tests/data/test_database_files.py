@@ -1,0 +1,95 @@
+"""A database file is code: DuckDB answers one SELECT from that file, and reaches nothing else."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sordino.algorithm.engines.local import _duckdb, _polars
+from sordino.core.validate import InputError
+from sordino.data.sources.duckdb_tables import DuckDBTable, as_query, connected
+from sordino.data.sources.lazy_frames import LazyPolars
+from sordino.data.sources.registry import read_table
+from sordino.data.sources.spark_frames import SparkRows
+
+duckdb = pytest.importorskip("duckdb", reason="needs sordino[duckdb]")
+
+
+@pytest.fixture
+def clinic(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret.csv").write_text("word\nhidden\n")
+    with duckdb.connect("clinic.duckdb") as made:
+        made.sql("CREATE TABLE visits AS SELECT range AS age FROM range(5)")
+        made.sql("CREATE VIEW stolen AS SELECT * FROM read_csv('secret.csv')")
+        made.sql("CREATE MACRO taken() AS TABLE SELECT * FROM read_text('secret.csv')")
+    return tmp_path
+
+
+OTHERS = (
+    "visits) AS x; COPY (SELECT 1) TO 'planted.csv'; SELECT * FROM (SELECT * FROM visits",
+    "SELECT * FROM visits; SELECT * FROM visits",
+    "COPY visits TO 'planted.csv'",
+    "SELECT * FROM read_csv('secret.csv')",
+    "SELECT * FROM 'secret.csv'",
+    "SELECT * FROM taken()",
+    "SELECT * FROM seen",
+    "ATTACH 'other.duckdb' AS other",
+    "SET enable_external_access = true",
+    "CALL pragma_version()",
+    "stolen",
+)
+
+
+@pytest.mark.parametrize("query", OTHERS)
+def test_a_query_that_reaches_beyond_its_file_is_refused(clinic, query):
+    seen = pa.table({"word": ["hidden"]})  # DuckDB would find a variable of its caller by name
+    before = sorted(clinic.iterdir())
+    for use in (read_table, lambda source: DuckDBTable("clinic.duckdb", query).names()):
+        with pytest.raises(InputError, match="one SELECT") as refused:
+            use(f"clinic.duckdb#{query}")
+        assert "hidden" not in str(refused.value)
+    assert sorted(clinic.iterdir()) == before
+    assert len(seen) == 1
+
+
+def test_a_query_may_end_in_a_comment_and_a_name_may_hold_any_sign(clinic):
+    with duckdb.connect("clinic.duckdb") as made:
+        made.sql('CREATE TABLE "a""b;--" AS SELECT 1 AS "c"", 2 AS d"')
+    assert read_table("clinic.duckdb#SELECT age FROM visits WHERE age > 1 -- the old").rows == 3
+    assert as_query('a"b;--') == 'SELECT * FROM "a""b;--"'
+    assert read_table('clinic.duckdb#a"b;--').names == ('c", 2 AS d',)
+
+
+def test_the_engine_reads_the_files_it_was_given_and_its_settings_are_locked(clinic):
+    for name in ("patient's", "other"):
+        pq.write_table(pa.table({"age": [1, 2]}), f"{name}.parquet")
+    assert sum(batch.num_rows for batch in _duckdb(["patient's.parquet"], ["age"])) == 2
+    with connected(files=["patient's.parquet"]) as connection:
+        assert connection.sql("SELECT * FROM 'patient''s.parquet'").fetchall() == [(1,), (2,)]
+        for asked in ("SELECT * FROM 'other.parquet'", "SET lock_configuration = false", "COPY (SELECT 1) TO 'x.csv'"):
+            with pytest.raises(duckdb.Error):
+                connection.sql(asked)
+
+
+def test_polars_and_spark_take_a_name_for_a_name(tmp_path):
+    polars = pytest.importorskip("polars")
+    rows = pa.table({"^.*$": [1], "age": [2]})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    (batch,) = _polars([str(tmp_path / "a.parquet")], ["^.*$"])
+    assert batch.columns == ["^.*$"]
+    (found,) = LazyPolars(polars.from_arrow(rows).lazy()).tables(["^.*$"])
+    assert found.names == ("^.*$",)
+
+    class Frame:
+        def select(self, *columns):
+            self.asked = columns
+            return self
+
+        def toArrow(self):
+            return rows
+
+    frame = Frame()
+    next(SparkRows(frame).tables(["a`b"]))
+    assert frame.asked == ("`a``b`",)

@@ -1,0 +1,315 @@
+"""One cell decides how its own record is read, and no other record."""
+
+import datetime as dt
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
+from sordino.data import (
+    UNSCALED,
+    Boolean,
+    Category,
+    CsvFile,
+    Date,
+    DeclaredUnit,
+    Dialect,
+    Feature,
+    MissingRule,
+    Number,
+    NumberTarget,
+    Objects,
+    Ordered,
+    Schema,
+    Target,
+    Texts,
+    encode,
+    encode_features,
+    from_arrays,
+    from_matrix,
+    read_table,
+)
+from sordino.data.raw_columns import text_array
+from tests.data.odd_cells import (
+    ODD,
+    ONLY_UTF8,
+    ROWS,
+    STORED,
+    TEXTS,
+    TYPED,
+    UNTYPED,
+    array,
+    arrow_table,
+    odd_stored,
+    records,
+    schema,
+    spelled,
+    with_cells,
+)
+
+PLACES = (0, ROWS // 2 + 1, ROWS)
+
+
+class Others:
+    """What a table is encoded to, and whether it is still when a record is added."""
+
+    def __init__(self, declared, table):
+        self.declared, self.before = declared, self._encoded(declared, table)
+
+    @staticmethod
+    def _encoded(declared, table):
+        return [encode(declared, table, Relation.ADD_REMOVE, for_sums=for_sums) for for_sums in (False, True)]
+
+    def are_read_alike(self, table, place):
+        """The record at a place of this table is the only difference; it is encoded too, to finite numbers."""
+        for first, second in zip(self.before, self._encoded(self.declared, table), strict=True):
+            assert len(second.target) == len(first.target) + 1
+            for one, other in zip(_without(first, -1), _without(second, place), strict=True):
+                np.testing.assert_array_equal(one, other)
+            assert np.isfinite(second.features).all()
+            assert np.isfinite(np.asarray(second.target, float)).all()
+
+
+def _without(found, place):
+    """Rows, targets and weights of every record but one, and which of them share a unit."""
+    rest = np.arange(len(found.target)) != place
+    units = np.arange(len(rest)) if found.units is None else found.units
+    weights = np.ones(len(rest)) if found.weights is None else found.weights
+    return found.features[rest], found.target[rest], weights[rest], units[rest][:, None] == units[rest]
+
+
+ATTACKED = Schema(600, (Feature("x", Number(0, 1)),), Target("y", NumberTarget(0, 1)), intercept=True)
+RNG = np.random.default_rng(7)
+ATTACKS = {
+    "grades and one text": (
+        Category(("1", "2", "3"), unseen="other"),
+        RNG.choice([1.0, 2.0, 3.0], 600).tolist(),
+        "unknown",
+    ),
+    "truth and one NaN": (
+        Category(("true", "false"), missing=MissingRule("value", "true")),
+        (RNG.random(600) < 0.3).tolist(),
+        math.nan,
+    ),
+}
+NUMBERS = RNG.uniform(0, 1, 600).tolist()
+
+
+@pytest.mark.parametrize(("kind", "cells", "odd"), ATTACKS.values(), ids=ATTACKS)
+def test_one_cell_of_a_list_does_not_change_how_the_others_are_read(kind, cells, odd):
+    """One odd grade made all 600 records *other*: 433 times the planned shift, certified as one record's."""
+    declared = Schema(600, (Feature("x", kind),), Target("y", NumberTarget(0, 1)), intercept=True)
+    before, after = (from_arrays({"x": some, "y": NUMBERS}) for some in (cells, [odd, *cells[1:]]))
+    first, second = (encode(declared, table, Relation.REPLACE_ONE).features for table in (before, after))
+    np.testing.assert_array_equal(first[1:], second[1:])
+    Others(declared, before).are_read_alike(from_arrays({"x": [*cells, odd], "y": [*NUMBERS, 0.5]}), 600)
+
+
+def test_one_missing_identifier_does_not_join_the_others():
+    """One NaN among integers above 2^53 made 600 units 4, because the list became an array of floats."""
+    unit = DeclaredUnit(column="who", most_records=2)
+    declared = Schema(600, ATTACKED.features, ATTACKED.target, intercept=True, unit=unit)
+    keys = [2**60 + place for place in range(600)]
+    for who in (keys, [math.nan, *keys[1:]]):
+        table = from_arrays({"x": NUMBERS, "y": NUMBERS, "who": who})
+        assert encode(declared, table, Relation.REPLACE_ONE).units.tolist() == list(range(600))
+
+
+@pytest.mark.parametrize(
+    ("container", "target"), [*((name, "number") for name in UNTYPED), ("lists", "category"), ("lists", "boolean")]
+)
+def test_no_cell_changes_how_others_are_read_or_stops(container, target):
+    """Every odd cell in every column of a record, whatever its kind, in containers that have no types."""
+    declared, columns = schema(target), records()
+    make = UNTYPED[container]
+    others = Others(declared, read_table(make(columns)))
+    for turn, cell in enumerate(ODD):
+        place = PLACES[turn % len(PLACES)]
+        after = read_table(make(with_cells(columns, place, dict.fromkeys(columns, cell))))
+        others.are_read_alike(after, place)
+
+
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize("container", TYPED)
+def test_no_cell_of_a_stored_column_changes_how_others_are_read_or_stops(container, stored, tmp_path):
+    declared, columns, types = schema(), records(), STORED[stored]
+    make = TYPED[container]
+    others = Others(declared, read_table(make(arrow_table(columns, types), tmp_path)))
+    odd = list(odd_stored(types, utf8=container in ONLY_UTF8))
+    for turn, cells in enumerate(odd[::5] if container in ("duckdb", "polars lazy") else odd):  # which take longer
+        place = PLACES[turn % len(PLACES)]
+        after = read_table(make(arrow_table(with_cells(columns, place, cells), types), tmp_path))
+        others.are_read_alike(after, place)
+
+
+def text_file(path, columns, encoding="utf-8"):
+    """A CSV file; bytes stand in it as they are."""
+    lines = [",".join(columns).encode(encoding)]
+    for cells in zip(*columns.values(), strict=True):
+        quoted = (cell if isinstance(cell, bytes) else f'"{spelled(cell)}"'.encode(encoding) for cell in cells)
+        lines.append(b",".join(quoted))
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return path
+
+
+@pytest.mark.parametrize("encoding", [None, "windows-1252"])
+def test_no_cell_of_a_text_file_changes_how_others_are_read_or_stops(tmp_path, encoding):
+    declared, columns = schema(), records()
+    dialect = Dialect(encoding=encoding)
+    others = Others(declared, CsvFile(text_file(tmp_path / "a.csv", columns), dialect).read())
+    odd = [
+        *(text.replace("É", "E") for text in TEXTS),
+        b"\xff\xfe",
+        b"caf\x81",
+        b'"\x8d,\x90"',
+        1e308,
+        10**30,
+        2**53 + 1,
+    ]
+    for turn, cell in enumerate(odd):
+        place = PLACES[turn % len(PLACES)]
+        file = text_file(tmp_path / "b.csv", with_cells(columns, place, dict.fromkeys(columns, cell)))
+        after = CsvFile(file, dialect)
+        others.are_read_alike(after.read(), place)
+        (part,) = after.parts()
+        (streamed,) = part.tables(tuple(columns))
+        others.are_read_alike(streamed, place)
+
+
+def test_a_cell_that_is_not_utf_8_is_another_word(tmp_path):
+    """It stopped a fit although the column says that other words count as *other*."""
+    (tmp_path / "a.csv").write_bytes(b"ward,y\nmaternity,1\nchirurgie g\xe9n\xe9rale,2\nmaternity,3\n")
+    ward = Schema(3, (Feature("ward", Category(("maternity",), unseen="other")),), None, False, extra_columns="ignore")
+    assert encode_features(ward, read_table(tmp_path / "a.csv")).features.tolist() == [[1, 0], [0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize("make", [array, list], ids=["array", "list"])
+def test_no_cell_of_a_matrix_changes_how_others_are_read_or_stops(make):
+    """A list of rows was one array: one text made all numbers text."""
+    names = ["a", "whole", "grade", "flag"]
+    columns = {name: cells for name, cells in records().items() if name in names}
+    features = tuple(one for one in schema().features if one.name in names)
+    declared = Schema(ROWS, features, None, intercept=True)
+
+    def matrix(table):
+        rows = [make(list(row)) for row in zip(*table.values(), strict=True)]
+        return from_matrix(np.stack(rows) if make is array else rows, names)
+
+    before = encode_features(declared, matrix(columns)).features
+    for turn, cell in enumerate(ODD):
+        place = PLACES[turn % len(PLACES)]
+        after = matrix(with_cells(columns, place, dict.fromkeys(columns, cell)))
+        np.testing.assert_array_equal(np.delete(encode_features(declared, after).features, place, axis=0), before)
+
+
+@pytest.mark.parametrize(
+    ("cell", "word", "number"),
+    [
+        (1.0, "1", 1.0),
+        (np.float32(0.5), "0.5", 0.5),
+        (True, "true", 1.0),
+        (np.int8(3), "3", 3.0),
+        ("1.0", "1.0", 1.0),
+        (2**60 + 1, str(2**60 + 1), 8.0),
+        (2.0**60, "1e+18", 8.0),
+        ("2020-01-01", "2020-01-01", 0.0),
+    ],
+)
+def test_lists_and_typed_columns_agree_on_what_a_cell_says(cell, word, number):
+    """A float beyond 2^53 is no name of a whole number: it may be that of its neighbour."""
+    others = ("2", "TRUE", str(2**60))
+    kinds = (
+        Feature("x", Category((word, *others), unseen="other")),
+        Feature("z", Number(0, 8, UNSCALED, missing=MissingRule("value", 0))),
+    )
+    for cells in ([cell], np.array([cell])):
+        table = from_arrays({"x": cells, "z": cells})
+        found = encode_features(Schema(1, kinds, None, False), table).features.tolist()
+        assert found == [[float(cell != 2.0**60), 0.0, 0.0, 0.0, float(cell == 2.0**60), number]]
+
+
+PIECES = st.sampled_from(
+    ["2020", "-", "01", "99999", "0", "30", " ", "e", "E", "+", ".", "inf", "nan", "é", "\u3000", "\0", "٣"]
+)
+
+
+@settings(deadline=None, derandomize=True)
+@given(
+    cells=st.lists(st.lists(PIECES, max_size=6).map("".join), min_size=1, max_size=6),
+    spelling=st.sampled_from(["%Y-%m-%d", "%d.%m.%Y", "%d %B %Y", "%y%m%d"]),
+)
+def test_text_is_parsed_cell_by_cell(cells, spelling):
+    """Arrow parses whole columns and stops at the first text that it does not know."""
+    together, alone = Texts(text_array(cells)), [Texts(text_array([cell])) for cell in cells]
+    beside = Objects.of([*cells, {}])
+    numbers = [one.numbers(("",))[0] for one in alone]
+    np.testing.assert_array_equal(together.numbers(("",)), numbers)
+    np.testing.assert_array_equal(beside.numbers(("",))[:-1], numbers)
+    days = [one.days(spelling, ("",))[0] for one in alone]
+    assert together.days(spelling, ("",)).tolist() == beside.days(spelling, ("",))[:-1].tolist() == days
+
+
+TO = MissingRule
+READ = {
+    "number": (
+        Number(0, 4, missing=TO("value", 1.0)),
+        ["2", "many", b"2", [2], 1j, 1e308, 10**400],
+        [0, -0.5, -0.5, -0.5, -0.5, 1, 1],
+    ),
+    "order": (Ordered(("I", "II", "III"), TO("value", "III")), ["I", "IV", 1, b"I", None], [-1, 1, 1, 1, 1]),
+    "truth": (Boolean(missing=TO("value", True)), [False, "no", 2, b"0", None, 0.0], [0, 1, 1, 1, 1, 0]),
+    "day": (
+        Date("2020-01-01", "2020-01-03", missing=TO("value", "2020-01-02")),
+        ["2020-01-01", "soon", 18262, dt.date(2020, 1, 3), np.datetime64("2020-01-03T12"), "2020-02-30", None],
+        [-1, 0, 0, 1, 1, 0, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "cells", "expected"), READ.values(), ids=READ)
+def test_a_cell_that_cannot_be_read_counts_as_missing(kind, cells, expected):
+    declared = Schema(1, (Feature("x", kind),), None, False)
+    assert encode_features(declared, from_arrays({"x": cells})).features[:, 0].tolist() == expected
+    alone = [encode_features(declared, from_arrays({"x": [cell]})).features[0, 0] for cell in cells]
+    assert alone == expected
+
+
+STRICT = {
+    "a": Number(0, 1, out_of_range="refuse"),
+    "whole": Number(0, 1000),
+    "grade": Category(("1", "2", "3")),
+    "word": Category(("p", "q", "r"), unseen="other"),
+    "flag": Boolean(),
+    "stage": Ordered(("I", "II", "III")),
+    "day": Date("2015-01-01", "2024-12-31"),
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), STRICT.items(), ids=STRICT)
+def test_what_stops_is_listed_and_named_by_its_row(name, kind):
+    """With rules that refuse: the odd record is what stops, and a kind that lists nothing never does (above)."""
+    columns = records()[name]
+    plain = columns if name != "a" else np.clip(columns, 0, 1).tolist()
+    declared = Schema(ROWS, (Feature(name, kind),), None, False)
+    stopped = 0
+    for cell in ODD:
+        try:
+            encode_features(declared, from_arrays({name: [*plain, cell]}))
+        except InputError as error:
+            stopped, said = stopped + 1, str(error)
+            assert "(the first in row 25)" in said or "'1 outside'" in said, said
+    assert len(kind.can_refuse) == 1 + (name in ("a", "grade"))
+    assert stopped > 0
+
+
+def test_a_record_without_a_readable_weight_has_the_mean():
+    """It stopped the fit after the debit."""
+    columns = records()
+    cells = [*columns["w"][:-3], None, "much", b"1"]
+    declared = schema()
+    found = encode(declared, from_arrays(columns | {"w": cells}), Relation.ADD_REMOVE)
+    assert found.weights[-3:].tolist() == [0.25] * 3

@@ -1,0 +1,164 @@
+"""Rows that are brought together lie in files without a name, hold no code, and end with the process."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sordino
+from sordino.algorithm.engines import helpers
+from sordino.algorithm.engines import spread as spreading
+from sordino.algorithm.engines.helpers import Helper
+from sordino.algorithm.engines.spread import Bucket, Spread, _from_bytes, _to_bytes
+from sordino.algorithm.engines.totals import engine_of
+from sordino.data.parts import parts_of
+from sordino.data.raw_columns import Dates, Numbers, Objects, Opaque, Texts
+from tests.core.doubling import Doubling, doubled
+from tests.engines.tables import COLUMNS, table
+from tests.fuzz.watch import watched
+
+SPREAD = Spread("who", (), COLUMNS, 5)
+
+
+def rows_of(parts) -> set[tuple[float, ...]]:
+    found = set()
+    for part in parts:
+        for one in part.tables(COLUMNS):
+            found |= set(zip(*(one.columns[name].numbers(()).tolist() for name in COLUMNS), strict=True))
+    return found
+
+
+def test_files_of_rows_have_no_name_and_nothing_is_unpickled(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    engine, parts = engine_of("streamed"), parts_of(table("linear"))
+    with watched() as seen:
+        buckets = engine.arranged(parts, SPREAD)
+        assert list(tmp_path.iterdir()) == []
+        assert rows_of(buckets) == rows_of(parts)
+    assert not [one for one in seen if one.startswith("pickle")]
+    assert len(buckets) == 5
+    engine.close()
+
+
+KILLED = """
+import os, signal
+from sordino.algorithm.engines.totals import engine_of
+from sordino.data.parts import parts_of
+from tests.engines.test_rows_in_files import SPREAD
+from tests.engines.tables import table
+engine = engine_of("streamed")
+assert engine.arranged(parts_of(table("linear")), SPREAD)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.slow
+def test_a_fit_that_is_terminated_leaves_no_row_behind(tmp_path):
+    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ended = subprocess.run([sys.executable, "-c", KILLED], env=environment, check=False, capture_output=True)
+    assert ended.returncode == -signal.SIGTERM, ended.stderr[-500:]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Bucket.shared, reason="needs /proc")
+def test_another_process_of_the_owner_reads_the_same_rows(monkeypatch):
+    engine, parts = engine_of("streamed"), parts_of(table("linear"))
+    buckets = engine.arranged(parts, SPREAD)
+    monkeypatch.setattr(spreading.os, "getpid", lambda: 1)  # as if this were the child
+    assert rows_of(buckets) == rows_of(parts)
+    engine.close()
+
+
+def test_every_kind_of_column_comes_back_as_it_was():
+    missing = np.array([False, True, False])
+    columns = {
+        "whole": Numbers(np.array([2**63 - 1, 0, -(2**63)]), missing),
+        "natural": Numbers(np.array([2**64 - 1, 0, 1], np.uint64)),
+        "real": Numbers(np.array([np.nan, -0.0, 1e308])),
+        "missing": Numbers(np.array([np.nan, 7.0, 1.0]), missing),
+        "flag": Numbers(np.array([True, False, False]), missing),
+        "text": Texts(pa.array(["1,5", None, "\0 é"], pa.large_string()), ","),
+        "date": Dates(np.array([0, "NaT", 20_000], "datetime64[D]")),
+        "odd": Opaque("nested values", 3),
+    }
+    found = _from_bytes(_to_bytes(columns))
+    assert list(found) == list(columns)
+    for name, column in columns.items():
+        again = found[name]
+        assert type(again) is type(column)
+        assert len(again) == 3
+        match column, again:
+            case (Texts(), Texts()):
+                assert (again.decimal, again.values) == (column.decimal, column.values)
+            case (Opaque(), Opaque()):
+                assert again.holds == column.holds
+            case _:
+                assert again.values.dtype == column.values.dtype
+                absent = getattr(column, "missing", None)
+                seen = slice(None) if absent is None else ~missing
+                np.testing.assert_array_equal(again.values[seen], column.values[seen])
+                np.testing.assert_array_equal(getattr(again, "missing", None), absent)
+
+
+def planted(folder: Path, *names: str) -> Path:
+    """Modules that leave a trace where they are imported."""
+    for name in names:
+        (folder / f"{name}.py").write_text(
+            f"open({str(folder / 'executed')!r}, 'a').write({name!r})\nraise ImportError"
+        )
+    return folder / "executed"
+
+
+def test_helpers_execute_nothing_of_the_working_folder(tmp_path, monkeypatch):
+    trace = planted(tmp_path, "pickle", "sordino", "numpy", "ctypes")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(helpers, "_ENDS_IN", 100.0)  # it has to come as far as to read its end
+    helper = Helper()
+    helper._process.communicate(timeout=60)  # it ends by itself once it has started and nothing can be sent
+    helper.close()
+    assert helper._process.returncode == 0
+    assert not trace.exists()
+
+
+def test_workers_of_an_audit_execute_nothing_of_the_working_folder(tmp_path, monkeypatch):
+    trace = planted(tmp_path, "multiprocessing", "numpy", "signal")
+    monkeypatch.chdir(tmp_path)
+    before = os.environ.get("PYTHONSAFEPATH")
+    assert doubled(Doubling(), units=2) == {0: 0, 1: 2}
+    assert not trace.exists()
+    assert os.environ.get("PYTHONSAFEPATH") == before
+
+
+def test_pickles_are_read_from_pipes_of_child_processes_alone():
+    """No file is unpickled: the one module that reads pickles reads pipes, and arrays are loaded without them."""
+    package = Path(sordino.__file__).parent
+    readers = {
+        path.relative_to(package).as_posix(): found
+        for path in package.rglob("*.py")
+        if (found := re.findall(r"(?:pickle|marshal|dill|joblib|shelve)\.loads?\(.*", path.read_text("utf-8")))
+    }
+    assert readers == {
+        "algorithm/engines/helpers.py": ["pickle.load(self._process.stdout)", "pickle.load(sys.stdin.buffer)"]
+    }
+    loads = [
+        line for path in package.rglob("*.py") for line in path.read_text("utf-8").split("\n") if "np.load(" in line
+    ]
+    assert all("allow_pickle=False" in line for line in loads)
+
+
+def test_cells_of_every_type_come_back_from_a_file():
+    cells = Objects.of(
+        [None, True, 1, -(10**5000), 1.5, float("inf"), Decimal("2.50"), "s", "", np.datetime64("2020-02-29"), b"x"]
+    )
+    back = _from_bytes(_to_bytes({"a": cells}))["a"]
+    assert [(type(cell), str(cell)[:9] if not isinstance(cell, int) else hex(cell)) for cell in back.values] == [
+        (type(cell), str(cell)[:9] if not isinstance(cell, int) else hex(cell)) for cell in cells.values
+    ]

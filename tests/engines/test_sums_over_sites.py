@@ -1,0 +1,83 @@
+"""Sums of several sites add up to those of the joined table, to the last bit, and so does the release."""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from sordino.algorithm.engines.totals import Totals, engine_of
+from sordino.algorithm.influence.asked import InMemory, Summed
+from sordino.algorithm.influence.release import release_sums
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.algorithm.noise.wide_sums import WideSums
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
+from sordino.data.parts import parts_of
+from tests.engines.tables import COLUMNS, ROWS, arrays, asked_in_memory, planned, table
+
+SITES = 3
+
+
+def where(family, unit):
+    """The site of every row; a person is at one site."""
+    return (arrays(family)["who"].astype(int) if unit else np.arange(ROWS)) % SITES
+
+
+def answers(family, relation, unit, folder):
+    """Three sites: two add up rows in memory, the last reads a Parquet file."""
+    made, encoded = planned(family, relation, unit=unit)
+    rows, place = arrays(family), where(family, unit)
+    pq.write_table(table(family).filter(place == SITES - 1), folder / "site.parquet")
+    memory = [
+        InMemory(made, encoded.given({name: values[place == site] for name, values in rows.items()}))
+        for site in range(SITES - 1)
+    ]
+    parts = parts_of(folder / "site.parquet")
+    return made, [*memory, Totals(engine_of("streamed"), parts, encoded, COLUMNS, together=unit)]
+
+
+def added(sites):
+    """A coordinator: asks every site and adds what comes back as bytes."""
+
+    def total(asked):
+        found = [site(asked) for site in sites]
+        sums = WideSums.zeros(asked.numbers)
+        for one in found:
+            sums.add_wide(WideSums.from_bytes(one.sums.to_bytes()))
+        return Summed(sums, asked.exponent, sum(one.units for one in found))
+
+    return total
+
+
+@pytest.mark.parametrize(
+    ("family", "relation", "unit"),
+    [
+        ("linear", Relation.REPLACE_ONE, True),
+        ("logistic", Relation.ADD_REMOVE, False),
+        ("poisson", Relation.REPLACE_ONE, False),
+        ("cox", Relation.ADD_REMOVE, False),
+    ],
+)
+def test_sites_add_up_to_the_joined_table(tmp_path, family, relation, unit):
+    _, sites = answers(family, relation, unit, tmp_path)
+    for orders in (sites, sites[::-1]):
+        total = added(orders)
+        for asked, summed in asked_in_memory(family, relation, unit):
+            found = total(asked)
+            assert found.sums == summed.sums, asked.name
+            assert (found.exponent, found.units) == (summed.exponent, summed.units)
+
+
+def test_the_release_of_sites_is_that_of_the_joined_table(tmp_path):
+    made, sites = answers("linear", Relation.REPLACE_ONE, True, tmp_path)
+    _, encoded = planned("linear", Relation.REPLACE_ONE, unit=True)
+    joined = release_sums(made, InMemory(made, encoded.given(arrays("linear"))), SeededRandomness(3)).sums
+    together = release_sums(made, added(sites), SeededRandomness(3)).sums
+    assert {name: sums.tobytes() for name, sums in together.items()} == {
+        name: sums.tobytes() for name, sums in joined.items()
+    }
+
+
+def test_a_site_that_does_not_answer_is_noticed_where_the_number_of_units_is_public(tmp_path):
+    made, sites = answers("logistic", Relation.REPLACE_ONE, False, tmp_path)
+    with pytest.raises(InputError, match="number of units"):
+        release_sums(made, added(sites[1:]), SeededRandomness(3))

@@ -1,0 +1,71 @@
+"""Every random spec is answered within seconds, with a bound or a sentence; and runs that once were not."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sordino.core.spec.document import updated
+from tests.fuzz.random_specs import EXAMPLES, answered, random_spec
+
+
+def _check(seed: int, number: int) -> None:
+    generator, counts = np.random.default_rng(seed), {True: 0, False: 0, None: 0}
+    for place in range(number):
+        document = random_spec(generator)
+        try:
+            counts[answered(document)] += 1
+        except Exception as error:
+            error.add_note(f"spec {place} of seed {seed}: {json.dumps(document)}")
+            raise
+    # Enough of them are runs at all, and enough of those have a bound.
+    assert counts[True] > number / 5
+    assert counts[None] < 0.7 * number
+
+
+def test_random_specs_are_answered() -> None:
+    _check(20260501, 40)
+
+
+@pytest.mark.slow
+def test_many_random_specs_are_answered() -> None:
+    _check(20260502, 10_000)
+
+
+def _changed(name: str, delta: float = 1e-6, **values: Any) -> dict[str, Any]:
+    document = json.loads((EXAMPLES / f"{name}.json").read_text()) | {"delta": delta}
+    return updated(document, {key.replace("__", "."): value for key, value in values.items()})
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        _changed(
+            "noised-sums-random-allocation",
+            relation="add-remove",
+            algorithm__noise_multiplier=1.1,
+            algorithm__records=1_000_000,
+            algorithm__rounds=3906,
+            algorithm__sampling__size=256,
+        ),
+        _changed("noised-sums-random-allocation", algorithm__records=30_000, algorithm__rounds=600),
+        _changed(
+            "average-gaussian",
+            algorithm__keep={"burn_in": 0, "thin": 1000},
+            algorithm__steps=100_000,
+            problem__smoothness=5.0,
+            algorithm__step_size=1.0,
+        ),
+        _changed("truncated-poisson", algorithm__noise__scale=1e-6),
+        _changed("average-poisson", average__noise={"kind": "laplace", "scale": 1e-9}),
+        _changed("posterior-rejection-bounded", algorithm__potential__lipschitz=0),
+        _changed("posterior-metropolis", algorithm__potential__lipschitz=0),
+        _changed("posterior-metropolis", algorithm__drawn__oscillation=1e4),
+        _changed("gaussian-answer", algorithm__noise={"kind": "gaussian", "scale": 1e305}),
+        _changed("kept-draws-poisson", delta=1e-100),
+    ],
+    ids=lambda document: document["algorithm"]["kind"],
+)
+def test_runs_that_once_failed_or_took_minutes(document: dict[str, Any]) -> None:
+    assert answered(document) is not None

@@ -1,0 +1,124 @@
+"""Whatever on a page contradicts a release makes the strip say No, the exit code 2, and a dossier impossible."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sordino.accounting.evaluate import explain
+from sordino.auditing.lower_bound import AuditOptions, audit
+from sordino.cli import main
+from sordino.core.spec import Spec
+from sordino.ledger.release import StoredRelease, write_release
+from sordino.report.page import non_private_path
+from tests.release_kinds import KINDS
+
+Document = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+
+
+@pytest.fixture(scope="module")
+def fitted() -> StoredRelease:
+    """As if its noise had been secret; ridge, whose noise is one number in the spec."""
+    return replace(KINDS["linear ridge"](), private=True)
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    """A description whose every noise multiplier is scaled."""
+    if isinstance(value, dict):
+        return {
+            name: factor * one if name == "noise_multiplier" else _scaled(one, factor) for name, one in value.items()
+        }
+    return [_scaled(one, factor) for one in value] if isinstance(value, list) else value
+
+
+def _noise(document: Document, _folder: Path) -> None:
+    """Ten times the noise, and nothing else: the page would state a tenth of the loss."""
+    document["spec"] = _scaled(document["spec"], 10.0)
+
+
+def _noise_and_certificate(document: Document, _folder: Path) -> None:
+    """The bound and the headline go with the noise: nothing but the plan says otherwise."""
+    document["spec"] = _scaled(document["spec"], 10.0)
+    bound = explain(Spec.from_dict(document["spec"]), document["delta"]).tightest
+    assert bound is not None
+    document |= {"bound": bound.to_dict(), "epsilon": bound.guarantee.epsilon(document["delta"])}
+
+
+def _method(document: Document, _folder: Path) -> None:
+    document["settings"]["method"] = "constant"
+
+
+def _unasked(document: Document, _folder: Path) -> None:
+    del document["settings"]["asked"]
+
+
+def _headline(document: Document, _folder: Path) -> None:
+    document["epsilon"] = 0.1
+
+
+def _audited(document: Document, folder: Path) -> None:
+    """An audit beside the release that found more than is certified."""
+    lower = audit(Spec.from_dict(document["spec"]), "exact", AuditOptions(delta=document["delta"])).as_json()
+    found = {name: lower[name] for name in lower if name not in {"epsilon", "evidence", "curve"}}
+    found["lower_bound"] = {"epsilon": 2 * document["epsilon"], "evidence": lower["evidence"], "curve": []}
+    (folder / "audit.json").write_text(json.dumps(found))
+
+
+CONTRADICTIONS: dict[str, tuple[Callable[[Document, Path], None], str]] = {
+    "noise": (_noise, "The stored certificate does not hold."),
+    "noise and certificate": (_noise_and_certificate, "This version would not plan this run."),
+    "method": (_method, "This version would not plan this run."),
+    "what was asked for": (_unasked, "This version would not plan this run."),
+    "headline": (_headline, "The stored headline is not that of its bound."),
+    "audit": (_audited, "An audit contradicts the certificate."),
+}
+
+
+def test_a_release_that_nothing_contradicts_may_leave(fitted, tmp_path, capsys):
+    folder, out = write_release(tmp_path / "one", fitted), tmp_path / "report.html"
+    assert main(["report", str(folder), "--out", str(out), "--json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)["releases"]
+    assert (answer["may_leave"], answer["discrepancies"]) == (True, [])
+    assert '<p class="word">Yes</p>' in out.read_text()
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_a_contradiction_is_no_and_code_2_without_a_ledger_and_has_no_dossier(fitted, tmp_path, capsys, case):
+    change, title = CONTRADICTIONS[case]
+    folder, out = write_release(tmp_path / "one", fitted), tmp_path / "report.html"
+    document = json.loads((folder / "release.json").read_text())
+    change(document, folder)
+    (folder / "release.json").write_text(json.dumps(document))
+    assert main(["report", str(folder), "--out", str(out), "--json"]) == 2
+    streams = capsys.readouterr()
+    (answer,) = json.loads(streams.out)["releases"]
+    assert answer["may_leave"] is False
+    assert answer["discrepancies"]
+    assert "must not leave" in streams.err
+    assert not out.exists()
+    page = non_private_path(out).read_text()
+    assert '<p class="word">No</p>' in page
+    assert '<p class="word">Yes</p>' not in page
+    assert title in page
+    assert main(["sign", "dossier", str(folder), "--out", str(tmp_path / "dossier"), "--no-pdf"]) == 2
+    assert not (tmp_path / "dossier").exists()
+
+
+def test_a_tighter_theorem_of_a_later_version_contradicts_nothing(fitted, tmp_path):
+    from sordino.report.subject import open_subject
+
+    subject = open_subject(write_release(tmp_path / "one", fitted))
+    (bound, epsilon), *others = subject.explanation.bounds
+    better = replace(bound, theorem="later.and-tighter")
+    later = replace(
+        subject, explanation=replace(subject.explanation, bounds=((better, epsilon), (bound, epsilon), *others))
+    )
+    assert later.may_leave

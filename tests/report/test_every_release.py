@@ -1,0 +1,94 @@
+"""`sordino show` and `read_release` read every kind of release that Sordino writes."""
+
+import json
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sordino
+from sordino.cli import main
+from sordino.ledger.release import write_release
+from sordino.report.subject import open_subject
+from tests.golden.cases import _table
+from tests.release_kinds import KINDS
+
+# What each kind must say beside its epsilon, and the number of lines for kinds with one line a parameter.
+WORDS = {
+    "look": "count",
+    "check": "Check on private rows",
+    "comparison": "Models compared",
+    "chain": "parameter[1]",
+    "custom natural": "weights[1]",
+    "custom variational": "weights[1]",
+    "custom loss": "w[1]",
+    "network": "['w'] [2]",
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("kinds")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, made in KINDS.items():
+            write_release(place / name, made())
+    return place
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_show_reads_it(folders, name, capsys):
+    release = sordino.read_release(folders / name)
+    assert main(["show", str(folders / name)]) == 0
+    text = capsys.readouterr().out
+    assert WORDS.get(name, "Epsilon") in text
+    assert str(release.summary()) in text.strip("\n")
+    for form in ("csv", "latex", "html"):
+        assert main(["show", str(folders / name), "--format", form]) == 0
+    capsys.readouterr()
+    assert main(["show", str(folders / name), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["release"] == str(folders / name)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in KINDS if name.split()[0] in ("linear", "logistic", "mixture", "cox")]
+)
+def test_a_fit_that_was_read_predicts(folders, name):
+    release = sordino.read_release(folders / name)
+    task = name.split()[0]
+    rows = {key: values[:5] for key, values in _table(task, "records").items() if key != "y"}
+    ((target, drawn),) = release.predict(rows, draws=7).items()
+    assert (target, drawn.shape) == (("component", (5, 2)) if task == "mixture" else ("y", (7, 5)))
+    again = release.predict(rows, draws=7)[target]
+    np.testing.assert_array_equal(drawn, again)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_report_finds_nothing_against_it(folders, name):
+    subject = open_subject(folders / name)
+    assert subject.discrepancies == ()
+    assert replace(subject, release=replace(subject.release, private=True)).may_leave
+
+
+def test_what_predicts_nothing_says_so(folders):
+    for name in ("look", "check", "chain", "network"):
+        with pytest.raises(sordino.InputError, match="predicts no rows"):
+            sordino.read_release(folders / name).predict({"a": [0.0]})
+
+
+def test_parameters_are_those_of_the_release(folders):
+    release = sordino.read_release(folders / "custom natural")
+    draws = release.arrays["site_draws"].reshape(-1, 3)
+    lines = release.summary(0.8).lines
+    assert [line.name for line in lines] == ["weights[0]", "weights[1]", "sigma"]
+    assert [line.estimate for line in lines] == pytest.approx(draws.mean(axis=0))
+    assert [line.low for line in lines] == pytest.approx(np.quantile(draws, 0.1, axis=0))
+    assert [line.high for line in lines] == pytest.approx(np.quantile(draws, 0.9, axis=0))
+    # A chain knows no interval, and a network shows each of its arrays by its path.
+    chain = sordino.read_release(folders / "chain")
+    assert [line.estimate for line in chain.summary().lines] == pytest.approx(chain.arrays["draws"].ravel())
+    assert all(line.low is None for line in chain.summary().lines)
+    network = sordino.read_release(folders / "network")
+    assert network.summary().lines[0].estimate == pytest.approx(float(network.arrays["leaf_000"].mean()))
