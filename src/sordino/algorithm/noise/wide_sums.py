@@ -6,7 +6,7 @@ of so many records leaves the range.
 """
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,3 +109,11 @@ class WideSums:
         found = np.empty(len(self), object)
         found[:] = [(int(high) << 64) + int(low) for high, low in zip(self.high, self.low, strict=True)]
         return found
+
+
+class Summed(NamedTuple):
+    """Sums over all rows, the exponent of their unit, and how many units the rows belong to."""
+
+    sums: WideSums
+    exponent: int
+    units: int

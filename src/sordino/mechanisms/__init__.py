@@ -1,0 +1,1 @@
+"""Mechanisms: what sees private rows. Each releases noised sums and nothing else."""

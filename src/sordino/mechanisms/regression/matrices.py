@@ -1,0 +1,82 @@
+"""Noised matrices: drawn to what is known about them as far as noise explains the difference, and kept positive."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.arrays import Array
+
+# A group of entries that noise hides altogether is taken to lie at least this share of its prior spread away.
+_LEAST_LEVEL = 0.3
+
+
+class Shrunk(NamedTuple):
+    """A positive definite matrix, and the variance of every entry that noise leaves open."""
+
+    matrix: Array
+    open: Array
+
+
+def power(matrix: Array, exponent: float) -> Array:
+    """Of a positive definite matrix."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    return (vectors * np.maximum(values, 1e-300) ** exponent) @ vectors.T
+
+
+def floored(matrix: Array, like: Array, least: float) -> Array:
+    """The matrix with no direction below `least` times what `like` has there; for stacks of matrices too."""
+    half, less = power(like, 0.5), power(like, -0.5)
+    values, vectors = np.linalg.eigh(less @ ((matrix + np.swapaxes(matrix, -1, -2)) / 2.0) @ less)
+    kept = vectors * np.maximum(values, least)[..., None, :]
+    return half @ (kept @ np.swapaxes(vectors, -1, -2)) @ half
+
+
+def shrunk(
+    matrix: Array, noise: float, near: tuple[float, float], floor: float, like: Array, outputs: int = 1
+) -> Shrunk:
+    """A noised matrix of coefficients, intercepts first, drawn to a multiple of `like`.
+
+    Entries of a kind (slopes' diagonal, slopes off it, intercept with slope) are taken to lie around the same place of
+    `like`, by as much as their spread exceeds the noise, and by at least `near` of the diagonal. The intercept's own
+    block is seen far better than noise hides it and is left alone.
+
+    Args:
+        matrix: the noised matrix.
+        noise: the standard deviation of noise on the diagonal; 1 / sqrt 2 of it off the diagonal.
+        near: see `Tuned`.
+        floor: no direction has less than this share of `like`.
+        like: what it is drawn to, up to a factor.
+        outputs: intercepts.
+    """
+    size, k = len(matrix), outputs
+    level = max(float(np.mean(np.diag(matrix)[k:])), _LEAST_LEVEL * noise) if size > k else 1.0
+    scale = float(np.mean(np.diag(like)[k:])) if size > k else 1.0
+    to = like * (level / scale)
+    found, left = matrix.copy(), np.zeros((size, size))
+    rows, columns = np.triu_indices(size)
+    on = rows == columns
+    inner = columns < k
+    cross = (rows < k) & ~inner
+    kinds: list[tuple[NDArray[np.bool_], float, float]] = [
+        (on & ~inner, noise**2, near[0]),
+        (~on & ~inner & ~cross, noise**2 / 2.0, near[1]),
+        (cross, noise**2 / 2.0, near[0]),
+        (inner & on, noise**2, 1.0),
+        (inner & ~on, noise**2 / 2.0, 1.0),
+    ]
+    for chosen, variance, least in kinds:
+        if not chosen.any():
+            continue
+        i, j = rows[chosen], columns[chosen]
+        # Entries of several outputs differ in size with their classes' shares: each in units of its own diagonal.
+        unit = np.sqrt(np.abs(np.diag(to)[i] * np.diag(to)[j]))
+        away = matrix[i, j] - to[i, j]
+        spread = max(
+            float(np.mean(away**2)) - variance * (1.0 + np.sqrt(2.0 / len(i))), (least * float(np.mean(unit))) ** 2
+        )
+        own = spread * (unit / max(float(np.mean(unit)), 1e-300)) ** 2
+        kept = own / (own + variance)
+        found[i, j] = found[j, i] = to[i, j] + kept * away
+        left[i, j] = left[j, i] = kept * variance
+    return Shrunk(floored(found, to, floor), left)
