@@ -65,12 +65,12 @@ class Tuned(NamedTuple):
 # of its own at the last point, which pays from q = 110 on.
 RICH = Tuned(
     0.04, 0.015, 0.05, 0.06, 0.02, ((0.02, 0.01), (0.03, 0.01), (0.05, 0.01), (0.08, 0.015), (0.2, 0.02)),
-    0.32, 0.11, 0.03, 0.006, 0.0, 0.02, (0.15, 0.07),
+    0.32, 0.11, 0.03, 0.006, 0.0, 0.02, (0.2, 0.1),
 )  # fmt: skip
 RICH_NUMBERS = RICH._replace(rounds=((0.03, 0.01), (0.05, 0.01), (0.08, 0.015)), gradient=0.5, spread=0.03)
 POOR = Tuned(
     0.09, 0.03, 0.12, 0.0, 0.02, ((0.055, 0.015), (0.1, 0.015), (0.17, 0.02)),
-    0.42, 0.12, 0.008, 0.009, 0.0, 0.02, (0.1, 0.035),
+    0.42, 0.12, 0.008, 0.009, 0.0, 0.02, (0.25, 0.12),
 )  # fmt: skip
 POOR_BELOW, PLAIN_BELOW = 80.0, 110.0
 # Below this q most coefficients stay where the prior has them, and scales are read from a few dozen records' worth of
