@@ -105,9 +105,7 @@ class Design:
         kinds = tuple("category" if c.group else "binary" if c.margin == "binary" else "number" for c in self.columns)
         low = np.array([-1.0 if kind == "number" else 0.0 for kind in kinds])
         groups = tuple(c.group for c in self.columns)
-        return Table(
-            X, y, truth, low, np.ones(len(low)), kinds, groups, target, self.classes, exposure, unit, time
-        )
+        return Table(X, y, truth, low, np.ones(len(low)), kinds, groups, target, self.classes, exposure, unit, time)
 
     def _rows(self, g: np.random.Generator, rows: int, unit: NDArray[np.int64] | None) -> Array:
         d = len(self.columns)
@@ -190,7 +188,7 @@ class Design:
             if unit is not None:
                 error = np.sqrt(0.5) * (error + 0.08 * shared)
             # The declared range is generous: practically nothing is cut.
-            return np.clip(s + error, -2.5, 2.5) , (-1.0, 1.0), None, None
+            return np.clip(s + error, -2.5, 2.5), (-1.0, 1.0), None, None
         if self.family == "logistic":
             noise = special.ndtr(np.sqrt(0.5) * (g.normal(size=rows) + shared)) if unit is not None else g.random(rows)
             return (noise < special.expit(s)).astype(float), None, None, None

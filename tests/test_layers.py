@@ -17,6 +17,7 @@ LAYERS = (
     ("data",),
     ("model",),
     ("algorithm",),
+    ("mechanisms",),
     ("accounting",),
     ("ledger",),
     ("auditing",),

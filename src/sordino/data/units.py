@@ -24,7 +24,7 @@ from sordino.core.spec.shapes import Text, Whole
 from sordino.core.validate import InputError, Interval, raise_alone
 from sordino.data.raw_columns import MISSING, Column, Indices, Numbers, Opaque, Unreadable
 
-# Sums over so many records of one unit are still exact; see `sordino.algorithm.influence.sums`.
+# Sums over so many records of one unit are still exact; see `sordino.mechanisms.regression.statistics`.
 MOST_RECORDS = Interval(1, 4096)
 # What columns are called that say whose a record is; a name is public, so this may be said of a schema alone.
 _KEYS = {"id", "ids", "key", "uid", "uuid", "guid", "identifier", "pseudonym", "ssn", "nhs", "mrn"}

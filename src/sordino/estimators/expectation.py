@@ -1,6 +1,6 @@
 """Before anything is spent: which standard errors, widths and power to expect of a fit, from declared numbers alone.
 
-No row is read. The engine's formula takes columns of typical spread (`algorithm.influence.plan.expected`): numbers that
+No row is read. The engine's formula takes columns of typical spread (`mechanisms.regression.plan.expected`): numbers that
 vary by about a quarter of half their declared range, 0/1 columns that hold for 15 % of records, correlated as columns
 typically are. Real columns differ, and so do their widths; `LIMITS` says by how much.
 """
@@ -15,9 +15,6 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.influence.plan import Plan as EnginePlan
-from sordino.algorithm.influence.plan import expected
-from sordino.algorithm.influence.plan import plan as engine_plan
 from sordino.core.arrays import Array
 from sordino.core.validate import OPEN_UNIT, POSITIVE, number, printable, refuse
 from sordino.estimators.inference import RATIOS
@@ -27,6 +24,9 @@ from sordino.estimators.situation import (
     OVERDISPERSED,
 )
 from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY
+from sordino.mechanisms.regression import Plan as EnginePlan
+from sordino.mechanisms.regression import plan as engine_plan
+from sordino.mechanisms.regression.plan import expected
 
 # Epsilons that are looked at: for the curve that is shown, and for the search.
 CURVE = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)

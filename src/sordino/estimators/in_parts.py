@@ -12,8 +12,6 @@ import sordino.algorithm.engines as _engines  # noqa: F401  registers every engi
 from sordino.algorithm.engines.spread import Spread, buckets_for
 from sordino.algorithm.engines.totals import Engine, Progress, Totals, engine_of, untold
 from sordino.algorithm.engines.work import Encode
-from sordino.algorithm.influence.asked import unit_rows
-from sordino.algorithm.influence.sums import UnitRows
 from sordino.algorithm.rounds.questions import Rows
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, instance_of
@@ -26,6 +24,7 @@ from sordino.estimators.kept_rounds import KeptRounds
 from sordino.estimators.methods import Outcome, Plan
 from sordino.estimators.methods.bounded_influence import BoundedInfluence, given_rows
 from sordino.estimators.situation import Sources
+from sordino.mechanisms.regression.rows import UnitRows, unit_rows
 
 METHOD = BoundedInfluence.name
 IN_MEMORY = "memory"

@@ -12,8 +12,7 @@ from typing import Any, BinaryIO, ClassVar
 
 from sordino.algorithm.engines.spread import Spread, in_files
 from sordino.algorithm.engines.work import Encode, PartAnswer, Question, Work
-from sordino.algorithm.influence.asked import Summed
-from sordino.algorithm.noise.wide_sums import WideSums
+from sordino.algorithm.noise.wide_sums import Summed, WideSums
 from sordino.core.validate import InputError, one_of
 from sordino.data.sources.part import Part
 

@@ -1,7 +1,7 @@
 """Regressions by bounded influence: noised sums of whitened rows whose weights see x alone, and one posterior of all.
 
-The engine is `algorithm.influence`. Here are its public columns from a schema, the spec of its sums, and its expected
-error on stand-in data. A cap on the length of rows is not needed and not used: rows are weighed down by the method.
+The engine is `mechanisms.regression`. This file turns a schema into its public columns, writes the spec of its sums, and
+expects its error on stand-in data. A cap on the length of rows is not needed: the engine weighs long rows down.
 """
 
 import math
@@ -11,13 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.influence import Declaration, Released, expected, person_bins, posterior, release, with_bins
-from sordino.algorithm.influence import Plan as InfluencePlan
-from sordino.algorithm.influence import plan as planned
-from sordino.algorithm.influence.asked import Given, InMemory, Total
-from sordino.algorithm.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
-from sordino.algorithm.influence.release import Kept, release_sums
-from sordino.algorithm.influence.sums import centre_bounds
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.noise.sums import COVERED, COVERED_UNITS
 from sordino.algorithm.posterior.coefficients import CoefficientPosterior
@@ -44,6 +37,13 @@ from sordino.estimators.situation import (
     stand_ins,
 )
 from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY
+from sordino.mechanisms.regression import Declaration, Released, person_bins, posterior, release, with_bins
+from sordino.mechanisms.regression import Plan as EnginePlan
+from sordino.mechanisms.regression import plan as planned
+from sordino.mechanisms.regression.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict, expected
+from sordino.mechanisms.regression.release import Kept, Total, release_sums
+from sordino.mechanisms.regression.rows import Given, InMemory
+from sordino.mechanisms.regression.statistics import Centre
 
 # Larger tables are simulated by so many records with the same budget for each of them.
 _MOST_SIMULATED = 4000
@@ -55,18 +55,28 @@ _DRAWS = 3
 _known: dict[tuple[str, str], Predicted] = {}
 _MOST_KNOWN = 256
 
-# What is summed, in words for people; gradients and residuals are numbered by the round.
+# What is summed, in words for people; gradients, slopes and residuals are numbered by the point.
 _QUERIES = {
+    "target-sizes": "a histogram of sizes of the target",
+    "target-mean": "targets, cut, for their mean",
+    "class-counts": "how many records every class has",
+    "counts-and-exposure": "counts and exposures",
     "centre": "rows, for their centre",
-    "scales": "histograms of the columns that are numbers",
+    "square-sizes": "a histogram of lengths of squared columns",
+    "squares": "squared columns",
+    "row-sizes": "a histogram of lengths of standardised rows",
     "scatter": "products of standardised columns",
-    "location": "a histogram of the target",
-    "counts": "a histogram of the counts",
-    "residuals": "a histogram of the sizes of residuals",
-    "gradients": "gradients of whitened rows with weights",
-    "curvature": "slopes of the gradients",
+    "lengths": "a histogram of lengths of whitened rows",
+    "again": "products of whitened columns",
+    "residuals": "a histogram of sizes of residuals",
+    "spread": "sizes of residuals times whitened rows",
+    "spread-residuals": "a histogram of sizes of residuals over their row's scale",
+    "cut-off": "what is cut off residuals",
+    "cut-counts": "what is cut off residuals of counts",
+    "gradient": "gradients of whitened rows with weights",
+    "slopes": "slopes of the gradients",
+    "score-sizes": "a histogram of lengths of gradients",
     "meat": "squares of the gradients",
-    "likeness": "histograms of the sizes of units' gradients",
 }
 _IN_BOUNDS = ", in units of the bound that follows from earlier sums"
 
@@ -171,7 +181,7 @@ def public_columns(situation: Situation) -> PublicColumns:
     return PublicColumns(declaration, np.array(places, np.int64), tuple(names[place] for place in places), to_table)
 
 
-def influence_plan(situation: Situation, columns: PublicColumns) -> InfluencePlan:
+def influence_plan(situation: Situation, columns: PublicColumns) -> EnginePlan:
     """The engine's plan of a situation."""
     return planned(
         family_of(situation),
@@ -245,7 +255,9 @@ class BoundedInfluence(Method):
     ) -> Outcome:
         given = given_rows(plan.situation, plan.details["columns"], X, y, units)
         declared = None if weights is None else plan.situation.records
-        return self.run_sums(plan, InMemory(plan.details["made"], replace(given, weight=weights)), sources, declared)
+        made = plan.details["made"]
+        total = InMemory(made.family, made.declaration, replace(given, weight=weights))
+        return self.run_sums(plan, total, sources, declared)
 
     def run_sums(
         self,
@@ -303,7 +315,7 @@ def uncapped(situation: Situation) -> Schema:
 
 
 def coefficients(
-    situation: Situation, columns: PublicColumns, made: InfluencePlan, found: Released
+    situation: Situation, columns: PublicColumns, made: EnginePlan, found: Released
 ) -> CoefficientPosterior:
     """What the released sums say about the coefficients of encoded columns."""
     law = posterior(made, found)
@@ -326,22 +338,19 @@ def coefficients(
     )
 
 
-def sums_spec(situation: Situation, made: InfluencePlan) -> Spec:
+def sums_spec(situation: Situation, made: EnginePlan) -> Spec:
     """One part for each released sum, in the order in which they are released."""
     return in_parts(situation, *(_part(situation, made, one) for one in made.mechanisms))
 
 
-def _part(situation: Situation, made: InfluencePlan, one: Mechanism) -> Spec:
+def _part(situation: Situation, made: EnginePlan, one: Mechanism) -> Spec:
     """A sum with its true contribution, and how far a replacement moves it where that is less than twice as far."""
     word = one.name.split()[0]
-    bound = _bound(made, one)
-    contribution, replaced = 1.0 if bound is None else bound, None
+    contribution, replaced = 1.0 if one.bound is None else one.bound, None
     if one.shape == "centre":
-        contribution = centre_bounds(made.declaration, Relation.ADD_REMOVE)
+        contribution = Centre.declared(made.declaration, Relation.ADD_REMOVE).bound
     if situation.relation is Relation.REPLACE_ONE:
-        moved = made.sensitivity(
-            one, centre_bounds(made.declaration, situation.relation) if word == "centre" else contribution
-        )
+        moved = made.sensitivity(one, contribution if one.bound is None else one.bound)
         contribution = max(contribution, 0.5 * moved)
         replaced = moved if moved < 2.0 * contribution else None
     else:
@@ -349,7 +358,7 @@ def _part(situation: Situation, made: InfluencePlan, one: Mechanism) -> Spec:
     algorithm = NoisedSums(
         query=_QUERIES[word]
         + ("" if one.name == word else f", round {one.name.split()[1]}")
-        + (_IN_BOUNDS if bound is None else ""),
+        + (_IN_BOUNDS if one.bound is None else ""),
         records=situation.records,
         rounds=1,
         sampling=Batch(Scheme.FULL),
@@ -363,17 +372,7 @@ def _part(situation: Situation, made: InfluencePlan, one: Mechanism) -> Spec:
     return Spec(algorithm=algorithm, relation=situation.relation, view=View.ALL_ITERATES, delta=situation.delta)
 
 
-def _bound(made: InfluencePlan, one: Mechanism) -> float | None:
-    """The bound on one unit's contribution, or None where it follows from an earlier answer."""
-    if one.bound is not None or made.kind.reads != "nothing":
-        return one.bound
-    at = made.at_start._replace(first=False)
-    slope, psi = made.kind.slope_bound(made.declaration, at), made.kind.bound(made.declaration, at)
-    known = {"curvature": made.tau**2 * slope, "meat": (made.tau * psi) ** 2}
-    return known.get(one.name, made.tau * psi)
-
-
-def _predicted(situation: Situation, made: InfluencePlan, columns: PublicColumns) -> Predicted:
+def _predicted(situation: Situation, made: EnginePlan, columns: PublicColumns) -> Predicted:
     """What is expected, from the declaration alone: simulated once for each plan and schema."""
     place = made.key, repr(situation.schema)
     if place not in _known:
@@ -383,7 +382,7 @@ def _predicted(situation: Situation, made: InfluencePlan, columns: PublicColumns
     return _known[place]
 
 
-def _expected_errors(situation: Situation, made: InfluencePlan, columns: PublicColumns) -> Predicted:
+def _expected_errors(situation: Situation, made: EnginePlan, columns: PublicColumns) -> Predicted:
     """Errors on stand-in data, where the whole fit is simulated; else what is expected of a coefficient."""
     widths = expected(made)
     informs = not widths.refused
@@ -396,7 +395,7 @@ def _expected_errors(situation: Situation, made: InfluencePlan, columns: PublicC
     return Predicted(sum(errors) / len(errors), sum(constants) / len(constants), informs, intervals)
 
 
-def _simulated(situation: Situation, made: InfluencePlan, columns: PublicColumns, data: StandIn, draw: int) -> float:
+def _simulated(situation: Situation, made: EnginePlan, columns: PublicColumns, data: StandIn, draw: int) -> float:
     """The error on held rows of a fit to so many records like these."""
     smaller = _smaller(made)
     chosen = np.resize(np.arange(len(data.X)), smaller.records)
@@ -411,7 +410,7 @@ def _simulated(situation: Situation, made: InfluencePlan, columns: PublicColumns
     return log_loss(scores, data.held_targets, situation.classes)
 
 
-def _smaller(made: InfluencePlan) -> InfluencePlan:
+def _smaller(made: EnginePlan) -> EnginePlan:
     """The same shares and budget for each record, with few enough records to be simulated."""
     if made.records <= _MOST_SIMULATED:
         return made

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from sordino.algorithm.influence.plan import MOST_IN_MATRIX
 from sordino.algorithm.noise.sums import COVERED
 from sordino.algorithm.posterior.laws import DenseGaussianPosterior
 from sordino.algorithm.rounds.gradients import NoisedGradients, residuals
@@ -58,6 +57,7 @@ from sordino.estimators.situation import (
     stand_in,
     stand_ins,
 )
+from sordino.mechanisms.regression.plan import MOST_IN_MATRIX
 from sordino.model.base import LinearScoreModel
 from sordino.model.families.regression import Huber
 

@@ -150,7 +150,10 @@ class _Learner:
             mean, _ = yield from self.ask(of.TargetMean("target-mean", 1.0, 0.5, 0.5))
             share = float(np.clip(0.5 + 0.5 * mean[0], _LEAST_CLASS, 1.0 - _LEAST_CLASS))
             self.middle = np.array([special.logit(share)])
-            self.reach_of_psi, self.share = 1.0 / math.sqrt(max(share * (1.0 - share), 0.01)), 4.0 * share * (1.0 - share)
+            self.reach_of_psi, self.share = (
+                1.0 / math.sqrt(max(share * (1.0 - share), 0.01)),
+                4.0 * share * (1.0 - share),
+            )
             self.first = At(level=(float(self.middle[0]),))
         elif kind.start == "classes":
             classes = declared.classes or 2
@@ -199,7 +202,9 @@ class _Learner:
         squares, noise = cut * squares, cut * noise
         mean = max(float(squares.mean()), noise, 1e-6)
         spread = max(float(np.mean((squares - mean) ** 2)) - noise**2, (_SQUARES_SPREAD * mean) ** 2)
-        squares = np.maximum(mean + spread / (spread + noise**2) * (squares - mean), min(0.1 * mean, 0.5 * noise) + 1e-6)
+        squares = np.maximum(
+            mean + spread / (spread + noise**2) * (squares - mean), min(0.1 * mean, 0.5 * noise) + 1e-6
+        )
         scales = np.sqrt(squares)
         most = float(np.linalg.norm(self.reach / scales))
         tail = yield from self.tail(of.ColumnSizes("row-sizes", 1.0, centre, scales, 1, most), most)
@@ -298,12 +303,8 @@ class _Learner:
                 at = self.first if place == 1 else At(last=last)
             at = at._replace(last=last)
             own = self.round(point, at, spread)
-            gradient, noise = yield from self.ask(
-                of.Gradient(f"gradient {place}", own.gradient_bound, self.frame, own)
-            )
-            matrix, matrix_noise = yield from self.ask(
-                of.Slopes(f"slopes {place}", own.slope_bound, self.frame, own)
-            )
+            gradient, noise = yield from self.ask(of.Gradient(f"gradient {place}", own.gradient_bound, self.frame, own))
+            matrix, matrix_noise = yield from self.ask(of.Slopes(f"slopes {place}", own.slope_bound, self.frame, own))
             like = self.like(point, matrix, matrix_noise)
             slopes, left = shrunk(matrix, matrix_noise, self.tuned.near, _LAST_FLOOR if last else _STEP_FLOOR, like, k)
             if last and plan.corrected:
@@ -317,7 +318,9 @@ class _Learner:
             squares = np.sum(distances**2, axis=1)
             unit = at.cut * at.scale if kind.start == "number" else 1.0
             variances = np.array([variance for _, variance, _ in asked])
-            variances = variances + np.minimum(1.0, BEND**2 * squares / unit**2) * np.sum((distances @ slopes) ** 2, axis=1)
+            variances = variances + np.minimum(1.0, BEND**2 * squares / unit**2) * np.sum(
+                (distances @ slopes) ** 2, axis=1
+            )
             weights = 1.0 / (variances + float(np.mean(left)) * squares)
             weights /= weights.sum()
             together, away = weights @ np.array([one for one, _, _ in asked]), weights @ distances
@@ -442,7 +445,9 @@ class _Learner:
             rate = self.first.typical * math.exp(min(float(np.sum(point[1:] ** 2)), 1.5))
             dispersion = ((1.0 + at.dispersion * rate) * min(tail.square, 20.0) - 1.0) / rate
             dispersion = float(np.clip(dispersion, 0.0, 10.0))
-            at = at._replace(dispersion=dispersion, typical=self.first.typical / (1.0 + dispersion * self.first.typical))
+            at = at._replace(
+                dispersion=dispersion, typical=self.first.typical / (1.0 + dispersion * self.first.typical)
+            )
         if not last:
             return at
         cut = self.best_cut(tail, self.plan.rounds, 1.2)
@@ -485,7 +490,11 @@ class _Learner:
         if self.kind.start != "number":
             return 0.0, 0.0, at.dispersion
         square = self.errors.square * (at.scale**2 if self.plan.corrected else 1.0)
-        return math.sqrt(max(square, 1e-18)), math.sqrt(1.0 / self.n + (2.0 * self.noise("residuals 1") / self.n) ** 2), 0.0
+        return (
+            math.sqrt(max(square, 1e-18)),
+            math.sqrt(1.0 / self.n + (2.0 * self.noise("residuals 1") / self.n) ** 2),
+            0.0,
+        )
 
 
 def settled(

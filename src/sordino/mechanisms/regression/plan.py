@@ -10,12 +10,11 @@ No privacy rests on how they were chosen.
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
@@ -29,7 +28,7 @@ from sordino.mechanisms.regression.tails import BINS
 # A hair that covers the rounding of products of multipliers and sensitivities.
 HAIR = 1.0 + 2.0**-48
 # Matrices of more coefficients than this take too long to draw from; a limit of time.
-MOST_COEFFICIENTS = 160
+MOST_IN_MATRIX = 160
 
 
 class Tuned(NamedTuple):
@@ -75,7 +74,7 @@ POOR = Tuned(
 POOR_BELOW, PLAIN_BELOW = 80.0, 110.0
 # Below this q most coefficients stay where the prior has them, and scales are read from a few dozen records' worth of
 # counts: such fits are refused before anything is spent.
-LEAST_BUDGET = 20.0
+LEAST_BUDGET = 30.0
 
 
 @dataclass(frozen=True)
@@ -251,9 +250,7 @@ class Plan:
         return hashlib.sha256(repr(self).encode()).hexdigest()[:24]
 
 
-def plan(
-    family: str, declaration: Declaration, records: int, relation: Relation, epsilon: float, delta: float
-) -> Plan:
+def plan(family: str, declaration: Declaration, records: int, relation: Relation, epsilon: float, delta: float) -> Plan:
     """Plan a fit from public numbers.
 
     Args:
@@ -283,3 +280,109 @@ def plan(
 @lru_cache(maxsize=256)
 def _largest_mu(epsilon: float, delta: float) -> float:
     return largest_mu(epsilon, delta)
+
+
+class Expected(NamedTuple):
+    """Standard deviations to expect of each encoded coefficient, intercept first, from the plan alone."""
+
+    sampling: Array
+    privacy: Array
+    prior: float
+    budget: float
+
+    @property
+    def together(self) -> Array:
+        """Sampling and privacy."""
+        return np.sqrt(self.sampling**2 + self.privacy**2)
+
+    @property
+    def posterior(self) -> Array:
+        """What is left when the prior is taken into account."""
+        return 1.0 / np.sqrt(1.0 / self.together**2 + 1.0 / self.prior**2)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the fit is refused before anything is spent.
+
+        That is where the budget for each coefficient is below `LEAST_BUDGET`, or where a column that uses all of its
+        range would be known to no better than half the prior's standard deviation.
+        """
+        well_spread = TYPICAL_SPREAD / _CORRELATED * math.sqrt(3.0)
+        return bool(self.budget < LEAST_BUDGET or well_spread * np.median(self.together[1:]) > 0.5 * self.prior)
+
+
+# What a column of typical spread is: the standard deviation of a number over half its range, a share of ones, how far
+# correlated columns widen intervals, and the standard deviation of errors over half the target's range.
+TYPICAL_SPREAD, TYPICAL_SHARE, TYPICAL_RESIDUAL = 0.27, 0.15, 0.1
+_CORRELATED = 1.25
+# Lengths up to which rows have weight 1, over the root of the number of coefficients.
+_TYPICAL_TAU = 1.15
+# Poor budgets leave slopes open, which widens intervals by about this over q.
+_OPEN = 10.0
+
+
+def _typical(made: Plan) -> tuple[float, float, float]:
+    """Slope, variance and bound of a typical row's psi.
+
+    Numbers: normal errors cut at Huber's threshold. Two classes: scores of standard deviation 1.5; several: the same, with
+    as many rows of every class. Counts: of mean 1, overdispersed ones with half again the variance, cut at 1.5 standard
+    deviations. Events: half of all people have theirs.
+    """
+    start = made.kind.start
+    if start == "number":
+        scale = TYPICAL_RESIDUAL
+        return 0.82, 0.71 * scale**2, 1.345 * scale
+    if start == "class":
+        return 0.166, 0.166, 1.0
+    if start == "classes":
+        slope = 0.66 / (made.declaration.classes or 2)
+        return slope, slope, math.sqrt(2.0)
+    if start == "events":
+        return 0.5, 0.5, 3.5
+    information = 1.0 if made.family == "poisson" else 2.0 / 3.0
+    return 0.85 * information, 0.8 * information, 1.65 * math.sqrt(information)
+
+
+def expected(made: Plan) -> Expected:
+    """Widths from the plan alone, for columns of typical spread; what `sordino plan` shows.
+
+    With n units, slope h and variance v of psi, a whitened coefficient has sampling variance v / (n h^2) and privacy
+    standard deviation (1 + 10 / q) D / (n h mu_g), where D is the sensitivity of a gradient and mu_g that of all gradients,
+    earlier ones counted half. A column of standard deviation s, correlated with others as columns typically are,
+    multiplies both by 1.25 / s.
+    """
+    declaration, tuned = made.declaration, made.tuned
+    spread = np.full(declaration.columns, TYPICAL_SPREAD)
+    for places in declaration.sets:
+        share = TYPICAL_SHARE if len(places) == 1 else 1.0 / (len(places) + 1.0)
+        spread[places] = math.sqrt(share * (1.0 - share))
+    slope, variance, bound = _typical(made)
+    gradients = tuned.gradient + (0.0 if made.corrected else 0.5 * sum(one for one, _ in tuned.rounds))
+    total = math.fsum(share for _, _, _, share, _ in made.shares)
+    tau = _TYPICAL_TAU * math.sqrt(1.0 + declaration.columns)
+    moved = tau * bound * factor("vector", made.relation)
+    privacy = moved / (made.records * slope * made.mu * math.sqrt(gradients / total)) * (1.0 + _OPEN / made.budget)
+    sampling = math.sqrt(variance / made.records) / slope
+    # The intercept is at the middle of the declared ranges, away from where rows are.
+    distance = math.sqrt(1.0 + float(np.sum((0.3 * _CORRELATED / spread[declaration.numbers]) ** 2)))
+    width = np.concatenate([[distance], _CORRELATED / spread])
+    half, scale = made.kind.units(declaration)[0], made.kind.effect_scale(declaration)
+    sides = [half * np.repeat(one * width, made.outputs) for one in (sampling, privacy)]
+    return Expected(sides[0], sides[1], half * scale, made.budget)
+
+
+def as_dict(made: Plan) -> dict[str, Any]:
+    """The plan for a certificate: every mechanism with its multiplier, and what they add up to."""
+    return {
+        "family": made.family,
+        "records": made.records,
+        "relation": made.relation.value,
+        "epsilon": made.epsilon,
+        "delta": made.delta,
+        "mu": made.spent,
+        "unit": made.declaration.counted,
+        "mechanisms": [
+            {"name": one.name, "shape": one.shape, "numbers": one.numbers, "multiplier": one.multiplier}
+            for one in made.mechanisms
+        ],
+    }

@@ -92,7 +92,9 @@ class Tail:
         self.lost = np.interp(self.cuts, at, np.array(lost))
         self.lost_squares = np.interp(self.cuts, at, np.array(squares))
 
-    def best(self, noise: float, *, square: bool = False, weight: float = 1.0, least: float = 0.0) -> tuple[float, float]:
+    def best(
+        self, noise: float, *, square: bool = False, weight: float = 1.0, least: float = 0.0
+    ) -> tuple[float, float]:
         """The cut at which noise, in units of the bound, and what is cut are least together; and what is cut.
 
         With `square`, contributions are squared sizes. A weight below 1 says that what is cut is no bias but spread.
