@@ -1,6 +1,6 @@
 """Before anything is spent: which standard errors, widths and power to expect of a fit, from declared numbers alone.
 
-No row is read. The engine's formula takes columns of typical spread (`mechanisms.regression.plan.expected`): numbers that
+No row is read. The engine's formula takes columns of typical spread (`regression.plan.expected`): numbers that
 vary by about a quarter of half their declared range, 0/1 columns that hold for 15 % of records, correlated as columns
 typically are. Real columns differ, and so do their widths; `LIMITS` says by how much.
 """
@@ -151,9 +151,7 @@ class Expectation:
     def at(self, epsilon: float) -> "Expectation":
         """The same at another epsilon."""
         old = self.plan
-        made = engine_plan(
-            old.family, old.declaration, old.records, old.relation, epsilon, old.delta, covariance=old.covariance
-        )
+        made = engine_plan(old.family, old.declaration, old.records, old.relation, epsilon, old.delta)
         return replace(self, plan=made)
 
     def line(self, name: str) -> ExpectedLine:

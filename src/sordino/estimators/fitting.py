@@ -410,7 +410,7 @@ def fit(
         schema=schema,
         answers=as_json(explanation),
         ledger=debited(ledger, entry),
-        cautions=(*plan.cautions, *cautions),
+        cautions=(*plan.cautions, *outcome.cautions, *cautions),
         preprocessing=given.preprocessing,
     )
     if kept is None:

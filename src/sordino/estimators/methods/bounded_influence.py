@@ -1,7 +1,7 @@
 """Regressions by bounded influence: noised sums of whitened rows whose weights see x alone, and one posterior of all.
 
-The engine is `mechanisms.regression`. This file turns a schema into its public columns, writes the spec of its sums, and
-expects its error on stand-in data. A cap on the length of rows is not needed: the engine weighs long rows down.
+The engine is `mechanisms.regression`. This file turns a schema into its public columns, writes the spec of its sums,
+and expects its error on stand-in data. A cap on the length of rows is not needed: the engine weighs long rows down.
 """
 
 import math
@@ -37,8 +37,9 @@ from sordino.estimators.situation import (
     stand_ins,
 )
 from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY
-from sordino.mechanisms.regression import Declaration, Released, person_bins, posterior, release, with_bins
+from sordino.mechanisms.regression import Declaration, person_bins, posterior, release, with_bins
 from sordino.mechanisms.regression import Plan as EnginePlan
+from sordino.mechanisms.regression import Posterior as EngineLaw
 from sordino.mechanisms.regression import plan as planned
 from sordino.mechanisms.regression.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict, expected
 from sordino.mechanisms.regression.release import Kept, Total, release_sums
@@ -272,7 +273,8 @@ class BoundedInfluence(Method):
         What is `kept` of rounds before is not asked again.
         """
         situation, columns, made = plan.situation, plan.details["columns"], plan.details["made"]
-        law = coefficients(situation, columns, made, release_sums(made, total, sources.fresh(), declared, kept))
+        engine_law = posterior(made, release_sums(made, total, sources.fresh(), declared, kept))
+        law = coefficients(situation, columns, made, engine_law)
         variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
         settings: dict[str, Any] = {}
         if situation.task is Task.COUNTS:
@@ -280,7 +282,7 @@ class BoundedInfluence(Method):
         elif situation.task is Task.SURVIVAL:
             edges = follow_up(situation.schema, situation.settings).edges
             settings = {"time": situation.settings["time"], "bins": edges.tolist()}
-        return Outcome(law, model_for(situation, variance), law.settings | settings)
+        return Outcome(law, model_for(situation, variance), law.settings | settings, engine_law.cautions)
 
 
 def _sizes(situation: Situation) -> tuple[int, int]:
@@ -315,10 +317,9 @@ def uncapped(situation: Situation) -> Schema:
 
 
 def coefficients(
-    situation: Situation, columns: PublicColumns, made: EnginePlan, found: Released
+    situation: Situation, columns: PublicColumns, made: EnginePlan, law: EngineLaw
 ) -> CoefficientPosterior:
     """What the released sums say about the coefficients of encoded columns."""
-    law = posterior(made, found)
     draws, weights = law.in_table_units()  # the engine's table are the encoded columns
     matrix, _ = made.declaration.to_table(made.outputs)
     words = ("",) if made.outputs == 1 else tuple(str(label) for label in (situation.labels or ())[1:])
@@ -403,7 +404,7 @@ def _simulated(situation: Situation, made: EnginePlan, columns: PublicColumns, d
     units = np.arange(len(chosen)) if smaller.declaration.unit else None
     noise = SeededRandomness(_SEED + draw)
     found = release(smaller, columns.rows(data.X[chosen]), data.y[chosen], noise, unit=units)
-    law = coefficients(situation, columns, smaller, found)
+    law = coefficients(situation, columns, smaller, posterior(smaller, found))
     scores = law.scores(law.mean[None], data.held_rows)[0]
     if situation.classes is None:
         return root_mean_square(data.held_targets - scores[:, 0])

@@ -1,8 +1,8 @@
 """Private regression: noisy Newton steps on weighed rows, with slopes and squares of scores as they are released.
 
-No stand-in rows. Sizes are released before anything is cut, every point has a released gradient and released slopes, and
-intervals are a sandwich of released slopes and squares of scores, noise included. So they hold on tables that nobody
-tuned for, and where little is known they are wide.
+No stand-in rows. Sizes are released before anything is cut, every point has a released gradient and released slopes,
+and intervals are a sandwich of released slopes and squares of scores, noise included. So they hold on tables that
+nobody tuned for, and where little is known they are wide.
 
 Four plain functions; only `release` sees rows:
 

@@ -75,8 +75,8 @@ class Says(NamedTuple):
 class Family(ABC):
     """One kind of target; an instance in `FAMILIES` is known to every plan.
 
-    `start` says what is read of the target first: "number", "class", "classes", "counts" or "events". `per_unit`: bounds
-    are on the sum over a unit's rows. `curve` names how a mean gradient bends: "", "logit" or "log".
+    `start` says what is read of the target first: "number", "class", "classes", "counts" or "events". `per_unit`:
+    bounds are on the sum over a unit's rows. `curve` names how a mean gradient bends: "", "logit" or "log".
     """
 
     name: ClassVar[str]
@@ -155,10 +155,10 @@ def register(kind: type[Family]) -> type[Family]:
 class Linear(Family):
     """Means of numbers: least squares without the noise of least squares.
 
-    With e = residual / (s exp(spread)) and c = clip(e, -k, k), psi = s (c + a - b (|c| - m)). Here a is the mean of e - c,
-    m that of |c|, and b = E[e; |e| < k] / E[|e|; |e| < k]; all are released. psi has mean 0 at the regression of the mean,
-    and its derivative in an error of the row's scale is 0: skew errors whose scale depends on x do not bias it, to first
-    order (orthogonal in Neyman's sense). |psi| <= s (k (1 + |b|) + |a| + |b| m).
+    With e = residual / (s exp(spread)) and c = clip(e, -k, k), psi = s (c + a - b (|c| - m)). Here a is the mean of
+    e - c, m that of |c|, and b = E[e; |e| < k] / E[|e|; |e| < k]; all are released. psi has mean 0 at the regression of
+    the mean, and its derivative in an error of the row's scale is 0: skew errors whose scale depends on x do not bias
+    it, to first order (orthogonal in Neyman's sense). |psi| <= s (k (1 + |b|) + |a| + |b| m).
 
     Slope: 1 where |e| < k, times 1 - b sign(e), so at most 1 + |b|. Before the last point it is Huber's weight
     min(1, k/|e|), which majorises: such steps do not run away.
@@ -219,10 +219,10 @@ class Robust(Linear):
 
 @register
 class Logistic(Family):
-    """Two classes, targets 0 and 1: psi = y - p, p = expit(score), |psi| <= 1, and max(p, 1 - p) where all scores are one.
+    """Two classes, targets 0 and 1: psi = y - p, p = expit(score), |psi| <= 1; max(p, 1 - p) where all scores are one.
 
-    Slope p (1 - p), at most 1/4. Before the last point the slope is halfway between that and tanh(|s|/2) / (2 |s|), which
-    majorises (Jaakkola and Jordan 2000): at most 1/4 too, and never so flat that a step runs away.
+    Slope p (1 - p), at most 1/4. Before the last point the slope is halfway between that and tanh(|s|/2) / (2 |s|),
+    which majorises (Jaakkola and Jordan 2000): at most 1/4 too, and never so flat that a step runs away.
     """
 
     name = "logistic"
@@ -260,8 +260,8 @@ class Multinomial(Family):
 
     E is an orthonormal basis of the vectors whose entries add up to 0, so all classes are alike and |psi| = |e_y - p|;
     coefficients are reported as contrasts with the first class. |e_y - p|^2 = (1 - p_y)^2 + the sum of the other p_c^2,
-    which is at most 2 (1 - p_y)^2 <= 2. Slope E'(diag(p) - p p')E, the sum of p_c E'(e_c - p)(e_c - p)'E: its norm is at
-    most 1/2, reached at p = 1/2 for two classes. Before the last point p is drawn halfway to equal shares, which is
+    which is at most 2 (1 - p_y)^2 <= 2. Slope E'(diag(p) - p p')E, the sum of p_c E'(e_c - p)(e_c - p)'E: its norm is
+    at most 1/2, reached at p = 1/2 for two classes. Before the last point p is drawn halfway to equal shares, which is
     Boehning's (1992) majorising slope in part; the same bound holds for it.
     """
 
@@ -306,10 +306,10 @@ class Multinomial(Family):
 def cut_share(declaration: Declaration) -> float:
     """By which share cutting the vectors of a unit's matrix of slopes can lengthen it, where there are several roots.
 
-    A unit has k C vectors of P numbers, for k rows and C classes, whose squared lengths add up to at most L^2 = tau far,
-    and a bound of L^2 / 2. Cutting to 20 digits below 2^e <= sqrt 2 L moves each by at most sqrt(P) 2^(e - 20). By Cauchy
-    and Schwarz the matrix moves by at most 2 sqrt(k C) L sqrt(P) 2^(e - 20), less than 5.7 sqrt(k C P) 2^-20 of L^2 / 2;
-    the square of what is cut off is far less. At least 2^-9, which costs nothing.
+    A unit has k C vectors of P numbers, for k rows and C classes, whose squared lengths add up to at most
+    L^2 = tau far, and a bound of L^2 / 2. Cutting to 20 digits below 2^e <= sqrt 2 L moves each by at most
+    sqrt(P) 2^(e - 20). By Cauchy and Schwarz the matrix moves by at most 2 sqrt(k C) L sqrt(P) 2^(e - 20), less than
+    5.7 sqrt(k C P) 2^-20 of L^2 / 2; the square of what is cut off is far less. At least 2^-9, which costs nothing.
     """
     classes = declaration.classes or 2
     numbers = (len(declaration.low) + 1) * classes
@@ -417,7 +417,7 @@ class Poisson(Family):
 
 @register
 class NegativeBinomial(Poisson):
-    """Counts that vary more than a Poisson law: d is read off sizes of residuals, and costs no validity where it is off."""
+    """Counts that vary more than a Poisson law: d is read off sizes of residuals, and a wrong d costs no validity."""
 
     name = "negative-binomial"
 

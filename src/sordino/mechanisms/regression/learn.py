@@ -9,6 +9,7 @@ a posterior replays it on a finished release.
 import math
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -16,7 +17,7 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.mechanisms.regression import statistics as of
-from sordino.mechanisms.regression.families import HUBER, At, Poisson, family_of, helmert
+from sordino.mechanisms.regression.families import HUBER, At, Poisson, helmert
 from sordino.mechanisms.regression.matrices import power, shrunk
 from sordino.mechanisms.regression.plan import HAIR, Plan
 from sordino.mechanisms.regression.prior import Effects, curve, moved
@@ -38,7 +39,7 @@ _EARLY_CUT = 2.0
 _COUNT_CUT = 3.0
 # Residuals in standard deviations are counted up to here.
 _MOST_RESIDUAL = 40.0
-# Rows count up to the length at which slopes are still known to this share: noise of 6 % widens intervals by less than 1 %.
+# Rows count up to the length at which slopes are known to this share: 6 % widen intervals by less than 1 %.
 _SLOPES_KNOWN = 0.06
 # The longest two thousandths of rows do not decide how long rows may be.
 _LONGEST_SHARE = 0.002
@@ -46,8 +47,8 @@ _LONGEST_SHARE = 0.002
 _LEAST_TAU = 1.05
 # What is cut of residuals may point somewhere beyond what is corrected for, by this share of its mean size.
 _STRAY = 0.01
-# The error of moving a gradient along a straight line, relative to the move and to its length: half the second derivative
-# of a logistic curve over its first.
+# The error of moving a gradient along a straight line, relative to the move and to its length: half the second
+# derivative of a logistic curve over its first.
 BEND = 0.5
 # Steps of curved families end here, in whitened units, so that no noise throws a point out of reach.
 _LONGEST_STEP = 2.5
@@ -72,9 +73,6 @@ class Learned:
         sampling: the covariance of the gradient's sampling error.
         extra: the covariance of what corrections leave open.
         bend: the relative error of a straight line of length 1.
-        step: from the last point but one to the last.
-        settled: how far the last point is from the root of its equation, in posterior standard deviations, squared and
-            averaged; about 1 or less where the rounds have converged.
         moved: what the intercept is moved by, with its standard error.
         scale: of residuals of numbers; 0 elsewhere. `scale_error` is its relative error.
         dispersion: of counts.
@@ -97,6 +95,20 @@ class Learned:
     scale_error: float = 0.0
     dispersion: float = 0.0
     trace: dict[str, float] = field(default_factory=dict)
+
+
+class _Known(NamedTuple):
+    """What is known at a point: its round, the mean gradient with its variance, and slopes; see `Learned`."""
+
+    own: Round
+    gradient: Array
+    away: Array
+    variance: float
+    whole: float
+    slopes: Array
+    open: Array
+    unit: float
+    slopes_noise: float
 
 
 def steps(plan: Plan) -> Steps:
@@ -281,56 +293,25 @@ class _Learner:
 
     def follow(self) -> Steps:
         """All points, and what is known at the last."""
-        plan, kind, k = self.plan, self.kind, self.outputs
-        whitening = self.frame.whitening
+        plan, whitening = self.plan, self.frame.whitening
         effects = Effects(whitening, self.scale, self.middle)
-        point, at = effects.middle.copy(), self.first
+        point, at, step = effects.middle.copy(), self.first, 0.0
         self.most_residual = 2.0
         asked: list[tuple[Array, float, Array]] = []
-        step = np.zeros(len(point))
+        known: _Known | None = None
         for place in range(1, plan.rounds + 1):
             last = place == plan.rounds
-            spread: Array | None = None
-            if kind.start == "number":
-                at = yield from self.read_scale(point, place, last=last)
-                if last and plan.corrected:
-                    at, spread = yield from self.correct(point, at, slopes)  # noqa: F821  set by an earlier round
-                elif last and plan.family == "linear":
-                    yield from self.move_to_mean(point, at)
-            elif isinstance(family_of(plan.family), Poisson):
-                at = yield from self.read_counts(point, at, place, last=last)
-            else:
-                at = self.first if place == 1 else At(last=last)
-            at = at._replace(last=last)
-            own = self.round(point, at, spread)
-            gradient, noise = yield from self.ask(of.Gradient(f"gradient {place}", own.gradient_bound, self.frame, own))
-            matrix, matrix_noise = yield from self.ask(of.Slopes(f"slopes {place}", own.slope_bound, self.frame, own))
-            like = self.like(point, matrix, matrix_noise)
-            slopes, left = shrunk(matrix, matrix_noise, self.tuned.near, _LAST_FLOOR if last else _STEP_FLOOR, like, k)
-            if last and plan.corrected:
-                inside = max(self.inside, 0.2)
-                self.direction = slopes[:, 0] / inside
-                slopes[0, 0] /= inside
-                asked = []
-            asked.append((gradient, noise**2, point))
-            # Earlier rounds are moved to this point; the further away they were asked, the less they count.
-            distances = np.array([before - point for _, _, before in asked])
-            squares = np.sum(distances**2, axis=1)
-            unit = at.cut * at.scale if kind.start == "number" else 1.0
-            variances = np.array([variance for _, variance, _ in asked])
-            variances = variances + np.minimum(1.0, BEND**2 * squares / unit**2) * np.sum(
-                (distances @ slopes) ** 2, axis=1
-            )
-            weights = 1.0 / (variances + float(np.mean(left)) * squares)
-            weights /= weights.sum()
-            together, away = weights @ np.array([one for one, _, _ in asked]), weights @ distances
-            variance = float(weights**2 @ variances)
-            if last:
-                break
-            whole = variance + float(weights**2 @ (np.mean(left) * squares))
-            new, _ = settled(plan, effects, point, together + slopes @ away, slopes, np.eye(len(point)) / whole)
-            step, point = new - point, new
-        sampling, extra = yield from self.read_meat(own, slopes)
+            at, spread = yield from self.read_residuals(point, at, place, known)
+            own = self.round(point, at._replace(last=last), spread)
+            known = yield from self.ask_point(place, own, asked)
+            if not last:
+                inverse = np.eye(len(point)) / known.whole
+                new, _ = settled(
+                    plan, effects, point, known.gradient + known.slopes @ known.away, known.slopes, inverse
+                )
+                step, point = float(np.linalg.norm(new - point)), new
+        assert known is not None
+        sampling, extra = yield from self.read_meat(known)
         to = np.eye(1 + self.columns)
         to[0, 1:], to[1:, 1:] = -self.frame.centre @ whitening, whitening
         scale, scale_error, dispersion = self.residual_scale(at)
@@ -338,28 +319,82 @@ class _Learner:
             "tau": self.tau / math.sqrt(self.columns + 1.0),
             "far": self.far / self.tau,
             "cut": at.cut,
-            "noise": math.sqrt(variance),
+            "noise": math.sqrt(known.variance),
             "sampling": math.sqrt(float(np.trace(sampling)) / len(point)),
-            "slopes_noise": matrix_noise / float(np.mean(np.diag(slopes))),
-            "last_step": float(np.linalg.norm(step)),
+            "slopes_noise": known.slopes_noise,
+            "last_step": step,
         }
         return Learned(
             effects,
-            np.kron(to, np.eye(k)),
+            np.asarray(np.kron(to, np.eye(self.outputs)), np.float64),
             point,
-            together,
-            away,
-            variance,
-            slopes,
-            left,
+            known.gradient,
+            known.away,
+            known.variance,
+            known.slopes,
+            known.open,
             sampling,
             extra,
-            (1.0 if kind.start == "number" else self.top) / unit,
+            (1.0 if self.kind.start == "number" else self.top) / known.unit,
             self.moved,
             scale,
             scale_error,
             dispersion,
             trace,
+        )
+
+    def read_residuals(
+        self, point: Array, at: At, place: int, before: "_Known | None"
+    ) -> Generator[Statistic, Array, tuple[At, Array | None]]:
+        """Scale and cut of residuals at a point, and the scale of a row, as far as the family has them."""
+        plan, last = self.plan, place == self.plan.rounds
+        if self.kind.start == "number":
+            at = yield from self.read_scale(point, place)
+            if last and plan.corrected and before is not None:
+                return (yield from self.correct(point, at, before.slopes))
+            if last and plan.family == "linear":
+                yield from self.move_to_mean(point, at)
+            return at, None
+        if isinstance(self.kind, Poisson):
+            return (yield from self.read_counts(point, at, place, last=last)), None
+        return self.first if place == 1 else At(), None
+
+    def ask_point(
+        self, place: int, own: Round, asked: list[tuple[Array, float, Array]]
+    ) -> Generator[Statistic, Array, "_Known"]:
+        """Gradient and slopes at a point, and what earlier rounds say there."""
+        plan, last, at = self.plan, place == self.plan.rounds, own.at
+        point = own.point.ravel()
+        gradient, noise = yield from self.ask(of.Gradient(f"gradient {place}", own.gradient_bound, self.frame, own))
+        matrix, matrix_noise = yield from self.ask(of.Slopes(f"slopes {place}", own.slope_bound, self.frame, own))
+        floor = _LAST_FLOOR if last else _STEP_FLOOR
+        like = self.like(point, matrix, matrix_noise)
+        slopes, left = shrunk(matrix, matrix_noise, self.tuned.near, floor, like, self.outputs)
+        if last and plan.corrected:
+            inside = max(self.inside, 0.2)
+            self.direction = slopes[:, 0] / inside
+            slopes[0, 0] /= inside
+            asked.clear()
+        asked.append((gradient, noise**2, point))
+        # Earlier rounds are moved to this point; the further away they were asked, the less they count.
+        distances = np.array([before - point for _, _, before in asked])
+        squares, open_slopes = np.sum(distances**2, axis=1), float(np.mean(left))
+        unit = at.cut * at.scale if self.kind.start == "number" else 1.0
+        bent = np.minimum(1.0, BEND**2 * squares / unit**2) * np.sum((distances @ slopes) ** 2, axis=1)
+        variances = np.array([variance for _, variance, _ in asked]) + bent
+        weights = 1.0 / (variances + open_slopes * squares)
+        weights /= weights.sum()
+        variance = float(weights**2 @ variances)
+        return _Known(
+            own,
+            weights @ np.array([one for one, _, _ in asked]),
+            weights @ distances,
+            variance,
+            variance + float(weights**2 @ squares) * open_slopes,
+            slopes,
+            left,
+            unit,
+            matrix_noise / max(float(np.mean(np.diag(slopes))), 1e-300),
         )
 
     def like(self, point: Array, matrix: Array, noise: float) -> Array:
@@ -374,13 +409,12 @@ class _Learner:
         inner = matrix[:k, :k]
         values, vectors = np.linalg.eigh(inner)
         inner = (vectors * np.maximum(values, noise + 0.02 * float(np.trace(inner)) / k)) @ vectors.T
-        return np.kron(np.eye(len(matrix) // k), inner)
+        return np.asarray(np.kron(np.eye(len(matrix) // k), inner), np.float64)
 
     # ----------------------------------------------------------------------------------------------- numbers: scale
 
-    def read_scale(self, point: Array, place: int, *, last: bool) -> Generator[Statistic, Array, At]:
+    def read_scale(self, point: Array, place: int) -> Generator[Statistic, Array, At]:
         """The scale of residuals, by their median size; and where they are cut."""
-        del last
         plain = self.round(point, At(cut=1.0))
         tail = yield from self.tail(
             of.Residuals(f"residuals {place}", 1.0, self.frame, plain, self.most_residual), self.most_residual
@@ -462,8 +496,9 @@ class _Learner:
 
     # ---------------------------------------------------------------------------------------------------------- meat
 
-    def read_meat(self, own: Round, slopes: Array) -> Generator[Statistic, Array, tuple[Array, Array]]:
+    def read_meat(self, known: _Known) -> Generator[Statistic, Array, tuple[Array, Array]]:
         """The covariance of the mean score, and that of what corrections leave open."""
+        own, slopes = known.own, known.slopes
         most, direction, shift = own.gradient_bound, None, 0.0
         if self.plan.corrected:
             direction, shift = self.direction, self.shift_cut
@@ -507,7 +542,7 @@ def settled(
         prior = effects.precision(factors)
         way, turned = moved(bends, at, t)
         own = slopes @ turned
-        covariance = np.linalg.inv(own.T @ inverse @ own + prior)
+        covariance = np.asarray(np.linalg.inv(own.T @ inverse @ own + prior), np.float64)
         d = covariance @ (own.T @ inverse @ (gradient - slopes @ way) - prior @ (t - effects.middle))
         # Damped in the end: the curve may have no root where noise has thrown the gradient out of its range.
         t = t + d * min(1.0, 0.7 / max(float(np.linalg.norm(d)), 1e-12)) * (1.0 if turn < 5 else 0.6)

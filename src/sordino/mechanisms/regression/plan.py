@@ -324,9 +324,9 @@ _OPEN = 10.0
 def _typical(made: Plan) -> tuple[float, float, float]:
     """Slope, variance and bound of a typical row's psi.
 
-    Numbers: normal errors cut at Huber's threshold. Two classes: scores of standard deviation 1.5; several: the same, with
-    as many rows of every class. Counts: of mean 1, overdispersed ones with half again the variance, cut at 1.5 standard
-    deviations. Events: half of all people have theirs.
+    Numbers: normal errors cut at Huber's threshold. Two classes: scores of standard deviation 1.5; several: the same,
+    with as many rows of every class. Counts: of mean 1, overdispersed ones with half again the variance, cut at 1.5
+    standard deviations. Events: half of all people have theirs.
     """
     start = made.kind.start
     if start == "number":
@@ -347,9 +347,9 @@ def expected(made: Plan) -> Expected:
     """Widths from the plan alone, for columns of typical spread; what `sordino plan` shows.
 
     With n units, slope h and variance v of psi, a whitened coefficient has sampling variance v / (n h^2) and privacy
-    standard deviation (1 + 10 / q) D / (n h mu_g), where D is the sensitivity of a gradient and mu_g that of all gradients,
-    earlier ones counted half. A column of standard deviation s, correlated with others as columns typically are,
-    multiplies both by 1.25 / s.
+    standard deviation (1 + 10 / q) D / (n h mu_g), where D is the sensitivity of a gradient and mu_g that of all
+    gradients, earlier ones counted half. A column of standard deviation s, correlated with others as columns typically
+    are, multiplies both by 1.25 / s.
     """
     declaration, tuned = made.declaration, made.tuned
     spread = np.full(declaration.columns, TYPICAL_SPREAD)

@@ -90,4 +90,5 @@ def moved(kind: str, a: Array, b: Array) -> tuple[Array, Array]:
     if not kind:
         return b - a, np.eye(len(a))
     (at_a, slope_a), (at_b, slope_b) = curve(kind, a), curve(kind, b)
-    return np.linalg.solve(slope_a, at_b - at_a), np.linalg.solve(slope_a, slope_b)
+    way, turned = np.linalg.solve(slope_a, at_b - at_a), np.linalg.solve(slope_a, slope_b)
+    return np.asarray(way, np.float64), np.asarray(turned, np.float64)

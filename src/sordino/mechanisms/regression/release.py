@@ -1,4 +1,4 @@
-"""Release the planned statistics of private rows: every answer comes through the noise port, and nothing else leaves."""
+"""Release the planned statistics of private rows: every answer comes through the noise port, nothing else leaves."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -12,8 +12,8 @@ rows would contribute, times survey weights of at most 1: a point of the convex 
   which is not negative for positive semidefinite V and V', and the length is Frobenius'.
 - *centre*: see `Centre`.
 
-Matrices are released as their upper triangles. An entry off the diagonal counts twice in Frobenius' length, so its noise
-is 1 / sqrt 2 of the diagonal's.
+Matrices are released as their upper triangles. An entry off the diagonal counts twice in Frobenius' length, so its
+noise is 1 / sqrt 2 of the diagonal's.
 
 *Floating point.* Contributions are computed from one row (or one unit's rows) and public numbers, by elementwise
 operations and exact products. They are shortened a hair below their bound, cut towards 0 to whole numbers of a public
@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.noise.sums import DIGITS, INSIDE, ExactWeights, digits, own_directions, products
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
+from sordino.core.validate import instance_of
 from sordino.data.scaling import row_lengths
 from sordino.data.table import empty_columns
 from sordino.mechanisms.regression.declaration import Declaration
@@ -204,8 +205,8 @@ class Centre(Statistic):
 
     Numbers move by 2 r (replace-one) or r. A 0/1 column less one half is at most 1/2 long and moves by at most 1. Of a
     category's L columns at most one is 1: less one half each they are sqrt(L) / 2 long, unshifted at most 1, and two
-    levels are at most sqrt 2 apart. The parts are orthogonal, so squares add up. A unit's mean lies in the convex hull of
-    such rows, whose diameter and greatest length are the same. With survey weights it lies in the hull of these and 0,
+    levels are at most sqrt 2 apart. The parts are orthogonal, so squares add up. A unit's mean lies in the convex hull
+    of such rows, whose diameter and greatest length are the same. With survey weights it lies in the hull of these and 0,
     which is no further from any row than two rows can be: r, 1/2, and at most 1 for a category.
     """
 
@@ -502,7 +503,7 @@ class Round:
         return found * given.rows.shares(row_lengths(found), INSIDE * self.gradient_bound)[:, None]
 
 
-def weigh(lengths: Array, tau: float, far: float) -> Array:
+def weigh(lengths: Array, tau: float | Array, far: float | Array) -> Array:
     """min(1, tau / length, tau far / length^2)."""
     safe = np.maximum(lengths, 1e-300)
     return np.minimum(1.0, np.minimum(tau / safe, (tau / safe) * (far / safe)))
@@ -545,8 +546,8 @@ class Gradient(AtPoint):
 class Slopes(AtPoint):
     """The sum of w u u' x v, v the sum of r r' over roots: w |u|^2 <= tau far and |v| <= c, so the bound is tau far c.
 
-    Each root gives a vector sqrt(w) u x r that is cut to whole numbers; products of these add up to the matrix. With one
-    root cut vectors are shorter. With several the family's bound has `cut_share` in it.
+    Each root gives a vector sqrt(w) u x r that is cut to whole numbers; products of these add up to the matrix. With
+    one root cut vectors are shorter. With several the family's bound has `cut_share` in it.
     """
 
     shape: ClassVar[str] = "matrix"
@@ -636,10 +637,8 @@ class ScoreSizes(AtPoint):
 def _scores_of(asked: Meat | ScoreSizes, given: Whitened, *, masses: bool = True) -> Array:
     """q for every row, times its mass; a person's rows are shortened together where the family is bounded so."""
     own, rows = asked.round, given.rows
-    together = own.kind.per_unit
-    if together:
-        found = _directed(given.directions, own.pulls(given) * 2.0**-DIGITS, 0, cut=False)
-        return found
+    if own.kind.per_unit:
+        return _directed(given.directions, own.pulls(given) * 2.0**-DIGITS, 0, cut=False)
     says, lengths, weights = own.asked(given)
     pulls = shorten(says.psi * (weights * lengths)[:, None], own.gradient_bound)
     found = _directed(given.directions, pulls * 2.0**-DIGITS, 0, cut=False)
@@ -753,8 +752,7 @@ class CutCounts(AtPoint):
 
     def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
         own = self.round
-        kind = own.kind
-        assert isinstance(kind, Poisson)
+        kind = instance_of("the family", own.kind, Poisson)
         y, scores, exposure, spread = own.scored(self.whitened(rows, known))
         e = kind.residual(y, scores, exposure, spread, own.at)
         off = np.clip((e - np.clip(e, -own.at.cut, own.at.cut)) / self.cut, -1.0, 1.0)

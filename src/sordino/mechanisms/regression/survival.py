@@ -11,8 +11,8 @@ Where a person stops is known before the event is, so the sum of psi over bins s
 
 *Bound.* A person has at most one event, and the expected events t_j exp(s_j) add up to at most C: the sizes of psi add
 up to at most 1 + C, those of the slopes to at most C. With masses 1/J the person's gradient is at most tau (1 + C) / J
-long and the slopes tau far C / J; sums over a person's rows that are larger (rows that no person can have) are shortened
-together.
+long and the slopes tau far C / J. Sums over a person's rows that are larger (rows that no person can have) are
+shortened together.
 """
 
 from dataclasses import replace
