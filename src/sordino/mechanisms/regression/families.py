@@ -48,6 +48,7 @@ class At(NamedTuple):
         factor: what the law says is cut off counts is multiplied by this.
         largest: the largest mean of a count.
         level: all rows have this score, at the first point; None elsewhere.
+        follow: people are followed until so many events were to be expected, see `survival`.
         last: whether this is the last point, where slopes are those of the score itself.
     """
 
@@ -61,6 +62,7 @@ class At(NamedTuple):
     factor: float = 1.0
     largest: float = 1.0
     level: tuple[float, ...] | None = None
+    follow: float = 1.0
     last: bool = False
 
 
@@ -113,9 +115,11 @@ class Family(ABC):
         del declaration
         return 1.0, 0.0
 
-    def followed(self, y: Array, score: Array, exposure: Array, declaration: Declaration) -> tuple[Array, Array]:
+    def followed(
+        self, y: Array, score: Array, exposure: Array, declaration: Declaration, at: At
+    ) -> tuple[Array, Array]:
         """Targets and exposures of all rows where a unit is followed only up to a bound."""
-        del score, declaration
+        del score, declaration, at
         return y, exposure
 
     def residual(self, y: Array, score: Array, exposure: Array, spread: Array, at: At) -> Array:

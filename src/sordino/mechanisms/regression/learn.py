@@ -22,6 +22,7 @@ from sordino.mechanisms.regression.matrices import power, shrunk
 from sordino.mechanisms.regression.plan import HAIR, Plan
 from sordino.mechanisms.regression.prior import Effects, curve, moved
 from sordino.mechanisms.regression.statistics import Frame, Round, Statistic
+from sordino.mechanisms.regression.survival import FOLLOW, LEAST_FOLLOW, MOST_FOLLOW
 from sordino.mechanisms.regression.tails import Tail
 
 Steps = Generator[Statistic, Array, "Learned"]
@@ -194,7 +195,12 @@ class _Learner:
             self.middle = np.array([np.clip(math.log(count / exposure), -20.0, 20.0)])
             if kind.start == "counts":
                 self.first = self.first._replace(typical=float(count))
-            self.share = 1.0
+            else:
+                # A unit's mean of events over its rows, times its rows.
+                events = float(count) * declared.most_records
+                follow = float(np.clip(FOLLOW * events, LEAST_FOLLOW, MOST_FOLLOW))
+                self.first = At(follow=follow)
+                self.reach_of_psi, self.share = (1.0 + follow) / math.sqrt(max(events, 0.01)), min(1.0, events / follow)
 
     def read_columns(self) -> Generator[Statistic, Array, None]:
         """Where rows are centred, and the matrix that whitens them."""
@@ -357,7 +363,7 @@ class _Learner:
             return at, None
         if isinstance(self.kind, Poisson):
             return (yield from self.read_counts(point, at, place, last=last)), None
-        return self.first if place == 1 else At(), None
+        return self.first if place == 1 else self.first._replace(level=None), None
 
     def ask_point(
         self, place: int, own: Round, asked: list[tuple[Array, float, Array]]

@@ -27,8 +27,9 @@ from sordino.core.validate import refuse
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.families import LARGEST_SCORE, At, Family, Says, register
 
-# C: a person is followed until so many events were to be expected; 92 % of people have had theirs by then.
-MOST_EXPECTED = 2.5
+# C is so many times the released mean of events a person, within limits: few people with ordinary scores reach it, and
+# noise is proportional to 1 + C. Of people who are followed until 2.5 events were to be expected, 92 % have had theirs.
+FOLLOW, LEAST_FOLLOW, MOST_FOLLOW = 3.0, 0.5, 2.5
 _NO_TIME = 1e-9
 
 
@@ -101,7 +102,9 @@ class Cox(Family):
     def drawn(self, generator: np.random.Generator, scores: Array) -> Array:
         raise refuse("the family", "to be one whose rows are drawn one by one", self.name)
 
-    def followed(self, y: Array, score: Array, exposure: Array, declaration: Declaration) -> tuple[Array, Array]:
+    def followed(
+        self, y: Array, score: Array, exposure: Array, declaration: Declaration, at: At
+    ) -> tuple[Array, Array]:
         bins = declaration.most_records
         if len(y) % bins:
             raise refuse("the rows of the family cox", f"to be {bins} for each person", "others", "use `person_bins`")
@@ -111,14 +114,14 @@ class Cox(Family):
         # Bin by bin: a person's sums depend on that person alone.
         for k in range(1, bins):
             before[:, k] = before[:, k - 1] + time[:, k - 1] * rate[:, k - 1]
-        left = np.maximum(MOST_EXPECTED - before, 0.0) / rate
+        left = np.maximum(at.follow - before, 0.0) / rate
         return np.where(time <= left, events, 0.0).ravel(), np.minimum(time, left).ravel()
 
     def bound(self, declaration: Declaration, at: At) -> float:
-        return (1.0 + MOST_EXPECTED) / declaration.most_records
+        return (1.0 + at.follow) / declaration.most_records
 
     def slope_bound(self, declaration: Declaration, at: At) -> float:
-        return MOST_EXPECTED / declaration.most_records
+        return at.follow / declaration.most_records
 
     def says(self, y: Array, score: Array, exposure: Array, spread: Array, at: At) -> Says:
         expected = exposure * np.exp(np.clip(score[:, 0], -LARGEST_SCORE, LARGEST_SCORE))
