@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from row_laws import TARGETS, ColumnLaw, Prior, State
 from scipy import special
-
 from sordino.algorithm.influence import Plan, Released, posterior, readings
 from sordino.algorithm.influence.release import Followed
 from sordino.algorithm.influence.sums import centre_radius

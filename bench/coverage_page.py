@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from drawn_tables import DELTA, EFFECTS, FAMILIES, LEVELS, NEW_ROWS, TARGET, Cell, fitted, refused, table
-
 from sordino.algorithm.influence.posterior import MARGIN
 
 BELOW, ABOVE = 0.02, 0.04

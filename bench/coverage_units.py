@@ -24,9 +24,9 @@ import numpy as np
 from drawn_tables import DELTA, EFFECTS, LEVELS, MOST, TARGET, held_and_scored, with_plain_noise
 from many_cores import kept, left, measure, options
 from scipy import special, stats
-
 from sordino.algorithm.influence import Declaration, Plan, plan, posterior, release
 from sordino.algorithm.influence.plan import LIKENESS
+
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
 

@@ -2,7 +2,7 @@
 
     python bench/design_coverage.py --first 0 --designs 200 --tables 20 --most 12000 --families linear,logistic
 
-A design is answered where its budget is not refused; of its coefficients those are counted that are not prior-dominated.
+A design is answered where its budget is not refused; coefficients that are not prior-dominated are counted.
 Seeds from 1,000,000 on are for the page and need `--page`.
 """
 
@@ -133,7 +133,7 @@ def main() -> None:
                 every = np.mean([one["all"] for one in own], axis=0)
                 worst = min((one["coverage"][2] for one in own if one["count"] >= 20), default=math_nan)
                 print(
-                    f"{family:18s} q {low:4.0f}: {len(own):4d} designs, reported {np.mean([one['told'] for one in own]):.0%}"
+                    f"{family:17s} q {low:4.0f}: {len(own):4d} designs told {np.mean([one['told'] for one in own]):.0%}"
                     f" 50/90/95 hold {100 * mean[0]:.1f} {100 * mean[1]:.1f} {100 * mean[2]:.1f}"
                     f" (all {100 * every[0]:.1f} {100 * every[1]:.1f} {100 * every[2]:.1f}) lowest {worst:.2f}"
                     f" width {np.median([one['width'] for one in own]):.2f}"

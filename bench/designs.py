@@ -122,7 +122,7 @@ class Design:
         u = np.clip(special.ndtr(latent), 1e-9, 1 - 1e-9)
         X = np.empty((rows, d))
         for j, column in enumerate(self.columns):
-            X[:, j] = self._column(column, u[:, j], j)
+            X[:, j] = self._column(column, u[:, j])
         groups = sorted({c.group for c in self.columns} - {0})
         for group in groups:
             places = [j for j, c in enumerate(self.columns) if c.group == group]
@@ -138,7 +138,7 @@ class Design:
         return X
 
     @staticmethod
-    def _column(column: Column, u: Array, place: int) -> Array:
+    def _column(column: Column, u: Array) -> Array:
         if column.margin == "binary":
             return (u > 1 - column.share).astype(float)
         if column.margin == "uniform":
@@ -178,7 +178,7 @@ class Design:
         truth = np.concatenate([intercept[None], slopes]).ravel()
         return truth, scores + intercept
 
-    def _target(self, g, X, scores, truth, unit):  # noqa: ANN001, ANN202  a bench's helper
+    def _target(self, g, X, scores, truth, unit):
         rows, s = len(X), scores[:, 0]
         shared = np.zeros(rows)
         if unit is not None:
@@ -218,7 +218,7 @@ class Design:
         return 0.08 * spread * law
 
 
-def _solved(mean, wanted: float) -> float:  # noqa: ANN001
+def _solved(mean, wanted: float) -> float:
     low, high = -30.0, 30.0
     for _ in range(60):
         middle = (low + high) / 2

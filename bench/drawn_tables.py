@@ -14,8 +14,8 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from sordino.algorithm.influence import Declaration, Plan, Posterior, expected, plan, posterior, release
+
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.arrays import weighted_quantiles

@@ -27,14 +27,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from machine import machine, own_versions
+from sordino.algorithm.influence import Declaration, plan
+from sordino.algorithm.influence.asked import Asked
 
 import sordino.algorithm.engines  # noqa: F401  registers every engine
 import sordino.algorithm.engines.work as engine_work
 from sordino.algorithm.engines.local import Streamed, cores
 from sordino.algorithm.engines.totals import Engine, Totals, engine_of
 from sordino.algorithm.engines.work import PartAnswer, Work
-from sordino.algorithm.influence import Declaration, plan
-from sordino.algorithm.influence.asked import Asked
 from sordino.core.bound import Relation
 from sordino.core.validate import SordinoError
 from sordino.data import BooleanTarget, Feature, Number, Schema, Target

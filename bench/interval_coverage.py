@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from interval_ranges import INFLUENCE, of_grid, write
 from scipy import special
+from sordino.algorithm.influence import Declaration, expected, plan, with_bins
 
 from sordino import estimators
-from sordino.algorithm.influence import Declaration, expected, plan, with_bins
 from sordino.core.bound import Relation
 from sordino.estimators import ArrayBounds, BudgetWarning
 from sordino.estimators.fitting import WORTH_WHILE

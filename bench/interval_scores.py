@@ -26,8 +26,8 @@ import interval_coverage
 import numpy as np
 from drawn_tables import DELTA, EFFECTS, TARGET, with_plain_noise
 from many_cores import kept, left, measure, options
-
 from sordino.algorithm.influence import Declaration, Plan, expected, plan, posterior, release
+
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.arrays import weighted_quantiles
 from sordino.core.bound import Relation

@@ -21,8 +21,8 @@ import numpy as np
 from drawn_tables import DELTA, EFFECTS, KINDS, LEVELS, TARGET, held_and_scored, rows, with_plain_noise
 from many_cores import kept, left, measure, options
 from scipy import special
-
 from sordino.algorithm.influence import Declaration, Plan, plan, posterior, release
+
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
 from sordino.ledger.release.folder import MOST_COEFFICIENTS

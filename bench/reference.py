@@ -28,8 +28,8 @@ import numpy as np
 import row_laws
 from drawn_tables import DELTA, EFFECTS, LEVELS, TARGET, Cell
 from scipy import special
-
 from sordino.algorithm.influence import Declaration, Plan, plan, posterior, release
+
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from scipy import special
-
 from sordino.algorithm.influence import Plan
 from sordino.algorithm.influence.effects import EFFECT_SCALES, EFFECT_WEIGHTS
 

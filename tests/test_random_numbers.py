@@ -25,7 +25,7 @@ FILES = {
     "algorithm/chain/pure.py": "draws with the keys that a caller passes to the pure chain",
     "algorithm/chain/pure_batches.py": "its batches, with the same keys",
     "algorithm/posterior/laws.py": "predictive draws from a released posterior: post-processing",
-    "algorithm/influence/readings.py": "public numbers for stand-in rows and draws from a posterior: no data, no noise",
+    "mechanisms/regression/posterior.py": "public numbers for draws from a posterior: no data, no noise",
     "cli/predict.py": "predictive draws from a stored release: post-processing",
     "estimators/draws.py": "named draws from a released posterior: post-processing",
     "estimators/rehearsed_intervals.py": "rehearses a plan on tables drawn from the declaration",

@@ -5,13 +5,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from sordino.algorithm.engines.totals import Totals, engine_of
-from sordino.algorithm.influence.asked import InMemory, Summed
-from sordino.algorithm.influence.release import release_sums
 from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.algorithm.noise.wide_sums import WideSums
+from sordino.algorithm.noise.wide_sums import Summed, WideSums
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.parts import parts_of
+from sordino.mechanisms.regression.release import release_sums
+from sordino.mechanisms.regression.rows import InMemory
 from tests.engines.tables import COLUMNS, ROWS, arrays, asked_in_memory, planned, table
 
 SITES = 3

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from sordino.algorithm.influence.asked import Given, InMemory
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.noise.sums import MOST_ROWS, noised_sums
 from sordino.algorithm.noise.wide_sums import MOST_RECORDS, WideSums, check_capacity
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
+from sordino.mechanisms.regression.rows import Given, InMemory
 from tests.engines.tables import ROWS, arrays, asked_in_memory, planned
 
 EDGES = [2**61 - 1, 2**61, -(2**61), -(2**61) - 1, 2**63 - 1, 2**63, -(2**63), 2**64, 2**127 - 1, -(2**127), 0, -1]

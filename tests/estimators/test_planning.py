@@ -11,8 +11,6 @@ import pytest
 from scipy import stats
 
 import sordino
-from sordino.algorithm.influence import Declaration, expected, with_bins
-from sordino.algorithm.influence import plan as engine_plan
 from sordino.cli import main
 from sordino.cli.plan import FAMILIES as WORDS
 from sordino.core.bound import Relation
@@ -33,6 +31,9 @@ from sordino.estimators.declaration import declared_columns
 from sordino.estimators.expectation import LIMITS, Expectation
 from sordino.estimators.planning import FAMILIES
 from sordino.estimators.situation import Situation, Task
+from sordino.mechanisms.regression import Declaration, with_bins
+from sordino.mechanisms.regression import plan as engine_plan
+from sordino.mechanisms.regression.plan import expected
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one"}
 FEATURES = (

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from sordino import InputError, PrivateCoxRegression, PrivateLinearRegression, PrivateLogisticRegression
-from sordino.algorithm.influence.release import release as released
 from sordino.auditing.replay import Recorder, compare
 from sordino.cli import main
 from sordino.core.bound import Relation
@@ -15,6 +14,7 @@ from sordino.estimators.declaration import declared_columns, encoded_rows
 from sordino.estimators.fitting import situation_of
 from sordino.estimators.methods import METHODS
 from sordino.estimators.situation import SETTINGS, TASKS, Sources
+from sordino.mechanisms.regression import release as released
 
 LINES = "records = {n}\na: -1..1\nb: p|q|r\ntreated: yes/no\nw: weight 0.2..4 mean {mean}\n{target} [target]"
 TARGETS = {"linear": "y: -5..5", "robust": "y: -5..5", "logistic": "y: yes/no", "poisson": "y: 0..20"}

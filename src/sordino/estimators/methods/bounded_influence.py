@@ -256,8 +256,7 @@ class BoundedInfluence(Method):
     ) -> Outcome:
         given = given_rows(plan.situation, plan.details["columns"], X, y, units)
         declared = None if weights is None else plan.situation.records
-        made = plan.details["made"]
-        total = InMemory(made.family, made.declaration, replace(given, weight=weights))
+        total = InMemory(plan.details["made"], replace(given, weight=weights))
         return self.run_sums(plan, total, sources, declared)
 
     def run_sums(

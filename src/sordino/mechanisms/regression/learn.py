@@ -18,6 +18,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.mechanisms.regression import statistics as of
 from sordino.mechanisms.regression.families import HUBER, At, Poisson, helmert
+from sordino.mechanisms.regression.matrices import inverse as inverse_of
 from sordino.mechanisms.regression.matrices import power, shrunk
 from sordino.mechanisms.regression.plan import HAIR, Plan
 from sordino.mechanisms.regression.prior import Effects, curve, moved
@@ -51,7 +52,8 @@ _STRAY = 0.01
 # The error of moving a gradient along a straight line, relative to the move and to its length: half the second
 # derivative of a logistic curve over its first.
 BEND = 0.5
-# Steps of curved families end here, in whitened units, so that no noise throws a point out of reach.
+# Steps end here, in whitened units, so that no noise throws a point out of reach: targets that are numbers lie between
+# -1 and 1, and a step of 2.5 changes log odds or log rates of most rows by as much.
 _LONGEST_STEP = 2.5
 # Shares of classes are kept this far from 0 and 1 at the first point.
 _LEAST_CLASS = 0.005
@@ -414,7 +416,7 @@ class _Learner:
             return found
         inner = matrix[:k, :k]
         values, vectors = np.linalg.eigh(inner)
-        inner = (vectors * np.maximum(values, noise + 0.02 * float(np.trace(inner)) / k)) @ vectors.T
+        inner = (vectors * np.maximum(values, noise + 0.02 * max(float(np.trace(inner)), 0.0) / k)) @ vectors.T
         return np.asarray(np.kron(np.eye(len(matrix) // k), inner), np.float64)
 
     # ----------------------------------------------------------------------------------------------- numbers: scale
@@ -548,12 +550,11 @@ def settled(
         prior = effects.precision(factors)
         way, turned = moved(bends, at, t)
         own = slopes @ turned
-        covariance = np.asarray(np.linalg.inv(own.T @ inverse @ own + prior), np.float64)
+        covariance = inverse_of(own.T @ inverse @ own + prior)
         d = covariance @ (own.T @ inverse @ (gradient - slopes @ way) - prior @ (t - effects.middle))
         # Damped in the end: the curve may have no root where noise has thrown the gradient out of its range.
         t = t + d * min(1.0, 0.7 / max(float(np.linalg.norm(d)), 1e-12)) * (1.0 if turn < 5 else 0.6)
-        if bends or plan.outputs > 1:
-            t = at + (t - at) * min(1.0, _LONGEST_STEP / max(float(np.linalg.norm(t - at)), 1e-12))
+        t = at + (t - at) * min(1.0, _LONGEST_STEP / max(float(np.linalg.norm(t - at)), 1e-12))
         factors = effects.likely_factors(t, covariance)
     return t, factors
 

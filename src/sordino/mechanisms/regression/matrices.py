@@ -1,5 +1,6 @@
 """Noised matrices: drawn to what is known about them as far as noise explains the difference, and kept positive."""
 
+import contextlib
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,8 @@ from sordino.core.arrays import Array
 
 # A group of entries that noise hides altogether is taken to lie at least this share of its prior spread away.
 _LEAST_LEVEL = 0.3
+# In units of the diagonal: far above rounding, far below what anything is known to.
+_RIDGE = 1e-10
 
 
 class Shrunk(NamedTuple):
@@ -22,6 +25,26 @@ def power(matrix: Array, exponent: float) -> Array:
     """Of a positive definite matrix."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
     return (vectors * np.maximum(values, 1e-300) ** exponent) @ vectors.T
+
+
+def inverse(matrix: Array) -> Array:
+    """Of a positive definite matrix, however different its scales are; one that noise made singular has an answer."""
+    scale = np.sqrt(np.maximum(np.diagonal(matrix), 1e-300))
+    both = scale[:, None] * scale
+    return np.asarray(np.linalg.inv(matrix / both + _RIDGE * np.eye(len(matrix))) / both, np.float64)
+
+
+def roots_of_precisions(precisions: Array) -> tuple[Array, Array]:
+    """For a stack of precisions P: matrices R with R'R the inverse of P, each times the scale that is returned."""
+    scale = np.sqrt(np.maximum(np.diagonal(precisions, axis1=1, axis2=2), 1e-300))
+    scaled = precisions / (scale[:, :, None] * scale[:, None, :])
+    scaled = 0.5 * (scaled + np.swapaxes(scaled, 1, 2))
+    # Rounding can be far above what it should be where answers are not those of any table; there is an answer still.
+    for ridge in (_RIDGE, 1e-7, 1e-4, float(precisions.shape[1])):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            lower = np.linalg.cholesky(scaled + ridge * np.eye(precisions.shape[1]))
+            return np.asarray(np.linalg.inv(lower), np.float64), scale
+    return np.broadcast_to(np.eye(precisions.shape[1]), scaled.shape), scale
 
 
 def floored(matrix: Array, like: Array, least: float) -> Array:

@@ -17,7 +17,8 @@ from sordino.algorithm.posterior.coefficients import PRIOR_DOMINATED
 from sordino.core.arrays import Array, weighted_quantiles
 from sordino.core.validate import OPEN_UNIT, number
 from sordino.mechanisms.regression.learn import Learned, settled, steps
-from sordino.mechanisms.regression.matrices import floored
+from sordino.mechanisms.regression.matrices import floored, roots_of_precisions
+from sordino.mechanisms.regression.matrices import inverse as inverse_of
 from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.prior import Effects, moved
 from sordino.mechanisms.regression.release import Released
@@ -149,7 +150,7 @@ def posterior_of(plan: Plan, known: Learned) -> Posterior:
     effects, k = known.effects, plan.outputs
     size = len(known.at)
     covariance = known.sampling + known.extra + known.noise * np.eye(size)
-    inverse = np.asarray(np.linalg.inv(covariance), np.float64)
+    inverse = inverse_of(covariance)
     gradient = known.gradient + known.slopes @ known.away
     middle, factors = settled(plan, effects, known.at, gradient, known.slopes, inverse)
     chains = int(np.clip(_MOST_ENTRIES // size**2, 20, _CHAINS))
@@ -176,7 +177,7 @@ def posterior_of(plan: Plan, known: Learned) -> Posterior:
     encoded[:, :k] += place
     own = known.slopes @ turned
     precision = effects.precision(factors)
-    total = np.linalg.inv(own.T @ inverse @ own + precision)
+    total = inverse_of(own.T @ inverse @ own + precision)
     gain = total @ own.T @ inverse
     spread = np.cov(draws.reshape(-1, size).T).reshape(size, size)
     sampling, prior = gain @ known.sampling @ gain.T, total @ precision @ total
@@ -184,7 +185,7 @@ def posterior_of(plan: Plan, known: Learned) -> Posterior:
     privacy = gain @ (covariance - known.sampling) @ gain.T
     privacy = privacy + _positive(spread - total) + np.outer(bent * step, bent * step)
     parts = np.array([half**2 * encode @ one @ encode.T for one in (sampling, privacy, prior)])
-    far = math.sqrt(max(float(step @ np.linalg.solve(spread + 1e-12 * np.eye(size), step)), 0.0) / size)
+    far = math.sqrt(max(float(step @ inverse_of(spread) @ step), 0.0) / size)
     trace = known.trace | {"unsettled": far, "bent": bent}
     return Posterior(
         plan,
@@ -222,11 +223,10 @@ def _gibbs(
     kept = []
     for turn in range(_BURN + math.ceil(DRAWS / chains)):
         prior = effects.precision(factors)
-        covariance = np.linalg.inv(known + prior)
-        right = pull + effects.intercept * effects.middle
-        centre = np.einsum("sij,sj->si", covariance, right)
-        root = np.linalg.cholesky((covariance + np.swapaxes(covariance, 1, 2)) / 2.0)
-        t = centre + np.einsum("sij,sj->si", root, generator.standard_normal((chains, size)))
+        root, scale = roots_of_precisions(known + prior)
+        right = np.einsum("sij,sj->si", root, (pull + effects.intercept * effects.middle) / scale)
+        right = right + generator.standard_normal((chains, size))
+        t = np.einsum("sji,sj->si", root, right) / scale
         factors = effects.drawn_factors(t, generator)
         if turn >= _BURN:
             kept.append(t)

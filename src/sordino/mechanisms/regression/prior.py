@@ -60,6 +60,8 @@ class Effects:
         return 0.5 * (DEGREES + squares) / generator.standard_gamma(0.5 * (DEGREES + self.outputs), squares.shape)
 
 
+# Levels beyond this are those of no table; slopes there would be 0 in double precision.
+_LARGEST = 20.0
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -71,10 +73,11 @@ def curve(kind: str, t: Array) -> tuple[Array, Array]:
     classes are drawn to where noise hides them. Nothing else is taken from such rows.
     """
     slopes, size = t[1:], len(t)
+    level = float(np.clip(t[0], -_LARGEST, _LARGEST))
     if kind == "log":
-        first = second = third = fourth = math.exp(min(t[0] + slopes @ slopes / 2.0, 20.0))
+        first = second = third = fourth = math.exp(min(level + slopes @ slopes / 2.0, _LARGEST))
     else:
-        p = special.expit(t[0] + math.sqrt(slopes @ slopes) * _NODES)
+        p = special.expit(level + math.sqrt(slopes @ slopes) * _NODES)
         s = p * (1.0 - p)
         first, second, third, fourth = (
             float(one @ _WEIGHTS) for one in (p, s, s * (1.0 - 2.0 * p), s * (1.0 - 6.0 * s))
@@ -82,6 +85,7 @@ def curve(kind: str, t: Array) -> tuple[Array, Array]:
     found = np.empty((size, size))
     found[0, 0], found[0, 1:], found[1:, 0] = second, third * slopes, third * slopes
     found[1:, 1:] = second * np.eye(size - 1) + fourth * np.outer(slopes, slopes)
+    found += 1e-6 * second * np.eye(size)
     return np.append(first, second * slopes), found
 
 

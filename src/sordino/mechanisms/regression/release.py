@@ -73,7 +73,7 @@ def release(
     """
     instance_of("plan", plan, Plan)
     units = plan.records if weight is None else declared
-    total = InMemory(plan.family, plan.declaration, Given(X, y, exposure, unit, weight))
+    total = InMemory(plan, Given(X, y, exposure, unit, weight))
     return release_sums(plan, total, randomness, units)
 
 

@@ -20,6 +20,7 @@ from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.families import family_of
 
 if TYPE_CHECKING:
+    from sordino.mechanisms.regression.plan import Plan
     from sordino.mechanisms.regression.statistics import Statistic, Whitened
 
 
@@ -163,8 +164,8 @@ def _weights(weight: Any, size: int) -> Array | None:
 class InMemory:
     """Sums over rows that are in memory; whitened rows are kept from one statistic to the next."""
 
-    def __init__(self, family: str, declaration: Declaration, given: Given, most: int = MOST_ROWS) -> None:
-        self._parts = list(unit_rows(family, declaration, given, most))
+    def __init__(self, plan: "Plan", given: Given, most: int = MOST_ROWS) -> None:
+        self._parts = list(unit_rows(plan.family, plan.declaration, given, most))
         self._whitened: list[Whitened | None] = [None] * len(self._parts)
 
     def __call__(self, statistic: "Statistic") -> Summed:

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from sordino.algorithm.influence import posterior, release
-from sordino.algorithm.influence.sums import UnitRows
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from tests.algorithm.influence.tables import FAMILIES, Table, declaration, extreme_rows, planned, table
+from sordino.mechanisms.regression import posterior, release
+from sordino.mechanisms.regression.rows import UnitRows
+from tests.mechanisms.regression.tables import FAMILIES, Table, declaration, extreme_rows, planned, table
 
 UNITS, MOST = 40, 3
 

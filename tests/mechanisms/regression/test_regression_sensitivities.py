@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sordino.algorithm.influence import Declaration, plan, with_bins
 from sordino.core.bound import Relation
-from tests.algorithm.influence.tables import FAMILIES, planned
+from sordino.mechanisms.regression import Declaration, plan, with_bins
+from tests.mechanisms.regression.tables import FAMILIES, planned
 from tests.mutations.in_influence import IN_INFLUENCE
 from tests.mutations.in_units import IN_UNITS
 from tests.mutations.survived import SURVIVED
