@@ -29,8 +29,8 @@ from sordino.mechanisms.regression.tails import Tail
 Steps = Generator[Statistic, Array, "Learned"]
 Answer = Generator[Statistic, Array, tuple[Array, float]]
 
-# A median over this is a normal law's standard deviation.
-_MEDIAN = 0.6745
+# Of normal errors, the median of sizes and what nine tenths of them are below, in standard deviations.
+_MEDIAN, _NINE_TENTHS = 0.6745, 1.645
 # Variance that a column's centre has before it is read, in encoded units: a third for a uniform law on its box.
 _CENTRE_VARIANCE = 0.3
 # Mean squares of columns differ by a factor of a third at least, as far as anyone knows before.
@@ -427,7 +427,7 @@ class _Learner:
         tail = yield from self.tail(
             of.Residuals(f"residuals {place}", 1.0, self.frame, plain, self.most_residual), self.most_residual
         )
-        scale = max(tail.median() / _MEDIAN, 1e-9)
+        scale = max(tail.quantile(0.5) / _MEDIAN, 1e-9)
         self.most_residual = min(2.0, _MOST_RESIDUAL * scale)
         self.errors = tail
         cut = HUBER if self.plan.family == "robust" or self.plan.plain else _EARLY_CUT
@@ -532,12 +532,11 @@ class _Learner:
         """The standard deviation of errors with its relative error, and the dispersion of counts."""
         if self.kind.start != "number":
             return 0.0, 0.0, at.dispersion
-        square = self.errors.square * (at.scale**2 if self.plan.corrected else 1.0)
-        return (
-            math.sqrt(max(square, 1e-18)),
-            math.sqrt(1.0 / self.n + (2.0 * self.noise("residuals 1") / self.n) ** 2),
-            0.0,
-        )
+        # Between the scale that the median of sizes says and the one that nine tenths of them say, for normal errors:
+        # mean squares would rest on a tail that noise hides.
+        unit = at.scale if self.plan.corrected else 1.0
+        scale = unit * math.sqrt(self.errors.quantile(0.5) / _MEDIAN * self.errors.quantile(0.9) / _NINE_TENTHS)
+        return max(scale, 1e-9), math.sqrt(1.0 / self.n + (2.0 * self.noise("residuals 1") / self.n) ** 2), 0.0
 
 
 def settled(

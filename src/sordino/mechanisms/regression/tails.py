@@ -104,9 +104,9 @@ class Tail:
         place = int(np.argmin(np.where(self.cuts < min(least, self.cuts[-1]), np.inf, cost)))
         return float(self.cuts[place]), float(lost[place])
 
-    def median(self) -> float:
-        """Half of all sizes are below it."""
-        return float(np.exp(np.interp(-self.records / 2.0, -self.above, np.log(self.cuts))))
+    def quantile(self, share: float) -> float:
+        """This share of all sizes is below it."""
+        return float(np.exp(np.interp(-(1.0 - share) * self.records, -self.above, np.log(self.cuts))))
 
     def beyond(self, share: float) -> float:
         """The first cut with at most this share of sizes above it."""
