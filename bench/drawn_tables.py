@@ -14,12 +14,13 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-from sordino.algorithm.influence import Declaration, Plan, Posterior, expected, plan, posterior, release
 
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.arrays import weighted_quantiles
 from sordino.core.bound import Relation
+from sordino.mechanisms.regression import Declaration, Plan, Posterior, plan, posterior, release
+from sordino.mechanisms.regression.plan import expected
 
 FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson")
 DESIGNS = ("uniform", "concentrated", "skewed", "misspecified")
@@ -238,7 +239,7 @@ class PlainGaussians(ExactGaussians):
 
 def with_plain_noise() -> None:
     """Let a process draw such noise from now on."""
-    vars(import_module("sordino.algorithm.influence.release"))["ExactGaussians"] = PlainGaussians
+    vars(import_module("sordino.mechanisms.regression.release"))["ExactGaussians"] = PlainGaussians
 
 
 def part(task: tuple[Cell, int, int, int, float]) -> dict[str, Any]:

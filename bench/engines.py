@@ -27,20 +27,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from machine import machine, own_versions
-from sordino.algorithm.influence import Declaration, plan
-from sordino.algorithm.influence.asked import Asked
 
 import sordino.algorithm.engines  # noqa: F401  registers every engine
 import sordino.algorithm.engines.work as engine_work
 from sordino.algorithm.engines.local import Streamed, cores
 from sordino.algorithm.engines.totals import Engine, Totals, engine_of
 from sordino.algorithm.engines.work import PartAnswer, Work
-from sordino.core.bound import Relation
 from sordino.core.validate import SordinoError
 from sordino.data import BooleanTarget, Feature, Number, Schema, Target
 from sordino.data.parts import parts_of
 from sordino.data.sources.part import Part
 from sordino.estimators.fitting import fit_table
+from sordino.mechanisms.regression import Declaration
+from sordino.mechanisms.regression.families import At
+from sordino.mechanisms.regression.statistics import Centre, Frame, Gradient, Round
 
 ROWS_OF_A_FILE = 2_500_000
 BOUNDS = (-1.25, 1.5)  # so that encoding has to shift and to scale
@@ -98,18 +98,16 @@ def fit_work(folder: Path, rows: int, columns: int) -> Work:
     except SordinoError:
         pass
     assert engine.work is not None
-    assert isinstance(engine.work.asked, Asked)
-    return replace(engine.work, asked=question(engine.work.asked.declaration, rows, columns))
+    assert isinstance(engine.work.asked, Centre)
+    return replace(engine.work, asked=question(engine.work.asked.declaration, columns))
 
 
-def question(declaration: Declaration, rows: int, columns: int) -> Asked:
+def question(declaration: Declaration, columns: int) -> Gradient:
     """A gradient at a point away from 0, with rows whitened as they are."""
-    made = plan("logistic", declaration, rows, Relation.REPLACE_ONE, 1.0, 1e-10)
-    size = next(one.numbers for one in made.mechanisms if one.name == "gradients 1")
     whitening = np.eye(columns) * np.sqrt(3.0) + np.triu(np.full((columns, columns), 0.01), 1)
-    known = made.at_start._replace(first=False), np.full(columns, -0.1), np.ones(columns), whitening
-    point = np.linspace(-0.3, 0.5, 1 + columns)
-    return Asked("gradients 1", size, "logistic", declaration, made.tau, made.rho, made.in_matrix, *known, point)
+    tau = 1.2 * np.sqrt(1.0 + columns)
+    own = Round("logistic", declaration, np.linspace(-0.3, 0.5, 1 + columns)[:, None], At(), tau, 2.0 * tau)
+    return Gradient("gradient 1", own.gradient_bound, Frame(np.full(columns, -0.1), whitening), own)
 
 
 def scanned(folder: Path, names: Sequence[str], threads: int, reads: int) -> Cost:

@@ -24,13 +24,14 @@ from typing import Any
 import numpy as np
 from interval_ranges import INFLUENCE, of_grid, write
 from scipy import special
-from sordino.algorithm.influence import Declaration, expected, plan, with_bins
 
 from sordino import estimators
 from sordino.core.bound import Relation
 from sordino.estimators import ArrayBounds, BudgetWarning
 from sordino.estimators.fitting import WORTH_WHILE
 from sordino.ledger.release.folder import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES, measured_task
+from sordino.mechanisms.regression import Declaration, plan, with_bins
+from sordino.mechanisms.regression.plan import expected
 
 DELTA = 1e-6
 SIZES, EPSILONS = (500, 2000, 10_000, 50_000), (0.25, 1.0, 4.0)

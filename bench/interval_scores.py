@@ -26,13 +26,14 @@ import interval_coverage
 import numpy as np
 from drawn_tables import DELTA, EFFECTS, TARGET, with_plain_noise
 from many_cores import kept, left, measure, options
-from sordino.algorithm.influence import Declaration, Plan, expected, plan, posterior, release
 
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.arrays import weighted_quantiles
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
+from sordino.mechanisms.regression import Declaration, Plan, plan, posterior, release
+from sordino.mechanisms.regression.plan import expected
 
 PAGE = Path(__file__).with_name("pages") / "interval-scores.md"
 FAMILIES, DESIGNS = ("linear", "logistic"), ("uniform", "real", "rare")

@@ -21,11 +21,11 @@ import numpy as np
 from drawn_tables import DELTA, EFFECTS, KINDS, LEVELS, TARGET, held_and_scored, rows, with_plain_noise
 from many_cores import kept, left, measure, options
 from scipy import special
-from sordino.algorithm.influence import Declaration, Plan, plan, posterior, release
 
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
 from sordino.ledger.release.folder import MOST_COEFFICIENTS
+from sordino.mechanisms.regression import Declaration, Plan, plan, posterior, release
 
 PAGE = Path(__file__).with_name("pages") / "many-coefficients.md"
 FAMILIES, COLUMNS, RECORDS, EPSILON = ("linear", "logistic"), (10, 21, 30, 39, 60), (10_000, 50_000), 1.0

@@ -3,7 +3,7 @@
 from tests.mutations.mutation import Mutation
 
 _GROUPS = ("tests/data/test_units.py",)
-_ENGINE = ("tests/algorithm/influence/test_influence_units.py",)
+_ENGINE = ("tests/mechanisms/regression/test_regression_units.py",)
 _LEDGER = ("tests/ledger/test_ledger_units.py",)
 _FITS = ("tests/estimators/test_unit_fits.py", "-k", "refuse or says_so or ledger")
 

@@ -7,6 +7,8 @@ import pytest
 from sordino.core.bound import Relation
 from sordino.mechanisms.regression import Declaration, plan, with_bins
 from sordino.mechanisms.regression.plan import LEAST_BUDGET, as_dict, expected
+from sordino.mechanisms.regression.release import _check
+from sordino.mechanisms.regression.statistics import TargetSizes
 from tests.mechanisms.regression.tables import FAMILIES, declaration, planned
 
 
@@ -45,3 +47,12 @@ def test_widths_fall_with_records_and_budget(family):
         for records, epsilon in ((5000, 1.0), (50_000, 1.0), (50_000, 4.0))
     )
     assert few > many > more
+
+
+def test_only_what_was_planned_is_answered():
+    """A statistic with another bound than the certified one stops the run before it is asked."""
+    made = planned("linear", 500, Relation.REPLACE_ONE, 2.0)
+    first = made.mechanisms[0]
+    with pytest.raises(AssertionError, match="planned target-sizes"):
+        _check(TargetSizes("target-sizes", 2.0, 0.0, 1.0), first)
+    _check(TargetSizes("target-sizes", 1.0, 0.0, 1.0), first)

@@ -57,6 +57,20 @@ def test_with_much_budget_the_truth_is_found(family):
     assert law.cautions == ()
 
 
+def test_skew_errors_whose_scale_depends_on_the_row_do_not_bias_least_squares():
+    """Ten times the errors at one end of a column: Huber's slope would be 20 standard errors away."""
+    g = np.random.default_rng(5)
+    n = 40_000
+    X = g.uniform(-1, 1, (n, 2))
+    y = 0.5 * X[:, 0] + (g.gamma(1.0, 1.0, n) - 1.0) * 0.3 * np.exp(1.1 * X[:, 1])
+    declared = Declaration((-1.0,) * 2, (1.0,) * 2, target=(-12.0, 12.0), effect_scale=0.5)
+    made = plan("linear", declared, n, Relation.REPLACE_ONE, 4.0, 1e-6)
+    law = posterior(made, release(made, X, y, SeededRandomness(3)))
+    assert made.corrected
+    assert (np.abs(law.mean - [0.0, 0.5, 0.0]) <= 4.5 * law.deviation).all()
+    assert (law.deviation[1:] <= 0.03).all()
+
+
 def test_a_large_effect_overrules_the_prior():
     """Of twenty prior standard deviations, known to about one."""
     g = np.random.default_rng(3)
