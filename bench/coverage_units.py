@@ -161,7 +161,7 @@ def page(lines: list[dict[str, Any]]) -> str:
         f"{len(outside)} of {len(rows)} cells are outside the limits, {low} of them below.",
         *judged_again,
         "Together they hold " + ", ".join(f"{100 * rate:.1f}" for rate in every) + " %. The largest ratio of errors is",
-        f"{max(ratios):.2f}. Squares of units' mean scores are released: intervals know how alike a unit's records are.",
+        f"{max(ratios):.2f}. Squares of units' mean scores are released: intervals know how alike records are.",
         "",
     ]
     head = ["family", "correlation", "epsilon", "relation", "tables", "50 %", "90 %", "95 %", "±"]

@@ -50,7 +50,7 @@ def fitted(made: Design, table: Table, seed: int) -> tuple[Plan, Posterior | Non
 
 def judged(made: Design, tables: int) -> dict[str, Any] | None:
     """Coverage of a design over some tables, coefficient by coefficient."""
-    held, told, errors, widths, scores, law, planned = [], [], [], [], [], None, None
+    held, told, known, errors, widths, scores, law, planned = [], [], [], [], [], [], None, None
     for repetition in range(tables):
         table = made.table(repetition)
         planned, law = fitted(made, table, made.seed * 1000 + repetition)
@@ -63,10 +63,11 @@ def judged(made: Design, tables: int) -> dict[str, Any] | None:
         held.append([(low <= truth) & (truth <= high) for low, high in (one.T for one in ends)])
         told.append(~law.prior_dominated[own])
         errors.append((law.mean[own] - truth) / law.deviation[own])
+        known.append(law.withheld is None)
         widths.append((ends[2][:, 1] - ends[2][:, 0]) / planned.kind.effect_scale(planned.declaration))
         miss = np.maximum(ends[2][:, 0] - truth, 0) + np.maximum(truth - ends[2][:, 1], 0)
         scores.append(ends[2][:, 1] - ends[2][:, 0] + 40 * miss)
-    held, told = np.array(held), np.array(told)
+    held, told = np.array(held), np.array(told) & np.array(known)[:, None]
     count = told.sum()
     return {
         "seed": made.seed,

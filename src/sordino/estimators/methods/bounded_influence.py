@@ -36,7 +36,7 @@ from sordino.estimators.situation import (
     stand_in,
     stand_ins,
 )
-from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY
+from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY, WITHHELD_BECAUSE
 from sordino.mechanisms.regression import Declaration, person_bins, posterior, release, with_bins
 from sordino.mechanisms.regression import Plan as EnginePlan
 from sordino.mechanisms.regression import Posterior as EngineLaw
@@ -275,12 +275,12 @@ class BoundedInfluence(Method):
         engine_law = posterior(made, release_sums(made, total, sources.fresh(), declared, kept))
         law = coefficients(situation, columns, made, engine_law)
         variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
-        settings: dict[str, Any] = {}
+        settings: dict[str, Any] = {} if engine_law.withheld is None else {WITHHELD_BECAUSE: engine_law.withheld}
         if situation.task is Task.COUNTS:
-            settings = {"exposure": situation.settings.get("exposure")}
+            settings |= {"exposure": situation.settings.get("exposure")}
         elif situation.task is Task.SURVIVAL:
             edges = follow_up(situation.schema, situation.settings).edges
-            settings = {"time": situation.settings["time"], "bins": edges.tolist()}
+            settings |= {"time": situation.settings["time"], "bins": edges.tolist()}
         return Outcome(law, model_for(situation, variance), law.settings | settings, engine_law.cautions)
 
 

@@ -55,6 +55,8 @@ BEND = 0.5
 # Steps end here, in whitened units, so that no noise throws a point out of reach: targets that are numbers lie between
 # -1 and 1, and a step of 2.5 changes log odds or log rates of most rows by as much.
 _LONGEST_STEP = 2.5
+# How far squares of scores may be from what the model says, as a share.
+_MODEL_ERROR = 0.3
 # Shares of classes are kept this far from 0 and 1 at the first point.
 _LEAST_CLASS = 0.005
 # Floors of matrices, relative to what they are drawn to: columns, slopes of early points, slopes of the last.
@@ -518,15 +520,34 @@ class _Learner:
             cut = min(most, tail.best(self.noise("meat") * self.root, square=True)[0])
         meat, noise = yield from self.ask(of.Meat("meat", cut**2, self.frame, own, cut, direction, shift))
         half, less = power(slopes, 0.5), power(slopes, -0.5)
-        level = noise * float(np.mean(np.diag(less @ less)))
-        # Squares of scores are like slopes, as they are where the model holds, up to a factor.
-        inner = shrunk(less @ meat @ less, level, (0.2, 0.07), 0.1, np.eye(len(meat)), self.outputs).matrix
+        own_noise, turned = noise * float(np.mean(np.diag(less @ less))), less @ meat @ less
+        # Squares of scores are like slopes up to a factor, which the model knows unless a unit has several records.
+        # Then it is between 1 / m of that, for unlike ones, and all of it. What is released overrules that.
+        expected, error = self.expected_factor(own.at)
+        seen = float(np.mean(np.diag(turned)[self.outputs :]))
+        precision, prior = len(turned) / own_noise**2, 1.0 / error**2
+        factor = max((precision * seen + prior * expected) / (precision + prior), 0.1 * expected)
+        inner = shrunk(turned, own_noise, (0.2, 0.07), 0.1, np.eye(len(meat)), self.outputs, factor).matrix
         extra = np.zeros_like(slopes)
         if self.plan.corrected:
             extra = self.error**2 * np.outer(self.direction, self.direction)
         elif self.kind.start == "counts":
             extra = self.error**2 * np.outer(slopes[:, 0], slopes[:, 0])
         return half @ inner @ half / self.n, extra
+
+    def expected_factor(self, at: At) -> tuple[float, float]:
+        """Squares of scores over slopes, as the model has it; and how far that may be off."""
+        model = 1.0
+        if self.kind.start == "number":
+            unit, cut = (at.scale, at.cut) if self.plan.corrected else (1.0, at.cut * at.scale)
+            errors, n = self.errors, self.n
+            square = errors.square - float(np.interp(cut, errors.cuts, errors.lost_squares)) / n
+            inside = 1.0 - float(np.interp(cut, errors.cuts, errors.above)) / n
+            model = unit**2 * max(square, 0.01 * cut**2) / max(inside, 0.2)
+        elif self.kind.per_unit:
+            return 1.0 / self.declaration.most_records, _MODEL_ERROR / self.declaration.most_records
+        apart = 0.5 * (1.0 - 1.0 / self.declaration.most_records) if self.declaration.grouped else 0.0
+        return model * (1.0 - apart), model * (_MODEL_ERROR + apart)
 
     def residual_scale(self, at: At) -> tuple[float, float, float]:
         """The standard deviation of errors with its relative error, and the dispersion of counts."""

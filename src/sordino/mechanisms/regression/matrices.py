@@ -24,7 +24,8 @@ class Shrunk(NamedTuple):
 def power(matrix: Array, exponent: float) -> Array:
     """Of a positive definite matrix."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
-    return (vectors * np.maximum(values, 1e-300) ** exponent) @ vectors.T
+    # Far below anything that is known, and far above rounding.
+    return (vectors * np.maximum(values, 1e-12 * max(values[-1], 1e-280)) ** exponent) @ vectors.T
 
 
 def inverse(matrix: Array) -> Array:
@@ -56,7 +57,13 @@ def floored(matrix: Array, like: Array, least: float) -> Array:
 
 
 def shrunk(
-    matrix: Array, noise: float, near: tuple[float, float], floor: float, like: Array, outputs: int = 1
+    matrix: Array,
+    noise: float,
+    near: tuple[float, float],
+    floor: float,
+    like: Array,
+    outputs: int = 1,
+    level: float | None = None,
 ) -> Shrunk:
     """A noised matrix of coefficients, intercepts first, drawn to a multiple of `like`.
 
@@ -71,9 +78,11 @@ def shrunk(
         floor: no direction has less than this share of `like`.
         like: what it is drawn to, up to a factor.
         outputs: intercepts.
+        level: the mean of the slopes' diagonal, where it is known better than from the matrix.
     """
     size, k = len(matrix), outputs
-    level = max(float(np.mean(np.diag(matrix)[k:])), _LEAST_LEVEL * noise) if size > k else 1.0
+    if level is None:
+        level = max(float(np.mean(np.diag(matrix)[k:])), _LEAST_LEVEL * noise) if size > k else 1.0
     scale = float(np.mean(np.diag(like)[k:])) if size > k else 1.0
     to = like * (level / scale)
     found, left = matrix.copy(), np.zeros((size, size))

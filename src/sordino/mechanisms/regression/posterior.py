@@ -19,7 +19,7 @@ from sordino.core.validate import OPEN_UNIT, number
 from sordino.mechanisms.regression.learn import Learned, settled, steps
 from sordino.mechanisms.regression.matrices import floored, roots_of_precisions
 from sordino.mechanisms.regression.matrices import inverse as inverse_of
-from sordino.mechanisms.regression.plan import Plan
+from sordino.mechanisms.regression.plan import LEAST_BUDGET, Plan
 from sordino.mechanisms.regression.prior import Effects, moved
 from sordino.mechanisms.regression.release import Released
 
@@ -34,8 +34,9 @@ _BEND_LAST = 0.25
 # Slopes are never below this share of what was read of them.
 _FLOOR = 0.02
 _SEED = 20_361
-# A last point that is further from the root than this many posterior standard deviations has not converged.
-UNSETTLED = 2.0
+# A last point that is further from the solution than this many posterior standard deviations has not converged. Where
+# rounds have, a coefficient's distance is about 1, and that of a dozen together hardly above 1.5.
+UNSETTLED = 1.5
 # Noise of slopes, as a share of them, from which on what is read of them is mostly their prior.
 OPEN_SLOPES = 0.3
 
@@ -95,19 +96,23 @@ class Posterior:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Sentences for the release: a fit that has not converged, and slopes that noise hides."""
+        """Sentences for the release: a fit that has not converged says so."""
         found = []
         if self.far > UNSETTLED:
             found.append(
                 f"The fit had not converged: its last point was {self.far:.1f} standard errors from the solution. "
                 "Intervals are widened for it. Raise epsilon, or declare a larger effect scale."
             )
-        if self.trace.get("slopes_noise", 0.0) > OPEN_SLOPES:
-            found.append(
-                "Noise hides how columns vary together, so intervals of this fit rest on the assumption that whitened "
-                "columns are nearly uncorrelated. Raise epsilon, or declare fewer columns."
-            )
         return tuple(found)
+
+    @property
+    def withheld(self) -> str | None:
+        """Why intervals are withheld, by public or released numbers alone; None where they may be reported."""
+        if self.plan.budget < LEAST_BUDGET:
+            return "the budget is too small for so many coefficients, and intervals would rest on the prior"
+        if self.trace["slopes_noise"] > OPEN_SLOPES:
+            return "noise hides how columns vary together, and intervals would rest on a guess of it"
+        return None
 
     def interval(self, level: float) -> Array:
         """Central intervals of every coefficient, (coefficients, 2)."""
@@ -167,6 +172,10 @@ def posterior_of(plan: Plan, known: Learned) -> Posterior:
     found = draws.reshape(-1, size)
     step = centre - known.at
     bent = min(0.5, 0.5 * _BEND_LAST * known.bend * float(np.linalg.norm(step)))
+    spread = np.cov(found.T).reshape(size, size)
+    far = math.sqrt(max(float(step @ inverse_of(spread) @ step), 0.0) / size)
+    # A last point that is far from the solution has slopes of another place: draws are spread by as much.
+    found = centre + max(1.0, far / UNSETTLED) * (found - centre)
     found = found + generator.standard_normal((len(found), 1)) * bent * step
     if known.moved[1]:
         found[:, 0] += known.moved[0] + known.moved[1] * generator.standard_normal(len(found))
@@ -179,13 +188,11 @@ def posterior_of(plan: Plan, known: Learned) -> Posterior:
     precision = effects.precision(factors)
     total = inverse_of(own.T @ inverse @ own + precision)
     gain = total @ own.T @ inverse
-    spread = np.cov(draws.reshape(-1, size).T).reshape(size, size)
     sampling, prior = gain @ known.sampling @ gain.T, total @ precision @ total
     # What is left of the variance of draws is privacy: noise, and what it leaves open about slopes.
     privacy = gain @ (covariance - known.sampling) @ gain.T
     privacy = privacy + _positive(spread - total) + np.outer(bent * step, bent * step)
     parts = np.array([half**2 * encode @ one @ encode.T for one in (sampling, privacy, prior)])
-    far = math.sqrt(max(float(step @ inverse_of(spread) @ step), 0.0) / size)
     trace = known.trace | {"unsettled": far, "bent": bent}
     return Posterior(
         plan,

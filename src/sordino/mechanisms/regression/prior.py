@@ -62,31 +62,33 @@ class Effects:
 
 # Levels beyond this are those of no table; slopes there would be 0 in double precision.
 _LARGEST = 20.0
+# In units of a typical slope: no direction is flatter.
+_RIDGE = 1e-3
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 def curve(kind: str, t: Array) -> tuple[Array, Array]:
-    """The mean gradient of Gaussian rows at coefficients t, and its derivative, by Stein's lemma; for one output.
+    """The mean gradient of Gaussian rows at coefficients t, and its derivative; for one output.
 
     Used for how a mean gradient bends between two points, relative to its released slope, and as what noised slopes of
-    classes are drawn to where noise hides them. Nothing else is taken from such rows.
+    classes are drawn to where noise hides them. Nothing else is taken from such rows. Rows are summed up at nodes along
+    the direction of the slopes, so the derivative is that of the sum, and positive definite.
     """
     slopes, size = t[1:], len(t)
-    level = float(np.clip(t[0], -_LARGEST, _LARGEST))
+    level, reach = float(np.clip(t[0], -_LARGEST, _LARGEST)), float(np.linalg.norm(slopes))
+    along = slopes / max(reach, 1e-300)
     if kind == "log":
-        first = second = third = fourth = math.exp(min(level + slopes @ slopes / 2.0, _LARGEST))
+        mean = math.exp(min(level + reach**2 / 2.0, _LARGEST))
+        first, second = (mean, mean * reach), (mean, mean * reach, mean * (1.0 + reach**2))
     else:
-        p = special.expit(level + math.sqrt(slopes @ slopes) * _NODES)
-        s = p * (1.0 - p)
-        first, second, third, fourth = (
-            float(one @ _WEIGHTS) for one in (p, s, s * (1.0 - 2.0 * p), s * (1.0 - 6.0 * s))
-        )
+        p = special.expit(level + reach * _NODES)
+        first = float(p @ _WEIGHTS), float((_NODES * p) @ _WEIGHTS)
+        second = tuple(float((_NODES**power * p * (1.0 - p)) @ _WEIGHTS) for power in range(3))
     found = np.empty((size, size))
-    found[0, 0], found[0, 1:], found[1:, 0] = second, third * slopes, third * slopes
-    found[1:, 1:] = second * np.eye(size - 1) + fourth * np.outer(slopes, slopes)
-    found += 1e-6 * second * np.eye(size)
-    return np.append(first, second * slopes), found
+    found[0, 0], found[0, 1:], found[1:, 0] = second[0], second[1] * along, second[1] * along
+    found[1:, 1:] = second[0] * np.eye(size - 1) + (second[2] - second[0]) * np.outer(along, along)
+    return np.append(first[0], first[1] * along), found + _RIDGE * second[0] * np.eye(size)
 
 
 def moved(kind: str, a: Array, b: Array) -> tuple[Array, Array]:
