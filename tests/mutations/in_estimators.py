@@ -381,8 +381,8 @@ sources, account = Sources(random_state), as_ledger(ledger)
     Mutation(
         "fit: a caution tells how many records there are",
         "fit",
-        "(*plan.cautions, *cautions)",
-        "(*plan.cautions, *cautions, f'{len(X)} records were read.')",
+        "(*plan.cautions, *outcome.cautions, *cautions)",
+        "(*plan.cautions, *outcome.cautions, *cautions, f'{len(X)} records were read.')",
         ("tests/replay/test_whole_releases.py", "-k", "fit"),
     ),
 )

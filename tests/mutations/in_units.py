@@ -105,7 +105,7 @@ if situation.schema.unit_column is None and not self.keeps_units and not self.ta
 NoisedSums(
         query=_QUERIES[word]
         + ("" if one.name == word else f", round {one.name.split()[1]}")
-        + (_IN_BOUNDS if bound is None else ""),
+        + (_IN_BOUNDS if one.bound is None else ""),
         records=situation.records,
         rounds=1,
         sampling=Batch(Scheme.FULL),
@@ -121,7 +121,7 @@ NoisedSums(
 NoisedSums(
         query=_QUERIES[word]
         + ("" if one.name == word else f", round {one.name.split()[1]}")
-        + (_IN_BOUNDS if bound is None else ""),
+        + (_IN_BOUNDS if one.bound is None else ""),
         records=situation.records,
         rounds=1,
         sampling=Batch(Scheme.FULL),

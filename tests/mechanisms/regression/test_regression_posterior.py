@@ -68,7 +68,7 @@ def test_skew_errors_whose_scale_depends_on_the_row_do_not_bias_least_squares():
     law = posterior(made, release(made, X, y, SeededRandomness(3)))
     assert made.corrected
     assert (np.abs(law.mean - [0.0, 0.5, 0.0]) <= 4.5 * law.deviation).all()
-    assert (law.deviation[1:] <= 0.03).all()
+    assert (law.deviation[1:] <= 0.04).all()
 
 
 def test_a_large_effect_overrules_the_prior():

@@ -377,7 +377,9 @@ class _Learner:
         point = own.point.ravel()
         gradient, noise = yield from self.ask(of.Gradient(f"gradient {place}", own.gradient_bound, self.frame, own))
         matrix, matrix_noise = yield from self.ask(of.Slopes(f"slopes {place}", own.slope_bound, self.frame, own))
-        floor = _LAST_FLOOR if last else _STEP_FLOOR
+        # A direction that is flatter than the noise is read as flat as the noise.
+        seen = matrix_noise / max(float(np.mean(np.diag(matrix)[self.outputs :])), matrix_noise)
+        floor = max(_LAST_FLOOR, min(seen, _STEP_FLOOR)) if last else _STEP_FLOOR
         like = self.like(point, matrix, matrix_noise)
         slopes, left = shrunk(matrix, matrix_noise, self.tuned.near, floor, like, self.outputs)
         if last and plan.corrected:

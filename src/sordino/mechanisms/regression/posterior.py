@@ -31,8 +31,9 @@ _BURN = 12
 # The error of the last step along a straight line, relative to its length: half of that of earlier steps, since half of
 # the way is corrected for.
 _BEND_LAST = 0.25
-# Slopes are never below this share of what was read of them.
-_FLOOR = 0.02
+# Drawn slopes are never below this share of what was read of them, in any direction: one that is known to no better
+# than a factor of 4 is as good as unknown, and draws near 0 would make means of coefficients arbitrary.
+_FLOOR = 0.25
 _SEED = 20_361
 # A last point that is further from the solution than this many posterior standard deviations has not converged. Where
 # rounds have, a coefficient's distance is about 1, and that of a dozen together hardly above 1.5.
