@@ -77,7 +77,7 @@ IN_REGRESSION = (
         "Again.of",
         "short = np.minimum(given.lengths, INSIDE * self.cut) * 2.0**-DIGITS",
         "short = given.lengths * 2.0**-DIGITS",
-        _bounds("sensitivity and logistic"),
+        _bounds("products_of_whitened"),
     ),
     Mutation(
         "regression: two columns of a category may be 1",
@@ -94,14 +94,7 @@ rows[:, places] = flags
         "Round.pulls",
         "return found * given.rows.shares(row_lengths(found), INSIDE * self.gradient_bound)[:, None]",
         "return found",
-        _bounds("cox"),
-    ),
-    Mutation(
-        "regression: slopes of a person are not shortened together",
-        "Slopes.of",
-        "roots = [roots[0] * np.sqrt(shares)[:, None]]",
-        "pass",
-        _bounds("cox"),
+        _bounds("event_in_every_bin"),
     ),
     Mutation(
         "regression: targets are not cut",
@@ -171,7 +164,7 @@ rows[:, places] = flags
         "posterior_of",
         "covariance = known.sampling + known.extra + known.noise * np.eye(size)",
         "covariance = known.sampling + known.extra",
-        _posterior("random_designs"),
+        _posterior("noise_is_in"),
     ),
     Mutation(
         "regression: the posterior forgets the sampling error",

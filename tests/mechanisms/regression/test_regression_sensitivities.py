@@ -58,10 +58,7 @@ TABLE = {
     ),
     "slopes": (
         (REPLAYED, PAIRS, COX, SUBJECTS),
-        (
-            "regression: replaced matrices pay as if one were added",
-            "regression: slopes of a person are not shortened together",
-        ),
+        ("regression: replaced matrices pay as if one were added",),
     ),
     "score-sizes": _HISTOGRAM,
     "meat": ((REPLAYED, PAIRS, COX), ("regression: the meat is of rows and not of people",)),

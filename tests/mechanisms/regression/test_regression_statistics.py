@@ -6,9 +6,10 @@ import pytest
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
 from sordino.mechanisms.regression import Declaration, person_bins, plan, with_bins
+from sordino.mechanisms.regression.families import At
 from sordino.mechanisms.regression.release import release_sums
 from sordino.mechanisms.regression.rows import Given, InMemory, unit_rows
-from sordino.mechanisms.regression.statistics import factor, matrix_size
+from sordino.mechanisms.regression.statistics import Again, Frame, Gradient, Round, factor, matrix_size
 from tests.mechanisms.regression.tables import FAMILIES, Table, extreme_rows, extreme_targets, planned, table
 
 RECORDS, RICH = 60, 900.0
@@ -101,3 +102,25 @@ def test_rows_that_no_person_can_have_stay_within_the_bounds_of_cox():
             sums = statistic.of(next(unit_rows("cox", declared, one)))[0]
             if statistic.shape != "centre":
                 assert length(statistic, sums) <= statistic.bound, statistic.name
+
+
+def test_products_of_whitened_rows_are_bounded_whatever_their_length():
+    g = np.random.default_rng(6)
+    declared = planned("linear", RECORDS, Relation.REPLACE_ONE).declaration
+    frame = Frame(np.zeros(7), 5.0 * np.eye(7))
+    statistic = Again("again", 1.5**2, frame, 1.5)
+    for _ in range(20):
+        one = Given(extreme_rows(g, 1), np.zeros(1))
+        sums = statistic.of(next(unit_rows("linear", declared, one)))[0]
+        assert 0.9 * statistic.bound <= length(statistic, sums) <= statistic.bound
+
+
+def test_a_person_with_an_event_in_every_bin_pulls_no_harder_than_one_can():
+    """Events in four bins, where one is the most there can be, at a point that expects none."""
+    declared = with_bins(Declaration((-1.0,) * 2, (1.0,) * 2), np.arange(5.0))
+    own = Round("cox", declared, np.array([-9.0, 0, 0, 0, 0, 0])[:, None], At(follow=0.5), 0.5, 100.0)
+    statistic = Gradient("gradient 1", own.gradient_bound, Frame(np.zeros(5), 0.1 * np.eye(5)), own)
+    X = np.hstack([np.ones((4, 2)), np.eye(4)[:, 1:]])
+    given = Given(X, np.ones(4), np.zeros(4), np.zeros(4, int))
+    sums = statistic.of(next(unit_rows("cox", declared, given)))[0]
+    assert 0.9 * statistic.bound <= length(statistic, sums) <= statistic.bound

@@ -38,6 +38,8 @@ _SEED = 20_361
 # A last point that is further from the solution than this many posterior standard deviations has not converged. Where
 # rounds have, a coefficient's distance is about 1, and that of a dozen together hardly above 1.5.
 UNSETTLED = 1.5
+# A step along which slopes change by less than this share is straight.
+_STRAIGHT = 0.1
 # Noise of slopes, as a share of them, from which on what is read of them is mostly their prior.
 OPEN_SLOPES = 0.3
 
@@ -175,7 +177,10 @@ def posterior_of(plan: Plan, known: Learned) -> Posterior:
     bent = min(0.5, 0.5 * _BEND_LAST * known.bend * float(np.linalg.norm(step)))
     spread = np.cov(found.T).reshape(size, size)
     far = math.sqrt(max(float(step @ inverse_of(spread) @ step), 0.0) / size)
-    # A last point that is far from the solution has slopes of another place: draws are spread by as much.
+    # A last point that is far from the solution has slopes of another place: draws are spread by as much. Not where
+    # slopes hardly change on the way, nor where the last point alone corrects for what is cut and so moves on purpose.
+    if plan.corrected or known.bend * float(np.linalg.norm(step)) < _STRAIGHT:
+        far = min(far, UNSETTLED)
     found = centre + max(1.0, far / UNSETTLED) * (found - centre)
     found = found + generator.standard_normal((len(found), 1)) * bent * step
     if known.moved[1]:
