@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from drawn_tables import DELTA, EFFECTS, FAMILIES, LEVELS, NEW_ROWS, TARGET, Cell, fitted, refused, table
 
-from sordino.mechanisms.influence.posterior import MARGIN
-
 BELOW, ABOVE = 0.02, 0.04
 
 
@@ -146,9 +144,8 @@ def page(
         f"tables with effects of the declared size, delta {DELTA:g}. Limits: {100 * BELOW:.0f} points below and",
         f"{100 * ABOVE:.0f} above nominal. Errors are root mean squares of coefficients, scores are of 95 % intervals",
         "(width plus 40 times the miss), ± is the error of the rate at 90 %. Shares say what posterior variances are",
-        f"made of. Every posterior is {100 * (MARGIN - 1):.1f} % wider than what it is made of, on purpose: limits are",
-        "nearer below than above. Cells that a plan refuses, because sampling and privacy together exceed half the",
-        "prior's standard deviation, come last.",
+        "made of. Cells that a plan refuses, because sampling and privacy together exceed half the prior's standard",
+        "deviation or the budget for each coefficient is too small, come last.",
         "",
         f"{len(found)} cells, {sum(one.refused for one in found)} of them refused by their plan; {_count(screened)}",
         f"tables a cell. {len(again)} cells were outside the limits and drawn again with {_count(again)} fresh tables,",

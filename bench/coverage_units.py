@@ -26,8 +26,7 @@ from many_cores import kept, left, measure, options
 from scipy import special, stats
 
 from sordino.core.bound import Relation
-from sordino.mechanisms.influence import Declaration, Plan, plan, posterior, release
-from sordino.mechanisms.influence.plan import LIKENESS
+from sordino.mechanisms.regression import Declaration, Plan, plan, posterior, release
 from sordino.noise.randomness import SeededRandomness
 
 PAGE = Path(__file__).with_name("pages") / "unit-coverage.md"
@@ -162,8 +161,7 @@ def page(lines: list[dict[str, Any]]) -> str:
         f"{len(outside)} of {len(rows)} cells are outside the limits, {low} of them below.",
         *judged_again,
         "Together they hold " + ", ".join(f"{100 * rate:.1f}" for rate in every) + " %. The largest ratio of errors is",
-        f"{max(ratios):.2f}. How alike a unit's records are is read from histograms of units' gradients, one for each",
-        f"coefficient, which have {100 * LIKENESS:.0f} % of the budget.",
+        f"{max(ratios):.2f}. Squares of units' mean scores are released: intervals know how alike records are.",
         "",
     ]
     head = ["family", "correlation", "epsilon", "relation", "tables", "50 %", "90 %", "95 %", "±"]

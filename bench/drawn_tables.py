@@ -17,7 +17,8 @@ import numpy as np
 
 from sordino.core.arrays import weighted_quantiles
 from sordino.core.bound import Relation
-from sordino.mechanisms.influence import Declaration, Plan, Posterior, expected, plan, posterior, release
+from sordino.mechanisms.regression import Declaration, Plan, Posterior, plan, posterior, release
+from sordino.mechanisms.regression.plan import expected
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.randomness import SeededRandomness
 
@@ -238,7 +239,7 @@ class PlainGaussians(ExactGaussians):
 
 def with_plain_noise() -> None:
     """Let a process draw such noise from now on."""
-    vars(import_module("sordino.mechanisms.influence.release"))["ExactGaussians"] = PlainGaussians
+    vars(import_module("sordino.mechanisms.regression.release"))["ExactGaussians"] = PlainGaussians
 
 
 def part(task: tuple[Cell, int, int, int, float]) -> dict[str, Any]:

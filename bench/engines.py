@@ -30,15 +30,15 @@ from machine import machine, own_versions
 
 import sordino.engines  # noqa: F401  registers every engine
 import sordino.engines.totals as engine_work
-from sordino.core.bound import Relation
 from sordino.core.validate import SordinoError
 from sordino.data import Boolean, Feature, Number, Schema, Target
 from sordino.data.sources.registry import TablePart, parts_of
 from sordino.engines.local import Streamed
 from sordino.engines.totals import Engine, PartAnswer, Totals, Work, engine_of
 from sordino.fitting.fit import fit_table
-from sordino.mechanisms.influence import Declaration, plan
-from sordino.mechanisms.influence.asked import Asked
+from sordino.mechanisms.regression import Declaration
+from sordino.mechanisms.regression.families import At
+from sordino.mechanisms.regression.statistics import Centre, Frame, Gradient, Round
 from sordino.noise.randomness import cores
 
 ROWS_OF_A_FILE = 2_500_000
@@ -97,18 +97,16 @@ def fit_work(folder: Path, rows: int, columns: int) -> Work:
     except SordinoError:
         pass
     assert engine.work is not None
-    assert isinstance(engine.work.asked, Asked)
-    return replace(engine.work, asked=question(engine.work.asked.declaration, rows, columns))
+    assert isinstance(engine.work.asked, Centre)
+    return replace(engine.work, asked=question(engine.work.asked.declaration, columns))
 
 
-def question(declaration: Declaration, rows: int, columns: int) -> Asked:
+def question(declaration: Declaration, columns: int) -> Gradient:
     """A gradient at a point away from 0, with rows whitened as they are."""
-    made = plan("logistic", declaration, rows, Relation.REPLACE_ONE, 1.0, 1e-10)
-    size = next(one.numbers for one in made.mechanisms if one.name == "gradients 1")
     whitening = np.eye(columns) * np.sqrt(3.0) + np.triu(np.full((columns, columns), 0.01), 1)
-    known = made.at_start._replace(first=False), np.full(columns, -0.1), np.ones(columns), whitening
-    point = np.linspace(-0.3, 0.5, 1 + columns)
-    return Asked("gradients 1", size, "logistic", declaration, made.tau, made.rho, made.in_matrix, *known, point)
+    tau = 1.2 * np.sqrt(1.0 + columns)
+    own = Round("logistic", declaration, np.linspace(-0.3, 0.5, 1 + columns)[:, None], At(), tau, 2.0 * tau)
+    return Gradient("gradient 1", own.gradient_bound, Frame(np.full(columns, -0.1), whitening), own)
 
 
 def scanned(folder: Path, names: Sequence[str], threads: int, reads: int) -> Cost:

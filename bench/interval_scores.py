@@ -31,7 +31,8 @@ from sordino.core.arrays import weighted_quantiles
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
-from sordino.mechanisms.influence import Declaration, Plan, expected, plan, posterior, release
+from sordino.mechanisms.regression import Declaration, Plan, plan, posterior, release
+from sordino.mechanisms.regression.plan import expected
 from sordino.noise.randomness import SeededRandomness
 
 PAGE = Path(__file__).with_name("pages") / "interval-scores.md"

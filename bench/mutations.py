@@ -137,30 +137,24 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
             "digits(values, exponent)",
         ),
         Edit("mechanisms/statistics/second_moments.py", "np.clip(y[part], -1.0, 1.0)", "y[part]"),
-        # Bounded influence: cells, the centre, the scatter, the weight of a row, its pull, its curvature.
+        # Bounded influence: cells, every vector that is shortened, a person's rows together, and slopes.
         Edit(
-            "mechanisms/influence/declaration.py",
+            "mechanisms/regression/declaration.py",
             "np.clip(column, -1.0, 1.0, out=column)",
             "pass",
         ),
+        Edit(_STATISTICS, "return values * (most / np.maximum(row_lengths(values), most))[:, None]", "return values"),
+        Edit(_STATISTICS, "np.minimum(1.0, np.minimum(tau / safe, (tau / safe) * (far / safe)))", "np.ones_like(safe)"),
         Edit(
-            _INFLUENCE,
-            "rows[:, numbers] *= (INSIDE * radius / lengths)[:, None] if len(numbers) else 1.0",
-            "rows[:, numbers] *= 1.0",
+            _STATISTICS,
+            "return found * given.rows.shares(row_lengths(found), INSIDE * self.gradient_bound)[:, None]",
+            "return found",
         ),
         Edit(
-            _INFLUENCE,
-            "            rows *= (INSIDE * rho / np.maximum(row_lengths(rows), INSIDE * rho))[:, None]\n",
-            "",
+            _STATISTICS,
+            "np.minimum(np.sqrt(weights) * lengths, INSIDE * math.sqrt(asked.tau * asked.far))",
+            "np.sqrt(weights) * lengths",
         ),
-        Edit(_INFLUENCE, "np.minimum(1.0, (tau / self.lengths) ** 2)", "np.ones(len(self.lengths))"),
-        Edit(
-            _INFLUENCE,
-            "shorter = found * (most / np.maximum(row_lengths(found), most))[:, None]",
-            "shorter = found",
-        ),
-        Edit(_INFLUENCE, "yield part, found * shares[part, None]", "yield part, found"),
-        Edit(_INFLUENCE, "np.minimum(stretch, INSIDE * self.tau)", "stretch"),
         # Classes are counted: there is nothing to cut, so each label is counted twice.
         Edit(_CONSTANT, "int(np.where(y > 0, 1, -1).sum())", "int(np.where(y > 0, 2, -2).sum())"),
         Edit(
@@ -200,9 +194,9 @@ _ROWS = (
         "self._sums.exponent) / len(self._sums._y)",
     ),
     Edit(
-        "mechanisms/influence/release.py",
-        "summed = total(asked)",
-        "summed = total(asked)\n            vars(plan)['records'] = summed.units",
+        "mechanisms/regression/release.py",
+        "summed = total(statistic)",
+        "summed = total(statistic)\n            run.gi_frame.f_locals['self'].n = float(summed.units)",
     ),
     Edit(
         "fitting/methods/variational.py",

@@ -17,6 +17,7 @@ LAYERS = (
     ("data",),
     ("models",),
     ("algorithm",),
+    ("mechanisms",),
     ("accounting",),
     ("ledger",),
     ("auditing",),

@@ -15,10 +15,11 @@ from pyarrow import feather
 
 from sordino.core.bound import Relation
 from sordino.data import Table
-from sordino.mechanisms.influence import Declaration, Plan, person_bins, plan, with_bins
-from sordino.mechanisms.influence.asked import Asked, Given, InMemory, Summed, unit_rows
-from sordino.mechanisms.influence.release import release_sums
-from sordino.mechanisms.influence.sums import UnitRows
+from sordino.mechanisms.regression import Declaration, Plan, person_bins, plan, with_bins
+from sordino.mechanisms.regression.release import release_sums
+from sordino.mechanisms.regression.rows import Given, InMemory, UnitRows, unit_rows
+from sordino.mechanisms.regression.statistics import Statistic
+from sordino.noise.integer_sums import Summed
 from sordino.noise.randomness import SeededRandomness
 
 FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", "negative-binomial", "cox")
@@ -95,12 +96,12 @@ def planned(family: str, relation: Relation, *, unit: bool) -> tuple[Plan, Encod
 
 
 @cache
-def asked_in_memory(family: str, relation: Relation, unit: bool) -> list[tuple[Asked, Summed]]:
+def asked_in_memory(family: str, relation: Relation, unit: bool) -> list[tuple[Statistic, Summed]]:
     """Every question of a release in memory, with its sums."""
     made, encoded = planned(family, relation, unit=unit)
     total, found = InMemory(made, encoded.given(arrays(family))), []
 
-    def recorded(asked: Asked) -> Summed:
+    def recorded(asked: Statistic) -> Summed:
         found.append((asked, total(asked)))
         return found[-1][1]
 

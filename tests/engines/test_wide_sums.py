@@ -5,7 +5,7 @@ import pytest
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.mechanisms.influence.asked import Given, InMemory
+from sordino.mechanisms.regression.rows import Given, InMemory
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.integer_sums import MOST_RECORDS, MOST_ROWS, WideSums, check_capacity
 from sordino.noise.port import noised_sums

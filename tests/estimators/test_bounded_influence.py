@@ -1,5 +1,6 @@
 """Bounded influence behind the estimators: the spec says what ran, and coefficients are those of the table."""
 
+import contextlib
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from sordino.fitting.methods.bounded_influence import public_columns
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import Task
 from sordino.ledger.release import read_release, write_release
-from sordino.mechanisms.influence.release import Followed
+from sordino.mechanisms.regression.learn import steps
 
 WORD = "bounded-influence"
 AGE, SITE = Number(20.0, 80.0), Category(("a", "b", "c"), unseen="other")
@@ -72,23 +73,17 @@ def test_noise_in_a_run_is_what_the_spec_says(task, classes, relation):
     recording = Recorder().record(lambda fresh: plan.method.run(plan, X, y, Sources(None, fresh)).posterior.arrays, 3)
     parts = [part.algorithm for part in plan.spec.runs()]
     assert len(parts) == len(recording.calls) == len(made.mechanisms)
-    followed = Followed(made)
+    run = steps(made)
+    statistic = next(run)
     for mechanism, part, (call, answer) in zip(made.mechanisms, parts, recording.calls, strict=True):
         assert isinstance(part, NoisedSums)
         assert dict(part.options)["numbers"] == call.statistic.size
-        bound = _bound_in_run(followed, mechanism.name) if "in units of the bound" in part.query else 1.0
+        bound = statistic.bound if "in units of the bound" in part.query else 1.0
         assert 0.0 <= float(np.max(call.scale)) / (part.sum_noise[0] * bound) - 1.0 < 1e-12
         moved = bound * part.sensitivity(relation)
         assert part.sum_noise[0] * bound / moved == pytest.approx(mechanism.multiplier, rel=1e-12)
-        followed.read(
-            mechanism.name, np.asarray(answer), last=mechanism.name == f"gradients {len(made.shares.gradients)}"
-        )
-
-
-def _bound_in_run(followed: Followed, name: str) -> float:
-    known = {"curvature": "curvature_bound", "meat": "gradient_bound"}
-    bound = getattr(followed, known.get(name, "gradient_bound"))
-    return bound**2 if name == "meat" else bound
+        with contextlib.suppress(StopIteration):
+            statistic = run.send(np.asarray(answer))
 
 
 def test_coefficients_in_units_of_the_table_are_the_truth():

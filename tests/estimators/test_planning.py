@@ -22,8 +22,9 @@ from sordino.fitting.problem import FitProblem
 from sordino.fitting.tasks import Task
 from sordino.inference.expectation import LIMITS, Expectation
 from sordino.inference.power import FAMILIES
-from sordino.mechanisms.influence import Declaration, expected, with_bins
-from sordino.mechanisms.influence import plan as engine_plan
+from sordino.mechanisms.regression import Declaration, with_bins
+from sordino.mechanisms.regression import plan as engine_plan
+from sordino.mechanisms.regression.plan import expected
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one"}
 FEATURES = (

@@ -18,7 +18,7 @@ from sordino.fitting.fit import problem_of
 from sordino.fitting.methods import METHODS
 from sordino.fitting.problem import Sources
 from sordino.fitting.tasks import SETTINGS, TASKS
-from sordino.mechanisms.influence.release import release as released
+from sordino.mechanisms.regression import release as released
 
 LINES = "records = {n}\na: -1..1\nb: p|q|r\ntreated: yes/no\nw: weight 0.2..4 mean {mean}\n{target} [target]"
 TARGETS = {"linear": "y: -5..5", "robust": "y: -5..5", "logistic": "y: yes/no", "poisson": "y: 0..20"}

@@ -3,7 +3,7 @@
 from tests.mutations.mutation import Mutation
 
 _GROUPS = ("tests/data/test_units.py",)
-_ENGINE = ("tests/mechanisms/influence/test_influence_units.py",)
+_ENGINE = ("tests/mechanisms/regression/test_regression_units.py",)
 _LEDGER = ("tests/ledger/test_ledger_units.py",)
 _FITS = ("tests/estimators/test_unit_fits.py", "-k", "refuse or says_so or ledger")
 
@@ -105,7 +105,7 @@ if problem.schema.unit_column is None and not self.keeps_units and not self.task
 NoisedSums(
         query=_QUERIES[word]
         + ("" if one.name == word else f", round {one.name.split()[1]}")
-        + (_IN_BOUNDS if bound is None else ""),
+        + (_IN_BOUNDS if one.bound is None else ""),
         records=problem.records,
         rounds=1,
         sampling=Batch(Scheme.FULL),
@@ -121,7 +121,7 @@ NoisedSums(
 NoisedSums(
         query=_QUERIES[word]
         + ("" if one.name == word else f", round {one.name.split()[1]}")
-        + (_IN_BOUNDS if bound is None else ""),
+        + (_IN_BOUNDS if one.bound is None else ""),
         records=problem.records,
         rounds=1,
         sampling=Batch(Scheme.FULL),

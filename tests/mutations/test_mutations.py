@@ -14,8 +14,8 @@ import sordino
 from tests.mutations.in_cells import IN_CELLS
 from tests.mutations.in_choices import IN_CHOICES
 from tests.mutations.in_estimators import IN_ESTIMATORS
-from tests.mutations.in_influence import IN_INFLUENCE
 from tests.mutations.in_looks import IN_LOOKS
+from tests.mutations.in_regression import IN_REGRESSION
 from tests.mutations.in_runs import IN_RUNS
 from tests.mutations.in_sampling import IN_SAMPLING
 from tests.mutations.in_secure import IN_SECURE
@@ -33,7 +33,7 @@ MUTATIONS = (
     *IN_RUNS,
     *IN_SAMPLING,
     *IN_SECURE,
-    *IN_INFLUENCE,
+    *IN_REGRESSION,
     *IN_UNITS,
     *IN_LOOKS,
     *IN_CHOICES,

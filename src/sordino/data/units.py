@@ -30,7 +30,7 @@ from sordino.data.raw_columns import MISSING, Column, Indices, NumberColumn, Opa
 from sordino.data.table import as_numbers
 from sordino.data.words import TextLine
 
-# Sums over so many records of one unit are still exact; see `sordino.mechanisms.influence.sums`.
+# Sums over so many records of one unit are still exact; see `sordino.mechanisms.regression.statistics`.
 MOST_RECORDS = Interval(1, 4096)
 # What columns are called that say whose a record is; a name is public, so this may be said of a schema alone.
 _KEYS = {"id", "ids", "key", "uid", "uuid", "guid", "identifier", "pseudonym", "ssn", "nhs", "mrn"}

@@ -27,8 +27,7 @@ from sordino.core.validate import InputError, one_of, raise_alone
 from sordino.data.sources.registry import TablePart, joined
 from sordino.data.table import RowError, Table
 from sordino.engines.unit_buckets import Spread, in_files
-from sordino.mechanisms.influence.asked import Summed
-from sordino.noise.integer_sums import WideSums
+from sordino.noise.integer_sums import Summed, WideSums
 
 
 class EncodedRows(Protocol):

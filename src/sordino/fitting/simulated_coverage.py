@@ -18,8 +18,8 @@ from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import epsilon_upper
-from sordino.mechanisms.influence import Plan, posterior, release
-from sordino.mechanisms.influence.calibrate import drawn_table
+from sordino.mechanisms.regression import Plan, posterior, release
+from sordino.mechanisms.regression.drawn import drawn_table
 from sordino.noise.randomness import SeededRandomness
 
 LEVEL = 0.9

@@ -22,8 +22,7 @@ from sordino.fitting.methods import Outcome, Plan
 from sordino.fitting.methods.bounded_influence import BoundedInfluence, given_rows
 from sordino.fitting.problem import Sources
 from sordino.fitting.resume import FitCheckpoint
-from sordino.mechanisms.influence.asked import unit_rows
-from sordino.mechanisms.influence.sums import UnitRows
+from sordino.mechanisms.regression.rows import UnitRows, unit_rows
 from sordino.mechanisms.statistics.questions import Rows
 
 METHOD = BoundedInfluence.name

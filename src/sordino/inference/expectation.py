@@ -149,9 +149,7 @@ class Expectation:
     def at(self, epsilon: float) -> "Expectation":
         """The same at another epsilon."""
         old = self.plan
-        made = engine_plan(
-            old.family, old.declaration, old.records, old.relation, epsilon, old.delta, covariance=old.covariance
-        )
+        made = engine_plan(old.family, old.declaration, old.records, old.relation, epsilon, old.delta)
         return replace(self, plan=made)
 
     def line(self, name: str) -> ExpectedLine:

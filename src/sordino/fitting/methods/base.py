@@ -59,11 +59,12 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run gives: a posterior with its model, and public settings to store beside it."""
+    """What a run gives: a posterior with its model, public settings to store beside it, and cautions for its reader."""
 
     posterior: Posterior
     model: Model
     settings: Mapping[str, Any] = field(default_factory=dict)
+    cautions: tuple[str, ...] = ()
 
 
 class Method(ABC):

@@ -1,7 +1,7 @@
 """Regressions by bounded influence: noised sums of whitened rows whose weights see x alone, and one posterior of all.
 
-The engine is `mechanisms.influence`. Here are its public columns from a schema, the spec of its sums, and its expected
-error on stand-in data. A cap on the length of rows is not needed and not used: rows are weighed down by the method.
+The engine is `mechanisms.regression`. This file turns a schema into its public columns, writes the spec of its sums,
+and expects its error on stand-in data. A cap on the length of rows is not needed: the engine weighs long rows down.
 """
 
 import math
@@ -34,15 +34,16 @@ from sordino.fitting.problem import (
 )
 from sordino.fitting.simulated_coverage import simulated_coverage
 from sordino.fitting.tasks import Task
-from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY
-from sordino.mechanisms.influence import Declaration, Released, expected, person_bins, posterior, release, with_bins
-from sordino.mechanisms.influence import Plan as InfluencePlan
-from sordino.mechanisms.influence import plan as planned
-from sordino.mechanisms.influence.asked import Given, InMemory, Total
-from sordino.mechanisms.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
-from sordino.mechanisms.influence.release import Kept, release_sums
-from sordino.mechanisms.influence.sums import centre_bounds
+from sordino.ledger.release.folder import WITHHELD_BECAUSE
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
+from sordino.mechanisms.regression import Declaration, person_bins, posterior, release, with_bins
+from sordino.mechanisms.regression import Plan as EnginePlan
+from sordino.mechanisms.regression import Posterior as EngineLaw
+from sordino.mechanisms.regression import plan as planned
+from sordino.mechanisms.regression.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict, expected
+from sordino.mechanisms.regression.release import Kept, Total, release_sums
+from sordino.mechanisms.regression.rows import Given, InMemory
+from sordino.mechanisms.regression.statistics import Centre
 from sordino.noise.integer_sums import COVERED, COVERED_UNITS
 from sordino.noise.randomness import SeededRandomness
 
@@ -56,18 +57,28 @@ _DRAWS = 3
 _known: dict[tuple[str, str], Predicted] = {}
 _MOST_KNOWN = 256
 
-# What is summed, in words for people; gradients and residuals are numbered by the round.
+# What is summed, in words for people; gradients, slopes and residuals are numbered by the point.
 _QUERIES = {
+    "target-sizes": "a histogram of sizes of the target",
+    "target-mean": "targets, cut, for their mean",
+    "class-counts": "how many records every class has",
+    "counts-and-exposure": "counts and exposures",
     "centre": "rows, for their centre",
-    "scales": "histograms of the columns that are numbers",
+    "square-sizes": "a histogram of lengths of squared columns",
+    "squares": "squared columns",
+    "row-sizes": "a histogram of lengths of standardised rows",
     "scatter": "products of standardised columns",
-    "location": "a histogram of the target",
-    "counts": "a histogram of the counts",
-    "residuals": "a histogram of the sizes of residuals",
-    "gradients": "gradients of whitened rows with weights",
-    "curvature": "slopes of the gradients",
+    "lengths": "a histogram of lengths of whitened rows",
+    "again": "products of whitened columns",
+    "residuals": "a histogram of sizes of residuals",
+    "spread": "sizes of residuals times whitened rows",
+    "spread-residuals": "a histogram of sizes of residuals over their row's scale",
+    "cut-off": "what is cut off residuals",
+    "cut-counts": "what is cut off residuals of counts",
+    "gradient": "gradients of whitened rows with weights",
+    "slopes": "slopes of the gradients",
+    "score-sizes": "a histogram of lengths of gradients",
     "meat": "squares of the gradients",
-    "likeness": "histograms of the sizes of units' gradients",
 }
 _IN_BOUNDS = ", in units of the bound that follows from earlier sums"
 
@@ -172,7 +183,7 @@ def public_columns(problem: FitProblem) -> PublicColumns:
     return PublicColumns(declaration, np.array(places, np.int64), tuple(names[place] for place in places), to_table)
 
 
-def influence_plan(problem: FitProblem, columns: PublicColumns) -> InfluencePlan:
+def influence_plan(problem: FitProblem, columns: PublicColumns) -> EnginePlan:
     """The engine's plan of a problem."""
     return planned(
         family_of(problem),
@@ -246,7 +257,8 @@ class BoundedInfluence(Method):
     ) -> Outcome:
         given = given_rows(plan.problem, plan.details["columns"], X, y, units)
         declared = None if weights is None else plan.problem.records
-        return self.run_sums(plan, InMemory(plan.details["made"], replace(given, weight=weights)), sources, declared)
+        total = InMemory(plan.details["made"], replace(given, weight=weights))
+        return self.run_sums(plan, total, sources, declared)
 
     def run_sums(
         self,
@@ -261,15 +273,16 @@ class BoundedInfluence(Method):
         What is `kept` of rounds before is not asked again.
         """
         problem, columns, made = plan.problem, plan.details["columns"], plan.details["made"]
-        law = coefficients(problem, columns, made, release_sums(made, total, sources.fresh(), declared, kept))
+        engine_law = posterior(made, release_sums(made, total, sources.fresh(), declared, kept))
+        law = coefficients(problem, columns, made, engine_law)
         variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
-        settings: dict[str, Any] = {}
+        settings: dict[str, Any] = {} if engine_law.withheld is None else {WITHHELD_BECAUSE: engine_law.withheld}
         if problem.task is Task.COUNTS:
-            settings = {"exposure": problem.settings.get("exposure")}
+            settings |= {"exposure": problem.settings.get("exposure")}
         elif problem.task is Task.SURVIVAL:
             edges = survival_time(problem.schema, problem.settings).edges
-            settings = {"time": problem.settings["time"], "bins": edges.tolist()}
-        return Outcome(law, model_for(problem, variance), law.settings | settings)
+            settings |= {"time": problem.settings["time"], "bins": edges.tolist()}
+        return Outcome(law, model_for(problem, variance), law.settings | settings, engine_law.cautions)
 
 
 def _sizes(problem: FitProblem) -> tuple[int, int]:
@@ -303,11 +316,8 @@ def uncapped(problem: FitProblem) -> Schema:
     return replace(problem.schema, row_norm=None)
 
 
-def coefficients(
-    problem: FitProblem, columns: PublicColumns, made: InfluencePlan, found: Released
-) -> CoefficientPosterior:
+def coefficients(problem: FitProblem, columns: PublicColumns, made: EnginePlan, law: EngineLaw) -> CoefficientPosterior:
     """What the released sums say about the coefficients of encoded columns."""
-    law = posterior(made, found)
     draws, weights = law.in_table_units()  # the engine's table are the encoded columns
     matrix, _ = made.declaration.to_table(made.outputs)
     words = ("",) if made.outputs == 1 else tuple(str(label) for label in (problem.labels or ())[1:])
@@ -327,22 +337,19 @@ def coefficients(
     )
 
 
-def sums_spec(problem: FitProblem, made: InfluencePlan) -> Spec:
+def sums_spec(problem: FitProblem, made: EnginePlan) -> Spec:
     """One part for each released sum, in the order in which they are released."""
     return in_parts(problem, *(_part(problem, made, one) for one in made.mechanisms))
 
 
-def _part(problem: FitProblem, made: InfluencePlan, one: Mechanism) -> Spec:
+def _part(problem: FitProblem, made: EnginePlan, one: Mechanism) -> Spec:
     """A sum with its true contribution, and how far a replacement moves it where that is less than twice as far."""
     word = one.name.split()[0]
-    bound = _bound(made, one)
-    contribution, replaced = 1.0 if bound is None else bound, None
+    contribution, replaced = 1.0 if one.bound is None else one.bound, None
     if one.shape == "centre":
-        contribution = centre_bounds(made.declaration, Relation.ADD_REMOVE)
+        contribution = Centre.declared(made.declaration, Relation.ADD_REMOVE).bound
     if problem.relation is Relation.REPLACE_ONE:
-        moved = made.sensitivity(
-            one, centre_bounds(made.declaration, problem.relation) if word == "centre" else contribution
-        )
+        moved = made.sensitivity(one, contribution if one.bound is None else one.bound)
         contribution = max(contribution, 0.5 * moved)
         replaced = moved if moved < 2.0 * contribution else None
     else:
@@ -350,7 +357,7 @@ def _part(problem: FitProblem, made: InfluencePlan, one: Mechanism) -> Spec:
     algorithm = NoisedSums(
         query=_QUERIES[word]
         + ("" if one.name == word else f", round {one.name.split()[1]}")
-        + (_IN_BOUNDS if bound is None else ""),
+        + (_IN_BOUNDS if one.bound is None else ""),
         records=problem.records,
         rounds=1,
         sampling=Batch(Scheme.FULL),
@@ -364,17 +371,7 @@ def _part(problem: FitProblem, made: InfluencePlan, one: Mechanism) -> Spec:
     return Spec(algorithm=algorithm, relation=problem.relation, view=View.ALL_ITERATES, delta=problem.delta)
 
 
-def _bound(made: InfluencePlan, one: Mechanism) -> float | None:
-    """The bound on one unit's contribution, or None where it follows from an earlier answer."""
-    if one.bound is not None or made.kind.reads != "nothing":
-        return one.bound
-    at = made.at_start._replace(first=False)
-    slope, psi = made.kind.slope_bound(made.declaration, at), made.kind.bound(made.declaration, at)
-    known = {"curvature": made.tau**2 * slope, "meat": (made.tau * psi) ** 2}
-    return known.get(one.name, made.tau * psi)
-
-
-def _predicted(problem: FitProblem, made: InfluencePlan, columns: PublicColumns) -> Predicted:
+def _predicted(problem: FitProblem, made: EnginePlan, columns: PublicColumns) -> Predicted:
     """What is expected, from the declaration alone: simulated once for each plan and schema."""
     place = made.key, repr(problem.schema)
     if place not in _known:
@@ -384,7 +381,7 @@ def _predicted(problem: FitProblem, made: InfluencePlan, columns: PublicColumns)
     return _known[place]
 
 
-def _expected_errors(problem: FitProblem, made: InfluencePlan, columns: PublicColumns) -> Predicted:
+def _expected_errors(problem: FitProblem, made: EnginePlan, columns: PublicColumns) -> Predicted:
     """Errors on stand-in data, where the whole fit is simulated; else what is expected of a coefficient."""
     widths = expected(made)
     informs = not widths.refused
@@ -397,7 +394,7 @@ def _expected_errors(problem: FitProblem, made: InfluencePlan, columns: PublicCo
     return Predicted(sum(errors) / len(errors), sum(constants) / len(constants), informs, intervals)
 
 
-def _simulated(problem: FitProblem, made: InfluencePlan, columns: PublicColumns, data: StandIn, draw: int) -> float:
+def _simulated(problem: FitProblem, made: EnginePlan, columns: PublicColumns, data: StandIn, draw: int) -> float:
     """The error on held rows of a fit to so many records like these."""
     smaller = _smaller(made)
     chosen = np.resize(np.arange(len(data.X)), smaller.records)
@@ -405,14 +402,14 @@ def _simulated(problem: FitProblem, made: InfluencePlan, columns: PublicColumns,
     units = np.arange(len(chosen)) if smaller.declaration.unit else None
     noise = SeededRandomness(_SEED + draw)
     found = release(smaller, columns.rows(data.X[chosen]), data.y[chosen], noise, unit=units)
-    law = coefficients(problem, columns, smaller, found)
+    law = coefficients(problem, columns, smaller, posterior(smaller, found))
     scores = law.scores(law.mean[None], data.held_rows)[0]
     if problem.classes is None:
         return root_mean_square(data.held_targets - scores[:, 0])
     return log_loss(scores, data.held_targets, problem.classes)
 
 
-def _smaller(made: InfluencePlan) -> InfluencePlan:
+def _smaller(made: EnginePlan) -> EnginePlan:
     """The same shares and budget for each record, with few enough records to be simulated."""
     if made.records <= _MOST_SIMULATED:
         return made

@@ -43,9 +43,9 @@ from sordino.fitting.problem import (
     stand_ins,
 )
 from sordino.fitting.tasks import Task
-from sordino.mechanisms.influence.plan import MOST_IN_MATRIX
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
 from sordino.mechanisms.regression.gradients import NoisedGradients, residuals
+from sordino.mechanisms.regression.plan import MOST_IN_MATRIX
 from sordino.mechanisms.regression.ridge import (
     Geometry,
     NoisedProducts,

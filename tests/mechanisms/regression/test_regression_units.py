@@ -5,10 +5,10 @@ import pytest
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.mechanisms.influence import posterior, release
-from sordino.mechanisms.influence.sums import UnitRows
+from sordino.mechanisms.regression import posterior, release
+from sordino.mechanisms.regression.rows import UnitRows
 from sordino.noise.randomness import SeededRandomness
-from tests.mechanisms.influence.tables import FAMILIES, Table, declaration, extreme_rows, planned, table
+from tests.mechanisms.regression.tables import FAMILIES, Table, declaration, extreme_rows, planned, table
 
 UNITS, MOST = 40, 3
 
@@ -70,3 +70,24 @@ def test_no_weight_counts_more_than_a_whole_record_or_less_than_none(unit):
     assert all(np.array_equal(sums, other[name]) for name, sums in one.items())
     with pytest.raises(InputError, match="weight"):
         release(made, given.X, given.y, SeededRandomness(1), **given.arguments(), weight=np.full(UNITS, np.nan))
+
+
+def test_of_a_category_one_level_counts():
+    """Rows that claim several levels have the first: bounds of centre and scatter rest on it."""
+    declared = declaration("linear")
+    X = np.zeros((3, 7))
+    X[0, 3:], X[1, 4:] = 1.0, 1.0
+    encoded = declared.encoded(X)[:, 3:]
+    assert encoded.sum(axis=1).tolist() == [1.0, 1.0, 0.0]
+    assert encoded[:2].argmax(axis=1).tolist() == [0, 1]
+
+
+def test_the_meat_is_of_units():
+    """Sums over units of squares of their means, and not over rows."""
+    rows = UnitRows(declaration("linear", unit=True, most_records=9), *_of_units())
+    assert rows.per_unit(np.ones((len(rows.y), 2))).shape == (20, 2)
+
+
+def _of_units():
+    given = table("linear", 60, units=20)
+    return given.X, given.y, None, given.unit

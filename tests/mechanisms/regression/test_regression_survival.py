@@ -5,8 +5,8 @@ import pytest
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.mechanisms.influence import Declaration, person_bins, plan, posterior, release, with_bins
-from sordino.mechanisms.influence.families import At, family_of
+from sordino.mechanisms.regression import Declaration, person_bins, plan, posterior, release, with_bins
+from sordino.mechanisms.regression.families import At, family_of
 from sordino.noise.randomness import SeededRandomness
 
 EDGES = np.array([0.0, 1.0, 2.0, 4.0])
@@ -29,13 +29,14 @@ def test_the_score_has_mean_0_and_stays_within_its_bound_however_large_the_hazar
     """Hazards up to 5 a year are followed until 2.5 events were to be expected: 200,000 people, errors below 0.005."""
     g, kind = np.random.default_rng(1), family_of("cox")
     declared = with_bins(Declaration((-1.0,), (1.0,)), EDGES)
+    at = At(follow=2.5)
     for rate in (0.1, 1.0, 5.0):
         people = person_bins(np.zeros((200_000, 1)), g.exponential(1 / rate, 200_000), np.ones(200_000), EDGES)
         score = np.full((len(people.y), 1), np.log(rate))
-        y, exposure = kind.followed(people.y, score, people.exposure, declared)
-        psi = kind.psi(y, score, exposure[:, None], At()).reshape(-1, 3)
+        y, exposure = kind.followed(people.y, score, people.exposure, declared, at)
+        psi = kind.says(y, score, exposure, np.zeros(len(y)), at).psi.reshape(-1, 3)
         assert abs(psi.sum(axis=1).mean()) <= 5 * psi.sum(axis=1).std() / np.sqrt(len(psi))
-        assert np.abs(psi).sum(axis=1).max() <= 3 * kind.bound(declared, At()) + 1e-9
+        assert np.abs(psi).sum(axis=1).max() <= 3 * kind.bound(declared, at) + 1e-9
 
 
 @pytest.mark.parametrize("relation", list(Relation))

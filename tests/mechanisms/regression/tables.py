@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sordino.core.bound import Relation
-from sordino.mechanisms.influence import Declaration, Plan, plan
+from sordino.mechanisms.regression import Declaration, Plan, plan
 
 KINDS = ("number", "number", "binary", "category", "category", "category", "category")
 GROUPS = (0, 0, 0, 1, 1, 1, 1)

@@ -1,0 +1,147 @@
+"""How often intervals hold on random hostile designs (`bench/designs.py`).
+
+    python bench/design_coverage.py --first 0 --designs 200 --tables 20 --most 12000 --families linear,logistic
+
+A design is answered where its budget is not refused; coefficients that are not prior-dominated are counted.
+Seeds from 1,000,000 on are for the page and need `--page`.
+"""
+
+import argparse
+import dataclasses
+import json
+import time
+from typing import Any
+
+import numpy as np
+
+from bench.designs import FAMILIES, RESERVED, TIME_EDGES, Design, Table, design
+from sordino.core.bound import Relation
+from sordino.mechanisms.regression import Declaration, Plan, Posterior, person_bins, plan, posterior, release, with_bins
+from sordino.mechanisms.regression.plan import LEAST_BUDGET
+from sordino.noise.randomness import SeededRandomness
+
+LEVELS = (0.5, 0.9, 0.95)
+
+
+def fitted(made: Design, table: Table, seed: int) -> tuple[Plan, Posterior | None]:
+    """A fit of one table; None where it is refused."""
+    declared = Declaration(
+        tuple(table.low),
+        tuple(table.high),
+        table.kinds,
+        table.groups,
+        target=table.target,
+        classes=table.classes,
+        exposure=None if table.exposure is None else (0.5, 2.0),
+        unit=table.unit is not None,
+        most_records=made.most_records,
+    )
+    X, y, exposure, unit = table.X, table.y, table.exposure, table.unit
+    if made.family == "cox":
+        declared = with_bins(dataclasses.replace(declared, unit=False, most_records=1), TIME_EDGES)
+        rows = person_bins(X, table.time, y, TIME_EDGES)
+        X, y, exposure, unit = rows
+    planned = plan(made.family, declared, made.units, Relation(made.relation), made.epsilon, made.delta)
+    if planned.budget < LEAST_BUDGET:
+        return planned, None
+    found = release(planned, X, y, SeededRandomness(seed), exposure=exposure, unit=unit)
+    return planned, posterior(planned, found)
+
+
+def judged(made: Design, tables: int) -> dict[str, Any] | None:
+    """Coverage of a design over some tables, coefficient by coefficient."""
+    held, told, known, errors, widths, scores, law, planned = [], [], [], [], [], [], None, None
+    for repetition in range(tables):
+        table = made.table(repetition)
+        planned, law = fitted(made, table, made.seed * 1000 + repetition)
+        if law is None:
+            return None
+        size, outputs = len(table.truth), planned.outputs
+        own = slice(outputs, size)
+        ends = [law.interval(level)[own] for level in LEVELS]
+        truth = table.truth[own]
+        held.append([(low <= truth) & (truth <= high) for low, high in (one.T for one in ends)])
+        told.append(~law.prior_dominated[own])
+        errors.append((law.mean[own] - truth) / law.deviation[own])
+        known.append(law.withheld is None)
+        widths.append((ends[2][:, 1] - ends[2][:, 0]) / planned.kind.effect_scale(planned.declaration))
+        miss = np.maximum(ends[2][:, 0] - truth, 0) + np.maximum(truth - ends[2][:, 1], 0)
+        scores.append(ends[2][:, 1] - ends[2][:, 0] + 40 * miss)
+    held, told = np.array(held), np.array(told) & np.array(known)[:, None]
+    count = told.sum()
+    return {
+        "seed": made.seed,
+        "family": made.family,
+        "text": str(made),
+        "q": planned.budget,
+        "n": made.units,
+        "effects": made.effects,
+        "told": float(told.mean()),
+        "coverage": [float((held[:, k] & told).sum() / max(count, 1)) for k in range(3)],
+        "all": [float(held[:, k].mean()) for k in range(3)],
+        "count": int(count),
+        "each": [float(one) for one in ((held[:, 2] & told).sum(0) / np.maximum(told.sum(0), 1)).round(2)],
+        "z": [float(one) for one in np.sqrt(np.mean(np.array(errors) ** 2, axis=0)).round(1)],
+        "bias": [float(one) for one in np.mean(errors, axis=0).round(1)],
+        "width": float(np.median(widths)),
+        "score": float(np.mean(scores)),
+        "trace": {key: round(value, 3) for key, value in law.trace.items()},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--designs", type=int, default=100)
+    parser.add_argument("--tables", type=int, default=1)
+    parser.add_argument("--most", type=int, default=100_000)
+    parser.add_argument("--families", default="linear,robust,logistic,poisson")
+    parser.add_argument("--effects", type=float, default=None, help="no larger effects than this")
+    parser.add_argument("--units", type=int, default=None, help="no more records a unit than this")
+    parser.add_argument("--worst", type=int, default=12)
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--out")
+    asked = parser.parse_args()
+    if asked.first + asked.designs > RESERVED and not asked.page:
+        raise SystemExit("Seeds from 1,000,000 on are reserved for the page.")
+    families = tuple(asked.families.split(","))
+    assert set(families) <= set(FAMILIES)
+    found, refused, begun = [], 0, time.process_time()
+    for seed in range(asked.first, asked.first + asked.designs):
+        made = design(seed, families, asked.most)
+        if asked.effects is not None:
+            made = dataclasses.replace(made, effects=min(made.effects, asked.effects))
+        if asked.units is not None or made.family == "cox":
+            made = dataclasses.replace(made, most_records=min(made.most_records, asked.units or 1))
+        one = judged(made, asked.tables)
+        if one is None:
+            refused += 1
+        else:
+            found.append(one)
+    if asked.out:
+        with open(asked.out, "w", encoding="utf-8") as file:
+            json.dump(found, file)
+    for one in sorted((one for one in found if one["count"]), key=lambda one: one["coverage"][2])[: asked.worst]:
+        print(f"{one['coverage'][2]:.2f} of {one['count']} q={one['q']:.0f} width {one['width']:.2g} {one['text']}")
+        print(f"     each {one['each']} z {one['z']} bias {one['bias']} {one['trace']}")
+    print(f"{refused} of {asked.designs} refused; {time.process_time() - begun:.0f} s")
+    for family in families:
+        for low, high in ((0, 40), (40, 100), (100, 400), (400, 1e9), (0, 1e9)):
+            own = [one for one in found if one["family"] == family and low <= one["q"] < high]
+            if own:
+                counts = np.array([one["count"] for one in own])
+                mean = np.average([one["coverage"] for one in own], axis=0, weights=np.maximum(counts, 1e-9))
+                every = np.mean([one["all"] for one in own], axis=0)
+                worst = min((one["coverage"][2] for one in own if one["count"] >= 20), default=math_nan)
+                print(
+                    f"{family:17s} q {low:4.0f}: {len(own):4d} designs told {np.mean([one['told'] for one in own]):.0%}"
+                    f" 50/90/95 hold {100 * mean[0]:.1f} {100 * mean[1]:.1f} {100 * mean[2]:.1f}"
+                    f" (all {100 * every[0]:.1f} {100 * every[1]:.1f} {100 * every[2]:.1f}) lowest {worst:.2f}"
+                    f" width {np.median([one['width'] for one in own]):.2f}"
+                )
+
+
+math_nan = float("nan")
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Private regression: noisy Newton steps on weighed rows, with slopes and squares of scores as they are released.
+
+No stand-in rows. Sizes are released before anything is cut, every point has a released gradient and released slopes,
+and intervals are a sandwich of released slopes and squares of scores, noise included. So they hold on tables that
+nobody tuned for, and where little is known they are wide.
+
+Four plain functions; only `release` sees rows:
+
+    declared = Declaration(low, high, kinds, groups, target=(0.0, 100.0), effect_scale=None)
+    made = plan("linear", declared, records, Relation.REPLACE_ONE, epsilon, delta)   # reads no row
+    made.mechanisms, made.spent          # multipliers of all Gaussian mechanisms; mu of their composition
+    found = release(made, X, y, randomness, exposure=None, unit=None)                # Released.sums: all that leaves
+    law = posterior(made, found)         # law.mean, .deviation, .interval(0.95), .shares, .cautions
+
+Coefficients are in encoded units, intercept first: a number's is the effect of half its declared range, a 0/1 column's
+the effect of having it; the target is in its own units. With several classes the contrasts with class 0 are innermost.
+
+Where to look: `statistics` has every released sum with its sensitivity and proof, `plan` the budget and all tuned
+numbers, `learn` the order of a fit, `posterior` and `prior` what is made of the answers, `families` and `survival` what
+targets say, `tails` and `matrices` how noised histograms and matrices are read, `rows` units, weights and blocks.
+"""
+
+from sordino.mechanisms.regression import survival as _survival  # noqa: F401  registers its family
+from sordino.mechanisms.regression.declaration import Declaration as Declaration
+from sordino.mechanisms.regression.families import FAMILIES as FAMILIES
+from sordino.mechanisms.regression.plan import Plan as Plan
+from sordino.mechanisms.regression.plan import plan as plan
+from sordino.mechanisms.regression.posterior import Posterior as Posterior
+from sordino.mechanisms.regression.posterior import posterior as posterior
+from sordino.mechanisms.regression.release import Released as Released
+from sordino.mechanisms.regression.release import release as release
+from sordino.mechanisms.regression.survival import person_bins as person_bins
+from sordino.mechanisms.regression.survival import with_bins as with_bins

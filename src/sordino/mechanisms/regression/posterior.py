@@ -1,0 +1,246 @@
+"""The posterior of a fit: draws of coefficients, and what their widths are made of.
+
+The likelihood is that of the mean gradient at the last point. Its mean is slopes times (coefficients - point); its
+covariance is sampling (sandwich), noise, and what corrections leave open. Slopes that noise leaves open are drawn, and
+coefficients given slopes and the prior's factors are normal; factors are drawn given coefficients (Gibbs). Random
+numbers are public: a posterior is a function of the plan and the released sums.
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.arrays import Array, weighted_quantiles
+from sordino.core.validate import OPEN_UNIT, number
+from sordino.mechanisms.posterior.coefficients import PRIOR_DOMINATED
+from sordino.mechanisms.regression.learn import Learned, settled, steps
+from sordino.mechanisms.regression.matrices import floored, roots_of_precisions
+from sordino.mechanisms.regression.matrices import inverse as inverse_of
+from sordino.mechanisms.regression.plan import LEAST_BUDGET, Plan
+from sordino.mechanisms.regression.prior import Effects, moved
+from sordino.mechanisms.regression.release import Released
+
+DRAWS = 2000
+# Chains run side by side, each with slopes of its own; fewer where matrices are large, a limit of time.
+_CHAINS, _MOST_ENTRIES = 200, 250_000
+# Turns before draws are kept: factors are nearly independent of where they began after a few.
+_BURN = 12
+# The error of the last step along a straight line, relative to its length: half of that of earlier steps, since half of
+# the way is corrected for.
+_BEND_LAST = 0.25
+# Drawn slopes are never below this share of what was read of them, in any direction: one that is known to no better
+# than a factor of 4 is as good as unknown, and draws near 0 would make means of coefficients arbitrary.
+_FLOOR = 0.25
+_SEED = 20_361
+# A last point that is further from the solution than this many posterior standard deviations has not converged. Where
+# rounds have, a coefficient's distance is about 1, and that of a dozen together hardly above 1.5.
+UNSETTLED = 1.5
+# A step along which slopes change by less than this share is straight.
+_STRAIGHT = 0.1
+# Noise of slopes, as a share of them, from which on what is read of them is mostly their prior.
+OPEN_SLOPES = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Draws of encoded coefficients, intercept first (outputs innermost), and shares of their variances.
+
+    Attributes:
+        plan: what was planned.
+        draws: (draws, coefficients) in encoded units; targets that are numbers in their own units.
+        weights: of the draws, adding up to 1.
+        parts: (3, coefficients, coefficients): what sampling, privacy and the prior give to the covariance.
+        scale: of errors of targets that are numbers, in their own units; 0 elsewhere.
+        scale_error: the relative error of that.
+        dispersion: of counts, as it was read; 0 elsewhere.
+        far: how far the last point was from the root of its equation, in posterior standard deviations.
+        trace: numbers of interest to whoever studies the engine.
+    """
+
+    plan: Plan
+    draws: Array
+    weights: Array
+    parts: Array
+    scale: float = 0.0
+    scale_error: float = 0.0
+    dispersion: float = 0.0
+    far: float = 0.0
+    trace: dict[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def shares(self) -> Array:
+        """(3, coefficients): shares of each variance that are sampling, privacy and prior."""
+        found = np.diagonal(self.parts, axis1=1, axis2=2)
+        return found / np.maximum(found.sum(axis=0), 1e-300)
+
+    @cached_property
+    def mean(self) -> Array:
+        """Of every coefficient."""
+        return self.weights @ self.draws
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Of all coefficients."""
+        away = self.draws - self.mean
+        return (away * self.weights[:, None]).T @ away
+
+    @property
+    def deviation(self) -> Array:
+        """Standard errors: the posterior's standard deviations."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def prior_dominated(self) -> NDArray[np.bool_]:
+        """Coefficients that say more about the declared size of effects than about the table."""
+        return self.shares[2] >= PRIOR_DOMINATED
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences for the release: a fit that has not converged says so."""
+        found = []
+        if self.far > UNSETTLED:
+            found.append(
+                f"The fit had not converged: its last point was {self.far:.1f} standard errors from the solution. "
+                "Intervals are widened for it. Raise epsilon, or declare a larger effect scale."
+            )
+        return tuple(found)
+
+    @property
+    def withheld(self) -> str | None:
+        """Why intervals are withheld, by public or released numbers alone; None where they may be reported."""
+        if self.plan.budget < LEAST_BUDGET:
+            return "the budget is too small for so many coefficients, and intervals would rest on the prior"
+        if self.trace["slopes_noise"] > OPEN_SLOPES:
+            return "noise hides how columns vary together, and intervals would rest on a guess of it"
+        return None
+
+    def interval(self, level: float) -> Array:
+        """Central intervals of every coefficient, (coefficients, 2)."""
+        number("level", level, OPEN_UNIT)
+        return weighted_quantiles(self.draws, self.weights, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+
+    def in_table_units(self) -> tuple[Array, Array]:
+        """Draws of the coefficients in the table's units, intercept first, and their weights."""
+        matrix, constant = self.plan.declaration.to_table(self.plan.outputs)
+        return self.draws @ matrix.T + constant, self.weights
+
+
+def posterior(plan: Plan, released: Released) -> Posterior:
+    """Read a release.
+
+    Args:
+        plan: the plan of the release.
+        released: the noised sums.
+
+    Returns:
+        The posterior of the encoded coefficients.
+    """
+    return posterior_of(plan, released.learned or followed(plan, released))
+
+
+def followed(plan: Plan, released: Released) -> Learned:
+    """What a run learned, from the plan and the finished release."""
+    run = steps(plan)
+    statistic = next(run)
+    while True:
+        try:
+            statistic = run.send(released.sums[statistic.name])
+        except StopIteration as done:
+            return done.value
+
+
+def posterior_of(plan: Plan, known: Learned) -> Posterior:
+    """The posterior of what was learned."""
+    generator = np.random.default_rng([_SEED, plan.coefficients])
+    effects, k = known.effects, plan.outputs
+    size = len(known.at)
+    covariance = known.sampling + known.extra + known.noise * np.eye(size)
+    inverse = inverse_of(covariance)
+    gradient = known.gradient + known.slopes @ known.away
+    middle, factors = settled(plan, effects, known.at, gradient, known.slopes, inverse)
+    chains = int(np.clip(_MOST_ENTRIES // size**2, 20, _CHAINS))
+    noise = generator.standard_normal((chains, size, size))
+    noise = np.triu(noise) + np.swapaxes(np.triu(noise, 1), 1, 2)
+    slopes = floored(known.slopes + noise * np.sqrt(known.open), known.slopes, _FLOOR)
+    bends = plan.kind.curve if k == 1 else ""
+    way, turned = moved(bends, known.at, middle)
+    # The mean gradient at m, for slopes S at the point: g + S (away - way); and its slope there: S turned.
+    gradients = known.gradient + (slopes @ (known.away - way))
+    turned_slopes = slopes @ turned
+    draws = _gibbs(effects, turned_slopes, gradients, inverse, middle, factors, generator)
+    centre = draws.mean(axis=(0, 1))
+    found = draws.reshape(-1, size)
+    step = centre - known.at
+    bent = min(0.5, 0.5 * _BEND_LAST * known.bend * float(np.linalg.norm(step)))
+    spread = np.cov(found.T).reshape(size, size)
+    far = math.sqrt(max(float(step @ inverse_of(spread) @ step), 0.0) / size)
+    # A last point that is far from the solution has slopes of another place: draws are spread by as much. Not where
+    # slopes hardly change on the way, nor where the last point alone corrects for what is cut and so moves on purpose.
+    if plan.corrected or known.bend * float(np.linalg.norm(step)) < _STRAIGHT:
+        far = min(far, UNSETTLED)
+    found = centre + max(1.0, far / UNSETTLED) * (found - centre)
+    found = found + generator.standard_normal((len(found), 1)) * bent * step
+    if known.moved[1]:
+        found[:, 0] += known.moved[0] + known.moved[1] * generator.standard_normal(len(found))
+    half, place = plan.kind.units(plan.declaration)
+    contrasts = np.kron(np.eye(1 + len(effects.whitening)), plan.kind.contrasts(plan.declaration))
+    encode = contrasts @ known.to_encoded
+    encoded = half * (found @ encode.T)
+    encoded[:, :k] += place
+    own = known.slopes @ turned
+    precision = effects.precision(factors)
+    total = inverse_of(own.T @ inverse @ own + precision)
+    gain = total @ own.T @ inverse
+    sampling, prior = gain @ known.sampling @ gain.T, total @ precision @ total
+    # What is left of the variance of draws is privacy: noise, and what it leaves open about slopes.
+    privacy = gain @ (covariance - known.sampling) @ gain.T
+    privacy = privacy + _positive(spread - total) + np.outer(bent * step, bent * step)
+    parts = np.array([half**2 * encode @ one @ encode.T for one in (sampling, privacy, prior)])
+    trace = known.trace | {"unsettled": far, "bent": bent}
+    return Posterior(
+        plan,
+        encoded,
+        np.full(len(encoded), 1.0 / len(encoded)),
+        parts,
+        half * known.scale,
+        known.scale_error,
+        known.dispersion,
+        far,
+        trace,
+    )
+
+
+def _positive(matrix: Array) -> Array:
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    return (vectors * np.maximum(values, 0.0)) @ vectors.T
+
+
+def _gibbs(
+    effects: Effects,
+    slopes: Array,
+    gradients: Array,
+    inverse: Array,
+    middle: Array,
+    factors: Array,
+    generator: np.random.Generator,
+) -> Array:
+    """Draws, (turns, chains, coefficients): coefficients given factors, factors given coefficients."""
+    chains, size = gradients.shape
+    weighed = np.swapaxes(slopes, 1, 2) @ inverse
+    known = weighed @ slopes
+    pull = np.einsum("sij,sj->si", weighed, gradients + np.einsum("sij,j->si", slopes, middle))
+    factors = np.repeat(factors[None], chains, axis=0)
+    kept = []
+    for turn in range(_BURN + math.ceil(DRAWS / chains)):
+        prior = effects.precision(factors)
+        root, scale = roots_of_precisions(known + prior)
+        right = np.einsum("sij,sj->si", root, (pull + effects.intercept * effects.middle) / scale)
+        right = right + generator.standard_normal((chains, size))
+        t = np.einsum("sji,sj->si", root, right) / scale
+        factors = effects.drawn_factors(t, generator)
+        if turn >= _BURN:
+            kept.append(t)
+    return np.array(kept)

@@ -1,0 +1,127 @@
+"""Release the planned statistics of private rows: every answer comes through the noise port, nothing else leaves."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation
+from sordino.core.validate import instance_of, refuse
+from sordino.mechanisms.regression.learn import Learned, steps
+from sordino.mechanisms.regression.plan import HAIR, Mechanism, Plan
+from sordino.mechanisms.regression.rows import Given, InMemory
+from sordino.mechanisms.regression.statistics import Statistic
+from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.integer_sums import Summed, check_capacity
+from sordino.noise.port import noised_sums
+from sordino.noise.randomness import Randomness
+
+Total = Callable[[Statistic], Summed]
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """The noised sums by the names of their mechanisms: all that a posterior is computed from, with the plan.
+
+    `learned` is what a run has computed from them already; a release that was read from a file has none.
+    """
+
+    sums: dict[str, Array] = field(default_factory=dict)
+    learned: Learned | None = None
+
+    def __getitem__(self, name: str) -> Array:
+        return self.sums[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.sums
+
+
+class Kept(Protocol):
+    """Answers that were given before, and where new ones are kept before anybody sees them."""
+
+    answered: dict[str, Array]
+
+    def add(self, name: str, sums: Array) -> None: ...
+
+
+def release(
+    plan: Plan,
+    X: Any,
+    y: Any,
+    randomness: Randomness,
+    *,
+    exposure: Any = None,
+    unit: Any = None,
+    weight: Any = None,
+    declared: int | None = None,
+) -> Released:
+    """Answer the plan's statistics on private rows.
+
+    Args:
+        plan: what to release.
+        X: rows in the table's units, columns as declared.
+        y: targets: numbers, 0/1, classes 0, 1, ..., or counts.
+        randomness: of the noise; its port sees every call.
+        exposure: for counts, the exposure of each row; 1 if absent.
+        unit: for a declaration with units, which unit each row belongs to.
+        weight: how much each row counts, between 0 and 1; the plan's records are then what these are taken to add up
+            to. None: every row counts as 1.
+        declared: with weights, the public number of units under replace-one.
+
+    Returns:
+        The noised sums. They are all that leaves.
+    """
+    instance_of("plan", plan, Plan)
+    units = plan.records if weight is None else declared
+    total = InMemory(plan, Given(X, y, exposure, unit, weight))
+    return release_sums(plan, total, randomness, units)
+
+
+def release_sums(
+    plan: Plan, total: Total, randomness: Randomness, units: int | None = None, kept: Kept | None = None
+) -> Released:
+    """Answer the plan's statistics, wherever the rows are: `total` adds up what each statistic asks of them.
+
+    What is `kept` of an earlier run of this plan is not asked again.
+
+    Under replace-one the number of units is public, and another one is refused before anything is answered. It is the
+    plan's number of records, but where weights make the plan's a smaller one.
+    """
+    instance_of("plan", plan, Plan)
+    instance_of("randomness", randomness, Randomness)
+    wanted = plan.records if units is None else units
+    check_capacity(max(plan.records, wanted) * plan.declaration.most_records)
+    noise, used = ExactGaussians.of(randomness, plan.numbers), 0
+    found: dict[str, Array] = {}
+    run = steps(plan)
+    statistic = next(run)
+    for place, one in enumerate(plan.mechanisms):
+        _check(statistic, one)
+        if kept is not None and one.name in kept.answered:
+            answer = kept.answered[one.name]
+        else:
+            summed = total(statistic)
+            if plan.relation is Relation.REPLACE_ONE and summed.units != wanted:
+                raise refuse("the number of units", f"to be {wanted} under replace-one", summed.units)
+            scales = statistic.scales(one.multiplier * statistic.sensitivity(plan.relation) * HAIR)
+            part = slice(used, used + one.numbers)
+            # The port is told the bound where it follows from earlier answers; the spec states the others.
+            told = statistic.bound if one.bound is None else None
+            answer = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part, told)
+            if kept is not None:
+                kept.add(one.name, answer)
+        used += one.numbers
+        found[one.name] = answer
+        try:
+            statistic = run.send(answer)
+        except StopIteration as done:
+            assert place == len(plan.mechanisms) - 1
+            return Released(found, done.value)
+    raise AssertionError("a fit asks for exactly what was planned")
+
+
+def _check(statistic: Statistic, planned: Mechanism) -> None:
+    """A statistic is the one that was planned and certified, or nothing is asked."""
+    same = (statistic.name, statistic.shape, statistic.numbers) == (planned.name, planned.shape, planned.numbers)
+    if not same or (planned.bound is not None and statistic.bound != planned.bound):
+        raise AssertionError(f"planned {planned.name}, asked for {statistic.name}")
