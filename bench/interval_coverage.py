@@ -30,7 +30,8 @@ from sordino.core.bound import Relation
 from sordino.estimators import ArrayBounds, BudgetWarning
 from sordino.fitting.choose import BEATS_CONSTANT
 from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES, measured_task
-from sordino.mechanisms.influence import Declaration, expected, plan, with_bins
+from sordino.mechanisms.regression import Declaration, plan, with_bins
+from sordino.mechanisms.regression.plan import expected
 
 DELTA = 1e-6
 SIZES, EPSILONS = (500, 2000, 10_000, 50_000), (0.25, 1.0, 4.0)

@@ -24,7 +24,7 @@ from scipy import special
 
 from sordino.core.bound import Relation
 from sordino.ledger.release.coverage import MOST_COEFFICIENTS
-from sordino.mechanisms.influence import Declaration, Plan, plan, posterior, release
+from sordino.mechanisms.regression import Declaration, Plan, plan, posterior, release
 from sordino.noise.randomness import SeededRandomness
 
 PAGE = Path(__file__).with_name("pages") / "many-coefficients.md"

@@ -82,7 +82,7 @@ class Edit(NamedTuple):
 
 
 _SUMS, _KERNEL, _LOOP = "noise/port.py", "mechanisms/chain/kernel.py", "mechanisms/rounds/device.py"
-_INFLUENCE, _CONSTANT = "mechanisms/influence/sums.py", "fitting/methods/constant.py"
+_STATISTICS, _CONSTANT = "mechanisms/regression/statistics.py", "fitting/methods/constant.py"
 MISTAKES: dict[str, tuple[Edit, ...]] = {
     "as it is": (),
     "half the noise is drawn": (

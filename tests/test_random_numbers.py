@@ -25,7 +25,7 @@ FILES = {
     "mechanisms/chain/functional.py": "draws with the keys that a caller passes to the pure chain",
     "mechanisms/chain/functional_batches.py": "its batches, with the same keys",
     "mechanisms/posterior/laws.py": "predictive draws from a released posterior: post-processing",
-    "mechanisms/influence/readings.py": "public numbers for stand-in rows, draws from a posterior: no data, no noise",
+    "mechanisms/regression/posterior.py": "public numbers for draws from a posterior: no data, no noise",
     "cli/predict.py": "predictive draws from a stored release: post-processing",
     "inference/release.py": "draws from a released posterior, by name or predictive: post-processing",
     "fitting/simulated_coverage.py": "rehearses a plan on tables drawn from the declaration",

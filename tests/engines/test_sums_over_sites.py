@@ -13,9 +13,9 @@ from sordino.core.validate import InputError
 from sordino.data.sources.registry import parts_of
 from sordino.engines.local import Streamed
 from sordino.engines.totals import Totals
-from sordino.mechanisms.influence.asked import InMemory, Summed
-from sordino.mechanisms.influence.release import release_sums
-from sordino.noise.integer_sums import WideSums
+from sordino.mechanisms.regression.release import release_sums
+from sordino.mechanisms.regression.rows import InMemory
+from sordino.noise.integer_sums import Summed, WideSums
 from sordino.noise.randomness import SeededRandomness
 from tests.engines.tables import COLUMNS, ROWS, arrays, asked_in_memory, planned, table
 

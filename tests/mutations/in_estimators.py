@@ -420,8 +420,8 @@ sources = Sources(random_state)
     Mutation(
         "fit: a caution tells how many records there are",
         "fit.run",
-        "(*plan.cautions, *cautions)",
-        "(*plan.cautions, *cautions, f'{given.number()} records were read.')",
+        "(*plan.cautions, *outcome.cautions, *cautions)",
+        "(*plan.cautions, *outcome.cautions, *cautions, f'{given.number()} records were read.')",
         ("tests/replay/test_whole_releases.py", "-k", "fit"),
     ),
 )

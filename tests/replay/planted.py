@@ -114,8 +114,8 @@ PLANTED = (
     Planted(
         "a caution that tells how many records there are",
         "fit",
-        "(*plan.cautions, *cautions)",
-        "(*plan.cautions, *cautions, f'{len(X)} records were read.')",
+        "(*plan.cautions, *outcome.cautions, *cautions)",
+        "(*plan.cautions, *outcome.cautions, *cautions, f'{len(X)} records were read.')",
     ),
     Planted(
         "a schema with the actual number of records",

@@ -186,7 +186,7 @@ def fit(
             settings=settings,
             model=describe_model(outcome.model),
             schema=schema,
-            cautions=(*plan.cautions, *cautions),
+            cautions=(*plan.cautions, *outcome.cautions, *cautions),
             preprocessing=given.preprocessing,
         )
 

@@ -1,7 +1,7 @@
 """How good the intervals of bounded influence would be, rehearsed from the declaration alone: no row is read.
 
-The public mechanism runs on tables drawn from the declaration, whose coefficients are known (`mechanisms.influence.
-calibrate.drawn_table`: effects have the declared size, columns the declared kinds). The interval score of a central
+The public mechanism runs on tables drawn from the declaration, whose coefficients are known (`regression.drawn`:
+effects have the declared size, columns the declared kinds). The interval score of a central
 interval of level 1 - a is its width, plus 2/a times the distance by which it misses the truth:
 on average nothing has a smaller one than the interval of the truth's own law, so neither width nor false precision is
 rewarded. It is told in units of the score of the prior alone, which is what nothing learned would have.

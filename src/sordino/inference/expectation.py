@@ -22,9 +22,9 @@ from sordino.fitting.tasks import OVERDISPERSED
 from sordino.inference.contrasts import LEVEL, figure, percent, text_table
 from sordino.inference.summary import RATIOS
 from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY
-from sordino.mechanisms.influence.plan import Plan as EnginePlan
-from sordino.mechanisms.influence.plan import expected
-from sordino.mechanisms.influence.plan import plan as engine_plan
+from sordino.mechanisms.regression import Plan as EnginePlan
+from sordino.mechanisms.regression import plan as engine_plan
+from sordino.mechanisms.regression.plan import expected
 
 # Epsilons that are looked at: for the curve that is shown, and for the search.
 CURVE = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)

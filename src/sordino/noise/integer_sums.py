@@ -286,3 +286,11 @@ class WideSums:
         found = np.empty(len(self), object)
         found[:] = [(int(high) << 64) + int(low) for high, low in zip(self.high, self.low, strict=True)]
         return found
+
+
+class Summed(NamedTuple):
+    """Sums over all rows, the exponent of their unit, and how many units the rows belong to."""
+
+    sums: WideSums
+    exponent: int
+    units: int

@@ -34,7 +34,7 @@ from sordino.fitting.problem import (
 )
 from sordino.fitting.simulated_coverage import simulated_coverage
 from sordino.fitting.tasks import Task
-from sordino.ledger.release.folder import WITHHELD_BECAUSE
+from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY, WITHHELD_BECAUSE
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.mechanisms.regression import Declaration, person_bins, posterior, release, with_bins
 from sordino.mechanisms.regression import Plan as EnginePlan

@@ -25,6 +25,8 @@ WITHHELD = {"ridge": "with 300 columns, 95 % intervals of coefficients held the 
 
 # Of bounded influence, in fits of more coefficients than this: bench/pages/many-coefficients.md.
 BOUNDED_INFLUENCE, MOST_COEFFICIENTS = "bounded-influence", 22
+# The key of a release's settings under which a fit says why its intervals are withheld.
+WITHHELD_BECAUSE = "withheld_because"
 TOO_MANY = (
     f"with more than {MOST_COEFFICIENTS} coefficients they do not hold on every table: on rows of a real one, 90 % "
     "intervals held the truth in 86 % of cases with up to 40 of them and in 80 % with more; declare fewer columns, or "
@@ -171,6 +173,9 @@ def withheld(release: StoredRelease) -> str | None:
     method, draws = str(release.settings.get("method")), release.arrays.get("draws")
     if method == BOUNDED_INFLUENCE and draws is not None and draws.shape[-1] > MOST_COEFFICIENTS:
         return TOO_MANY
+    stated = release.settings.get(WITHHELD_BECAUSE)
+    if isinstance(stated, str):
+        return stated
     if (release.settings.get("task"), method) == ("network-classification", "variational"):
         return VARIATIONAL_CLASSES
     if release.kind == "own-model/sgld":
