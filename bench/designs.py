@@ -164,6 +164,10 @@ class Design:
         most = SCORE_SPREAD.get(self.family, 0.35)
         if spread > most:
             slopes, scores = slopes * most / spread, scores * most / spread
+        if self.family in PRIOR:
+            # Means stay well inside the declared range of the target: what is cut there is no part of the model.
+            reach = float(np.abs(scores - scores.mean()).max())
+            slopes, scores = slopes * min(1.0, 0.5 / max(reach, 1e-9)), scores * min(1.0, 0.5 / max(reach, 1e-9))
         intercept = np.zeros(outputs)
         if self.family == "logistic":
             intercept[0] = _solved(lambda c: special.expit(c + scores[:, 0]).mean(), self.prevalence)
@@ -187,8 +191,7 @@ class Design:
             error = self._errors(g, X, rows)
             if unit is not None:
                 error = np.sqrt(0.5) * (error + 0.08 * shared)
-            # The declared range is generous: practically nothing is cut.
-            return np.clip(s + error, -2.5, 2.5), (-1.0, 1.0), None, None
+            return np.clip(s + error, -1.0, 1.0), (-1.0, 1.0), None, None
         if self.family == "logistic":
             noise = special.ndtr(np.sqrt(0.5) * (g.normal(size=rows) + shared)) if unit is not None else g.random(rows)
             return (noise < special.expit(s)).astype(float), None, None, None

@@ -211,7 +211,7 @@ def test_no_constant_is_learned_about_units_and_nothing_is_debited(tmp_path):
 
 def test_a_table_of_coefficients_says_whom_it_is_about_and_what_was_not_measured():
     shared = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
-    model = PrivateLinearRegression(schema=schema(300), **shared).fit(people(300, 0.5, 4).frame())
+    model = PrivateLinearRegression(schema=schema(1500), **shared).fit(people(1500, 0.5, 4).frame())
     said = " ".join(str(model.summary()).split())
     assert "for one unit: all records with one value of 'patient'" in said
     assert re.search(r"measured \d+ to \d+ %, with one record a unit", said)
