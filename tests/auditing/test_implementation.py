@@ -285,5 +285,5 @@ def test_a_release_that_does_not_say_what_was_asked_is_refused_in_one_line(tmp_p
     shown = capsys.readouterr()
     assert "earlier version" in shown.err
     assert shown.err.count("\n") == 1
-    assert main(["audit", str(tmp_path / "release"), "--json"]) == 0
+    assert main(["audit", str(tmp_path / "release"), "--json"]) == 2
     assert "earlier version" in json.loads(capsys.readouterr().out)["implementation"]["not_replayable"]

@@ -77,7 +77,7 @@ def phases_marked() -> None:
 
     def marked_add(self, name, sums):
         add(self, name, sums)
-        if name == self.names[-1]:
+        if name == list(self.numbers)[-1]:
             stop()
 
     kind.at, kind.refuse_finished, kind.add = classmethod(marked_at), marked_finished, marked_add

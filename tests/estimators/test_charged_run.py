@@ -207,7 +207,7 @@ PLAN = sum_plan("a toy", cube_lengths(1), SCHEMA, epsilon=1.0, delta=1e-6, relat
 
 def checkpoint_of(folder, book):
     spec, where = PLAN.explanation.spec, {"engine": "toy"}
-    return FitCheckpoint.at(folder / "rounds", spec, SCHEMA, where, book, private=True, names=NAMES)
+    return FitCheckpoint.at(folder / "rounds", spec, SCHEMA, where, book, private=True, numbers=dict.fromkeys(NAMES, 1))
 
 
 def resumable(folder, book, drawn):

@@ -74,14 +74,8 @@ if int(generator.integers(0, 2)) == 0 and parts:
         "choose",
         "sources = sources_of(random_state)",
         """\
-entry = None if book is None else book.debit(known_bounds(made.explanation), made.spec)
-table = after_debit(lambda: read_table(declared.source(data), declared.named_columns()), entry)
-rows = read_rows([plan.declaration for plan in made.plans], related, table, entry)
-""",
-        """\
-table = read_table(declared.source(data))
-rows = read_rows([plan.declaration for plan in made.plans], related, table, None)
-entry = None if book is None else book.debit(known_bounds(made.explanation), made.spec)
+sources = sources_of(random_state)
+read_rows([plan.declaration for plan in made.plans], related, data, RowAccess(None, None))
 """,
         ("tests/choose/test_choice.py", "-k", "before_a_row"),
     ),

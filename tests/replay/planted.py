@@ -102,7 +102,7 @@ PLANTED = (
     Planted(
         "one cell of another type changes how a list is read",
         "_column",
-        "return Objects.of(given)",
+        "return ObjectColumn.of(given)",
         "return _array_column(np.asarray(given))",
     ),
     Planted(
@@ -113,15 +113,16 @@ PLANTED = (
     ),
     Planted(
         "a caution that tells how many records there are",
-        "fit",
+        "fit.run",
         "(*plan.cautions, *outcome.cautions, *cautions)",
-        "(*plan.cautions, *outcome.cautions, *cautions, f'{len(X)} records were read.')",
+        "(*plan.cautions, *outcome.cautions, *cautions, f'{len(given.read(given.declaration)[0])} records were read.')",
     ),
     Planted(
         "a schema with the actual number of records",
         "fit",
         "Fit(plan, explanation, outcome, release)",
-        "Fit(plan, explanation, outcome, replace(release, schema=replace(schema, records=len(X))))",
+        "Fit(plan, explanation, outcome, replace(release, "
+        "schema=replace(schema, records=len(given.read(given.declaration)[0]))))",
     ),
     Planted(
         "a word in the schema that says which class is larger",
@@ -134,14 +135,15 @@ PLANTED = (
         "a delta that depends on the number of records",
         "fit",
         "Fit(plan, explanation, outcome, release)",
-        "Fit(plan, explanation, outcome, replace(release, delta=release.delta * (1.0 + 1e-3 * len(X))))",
+        "Fit(plan, explanation, outcome, replace(release, "
+        "delta=release.delta * (1.0 + 1e-3 * len(given.read(given.declaration)[0]))))",
     ),
     Planted(
         "a word about preprocessing that depends on the rows",
         "fit",
         "Fit(plan, explanation, outcome, release)",
         "Fit(plan, explanation, outcome, replace(release, "
-        "preprocessing=CALLERS_WORD if len(X) % 2 else release.preprocessing))",
+        "preprocessing=CALLERS_WORD if len(given.read(given.declaration)[0]) % 2 else release.preprocessing))",
     ),
     Planted(
         "a fixed key",

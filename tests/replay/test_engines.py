@@ -20,7 +20,7 @@ from sordino.mechanisms.rounds import device as loop
 from sordino.mechanisms.rounds.device import Run
 from sordino.mechanisms.variational.evidence_bound import EvidenceGradients, PointMass, VariationalOptions
 from sordino.models.families.regression import GaussianLinear
-from tests.mechanisms.networks import test_train as trained
+from tests.mechanisms.networks import test_trainer as trained
 from tests.replay.engines import CLIP, ENGINES, RECORDS, WIDTH, records, small_run, table
 
 PLACE = 5

@@ -270,7 +270,7 @@ STREAMS_OF_NOISE = {
     "auditing/replay/port.py": "replay, and draws that meet no statistic: does none repeat another",
 }
 WHERE_THE_PORT_IS = {
-    "noise/integer_sums.py",
+    "noise/port.py",
     "noise/gaussian.py",
     "mechanisms/chain/run.py",
     "mechanisms/chain/release.py",

@@ -34,6 +34,7 @@ from sordino.models.base import Model, describe_model
 from sordino.models.registry import JaxModel
 from sordino.noise import lattice
 from sordino.noise.integer_sums import checked_rows
+from sordino.noise.randomness import Randomness
 
 
 def fit_chain(
@@ -243,16 +244,16 @@ def fit_network(
     )
     plan = calibrate(described, epsilon, delta, "noise").explanation
     sources = Sources(random_state)
-    sources.ready()
-    randomness = sources.fresh()
+    randomness: list[Randomness] = []
 
     def check() -> None:
-        check_run(plan.spec, loss, params, examples, training, trainable, randomness.draws_exactly)
+        randomness.append(sources.fresh())
+        check_run(plan.spec, loss, params, examples, training, trainable, randomness[0].draws_exactly)
         if canaries:
             check_planting(plan.spec, training)
 
     def run(access: RowAccess) -> RunContents[tuple[Trained, LowerBound | None]]:
-        arguments = (plan.spec, loss, params, examples, randomness, training)
+        arguments = (plan.spec, loss, params, examples, randomness[0], training)
         lower = None
         if canaries:
             options = AuditOptions(delta=delta, seed=random_state)

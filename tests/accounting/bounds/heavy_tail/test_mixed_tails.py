@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.accounting.heavy_tail.stable_truth import SPACING, density, many_steps, one_step
 
 from sordino.accounting.bounds.heavy_tail import shift_total_variation
 from sordino.accounting.evaluate import evaluate, theorem_named
@@ -14,6 +13,7 @@ from sordino.core.bound import Bound
 from sordino.core.gaussian import delta_range
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Spec
+from tests.accounting.bounds.heavy_tail.stable_truth import SPACING, density, many_steps, one_step
 
 ALPHAS = (1.02, 1.05, *(round(1.1 + 0.05 * place, 2) for place in range(18)), 1.98, 1.995)
 SHIFTS = (2, 5, 10, 15, 20, 30, 40, 50, 70, 100, 130, 160, 200, 250, 300, 400, 500, 650, 800, 1000)
