@@ -2,8 +2,8 @@
 
 What is written is, for each model, method and quantity, the smallest and largest rate over cells, widened to what an
 independent measurement of the same version found (`EARLIER`). Methods that were not measured now keep their rows. Rates
-of coefficients by bounded influence are those of the grid's page, bench/pages/coverage.md. The file that releases are
-read with, the table in docs/estimators.md and docstrings of estimators say the same.
+of coefficients by bounded influence are those of random designs, bench/recorded/designs.json. The file that releases
+are read with, the table in docs/estimators.md and docstrings of estimators say the same.
 """
 
 import inspect
@@ -13,8 +13,6 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from coverage_page import recorded
-
 from sordino import estimators
 from sordino.ledger.release import coverage
 from sordino.ledger.release.coverage import BOUNDED_INFLUENCE as INFLUENCE
@@ -22,7 +20,7 @@ from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS
 
 FILE = Path(coverage.__file__).with_name("measured_coverage.json")
 HERE = Path(__file__).parent
-GRID, PAGE = HERE / "pages" / "coverage.md", HERE.parent / "docs" / "estimators.md"
+DESIGNS, PAGE = HERE / "recorded" / "designs.json", HERE.parent / "docs" / "estimators.md"
 # Areas of methods that were named; they count in the cells in which the other area's choice was no constant.
 BESIDE = {"chain": "logistic", "logistic-output": "logistic", "linear-output": "linear"}
 # 95 % intervals of coefficients, by an independent measurement of 60 tables a cell on the designs above and others.
@@ -61,29 +59,30 @@ def ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: [one[key] for key in ("task", "method", "of", "level")])
 
 
-# The families of `bench/coverage.py` and their tasks here.
+# The families of `bench/designs.py` and their tasks here.
 TASKS = {
     "linear": "regression",
     "robust": "robust-regression",
     "logistic": "classification",
     "multinomial": "classification of several classes",
     "poisson": "count-regression",
+    "negative-binomial": "count-regression",
+    "cox": "hazard-regression",
 }
+# A design with fewer intervals than this says little about its own rate.
+LEAST_INTERVALS = 100
 
 
-def of_grid() -> list[dict[str, Any]]:
-    """Rates of coefficients of bounded influence as the page of the grid has them; refused cells are none.
-
-    The page has a tenth of a percent, so a rate may be half of that less or more.
-    """
+def of_designs() -> list[dict[str, Any]]:
+    """Rates of coefficients of bounded influence on random designs, as `bench/design_coverage.py` recorded them."""
     rows = []
-    for one in recorded(GRID.read_text(encoding="utf-8"))[1.0]:
-        for level, rate in zip(LEVELS, one.rates, strict=True):
-            if not one.refused:
+    for one in json.loads(DESIGNS.read_text(encoding="utf-8"))["designs"]:
+        for level, rate in zip(LEVELS, one["coverage"], strict=True):
+            if one["count"] >= LEAST_INTERVALS:
                 rows.append({
-                    "area": f"grid-{one.cell.family}", "task": TASKS[one.cell.family], "method": INFLUENCE,
-                    "of": COEFFICIENTS, "level": level, "cell": str(one.cell), "rate": round(float(rate), 4),
-                    "tables": one.tables, "rounded": 0.0005,
+                    "area": f"designs-{one['family']}", "task": TASKS[one["family"]], "method": INFLUENCE,
+                    "of": COEFFICIENTS, "level": level, "cell": str(one["seed"]), "rate": round(float(rate), 4),
+                    "tables": one["tables"],
                 })  # fmt: skip
     return rows
 
@@ -98,7 +97,7 @@ def restate(found: list[dict[str, Any]]) -> None:
     rest = "".join(line for line in table.splitlines(keepends=True) if not line.startswith("|"))
     rows = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     PAGE.write_text(before + title + head + rule + rows + rest, encoding="utf-8")
-    homes = {kind: task for kind, task in zip(DOCUMENTED, (*TASKS.values(), "hazard-regression"), strict=True) if kind}
+    homes = {kind: task for kind, task in zip(DOCUMENTED, dict.fromkeys(TASKS.values()), strict=True) if kind}
     for kind, task in homes.items():
         row = next(
             one for one in found

@@ -106,7 +106,7 @@ def test_rows_in_another_order_are_the_same_rows(folder, centre):
 def test_progress_is_told_part_by_part(folder, centre):
     heard = []
     total(engine_of("streamed"), folder, lambda *told: heard.append(told))(centre[0])
-    assert heard == [("centre", done, 4) for done in range(5)]
+    assert heard == [(centre[0].name, done, 4) for done in range(5)]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ STATEMENTS = {
     "access": "Two statisticians on one machine.",
     "contact": "the data protection office",
 }
-EPSILON, DELTA, RECORDS, BUDGET = 2.0, 1e-6, 600, 3.0
+EPSILON, DELTA, RECORDS, BUDGET = 2.0, 1e-6, 1200, 3.0
 
 
 class HandedOver(NamedTuple):

@@ -347,10 +347,19 @@ def coefficients_of(release: "StoredRelease") -> Coefficients:
 
 def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
     """Estimates of methods whose intervals are not known to hold: with what was measured, without a test."""
-    release = predictor.release
     from sordino.ledger.release.coverage import COEFFICIENTS, NOT_MEASURED, is_constant, release_coverage, withheld  # noqa: PLC0415
+    from sordino.mechanisms.posterior.coefficients import CoefficientPosterior  # noqa: PLC0415
+
+    release = predictor.release
 
     words = release_coverage(release, COEFFICIENTS, level)
+    law = predictor.posterior
+    if isinstance(law, CoefficientPosterior):
+        table = law.in_table_units()
+        estimated = zip(table.names, table.mean.tolist(), strict=True)
+        rows = tuple(Line(name, estimate, None, None, None, level=level) for name, estimate in estimated)
+        remark = _WITHHELD.format(withheld(release) or NOT_MEASURED)
+        return Summary(title, rows, level, "", "", False, release.cautions, (remark,), facts_of(release))
     names, matrix, constant = predictor.table_units
     if predictor.only_a_constant or is_constant(release):
         outputs = int(getattr(predictor.model, "outputs", 1))

@@ -171,11 +171,11 @@ def test_the_documented_table_is_the_measured_one():
     assert measured("classification", "newton", COEFFICIENTS, 0.95).words in tutorial
 
 
-def test_what_is_told_of_bounded_influence_is_what_the_page_of_the_grid_shows(monkeypatch):
-    """Both ends of every range of coefficients, from the rows of bench/pages/coverage.md; none was put in by hand."""
+def test_what_is_told_of_bounded_influence_is_what_random_designs_showed(monkeypatch):
+    """Both ends of every range of coefficients, from bench/recorded/designs.json; none was put in by hand."""
     monkeypatch.syspath_prepend(str(ROOT / "bench"))
     written_down = import_module("interval_ranges")
-    rows = written_down.of_grid()
+    rows = written_down.of_designs()
     found = {(one["task"], one["level"]): one for one in written_down.ranges(rows)}
     assert {task for task, _ in found} == set(written_down.TASKS.values())
     for (task, level), one in found.items():
