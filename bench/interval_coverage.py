@@ -35,6 +35,8 @@ from sordino.mechanisms.regression import Declaration, plan, with_bins
 from sordino.mechanisms.regression.plan import expected
 
 DELTA = 1e-6
+# A cell says something only with so many tables whose intervals are not withheld.
+LEAST_TABLES = 10
 SIZES, EPSILONS = (500, 2000, 10_000, 50_000), (0.25, 1.0, 4.0)
 NEW_ROWS = 200
 TARGET = (-4.0, 4.0)
@@ -325,6 +327,8 @@ def measure(area: str, tables: int) -> list[dict[str, Any]]:
             for quantity, level, rate in answers:
                 rates[quantity, level].append(rate)
         for (quantity, level), values in rates.items():
+            if len(values) < LEAST_TABLES:
+                continue
             rows.append({
                 "area": area, "task": task, "method": method, "of": quantity, "level": level, "cell": words,
                 "rate": round(float(np.mean(values)), 4), "tables": len(values),

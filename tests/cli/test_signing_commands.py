@@ -114,7 +114,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(tmp_path, capsys, case):
 
 def test_fit_reads_the_key_before_anything_is_spent_and_signs_what_it_writes(tmp_path, capsys):
     patients(tmp_path / "patients.csv")
-    lines = ("age: 18..95", "ward: maternity|medicine|surgery", "dose: 0..5", "readmitted: no|yes", "records = 600")
+    lines = ("age: 18..95", "ward: maternity|medicine|surgery", "dose: 0..5", "readmitted: no|yes", "records = 1200")
     declared = [word for line in lines for word in ("--column", line)]
     schema, book = tmp_path / "schema.json", tmp_path / "clinic.ledger"
     assert main(["schema", "new", str(tmp_path / "patients.csv"), "--target", "readmitted", *declared, "--out", str(schema)]) == 0  # fmt: skip  # noqa: E501

@@ -172,7 +172,7 @@ def test_damaged_release_folders(tmp_path, release, examples):
 def fitted(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("fitted")
     patients(place / "patients.csv")
-    lines = "records = 600\nage: 18..95\nward: maternity|medicine|surgery\ndose: 0..5\nreadmitted: no|yes [target]"
+    lines = "records = 1200\nage: 18..95\nward: maternity|medicine|surgery\ndose: 0..5\nreadmitted: no|yes [target]"
     settings = {"epsilon": 8.0, "delta": 1e-6, "relation": "replace-one", "schema": declared_lines(lines), "seed": 0}
     return write_release(place / "release", fit_table("logistic", str(place / "patients.csv"), **settings))
 

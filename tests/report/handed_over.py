@@ -56,7 +56,7 @@ def handed_over(place: Path, *, pdf: bool = False) -> HandedOver:
     )
     patients(table)
     (place / "statements.json").write_text(json.dumps(STATEMENTS))
-    declared = ("age: 18..95", "ward: maternity|medicine|surgery", "dose: 0..5", "readmitted: no|yes", "records = 600")
+    declared = ("age: 18..95", "ward: maternity|medicine|surgery", "dose: 0..5", "readmitted: no|yes", "records = 1200")
     lines = [word for line in declared for word in ("--column", line)]
     fit = ["--epsilon", EPSILON, "--delta", DELTA, "--relation", "replace-one", "--ledger", ledger, "--out", release]
     budget = ["--dataset", "clinic-2026", "--relation", "replace-one", "--epsilon", BUDGET, "--delta", "1e-5"]

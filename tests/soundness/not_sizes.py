@@ -102,6 +102,7 @@ NOT_SIZES: dict[str, str] = {
 INLINE: dict[str, tuple[float, ...]] = {
     "accounting.convert": (40.0, 700),
     "accounting.bounds.heavy_tail": (30.0, 700.0),
+    "accounting.theorems.mixed_tails": (700.0,),
     "accounting.theorems.hidden_state": (500.0, 600.0, 700.0),
     "accounting.bounds.hidden_steps": (40.0,),
     "accounting.bounds.segments": (96, 320),

@@ -24,7 +24,7 @@ class PrivateLinearRegression(CoefficientEstimator, PrivateRegressor):
     and its intervals are withheld), "output" (output perturbation of least squares in a ball) and "constant". On
     drawn tables, from the worst to the best cell of 12 tables or more, 95 % intervals of coefficients held the truth
     in 92 to 100 % of cases with "bounded-influence", 93 to 100 % with "statistics" and 5 to 85 % with "output"; 90 %
-    intervals of new targets in 86 to 96 %, 90 to 100 % and 93 to 100 %. Parameters are those of `PrivateEstimator`,
+    intervals of new targets in 87 to 93 %, 90 to 100 % and 93 to 100 %. Parameters are those of `PrivateEstimator`,
     and `effect_scale`: the standard deviation of effects before the data speak, in units of the target, of half a
     declared range or of having a property; absent, a twentieth of the target's declared range.
 
@@ -58,9 +58,9 @@ class PrivateLogisticRegression(CoefficientEstimator, PrivateClassifier):
     declared kinds, with effects drawn to 0: for small tables and many columns, and its intervals are withheld),
     "output" (output perturbation), "chain" (the last iterate of noisy gradient descent, two classes) and "constant".
     On drawn tables of two classes, from the worst to the best cell
-    of 10 tables or more, 95 % intervals of coefficients held the truth in 92 to 98 % of cases with
+    of 10 tables or more, 95 % intervals of coefficients held the truth in 87 to 100 % of cases with
     "bounded-influence", 41 to 97 % with "newton", 5 to 70 % with "output" and 7 to 84 % with "chain"; 90 %
-    intervals of probabilities in 83 to 96 %, 42 to 92 %, 5 to 67 % and 14 to 86 %. Of several classes, with
+    intervals of probabilities in 89 to 99 %, 42 to 92 %, 5 to 67 % and 14 to 86 %. Of several classes, with
     "newton", 62 to 100 % and 46 to 90 %. Parameters are those of `PrivateEstimator`, and `effect_scale`: the
     standard deviation of log odds ratios before the data speak, of half a declared range or of having a property; 1
     if absent.
@@ -101,8 +101,8 @@ class PrivateRobustRegression(CoefficientEstimator, PrivateRegressor):
 
     Methods: "bounded-influence", which cuts residuals at .9 to 1.345 times their released scale; "gradients", which
     cuts at `threshold`, in units of the scaled target; and "constant". On drawn tables, from the worst to the best
-    cell of 12 tables or more, 95 % intervals of coefficients held the truth in 93 to 100 % of cases with
-    "bounded-influence" and 28 to 100 % with "gradients", and 90 % intervals of new targets in 86 to 96 % and 90 to
+    cell of 12 tables or more, 95 % intervals of coefficients held the truth in 92 to 100 % of cases with
+    "bounded-influence" and 28 to 100 % with "gradients", and 90 % intervals of new targets in 86 to 94 % and 90 to
     100 %. Parameters are those of `PrivateEstimator`, the threshold, and `effect_scale` as in
     `PrivateLinearRegression`.
 
@@ -137,8 +137,8 @@ class PrivatePoissonRegression(CoefficientEstimator, PrivateRegressor):
     """Private regression of counts: the logarithm of the rate is linear in the columns.
 
     Method: "bounded-influence", in the manner of Cantoni & Ronchetti. On drawn tables, from the worst to the best
-    cell of 10 tables or more, 95 % intervals of coefficients held the truth in 91 to 100 % of cases, and 90 %
-    intervals of new counts held them in 95 to 98 %. The target is declared as a number from 0 on. `exposure`
+    cell of 10 tables or more, 95 % intervals of coefficients held the truth in 90 to 100 % of cases, and 90 %
+    intervals of new counts held them in 95 to 99 %. The target is declared as a number from 0 on. `exposure`
     may name a declared column of positive numbers that says how long each record was watched, or give its number in
     an array, whose `ArrayBounds` has its bounds in `columns`; its rate is for one unit of it, and predictions are
     for a row's own exposure. With `overdispersed` new counts are those
@@ -184,7 +184,7 @@ class PrivateCoxRegression(CoefficientEstimator):
     not for it.
 
     Method: "bounded-influence". On drawn tables, from the worst to the best cell of 20 tables or more, 95 % intervals
-    of coefficients held the truth in 91 to 98 % of cases, and 90 % intervals of chances in 86 to 96 %. Parameters are
+    of coefficients held the truth in 91 to 100 % of cases, and 90 % intervals of chances in 85 to 100 %. Parameters are
     those of `PrivateEstimator`, these two, and `effect_scale`: the standard deviation of log hazard ratios over half a
     declared range, or of having a property, before the data speak; 1 if absent. After a fit `coef_` has the log hazard
     ratios of columns, then those of all bins but the first.
