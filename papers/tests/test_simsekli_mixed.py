@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from tests.accounting.heavy_tail.stable_truth import SPACING, one_step
 
 from papers.framework.item import Options, VerdictKind, item_named
 from papers.simsekli.mixed import exact_deltas
 from papers.tests.rows_of import table
 from sordino.accounting.bounds.heavy_tail import shift_total_variation
+from tests.accounting.bounds.heavy_tail.stable_truth import SPACING, one_step
 
 EPSILONS = np.array([0.0, 0.2, 0.5])
 
