@@ -6,6 +6,7 @@
 #   make test-papers   the fast tests of the papers and of the bench
 #   make lint      ruff and basedpyright   make docs      the generated pages and the site, build/docs/index.html
 #   make bench     measured against others (bench-full: at length; DATA=DIR names the folder of the datasets)
+#   make dist      wheel and sdist of a release, hashed pins, bill of materials, provenance (KEY=FILE signs it)
 #   make clean     remove everything made here
 #
 # Another interpreter: make PYTHON=python3.13 test
@@ -36,7 +37,7 @@ check test test-papers test-all: export OMP_NUM_THREADS := 1
 # Every process of the tests would compile the package and the tests anew where this is set.
 check test test-papers test-all: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo check test test-papers test-all lint docs bench bench-full clean
+.PHONY: demo check test test-papers test-all lint docs dist bench bench-full clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -69,6 +70,11 @@ docs: $(VENV)/.ready-docs
 	rm -rf build/docs
 	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --doctree-dir build/doctrees docs build/docs
 	@echo build/docs/index.html
+
+# The wheel of a release, hashed pins of all it needs, and a bill of materials (CycloneDX).
+dist: $(VENV)/.ready-test
+	rm -rf dist
+	$(BIN)/python release/build.py dist $(if $(KEY),--key "$(KEY)")
 
 bench bench-full: $(VENV)/.ready-run
 	$(if $(DATA),SORDINO_DATA="$(DATA)") $(BIN)/python bench/run.py $(if $(findstring full,$@),--full)

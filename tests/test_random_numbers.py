@@ -25,35 +25,26 @@ FILES = {
     "mechanisms/chain/functional.py": "draws with the keys that a caller passes to the pure chain",
     "mechanisms/chain/functional_batches.py": "its batches, with the same keys",
     "mechanisms/posterior/laws.py": "predictive draws from a released posterior: post-processing",
+    "mechanisms/regression/prior.py": "public rows from a fixed seed, which say how gradients bend: no data, no noise",
     "mechanisms/regression/posterior.py": "public numbers for draws from a posterior: no data, no noise",
     "cli/predict.py": "predictive draws from a stored release: post-processing",
     "inference/release.py": "draws from a released posterior, by name or predictive: post-processing",
-    "fitting/simulated_coverage.py": "rehearses a plan on tables drawn from the declaration",
     "inference/summary.py": "draws from a released posterior for its intervals: post-processing",
     "inference/prediction.py": "predictive draws from a released posterior: post-processing",
     "estimators/linear.py": "predictive draws from a fitted release: post-processing",
-    "estimators/replay.py": "tables drawn from the schema for an audit, whose fits are marked and leave nowhere",
-    "estimators/custom_replay.py": "tables drawn from a model for an audit, whose fits are marked and leave nowhere",
+    "estimators/replay.py": "tables drawn for an audit, whose fits are marked and leave nowhere",
     "estimators/supervised.py": "predictive draws from a fitted release: post-processing",
-    "fitting/methods/chain.py": "rehearses a plan on stand-in data made from the declaration",
     "fitting/custom_methods.py": "draws from a released posterior: post-processing",
     "fitting/custom_training.py": "keys of seeded chains, whose release is marked; one that predictions do not use",
     "mechanisms/variational/natural.py": "draws from a released posterior: post-processing",
     "models/custom/modules.py": "weights to begin from, which are public",
-    "inference/custom_release.py": "predictive draws from a stored release: post-processing",
     "models/custom/numpyro_program.py": "public starts, stand-ins for rows, and draws of the model from a public key",
-    "models/custom/records.py": "public keys that follow from one row, for what its model would observe: no noise",
+    "models/custom/base.py": "public keys that follow from one row, for what its model would observe: no noise",
     "mechanisms/networks/training.py": "views of an example, with words drawn from the run's own source: no noise",
     "mechanisms/networks/trainer.py": "the key of those views, drawn from the run's own source: no noise",
-    "mechanisms/regression/newton.py": "draws scores from a fixed seed to average a curvature over: no data, no noise",
     "mechanisms/statistics/answers.py": "draws the known noise again for intervals of a look: post-processing",
     "mechanisms/regression/ridge.py": "public directions from a fixed seed: no data, no noise",
-    "fitting/methods/ridge.py": "rehearses a plan on stand-in data made from the declaration",
     "fitting/methods/natural.py": "rows of a public law from a fixed seed: no data, no noise",
-    "fitting/methods/newton.py": "rehearses a plan on stand-in data made from the declaration",
-    "fitting/methods/output.py": "rehearses a plan on stand-in data made from the declaration",
-    "fitting/methods/gradients.py": "rehearses a plan on stand-in data made from the declaration",
-    "fitting/methods/statistics.py": "rehearses a plan on stand-in data made from the declaration",
     "fitting/problem.py": "makes the stand-in data; one seed a part, for fits that are marked NON-PRIVATE",
 }
 # A generator as the type of an argument makes no draws.
@@ -162,3 +153,46 @@ def test_the_walk_finds_a_source(text):
 )
 def test_the_walk_lets_what_is_handed_in_pass(text):
     assert sources_of_randomness(ast.parse(text)) == []
+
+
+# What draws noise, or what noise is drawn from. Each place outside of the noise package, and how its draws reach a
+# statistic of rows: all but the last group through a port.
+SAMPLERS = frozenset(
+    {"rounded_gaussians", "rounded_gaussians_of", "device_gaussians", "step_gaussians", "standard_gaussians"}
+    | {"ExactGaussians", "gaussians", "whole_gaussians", "whole_laplace", "rounded", "nearest", "noised_on_lattice"}
+)
+DRAWS = {
+    "explore/look_plan.py": "made for `noised_sums`",
+    "mechanisms/statistics/scored_sums.py": "made for `noised_sums`",
+    "mechanisms/regression/release.py": "made for `noised_sums`",
+    "mechanisms/rounds/registry.py": "made for `noised_sums`",
+    "mechanisms/chain/release.py": "the noise of an average, inside `port.answer`",
+    "mechanisms/chain/inputs.py": "the noise of a chain, for `port.added` in its kernel; and random starts",
+    "mechanisms/chain/functional.py": "the noise of the pure chain, for `port.added`; and random starts",
+    "mechanisms/rounds/device.py": "the noise of rounds, for `port.added`; and random starts",
+    "mechanisms/networks/trainer.py": "the noise of a network, for `port.added`",
+    "auditing/replay/port.py": "hands on what the source under test draws",
+    # No statistic of rows is noised by these.
+    "mechanisms/variational/evidence_bound.py": "draws of a guide: public numbers",
+    "mechanisms/variational/custom_gradients.py": "draws of a guide: public numbers",
+    # Mechanisms that are no sum with noise, so that no port answers for them; their own tests compare exact laws.
+    "mechanisms/propose_test_sample.py": "counts with discrete Laplace noise, and the released Gaussian",
+}
+
+
+def drawing(tree: ast.AST) -> bool:
+    """Whether a file imports a sampler, or calls a method that draws."""
+    imported = {name.rpartition(".")[2] for name in imported_names(tree).values() if name.startswith("sordino.noise")}
+    called = {
+        node.func.attr for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+    return bool((imported | called) & SAMPLERS)
+
+
+def test_noise_is_drawn_where_a_port_answers_and_nowhere_else():
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in sorted(ROOT.rglob("*.py"))
+        if any(word in (text := path.read_text(encoding="utf-8")) for word in SAMPLERS) and drawing(ast.parse(text))
+    }
+    assert {name for name in found if not name.startswith("noise/")} == set(DRAWS)

@@ -26,10 +26,10 @@ from sordino.estimators import public_pipeline as public_pipeline
 from sordino.estimators.fit import fit as fit
 from sordino.fitting.gradient_runs import fit_chain as fit_chain
 from sordino.fitting.gradient_runs import fit_network as fit_network
-from sordino.inference.custom_release import reopen as reopen
-from sordino.inference.power import plan as plan
+from sordino.inference.expectation import plan as plan
 from sordino.inference.release import Release as Release
 from sordino.inference.release import read_release as read_release
+from sordino.inference.release import reopen as reopen
 from sordino.ledger import Ledger as Ledger
 from sordino.ledger import LedgerRefusal as LedgerRefusal
 from sordino.ledger.release import write_release as write_release

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from flint import arb
 
 from sordino.core.loss.atomic_pairs import (
+    BoundedRangePair,
     DiscreteGaussianPair,
     DiscreteLaplacePair,
     ExplicitPair,
@@ -16,7 +17,6 @@ from sordino.core.loss.atomic_pairs import (
     PoissonLaplacePair,
     ResponsePair,
 )
-from sordino.core.loss.bounded_range import BoundedRangePair
 from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair, RandomShiftPair
 from sordino.core.loss.normal_pairs import (
     GaussianPair,

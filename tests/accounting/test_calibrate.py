@@ -1,13 +1,17 @@
 """Calibration ends on the private side, and a little less private is too much."""
 
+import math
 from pathlib import Path
 
 import pytest
 
 from sordino.accounting.calibration import KNOBS, calibrate
 from sordino.accounting.evaluate import explain
-from sordino.core.spec import Spec, read_spec
+from sordino.core.guarantee import TotalVariation
+from sordino.core.spec import Batch, Problem, Spec, read_spec
 from sordino.core.validate import InputError
+from sordino.mechanisms import heavy_tailed_sgd, noisy_gd
+from sordino.models import Domain, GaussianLinear
 
 SPECS = Path(__file__).parents[2] / "examples" / "specs"
 DELTA = 1e-5
@@ -43,7 +47,7 @@ def test_the_answer_meets_the_target_and_one_percent_less_noise_does_not(name, t
     assert explain(less, DELTA).epsilon > target
 
 
-@pytest.mark.parametrize("name", ["golden-poisson", "cyclic-all-iterates", "em"])
+@pytest.mark.parametrize("name", [pytest.param("golden-poisson", marks=pytest.mark.slow), "cyclic-all-iterates", "em"])
 def test_one_step_more_than_calibrated_is_too_many(name):
     found = calibrate(example(name), 2.0, DELTA, "steps")
     assert found.explanation.epsilon <= 2.0
@@ -89,6 +93,38 @@ def test_the_clip_is_the_largest_that_meets_the_target():
 def test_a_knob_the_run_does_not_have_is_refused_with_its_name(name, over, named):
     with pytest.raises(InputError, match=named):
         calibrate(example(name), 1.0, DELTA, over)
+
+
+def _heavy(delta):
+    model = GaussianLinear(weight_decay=0.2)
+    problem = model.problem(5000, Domain(3, 1.0, 1.0, 2.0))
+    run = {"step_size": 0.3, "steps": 50, "batch": Batch("full"), "relation": "replace-one", "view": "last-iterate"}
+    return heavy_tailed_sgd(problem, alpha=1.5, sigma=0.01, delta=delta, **run)
+
+
+def test_epsilon_zero_asks_for_a_total_variation():
+    """Şimşekli et al. state (0, delta): the noise is the least for which heavy-tail.coupling gives that delta."""
+    found = calibrate(_heavy(0.05), 0.0, 0.05, "noise")
+    assert found.explanation.epsilon == 0.0
+    tightest = found.explanation.tightest
+    assert tightest is not None
+    assert isinstance(tightest.guarantee, TotalVariation)
+    assert 0.0499 < tightest.guarantee.value <= 0.05
+    less = found.spec.with_values({"algorithm.noise.scale": 0.99 * found.value})
+    assert math.isinf(explain(less, 0.05).epsilon)
+    assert "Total variation at most 0.05" in str(explain(less, 0.05))
+    assert calibrate(found.spec, 0.0, 0.05, "steps").value >= 50
+
+
+def test_a_gaussian_run_reaches_epsilon_zero_too_and_a_negative_target_is_refused():
+    problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0)
+    spec = noisy_gd(problem, step_size=0.5, noise_scale=0.1, steps=5, relation="replace-one", view="all-iterates")
+    found = calibrate(spec, 0.0, 0.01, "noise")
+    assert found.explanation.epsilon == 0.0
+    with pytest.raises(InputError, match="epsilon"):
+        calibrate(spec, -0.1, 0.01, "noise")
+    with pytest.raises(InputError, match="no finite epsilon"):
+        calibrate(_heavy(0.001), 0.0, 0.001, "noise")
 
 
 def test_an_unreachable_target_says_what_was_reached():

@@ -1,6 +1,5 @@
 """A composite is certified by the best composition of its parts' bounds, quickly, and only up to a size."""
 
-import time
 from itertools import product
 from typing import Any
 
@@ -87,21 +86,6 @@ def test_a_part_with_curves_only_still_composes() -> None:
     first, second = chain(scale=5.0, scheme="reshuffled"), chain(scale=3.0)
     forward, backward = (explain(composite(*parts), DELTA).epsilon for parts in ((first, second), (second, first)))
     assert forward == backward < float("inf")
-
-
-def test_certificates_are_listed_once() -> None:
-    found = evaluate(adaptive, composite(*[QUIET] * 5))
-    assert isinstance(found, Bound)
-    assert len(found.certificates) == len(set(found.certificates)) > 0
-
-
-def test_equal_parts_are_certified_once() -> None:
-    """A thousand equal parts take the time of a few; one by one they took 40 ms each."""
-    explain(composite(chain(scale=7.0)), DELTA)
-    begin = time.perf_counter()
-    many = explain(composite(*[chain(scale=70.0)] * MOST_PARTS), DELTA)
-    assert time.perf_counter() - begin < 10.0
-    assert many.epsilon == pytest.approx(explain(single(chain(scale=70.0), chains=MOST_PARTS), DELTA).epsilon, rel=1e-6)
 
 
 def test_more_parts_than_the_most_are_refused_with_their_number() -> None:

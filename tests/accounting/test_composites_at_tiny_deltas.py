@@ -44,10 +44,7 @@ def epsilon(parts: list[dict], delta: float) -> float:
 
 @pytest.mark.parametrize(
     ("batch", "n", "delta"),
-    [
-        ({"scheme": "poisson", "size": 1}, 10**8, 1e-100),
-        ({"scheme": "random-allocation", "size": 100}, 10_000, 1e-12),
-    ],
+    [({"scheme": "poisson", "size": 1}, 10**8, 1e-100), ({"scheme": "random-allocation", "size": 100}, 10_000, 1e-12)],
 )
 def test_a_part_with_a_pure_guarantee_leaves_the_others_their_curves(batch: dict, n: int, delta: float) -> None:
     """Ten answers at epsilon 1/2 add at most 5 to what the chain costs; a loss distribution says thousands, or inf."""

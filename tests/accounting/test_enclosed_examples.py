@@ -159,8 +159,7 @@ def enclosed(guarantee: LossDistribution, epsilon: float, delta: float) -> tuple
 
 
 @pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, id=path.stem, marks=[] if path.stem in FEW else pytest.mark.slow) for path in SPECS],
+    "path", [pytest.param(path, id=path.stem, marks=[] if path.stem in FEW else pytest.mark.slow) for path in SPECS]
 )
 def test_a_printed_epsilon_holds_in_ball_arithmetic(path: Path) -> None:
     spec = read_spec(path)

@@ -10,7 +10,7 @@ import pytest
 from sordino.accounting.bounds import matrix
 from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.auditing.methods.exact import findings
-from sordino.core.bound import Bound, Inapplicable
+from sordino.core.bound import Bound
 from sordino.core.guarantee import Guarantee, RenyiDP
 from sordino.core.spec import Spec
 from sordino.core.spec.matrices import Strategy
@@ -32,14 +32,6 @@ def guarantee(name: str, spec: Spec) -> Guarantee:
     answer = evaluate(theorem_named(name), spec)
     assert isinstance(answer, Bound), answer
     return answer.guarantee
-
-
-@pytest.mark.parametrize(("relation", "epsilon"), [("add-remove", 1.8282), ("replace-one", 2.8434)])
-def test_groups_as_far_apart_as_bands_are_poisson_steps(relation: str, epsilon: float) -> None:
-    """The golden case: 3,000 steps in three groups are 1,000 steps of rate .01 with columns of length sqrt(1.3125)."""
-    participation = {"scheme": "poisson", "separation": 3, "rate": 0.01}
-    spec = run(participation, relation, steps=3000, noise_multiplier=math.sqrt(1.3125))
-    assert guarantee("matrix.sampled", spec).epsilon(1e-5) == pytest.approx(epsilon, rel=2e-3)
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
@@ -193,25 +185,6 @@ def test_at_the_largest_order_nothing_is_hidden() -> None:
         assert curve.values[-1] == pytest.approx(curve.orders[-1] * 12 * (ways / 2) ** 2 / 2, rel=1e-9)
 
 
-def test_large_moves_have_a_curve_too() -> None:
-    """Places that move five noises: beyond the loss distribution, and below a known place."""
-    spec = run({"scheme": "random-allocation", "separation": 12}, noise_multiplier=0.25)
-    assert isinstance(evaluate(theorem_named("matrix.allocated"), spec), Inapplicable)
-    assert guarantee("matrix.renyi", spec).epsilon(1e-5) < guarantee("matrix.gaussian", spec).epsilon(1e-5)
-
-
-def test_more_noise_costs_less() -> None:
-    for participation in (
-        {"scheme": "balls-in-bins", "separation": 6},
-        {"scheme": "random-allocation", "separation": 4},
-    ):
-        found = [
-            guarantee("matrix.allocated", run(participation, noise_multiplier=noise)).epsilon(1e-5)
-            for noise in (1.5, 2.0, 3.0, 5.0)
-        ]
-        assert found == sorted(found, reverse=True)
-
-
 BAD = [
     ({"scheme": "poisson"}, "participation.rate to be given for poisson participation, got None"),
     ({"scheme": "epochs", "separation": 3, "rate": 0.1}, "rate to be absent for epochs participation, got 0.1"),
@@ -231,20 +204,6 @@ def test_participation_that_contradicts_its_scheme(participation: dict[str, Any]
         run(participation)
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_what_is_out_of_reach_is_said() -> None:
-    answers = [
-        evaluate(theorem_named("matrix.allocated"), run({"scheme": "balls-in-bins", "separation": 1})),
-        evaluate(
-            theorem_named("matrix.allocated"), run({"scheme": "balls-in-bins", "separation": 6}, noise_multiplier=0.1)
-        ),
-        evaluate(theorem_named("matrix.sampled"), run({"scheme": "min-separation", "separation": 4})),
-    ]
-    reasons = [answer.reason for answer in answers if isinstance(answer, Inapplicable)]
-    assert "needs two places to hide a use in, and there is 1" in reasons[0]
-    assert "1.65 noises at most, got" in reasons[1]
-    assert "is about poisson or min-separation participation by chance" in reasons[2]
 
 
 @pytest.mark.parametrize(

@@ -59,17 +59,6 @@ def test_one_exponential_choice_has_the_optimal_curve_of_its_range() -> None:
         assert delta("selection.bounded-range", spec, epsilon) == pytest.approx(exact, rel=1e-3)
 
 
-def test_monotone_scores_gain_under_add_remove_only() -> None:
-    spec = example("noisy-max-counts")
-    assert explain(spec, 1e-300).epsilon == pytest.approx(0.5)
-    assert explain(spec.with_values({"relation": "replace-one"}), 1e-300).epsilon == pytest.approx(1.0)
-
-
-def test_tree_aggregation_pays_for_its_levels() -> None:
-    spec = example("tree-aggregation")
-    assert explain(spec, 1e-5).epsilon == pytest.approx(epsilon_upper(math.sqrt(10) / 20, 1e-5), rel=1e-6)
-
-
 def test_a_mechanism_composes_with_a_chain() -> None:
     spec = example("composite-mechanisms")
     alone = [explain(part, 1e-5).epsilon for part in spec.runs()]
@@ -101,12 +90,6 @@ def test_falling_columns_are_longest_together_when_they_begin_early(strategy: di
     patterns = (p for p in combinations(range(steps), 3) if min(np.diff(p)) >= 2)
     exact = max(float(gram[np.ix_(pattern, pattern)].sum()) for pattern in patterns)
     assert sensitivity(run) == pytest.approx(math.sqrt(exact), rel=1e-9)
-
-
-def test_the_square_root_of_prefix_sums_has_its_known_column() -> None:
-    column = matrix_run({"kind": "bisr", "bands": 8}, 8, scheme="single").strategy.first_column(8)
-    assert column is not None
-    np.testing.assert_allclose(column, [math.comb(2 * k, k) / 4**k for k in range(8)], rtol=1e-12)
 
 
 REFUSED = [

@@ -16,35 +16,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sordino.accounting.assumptions import certificate_for
 from sordino.accounting.evaluate import Explanation, Theorem, as_json, caller_checks, evaluate, explain, theorems
+from sordino.accounting.scope import certificate_for
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Bound, Relation
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Scheme, Spec, read_spec
 from sordino.core.validate import InputError
+from tests.accounting.described import noisy_chain
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
-SHIFTING = (
-    Scheme.CYCLIC,
-    Scheme.SHUFFLE_ONCE,
-    Scheme.RESHUFFLED,
-    Scheme.WITHOUT_REPLACEMENT,
-    Scheme.WITH_REPLACEMENT,
-)
+SHIFTING = (Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT, Scheme.WITH_REPLACEMENT)
 
 
 def chain(n: int, batch: dict[str, Any], relation: str = "replace-one", **values: Any) -> Spec:
     """A chain with unit steps, unit noise and every iterate seen, but for what is given."""
-    algorithm = {"kind": "noisy-gradient", "steps": 1, "step_size": 1.0, "noise": {"kind": "gaussian", "scale": 1.0}}
-    constants = {"gradient_bound": 1.0, "gradient_sensitivity": 2.0}
-    return Spec.from_dict(
-        {
-            "algorithm": algorithm | {"batch": batch} | values.get("algorithm", {}),
-            "problem": {"n": n, "dim": 1} | values.get("problem", constants),
-            "relation": relation,
-            "view": "all-iterates",
-        }
-    )
+    problem = {"n": n} | values.get("problem", {"gradient_bound": 1.0, "gradient_sensitivity": 2.0})
+    seen = {"relation": relation, "view": "all-iterates", "algorithm": values.get("algorithm", {})}
+    return noisy_chain(1, 1.0, 1.0, batch, problem, **seen)
 
 
 def named(theorem: str) -> Theorem:
@@ -112,13 +100,6 @@ def test_a_spec_cannot_ask_for_the_realised_size() -> None:
     ):
         with pytest.raises(InputError, match=r"algorithm\.batch"):
             chain(100, batch, "add-remove")
-
-
-def test_the_divisor_is_the_public_size_whatever_the_rate() -> None:
-    noise = {"noise": _gaussian(0.1)}
-    slow = chain(100, {"scheme": "poisson", "size": 10, "rate": 1.0}, "add-remove", algorithm=noise)
-    # Every record is in every batch of about 100, and the sum is still divided by 10: one Gaussian, multiplier 1.
-    assert bound("composition.subsampled-poisson", slow).guarantee.epsilon(1e-5) == pytest.approx(4.3772, abs=1e-4)
 
 
 # Add-remove and batches whose members shift.
@@ -284,27 +265,7 @@ def test_a_reshuffled_pass_over_two_records_leaks_more_than_independent_sampling
     assert all(found.guarantee.delta(0.0) >= leaked for found, _ in passes.bounds)
 
 
-@pytest.mark.parametrize("scheme", ["cyclic", "shuffle-once", "reshuffled"])
-def test_passes_of_every_kind_cost_one_full_use_an_epoch(scheme: str) -> None:
-    # 5 epochs of 100 batches: five uses, as a full batch with the same ratio would make in five steps.
-    spec = chain(1000, {"scheme": scheme, "size": 10}, algorithm={"steps": 500})
-    whole = chain(10, {"scheme": "full"}, algorithm={"steps": 5})
-    # Records of its column hide one whose order is secret in every pass; that is another theorem.
-    found = min(epsilon for one, epsilon in explain(spec, 1e-5).bounds if one.theorem != "composition.clones")
-    assert found == pytest.approx(explain(whole, 1e-5).epsilon, rel=1e-9)
-    amplified = chain(1000, {"scheme": "without-replacement", "size": 10}, algorithm={"steps": 500})
-    assert found > explain(spec, 1e-5).epsilon * 0.999
-    assert explain(spec, 1e-5).epsilon > 1.05 * explain(amplified, 1e-5).epsilon
-
-
 # The golden values.
-
-
-@pytest.mark.parametrize(("relation", "golden"), [("add-remove", 4.3772), ("replace-one", 9.9973)])
-def test_one_gaussian_with_multiplier_one(relation: str, golden: float) -> None:
-    clipped = {"clipping": {"kind": "norm", "bound": 1.0}}
-    spec = chain(1, {"scheme": "full"}, relation, algorithm=clipped, problem={})
-    assert explain(spec, 1e-5).epsilon == pytest.approx(golden, abs=5e-5)
 
 
 def _gaussian(scale: float) -> dict[str, Any]:

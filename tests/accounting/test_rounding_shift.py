@@ -15,6 +15,7 @@ from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.mechanisms.chain.rounding import ROUNDING
+from tests.accounting.described import noisy_chain
 
 # Theorems that take roundings into account.
 ROUNDED = (
@@ -38,18 +39,9 @@ ROUNDED = (
 
 def spec(rounding, scheme="full", steps=30, step=0.4, noise=0.05):
     batch = {"scheme": scheme} | ({} if scheme == "full" else {"size": 5})
-    given = {"kind": "noisy-gradient", "steps": steps, "step_size": step, "noise": {"kind": "gaussian", "scale": noise}}
-    return Spec.from_dict(
-        {
-            "algorithm": given | {"batch": batch, "rounding": rounding},
-            "problem": {
-                "n": 20, "dim": 1, "gradient_sensitivity": 1.0, "strong_convexity": 0.5, "smoothness": 0.5
-            },
-            "relation": "replace-one",
-            "view": "last-iterate",
-            "delta": 1e-5,
-        }
-    )  # fmt: skip
+    problem = {"n": 20, "gradient_sensitivity": 1.0, "strong_convexity": 0.5, "smoothness": 0.5}
+    gaussian = {"kind": "gaussian", "scale": noise}
+    return noisy_chain(steps, step, gaussian, batch, problem, algorithm={"rounding": rounding}, delta=1e-5)
 
 
 def mu(theorem: str, given: Spec) -> float:

@@ -10,9 +10,10 @@ from sordino.accounting.evaluate import evaluate
 from sordino.accounting.theorems import transfer
 from sordino.accounting.theorems.transfer import transfer as transfer_theorem
 from sordino.core.bound import Bound
-from sordino.core.guarantee import GaussianDP, PureDP
-from sordino.core.spec import Spec, read_spec
+from sordino.core.guarantee import GaussianDP
+from sordino.core.spec import read_spec
 from sordino.models.exact import GaussianLaw, Quadratics, chain_law, hockey_stick, total_variation
+from tests.accounting.described import noisy_chain
 from tests.conformance.examples import FOLDER
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 3.0)
@@ -35,15 +36,6 @@ def test_what_is_close_to_something_private_is_nearly_as_private():
             assert found.delta(epsilon) <= stated * 1.02
 
 
-def test_no_distance_changes_nothing():
-    assert transfer.transferred(PureDP(1.0), 0.0) == PureDP(1.0)
-
-
-def test_a_distance_never_exceeds_one():
-    assert transfer.distance_after(10.0, 0.5, 0.0, 1) == 1.0
-    assert transfer.distance_after(10.0, 0.5, 1e-9, 10**15) == pytest.approx(1e-9)
-
-
 def exact_posterior(data: Quadratics, n: int, inverse_temperature: float) -> GaussianLaw:
     """pi proportional to exp(-(2 eta / tau^2) F) for the mean of quadratics on the line."""
     curvature, pull = data.drift(data.counts, n)
@@ -60,26 +52,8 @@ def test_ula_on_quadratics_stays_below_the_transferred_bound(steps):
             ([[1.0]] * 4, [[-1.0], *[[1.0]] * 3]),
         )
     ]
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": eta,
-                "noise": {"kind": "gaussian", "scale": tau},
-                "batch": {"scheme": "full"},
-            },
-            "problem": {
-                "n": n,
-                "dim": 1,
-                "gradient_sensitivity": 2.0,
-                "strong_convexity": curvature,
-                "smoothness": curvature,
-            },
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
-    )
+    problem = {"n": n, "gradient_sensitivity": 2.0, "strong_convexity": curvature, "smoothness": curvature}
+    spec = noisy_chain(steps, eta, tau, "full", problem)
     laws = [[chain_law(spec, data) for data in pair] for pair in pairs]
     targets = [[exact_posterior(data, n, 2 * eta / tau**2) for data in pair] for pair in pairs]
     flat = [(law, target) for row in zip(laws, targets, strict=True) for law, target in zip(*row, strict=True)]
@@ -102,7 +76,7 @@ def test_ula_at_temperature_one_has_the_posteriors_mu():
     answer = evaluate(transfer_theorem, exact)
     assert isinstance(answer, Bound)
     assert isinstance(answer.guarantee, GaussianDP)
-    # theory.md, section 3: mu = Delta / sqrt(n m).
+    # Reference: mu = Delta / sqrt(n m).
     assert answer.guarantee.mu == pytest.approx(2.0 / math.sqrt(1000 * 0.1), rel=1e-9)
 
 

@@ -98,5 +98,5 @@ def test_an_audit_lies_between_the_exact_one_and_the_certificate() -> None:
 
 def test_rounds_with_a_place_drawn_anew_are_refused() -> None:
     spec = described(4, epochs=3, scheme="random-allocation")
-    with pytest.raises(InputError, match="use exact"):
+    with pytest.raises(InputError, match="use the method exact"):
         audit(spec, method="drawn", seed=1)

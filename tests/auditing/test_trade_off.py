@@ -40,7 +40,7 @@ def test_a_perfect_test_refutes_every_epsilon():
 
 
 def test_the_cap_of_an_attack_with_500_models_a_side():
-    """No error in 500 per side, one-sided 95 % each (theory.md, section 6): 5.11."""
+    """No error in 500 per side, one-sided 95 % each: 5.11."""
     most = 1 - 0.05 ** (1 / 500)
     assert TradeOffPoint(most, most).epsilon(1e-5) == pytest.approx(5.11, abs=0.005)
 

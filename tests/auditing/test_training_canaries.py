@@ -10,7 +10,8 @@ from sordino.auditing.one_run.training import train_and_audit
 from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.networks import trainer as steps
-from sordino.mechanisms.networks.clipped_gradients import Clipped
+from sordino.mechanisms.networks.correlated_noise import NoiseCorrelation
+from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.training import Descent, Training
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
@@ -94,18 +95,12 @@ def test_halved_noise_and_skipped_clips_are_found(monkeypatch):
     spec = described()
     certified = tightest(spec, 1e-5).guarantee.epsilon(1e-5)
     with monkeypatch.context() as patched:
-        drawn = steps.WholeSteps._noise
-        patched.setattr(steps.WholeSteps, "_noise", lambda self, k: drawn(self, k) // 2)
+        drawn = steps.TrainingSteps._noise
+        patched.setattr(steps.TrainingSteps, "_noise", lambda self, k: drawn(self, k) // 2)
         assert audited(spec)[1].epsilon > certified
     with monkeypatch.context() as patched:
-        patched.setattr(steps, "noised_total", lambda port, total, scale, noise: total + 0.5 * scale * noise)
+        patched.setattr(NoiseCorrelation, "step", lambda self, standard, kept: (0.5 * standard, kept))
         assert audited(spec, exact=False)[1].epsilon > certified
     with monkeypatch.context() as patched:
-        whole = Clipped._lengths
-
-        def unclipped(self, *arguments):
-            lengths, pull = whole(self, *arguments)
-            return 1e-9 * lengths, pull
-
-        patched.setattr(Clipped, "_lengths", unclipped)
-        assert audited(spec, exact=False)[1].epsilon > certified
+        patched.setattr(steps, "WholeSums", lambda loss, clip, *others: WholeSums(loss, 8.0 * clip, *others))
+        assert audited(spec)[1].epsilon > certified

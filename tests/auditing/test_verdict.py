@@ -26,7 +26,7 @@ LOWER = LowerBound(
     counts=(("pairs of neighbours", 1),),
     cap=None,
     seed_policy="No randomness.",
-    evidence="Told apart.",
+    evidence="Distinguished.",
     examined=Examined.RUN,
 )
 DESCRIBED = replace(LOWER, examined=Examined.DESCRIPTION)

@@ -19,8 +19,8 @@ from sordino.explore.checks import _placed
 from sordino.explore.scoring import exact_scores, losses, means, probabilities, sum_plan
 from sordino.fitting.charge import RowAccess
 from sordino.fitting.problem import Sources
-from sordino.mechanisms.statistics.questions import EXPONENT
-from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, band_sums, cube_lengths, record_weights, totals
+from sordino.mechanisms.statistics.questions import EXPONENT, record_weights
+from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, band_sums, cube_lengths, totals
 from tests.report.example_releases import coefficients, written
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

@@ -83,7 +83,7 @@ MISTAKES = {
     "a number as a class": Mistake(
         FIT, "Expected a category or boolean target", s=lines(LINES.replace("yes/no", "0..1"))
     ),
-    "a class as a number": Mistake(FIT.replace("logistic", "poisson"), "Expected"),
+    "a class as a number": Mistake(FIT.replace("logistic", "poisson"), "A target of counts must be a number"),
     "a model that is not there": Mistake(FIT.replace("logistic", "forest"), "one of cox, linear, logistic"),
     "a method that is not there": Mistake(FIT.replace("constant", "magic"), "one of auto"),
     "an epsilon below 0": Mistake(FIT.replace("--epsilon 1", "--epsilon -1"), "epsilon"),

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 
 from sordino.cli.main import main
 from sordino.cli.shared import EXIT_CODES, epilog
@@ -77,7 +79,7 @@ def test_long_examples_are_folded_so_that_they_can_be_copied():
     assert " ".join(" ".join(lines).replace("\\", "").split()) == words
 
 
-# What design.md's contract names; the others are groups and the wizard.
+# What the command line promises; the others are groups and the wizard.
 CONTRACT = {
     "demo", "fit", "predict", "certify", "calibrate", "audit", "ledger", "plan", "look", "show", "report", "reproduce",
     "schema",
@@ -89,3 +91,8 @@ def test_there_are_at_most_16_commands_and_those_of_the_contract_are_there():
     assert names >= CONTRACT
     assert names - CONTRACT == {"start", "explore", "sign"}
     assert len(names) <= 16
+
+
+def test_the_command_line_starts_without_jax():
+    code = "import sys, sordino.cli.main; sys.exit(any(name in sys.modules for name in ('jax', 'sklearn', 'pandas')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

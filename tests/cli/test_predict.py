@@ -44,7 +44,7 @@ def fitted():
     yield "softmax", PrivateLogisticRegression(schema=classes, **BUDGET).fit({**ROWS, "y": three})
     constant = PrivateLogisticRegression(schema=labels, method="constant", **BUDGET)
     yield "constant", constant.fit({**ROWS, "y": ill})
-    network = PrivateBayesianNetworkClassifier(schema=labels, hidden=(3,), method="variational", **BUDGET)
+    network = PrivateBayesianNetworkClassifier(schema=labels, hidden=(3,), method="dp-vi", **BUDGET)
     yield "network", network.fit({**ROWS, "y": ill})
     yield "mixture", PrivateGaussianMixture(schema=schema(None), method="em", **BUDGET).fit(ROWS)
 

@@ -132,7 +132,7 @@ def test_lines_can_be_asked_for(capsys, tmp_path, monkeypatch):
     table, out = tmp_path / "t.csv", tmp_path / "schema.json"
     table.write_text("age,ward,ill\n47,a,yes\n")
     answers = iter(["600", "0 to 110", "0..110", "a|b", "yes/no [target]"])
-    monkeypatch.setattr("typer.prompt", lambda _text: next(answers))
+    monkeypatch.setattr("typer.prompt", lambda _text, default=None: next(answers))
     assert main(["schema", "new", str(table), "--ask", "--out", str(out)]) == 0
     assert "Expected what column 'age' may hold" in capsys.readouterr().err
     document = json.loads(out.read_text())

@@ -38,7 +38,7 @@ def test_make_a_key_sign_verify_and_sign_again(tmp_path, capsys):
     for name in ("a.key", "a.key.pub"):
         assert answer(capsys, "sign", "fingerprint", tmp_path / name)["fingerprint"] == made["fingerprint"]
     folder = written(tmp_path, "release", last_iterate())
-    assert "without manifest.json" in refusal(capsys, "sign", "verify", folder)
+    assert "it has no manifest.json" in refusal(capsys, "sign", "verify", folder)
     assert answer(capsys, "sign", "release", folder, "--key", tmp_path / "a.key")["signer"] == made["fingerprint"]
     assert answer(capsys, "sign", "verify", folder, "--key", made["fingerprint"])["checked"] == "signer and integrity"
     (folder / "notes.json").write_text("{}")
@@ -76,7 +76,7 @@ def test_a_sealed_key_asks_for_its_passphrase(tmp_path, capsys):
     folder = written(tmp_path, "release", last_iterate())
     sign = ("sign", "release", folder, "--key", tmp_path / "a.key")
     assert "got none; give --passphrase-file" in refusal(capsys, *sign)
-    assert "got another one" in refusal(capsys, *sign, "--passphrase-file", tmp_path / "other")
+    assert "Wrong passphrase" in refusal(capsys, *sign, "--passphrase-file", tmp_path / "other")
     assert "an empty line" in refusal(capsys, *sign, "--passphrase-file", tmp_path / "empty")
     assert not (folder / "signature.json").exists()
     assert answer(capsys, *sign, "--passphrase-file", tmp_path / "words")["files"] == 2

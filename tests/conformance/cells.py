@@ -48,7 +48,5 @@ def _values(spec: Spec, cell: Cell) -> dict[str, Any]:
             "algorithm.keep": None,
         }
     if cell.scheme != "-":
-        return values | {
-            "algorithm.sampling": {"scheme": cell.scheme, "size": None if cell.scheme == "full" else 10},
-        }
+        return values | {"algorithm.sampling": {"scheme": cell.scheme, "size": None if cell.scheme == "full" else 10}}
     return values

@@ -10,9 +10,8 @@ from itertools import islice, pairwise
 import pytest
 
 from sordino.accounting import convert as compose
-from sordino.accounting.assumptions import CheckedBy
 from sordino.accounting.evaluate import Monotone, Theorem, copies, evaluate
-from sordino.accounting.scope import Cell
+from sordino.accounting.scope import Cell, CheckedBy
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Inapplicable, Status, bibliography
 from sordino.core.spec import ALGORITHMS, Spec
 from sordino.core.validate import InputError
@@ -148,7 +147,7 @@ def it_answers_in_every_cell_of_its_scope(theorem: Theorem, most: int | None = N
 @check
 def each_assumption_can_fail_and_says_so(theorem: Theorem) -> None:
     for assumption in theorem.assumptions:
-        if assumption.violated is None:
+        if assumption.violation is None:
             assert assumption.checked_by is CheckedBy.CALLER
             continue
         assert assumption.checked_by is CheckedBy.MACHINE

@@ -8,7 +8,7 @@ import pytest
 
 from sordino.core.spec.document import schema_text
 from sordino.data.schema_check import json_schema_text
-from sordino.report import dossier_evidence as evidence
+from sordino.report import dossier as evidence
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = {"sordino/core/spec/spec.schema.json": schema_text, "sordino/data/schema.schema.json": json_schema_text}

@@ -4,7 +4,6 @@ import math
 from fractions import Fraction
 
 import mpmath as mp
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -93,12 +92,7 @@ def test_signals_beyond_the_range_of_floats_promise_nothing(mu):
     assert gaussian.epsilon_upper(mu, 1e-5) >= 1e300
 
 
-def test_no_signal_is_perfect_privacy():
-    assert gaussian.epsilon_upper(0.0, 1e-9) == 0.0
-    assert gaussian.delta_range(0.0, 0.0)[1] == 0.0
-
-
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=60)
 @given(log_mu=st.floats(-6, 1.5), alpha=st.floats(1e-12, 1 - 1e-12))
 def test_beta_is_below_the_exact_trade_off_and_close(log_mu, alpha):
     mu = 10**log_mu
@@ -112,23 +106,9 @@ def test_beta_is_below_the_exact_trade_off_and_close(log_mu, alpha):
         assert beta >= exact * (1 - 1e-11 * (1 + mu) ** 2)
 
 
-def test_beta_at_the_ends():
-    assert gaussian.beta_lower(1.0, [0.0, 1.0]).tolist() == [1.0, 0.0]
-
-
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=60)
 @given(uses=st.lists(st.tuples(st.floats(1e-200, 1e100), st.integers(1, 10**9)), min_size=1, max_size=5))
 def test_composed_mu_is_rounded_up_and_tight(uses):
     exact = sum(count * Fraction(mu) ** 2 for mu, count in uses)
     mu = Fraction(gaussian.composed(uses))
     assert exact <= mu**2 <= exact * (1 + Fraction(1, 10**14))
-
-
-def test_composed_mu_of_nothing_is_nothing():
-    assert gaussian.composed([]) == 0.0
-    assert gaussian.composed([(0.0, 5)]) == 0.0
-
-
-def test_arrays_broadcast():
-    low, high = gaussian.delta_range(np.array([[0.5], [1.0]]), np.array([0.0, 1.0, 2.0]))
-    assert low.shape == high.shape == (2, 3)

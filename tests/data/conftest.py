@@ -1,8 +1,5 @@
 """Strategies for schemas, shared by the tests of this folder."""
 
-import os
-from pathlib import Path
-
 import pytest
 from hypothesis import strategies as st
 
@@ -100,13 +97,3 @@ def schemas_of(draw):
 def schemas():
     """A strategy of valid schemas of every kind."""
     return schemas_of()
-
-
-@pytest.fixture(scope="session")
-def data_dir() -> Path:
-    """The folder of benchmark data, or a skip where there is none."""
-    named = os.environ.get("SORDINO_DATA_DIR")
-    folder = Path(named) if named else Path(__file__).parents[3] / "shared" / "data"
-    if not folder.is_dir():
-        pytest.skip("no benchmark data: set SORDINO_DATA_DIR to their folder")
-    return folder

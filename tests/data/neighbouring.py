@@ -3,7 +3,7 @@
 import numpy as np
 
 from sordino.core.bound import Relation
-from sordino.data.neighbours import Dataset, remove_record
+from sordino.data.neighbours import Dataset
 
 
 def are_neighbours(first: Dataset, second: Dataset, relation: Relation) -> bool:
@@ -23,7 +23,7 @@ def _one_inserted(first: Dataset, second: Dataset) -> bool:
         return False
     unequal = _unequal(short, Dataset(long.features[:-1], long.target[:-1]))
     position = int(np.argmax(unequal)) if unequal.any() else len(short)
-    return not _unequal(short, remove_record(long, position)).any()
+    return not _unequal(short, Dataset(*(np.delete(one, position, 0) for one in (long.features, long.target)))).any()
 
 
 def _unequal(first: Dataset, second: Dataset):

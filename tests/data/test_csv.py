@@ -7,8 +7,22 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sordino.core.validate import InputError
-from sordino.data import Feature, Number, Schema, TextColumn, column_names, encode_features, read_csv, read_table
+from sordino.data import (
+    Feature,
+    Number,
+    Schema,
+    Target,
+    TextColumn,
+    column_names,
+    encode_features,
+    read_table,
+)
+from sordino.data.sources.csv_files import CsvFile, Dialect
+from sordino.data.sources.registry import check_rows
 from sordino.data.table import Table
+from sordino.explore import look
+from sordino.fitting.fit import fit_table
+from sordino.ledger import Ledger
 
 FIXED = settings(deadline=None, derandomize=True)
 
@@ -53,57 +67,46 @@ def test_cells_are_text(tmp_path, content, expected):
         ("a,,b\n1,2,3\n", "the name of column 2 not to be blank"),
         ("a,b\n1,2\n3\n", "one row with 1 cells where the header has 2"),
         ("a,b\n1,2,3\n", "one row with 3 cells where the header has 2"),
+        ('a,b\n1,"x\n2,3\n4,5\n', "open at the end of the file"),
+        ('a,b\n1,2\n3,"x""', "open at the end of the file"),
         ("a,b\n1,2\n".encode("utf-16")[2:], "Expected UTF-8 text"),
         ("café,b\n1,2\n".encode("latin-1"), "Expected UTF-8 text"),
         ('"a,b\n1,2\n', "cannot be read"),
         ("x" * 200_000 + "\n1\n", "cannot be read"),
     ],
-    ids=[
-        "empty",
-        "blank-header",
-        "no-header",
-        "repeated",
-        "unnamed",
-        "short-row",
-        "long-row",
-        "utf-16-without-its-mark",
-        "latin-1",
-        "open-quote",
-        "endless-name",
-    ],
 )
 def test_a_malformed_file_is_refused_in_one_sentence(tmp_path, content, message):
     with pytest.raises(InputError, match=message) as caught:
-        read_csv(written(tmp_path, content))
+        read_table(written(tmp_path, content))
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(".")
 
 
 @pytest.mark.parametrize("content", ["a,b\n", "a,b", "a,b\n\n\n"])
 def test_a_header_alone_is_a_table_without_records(tmp_path, content):
-    table = read_csv(written(tmp_path, content))
+    table = read_table(written(tmp_path, content))
     assert (table.names, table.rows) == (("a", "b"), 0)
-    assert read_csv(written(tmp_path, content), only=["b"]).names == ("b",)
+    assert read_table(written(tmp_path, content), only=["b"]).names == ("b",)
 
 
 def test_a_path_that_is_no_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="Expected an existing file"):
-        read_csv(tmp_path / "absent.csv")
+        read_table(tmp_path / "absent.csv")
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InputError, match="got the directory"):
-        read_csv(tmp_path / "folder.csv")
+        read_table(tmp_path / "folder.csv")
     with pytest.raises(InputError):
-        read_csv("nul\0.csv")
+        read_table("nul\0.csv")
     with pytest.raises(InputError):
-        read_csv("x" * 5000 + ".csv")
+        read_table("x" * 5000 + ".csv")
 
 
 def test_another_delimiter(tmp_path):
     path = written(tmp_path, "a;b\n1;2,5\n")
-    assert texts(read_csv(path, delimiter=";")) == {"a": ["1"], "b": ["2,5"]}
+    assert texts(CsvFile(path, Dialect(delimiter=";")).read()) == {"a": ["1"], "b": ["2,5"]}
     for bad in ("", ";;", "\n", '"', "é"):
         with pytest.raises(InputError, match="delimiter"):
-            read_csv(path, delimiter=bad)
+            CsvFile(path, Dialect(delimiter=bad)).read()
 
 
 def test_the_header_alone_can_be_read(tmp_path):
@@ -115,12 +118,12 @@ def test_the_header_alone_can_be_read(tmp_path):
 def test_a_hundred_thousand_columns(tmp_path):
     count = 100_000
     names = [f"column {index}" for index in range(count)]
-    table = read_csv(written(tmp_path, ",".join(names) + "\n" + ",".join("1" for _ in names) + "\n"))
+    table = read_table(written(tmp_path, ",".join(names) + "\n" + ",".join("1" for _ in names) + "\n"))
     assert (table.rows, len(table.names), table.names[-1]) == (1, count, "column 99999")
 
 
 def test_a_formula_in_a_number_column_is_not_a_number(tmp_path):
-    table = read_csv(written(tmp_path, "x\n1\n=1+1\n"))
+    table = read_table(written(tmp_path, "x\n1\n=1+1\n"))
     with pytest.raises(InputError, match=r"Expected numbers in every row of column 'x', got 1 cells .*row 2"):
         encode_features(Schema(2, (Feature("x", Number(0, 3)),), None, False), table)
 
@@ -137,7 +140,7 @@ LINES = st.lists(st.lists(CELL, max_size=4).map(",".join), max_size=5).map("\n".
 def test_no_content_raises_anything_but_input_error(tmp_path_factory, content):
     path = written(tmp_path_factory.getbasetemp(), content)
     try:
-        table = read_csv(path)
+        table = read_table(path)
     except InputError:
         return
     assert len(set(table.names)) == len(table.names) > 0
@@ -156,14 +159,43 @@ def test_what_the_standard_library_writes_comes_back(tmp_path_factory, rows):
     names = [f"column {index}" for index in range(len(rows[0]))]
     with path.open("w", encoding="utf-8", newline="") as handle:
         csv.writer(handle, quoting=csv.QUOTE_ALL).writerows([names, *rows])
-    read = texts(read_csv(path))
+    read = texts(read_table(path))
     assert list(read) == names
     assert [list(row) for row in zip(*read.values(), strict=True)] == rows
 
 
 def test_only_the_columns_that_are_wanted_are_kept(tmp_path):
     path = written(tmp_path, "a,b,c\n1,2,3\n4,5,6\n")
-    assert read_csv(path, only=["c", "a", "absent"]).names == ("a", "c")
-    assert read_csv(path, only=["absent"]).rows == 2
+    assert read_table(path, only=["c", "a", "absent"]).names == ("a", "c")
+    assert read_table(path, only=["absent"]).rows == 2
     with pytest.raises(InputError, match="one row with 2 cells"):
-        read_csv(written(tmp_path, "a,b,c\n1,2,3\n4,5\n"), only=["a"])
+        read_table(written(tmp_path, "a,b,c\n1,2,3\n4,5\n"), only=["a"])
+
+
+@pytest.mark.parametrize("content", ['a,b\n1,x"\n2,3\n', 'a,b\n1,"x"y\n2,""\n', 'a,b\n"1","""\n"\n'])
+def test_quotes_that_are_closed_or_letters_are_read(tmp_path, content):
+    path = written(tmp_path, content)
+    check_rows(path)
+    assert read_table(path).rows == len(list(csv.reader(content.splitlines(keepends=True)))) - 1
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("engine", [None, "streamed"])
+@pytest.mark.parametrize("last", ["1,2,3\n", "1\n", '1,"2\n'], ids=["more cells", "fewer cells", "open quote"])
+def test_rows_that_make_no_table_are_refused_before_the_debit(tmp_path, relation, engine, last):
+    path = written(tmp_path, "a,y\n" + "0.5,0.25\n" * 299 + last)
+    ledger = Ledger.open(tmp_path / "one.ledger", "d", relation, 9.0, 1e-5)
+    schema = Schema(
+        records=300,
+        features=(Feature("a", Number(0, 1)),),
+        target=Target("y", Number(0, 1)),
+        intercept=True,
+    )
+    with pytest.raises(InputError, match=r"equally long rows|open at the end"):
+        fit_table(
+            "linear", path, epsilon=3.0, delta=1e-6, relation=relation, schema=schema, ledger=ledger, engine=engine
+        )
+    assert ledger.entries() == ()
+    with pytest.raises(InputError, match=r"equally long rows|open at the end"):
+        look(path, ["mean: a"], epsilon=3.0, delta=1e-6, relation=relation, schema=schema, ledger=ledger, engine=engine)
+    assert ledger.entries() == ()

@@ -10,7 +10,7 @@ import pytest
 
 from sordino.core.validate import InputError
 from sordino.data.sources.databases import DuckDBTable, as_query, connected
-from sordino.data.sources.frames import LazyPolars, SparkRows
+from sordino.data.sources.in_memory import LazyPolars, SparkRows
 from sordino.data.sources.registry import read_table
 from sordino.engines.local import _duckdb, _polars
 

@@ -21,7 +21,7 @@ from sordino.data import (
     column_kind,
     encode_features,
     from_arrays,
-    read_csv,
+    read_table,
 )
 
 
@@ -86,4 +86,4 @@ def test_dates_are_no_categories():
 def test_a_pipe_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match="regular file"):
-        read_csv(tmp_path / "pipe.csv")
+        read_table(tmp_path / "pipe.csv")

@@ -112,7 +112,7 @@ WRONG = {
     "ill ~ age +": "Expected a formula that can be read",
     "ill + age ~ smoker": "Expected one target before the tilde",
     "stage ~ age": "kind that a target can have",
-    "ill ~ age:ward:smoker:`shoe size`": "Expected products of two or three different columns",
+    "ill ~ age:ward:smoker:`shoe size`": "must be of two or three different columns",
 }
 
 

@@ -22,7 +22,6 @@ from sordino.data import (
     encode,
     from_arrays,
     infer_schema,
-    read_csv,
     read_table,
 )
 
@@ -59,7 +58,7 @@ def test_infer_marks_and_encodes():
 
 def test_infer_reads_the_same_from_csv(tmp_path):
     FRAME.to_csv(tmp_path / "frame.csv", index=False)
-    assert infer_schema(read_csv(tmp_path / "frame.csv"), "y") == infer_schema(read_table(FRAME), "y")
+    assert infer_schema(read_table(tmp_path / "frame.csv"), "y") == infer_schema(read_table(FRAME), "y")
 
 
 @pytest.mark.parametrize(
@@ -135,9 +134,9 @@ def test_check_of_a_schema_alone_reads_nothing():
     assert not any(finding.reads_private_data for finding in findings)
     stops = [finding for finding in findings if "stops on" in finding.message]
     # One note for each reason, with the columns it is about, however many columns there are.
-    assert any("missing or unreadable values in 'age', " in finding.message for finding in stops)
+    assert any("missing or unreadable values in 'age'" in finding.message for finding in stops)
     assert [finding.message for finding in stops if finding.column == "y"] == [
-        "The run stops on unseen categories in 'y', which whoever runs it can see; no guarantee covers that."
+        "The run stops on unseen categories in 'y'. That it stopped is visible; no guarantee covers that."
     ]
     assert not any("unseen categories" in finding.message and "'job'" in finding.message for finding in stops)
 

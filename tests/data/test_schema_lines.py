@@ -71,7 +71,7 @@ def test_every_line_and_column_that_is_wrong_is_named_at_once():
         "Expected a value for records in line 1",
         "Expected what column 'age' may hold in line 2",
         "Expected a column of the table in line 3, got 'wight'",
-        "Expected one line for column 'ward', got another in line 5",
+        "Column 'ward' has two lines, the second in line 5",
         "Expected an option among 'target', 'drop_first', 'values', 'missing' in line 6, got 'colour'",
         "Expected a line for column 'weight', got none; write 'weight: LOW..HIGH'",
         "Expected a line for column 'patient_id', got none; write 'patient_id: unit of 8'",

@@ -235,7 +235,7 @@ def test_a_matrix_needs_its_names():
     ("columns", "message"),
     [
         ({}, "at least one column"),
-        ({"a": [1, 2], "b": [1]}, "another length in 'b'"),
+        ({"a": [1, 2], "b": [1]}, "a different length in 'b'"),
         ({"a": np.zeros((2, 2))}, "one-dimensional"),
         ({"a": "text"}, "a list or an array, got a str"),
         ({"a": {1, 2}}, "a list or an array, got a set"),

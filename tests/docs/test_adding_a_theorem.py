@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sordino.accounting.assumptions import CheckedBy
 from sordino.accounting.evaluate import theorems, unregister
+from sordino.accounting.scope import CheckedBy
 from tests.conformance.checks import CHECKS
 
 PAGE = Path(__file__).parents[2] / "docs" / "developer" / "adding-a-theorem.md"

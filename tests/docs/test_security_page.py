@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "security.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 DEFENDED = TEXT.split("\n## What is defended\n")[1].split("\n## ")[0]
 CLAIMS = [

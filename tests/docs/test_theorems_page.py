@@ -1,4 +1,4 @@
-"""docs/theorems.md is what `make docs` writes, and its table is how the theorems behave."""
+"""docs/reference/theorems.md is what `make docs` writes, and its table is how the theorems behave."""
 
 import importlib.util
 from functools import cache
@@ -12,7 +12,7 @@ from sordino.core.bound import View
 from tests.conformance.cells import cell_of, stated_cells
 
 FOLDER = Path(__file__).parents[2] / "docs"
-PAGE = (FOLDER / "theorems.md").read_text(encoding="utf-8")
+PAGE = (FOLDER / "reference" / "theorems.md").read_text(encoding="utf-8")
 
 
 def build() -> ModuleType:

@@ -8,7 +8,7 @@ import pytest
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.sources.registry import parts_of
-from sordino.engines.spark_cluster import started
+from sordino.engines.clusters import started
 from sordino.engines.totals import Engine, Totals, engine_of
 from sordino.engines.unit_buckets import Spread
 from tests.engines.tables import COLUMNS, FAMILIES, asked_in_memory, planned, table, written
@@ -94,7 +94,7 @@ def test_all_families_relations_and_units_on_engines_of_this_process(tmp_path, e
 @pytest.fixture(scope="module")
 def dask_engine():
     distributed = pytest.importorskip("distributed", reason="needs sordino[cluster]")
-    from sordino.engines.dask_cluster import DaskCluster
+    from sordino.engines.clusters import DaskCluster
 
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
@@ -140,7 +140,7 @@ def test_spark_gives_the_sums_of_memory(tmp_path):
 
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("needs a Java runtime")
-    from sordino.engines.spark_cluster import SparkCluster
+    from sordino.engines.clusters import SparkCluster
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
@@ -200,16 +200,15 @@ def test_a_cluster_with_tls_gives_the_sums_of_memory_and_refuses_a_stranger(tmp_
 
 
 def test_a_table_in_memory_is_refused_by_engines_of_other_processes():
-    from sordino.engines.dask_cluster import DaskCluster
+    from sordino.engines.clusters import DaskCluster
 
     with pytest.raises(InputError, match="save it as Parquet"):
         DaskCluster(None).check(parts_of(table("linear")))
 
 
 def test_a_frame_of_another_cluster_is_refused():
-    from sordino.data.sources.frames import DaskPart, SparkRows
-    from sordino.engines.dask_cluster import DaskCluster
-    from sordino.engines.spark_cluster import SparkCluster
+    from sordino.data.sources.in_memory import DaskPart, SparkRows
+    from sordino.engines.clusters import DaskCluster, SparkCluster
 
     of_dask, of_spark = DaskPart(None, None, 0), SparkRows(None)
     DaskCluster(None).check([of_dask])

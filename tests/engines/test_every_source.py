@@ -1,7 +1,7 @@
 """Fit, look, predict and audit from every source on every engine: the answers of memory, or a refusal before the debit.
 
 Files, databases and frames hold the same rows. Dask, Spark and PostgreSQL are started by the slow tests, and where one
-cannot be, its tests say what they would have needed. `docs/scale.md` has the table of what works; a test compares it.
+cannot be, its tests say what they would have needed. A test compares the table in `docs/how-to/scale.md`.
 """
 
 import os
@@ -18,14 +18,13 @@ import pytest
 
 import sordino
 from sordino.auditing.instance import audit_instance, on_table
-from sordino.cli.predict import RowsAsText, _table
+from sordino.cli.predict import RowsAsText, _table, texts_in_parts
+from sordino.core.results import as_csv
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.data import read_table, write_schema
-from sordino.engines.spark_cluster import started
+from sordino.engines.clusters import started
 from sordino.estimators import Predictor
-from sordino.inference.prediction_parts import texts_in_parts
-from sordino.inference.table_formats import as_csv
 from sordino.ledger import Ledger
 from tests.data.odd_cells import STORED, arrow_table, odd_stored, records, with_cells
 from tests.data.odd_cells import schema as odd_schema
@@ -77,7 +76,7 @@ def page() -> str:
 
 
 def test_the_page_has_the_table_of_what_works():
-    text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "scale.md").read_text()
     assert page() in text
 
 

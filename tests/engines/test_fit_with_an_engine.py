@@ -15,7 +15,7 @@ from sordino.cli.main import app
 from sordino.core.validate import InputError
 from sordino.data import Boolean, Feature, Number, Schema, Target, write_schema
 from sordino.data.units import DeclaredUnit, DeclaredWeight
-from sordino.engines import dask_cluster, spark_cluster
+from sordino.engines import clusters
 from sordino.fitting.fit import fit_table
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
@@ -94,7 +94,7 @@ def test_what_names_and_types_tell_is_refused_before_the_debit(folder, tmp_path)
     with pytest.raises(InputError, match="engine to be one of"):
         fitted(folder, schema(), engine="hadoop", ledger=ledger)
     with pytest.raises(InputError, match="bounded-influence"):
-        fitted(folder, schema(), engine="streamed", ledger=ledger, method="gradients")
+        fitted(folder, schema(), engine="streamed", ledger=ledger, method="ridge")
     with pytest.raises(InputError, match="whole-units"):
         fitted(folder, schema(), engine="streamed", ledger=ledger, whole_units=True)
     path = folder / "part-2.parquet"
@@ -142,7 +142,7 @@ def test_an_engine_that_is_not_there_debits_nothing(folder, tmp_path, monkeypatc
     monkeypatch.setitem(sys.modules, "polars", None)
     if engine.startswith("dask"):
         pytest.importorskip("distributed", reason="needs sordino[cluster]")
-        monkeypatch.setattr(dask_cluster, "_CONNECT", 0.3)
+        monkeypatch.setattr(clusters, "_CONNECT", 0.3)
     if engine == "spark":
         pytest.importorskip("pyspark", reason="needs sordino[spark]")
     with pytest.raises(InputError, match=told):
@@ -157,7 +157,7 @@ def test_the_command_line_warns_of_a_scheduler_without_tls(
     folder, tmp_path, monkeypatch, capsys, verb, address, warned
 ):
     pytest.importorskip("distributed", reason="needs sordino[cluster]")
-    monkeypatch.setattr(dask_cluster, "_CONNECT", 0.3)
+    monkeypatch.setattr(clusters, "_CONNECT", 0.3)
     write_schema(schema(), tmp_path / "schema.json")
     budget = [
         "--epsilon",
@@ -179,7 +179,7 @@ def test_the_command_line_warns_of_a_scheduler_without_tls(
     assert main([verb, *asked[verb], "--out", str(tmp_path / "out"), "--engine", address]) == 2
     said = capsys.readouterr().err
     assert f"Dask scheduler at {address!r}" in said
-    assert ("WARNING: whoever can reach this scheduler" in said) == warned
+    assert ("WARNING: anyone who can reach this scheduler" in said) == warned
 
 
 def test_spark_on_one_machine_obeys_nobody_else(monkeypatch):
@@ -196,13 +196,13 @@ def test_spark_on_one_machine_obeys_nobody_else(monkeypatch):
             return dict(asked)
 
     pyspark = SimpleNamespace(SparkSession=SimpleNamespace(builder=Builder()))
-    monkeypatch.setattr(spark_cluster, "needed", lambda *_: pyspark)
-    found = spark_cluster.own_session("local[*]")
+    monkeypatch.setattr(clusters, "needed", lambda *_: pyspark)
+    found = clusters.own_session("local[*]")
     assert found["spark.driver.bindAddress"] == found["spark.driver.host"] == "127.0.0.1"
     assert found["spark.authenticate"] == "true"
     assert found["spark.ui.enabled"] == "false"
     asked.clear()
-    assert "spark.authenticate" not in spark_cluster.own_session("spark://host:7077")  # the site's own setting
+    assert "spark.authenticate" not in clusters.own_session("spark://host:7077")  # the site's own setting
 
 
 def test_the_wrong_number_of_people_is_refused_under_replace_one(folder):

@@ -9,16 +9,14 @@ from typing import ClassVar
 
 import pytest
 
-from sordino.cli.predict import RowsAsText
+from sordino.cli.predict import RowsAsText, texts_in_parts
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.sources.registry import TablePart, parts_of
 from sordino.engines import local
-from sordino.engines.local import Streamed
+from sordino.engines.local import Helper, Helpers, Streamed, Unanswered, pickled
 from sordino.engines.totals import Engine, PartAnswer, Totals, Work
-from sordino.engines.workers import Helper, Helpers, Unanswered, pickled
 from sordino.estimators import Predictor
-from sordino.inference.prediction_parts import texts_in_parts
 from tests.engines.tables import COLUMNS, ROWS, asked_in_memory, planned, written
 from tests.engines.test_fit_with_an_engine import fitted, folder, schema
 from tests.engines.test_other_verbs import looked, same_answers

@@ -20,7 +20,7 @@ import pytest
 from sordino.core.validate import InputError
 from sordino.data import register_source
 from sordino.data.sources.registry import TablePart, parts_of
-from sordino.engines.spark_cluster import started
+from sordino.engines.clusters import started
 from sordino.fitting.fit import fit_table
 from sordino.ledger import Ledger
 from tests.engines.tables import written
@@ -147,7 +147,7 @@ def test_twenty_kills_of_dask_workers(folder, tmp_path):
     import dask
     from distributed import Client
 
-    from sordino.engines.dask_cluster import DaskCluster
+    from sordino.engines.clusters import DaskCluster
 
     # Else Dask gives up a worker that is being started again, fifteen seconds after it was lost.
     lasting = dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
@@ -166,7 +166,7 @@ def test_twenty_kills_of_spark_workers_and_executors(folder, tmp_path, monkeypat
         pytest.skip("needs a Java runtime")
     import pyspark
 
-    from sordino.engines.spark_cluster import SparkCluster
+    from sordino.engines.clusters import SparkCluster
 
     monkeypatch.setenv("SPARK_HOME", str(Path(pyspark.__file__).parent))
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)

@@ -16,11 +16,11 @@ import pytest
 import sordino
 from sordino.data.raw_columns import DateColumn, NumberColumn, ObjectColumn, OpaqueColumn, TextColumn
 from sordino.data.sources.registry import parts_of
+from sordino.engines import local as helpers
 from sordino.engines import unit_buckets as spreading
-from sordino.engines import workers as helpers
+from sordino.engines.local import Helper
 from sordino.engines.totals import engine_of
 from sordino.engines.unit_buckets import Bucket, Spread, _from_bytes, _to_bytes
-from sordino.engines.workers import Helper
 from tests.core.doubling import Doubling, doubled
 from tests.engines.tables import COLUMNS, table
 from tests.fuzz.watch import watched
@@ -145,7 +145,7 @@ def test_pickles_are_read_from_pipes_of_child_processes_alone():
         for path in package.rglob("*.py")
         if (found := re.findall(r"(?:pickle|marshal|dill|joblib|shelve)\.loads?\(.*", path.read_text("utf-8")))
     }
-    assert readers == {"engines/workers.py": ["pickle.load(self._process.stdout)", "pickle.load(sys.stdin.buffer)"]}
+    assert readers == {"engines/local.py": ["pickle.load(self._process.stdout)", "pickle.load(sys.stdin.buffer)"]}
     loads = [
         line for path in package.rglob("*.py") for line in path.read_text("utf-8").split("\n") if "np.load(" in line
     ]

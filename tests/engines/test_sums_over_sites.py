@@ -91,7 +91,7 @@ def test_a_site_that_does_not_answer_is_noticed_where_the_number_of_units_is_pub
 
 def test_the_page_runs_as_written(capsys):
     """Its last lines compare the release of three sites with that of the joined table, bit for bit."""
-    page = Path(__file__).parents[2] / "docs" / "sites.md"
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "sites.md"
     (code,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     exec(compile(code, str(page), "exec"), {"__name__": "sites"})
     assert len(capsys.readouterr().out.split()) >= 3

@@ -7,7 +7,7 @@ import pytest
 from tests.errata.erratum import Erratum, errata
 from tests.errata.page import page
 
-PAGE = Path(__file__).parents[2] / "docs" / "errata.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "errata.md"
 
 
 @pytest.mark.parametrize("entry", errata(), ids=lambda entry: entry.name)

@@ -8,7 +8,7 @@ from sordino import ArrayBounds, PrivateLinearRegression
 from sordino.core.validate import InputError, Mistakes
 from sordino.data import DeclaredWeight, declared_lines
 
-BUDGET = {"epsilon": 8.0, "delta": 1e-6, "relation": "replace-one", "random_state": 1, "method": "statistics"}
+BUDGET = {"epsilon": 8.0, "delta": 1e-6, "relation": "replace-one", "random_state": 1, "method": "ridge"}
 
 
 def frame(rows=400):

@@ -41,7 +41,7 @@ def fitted():
 
 def fit(_, data, **more):
     seed = more.pop("random_state")
-    return fit_table("linear", data, schema=SCHEMA, relation="replace-one", method="statistics", seed=seed, **more)
+    return fit_table("linear", data, schema=SCHEMA, relation="replace-one", method="ridge", seed=seed, **more)
 
 
 def look(_, data, **more):

@@ -20,8 +20,8 @@ from sordino.estimators import (
     PrivateLogisticRegression,
     PrivateRobustRegression,
 )
-from sordino.ledger.release import posterior_of, read_release, write_release
-from sordino.report.coefficients import parameter_names
+from sordino.inference.release import parameters_of
+from sordino.ledger.release import read_release, write_release
 from sordino.report.page import private_page
 from sordino.report.subject import open_subject
 
@@ -60,7 +60,7 @@ def test_no_coefficient_is_stated_that_was_not_estimated(tmp_path, name):
     assert {values.size for values in model.release_.arrays.values()} == {1}
     folder = write_release(tmp_path / "release", model.release_)
     again = read_release(folder)
-    assert parameter_names(again, posterior_of(again).dim) == ("constant",)
+    assert [line.name for line in parameters_of(again).lines] == ["constant"]
     page = private_page([open_subject(folder)])
     released = page.split('id="r1-released"')[1].split("</section>")[0]
     figures_and_table = released.split("What was declared before a row was read")[0]
@@ -75,7 +75,7 @@ def test_of_several_classes_there_is_one_number_each():
     )
     model.fit(X, np.array(["a", "b", "c"])[np.digitize(SCORE, [-0.2, 0.2])])
     assert model.posterior_.dim == 3
-    assert parameter_names(model.release_, 3) == ("constant [a]", "constant [b]", "constant [c]")
+    assert [line.name for line in parameters_of(model.release_).lines] == [f"constant [{word}]" for word in "abc"]
     assert model.predict_proba(X[:2]).sum(axis=1) == pytest.approx(1.0)
 
 
@@ -143,7 +143,7 @@ def test_the_command_line_says_it_on_both_streams(tmp_path, capsys):
     assert not (tmp_path / "one").exists()
     assert "Nothing was read and nothing was spent" in streams.err
     assert "would be enough" in streams.err
-    assert main([*line, "--or-constant", "--method", "newton", "--out", str(tmp_path / "one")]) == 2
+    assert main([*line, "--or-constant", "--method", "ridge", "--out", str(tmp_path / "one")]) == 2
     assert "--or-constant with method auto" in capsys.readouterr().err
     line.append("--or-constant")
     assert main([*line, "--out", str(tmp_path / "one")]) == 0

@@ -156,7 +156,7 @@ def test_intervals_of_networks_have_the_privacy_noise_in_them():
             "delta": 1e-6,
             "relation": "replace-one",
             "random_state": seed,
-            "method": "variational",
+            "method": "dp-vi",
         }
         number = PrivateBayesianNetworkRegressor(schema=ArrayBounds(-1, 1, target=(-2, 2)), **given)
         low, high = number.fit(X[:4000], y[:4000]).predict_interval(X[4000:])
@@ -170,7 +170,8 @@ def test_intervals_of_networks_have_the_privacy_noise_in_them():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("area", "of"), [("linear", COEFFICIENTS), ("robust", COEFFICIENTS), ("logistic", PROBABILITIES)]
+    ("area", "of"),
+    [("linear-influence", COEFFICIENTS), ("robust-influence", COEFFICIENTS), ("logistic-influence", PROBABILITIES)],
 )
 def test_fresh_tables_hold_as_often_as_is_printed(area, of, monkeypatch):
     """Fresh tables of one cell of the measurement: their rate is inside the printed range, give or take 0.15.

@@ -93,7 +93,7 @@ def test_a_release_answers_as_the_fit_did_and_names_a_record(model, tmp_path):
     assert {part.algorithm.unit for part in model.release_.spec.algorithm.parts} == {Unit.RECORD}
     assert model.release_.protected.words == "one record"
     changed = dict(model.release_.settings) | {"bins": [0.0, "x", 1.0]}
-    with pytest.raises(InputError, match="edges that rise"):
+    with pytest.raises(InputError, match="increasing edges"):
         _ = Predictor(replace(model.release_, settings=changed)).edges
 
 
@@ -112,7 +112,7 @@ def test_what_the_schema_does_not_allow_is_refused_before_a_row_is_read(tmp_path
         ({"bins": (0, 4, 8)}, "begin at or before the lowest"),
         ({"bins": "four"}, "number of bins"),
         ({"schema": schema(300, unit=DeclaredUnit(column="id", most_records=3))}, "'id'"),
-        ({"schema": Schema(300, schema(300).features, number, intercept=True)}, "yes-or-no"),
+        ({"schema": Schema(300, schema(300).features, number, intercept=True)}, "yes or no"),
         ({"method": "auto-or-constant"}, "has a constant"),
         ({"epsilon": 0.01}, "too small"),
     ):
@@ -123,7 +123,7 @@ def test_what_the_schema_does_not_allow_is_refused_before_a_row_is_read(tmp_path
 
 def test_a_subject_belongs_to_one_record():
     frame = subjects(300).assign(id=np.arange(300))
-    with pytest.raises(InputError, match="needs one record a subject"):
+    with pytest.raises(InputError, match="needs one record per subject"):
         fitted(frame, schema=schema(300, unit=DeclaredUnit(column="id", most_records=3)))
 
 

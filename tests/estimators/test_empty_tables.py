@@ -33,7 +33,7 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "add-remove", "random_state
 RECORDS = 5000
 KINDS = {
     Task.REGRESSION: (PrivateLinearRegression, {}, ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS)),
-    Task.ROBUST: (PrivateRobustRegression, {"threshold": 0.3}, ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS)),
+    Task.ROBUST: (PrivateRobustRegression, {}, ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS)),
     Task.COUNTS: (PrivatePoissonRegression, {}, ArrayBounds(-1, 1, target=(0, 9), records=RECORDS)),
     Task.SURVIVAL: (
         PrivateCoxRegression,
@@ -68,7 +68,7 @@ def fitted(task, name, rows):
 
 
 # Networks of classes by the same method stay with the fast tests.
-TWIN = (Task.NETWORK_REGRESSION, "variational")
+TWIN = (Task.NETWORK_REGRESSION, "dp-vi")
 
 
 @pytest.mark.parametrize(

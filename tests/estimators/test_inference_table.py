@@ -7,16 +7,14 @@ import pytest
 from scipy import special, stats
 
 from sordino.core.arrays import weighted_quantiles
+from sordino.core.results import figure, p_words, text_table
 from sordino.core.validate import InputError
 from sordino.inference.contrasts import (
     Coefficients,
     contrast,
-    figure,
     in_words,
     lines,
-    p_words,
     parsed_contrast,
-    text_table,
     two_sided,
     wald,
 )

@@ -148,7 +148,7 @@ def test_several_layers_and_many_columns_are_left_to_the_other_method(rows):
     deep = network_settings((4, 4))
     schema = NUMBERS.schema(2, 4000, None)
     problem = FitProblem(Task.NETWORK_REGRESSION, schema, None, 4.0, 1e-6, Relation.REPLACE_ONE, deep)
-    assert METHODS["variational"].considered(problem)
+    assert METHODS["dp-vi"].considered(problem)
     with pytest.raises(InputError, match="one hidden layer"):
         PrivateBayesianNetworkRegressor(schema=NUMBERS, hidden=(4, 4), method="natural", **BUDGET).fit(X, y)
     wide = FitProblem(
@@ -237,7 +237,7 @@ def test_intervals_are_withheld_where_a_class_is_rarer_than_noise_shows_and_for_
     for settings, words in (
         ({RAREST: 0.9 * LEAST_OF_RAREST}, "rarest class"),
         ({RAREST_OVER_SIZE: 0.9 * LEAST_OVER_SIZE}, "rarest class"),
-        ({"method": "variational"}, "27 to 53 %"),
+        ({"method": "dp-vi"}, "27 to 53 %"),
     ):
         other = replace(release, settings={**release.settings, **settings})
         assert words in withheld(other)

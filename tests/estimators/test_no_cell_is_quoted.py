@@ -318,7 +318,7 @@ def test_what_is_seen_in_private_rows_is_marked(ledger):
 
 def test_cells_that_are_no_numbers_count_as_declared():
     """NaN as the middle, infinities as the nearer bound: the fit is that of rows which hold these numbers."""
-    method = {"method": "statistics", "epsilon": 50.0}
+    method = {"method": "ridge", "epsilon": 50.0}
     odd, plain = mixed(SECRET), GOOD.copy()
     odd[3, 0], odd[5, 1] = np.inf, -np.inf
     plain[7, 1], plain[3, 0], plain[5, 1] = 0.0, 1.0, -1.0

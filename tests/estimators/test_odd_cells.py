@@ -64,7 +64,7 @@ def test_one_cell_moves_no_sum_beyond_its_plan(line, cells, odd, relation):
             drawn = Sources(None, sources)
             if own.units is None:
                 return {"draws": plan.method.run(plan, own.X, own.y, drawn).posterior.draws}
-            return {"draws": plan.method.run_units(plan, own.X, own.y, own.units, drawn).posterior.draws}
+            return {"draws": plan.method.run_grouped(plan, own.X, own.y, drawn, own.units).posterior.draws}
 
         return ran
 

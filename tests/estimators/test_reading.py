@@ -11,12 +11,12 @@ from scipy import special
 
 from sordino import InputError
 from sordino.cli import main
+from sordino.core.results import ResultTable, latex
 from sordino.data import declared_lines, with_formula
 from sordino.estimators import Predictor
 from sordino.inference.margins import effects, margins, raw_kinds, representative
 from sordino.inference.release import named_draws, to_arviz
 from sordino.inference.summary import _column_remarks, summary_of
-from sordino.inference.table_formats import ResultTable, latex
 from tests.report.example_releases import MEANS, coefficients, written
 
 PUBLIC = {"age": [20.0, 80.0], "days": [3.0, 30.0], "smoker": ["true", "false"], "ward": ["surgery", "medicine"]}
@@ -45,11 +45,11 @@ def test_names_from_outside_are_escaped_in_every_form():
     hostile = ResultTable(
         "<script>", (((r"\input{x}", "b"), (("=cmd()", "-1"), ("<b>&%", "$x_1^2~"))),), {"=a": ["@b"]}
     )
-    assert "<script>" not in hostile.html()
-    assert "<b>" not in hostile.html()
-    assert hostile.csv() == "'=a\n'@b\n"
-    assert r"\input{" not in hostile.latex()
-    assert r"\$x\_1\textasciicircum{}2\textasciitilde{}" in hostile.latex()
+    assert "<script>" not in hostile.to_html()
+    assert "<b>" not in hostile.to_html()
+    assert hostile.to_csv() == "'=a\n'@b\n"
+    assert r"\input{" not in hostile.to_latex()
+    assert r"\$x\_1\textasciicircum{}2\textasciitilde{}" in hostile.to_latex()
     assert latex("a-b -1") == "a-b $-$1"
 
 

@@ -28,7 +28,7 @@ from sordino.estimators import (
     PrivatePoissonRegression,
     PrivateRobustRegression,
 )
-from sordino.estimators.registry import methods_of
+from sordino.estimators.fit import methods_of
 from sordino.estimators.replay import replay_release
 from sordino.fitting.choose import choose
 from sordino.fitting.methods import METHODS
@@ -93,7 +93,7 @@ def learned(plan, table, sources):
     targets = table.y / LIMIT
     if plan.problem.schema.unit is None:
         return plan.method.run(plan, table.X, targets, sources).posterior
-    return plan.method.run_units(plan, table.X, targets, table.units, sources).posterior
+    return plan.method.run_grouped(plan, table.X, targets, sources, table.units).posterior
 
 
 def fitted(table, ledger=None, relation="replace-one", method="auto", **changes):
@@ -148,7 +148,7 @@ def test_a_table_without_the_column_is_refused_before_anything_is_debited(tmp_pa
     )
     with pytest.raises(InputError, match="declared columns 'patient' in the table"):
         model.fit(table.frame().drop(columns="patient"))
-    with pytest.raises(InputError, match="a table with named columns, because 'patient' says whose a record is"):
+    with pytest.raises(InputError, match="unit column 'patient' needs a table with named columns"):
         model.fit(table.X[:, 1:], table.y)
     assert ledger.balance().releases == 0
 
@@ -170,17 +170,17 @@ def test_what_is_said_of_a_release_names_the_unit(tmp_path, capsys, monkeypatch)
     """Records and units are not the same: neither the line about floating point nor an audit may say the other."""
     # Other tests replay units; here the audit's words are read, so one pair of tables is enough.
     monkeypatch.setattr("sordino.estimators.replay.replay_release", partial(replay_release, seconds=0.1))
-    folder = write_release(tmp_path / "people", fitted(people(100, 0.5, 1)).release_)
+    folder = write_release(tmp_path / "people", fitted(people(500, 0.5, 1)).release_)
     line = read_release(folder).bound.certificates[-1]
     assert "the records of each unit alone" in line.reason
     assert "each record alone" not in line.reason
     assert main(["audit", str(folder), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["unit"] == {"column": "patient", "most_records": ROWS}
-    assert "any unit the odd one in all" in answer["lower_bound"]["evidence"]
+    assert "one unit differs in all" in answer["lower_bound"]["evidence"]
     assert main(["audit", str(folder)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "unit all records with one value of 'patient'" in printed
+    assert "Unit: all records with one value of 'patient'" in printed
     part = read_release(folder).spec.runs()[0]
     assert "a unit that moves every round" in audit(part, "exact", AuditOptions(delta=1e-6)).evidence
 

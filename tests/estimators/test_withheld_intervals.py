@@ -12,7 +12,7 @@ from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogi
 from sordino.fitting.methods import METHODS
 from sordino.fitting.problem import FitProblem
 from sordino.fitting.tasks import Task
-from sordino.inference.power import plan
+from sordino.inference.expectation import plan
 from sordino.inference.release import answering
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.coverage import (
@@ -25,15 +25,14 @@ from sordino.ledger.release.coverage import (
     release_coverage,
     withheld,
 )
-from sordino.report.coefficients import summarise
 from sordino.report.decision import coverage
 from sordino.report.subject import open_subject
 from tests.release_kinds import KINDS
 
 
-def fitted(columns, **changes):
+def fitted(columns, records=3000, **changes):
     generator = np.random.default_rng(1)
-    X = generator.uniform(-1, 1, (3000, columns))
+    X = generator.uniform(-1, 1, (records, columns))
     y = 0.5 * X[:, 0] + generator.normal(0, 0.3, len(X))
     given = {"schema": ArrayBounds(-1, 1, target=(-4, 4)), "epsilon": 8.0, "delta": 1e-6, "relation": "replace-one"}
     return PrivateLinearRegression(**(given | {"random_state": 1} | changes)).fit(X, y), X
@@ -41,7 +40,7 @@ def fitted(columns, **changes):
 
 @pytest.fixture(scope="module")
 def wide():
-    return fitted(MOST_COEFFICIENTS, method="bounded-influence")  # and the intercept
+    return fitted(MOST_COEFFICIENTS, 40_000, method="bounded-influence")  # and the intercept
 
 
 def test_no_interval_of_many_coefficients_is_told(tmp_path, wide):
@@ -50,8 +49,6 @@ def test_no_interval_of_many_coefficients_is_told(tmp_path, wide):
     for release in (model.release_, read_release(write_release(tmp_path / "release", model.release_))):
         assert withheld(release) == TOO_MANY
         assert release_coverage(release, "coefficients", 0.95) is None
-        marginals = summarise(release).marginals
-        assert all(one.deviation is None and one.outer is None for one in marginals)
     shown = model.summary()
     assert len(shown.lines) == MOST_COEFFICIENTS + 1
     assert all(line.low is None and line.standard_error is None for line in shown.lines)
@@ -63,7 +60,7 @@ def test_no_interval_of_many_coefficients_is_told(tmp_path, wide):
 
 
 def test_one_coefficient_fewer_tells_all():
-    model, X = fitted(MOST_COEFFICIENTS - 1, method="bounded-influence")
+    model, X = fitted(MOST_COEFFICIENTS - 1, 40_000, method="bounded-influence")
     assert withheld(model.release_) is None
     assert all(line.low < line.estimate < line.high for line in model.summary().lines)
     low, high = model.predict_interval(X[:2])
@@ -85,7 +82,7 @@ def test_a_plan_says_beforehand_that_intervals_will_be_withheld():
         features = tuple(Feature(f"x{place}", Number(-1, 1)) for place in range(columns))
         schema = Schema(records=3000, features=features, target=Target("y", Number(-4, 4)), intercept=True)
         found = plan("linear", schema, epsilon=8.0, delta=1e-6, relation="replace-one")
-        assert (TOO_MANY in str(found)) is told
+        assert (TOO_MANY in " ".join(str(found).split())) is told
         assert found.as_dict()["intervals_withheld"] is told
 
 
@@ -122,6 +119,3 @@ def test_intervals_of_custom_models_by_variational_gradients_are_withheld():
     release = answering(KINDS["custom variational"]())
     assert all(line.low is line.high is None for line in release.summary().lines)
     assert VARIATIONAL_CUSTOM in str(release.summary()).replace("\n", " ")
-    summary = summarise(release)
-    assert summary is not None
-    assert all(marginal.outer is None for marginal in summary.marginals)

@@ -7,15 +7,15 @@ import numpy as np
 from sordino.data import Schema, declared_lines
 
 METHODS = {
-    "linear": ("bounded-influence", "bounded-influence", "ridge", "statistics", "output", "constant"),
-    "robust": ("bounded-influence", "bounded-influence", "gradients", "constant"),
-    "logistic": ("bounded-influence", "bounded-influence", "ridge", "newton", "output", "constant"),
+    "linear": ("bounded-influence", "bounded-influence", "ridge", "constant"),
+    "robust": ("bounded-influence", "bounded-influence", "constant"),
+    "logistic": ("bounded-influence", "bounded-influence", "ridge", "constant"),
     "poisson": ("bounded-influence",),
     "negative-binomial": ("bounded-influence",),
     "cox": ("bounded-influence",),
     "mixture": ("em",),
-    "network-regressor": ("natural", "variational", "constant"),
-    "network-classifier": ("natural", "variational", "constant"),
+    "network-regressor": ("natural", "dp-vi", "constant"),
+    "network-classifier": ("natural", "dp-vi", "constant"),
 }
 # Models that take units and weights, by `bounded-influence`.
 WITH_UNITS = ("linear", "robust", "logistic", "poisson", "negative-binomial")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from sordino.core.spec import read_spec
-from sordino.mechanisms import Checkpoint, CheckpointError, checkpoint_summary
+from sordino.mechanisms import Checkpoint, CheckpointError
 from sordino.mechanisms.checkpoint import Keeper, Snapshot
-from sordino.mechanisms.checkpoint_file import _MARK, Record
+from sordino.mechanisms.checkpoint_file import _MARK, Record, read_record
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_bytes, changed_json
 from tests.fuzz.watch import read_or_refused
@@ -29,15 +29,14 @@ def identity(_: bytes) -> dict[str, Any]:
 def whole(tmp_path_factory) -> bytes:
     """A checkpoint as a run writes it."""
     path = tmp_path_factory.mktemp("whole") / "run.checkpoint"
-    values = {"block": 4, "randomness": {"kind": "seeded", "seed": 1}, "mixing": None, "batches": None}
-    arrays = {"theta": np.zeros((1, 3)), "collected": np.arange(4), "waiting": np.zeros(0)}
+    values = {"block": 4, "randomness": {"kind": "seeded", "seed": 1}}
+    arrays = {"theta": np.zeros((1, 3)), "collected": np.arange(4)}
     Keeper(Checkpoint(path), 10, identity).begin(Snapshot(2, Record(values, arrays)))
     use(path)
     return path.read_bytes()
 
 
 def use(path: Path) -> None:
-    checkpoint_summary(path)
     found = Keeper(Checkpoint(path), 10, identity).found
     assert found is not None
     assert found.step >= 0
@@ -106,4 +105,4 @@ def test_pipes_and_folders_are_refused_at_once(tmp_path):
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "folder"):
         with pytest.raises(CheckpointError, match=name):
-            checkpoint_summary(tmp_path / name)
+            read_record(tmp_path / name)

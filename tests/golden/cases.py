@@ -11,7 +11,7 @@ import numpy as np
 import sordino
 from sordino.auditing.replay.port import Recorder, Recording
 from sordino.data import declared_lines
-from sordino.estimators.registry import ESTIMATORS
+from sordino.estimators.fit import ESTIMATORS
 from sordino.fitting.problem import Sources
 
 RELATIONS = ("replace-one", "add-remove")
@@ -47,10 +47,17 @@ FITS: tuple[tuple[str, str, tuple[str, ...], Mapping[str, Any]], ...] = (
     ("classes", "constant", _RECORDS, {}),
     ("network-regressor", "natural", _RECORDS, {"hidden": (3,)}),
     ("network-classifier", "natural", _RECORDS, {"hidden": (3,)}),
-    ("network-regressor", "variational", _RECORDS, {"hidden": (3,)}),
-    ("network-classifier", "variational", _RECORDS, {"hidden": (3,)}),
+    ("network-regressor", "dp-vi", _RECORDS, {"hidden": (3,)}),
+    ("network-classifier", "dp-vi", _RECORDS, {"hidden": (3,)}),
     ("network-regressor", "constant", _RECORDS, {"hidden": (3,)}),
     ("mixture", "em", _RECORDS, {"components": 2}),
+    ("linear", "dp-vi", _RECORDS, {}),
+    ("logistic", "dp-vi", _RECORDS, {}),
+    ("mixture", "dp-vi", _RECORDS, {"components": 2}),
+    ("linear", "dp-sep", _RECORDS, {}),
+    ("logistic", "dp-sep", _RECORDS, {}),
+    ("mixture", "dp-sep", _RECORDS, {"components": 2}),
+    ("network-regressor", "dp-sep", _RECORDS, {"hidden": (3,)}),
 )
 
 

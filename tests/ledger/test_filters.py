@@ -20,17 +20,14 @@ from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair
 from sordino.core.validate import InputError
 from sordino.ledger.budget import Budget
 from sordino.ledger.filters import (
-    Charge,
     EitherFilter,
     GaussianFilter,
-    OrderShares,
-    RenyiFilter,
+    dominating_gaussian,
     filter_from_dict,
     filter_kinds,
     filter_named,
 )
-from sordino.ledger.filters.base import on_orders
-from sordino.ledger.filters.gaussian import dominating_gaussian
+from sordino.ledger.renyi_filters import Charge, OrderShares, RenyiFilter, on_orders
 
 BUDGETS = ((1.0, 1e-5), (3.0, 1e-6), (0.1, 1e-8), (10.0, 1e-3))
 

@@ -157,7 +157,7 @@ def test_a_real_run_is_charged_and_verified(path, pytestconfig):
     ledger = Ledger.open(path, "clinic", "add-remove", 3.0, 1e-5, filter_kind="renyi")
     entry = ledger.debit(tightest(spec, 1e-5), spec)
     assert 0 < entry.charge.failure < 1e-8  # the far tail that the grid cuts off
-    # theory.md, section 1: Rényi accounting of the golden case gives 2.1014; the shares of delta cost a little more.
+    # Reference: Rényi accounting of the golden case gives 2.1014; the shares of delta cost a little more.
     assert 2.1014 <= ledger.balance().spent_epsilon < 2.25
     assert ledger.verify().sound
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from sordino.core.validate import InputError
-from sordino.ledger.signing import MANIFEST, SIGNATURE, new_key, read_key, sign_folder, signed_files, verify_folder
-from sordino.ledger.signing import folder as signing
-from sordino.ledger.signing.keys import SigningKey, fingerprint, public_of, read_fingerprint
+from sordino.ledger import signed_folder as signing
+from sordino.ledger.signed_folder import MANIFEST, SIGNATURE, sign_folder, signed_files, verify_folder
+from sordino.ledger.signing_keys import SigningKey, fingerprint, new_key, public_of, read_fingerprint, read_key
 
 FILES = {"release.json": b'{"epsilon": 1.0}\n', "arrays.safetensors": bytes(range(256)), "audit.json": b"{}\n"}
 # The order of the base point of Ed25519 (RFC 8032, section 5.1).
@@ -231,7 +231,7 @@ def test_a_huge_file_is_not_read(signed, monkeypatch):
 
 
 def test_an_unsigned_folder_is_said_to_be_unsigned(tmp_path):
-    assert "without manifest.json" in refused(put(tmp_path / "bare", FILES))
+    assert "it has no manifest.json" in refused(put(tmp_path / "bare", FILES))
     assert "to be a folder" in refused(tmp_path / "nothing")
     (tmp_path / "file").write_text("x")
     assert "to be a folder" in refused(tmp_path / "file")
@@ -290,7 +290,7 @@ def test_a_sealed_key_opens_with_its_passphrase_alone(tmp_path):
     key = new_key(tmp_path / "a.key", "correct horse battery")
     assert key._secret.hex() not in (tmp_path / "a.key").read_text()
     assert read_key(tmp_path / "a.key", "correct horse battery") == key
-    for word, message in (("correct horse batterz", "got another one"), (None, "got none")):
+    for word, message in (("correct horse batterz", "Wrong passphrase"), (None, "got none")):
         with pytest.raises(InputError, match=message):
             read_key(tmp_path / "a.key", word)
     document = json.loads((tmp_path / "a.key").read_text())
@@ -307,7 +307,7 @@ def test_a_sealed_key_opens_with_its_passphrase_alone(tmp_path):
 def test_what_is_no_key_is_refused_in_one_sentence(tmp_path, text):
     (tmp_path / "k").write_text(text)
     (tmp_path / "k").chmod(0o600)
-    with pytest.raises(InputError, match="Expected"):
+    with pytest.raises(InputError, match=r"Expected|is not a key"):
         read_key(tmp_path / "k")
 
 

@@ -225,7 +225,7 @@ def test_a_draw_is_the_rounded_real_one():
         assert abs(near * coarse - finer * fine) <= (coarse + fine) / 2
     noise = ExactGaussians(np.random.default_rng(0), 1)
     noise.nearest(0, law(coarse))
-    with pytest.raises(InputError, match="not used yet"):
+    with pytest.raises(InputError, match="already used"):
         noise.nearest(0, law(coarse))
 
 

@@ -26,12 +26,9 @@ from sordino.mechanisms.messages import (
     run_message_passing,
 )
 from sordino.mechanisms.mixture import EmOptions, run_em
-from sordino.mechanisms.variational.evidence_bound import (
-    GradientDescent,
-    PointMass,
-    VariationalOptions,
-    run_variational,
-)
+from sordino.mechanisms.networks.training import Descent
+from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
+from sordino.mechanisms.variational.families import PointMass
 from sordino.models import GaussianLinear, GaussianMixture, JaxModel, MLPRegression
 from sordino.models.message_passing.likelihoods import GaussianSite
 
@@ -105,7 +102,7 @@ def of_chain(model=MODEL, certified=False, **options) -> Summed:
 
 
 def of_variational(model) -> Summed:
-    options = VariationalOptions(family=PointMass(), optimiser=GradientDescent(), start_scale=0.0)
+    options = VariationalOptions(family=PointMass(), optimiser=Descent(1.0), start_scale=0.0)
 
     def summed(rows, planned):
         spec = rounds("variational", planned, 1.0, step_size=1.0)

@@ -29,7 +29,8 @@ def marked(case: Case):
 
 @pytest.mark.parametrize("case", [marked(case) for case in CASES])
 def test_every_certificate_survives_the_search(case):
-    assert violations(searched(case), issued(case), ETAS) == []
+    few = {"starts": 32} if case.name in FAST else {}
+    assert violations(searched(case, **few), issued(case), ETAS) == []
 
 
 @pytest.mark.parametrize(

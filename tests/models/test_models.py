@@ -10,14 +10,11 @@ import pytest
 from scipy import special, stats
 
 from sordino.core.spec import Clipping, ClippingKind
-from sordino.core.validate import InputError
 from sordino.models import (
-    Domain,
     GaussianLinear,
     GaussianMixture,
     Huber,
     JaxModel,
-    LeNet5,
     Logistic,
     MLPClassification,
     MLPRegression,
@@ -191,25 +188,6 @@ def test_gradients_that_overflow_are_bounded_all_the_same():
         assert clipped_length(model, start, x, jnp.asarray(y), 1.0) <= 1.0
     nothing = JaxModel(lambda theta, x, y: jnp.nan * jnp.vdot(theta, x), 2)
     assert clipped_length(nothing, theta, x, jnp.asarray(0.0), 1.0) == 0.0
-
-
-def test_lenet_has_its_61706_parameters_and_is_clipped():
-    model = LeNet5()
-    assert model.dim(784) == 61_706
-    key = jax.random.key(1)
-    theta = 0.2 * jax.random.normal(key, (61_706,))
-    images, labels = jax.random.uniform(key, (3, 784)), jnp.asarray([0.0, 4.0, 9.0])
-    scores = np.asarray(jax.jit(jax.vmap(model.predict, in_axes=(None, 0)))(theta, images))
-    losses = jax.jit(jax.vmap(model.loss, in_axes=(None, 0, 0)))(theta, images, labels)
-    exact = -special.log_softmax(scores, axis=1)[[0, 1, 2], [0, 4, 9]]
-    assert np.asarray(losses) == pytest.approx(exact, rel=1e-5)
-    for image, label in zip(images, labels, strict=True):
-        length = clipped_length(model, theta, image, label, 0.5)
-        assert 0.99 * 0.5 <= length <= 0.5
-    held = model.certificates(Domain(784, 28.0, classes=10), norm(0.5))
-    assert held["gradient_sensitivity"].value == 1.0
-    with pytest.raises(InputError, match="784"):
-        model.dim(100)
 
 
 def test_regression_network_without_hidden_layer_is_linear_regression():

@@ -1,6 +1,6 @@
 """Mistakes in estimators, in noised sums and in exact noise."""
 
-from tests.mutations.mutation import MINIMISERS, SECURE, Mutation, replay
+from tests.mutations.mutation import SECURE, Mutation, replay
 
 _SUMS = ("tests/noise/test_record_sums.py", "tests/mechanisms/statistics")
 _GAUSSIANS = ("tests/noise/test_gaussians.py",)
@@ -9,25 +9,32 @@ _LAPLACE = ("tests/noise/test_whole_laplace.py",)
 IN_ESTIMATORS = (
     # Estimators.
     Mutation(
-        "variational: mean square over the actual number of records",
-        "_residual_variance",
+        "dp-vi: mean square over the actual number of records",
+        "noised_residual_variance",
         "mean_square = 0.5 + (noised + rounds.scale(0)) / problem.records",
-        "mean_square = 0.5 + (noised + rounds.scale(0)) / len(X)",
-        replay("regressor-variational-add-remove"),
+        "mean_square = 0.5 + (noised + rounds.scale(0)) / len(residuals)",
+        replay("regressor-dp-vi-add-remove"),
     ),
     Mutation(
-        "variational: the squares' noise is that of add-remove",
-        "_residual_variance",
+        "dp-vi: the squares' noise is that of add-remove",
+        "noised_residual_variance",
         "noised = float(rounds.noised(0, total, -DIGITS)[0])",
         "noised = float(rounds.noised(0, total, -DIGITS, rounds.scale(0) / problem.clips)[0])",
-        replay("regressor-variational-replace-one"),
+        replay("regressor-dp-vi-replace-one"),
     ),
     Mutation(
-        "variational: the check is not in the spec",
-        "VariationalInference.plan",
-        "in_parts(problem, steps, _check_spec(problem))",
+        "dp-sep: the check is not in the spec",
+        "StochasticExpectationPropagation.plan",
+        "in_parts(problem, steps, check_spec(problem))",
         "in_parts(problem, steps)",
-        replay("regressor-variational-replace-one"),
+        replay("regressor-dp-sep-replace-one"),
+    ),
+    Mutation(
+        "dp-vi: the check is not in the spec",
+        "VariationalInference.plan",
+        "in_parts(problem, steps, check_spec(problem))",
+        "in_parts(problem, steps)",
+        replay("regressor-dp-vi-replace-one"),
     ),
     Mutation(
         "natural: contributions twice as long",
@@ -66,9 +73,9 @@ IN_ESTIMATORS = (
     ),
     Mutation(
         "natural: counts noised as if a replacement moved them by 1",
-        "_counts_spec",
-        "noise = up(REPLACED * multiplier(problem.mu * math.sqrt(share)))",
-        "noise = up(multiplier(problem.mu * math.sqrt(share)))",
+        "counts_spec",
+        "noise = ConstantSchedule(up(REPLACED * multiplier(mu)))",
+        "noise = ConstantSchedule(up(multiplier(mu)))",
         ("tests/estimators/test_natural_method.py",),
     ),
     Mutation(
@@ -114,28 +121,6 @@ IN_ESTIMATORS = (
         replay("constant-3-add-remove"),
     ),
     Mutation(
-        "gradients: the start from unnoised least squares",
-        "Gradients.run",
-        """\
-run_full_gradients(
-            details["steps"], model, X, y, sources.fresh(), start=_start(problem, found), rule=_RULE
-        )
-""",
-        """\
-run_full_gradients(
-            details["steps"], model, X, y, sources.fresh(), start=np.linalg.lstsq(X, y, rcond=None)[0], rule=_RULE
-        )
-""",
-        replay("robust-gradients"),
-    ),
-    Mutation(
-        "gradients: the sums are not in the spec",
-        "Gradients.plan",
-        "spec = in_parts(problem, sums, steps)",
-        "spec = in_parts(problem, steps)",
-        replay("robust-gradients"),
-    ),
-    Mutation(
         "arrays: the actual number of records is declared",
         "_of_arrays",
         "schema = given.schema(width, records, labels, X.names if isinstance(X, Bare) else None)",
@@ -157,31 +142,18 @@ run_full_gradients(
         replay("constant-2-replace-one"),
     ),
     Mutation(
-        "output: the steepness of one record under replace-one",
-        "_lipschitz",
-        "up(problem.clips * steepest, 4)",
-        "up(steepest, 4)",
-        replay("output"),
+        "auto: the engine is taken where it would not inform",
+        "beats_constant",
+        "return plan.method.informs(plan.problem)",
+        "return True",
+        ("tests/estimators/test_choose.py",),
     ),
     Mutation(
-        "output: the steepness without the target",
-        "_lipschitz",
-        "(problem.row_norm * choice.radius + target_bound(problem)) * problem.row_norm",
-        "problem.row_norm * choice.radius * problem.row_norm",
-        MINIMISERS,
-    ),
-    Mutation(
-        "auto: intervals that do not hold in the rehearsal are taken",
-        "_as_good",
-        """\
-if rehearsed is not None and not (rehearsed.hold and rehearsed.score < 1.0):
-    return plan is best
-""",
-        """\
-if rehearsed is not None and not (rehearsed.score < 1.0):
-    return plan is best
-""",
-        ("tests/estimators/test_rehearsed_intervals.py",),
+        "auto: a method with too many coefficients to predict well is taken",
+        "_preference",
+        "return plan.method.too_wide(plan.problem), plan.predicted",
+        "return False, plan.predicted",
+        ("tests/estimators/test_choose.py",),
     ),
     Mutation(
         "fit: a certificate above the budget goes on",
@@ -234,7 +206,7 @@ _store_and_name(access, release, store)
         "multiplier",
         "return up(1.0 / mu * (1.0 + 1e-9))",
         "return 0.99 / mu",
-        replay("statistics"),
+        replay("ridge-2-"),
     ),
     Mutation(
         "encoding: rows not cut to their cap",
@@ -249,7 +221,7 @@ _store_and_name(access, release, store)
         "SecondMomentSums.__call__",
         "scales = rounds.sum_noise[0] / weights * (1.0 + HAIR)",
         "scales = 0.5 * rounds.sum_noise[0] / weights * (1.0 + HAIR)",
-        replay("statistics"),
+        replay("natural"),
     ),
     Mutation(
         "statistics: the sensitivity of add-remove under replace-one",
@@ -276,14 +248,14 @@ NoisedSums(
         noise_multiplier=ConstantSchedule(up(noise_multiplier * up(moved / length)) if replaced else noise_multiplier),
     )
 """,
-        replay("statistics"),
+        replay("natural"),
     ),
     Mutation(
         "statistics: one noise for sums of unlike weight",
         "SecondMomentSums.__call__",
         "scales = rounds.sum_noise[0] / weights * (1.0 + HAIR)",
         "scales = rounds.sum_noise[0] * np.ones(len(weights))",
-        replay("gradients or newton"),
+        replay("natural"),
     ),
     Mutation(
         "statistics: targets not cut",
@@ -297,7 +269,7 @@ NoisedSums(
         "StatisticsStack.sensitivity",
         "0.5 * (2.0 + self.cross**2) ** 2 + self.square**2",
         "2.0 + self.square**2",
-        replay("statistics or gradients"),
+        replay("natural"),
     ),
     Mutation(
         "record sums: rows not brought into the ball",
@@ -318,28 +290,21 @@ NoisedSums(
         "shortened",
         "digits(values * (most / np.maximum(row_lengths(values), most))[:, None], exponent)",
         "digits(values, exponent)",
-        replay("gradients"),
+        replay("ridge-2-"),
     ),
     Mutation(
         "full gradients: noise halved",
         "ExactRounds.noised",
         "self.scale(k) if scale is None else scale",
         "0.5 * self.scale(k) if scale is None else scale",
-        replay("gradients"),
+        replay("ridge-2-"),
     ),
     Mutation(
         "full gradients: mean over the actual number of records",
         "NoisedGradients.__call__",
         "self._rounds.noised(k, self._sums.sums(theta), self._sums.exponent) / self.algorithm.records",
         "self._rounds.noised(k, self._sums.sums(theta), self._sums.exponent) / len(self._sums._y)",
-        replay("gradients-add-remove"),
-    ),
-    Mutation(
-        "output: noise halved",
-        "run_output",
-        "noised_numbers(point, algorithm.noise.scale, noise)",
-        "noised_numbers(point, algorithm.noise.scale / 2, noise)",
-        replay("output"),
+        replay("ridge-2-add-remove"),
     ),
     # Exact noise.
     Mutation(

@@ -32,30 +32,8 @@ IN_LOOKS = (
     Mutation(
         "look: the second round of bounds is not in the spec",
         "_spec",
-        """\
-NoisedSums(
-        query="a look: " + (listed if len(listed) <= 400 else f"{listed[:380]} and more"),
-        records=schema.records,
-        rounds=len(mus),
-        sampling=Batch(Scheme.FULL),
-        contribution=longest,
-        replacement=1.0 if replaced else None,
-        noise_multiplier=ListSchedule(tuple(up(1.0 / mu * (1.0 - 1e-12)) / longest for mu in mus)),
-        unit=Unit.RECORD if unit is None else unit.stated,
-    )
-""",
-        """\
-NoisedSums(
-        query="a look: " + (listed if len(listed) <= 400 else f"{listed[:380]} and more"),
-        records=schema.records,
-        rounds=1,
-        sampling=Batch(Scheme.FULL),
-        contribution=longest,
-        replacement=1.0 if replaced else None,
-        noise_multiplier=ListSchedule(tuple(up(1.0 / mu * (1.0 - 1e-12)) / longest for mu in mus)),
-        unit=Unit.RECORD if unit is None else unit.stated,
-    )
-""",
+        "full_sums(query, schema, longest, 1.0 if replaced else None, multipliers, len(mus))",
+        "full_sums(query, schema, longest, 1.0 if replaced else None, multipliers, 1)",
         ("tests/look/test_sensitivity.py", "tests/look/test_look.py", "-k", "replay or one_charge"),
     ),
     Mutation(
@@ -67,8 +45,8 @@ NoisedSums(
     ),
     Mutation(
         "look: all records of a unit count fully",
-        "_weights",
-        "return (ONE // np.maximum(sizes, 1))[groups.units]",
+        "record_weights",
+        "return (ONE // np.maximum(sizes, 1))[units]",
         "return np.full(rows, ONE, np.int64)",
         _SEARCH,
     ),

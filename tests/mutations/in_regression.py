@@ -180,4 +180,18 @@ rows[:, places] = flags
         "factors = np.ones_like(factors)",
         _posterior("overrules"),
     ),
+    Mutation(
+        "regression: coefficients with hidden slopes are not marked",
+        "posterior_of",
+        "hidden |= unbounded",
+        "hidden &= False",
+        _posterior("noise_hides"),
+    ),
+    Mutation(
+        "regression: draws do not bend where the target no longer moves",
+        "_stretch",
+        "encoded[:, i] = middle + np.sign(away) * np.maximum(np.abs(away), np.abs(found))",
+        "pass",
+        _posterior("reach_further"),
+    ),
 )

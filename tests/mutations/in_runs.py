@@ -35,15 +35,17 @@ if False:
     Mutation(
         "rounds: passes where subsets are described",
         "Run.batches",
-        "batches_for(self.algorithm.sampling.scheme, sampling)",
-        "batches_for(Scheme.RESHUFFLED, sampling)",
+        "described_batches(algorithm.sampling, algorithm.records, self.rows, algorithm.rounds, generator)",
+        "described_batches(replace(algorithm.sampling, scheme=Scheme.RESHUFFLED), algorithm.records, self.rows,"
+        " algorithm.rounds, generator)",
         engines("scheme"),
     ),
     Mutation(
         "rounds: subsets where Poisson batches are described",
         "Run.batches",
-        "batches_for(self.algorithm.sampling.scheme, sampling)",
-        "batches_for(Scheme.WITHOUT_REPLACEMENT, sampling)",
+        "described_batches(algorithm.sampling, algorithm.records, self.rows, algorithm.rounds, generator)",
+        "described_batches(replace(algorithm.sampling, scheme=Scheme.WITHOUT_REPLACEMENT), algorithm.records,"
+        " self.rows, algorithm.rounds, generator)",
         engines("scheme"),
     ),
     Mutation(
@@ -118,9 +120,9 @@ if False:
     ),
     Mutation(
         "chain: noise on the sum of a step of half the size",
-        "Feed._next",
-        "_part(self._noise_scales, first, length)",
-        "_part(self._noise_scales, first, length) / 2",
+        "Feed._scales",
+        "_part(self._noise_scales, first, self._slots.block)[:, None]",
+        "_part(self._noise_scales, first, self._slots.block)[:, None] / 2",
         engines("chain-full"),
     ),
     Mutation(
@@ -181,9 +183,9 @@ if False:
     ),
     Mutation(
         "chain: stable noise halved",
-        "",
-        "tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
-        "0.5 * tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
+        "Feed._scales",
+        "tau * mixing_scales(self._mixing, noise.alpha, shape)",
+        "0.5 * tau * mixing_scales(self._mixing, noise.alpha, shape)",
         ("tests/noise/test_noise.py",),
     ),
     Mutation(

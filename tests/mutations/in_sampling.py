@@ -113,22 +113,22 @@ if earlier is not None:
     Mutation(
         "chain: the chance of a record from the rows that are there",
         "run",
-        "algorithm.batch.chance(spec.n)",
-        "algorithm.batch.chance(rows.count)",
+        "described_batches(algorithm.batch, spec.n, rows.count, algorithm.steps, generator, algorithm.chains)",
+        "described_batches(algorithm.batch, rows.count, rows.count, algorithm.steps, generator, algorithm.chains)",
         engines("chance"),
     ),
     Mutation(
         "rounds: the chance of a record from the rows that are there",
         "Run.batches",
-        "self.algorithm.sampling.chance(self.algorithm.records)",
-        "self.algorithm.sampling.chance(self.rows)",
+        "described_batches(algorithm.sampling, algorithm.records, self.rows, algorithm.rounds, generator)",
+        "described_batches(algorithm.sampling, self.rows, self.rows, algorithm.rounds, generator)",
         engines("chance"),
     ),
     Mutation(
         "training: the chance of a record from the rows that are there",
         "TrainingRun.batches",
-        "run.sampling.chance(run.records)",
-        "run.sampling.chance(self.rows)",
+        "described_batches(run.sampling, run.records, self.rows, run.rounds, generator)",
+        "described_batches(run.sampling, self.rows, self.rows, run.rounds, generator)",
         engines("chance"),
     ),
 )

@@ -120,5 +120,4 @@ def engines(words: str) -> tuple[str, ...]:
     return ("tests/replay/test_engines.py", "-k", words)
 
 
-MINIMISERS = ("tests/replay/test_minimisers.py",)
 SECURE = ("tests/estimators/test_secure_mode.py",)

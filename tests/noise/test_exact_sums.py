@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from papers.vinaroz_park.natural_gradients import SkipNetwork, contributions, unit_exponent
-from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite, PublicPrecision
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
@@ -33,7 +32,8 @@ from sordino.mechanisms.messages import (
 from sordino.mechanisms.mixture import EmOptions
 from sordino.mechanisms.rounds.device import Public, RoundBatch, RoundRows, Run, load_table, rows_total
 from sordino.mechanisms.variational import evidence_bound as variational
-from sordino.mechanisms.variational.evidence_bound import FactorisedGaussian, PointMass, VariationalOptions
+from sordino.mechanisms.variational.evidence_bound import VariationalOptions
+from sordino.mechanisms.variational.families import FactorisedGaussian, PointMass
 from sordino.models import (
     GaussianLinear,
     GaussianMixture,
@@ -48,6 +48,7 @@ from sordino.models import (
 )
 from sordino.models.contributions import Outer, Plain, shortened, whole_rows
 from sordino.models.message_passing.likelihoods import GaussianSite, LogisticSite, MixtureSite, ProbitSite
+from sordino.models.message_passing.network import GammaPrecision, NetworkSite, PublicPrecision
 from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles
 

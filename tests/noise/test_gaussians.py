@@ -104,5 +104,5 @@ def test_noise_is_used_once():
     noise = ExactGaussians(np.random.default_rng(9), 10)
     noise.rounded(slice(2, 5), np.zeros(3), np.ones(3))
     noise.rounded(slice(5, 10), np.zeros(5), np.ones(5))
-    with pytest.raises(InputError, match="not used yet"):
+    with pytest.raises(InputError, match="already used"):
         noise.rounded(slice(0, 3), np.zeros(3), np.ones(3))

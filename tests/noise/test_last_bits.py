@@ -158,7 +158,7 @@ def of_host(second: bool, exactly: bool) -> np.ndarray:
     return np.ldexp(units.astype(np.float64), -40) + 3.0 * generator.standard_normal(size)
 
 
-def of_minimiser(second: bool, exactly: bool) -> np.ndarray:
+def of_numbers(second: bool, exactly: bool) -> np.ndarray:
     generator, size = np.random.default_rng(10 + second), 3000
     points = np.full(size, 0.123456789 * second)
     if exactly:
@@ -244,7 +244,7 @@ KINDS = {
     "messages": Kind(of_engine("messages-full-natural"), "noised sums in compiled rounds"),
     "host sums": Kind(of_host, "noised sums on the host"),
     "counts": Kind(of_counts, "noised sums on the host"),
-    "minimiser": Kind(of_minimiser, "output perturbation"),
+    "numbers": Kind(of_numbers, "noised sums on the host"),
     "proposed": Kind(of_proposed, "Propose-Test-Sample"),
 }
 

@@ -18,24 +18,23 @@ from sordino.core.bound import (
 )
 from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError
-from sordino.estimators import METHODS, ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
-from sordino.fitting.gradient_runs import chain_line
+from sordino.estimators import METHODS, ArrayBounds, PrivateLogisticRegression
+from sordino.fitting.gradient_runs import chain_line, fit_chain
 from sordino.fitting.tasks import Task
 from sordino.ledger.release import read_release, write_release
 from sordino.models import Logistic
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
 SPECS = Path(__file__).parents[2] / "examples" / "specs"
-FITTED = ["statistics", *sorted(name for name, method in METHODS.items() if Task.CLASSIFICATION in method.tasks)]
+FITTED = sorted(name for name, method in METHODS.items() if Task.CLASSIFICATION in method.tasks)
 
 
 def fitted(name: str):
     generator = np.random.default_rng(0)
     X = generator.uniform(-1, 1, (800, 2))
-    kind = PrivateLinearRegression if name == "statistics" else PrivateLogisticRegression
-    bounds = ArrayBounds(-1, 1, target=(-1, 1), classes=None if name == "statistics" else (0, 1))
-    y = X[:, 0] if name == "statistics" else (X[:, 0] > 0).astype(int)
-    return kind(schema=bounds, method=name, **BUDGET).fit(X, y).release_
+    y = (X[:, 0] > 0).astype(int)
+    bounds = ArrayBounds(-1, 1, classes=(0, 1))
+    return PrivateLogisticRegression(schema=bounds, method=name, **BUDGET).fit(X, y).release_
 
 
 @pytest.mark.parametrize("name", FITTED)
@@ -59,8 +58,8 @@ def test_every_method_of_the_estimators_is_covered():
     assert all(method.floating_point.evidence is Evidence.PROVED for method in METHODS.values())
 
 
-def own_line(**changed):
-    """What a fit of one's own loss says, with a spec changed here and there."""
+def own_spec(**changed):
+    """The spec of a chain, changed here and there."""
     given = {
         "algorithm": {
             "kind": "noisy-gradient", "steps": 5, "step_size": 0.1, "noise": {"kind": "gaussian", "scale": 0.1},
@@ -72,9 +71,12 @@ def own_line(**changed):
         },
         "relation": "replace-one", "view": "last-iterate", "delta": 1e-5,
     }  # fmt: skip
-    spec = Spec.from_dict(given).with_values(changed)
-    model = Logistic(weight_decay=0.5)
-    return chain_line(explain(spec, 1e-5), model)
+    return Spec.from_dict(given).with_values(changed)
+
+
+def own_line(**changed):
+    """What a fit of a custom loss says."""
+    return chain_line(explain(own_spec(**changed), 1e-5), Logistic(weight_decay=0.5))
 
 
 def test_a_chain_says_what_its_bound_rests_on():
@@ -112,8 +114,11 @@ def test_the_weakest_of_several_lines_counts_and_one_stays():
 
 def test_the_bits_of_a_released_chain_end_at_the_grid():
     """A thousandth of the noise of the last step; a float has many bits below that."""
-    release = fitted("chain")
-    point = release.arrays["means"]
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-1, 1, (40, 2))
+    spec = own_spec(**{"algorithm.rounding": 1e-6})
+    release = fit_chain(spec, Logistic(weight_decay=0.5), X, np.sign(X[:, 0]), epsilon=1.0, random_state=0)
+    point = release.arrays["draws"]
     tau = float(release.spec.algorithm.noise.scale.values(release.spec.algorithm.steps)[-1])
     spacing = 2.0 ** np.floor(np.log2(tau / 1024))
     assert np.array_equal(np.rint(point / spacing), point / spacing)

@@ -25,7 +25,7 @@ def asked(target: str, ledger: Ledger) -> PrivateLinearRegression:
         delta=1e-6,
         relation="replace-one",
         schema=schema,
-        method="statistics",
+        method="ridge",
         ledger=ledger,
         random_state=1,
     )

@@ -13,8 +13,8 @@ from sordino.core.spec import Unit
 from sordino.fitting.custom_methods import CustomProblem, Sizes
 from sordino.fitting.custom_training import LangevinChains, UnitLoss, _iterates
 from sordino.mechanisms.chain.functional import chain
+from sordino.models.custom.base import pack, read_layout
 from sordino.models.custom.pytree_loss import PytreeFrontEnd
-from sordino.models.custom.records import pack, read_layout
 from sordino.noise.lattice import in_doubles
 
 N = 3000

@@ -13,8 +13,8 @@ import sordino
 from sordino.auditing.lower_bound import VerdictKind
 from sordino.cli.main import app
 from sordino.core.validate import InputError
-from sordino.estimators.custom_replay import replay_custom_release
-from sordino.mechanisms.variational import guides as guided_gradients
+from sordino.estimators.replay import replay_custom_release
+from sordino.mechanisms.variational import evidence_bound as guided_gradients
 
 RUNNER = CliRunner()
 MODULE = """

@@ -15,7 +15,7 @@ import pytest
 
 import sordino
 from sordino.cli import main
-from sordino.inference.custom_release import with_model
+from sordino.inference.release import with_model
 from sordino.models.custom.pytree_loss import refuse_layers
 
 
@@ -69,7 +69,7 @@ def test_a_folder_comes_back_and_predicts(fitted, tmp_path):
     held = np.mean((data["y"][:200] >= low) & (data["y"][:200] <= high))
     assert 0.8 < held < 0.98  # 200 rows at 90 %: false alarms below 1e-4
     assert np.abs(drawn.mean(axis=0) - new["x"] @ truth["weights"]).max() < 0.5
-    with pytest.raises(sordino.InputError, match="Expected the model of the release"):
+    with pytest.raises(sordino.InputError, match="not the model of the release"):
         sordino.reopen(folder, CASES.logistic)
     with pytest.raises(sordino.InputError, match="with its model, got one from a folder"):
         with_model(sordino.read_release(folder), None).predict(new)

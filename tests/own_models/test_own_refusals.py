@@ -14,8 +14,7 @@ from sordino.core.spec import Batch, Problem
 from sordino.fitting.custom_model import _built
 from sordino.fitting.custom_rows import named_arrays, packed_rows
 from sordino.mechanisms import dp_sgd
-from sordino.models.custom.base import front_end_for
-from sordino.models.custom.records import pack, read_layout
+from sordino.models.custom.base import front_end_for, pack, read_layout
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
 DATA = {"x": np.zeros(4000), "y": np.zeros(4000), "person": np.arange(4000) // 2}
@@ -53,7 +52,7 @@ def pair():
     ("model", "data", "options", "words"),
     [
         (scaled, pair(), {"start": {"tau": 1.0}}, "start to name sites"),
-        (scaled, pair(), {"start": {"sigma": -1.0}}, "finite values to begin from"),
+        (scaled, pair(), {"start": {"sigma": -1.0}}, "starting values must be finite"),
         (four_latents, pair(), {}, "latents of one unit"),
         (branching, pair(), {}, "JAX can trace, got a TracerBool"),
         (loss, pair(), {"params": POINT, "options": {"optimiser": optax.adamw(1.0)}}, "needs gradients alone"),

@@ -18,8 +18,8 @@ from sordino.estimators.fit import fit
 from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomProblem
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.variational.natural import Sizes
+from sordino.models.custom.base import pack, read_layout
 from sordino.models.custom.numpyro_program import NumPyroProgram
-from sordino.models.custom.records import pack, read_layout
 
 UNITS, MOST = 600, 3
 GENERATOR = np.random.default_rng(1)

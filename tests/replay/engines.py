@@ -8,7 +8,6 @@ import numpy as np
 
 from papers.round_words import stated_spec
 from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
-from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec
 from sordino.core.validate import instance_of
@@ -23,12 +22,14 @@ from sordino.mechanisms.messages import (
     run_message_passing,
 )
 from sordino.mechanisms.mixture import EmOptions, run_em
-from sordino.mechanisms.variational.evidence_bound import PointMass, VariationalOptions, run_variational
+from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
+from sordino.mechanisms.variational.families import PointMass
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.mixture import GaussianMixture
 from sordino.models.families.networks import MLPRegression
 from sordino.models.families.regression import GaussianLinear
 from sordino.models.message_passing.likelihoods import GaussianSite
+from sordino.models.message_passing.network import NetworkSite, PublicPrecision
 from sordino.noise.randomness import Randomness
 
 RECORDS, WIDTH, CLIP = 24, 3, 0.25

@@ -129,7 +129,8 @@ PLANTED = (
         "fit",
         "Fit(plan, explanation, outcome, release)",
         "Fit(plan, explanation, outcome, replace(release, "
-        "schema=replace(schema, description='mostly yes' if (y > 0).mean() > 0.5 else 'mostly no')))",
+        "schema=replace(schema, description='mostly yes' "
+        "if (given.read(given.declaration)[1] > 0).mean() > 0.5 else 'mostly no')))",
     ),
     Planted(
         "a delta that depends on the number of records",
@@ -179,7 +180,8 @@ def plant(monkeypatch: Any, bug: Planted) -> None:
             if found is None:  # a function inside: the outer one is exchanged
                 break
             target, whole = found, code
-        monkeypatch.setattr(target, "__code__", whole)
+        # A class method is bound to its class; the code is that of its function.
+        monkeypatch.setattr(getattr(target, "__func__", target), "__code__", whole)
 
 
 def fitted(table: str, relation: str, *, seed: int = 1) -> StoredRelease:

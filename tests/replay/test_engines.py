@@ -12,13 +12,12 @@ from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
 from sordino.mechanisms import SecureRandomness, SeededRandomness
-from sordino.mechanisms.chain import run as chain_run
-from sordino.mechanisms.networks import training as training_run
+from sordino.mechanisms.chain import batches
 from sordino.mechanisms.networks.trainer import train
 from sordino.mechanisms.networks.training import Descent, Training
-from sordino.mechanisms.rounds import device as loop
 from sordino.mechanisms.rounds.device import Run
-from sordino.mechanisms.variational.evidence_bound import EvidenceGradients, PointMass, VariationalOptions
+from sordino.mechanisms.variational.evidence_bound import EvidenceGradients, VariationalOptions
+from sordino.mechanisms.variational.families import PointMass
 from sordino.models.families.regression import GaussianLinear
 from tests.mechanisms.networks import test_trainer as trained
 from tests.replay.engines import CLIP, ENGINES, RECORDS, WIDTH, records, small_run, table
@@ -135,8 +134,7 @@ def test_the_chance_of_a_record_is_that_of_the_declared_number(kind, scheme, mon
     def stop(_, sampling):
         raise Drawn(sampling.rate, sampling.size)
 
-    module = {"chain": chain_run, "rounds": loop, "training": training_run}[kind]
-    monkeypatch.setattr(module, "batches_for", stop)
+    monkeypatch.setattr(batches, "batches_for", stop)
     if kind == "training":
         spec = trained.described(sampling={"scheme": scheme, "size": _BATCH}).with_values({"algorithm.records": _FEW})
 

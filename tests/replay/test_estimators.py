@@ -16,7 +16,7 @@ from sordino.auditing.replay.plan import planned_calls
 from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
-from sordino.estimators.registry import ESTIMATORS, methods_of
+from sordino.estimators.fit import ESTIMATORS, methods_of
 from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT
 from sordino.noise.port import Law
 from tests.replay.estimator_cases import CASES, DELTA, Bench, tables
@@ -38,7 +38,7 @@ def test_every_method_of_every_estimator_has_a_case():
 _TWINS = (
     "network-classifier-natural-3",
     "network-regressor-natural-named",
-    "network-classifier-variational-3",
+    "network-classifier-dp-vi-3",
     "logistic-newton-3",
     "logistic-ridge-3",
     "logistic-ridge-2-named",

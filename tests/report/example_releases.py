@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.accounting.evaluate import explain
+from sordino.accounting.evaluate import as_json, explain
 from sordino.core.spec import Spec, read_spec
 from sordino.core.spec.instance import NamedModel
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target
@@ -38,9 +38,11 @@ def spec_named(name: str) -> Spec:
 
 
 def release_of(spec: Spec, arrays: dict[str, Any], kind: str = "kept-iterates", **changes: Any) -> StoredRelease:
-    bound = explain(spec, DELTA).tightest
-    assert bound is not None
-    release = StoredRelease(kind, spec, bound, DELTA, True, arrays, model=NamedModel("logistic"))
+    answers = explain(spec, DELTA)
+    assert answers.tightest is not None
+    release = StoredRelease(
+        kind, spec, answers.tightest, DELTA, True, arrays, model=NamedModel("logistic"), answers=as_json(answers)
+    )
     return replace(release, **changes)
 
 

@@ -70,6 +70,6 @@ def handed_over(place: Path, *, pdf: bool = False) -> HandedOver:
          "--out", place / "dossier", *([] if pdf else ["--no-pdf"])],
     ):  # fmt: skip
         assert main(list(map(str, command))) == 0
-    from sordino.ledger.signing.keys import fingerprint, public_of
+    from sordino.ledger.signing_keys import fingerprint, public_of
 
     return HandedOver(place, release, ledger, key, fingerprint(public_of(key)), place / "dossier")

@@ -9,7 +9,6 @@ import pytest
 
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, Examined, VerdictKind, audit
-from sordino.cli import answers as audit_answers
 from sordino.cli.audit import described
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
@@ -28,7 +27,7 @@ def folder(tmp_path_factory) -> Path:
 def answer(folder) -> dict:
     target = folder.parent / "answer.json"
     lower = audit(described(folder), "exact", AuditOptions(delta=1e-5))
-    target.write_text(json.dumps(audit_answers.audit_as_json(lower, last_iterate().bound)))
+    target.write_text(json.dumps(lower.answer(last_iterate().bound)))
     return {"path": target, "lower": lower, "document": json.loads(target.read_text())}
 
 

@@ -9,7 +9,7 @@ from sordino.core.guarantee import GaussianDP
 from sordino.data import Category, Date, Feature, Number, Ordered, Schema, Target
 from sordino.data.columns.category import Boolean
 from sordino.ledger import Ledger
-from sordino.ledger.filters.either import EitherFilter
+from sordino.ledger.filters import EitherFilter
 from sordino.report.decision import decide, declared_rows, learned, why_budgets_do_not_add
 from sordino.report.page import non_private_page, private_page
 from sordino.report.subject import Account, open_subject
@@ -74,7 +74,7 @@ def test_what_must_stay_says_no_and_why(tmp_path):
     subject = open_subject(written(tmp_path, "seeded", last_iterate(private=False)))
     decision = decide(subject)
     assert not decision.may_leave
-    assert "whoever knows the seed" in decision.why[0]
+    assert "anyone who knows the seed" in decision.why[0]
     page = non_private_page([subject])
     assert 'class="decision no"' in page
     assert '<p class="word">No</p>' in page

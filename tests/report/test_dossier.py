@@ -16,11 +16,12 @@ from sordino.core.guarantee import GaussianDP
 from sordino.core.validate import InputError
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release
-from sordino.ledger.signing import read_key, sign_folder, verify_folder
-from sordino.report import dossier_evidence as evidence
+from sordino.ledger.signed_folder import sign_folder, verify_folder
+from sordino.ledger.signing_keys import read_key
+from sordino.report import dossier as evidence
 from sordino.report import page
-from sordino.report.dossier import printed_page
-from sordino.report.dossier_evidence import TESTS, source_digest
+from sordino.report.dossier import printed_page, source_digest
+from sordino.report.dossier_questions import TESTS
 from tests.report.example_releases import last_iterate, written
 from tests.report.handed_over import BUDGET, DELTA, EPSILON, RECORDS, STATEMENTS, HandedOver, handed_over
 
@@ -172,7 +173,7 @@ def test_tampering_with_any_file_is_found(made, tmp_path, capsys):
         (folder / second).write_bytes(both[1])
     assert verified(folder, "--key", made.fingerprint) == 0
     for line in capsys.readouterr().err.splitlines():
-        assert line.startswith("sordino: Expected")
+        assert line.startswith("sordino: ")
 
 
 def resigned(made: HandedOver, folder: Path) -> Path:
@@ -206,7 +207,7 @@ def test_verify_computes_the_certificate_again_and_compares_the_entry(made, tmp_
         change(document["entry"])
         (folder / "ledger.json").write_text(json.dumps(document))
         assert verified(resigned(made, folder)) == 2, name
-        assert "to hold the entry of its release" in capsys.readouterr().err
+        assert "to contain the entry of its release" in capsys.readouterr().err
     other = Ledger.open(tmp_path / "other.ledger", "clinic-2026", "replace-one", 1.0, 1e-5)
     assert verified(made.dossier, "--ledger", str(other.path)) == 2
     assert "It claims entry" in capsys.readouterr().err
@@ -238,12 +239,12 @@ def test_without_a_key_ledger_and_statements_it_says_what_is_missing(made, tmp_p
     assert (answer["signer"], answer["open"], answer["pdf"]) == (None, ["security", "collection"], None)
     page = (tmp_path / "d" / "index.html").read_text()
     assert "Not signed." in page
-    assert "That is what the folder says" in page
+    assert "The folder says so" in page
     assert page.count('class="unanswered"') == 4
     capsys.readouterr()
     assert verified(tmp_path / "d") == 2
     said = capsys.readouterr().err
-    assert "ask whoever sent it for a signed one" in said
+    assert "for a signed folder" in said
     assert "`sordino sign release`" in said
 
 
@@ -364,7 +365,7 @@ def test_what_must_not_leave_has_no_dossier(tmp_path, capsys):
     from dataclasses import replace
 
     claim = written(tmp_path, "claim", replace(too_good, bound=replace(too_good.bound, guarantee=GaussianDP(0.01))))
-    for folder, message in ((seeded, "whoever knows the seed"), (claim, "claims epsilon")):
+    for folder, message in ((seeded, "anyone who knows the seed"), (claim, "claims epsilon")):
         assert main(["sign", "dossier", str(folder), "--out", str(tmp_path / "out"), "--no-pdf"]) == 2
         assert message in capsys.readouterr().err
         assert not (tmp_path / "out").exists()

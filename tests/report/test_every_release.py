@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 import sordino
 from sordino.cli import main
 from sordino.ledger.release import write_release
+from sordino.ledger.signed_folder import sign_folder
+from sordino.ledger.signing_keys import new_key
 from sordino.report.subject import open_subject
 from tests.golden.cases import _table
 from tests.release_kinds import KINDS
@@ -69,7 +72,7 @@ def test_a_fit_that_was_read_predicts(folders, name):
 def test_a_report_finds_nothing_against_it(folders, name):
     subject = open_subject(folders / name)
     assert subject.discrepancies == ()
-    assert replace(subject, release=replace(subject.release, private=True)).may_leave
+    assert replace(subject, release=replace(subject.release, private=True, document=None)).may_leave
 
 
 def test_what_predicts_nothing_says_so(folders):
@@ -92,3 +95,35 @@ def test_parameters_are_those_of_the_release(folders):
     assert all(line.low is None for line in chain.summary().lines)
     network = sordino.read_release(folders / "network")
     assert network.summary().lines[0].estimate == pytest.approx(float(network.arrays["leaf_000"].mean()))
+
+
+@pytest.mark.parametrize("name", ["linear constant", "cox bounded-influence", "check", "choice", "chain"])
+def test_a_release_that_lost_any_key_must_not_leave(folders, name, tmp_path):
+    """Also where a key is null: schema, model, cautions and settings are those that this version writes."""
+    folder = write_release(tmp_path / "one", replace(sordino.read_release(folders / name), private=True))
+    whole = json.loads((folder / "release.json").read_text())
+    assert open_subject(folder).may_leave
+    changed = [{one: value for one, value in whole.items() if one != key} for key in whole]
+    changed += [whole | {key: None} for key in whole if whole[key] is not None]
+    changed += [whole | {"cautions": []}] * bool(whole["cautions"])
+    for document in changed:
+        (folder / "release.json").write_text(json.dumps(document))
+        with suppress(sordino.InputError):  # what cannot be read at all
+            assert not open_subject(folder).may_leave, set(whole) - set(document)
+
+
+def test_an_unsigned_folder_that_no_ledger_names_says_so(folders, tmp_path):
+    from sordino.report.decision import decide
+
+    folder = write_release(tmp_path / "one", replace(sordino.read_release(folders / "look"), private=True))
+    assert any("not signed" in words for words in decide(open_subject(folder)).look_at)
+    sign_folder(folder, "release", new_key(tmp_path / "key"))
+    assert not any("not signed" in words for words in decide(open_subject(folder)).look_at)
+
+
+def test_intervals_that_a_plan_withholds_stay_withheld(folders, tmp_path):
+    release = replace(sordino.read_release(folders / "cox bounded-influence"), private=True)
+    assert "budget is too small" in release.settings["withheld_because"]
+    settings = {name: value for name, value in release.settings.items() if name != "withheld_because"}
+    assert open_subject(write_release(tmp_path / "one", release)).may_leave
+    assert not open_subject(write_release(tmp_path / "two", replace(release, settings=settings))).may_leave

@@ -9,8 +9,8 @@ from scipy import stats
 
 from sordino.core.bound import Relation, View
 from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP
-from sordino.report import plain_words
-from sordino.report.plain_words import RARE, worked_odds
+from sordino.report import decision as plain_words
+from sordino.report.decision import RARE, worked_odds
 
 
 def test_every_relation_and_view_has_words():

@@ -19,7 +19,7 @@ LOWER = LowerBound(
     counts=(),
     cap=None,
     seed_policy="None.",
-    evidence="Told apart.",
+    evidence="Distinguished.",
     curve=GaussianShift(0.3).curve(),
 )
 BOUND = Bound(

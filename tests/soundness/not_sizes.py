@@ -44,7 +44,7 @@ NOT_SIZES: dict[str, str] = {
     "accounting.convert:_LONGEST": GRID,
     "accounting.convert:_RANGE_POINTS": GRID,
     "accounting.convert:_RESOLUTION": GRID,
-    "core.loss.bounded_range:_LARGEST_EXPONENT": "an exponent that a float can hold; beyond it a negative term goes",
+    "core.loss.atomic_pairs:_LARGEST_EXPONENT": "an exponent that a float can hold; beyond it a negative term goes",
     "accounting.theorems.nonconvex:LONGEST_PLAN": GRID,
     "accounting.theorems.nonconvex:_MOST_FROM_THE_START": "longer runs are bounded from any law before; both are upper",
     "accounting.theorems.nonconvex:_MOST_QUIET": "fewer steps without the record leave a larger curve",

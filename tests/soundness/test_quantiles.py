@@ -10,7 +10,7 @@ from tests.soundness import quantiles, registry
 from tests.soundness.compare import Comparison
 from tests.soundness.thresholds import THRESHOLDS
 
-PAGE = Path(__file__).parents[2] / "docs" / "soundness.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "soundness.md"
 
 
 def test_a_page_lists_every_theorem_met_with_its_quantiles() -> None:

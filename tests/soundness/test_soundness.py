@@ -9,33 +9,41 @@ from sordino.core.spec import NoisyGradient, Scheme
 from sordino.core.spec.chain import OWN_PLACES
 from tests.soundness.pieces import VIEWS
 from tests.soundness.registry import generator_names
-from tests.soundness.suite import EVERY_RUN, MANY, MORE, drawn, every_run, failures
+from tests.soundness.suite import EVERY_RUN, MANY, MORE, assert_sound, drawn, every_run
 
 
+@pytest.mark.parametrize(
+    "seeds", [EVERY_RUN[:1], pytest.param(EVERY_RUN[1:], marks=pytest.mark.slow)], ids=["first", "further"]
+)
 @pytest.mark.parametrize("name", generator_names())
-def test_no_bound_is_below_the_truth(name: str) -> None:
-    found = failures(name, {seed: drawn(name, seed) for seed in EVERY_RUN})
-    assert not found, f"{len(found)} reported numbers are below the truth:\n" + "\n".join(found[:5])
+def test_no_bound_is_below_the_truth(name: str, seeds: range) -> None:
+    assert_sound(name, seeds)
 
 
 def test_the_suites_are_as_large_as_promised() -> None:
-    assert len(every_run()) >= 200
+    assert len(generator_names()) * len(EVERY_RUN) >= 200
     assert len(generator_names()) * (len(EVERY_RUN) + len(MANY) + len(MORE)) >= 2000
 
 
 def test_every_theorem_meets_an_instance() -> None:
     """A theorem that no instance reaches is not checked; add a generator to `instances/` with it."""
-    specs = [instance.spec for _, instance in every_run()]
-    unmet = [theorem.id for theorem in theorems() if all(theorem.failure(spec) is not None for spec in specs)]
-    assert unmet == []
+    unmet = list(theorems())
+    for spec in (instance.spec for _, instance in every_run()):
+        unmet = [theorem for theorem in unmet if theorem.failure(spec) is not None]
+        if not unmet:
+            return
+    pytest.fail(f"no instance reaches {[theorem.id for theorem in unmet]}")
 
 
 def test_every_scheme_relation_and_view_is_drawn() -> None:
-    specs = [instance.spec for _, instance in every_run() if isinstance(instance.spec.algorithm, NoisyGradient)]
-    seen = {(scheme_of(spec.algorithm), spec.relation, spec.view) for spec in specs}
-    for view in VIEWS:
-        assert {(scheme, Relation.REPLACE_ONE, view) for scheme in Scheme} <= seen
-        assert {(scheme, Relation.ADD_REMOVE, view) for scheme in OWN_PLACES} <= seen
+    replaced = {(scheme, Relation.REPLACE_ONE, view) for scheme in Scheme for view in VIEWS}
+    unseen = replaced | {(scheme, Relation.ADD_REMOVE, view) for scheme in OWN_PLACES for view in VIEWS}
+    for spec in (instance.spec for _, instance in every_run()):
+        if isinstance(spec.algorithm, NoisyGradient):
+            unseen.discard((scheme_of(spec.algorithm), spec.relation, spec.view))
+        if not unseen:
+            return
+    pytest.fail(f"not drawn: {unseen}")
 
 
 def test_an_instance_is_decided_by_its_number() -> None:

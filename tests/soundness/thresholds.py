@@ -211,7 +211,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
     ),
     Threshold(
         "accounting.theorems.shifted:_ONE_BY_ONE",
-        "places in an order drawn once that are told apart",
+        "places in an order drawn once that are distinguished",
         period,
         ("shifted.shuffle-once",),
         (lambda: runs.shuffled_once(2000, 1000, 0.999, 2.0),),
@@ -226,7 +226,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (kept(4010),),
     ),
     Threshold(
-        "accounting.theorems.composites:_MOST_POSITIONS",
+        "accounting.theorems.kept_draws:_MOST_POSITIONS",
         "positions of a record in a pass of a chain whose iterates are kept",
         period,
         ("composition.kept",),
@@ -235,7 +235,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         refused=True,
     ),
     Threshold(
-        "accounting.theorems.composites:_MOST_WORK",
+        "accounting.theorems.kept_draws:_MOST_WORK",
         "positions times steps of a varying schedule whose iterates are kept",
         positions_work,
         ("composition.kept",),
@@ -330,7 +330,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.sampled_iterates(257, 1, 20, 0.5), lambda: runs.sampled_iterates(3000, 1, 20, 0.2)),
     ),
     Threshold(
-        "accounting.assumptions:LARGEST_RATIO",
+        "accounting.scope:LARGEST_RATIO",
         "noises that a step moves",
         ratio,
         ("composition.gaussian", "shifted.full"),

@@ -28,7 +28,7 @@ BY_CHANCE: tuple[Threshold, ...] = (
     ),
     Threshold(
         "accounting.bounds.revealed:_POSITIONS",
-        "places of the last pass that are told apart",
+        "places of the last pass that are distinguished",
         period,
         REVEALED,
         (lambda: runs.reshuffled(400, 40, 0.98, 1.0),),
@@ -73,7 +73,7 @@ BY_CHANCE: tuple[Threshold, ...] = (
     ),
     Threshold(
         "accounting.bounds.segments:_MOST_STAGES",
-        "passes whose places are told apart in a chain with affine steps",
+        "passes whose places are distinguished in a chain with affine steps",
         lambda spec: steps(spec) / period(spec),
         ("shifted.affine",),
         (lambda: runs.reshuffled(3000, 2, 0.9999, 1.0),),

@@ -12,7 +12,16 @@ from sordino.accounting.evaluate import Explanation, explain
 from sordino.core import validate
 from sordino.core.gaussian import least_whole
 from sordino.core.guarantee import check_delta
-from sordino.core.spec import ClippingKind, NoisedSums, NoisyGradient, Schedule, Scheme, Spec
+from sordino.core.spec import (
+    ClippingKind,
+    MatrixMechanism,
+    NoisedAnswer,
+    NoisedSums,
+    NoisyGradient,
+    Schedule,
+    Scheme,
+    Spec,
+)
 from sordino.core.spec.problem import ConstantSchedule, ListSchedule, PolynomialSchedule, Scheduled
 from sordino.core.validate import InputError
 
@@ -33,10 +42,10 @@ def _refused(knob: str, why: str) -> InputError:
     return InputError(f"Expected a run whose {knob} can be calibrated, got one where {why}; choose another knob.")
 
 
-def _noise_path(spec: Spec) -> tuple[str, Schedule]:
-    if isinstance(spec.algorithm, NoisyGradient):
+def _noise_path(spec: Spec) -> tuple[str, Schedule | float]:
+    if isinstance(spec.algorithm, NoisyGradient | NoisedAnswer):
         return "algorithm.noise.scale", spec.algorithm.noise.scale
-    if isinstance(spec.algorithm, NoisedSums):
+    if isinstance(spec.algorithm, NoisedSums | MatrixMechanism):
         return "algorithm.noise_multiplier", spec.algorithm.noise_multiplier
     raise _refused("noise", "the algorithm adds no noise of its own step by step")
 
@@ -45,6 +54,8 @@ def _turn_noise(spec: Spec, value: float) -> Spec:
     """The whole schedule is scaled; a list is known by its first value."""
     path, schedule = _noise_path(spec)
     match schedule:
+        case float() | int():
+            return spec.with_values({path: value})
         case ConstantSchedule():
             schedule = ConstantSchedule(value)
         case PolynomialSchedule():
@@ -56,6 +67,8 @@ def _turn_noise(spec: Spec, value: float) -> Spec:
 
 def _noise(spec: Spec) -> float:
     schedule = _noise_path(spec)[1]
+    if not isinstance(schedule, Schedule):
+        return float(schedule)
     return schedule.entries[0] if isinstance(schedule, ListSchedule) else float(schedule.values(1)[0])
 
 
@@ -98,12 +111,8 @@ def _clip(spec: Spec) -> float:
     return chain.clipping.bound
 
 
-def _turn_clip(spec: Spec, value: float) -> Spec:
-    """Constants that only repeated the clip are left out; they follow from the new clip by construction."""
-    gone = {"problem.gradient_bound": None, "problem.gradient_sensitivity": None}
-    return spec.with_values({"algorithm.clipping.bound": value, **gone})
-
-
+# Constants that only repeated the clip are left out; they follow from the new clip by construction.
+_REPEATED = {"problem.gradient_bound": None, "problem.gradient_sensitivity": None}
 KNOBS = {
     knob.name: knob
     for knob in (
@@ -119,7 +128,14 @@ KNOBS = {
             lambda spec, value: spec.with_values({_batch_path(spec)[0]: round(value)}),
             lambda spec: spec.algorithm.records if isinstance(spec.algorithm, NoisedSums) else spec.n,
         ),
-        Knob("clip", False, lambda _: False, _clip, _turn_clip, lambda _: None),
+        Knob(
+            "clip",
+            False,
+            lambda _: False,
+            _clip,
+            lambda spec, value: spec.with_values({"algorithm.clipping.bound": value, **_REPEATED}),
+            lambda _: None,
+        ),
     )
 }
 
@@ -135,7 +151,7 @@ class Calibration:
 
     Attributes:
         knob: what was turned.
-        value: where it stands now.
+        value: its value now.
         target_epsilon: what was asked for.
         explanation: what every theorem says of the run; `spec` is the run itself.
 
@@ -166,7 +182,7 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
 
     Args:
         spec: the run; the knob's present value is where the search starts.
-        epsilon: target epsilon > 0.
+        epsilon: target epsilon; 0 asks for a total variation distance of at most delta.
         delta: target delta in (0, 1).
         over: "noise", "steps", "batch" or "clip".
 
@@ -186,7 +202,7 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
         >>> 0.02 < found.value < 0.03
         True
     """
-    target = validate.number("epsilon", epsilon, validate.POSITIVE)
+    target = validate.number("epsilon", epsilon, validate.NON_NEGATIVE)
     delta = check_delta(delta)
     knob = KNOBS[validate.one_of("over", over, KNOBS)]
     start = knob.value(spec)
@@ -217,9 +233,12 @@ def _real_search(knob: Knob, spec: Spec, start: float, target: float, epsilon_at
     outwards = 2.0 if knob.private_upwards(spec) else 0.5
 
     def gap(value: float) -> float:
-        # A total-variation guarantee gives epsilon 0 or none: infinite gaps, which `_between` answers by halving.
+        # A total-variation guarantee gives epsilon 0 or none, and a target may be 0: infinite gaps, which `_between`
+        # answers by halving.
         epsilon = epsilon_at(value)
-        return math.log(epsilon) - math.log(target) if epsilon > 0.0 else -math.inf
+        if min(epsilon, target) > 0.0:
+            return math.log(epsilon) - math.log(target)
+        return -math.inf if epsilon <= target else math.inf
 
     good = bad = start
     good_gap = bad_gap = gap(start)
@@ -227,7 +246,7 @@ def _real_search(knob: Knob, spec: Spec, start: float, target: float, epsilon_at
         bad, bad_gap = good, good_gap
         good *= outwards
         if not start / _REACH < good < start * _REACH:
-            raise _unreachable(knob, target, good, target * math.exp(good_gap))
+            raise _unreachable(knob, target, good, epsilon_at(bad))
         good_gap = gap(good)
     while bad_gap <= 0:
         good, good_gap = bad, bad_gap
@@ -255,9 +274,8 @@ def _between(good: float, good_gap: float, bad: float, bad_gap: float) -> float:
     return math.exp(math.log(bad) + share * (math.log(good) - math.log(bad)))
 
 
-def _whole_search(knob: Knob, spec: Spec, start: float, target: float, epsilon_at: Callable[[float], float]) -> float:
+def _whole_search(knob: Knob, spec: Spec, _start: float, target: float, epsilon_at: Callable[[float], float]) -> float:
     """Bisection over whole numbers between 1 and the knob's limit."""
-    del start
     limit, upwards = knob.limit(spec), knob.private_upwards(spec)
     low, high = 1, round(limit if limit is not None else 1e9)
     safest, riskiest = (high, low) if upwards else (low, high)

@@ -8,17 +8,14 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 
-from sordino.accounting import assumptions as assume
 from sordino.accounting import scope as uses
-from sordino.accounting.assumptions import Assumption, promised
 from sordino.accounting.bounds import contraction as shifts
 from sordino.accounting.bounds.segments import gaussian_mixture
-from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.scope import NoisySteps
+from sordino.accounting.evaluate import Monotone
+from sordino.accounting.scope import Assumption, NoisySteps, promised
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Constant
@@ -35,7 +32,7 @@ _VARYING_STEP = {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power
 
 def chain_of(spec: Spec) -> NoisyGradient:
     """The chain of a spec whose kind is in scope."""
-    return assume.run_of(spec, NoisyGradient)
+    return uses.run_of(spec, NoisyGradient)
 
 
 def constant_step(spec: Spec) -> tuple[float, float]:
@@ -47,7 +44,12 @@ def constant_step(spec: Spec) -> tuple[float, float]:
 
 def used_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """The certificate that says how far a record moves a step of a chain; rounds carry theirs in the multiplier."""
-    return assume.section_certificates(spec, _used(spec))
+    return uses.section_certificates(spec, _used(spec))
+
+
+def _used(spec: Spec) -> tuple[Constant, ...]:
+    chain = spec.algorithm
+    return (uses.sensitivity_constant(spec.relation, chain.batch.scheme),) if isinstance(chain, NoisyGradient) else ()
 
 
 def required_steps(spec: Spec) -> NoisySteps:
@@ -69,11 +71,6 @@ def shifted_by(spec: Spec, contraction: shifts.Contraction) -> shifts.IdenticalS
     """The steps of a run, each of which moves by the certified sensitivity and stretches by the contraction given."""
     chain, (sensitivity,) = chain_of(spec), used_certificates(spec)
     return shifts.chain_steps(chain, contraction, up(sensitivity.value / chain.divisor(spec.n)))
-
-
-def shift_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    """How far a record moves a step, and how much a step stretches a distance."""
-    return (*used_certificates(spec), *shifts.resting_on(shifts.contraction_of(spec)))
 
 
 def largest_step(chain: NoisyGradient) -> float:
@@ -114,7 +111,7 @@ def diameter_of(spec: Spec) -> float:
 
 def stated_value(spec: Spec, constant: Constant) -> Fraction:
     """The value of a certified constant; 0 where there is none."""
-    certificate = assume.certificate_for(spec, constant)
+    certificate = uses.certificate_for(spec, constant)
     return Fraction(0 if certificate is None else certificate.value)
 
 
@@ -134,36 +131,31 @@ def beyond_floating_point(modulus: shifts.Contraction | str, spec: Spec) -> str 
     return None
 
 
-def _used(spec: Spec) -> tuple[Constant, ...]:
-    chain = spec.algorithm
-    return (uses.sensitivity_constant(spec.relation, chain.batch.scheme),) if isinstance(chain, NoisyGradient) else ()
-
-
 def _uses(constant: Constant, when: str) -> Assumption:
-    needed = assume.certified(constant, when=lambda spec: constant in _used(spec))
+    needed = uses.certified(constant, when=lambda spec: constant in _used(spec))
     return replace(needed, statement=f"{when}, {needed.statement}")
-
-
-DRAWN_SUBSETS = frozenset({Scheme.WITHOUT_REPLACEMENT, Scheme.WITH_REPLACEMENT})
 
 
 def _compares_others(spec: Spec) -> bool:
     """Whether a record that is not drawn is compared with other records, and no bound on every gradient covers that."""
     chain = spec.algorithm
-    if not isinstance(chain, NoisyGradient) or chain.batch.scheme not in DRAWN_SUBSETS:
+    drawn = {Scheme.WITHOUT_REPLACEMENT, Scheme.WITH_REPLACEMENT}
+    if not isinstance(chain, NoisyGradient) or chain.batch.scheme not in drawn:
         return False
     both = (constants.GRADIENT_SENSITIVITY, constants.GRADIENT_BOUND)
-    used, bound = (assume.certificate_for(spec, constant) for constant in both)
+    used, bound = (uses.certificate_for(spec, constant) for constant in both)
     return used is not None and (bound is None or used.value < 2 * bound.value * (1 - 1e-12))
 
 
 def _too_long(spec: Spec) -> str | None:
     run = spec.algorithm
-    if not isinstance(run, NoisyGradient | NoisedSums):
+    if isinstance(run, NoisyGradient):
+        steps, constant = run.steps, varying_schedule(run) is None
+    elif isinstance(run, NoisedSums):
+        steps, constant = run.rounds, run.noise_multiplier.is_constant
+    else:
         return None
-    chain = isinstance(run, NoisyGradient)
-    steps = run.steps if chain else run.rounds
-    if steps <= uses.LONGEST_SCHEDULE or (varying_schedule(run) is None if chain else run.noise_multiplier.is_constant):
+    if steps <= uses.LONGEST_SCHEDULE or constant:
         return None
     return f"evaluates varying schedules of at most {uses.LONGEST_SCHEDULE} steps, and this run has {steps}"
 
@@ -179,9 +171,7 @@ def _made_too_long(spec: Spec) -> Spec:
 
 def _largest_ratio(spec: Spec) -> float | None:
     steps = uses.noisy_steps(spec.algorithm, spec)
-    if steps is None:
-        return None
-    return float(steps.ratios().max()) if steps.constant_ratio is None else steps.constant_ratio
+    return None if steps is None else steps.largest_ratio
 
 
 def _unbounded_set(spec: Spec) -> str | None:
@@ -218,29 +208,30 @@ def step_at_most(limit: str, reached: Callable[[Fraction, Fraction], Fraction], 
             return None
         return f"needs eta {'<' if strict else '<='} {limit} = {float(bound):.6g}, and eta = {float(eta):.6g}"
 
-    def violated(spec: Spec) -> Spec:
-        eta = chain_of(spec).step_size.constant
-        return spec.with_values({"problem.smoothness": 4 / (1.0 if eta is None else eta)})
-
     statement = f"the step size eta is {'below' if strict else 'at most'} {limit}"
-    return Assumption("step size", statement, failure, violated)
+    return Assumption("step size", statement, failure, too_steep)
+
+
+def too_steep(spec: Spec) -> Spec:
+    """The same run with a smoothness that makes its steps expand."""
+    return spec.with_values({"problem.smoothness": 4 / (chain_of(spec).step_size.constant or 1.0)})
 
 
 def audible_noise(longest_step: Callable[[Spec], float | None]) -> Assumption:
     """No step is too long for its noise; the length is in units of the noise, None where the run has none."""
-    return assume.at_most(
+    return uses.at_most(
         "noise",
         "no step is longer than {limit:g} times its noise",
         longest_step,
-        "evaluates steps of at most {limit:g} times their noise, and a step is {value} times it long",
-        assume.changed({"algorithm.noise.scale": 1e-300}),
+        "evaluates steps of at most {limit:g} times their noise, and a step is {value:.3g} times it long",
+        {"algorithm.noise.scale": 1e-300},
     )
 
 
 # Any noisy steps.
 SENSITIVITY = _uses(constants.GRADIENT_SENSITIVITY, "under replace-one and without Poisson sampling")
 BOUND = _uses(constants.GRADIENT_BOUND, "under add-remove or with Poisson sampling")
-ANY_TWO_RECORDS = assume.caller_checked(
+ANY_TWO_RECORDS = uses.caller_checked(
     "any two records",
     "with batches drawn without replacement, the declared gradient_sensitivity bounds the difference between the "
     "gradients of any two records there may be, not only of a record and its replacement: a batch without the record "
@@ -250,16 +241,17 @@ ANY_TWO_RECORDS = assume.caller_checked(
 SCHEDULE_LENGTH = Assumption(
     "schedule length", f"a varying schedule has at most {uses.LONGEST_SCHEDULE} steps", _too_long, _made_too_long
 )
-AUDIBLE_STEPS = assume.at_most(
+AUDIBLE_STEPS = uses.at_most(
     "noise",
     "no step moves more than {limit:g} times its noise",
     _largest_ratio,
-    "evaluates steps that move at most {limit:g} times their noise, and a step moves {value} times it",
+    "evaluates steps that move at most {limit:g} times their noise, and a step moves {value:.3g} times it",
     lambda spec: spec.with_values(
         {f"algorithm.{'noise.scale' if isinstance(spec.algorithm, NoisyGradient) else 'noise_multiplier'}": 1e-300}
     ),
 )
 NUMERICAL = (SCHEDULE_LENGTH, AUDIBLE_STEPS)
+ANY_STEPS = (SENSITIVITY, BOUND, *NUMERICAL)
 
 # Chains that contract, or are projected.
 CONTRACTION = Assumption(
@@ -267,28 +259,22 @@ CONTRACTION = Assumption(
     "how much a step stretches a distance is certified: by strong_convexity and smoothness of the update as run, or, "
     "for norm clipping, by unclipped_smoothness and quadratic weight decay (the corrected clipping modulus)",
     lambda spec: beyond_floating_point(shifts.contraction_of(spec), spec),
-    assume.changed({"problem.strong_convexity": None, "problem.unclipped_smoothness": None}),
+    {"problem.strong_convexity": None, "problem.unclipped_smoothness": None},
+    certificates=lambda spec: shifts.resting_on(shifts.contraction_of(spec)),
 )
-BALL = Assumption(
-    "projection",
-    "every iterate is projected on a ball of known radius",
-    _unbounded_set,
-    assume.changed({"algorithm.projection": None}),
-)
-EVERY_RECORD = assume.caller_checked(
+_ON_A_BALL = "every iterate is projected on a ball of known radius"
+BALL = Assumption("projection", _ON_A_BALL, _unbounded_set, {"algorithm.projection": None})
+EVERY_RECORD = uses.caller_checked(
     "every record",
     "the certified curvature is that of every record's objective, regulariser included, and unclipped_smoothness that "
     "of a convex loss; under add-remove, one of the two neighbours has problem.n records",
 )
 
 # Convex and smooth chains with constant schedules.
-CONVEXITY = assume.certified(constants.STRONG_CONVEXITY)
-SMOOTH = assume.certified(constants.SMOOTHNESS)
+CONVEXITY = uses.certified(constants.STRONG_CONVEXITY)
+SMOOTH = uses.certified(constants.SMOOTHNESS)
 CONSTANT = Assumption(
-    "constant schedules",
-    "step size and noise scale are constant",
-    _varying,
-    assume.changed({"algorithm.step_size": _VARYING_STEP}),
+    "constant schedules", "step size and noise scale are constant", _varying, {"algorithm.step_size": _VARYING_STEP}
 )
 STRONG = Assumption(
     "strong convexity",
@@ -296,7 +282,7 @@ STRONG = Assumption(
     lambda spec: (
         None if stated_value(spec, constants.STRONG_CONVEXITY) > 0 else "needs strong convexity m > 0, and m = 0"
     ),
-    assume.changed({"problem.strong_convexity": 0.0}),
+    {"problem.strong_convexity": 0.0},
 )
 EQUAL_BATCHES = Assumption(
     "equal batches", "b divides n", _ragged, lambda spec: spec.with_values({"problem.n": spec.n + 1})
@@ -313,13 +299,13 @@ UNPROJECTED = Assumption(
     "no projection",
     "the chain is not projected",
     lambda spec: "is about chains without projection, and this one is projected" if chain_of(spec).projection else None,
-    assume.changed({"algorithm.projection": {"kind": "ball", "radius": 1.0}}),
+    {"algorithm.projection": {"kind": "ball", "radius": 1.0}},
 )
 CONVEX_CLIPPING = Assumption(
     "clipping",
     "clipping, if any, keeps the gradient of a convex loss",
     lambda spec: shifts.clipping_breaks_curvature(chain_of(spec)),
-    assume.changed({"algorithm.clipping": {"kind": "norm", "bound": 1e6, "classes": 3}}),
+    {"algorithm.clipping": {"kind": "norm", "bound": 1e6, "classes": 3}},
 )
 STEP_BELOW_HARMONIC = step_at_most("2 / (m + M)", lambda m, smooth: 2 / (m + smooth), strict=True)
 STEP_UP_TO_HARMONIC = step_at_most("2 / (m + M)", lambda m, smooth: 2 / (m + smooth), strict=False)
@@ -327,15 +313,11 @@ STEP_BELOW_TWICE_INVERSE = step_at_most("2 / M", lambda _, smooth: 2 / smooth, s
 STEP_BELOW_INVERSE = step_at_most("1 / M", lambda _, smooth: 1 / smooth, strict=True)
 SMOOTH_CHAIN = (SENSITIVITY, CONVEXITY, SMOOTH, *NUMERICAL, CONSTANT, UNPROJECTED, CONVEX_CLIPPING)
 
-MONOTONE_STEPS = (
-    ("algorithm.noise.scale", Monotone.FALLS),
-    ("algorithm.noise_multiplier", Monotone.FALLS),
-    ("algorithm.steps", Monotone.RISES),
-    ("algorithm.rounds", Monotone.RISES),
-)
-# Theorems about noisy steps of which one constant says how far a record moves them.
-steps_theorem = partial(theorem, certificates=used_certificates)
-MONOTONE_CHAIN = (("algorithm.noise.scale", Monotone.FALLS), ("problem.gradient_sensitivity", Monotone.RISES))
+FALLS_WITH_NOISE = ("algorithm.noise.scale", Monotone.FALLS)
+RISES_WITH_STEPS = ("algorithm.steps", Monotone.RISES)
 FALLS_WITH_CONVEXITY = ("problem.strong_convexity", Monotone.FALLS)
 RISES_WITH_SENSITIVITY = ("problem.gradient_sensitivity", Monotone.RISES)
 RISES_WITH_BOUND = ("problem.gradient_bound", Monotone.RISES)
+_SUMS = (("algorithm.noise_multiplier", Monotone.FALLS), RISES_WITH_STEPS, ("algorithm.rounds", Monotone.RISES))
+MONOTONE_STEPS = (FALLS_WITH_NOISE, *_SUMS)
+MONOTONE_CHAIN = (FALLS_WITH_NOISE, RISES_WITH_SENSITIVITY)

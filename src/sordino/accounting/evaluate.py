@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from sordino.accounting import convert
-from sordino.accounting.assumptions import Assumption, CheckedBy
 from sordino.accounting.bounds.closed_forms import rounded_shifts
 from sordino.accounting.bounds.contraction import Contraction, contraction_of
-from sordino.accounting.scope import Scope
+from sordino.accounting.scope import Assumption, Certificates, CheckedBy, Scope
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
-from sordino.core.guarantee import Guarantee, check_delta
-from sordino.core.spec import Algorithm, Mechanism, NoisyGradient, PosteriorSample, Spec, read_spec
+from sordino.core.gaussian import show_up
+from sordino.core.guarantee import Guarantee, TotalVariation, check_delta
+from sordino.core.results import Estimate, Result, ResultTable
+from sordino.core.spec import Algorithm, Mechanism, NoisyGradient, PosteriorSample, Spec, column_of, read_spec
 from sordino.core.spec.problem import UNIT, Unit
 from sordino.core.validate import InputError, SordinoError, instance_of
 
@@ -48,7 +49,7 @@ class Theorem:
     status: Status
     scope: Scope
     assumptions: tuple[Assumption, ...]
-    certificates: Callable[[Spec], tuple[Certificate, ...]]
+    certificates: Certificates
     monotone: tuple[tuple[str, Monotone], ...]
     proof: Proof
     rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: ()
@@ -65,14 +66,14 @@ _THEOREMS: dict[str, Theorem] = {}
 
 
 def theorem(
-    *,
     id: str,  # noqa: A002
     statement: str,
     citation: Citation,
+    *,
     status: Status,
     scope: Scope,
     assumptions: tuple[Assumption, ...] = (),
-    certificates: Callable[[Spec], tuple[Certificate, ...]] = lambda _: (),
+    certificates: Certificates | None = None,
     monotone: tuple[tuple[str, Monotone], ...] = (),
     rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: (),
     counts_rounding: bool = False,
@@ -87,7 +88,7 @@ def theorem(
         status: how it relates to that place.
         scope: the runs it is about.
         assumptions: conditions on their numbers, each with its check.
-        certificates: the certified constants that it uses.
+        certificates: the certified constants that it uses; absent: those that its assumptions name.
         monotone: which way epsilon moves with values of the spec.
         rests_on: the theorems that it uses for parts of a run.
         counts_rounding: whether the proof itself takes `algorithm.rounding` into account.
@@ -116,13 +117,15 @@ def theorem(
         >>> unregister(nothing.id)
     """
 
+    def named(spec: Spec) -> tuple[Certificate, ...]:
+        return tuple(dict.fromkeys(used for assumed in assumptions for used in assumed.certificates(spec)))
+
     def registered(proof: Proof) -> Theorem:
         if id in _THEOREMS and _THEOREMS[id].proof.__qualname__ != proof.__qualname__:
             raise SordinoError(f"Two theorems are registered as {id!r}; ids must be unique.")
-        what = (id, statement, citation, status, scope, assumptions, certificates, monotone, proof)
-        made = Theorem(*what, rests_on, counts_rounding, grouped)
-        _THEOREMS[id] = made
-        return made
+        what = (id, statement, citation, status, scope, assumptions, certificates or named, monotone, proof)
+        _THEOREMS[id] = Theorem(*what, rests_on, counts_rounding, grouped)
+        return _THEOREMS[id]
 
     return registered
 
@@ -245,7 +248,7 @@ def copies(algorithm: Algorithm) -> int:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Result):
     """What every theorem said about a run at a delta: bounds with their epsilon, smallest first, and the others.
 
     Attributes:
@@ -278,6 +281,42 @@ class Explanation:
     def epsilon(self) -> float:
         """The smallest certified epsilon; infinite when no theorem applies."""
         return self.bounds[0][1] if self.bounds else math.inf
+
+    @property
+    def near_misses(self) -> tuple[Inapplicable, ...]:
+        """The theorems whose scope holds the run, and which fail by an assumption or a constant."""
+        return tuple(one for one in self.inapplicable if theorem_named(one.theorem).scope.failure(self.spec) is None)
+
+    @property
+    def shown(self) -> ResultTable:
+        """Winner first, then the losers; what the winner rests on, and near misses."""
+        spec, best, near = self.spec, self.tightest, self.near_misses
+        unit = "record" if column_of(spec.unit) is None else f"one value of {column_of(spec.unit)!r}"
+        title = f"{'; '.join(spec.ran)}. Relation {spec.relation}, unit {unit}, view {spec.view}, delta {self.delta:g}."
+        columns = {
+            "theorem": [bound.theorem for bound, _ in self.bounds],
+            "epsilon": [epsilon for _, epsilon in self.bounds],
+            "status": [bound.status.value for bound, _ in self.bounds],
+            "citation": [str(bound.citation) for bound, _ in self.bounds],
+        }
+        cells = [columns["theorem"], list(map(show_up, columns["epsilon"])), columns["status"], columns["citation"]]
+        remarks = ["No theorem gives a finite epsilon for this run."] if best is None else []
+        known = [one.guarantee.value for one, _ in self.bounds if isinstance(one.guarantee, TotalVariation)]
+        if known and best is None:
+            remarks.append(f"Total variation at most {show_up(min(known))}: (0, delta)-private from that delta on.")
+        if best is not None:
+            constants = [
+                f"{one.constant.name} = {one.value:g} ({one.evidence.word}: {one.reason})" for one in best.certificates
+            ]
+            remarks.append(f"Tightest: {best.theorem}, resting on {'; '.join(constants) or 'the description alone'}.")
+            checks = caller_checks(best.theorem, spec)
+            remarks += [f"For you to check, no program can: {' '.join(checks)}"] if checks else []
+        remarks += [f"Near miss, {one.theorem}: {one.reason}" for one in near]
+        rest = len(self.inapplicable) - len(near)
+        remarks += [f"{rest} theorems about other runs: `sordino certify --all` lists them."] if rest else []
+        points = tuple(Estimate(bound.theorem, epsilon) for bound, epsilon in self.bounds if math.isfinite(epsilon))
+        table = (tuple(columns), tuple(zip(*cells, strict=True)))
+        return ResultTable(title, (table,), columns, (), (), tuple(remarks), (points,))
 
 
 def explain(spec: Spec, delta: float) -> Explanation:
@@ -384,7 +423,7 @@ def finite(value: float) -> float | None:
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
-    """The contract of `certify --json`; the unit stands there where it is not a record."""
+    """The contract of `certify --json`; it names the unit unless that is a record."""
     best, unit = explanation.tightest, explanation.spec.unit
     return ({} if unit is Unit.RECORD else {"unit": UNIT.write(unit)}) | {
         "relation": explanation.spec.relation.value,

@@ -1,26 +1,44 @@
-"""Which runs a theorem is about, and how such a run uses a record.
+"""Where a theorem applies: the runs in its scope, the constants they certify, and the conditions it assumes of them.
 
-A scope names kinds of runs, views, relations, batches and noises. Chains and noised sums reduce to noisy steps: which
-of them may see the record, and how far it can move them relative to the noise. Nothing here claims amplification.
+A scope names kinds of runs, views, relations, batches and noises. A constant is declared in the spec or follows from
+clipping by construction. A condition comes with its check, with both sides of a failure in words, and with a run that
+violates it, for the conformance suite. Chains and noised sums reduce to noisy steps: which of them may see the record,
+and how far it can move them relative to the noise. Nothing here claims amplification.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 import numpy as np
 
-from sordino.accounting.assumptions import certificate_for
 from sordino.core.arrays import Array
-from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Constant, Relation, View
-from sordino.core.spec import ALGORITHMS, Algorithm, GaussianNoise, NoisedSums, NoisyGradient, Scheme, Spec
+from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Constant, Evidence, Relation, View
+from sordino.core.gaussian import up
+from sordino.core.spec import (
+    ALGORITHMS,
+    Algorithm,
+    Batch,
+    ClippingKind,
+    GaussianNoise,
+    NoisedSums,
+    NoisyGradient,
+    Scheme,
+    Spec,
+)
 from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.spec.fields import Section
-from sordino.core.spec.problem import ConstantSchedule, Schedule
+from sordino.core.spec.problem import Certified, ConstantSchedule
+from sordino.core.validate import InputError
+
+Promised = TypeVar("Promised")
+Run = TypeVar("Run", bound=Algorithm)
 
 STEP_KINDS = frozenset({"noisy-gradient", "noised-sums"})
 STEP_VIEWS = frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE, View.POSTERIOR_PARAMETERS})
-_SHIFTING = frozenset(Scheme) - OWN_PLACES
 
 
 @dataclass(frozen=True)
@@ -61,7 +79,7 @@ class Scope:
         kind, scheme, noise = kind_of(spec), scheme_of(spec.algorithm), noise_of(spec.algorithm)
         if kind not in self.kinds:
             return f"is about {_listed(self.kinds)} runs, and this is a {kind} run"
-        if spec.relation is Relation.ADD_REMOVE and scheme in _SHIFTING:
+        if spec.relation is Relation.ADD_REMOVE and scheme is not None and scheme not in OWN_PLACES:
             return (
                 f"the relation is add-remove and the batches are {scheme}: inserting or removing a record shifts every "
                 "later batch, so such batches have a guarantee under replace-one only"
@@ -109,8 +127,212 @@ def _listed(words: Iterable[object]) -> str:
     return ", ".join(ordered[:-1]) + " and " + ordered[-1] if len(ordered) > 1 else "".join(ordered)
 
 
+# Clipping of these kinds bounds the per-example gradient itself; clipping features does not.
+_BOUNDS_GRADIENT = frozenset({ClippingKind.NORM, ClippingKind.RESIDUAL})
+
+
+def certificate_for(spec: Spec, constant: Constant) -> Certificate | None:
+    """The smallest usable certificate for a constant of the problem, or one that must be refused, or None.
+
+    A gradient bound follows from clipping; a sensitivity follows from a gradient bound by the triangle inequality. A
+    gradient bound is never inferred from a sensitivity.
+    """
+    declared: object = spec.problem
+    for name in constant.name.split("."):
+        declared = getattr(declared, name, None)
+    candidates = [declared] if isinstance(declared, Certificate) else []
+    clipping = spec.algorithm.clipping if isinstance(spec.algorithm, NoisyGradient) else None
+    if constant == GRADIENT_BOUND and clipping is not None and clipping.kind in _BOUNDS_GRADIENT:
+        reason = f"per-example gradients are clipped to norm {clipping.bound!r}"
+        candidates.append(Certificate(GRADIENT_BOUND, clipping.bound, Evidence.BY_CONSTRUCTION, reason))
+    bound = certificate_for(spec, GRADIENT_BOUND) if constant == GRADIENT_SENSITIVITY else None
+    if bound is not None and math.isfinite(2 * bound.value):
+        reason = f"triangle inequality, twice the gradient bound ({bound.reason})"
+        twice = Certificate(constant, up(2 * bound.value), bound.evidence, reason, bound.reads_private_data)
+        candidates.append(twice)
+    public = [candidate for candidate in candidates if not candidate.reads_private_data]
+    return min(public or candidates, key=lambda candidate: candidate.value, default=None)
+
+
+def section_certificates(spec: Spec, constants: Iterable[Constant]) -> tuple[Certificate, ...]:
+    """The certificates of those of the constants that the run states."""
+    stated = (certificate_for(spec, constant) for constant in constants)
+    return tuple(certificate for certificate in stated if certificate is not None)
+
+
+def section_values(spec: Spec, constants: Iterable[Constant]) -> dict[Constant, float]:
+    """Their values, by constant."""
+    return {certificate.constant: certificate.value for certificate in section_certificates(spec, constants)}
+
+
+def public_certificate(spec: Spec, constant: Constant) -> Certificate | None:
+    """The certificate of a constant, if there is one that reads no private data."""
+    certificate = certificate_for(spec, constant)
+    return None if certificate is None or certificate.reads_private_data else certificate
+
+
+def public_certificates(spec: Spec, *constants: Constant) -> tuple[Certificate, ...] | str:
+    """The certificates of these constants, or which of them is missing or reads private data."""
+    for constant in constants:
+        if certificate_for(spec, constant) is None:
+            return f"needs {constant.name} ({constant.meaning}), and problem.{constant.name} is not given"
+    stated = section_certificates(spec, constants)
+    return unusable(stated) or stated
+
+
+def unusable(certificates: Iterable[Certificate]) -> str | None:
+    """Why one of these certificates must be refused, or None."""
+    for certificate in certificates:
+        if certificate.reads_private_data:
+            return (
+                f"needs {certificate.constant.name} from public knowledge, and the certificate given reads private "
+                f"data ({certificate.reason})"
+            )
+    return None
+
+
+def promised(value: Promised | str | None, expected: str, got: str = "one without") -> Promised:
+    """What a theorem's assumptions promise; a proof that is called past them may find nothing, or why there is none."""
+    if value is None or isinstance(value, str):
+        raise InputError(f"Expected {expected}, got {got}; use evaluate.")
+    return value
+
+
+def run_of(spec: Spec, kind: type[Run]) -> Run:
+    """The algorithm of a spec whose kind is in scope."""
+    run = spec.algorithm if isinstance(spec.algorithm, kind) else None
+    return promised(run, f"a run of kind {kind.__name__}", "another")
+
+
+class CheckedBy(StrEnum):
+    """Who is responsible for an assumption."""
+
+    MACHINE = "machine"
+    CALLER = "caller"
+
+
+Failure = Callable[[Spec], str | None]
+Certificates = Callable[[Spec], tuple[Certificate, ...]]
+Violation = Mapping[str, Any] | Callable[[Spec], Spec]
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """One condition of a theorem.
+
+    `failure` returns None when the condition holds, otherwise the reason with both sides of the inequality. `violation`
+    turns a run that satisfies it into one that does not, for the conformance suite: values of the spec, or a function;
+    None for what only the caller can check. `concerns` says whether it says anything of a run, and `certificates` which
+    certified constants a theorem uses that assumes it.
+    """
+
+    name: str  # unique within a theorem
+    statement: str
+    failure: Failure
+    violation: Violation | None = field(hash=False)
+    checked_by: CheckedBy = CheckedBy.MACHINE
+    concerns: Callable[[Spec], bool] = lambda _: True
+    certificates: Certificates = lambda _: ()
+
+    def violated(self, spec: Spec) -> Spec:
+        """A run like this one that violates the condition."""
+        if callable(self.violation):
+            return self.violation(spec)
+        return spec.with_values(self.violation or {})
+
+
+def assumption(
+    name: str, statement: str, violation: Violation, certificates: Certificates = lambda _: ()
+) -> Callable[[Failure], Assumption]:
+    """Turn a check into the assumption that it checks."""
+    return lambda failure: Assumption(name, statement, failure, violation, certificates=certificates)
+
+
+def caller_checked(name: str, statement: str, concerns: Callable[[Spec], bool] = lambda _: True) -> Assumption:
+    """A condition the library cannot see; it is printed with the bound, for the runs that it concerns."""
+    return Assumption(name, statement, lambda _: None, None, CheckedBy.CALLER, concerns)
+
+
+LARGEST_RATIO = 1e9  # beyond this a step hides nothing, and sums of squares would leave the range of floating point
+
+
+def at_most(
+    name: str,
+    statement: str,
+    value: Callable[[Spec], float | None],
+    reason: str,
+    violation: Violation,
+    limit: float = LARGEST_RATIO,
+) -> Assumption:
+    """A number of the run is at most a limit, or the run has none.
+
+    `statement` and `reason` may name the limit as {limit:g}, and the reason the number as {value:.3g}.
+    """
+
+    def failure(spec: Spec) -> str | None:
+        number = value(spec)
+        return None if number is None or number <= limit else reason.format(limit=limit, value=number)
+
+    return Assumption(name, statement.format(limit=limit), failure, violation)
+
+
+def certified(constant: Constant, when: Callable[[Spec], bool] = lambda _: True) -> Assumption:
+    """The run certifies a constant, finitely and without reading private data."""
+
+    def failure(spec: Spec) -> str | None:
+        certificates = public_certificates(spec, constant) if when(spec) else ()
+        return certificates if isinstance(certificates, str) else None
+
+    return Assumption(
+        f"certified {constant.name}",
+        f"{constant.name}, {constant.meaning}, is certified from public knowledge",
+        failure,
+        lambda spec: uncertified(spec, constant),
+        certificates=lambda spec: section_certificates(spec, (constant,)) if when(spec) else (),
+    )
+
+
+def uncertified(spec: Spec, constant: Constant) -> Spec:
+    """The same run with everything gone that could certify the constant."""
+    gone = [f"problem.{constant.name}", "algorithm.clipping"]
+    if constant == GRADIENT_SENSITIVITY:
+        gone.append(f"problem.{GRADIENT_BOUND.name}")
+    return spec.with_values(dict.fromkeys(gone))
+
+
+def certified_section(key: str, constants: tuple[Constant, ...]) -> Assumption:
+    """Every constant of the section problem.`key` is certified without reading private data."""
+
+    def failure(spec: Spec) -> str | None:
+        stated = section_certificates(spec, constants)
+        if len(stated) < len(constants):
+            return f"needs the constants of problem.{key}, and problem.{key} is not given"
+        return unusable(stated)
+
+    return Assumption(
+        f"certified {key}",
+        f"the constants of problem.{key} are certified publicly",
+        failure,
+        {f"problem.{key}": None},
+        certificates=lambda spec: section_certificates(spec, constants),
+    )
+
+
+def certified_parts(path: str, certificates: Certificates) -> Assumption:
+    """The certificates that an algorithm states under `path` were found without reading private data."""
+
+    def violation(spec: Spec) -> Spec:
+        private = [replace(certificate, reads_private_data=True) for certificate in certificates(spec)]
+        return spec.with_values({f"{path}.{one.constant.name}": Certified(one.constant).write(one) for one in private})
+
+    statement = f"the constants of {path} are certified from public knowledge"
+    return assumption(f"public {path}", statement, violation, certificates)(lambda spec: unusable(certificates(spec)))
+
+
 # Schemes that pass over the records in batches of b, the last of a pass smaller if b does not divide n.
 PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
+# Of these the order stays the same: a record is used at one position of every pass.
+FIXED_ORDERS = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
 # Schemes whose accounting compares a batch with the record to one without it, also under replace-one.
 HIDDEN_USES = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION, Scheme.MIN_SEPARATION})
 LONGEST_SCHEDULE = 10_000_000
@@ -132,6 +354,16 @@ class NoisySteps:
     constant_ratio: float | None
     ratios: Callable[[], Array]
 
+    @property
+    def largest_ratio(self) -> float:
+        """The largest ratio of all steps."""
+        return float(self.ratios().max()) if self.constant_ratio is None else self.constant_ratio
+
+    @property
+    def epochs(self) -> int:
+        """How many passes are begun."""
+        return -(-self.steps // self.batches_per_epoch)
+
     def grouped(self, most: int = MOST_RATIOS) -> list[tuple[float, int]]:
         """(ratio, count), ratios rounded up onto at most about `most` values: composing them needs no more."""
         if self.constant_ratio is not None:
@@ -140,8 +372,7 @@ class NoisySteps:
         if len(values) <= most:
             return [(float(value), int(count)) for value, count in zip(values, counts, strict=True)]
         edges = np.geomspace(values[0], values[-1], most) * (1 + 1e-12)
-        slots = np.searchsorted(edges, values)
-        totals = np.bincount(slots, weights=counts, minlength=most)
+        totals = np.bincount(np.searchsorted(edges, values), weights=counts, minlength=most)
         return [(float(edges[i]), round(totals[i])) for i in range(most) if totals[i]]
 
 
@@ -162,6 +393,13 @@ def scheme_of(algorithm: Algorithm) -> Scheme | None:
     if isinstance(algorithm, NoisyGradient):
         return algorithm.batch.scheme
     return algorithm.sampling.scheme if isinstance(algorithm, NoisedSums) else None
+
+
+def batches_of(spec: Spec) -> tuple[Batch, int]:
+    """How batches of a run with steps are chosen, and from how many records."""
+    if isinstance(spec.algorithm, NoisedSums):
+        return spec.algorithm.sampling, spec.algorithm.records
+    return run_of(spec, NoisyGradient).batch, spec.n
 
 
 def statable(kind: type[Section]) -> tuple[frozenset[Scheme], frozenset[str]]:
@@ -185,40 +423,29 @@ def sensitivity_constant(relation: Relation, scheme: Scheme | None) -> Constant:
     Replace-one: the sensitivity. Add-remove: the gradient bound, the move of a record that appears or vanishes. Poisson
     batches under replace-one use the bound too: the old record may be in the batch without the new one.
     """
-    if relation is Relation.ADD_REMOVE or scheme in HIDDEN_USES:
-        return GRADIENT_BOUND
-    return GRADIENT_SENSITIVITY
+    hidden = relation is Relation.ADD_REMOVE or scheme in HIDDEN_USES
+    return GRADIENT_BOUND if hidden else GRADIENT_SENSITIVITY
 
 
-def noisy_steps(algorithm: Algorithm, spec: Spec) -> NoisySteps | None:
-    """The steps of a run, or None for kinds without steps."""
-    if isinstance(algorithm, NoisyGradient):
-        return _of_chain(algorithm, spec)
-    if not isinstance(algorithm, NoisedSums):
+def noisy_steps(run: Algorithm, spec: Spec) -> NoisySteps | None:
+    """The steps of a run, or None for kinds without steps and for chains without a certified sensitivity.
+
+    Their ratios are factor * size / scale, rounded up; infinite where that overflows.
+    """
+    if isinstance(run, NoisyGradient):
+        certificate = certificate_for(spec, sensitivity_constant(spec.relation, run.batch.scheme))
+        if certificate is None:
+            return None
+        # A stable law with alpha = 2 and scale sigma is Gaussian with standard deviation sqrt(2) sigma.
+        unit = 1.0 if isinstance(run.noise, GaussianNoise) else 0.5**0.5
+        factor = certificate.value / run.divisor(spec.n) * unit * _ROUND_UP
+        size, scale, steps = run.step_size, run.noise.scale, run.steps
+    elif isinstance(run, NoisedSums):
+        # A Poisson batch may hold the old unit without the new one, so it moves by one contribution each way.
+        factor = (1.0 if run.sampling.scheme in HIDDEN_USES else run.moves(spec.relation)) * _ROUND_UP
+        size, scale, steps = ConstantSchedule(1.0), run.noise_multiplier, run.rounds
+    else:
         return None
-    # A Poisson batch may hold the old unit without the new one, so it moves by one contribution each way.
-    hidden = algorithm.sampling.scheme in HIDDEN_USES
-    factor = (1.0 if hidden else algorithm.moves(spec.relation)) * _ROUND_UP
-    batches = (algorithm.rate, algorithm.batches_per_epoch)
-    one = ConstantSchedule(1.0)
-    return _steps(algorithm.sampling.scheme, algorithm.rounds, batches, factor, one, algorithm.noise_multiplier)
-
-
-def _of_chain(chain: NoisyGradient, spec: Spec) -> NoisySteps | None:
-    certificate = certificate_for(spec, sensitivity_constant(spec.relation, chain.batch.scheme))
-    if certificate is None:
-        return None
-    # A stable law with alpha = 2 and scale sigma is Gaussian with standard deviation sqrt(2) sigma.
-    unit = 1.0 if isinstance(chain.noise, GaussianNoise) else 0.5**0.5
-    factor = certificate.value / chain.divisor(spec.n) * unit * _ROUND_UP
-    batches = (chain.rate(spec.n), chain.batches_per_epoch(spec.n))
-    return _steps(chain.batch.scheme, chain.steps, batches, factor, chain.step_size, chain.noise.scale)
-
-
-def _steps(
-    scheme: Scheme, steps: int, batches: tuple[float, int], factor: float, size: Schedule, scale: Schedule
-) -> NoisySteps:
-    """Steps whose ratios are factor * size / scale, rounded up; infinite where that overflows."""
 
     def ratio(size: Array, scale: Array) -> Array:
         with np.errstate(over="ignore", under="ignore"):
@@ -227,4 +454,6 @@ def _steps(
     every = None
     if size.constant is not None and scale.constant is not None:
         every = float(ratio(np.array(size.constant), np.array(scale.constant)))
-    return NoisySteps(scheme, steps, *batches, every, lambda: ratio(size.values(steps), scale.values(steps)))
+    batch, records = batches_of(spec)
+    rate, period = batch.inclusion(records), batch.per_epoch(records)
+    return NoisySteps(batch.scheme, steps, rate, period, every, lambda: ratio(size.values(steps), scale.values(steps)))

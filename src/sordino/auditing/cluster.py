@@ -1,16 +1,15 @@
 """Pieces of work here, on processes of this machine or on a dask cluster, each kept once it is done.
 
-The models of an attack are fitted in blocks, and a fleet is trained in units; both come out as they do here, bit for
-bit. A lost worker costs time and changes nothing. Where a cluster is lost altogether, one sentence says so, and what
-was kept is not done again.
+Models of an attack or a fleet are fitted in blocks, which come out as they do here, bit for bit. A lost worker costs
+time and changes nothing. Where a cluster is lost altogether, one sentence says so, and what was kept is not done again.
 
-Whoever can reach a scheduler without authentication can run code on its workers, and what workers answer is unpickled
+Anyone who can reach a scheduler without authentication can run code on its workers. What workers answer is unpickled
 by the auditor: client, scheduler and workers are one trust boundary. Processes of this machine have no address.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,18 +17,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import jax
 import numpy as np
 
 from sordino.auditing.attack.experiment import FitMany, Releases, Seeds, blocks_of, fitted
-from sordino.auditing.fleet.engine import Checkpoints, Fleet, Saved, fingerprint, train_fleet
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Probe
+from sordino.auditing.fleet.engine import Checkpoints, Saved, fingerprint
 from sordino.core.validate import COUNT, InputError, SordinoError, whole_number
 from sordino.core.worker_processes import done_in_processes
-from sordino.models.base import Model
 
 LOCAL = "local"
-# A unit that loses its worker is tried again this often before the fleet gives up.
+# A unit that loses its worker is tried again this often before the audit gives up.
 _LOSSES = 20
 _FOUND_WITHIN = "10s"
 
@@ -38,21 +34,16 @@ _FOUND_WITHIN = "10s"
 class ClusterOptions:
     """How to reach the workers and how to cut the work.
 
-    Attributes:
-        address: of a dask scheduler such as tls://host:8786, or "local" for processes on this machine.
-        workers: how many processes a local cluster has.
-        unit: how many models one piece of work trains; what is repeated when a worker is lost.
+    `address` is that of a dask scheduler such as tls://host:8786, or "local" for so many `workers` on this machine.
     """
 
     address: str
     workers: int = 2
-    unit: int = 64
 
     def __post_init__(self) -> None:
         if not isinstance(self.address, str) or not self.address:
             raise InputError(f"Expected the address of a scheduler or {LOCAL!r}, got {self.address!r}.")
         object.__setattr__(self, "workers", whole_number("workers", self.workers, COUNT))
-        object.__setattr__(self, "unit", whole_number("unit", self.unit, COUNT))
 
     @property
     def local(self) -> bool:
@@ -105,7 +96,7 @@ _PATIENCE = 60
 UnitsDone = Callable[[int, int], None]
 
 
-class Work(Protocol):
+class ClusterWork(Protocol):
     """All that a unit needs beside what makes it this unit; sent to every worker once."""
 
     def done(self, unit: Any) -> Saved:
@@ -114,7 +105,7 @@ class Work(Protocol):
 
 
 def all_done(
-    work: Work,
+    work: ClusterWork,
     units: Sequence[Any],
     options: ClusterOptions | None,
     kept: Checkpoints | None = None,
@@ -148,7 +139,7 @@ def all_done(
 
 
 def _on_scheduler(
-    work: Work,
+    work: ClusterWork,
     units: Sequence[Any],
     missing: Sequence[int],
     options: ClusterOptions,
@@ -171,7 +162,7 @@ def _on_scheduler(
 
 
 def _round(
-    client: Any, work: Work, units: Sequence[Any], missing: Sequence[int], finished: Callable[[int, Saved], None]
+    client: Any, work: ClusterWork, units: Sequence[Any], missing: Sequence[int], finished: Callable[[int, Saved], None]
 ) -> list[int]:
     """Send the work to the workers and do the units; answers those that were lost together with all who held it."""
     lost = []
@@ -250,48 +241,3 @@ class FitOnCluster:
         sides = [(np.asarray(data.features), np.asarray(data.target)) for data in work.datasets]
         seeds = [unit.seeds for unit in units]
         return Checkpoints(self.partial_results, fingerprint({"mechanism": work.fit_many}, (sides, seeds)))
-
-
-@dataclass(frozen=True, eq=False)
-class FleetWork:
-    """All that a unit of a fleet needs beside its members."""
-
-    model: Model
-    records: FleetRecords
-    plan: FleetPlan
-    probes: Mapping[str, Probe]
-
-    def done(self, unit: Members) -> Saved:
-        """Train some members, on whatever device the worker has."""
-        fleet = train_fleet(self.model, self.records, self.plan, unit, self.probes)
-        return Saved(self.plan.epochs, fleet.theta, dict(fleet.readings))
-
-
-def train_on_cluster(
-    model: Model,
-    records: FleetRecords,
-    plan: FleetPlan,
-    members: Members,
-    probes: Mapping[str, Probe] | None = None,
-    *,
-    options: ClusterOptions,
-    partial_results: Path | None = None,
-    progress: UnitsDone | None = None,
-) -> Fleet:
-    """Train every member as `train_fleet` does, on the workers of a cluster; the result is the same, bit for bit.
-
-    A member's numbers depend on its own seed alone, so a unit whose worker was lost is trained again elsewhere and
-    comes out the same. With `partial_results` every finished unit is kept in that folder, for its owner only, until
-    the fleet is complete: a run that was killed takes up where it was. `progress` is told units done and wanted.
-    """
-    # The arrays of probes travel to workers as NumPy arrays.
-    work = FleetWork(model, records, plan, jax.tree.map(np.asarray, dict(probes or {})))
-    kept = None
-    if partial_results is not None:
-        rows = records.rows_replaced
-        described = {"model": model, "plan": plan, "members": members, "unit": options.unit, "rows": rows}
-        kept = Checkpoints(partial_results, fingerprint(described, (records.stacked(), work.probes)))
-    units = [members.part(slice(first, first + options.unit)) for first in range(0, len(members), options.unit)]
-    parts = all_done(work, units, options, kept, progress)
-    readings = {name: np.concatenate([part.readings[name] for part in parts], axis=1) for name in work.probes}
-    return Fleet(members, np.concatenate([part.theta for part in parts]), readings)

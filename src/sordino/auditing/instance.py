@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from sordino.auditing.fleet.deepfool import deepfool_pairs
+from sordino.auditing.fleet.network import NETWORKS
 from sordino.core.bound import Relation
 from sordino.core.spec import (
     DatasetSource,
+    DeepFoolNeighbour,
     FileDataset,
     GivenNeighbour,
     NeighbourChoice,
@@ -27,7 +30,6 @@ from sordino.data import Dataset, EncodedRecord, NeighbourPair, Schema, encode, 
 from sordino.data.example_tables import GENERATORS
 from sordino.data.neighbours import worst_records
 from sordino.models.base import Model
-from sordino.models.families.networks import DenseNetwork, LeNet5
 from sordino.models.registry import MODELS, build_model
 
 
@@ -55,8 +57,8 @@ def on_table(spec: Spec, table: Any) -> Spec:
     instance = spec.instance
     if instance is None or not isinstance(instance.dataset, FileDataset):
         raise InputError(
-            "Expected a spec whose instance names a dataset of kind file, for its schema, to audit a table that is "
-            "given, got another; leave the table out or name a schema."
+            "To audit a given table, the spec's instance must name a dataset of kind file, for its schema. Omit the "
+            "table or name a schema."
         )
     own = FileDataset(_GIVEN, instance.dataset.schema)
     # Rows are no part of a description. A copy that is made of it has none, and no file of that name either.
@@ -76,7 +78,11 @@ def audit_instance(spec: Spec) -> AuditInstance:
     dim = None if spec.problem is None else model.dim(data.features.shape[1])
     if spec.problem is not None and spec.problem.dim not in (None, dim):
         raise refuse("the instance's model", f"to have problem.dim = {spec.problem.dim} parameters", dim)
-    pairs = partial(_pairs, instance.neighbour, data, schema, spec.relation)
+    choice = instance.neighbour
+    if isinstance(choice, DeepFoolNeighbour):
+        pairs = partial(deepfool_pairs, spec, model, schema, data, choice)
+    else:
+        pairs = partial(_pairs, choice, data, schema, spec.relation)
     word, position = type(instance.neighbour).__name__.removesuffix("Neighbour").lower(), instance.neighbour.position
     where = "" if position is None else f" at record {position}"
     return AuditInstance(model, schema, pairs, f"{instance.model.name} on {source}, {word} neighbour{where}")
@@ -85,7 +91,7 @@ def audit_instance(spec: Spec) -> AuditInstance:
 def usual_method(spec: Spec) -> str:
     """The audit of a person who names none: a fleet for a network, whose law is not known, else the exact one."""
     kind = None if spec.instance is None else MODELS.get(spec.instance.model.name)
-    return "fleet" if kind is not None and issubclass(kind, DenseNetwork | LeNet5) else "exact"
+    return "fleet" if kind in NETWORKS else "exact"
 
 
 def _load(source: DatasetSource, relation: Relation) -> tuple[Schema, Dataset, str]:
@@ -130,7 +136,7 @@ def _pairs(choice: NeighbourChoice, data: Dataset, schema: Schema, relation: Rel
         case GivenNeighbour():
             yield neighbours(data, relation, choice.position, EncodedRecord(np.array(choice.features), choice.target))
         case _:
-            raise refuse("instance.neighbour", "to be worst, zero, removed or given", type(choice).__name__)
+            raise refuse("instance.neighbour", "to be worst, zero, removed, given or deepfool", type(choice).__name__)
 
 
 def _worst_pairs(choice: WorstNeighbour, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:

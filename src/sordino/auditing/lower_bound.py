@@ -10,7 +10,7 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -18,7 +18,9 @@ from typing import Any, TypeVar
 from sordino.core.bound import Bound, Relation, View
 from sordino.core.gaussian import down, show_down, show_up, up
 from sordino.core.guarantee import check_delta
-from sordino.core.spec import Spec
+from sordino.core.results import Result, ResultTable, figure_axes
+from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit
+from sordino.core.spec.problem import UNIT
 from sordino.core.validate import (
     OPEN_UNIT,
     PROBABILITY,
@@ -93,7 +95,7 @@ class Examined(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LowerBound:
+class LowerBound(Result):
     """The run leaks at least this much: no smaller epsilon is true at this delta, with this confidence.
 
     Attributes:
@@ -156,6 +158,65 @@ class LowerBound:
             "evidence": self.evidence,
             "curve": [[point.false_positive, point.false_negative] for point in self.curve],
         }
+
+    @property
+    def shown(self) -> ResultTable:
+        """The bound, and what makes it checkable."""
+        label = "described" if self.examined is Examined.DESCRIPTION else "attacked"
+        leaked = "unbounded" if math.isinf(self.epsilon) else f"at least {show_down(self.epsilon)}"
+        facts = (
+            ("Relation", self.relation.value),
+            ("View", self.view.value),
+            ("Delta", f"{self.delta:g}"),
+            ("Confidence", f"{self.confidence:g}"),
+            ("Largest it could report", "no limit" if self.cap is None else show_down(self.cap)),
+            *((name, str(count)) for name, count in self.counts),
+        )
+        table = (("bound", "epsilon", "by"), ((label, leaked, self.method),))
+        columns = {"bound": [label], "epsilon": [self.epsilon], "by": [self.method]}
+        remarks = (self.evidence, self.seed_policy, self.examined.sentence)
+        return ResultTable(f"{self.examined.words}: epsilon {leaked}.", (table,), columns, facts, (), remarks)
+
+    def beside(self, bound: Bound | None, unit: AnyUnit = Unit.RECORD) -> ResultTable:
+        """The certificate above what leaks at least, and the verdict."""
+        own, answer = self.shown, verdict(bound, self)
+        certified = math.inf if bound is None else bound.guarantee.epsilon(self.delta)
+        words = "no finite bound" if bound is None or math.isinf(certified) else f"at most {show_up(certified)}"
+        ((header, rows),) = own.tables
+        return replace(
+            own,
+            title=f"{answer.kind.words}: {answer.evidence}",
+            tables=((header, (("certified", words, "" if bound is None else bound.theorem), *rows)),),
+            facts=(*((("Unit", unit.words),) if isinstance(unit, ColumnUnit) else ()), *own.facts),
+        )
+
+    def answer(self, bound: Bound | None, unit: AnyUnit = Unit.RECORD) -> dict[str, Any]:
+        """The contract of `audit --json`: both bounds and the verdict; the unit where it is not a record."""
+        stated = self.as_json()
+        certified = None if bound is None else {
+            "theorem": bound.theorem,
+            "epsilon": _finite(bound.guarantee.epsilon(self.delta)),
+            "citation": str(bound.citation),
+            "status": bound.status.value,
+            "evidence": bound.evidence.word,
+        }  # fmt: skip
+        first = ("relation", "view", "delta", "method", "examined", "confidence", "counts")
+        return ({} if unit is Unit.RECORD else {"unit": UNIT.write(unit)}) | {
+            **{name: stated[name] for name in first},
+            "lower_bound": {name: stated[name] for name in ("epsilon", "evidence", "curve")},
+            "bound": certified,
+            "verdict": verdict(bound, self).as_json(),
+            "seed_policy": self.seed_policy,
+            "cap": stated["cap"],
+        }
+
+    def plot(self, ax: Any = None) -> Any:
+        """The errors of the tests that were found, on matplotlib axes."""
+        axes = figure_axes(ax)
+        axes.plot([point.false_positive for point in self.curve], [point.false_negative for point in self.curve], "o-")
+        axes.plot([0.0, 1.0], [1.0, 0.0], ":", color="grey")
+        axes.set(xlabel="false positives", ylabel="false negatives", title=self.shown.title)
+        return axes
 
 
 def _finite(value: float) -> float | None:

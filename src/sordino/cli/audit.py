@@ -116,26 +116,24 @@ def audit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find out how much a described run leaks at least, and whether that contradicts its certificate.
+    """Compute how much a described run reveals at least, and whether that contradicts its certificate.
 
-    Of a release only the description is read. The method exact says how tight the certificate of that description is,
-    and runs nothing: it is no test of the code. A release of an estimator is tested as well: its fit is planned again
-    and run, by the code of this version, on tables drawn from the schema, and every noised call is compared with its
-    plan on neighbouring tables (replay); so is a release of `sordino.fit`, with --model. Without a release, replay runs
-    the described chain. The others run it, by this code, on the extremal quadratic of its constants or on the instance
-    in the spec; the run that made a release is not repeated by any of them. A fleet trains the chain by code of its
-    own, as large and as many models as the device can hold.
+    The method exact says how tight the certificate of the description is. It runs nothing, so it is no test of the
+    code. For a release, replay tests the installed code too: it plans the fit again, runs it on tables drawn from the
+    schema, and compares every noised call with its plan on neighbouring tables. A release of `sordino.fit` needs
+    --model for that. Without a release, replay runs the described chain. The other methods run the chain on the
+    worst-case quadratic of its constants, or on the instance in the spec. A fleet has its own training code. No method
+    repeats the run that made a release.
 
     The verdict is tightness of the description (exact), consistent, violated, inconclusive (this attack could not have
-    found a violation) or not comparable, and --json names it; violated exits with code 4, and a release folder
-    that contradicts itself (its certificate or plan comes out otherwise) with 2. No private row is read,
-    unless the spec names a file of them.
+    found a violation) or not comparable; --json names it. Violated exits with code 4. A release folder that contradicts
+    itself exits with code 2. No private row is read, unless the spec names a file of them.
 
-    With --claim, what is audited is code: a callable (a list of records in, anything out) or a program (a line of JSON
-    in, one out) is run on neighbouring tables of the declared domain until an event refutes the claim or time is up.
-    Only tables made from that domain are used. A refuted claim comes with a script that counts the event again.
+    With --claim, Sordino audits code: a callable (a list of records in, anything out) or a program (a line of JSON in,
+    one out). It runs the code on neighbouring tables of the declared domain until an event refutes the claim or time is
+    up. A refuted claim comes with a script that counts the event again.
     """
-    if claim is not None or _is_code(path):
+    if claim is not None or str(path).startswith(("python:", "program:")):
         from sordino.auditing.hunter.search import HunterOptions  # noqa: PLC0415
 
         sure = 0.999 if confidence is None else confidence
@@ -150,13 +148,16 @@ def audit(
     from sordino.auditing.lower_bound import AuditOptions, VerdictKind, verdict  # noqa: PLC0415
     from sordino.auditing.lower_bound import audit as audited  # noqa: PLC0415
     from sordino.auditing.replay.examine import CONFIDENCE  # noqa: PLC0415
-    from sordino.cli import answers  # noqa: PLC0415
 
     replayed = CONFIDENCE if confidence is None else confidence
     if method == REPLAY:
         if cluster is not None or keep is not None or plot is not None:
             raise InputError("Expected no --cluster, --keep or --plot with --method replay, got one; leave it out.")
-        _answer_of_replay(path, spec, replayed, seed, model, out, as_json)
+        tested = _Tested(_replayed(path, spec, replayed, seed, model))
+        if not _kept(tested.json, out, as_json):
+            typer.echo(tested.text)
+        if tested.violated:
+            raise typer.Exit(VIOLATED)
         return
     contradicted = _contradicted(path)
     tested = _implementation(path, spec, replayed, seed, model) if method is None and os.path.isdir(path) else None
@@ -175,13 +176,14 @@ def audit(
         from sordino.report.figures import trade_off_figure  # noqa: PLC0415
 
         write_text(plot, trade_off_figure(lower, bound))
-    both = answers.audit_as_json(lower, bound, spec.unit) | ({} if tested is None else {"implementation": tested.json})
+    both = lower.answer(bound, spec.unit) | ({} if tested is None else {"implementation": tested.json})
     both |= {"contradicted": [f"{title} {words}" for title, words in contradicted]} if contradicted else {}
     if not _kept(both, out, as_json):
-        answers.print_sandwich(lower, bound, spec.unit)
+        typer.echo(str(lower.beside(bound, spec.unit)))
         if tested is not None:
-            answers.print_implementation(tested.found, tested.reason)
-        answers.print_contradictions(contradicted)
+            typer.echo(f"\nTest of the implementation\n\n{tested.text}")
+        for title, words in contradicted:
+            typer.echo("\n" + typer.style(printable(title), fg="red", bold=True) + printable(f" {words}"))
         if plot is not None:
             typer.echo(f"\nTrade-off curves: {printable(str(plot))}")
     if verdict(bound, lower).kind is VerdictKind.VIOLATED or (tested is not None and tested.violated):
@@ -218,6 +220,10 @@ class _Tested(NamedTuple):
     @property
     def json(self) -> dict[str, Any]:
         return {"not_replayable": self.reason} if self.found is None else self.found.as_json()
+
+    @property
+    def text(self) -> str:
+        return printable(f"not replayable: {self.reason}") if self.found is None else str(self.found)
 
     @property
     def violated(self) -> bool:
@@ -280,10 +286,10 @@ def _replayed(path: Path, spec: Spec, confidence: float, seed: int | None, model
     drawn = secrets.randbits(32) if seed is None else seed
     document = _document(path)
     if model is not None and not _is_own(document):
-        raise InputError("Expected --model with a release of `sordino.fit`, got another path; leave it out.")
+        raise InputError("`--model` works only with a release of `sordino.fit`; omit it.")
     if _is_own(document):
-        from sordino.estimators.custom_replay import replay_custom_release  # noqa: PLC0415
-        from sordino.inference.custom_release import reopen, with_model  # noqa: PLC0415
+        from sordino.estimators.replay import replay_custom_release  # noqa: PLC0415
+        from sordino.inference.release import reopen, with_model  # noqa: PLC0415
         from sordino.ledger.release import read_release  # noqa: PLC0415
 
         release = with_model(read_release(path), None) if model is None else reopen(path, **_named_model(model))
@@ -295,32 +301,15 @@ def _replayed(path: Path, spec: Spec, confidence: float, seed: int | None, model
         release = read_release(path)
         if "task" in release.settings:
             return replay_release(release, confidence=confidence, seed=drawn)
-    from sordino.auditing.replay.chain import replay_chain  # noqa: PLC0415
+    from sordino.auditing.replay.tables import replay_chain  # noqa: PLC0415
 
     return replay_chain(spec, confidence=confidence, seed=drawn)
-
-
-def _answer_of_replay(
-    path: Path, spec: Spec, confidence: float, seed: int | None, model: str | None, out: Path | None, as_json: bool
-) -> None:
-    tested = _Tested(_replayed(path, spec, confidence, seed, model))
-    from sordino.cli import answers  # noqa: PLC0415
-
-    if not _kept(tested.json, out, as_json):
-        answers.print_implementation(tested.found, tested.reason)
-    if tested.violated:
-        raise typer.Exit(VIOLATED)
-
-
-def _is_code(path: Path) -> bool:
-    """Whether the argument names code to run, and no file."""
-    return str(path).startswith(("python:", "program:"))
 
 
 def _hunt(
     target: str, claim: str | None, options: "HunterOptions", script: Path | None, out: Path | None, as_json: bool
 ) -> None:
-    """Run somebody's code until a counterexample to its claim is found or the time is up."""
+    """Run the code until a counterexample to its claim is found or the time is up."""
     if claim is not None and not claim.lstrip().startswith("{"):
         claim = read_text(Path(claim))
     from sordino.auditing.hunter.report import hunt  # noqa: PLC0415
@@ -375,7 +364,7 @@ def described(path: Path) -> Spec:
 
 
 def _released(folder: Path) -> Spec:
-    from sordino.ledger.signing.folder import broken_signature  # noqa: PLC0415
+    from sordino.ledger.signed_folder import broken_signature  # noqa: PLC0415
 
     broken = broken_signature(folder)
     if broken:

@@ -62,8 +62,8 @@ def certify(
     null.
     """
     # The accountant is imported here, so that --help and bad input answer at once.
+    from sordino.accounting.evaluate import as_json as answered  # noqa: PLC0415
     from sordino.accounting.evaluate import explain  # noqa: PLC0415
-    from sordino.cli import answers  # noqa: PLC0415
 
     check_ending("--plot", plot, ".svg")
     spec = read_spec(spec_path)
@@ -71,28 +71,20 @@ def certify(
     explanation = explain(asked_at(spec, delta), delta)
     crossings = None if plot is None else _plotted(explanation, plot)
     if as_json:
-        answer = answers.as_json(explanation)
+        answer = answered(explanation)
         if crossings is not None:
             answer["crossings"] = [{"steps": at.steps, "from": at.before, "to": at.after} for at in crossings]
         print_json(answer)
         return
-    answers.print_table(explanation, everything)
-    _print_drift_crossings(explanation)
+    typer.echo(str(explanation))
+    if everything:
+        typer.echo("\nDid not apply:")
+    for one in explanation.inapplicable if everything else ():
+        typer.echo(printable(f"  {one.theorem}: {one.reason}"))
     if crossings is not None:
         typer.echo(f"\nEpsilon against steps: {printable(str(plot))}")
         for crossing in crossings:
             typer.echo(f"  {crossing.sentence}")
-
-
-def _print_drift_crossings(explanation: "Explanation") -> None:
-    """Where a bound through the size of the drift, which the number of records does not shrink, beats composition."""
-    from sordino.report.steps import crossing_line, forgetful_crossings, says_something  # noqa: PLC0415
-
-    if explanation.tightest is None or not says_something(explanation.tightest.theorem):
-        return
-    lines = [crossing_line(crossing, explanation.spec) for crossing in forgetful_crossings(explanation.spec)]
-    if lines:
-        typer.echo("\n" + "\n".join(lines))
 
 
 def _plotted(explanation: "Explanation", path: Path) -> "tuple[Crossing, ...]":
@@ -127,7 +119,7 @@ def _knobs() -> tuple[str, ...]:
 )
 def calibrate(
     spec_path: SpecPath,
-    epsilon: Annotated[float, Option(help="Target epsilon > 0.")],
+    epsilon: Annotated[float, Option(help="Target epsilon; 0 asks for a total variation of at most delta.")],
     delta: TargetDelta = None,
     over: Annotated[
         str,
@@ -141,7 +133,7 @@ def calibrate(
 ) -> None:
     """Change one number of a run until the tightest theorem meets (epsilon, delta); the result meets the target."""
     from sordino.accounting import calibration  # noqa: PLC0415
-    from sordino.cli import answers  # noqa: PLC0415
+    from sordino.accounting.evaluate import as_json as answered  # noqa: PLC0415
 
     spec = read_spec(spec_path)
     delta = target_delta(spec, delta)
@@ -150,9 +142,9 @@ def calibrate(
         write_text(output, found.spec.to_json())
     if as_json:
         target = {"epsilon": found.target_epsilon, "delta": found.explanation.delta}
-        certificate = answers.as_json(found.explanation)
+        certificate = answered(found.explanation)
         what = {"over": found.knob, "value": found.value, "target": target}
         print_json(what | {"spec": found.spec.to_dict(), "certificate": certificate})
         return
     typer.echo(f"{found.knob} = {found.value!r} meets epsilon {found.target_epsilon:g}\n")
-    answers.print_table(found.explanation)
+    typer.echo(str(found.explanation))

@@ -1,4 +1,7 @@
-"""`sordino demo`: the main job on real data: fit twice, certify, say how tight, keep the ledger, write the report."""
+"""`sordino demo`: the main job on public data; `sordino reproduce`: figures and tables of the papers.
+
+The items of `reproduce` are in `papers/` at the root of a checkout, outside the installed package.
+"""
 
 from itertools import count
 from pathlib import Path
@@ -15,13 +18,18 @@ from sordino.core.validate import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sordino.auditing.lower_bound import LowerBound
     from sordino.data import Table
     from sordino.estimators import PrivateEstimator
     from sordino.ledger import Ledger
 
     Say = Callable[[str], None]
+import importlib
+import sys
 
+from typer import Argument
+
+from sordino.cli import shared
+from sordino.cli.shared import AsJson, among
 
 EPSILON, DELTA = 1.0, 1e-6
 BUDGET_EPSILON, BUDGET_DELTA = 3.0, 1e-5
@@ -85,7 +93,7 @@ def demo(
     from sordino.report.subject import Account, open_subject  # noqa: PLC0415
 
     folder = _new_folder(out)
-    say = _silent if as_json else typer.echo
+    say: Say = (lambda _: None) if as_json else typer.echo
     say(
         f"RAND Health Insurance Experiment: {rand_health_schema().records} records, each one year of one person.\n"
         "Bounds and categories come from a public schema; no row is read to choose a setting.\n"
@@ -108,23 +116,13 @@ def demo(
     if written.non_private is not None:
         say(f"Report, NON-PRIVATE because of --seed: {written.non_private}")
     say("Open it in a browser; it works offline. Next, your own table: sordino schema new YOUR.csv --target COLUMN")
-    _exit_if_violated(done)
-
-
-def _exit_if_violated(done: list[dict[str, Any]]) -> None:
-    """End with the exit code of `sordino audit`, if one of the audits contradicts its certificate."""
     if any(release["audit"] is not None and release["audit"]["verdict"] == "violated" for release in done):
         raise typer.Exit(VIOLATED)
 
 
-def _silent(_: str) -> None:
-    """Where a machine listens, only the answer is printed."""
-
-
 def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "Say") -> dict[str, Any]:
     """Fit, store and show one model, with how tight its certificate is."""
-    from sordino.auditing.lower_bound import VerdictKind  # noqa: PLC0415
-    from sordino.cli import answers  # noqa: PLC0415
+    from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit  # noqa: PLC0415
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
     say(_QUESTIONS[name])
@@ -138,45 +136,34 @@ def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "S
     done: dict[str, Any] = {"name": name, "method": model.method_, "epsilon": release.epsilon, "delta": DELTA}
     done |= release.protected.to_dict()
     done |= {"theorem": release.bound.theorem, "private": release.private, "audit": None}
-    lower = _tightness(model, say)
-    if lower is not None:
-        answer = answers.audit_as_json(lower, release.bound, release.spec.unit)
+    try:
+        lower = audit(release.spec, "exact", AuditOptions(delta=DELTA))
+    except InputError as refused:
+        say(f"  tightness of the description not known: {refused}")
+    else:
+        answer = lower.answer(release.bound, release.spec.unit)
         write_text(folder / name / AUDIT_FILE, json_text(answer) + "\n")
         done["audit"] = {"epsilon": answer["lower_bound"]["epsilon"], "verdict": answer["verdict"]["kind"]}
         done["audit"]["examined"] = answer["examined"]
         words = VerdictKind(answer["verdict"]["kind"]).words
-        say(f"  described epsilon >= {show_down(lower.epsilon)} ({words}; no code was tested)")
+        say(f"  described epsilon >= {show_down(lower.epsilon)} ({words}; the code was not run)")
     _show(model, say)
     say("")
     return done
 
 
-def _tightness(model: "PrivateEstimator", say: "Say") -> "LowerBound | None":
-    """What the run as described leaks at least, where its law is known; nothing is run and no row is read."""
-    from sordino.auditing.lower_bound import AuditOptions, audit  # noqa: PLC0415
-
-    try:
-        return audit(model.release_.spec, "exact", AuditOptions(delta=DELTA))
-    except InputError as refused:
-        say(f"  tightness of the description not known: {refused}")
-        return None
-
-
 def _show(model: "PrivateEstimator", say: "Say") -> None:
-    """The coefficients of the columns, which may leave; intervals with how often such ones hold."""
-    from sordino.report.coefficients import summarise  # noqa: PLC0415
+    """The coefficients of the columns, which may leave, and what the columns mean."""
+    from sordino.core.results import text_table  # noqa: PLC0415
+    from sordino.inference.summary import summary_of  # noqa: PLC0415
 
     for caution in model.cautions_:
         say(f"  {caution}")
-    summary = summarise(model.release_)
-    if summary is None:
-        return
-    say(f"  method {model.method_}; coefficients of columns scaled by their public bounds")
-    if summary.levels:
-        say(f"  intervals: {summary.levels[-1]} over drawn tables")
-    for row in summary.marginals:
-        interval = "" if row.outer is None else "   {:+.3f} to {:+.3f}".format(*row.outer)
-        say(f"    {row.name:10s} {row.mean:+.3f}{interval}   {_MEANINGS.get(row.name, '')}".rstrip())
+    found = summary_of(model.release_)
+    rows = [(*row, _MEANINGS.get(row[0].split(" ")[0], "")) for row in found.rows]
+    table = text_table((*found.header, "meaning"), rows) if found.lines else ""
+    say(f"  method {model.method_}; coefficients in the units of the table")
+    say("\n".join(f"    {line}" for line in table.splitlines()))
 
 
 def _new_folder(out: Path | None) -> Path:
@@ -190,3 +177,63 @@ def _new_folder(out: Path | None) -> Path:
     except OSError as error:
         raise InputError(f"Expected a writable place for {str(folder)!r}, got: {error.strerror}.") from None
     return folder
+
+
+@command(
+    "reproduce",
+    "Run figures and tables of the papers again.",
+    "sordino reproduce --list",
+    "sordino reproduce heller-fetaya-fig1 --quick --out results",
+)
+def reproduce(
+    names: Annotated[
+        list[str] | None, Argument(metavar="NAME", help="Items to run; see --list.", autocompletion=among(shared.items))
+    ] = None,
+    every: Annotated[bool, Option("--all", help="Run every item whose data are at hand.")] = False,
+    listed: Annotated[bool, Option("--list", help="List the items and what they reproduce.")] = False,
+    out: Annotated[
+        Path | None,
+        Option(metavar="DIR", help="Folder to write into: papers/ of the checkout, with --quick results/."),
+    ] = None,
+    data_dir: Annotated[
+        Path | None, Option(metavar="DIR", help="Folder of benchmark data, for the items that use it.")
+    ] = None,
+    quick: Annotated[bool, Option("--quick", help="Fewer points and smaller runs.")] = False,
+    checked: Annotated[
+        bool, Option("--check", help="Write nothing; name what differs from the files in --out.")
+    ] = False,
+    afresh: Annotated[
+        bool, Option("--afresh", help="Run again what pages read from records too; hours, some on a GPU.")
+    ] = False,
+    seed: Annotated[int, Option(min=0, help="Seed of everything random.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Compute figures and tables of the papers again, and compare them with the printed numbers."""
+    if sum((bool(names), every, listed)) != 1:
+        raise InputError("Expected one of NAME..., --all or --list, got none or several; see sordino reproduce --help.")
+    if listed and checked:
+        raise InputError("Expected --check beside NAME... or --all, got it with --list; leave one of them out.")
+    if afresh and (listed or quick):
+        raise InputError("Expected --afresh with full runs, got it with --list or --quick; leave one of them out.")
+    if data_dir is not None and not data_dir.is_dir():
+        raise InputError(f"Expected --data-dir to be a folder, got {str(data_dir)!r}; give an existing one.")
+    papers = _papers_command()
+    if listed:
+        papers.list_items(as_json)
+    else:
+        run = papers.check if checked else papers.reproduce
+        target = out or (Path("results") if quick else shared.papers_folder())
+        run(None if every else tuple(names or ()), papers.Options(quick, data_dir, seed), target, as_json, afresh)
+
+
+def _papers_command() -> Any:
+    """The module of the checkout that runs items, or a refusal that says where the papers are."""
+    root = shared.papers_folder()
+    if root is None:
+        raise InputError(
+            "Expected a checkout of Sordino, got an installed package without the folder papers/; "
+            "get the source tree and run pip install -e '.[reproduce]' there."
+        )
+    if str(root.parent) not in sys.path:
+        sys.path.insert(0, str(root.parent))
+    return importlib.import_module("papers.framework.command")

@@ -31,7 +31,7 @@ _PrivateFile = Annotated[Path, Argument(metavar="DATA", help="CSV or Parquet fil
 
 @command(
     "check",
-    "Calibration and residuals of a release, on private rows for a price or on public ones.",
+    "Calibration and residuals of a release, on private rows (charged) or public ones (free).",
     "sordino explore check release patients.csv --epsilon 0.2 --delta 1e-6 --ledger clinic.ledger --out check",
     "sordino explore check release published-rows.csv --public",
 )
@@ -76,7 +76,7 @@ def check(
 
 @command(
     "compare",
-    "Compare released models on private rows, for a price.",
+    "Compare released models on private rows, for one charge.",
     "sordino explore compare patients.csv small large --epsilon 0.2 --delta 1e-6 --ledger clinic.ledger "
     "--out comparison",
 )
@@ -101,7 +101,7 @@ def compare(
         raise InputError("Expected different releases, got one twice; leave it out.")
     # Imported here: bad input is refused without them.
     from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
-    from sordino.explore.comparison import compare as compared  # noqa: PLC0415
+    from sordino.explore.checks import compare as compared  # noqa: PLC0415
     from sordino.ledger.release import read_release, write_release  # noqa: PLC0415
 
     given = {str(one): read_release(one) for one in releases}
@@ -114,7 +114,7 @@ def compare(
 
 @command(
     "choose",
-    "Choose among models by their loss on private rows, for a price.",
+    "Choose among models by their loss on private rows, for one charge.",
     "sordino explore choose logistic patients.csv --candidate 'ill ~ age' --candidate 'ill ~ age + ward' "
     "--schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one --ledger clinic.ledger --out chosen",
 )
@@ -137,12 +137,12 @@ def choose(
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
-    """Choose among models, or settings of one, by how much they lose on private rows, and keep the best one's fit.
+    """Choose among models, or settings of one, by their loss on private rows, and keep the best fit.
 
-    Each trial draws a candidate, fits it with noise and scores it with noise of its own; their number is random and
-    secret, and only the best trial is told. So the whole choice costs little more than one trial: one charge, before a
-    row is read, for the choice and the fit. Trials get less of the budget than a fit alone would have; intervals do not
-    count the choice. How long it takes tells something about the number of trials: keep the clock to yourself.
+    Each trial draws a candidate, fits it with noise and scores it with fresh noise. The number of trials is random and
+    secret, and only the best trial is released. So the whole choice costs little more than one trial: one charge,
+    before a row is read. Trials get less of the budget than a single fit would. Intervals ignore the choice. The
+    running time reveals something about the number of trials: keep it to yourself.
     """
     check_out(out)
     if not candidate and not effect_scale:
@@ -181,7 +181,7 @@ def choose(
 
 @command(
     "look",
-    "Ask a private table questions, for a price.",
+    "Private summary statistics of a table, for one charge.",
     "sordino look patients.csv --ask 'bounds: days' --records 600 --epsilon 0.1 --delta 1e-6 --relation replace-one "
     "--ledger clinic.ledger --out first-look",
     "sordino look patients.csv --schema schema.json --ask 'mean: age' --ask 'table: ward, smoker' --epsilon 0.5 "
@@ -218,14 +218,13 @@ def look(
 
     Questions are checked against the header and the schema before anything is spent; the ledger is debited before a
     row is read. The noise of all answers together costs exactly what is charged. Cells that cannot be read count as
-    missing, and words that were not declared as others, so that no cell of a file stops a look. Where the schema says
-    whose a record is, each unit counts once, spread over its records. Bounds that a look suggests are charged, not
+    missing, and words that were not declared as others, so that no cell of a file stops a look. If the schema
+    declares a unit, each unit counts once, spread over its records. Bounds that a look suggests are charged, not
     private: they may go into a schema.
     """
     check_out(out)
     # Imported here: bad input is refused without them.
     from sordino.explore.looks import look as looked  # noqa: PLC0415
-    from sordino.inference.table_formats import answers_as_text  # noqa: PLC0415
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
     found = looked(
@@ -246,7 +245,7 @@ def look(
     if lines is not None:
         write_text(lines, "".join(f"{line}\n" for line in found.lines()))
     own = {"level": level, "answers": release.settings["answers"], "lines": list(found.lines())}
-    text = (*release.cautions, *answers_as_text(release).splitlines(), "", *charged_lines(release, out))
+    text = (*str(found).splitlines(), "", *charged_lines(release, out))
     answer(as_json, charged_json(release, out) | own, *text)
 
 

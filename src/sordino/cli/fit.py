@@ -37,7 +37,7 @@ from sordino.core.validate import OPEN_UNIT, InputError, number, one_of, printab
 
 if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
-    from sordino.ledger.signing.keys import SigningKey
+    from sordino.ledger.signing_keys import SigningKey
 
 
 _REGRESSIONS = ("linear", "logistic", "robust", "poisson", "negative-binomial", "cox")
@@ -141,7 +141,11 @@ def fit(
     signer = None if key is None else signing_key(key, passphrase_file)
     settings: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "relation": relation, "method": method}
     if or_constant:
-        settings["method"] = _or_constant(model, method)
+        if method != "auto":
+            raise InputError(f"Expected --or-constant with method auto, got it with {method!r}; leave one of them out.")
+        if model in ("mixture", "poisson", "negative-binomial", "cox"):
+            raise InputError(f"Expected --or-constant for a model that has a constant, got it for {model}; omit it.")
+        settings["method"] = "auto-or-constant"
     given = {
         "components": components,
         "exposure": exposure,
@@ -150,7 +154,11 @@ def fit(
         "bins": None if bins is None else shared.time_bins(bins),
         "effect_scale": effect_scale,
     }
-    settings |= {name: _for_model(model, name, value) for name, value in given.items() if value is not None}
+    for name, value in given.items():
+        if value is not None and model not in _FOR[name]:
+            option, words = name.replace("_", "-"), " or ".join(_FOR[name])
+            raise InputError(f"Expected --{option} for {words} only, got it for {model!r}; leave it out.")
+    settings |= {name: value for name, value in given.items() if value is not None}
     if engine is not None:
         settings |= {"engine": engine, "whole_units": whole_units, "keep": keep}
     elif keep is not None:
@@ -171,21 +179,6 @@ _FOR = {
     "bins": ("cox",),
     "effect_scale": _REGRESSIONS,
 }
-
-
-def _for_model(model: str, name: str, value: Any) -> Any:
-    if model not in _FOR[name]:
-        option, words = name.replace("_", "-"), " or ".join(_FOR[name])
-        raise InputError(f"Expected --{option} for {words} only, got it for {model!r}; leave it out.")
-    return value
-
-
-def _or_constant(model: str, method: str) -> str:
-    if method != "auto":
-        raise InputError(f"Expected --or-constant with method auto, got it with {method!r}; leave one of them out.")
-    if model in ("mixture", "poisson", "negative-binomial", "cox"):
-        raise InputError(f"Expected --or-constant for a model that has a constant, got it for {model}; leave it out.")
-    return "auto-or-constant"
 
 
 def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formula: str | None) -> "StoredRelease":
@@ -236,20 +229,21 @@ def _stored(out: Path, signer: "SigningKey | None", keep: Path | None, release: 
 
 
 def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
+    from sordino.fitting.tasks import EXPECTED_ERROR  # noqa: PLC0415
+
     return charged_json(release, out) | {
         "task": release.settings["task"],
         "method": release.settings["method"],
         "view": release.spec.view.value,
         "citation": str(release.bound.citation),
         "floating_point": floating_point_answer(release.bound),
-        "predicted_error": release.settings["predicted_error"],
-        "predicted_error_of_constant": release.settings["predicted_error_of_constant"],
+        EXPECTED_ERROR: release.settings[EXPECTED_ERROR],
     }
 
 
 def _lines(release: "StoredRelease", out: Path, ledger: Path | None) -> list[str]:
     """What was learned, what it cost, and what to type next."""
-    from sordino.inference.contrasts import text_table  # noqa: PLC0415
+    from sordino.core.results import text_table  # noqa: PLC0415
     from sordino.inference.summary import summary_of  # noqa: PLC0415
 
     found, bound = summary_of(release), release.bound
@@ -311,7 +305,7 @@ def plan(
     number("level", level, OPEN_UNIT)
     check_ending("--plot", plot, ".svg")
     effects, widths = (_by_column(name, given) for name, given in (("--effect", effect), ("--width", width)))
-    from sordino.inference.power import plan as planned  # noqa: PLC0415
+    from sordino.inference.expectation import plan as planned  # noqa: PLC0415
 
     made = planned(
         family,
@@ -325,16 +319,18 @@ def plan(
         exposure=exposure,
         time=time,
         bins=None if bins is None else shared.time_bins(bins),
+        effect=effects,
+        width=widths,
+        power=power,
     )
-    answer = made.as_dict(effects, widths, power)
     if plot is not None:
         from sordino.report.figures import widths_figure  # noqa: PLC0415
 
         write_text(plot, widths_figure(made))
     if as_json:
-        print_json(answer | {"plot": shared.optional_text(plot)})
+        print_json(made.as_dict() | {"plot": shared.optional_text(plot)})
         return
-    typer.echo(made.text(effects, widths, power))
+    typer.echo(str(made))
     if plot is not None:
         typer.echo(f"\ncurve: {printable(str(plot))}")
 

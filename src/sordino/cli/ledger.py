@@ -164,7 +164,7 @@ def _print_balance(balance: "Balance", as_json: bool) -> None:
 
 
 def _print_entries(entries: "tuple[Entry, ...]") -> None:
-    from sordino.inference.contrasts import text_table  # noqa: PLC0415
+    from sordino.core.results import text_table  # noqa: PLC0415
 
     rows = [
         (str(entry.sequence), entry.time[:16].replace("T", " "), entry.theorem, column_of(entry.spec.unit) or "record")
@@ -172,7 +172,7 @@ def _print_entries(entries: "tuple[Entry, ...]") -> None:
     ]
     alone = [show_up(entry.epsilon) for entry in entries]
     header = ("entry", "time (UTC)", "theorem", "unit", "epsilon alone")
-    typer.echo("\n" + text_table(header, ((*row, one) for row, one in zip(rows, alone, strict=True)), left=4))
+    typer.echo("\n" + text_table(header, ((*row, one) for row, one in zip(rows, alone, strict=True))))
 
 
 app = group("Open, show, verify and export the privacy budget of a dataset.", open_budget, show, verify, export)

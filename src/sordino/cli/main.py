@@ -16,13 +16,11 @@ import typer
 from sordino.cli import explore, ledger, schema, sign
 from sordino.cli.audit import audit
 from sordino.cli.certify import calibrate, certify
-from sordino.cli.demo import demo
+from sordino.cli.demo import demo, reproduce
 from sordino.cli.fit import fit, plan
 from sordino.cli.predict import predict
-from sordino.cli.report import report
-from sordino.cli.reproduce import reproduce
 from sordino.cli.shared import epilog, register
-from sordino.cli.show import show
+from sordino.cli.show import report, show
 from sordino.cli.start import start
 from sordino.core import __version__
 from sordino.core.validate import SordinoError, printable

@@ -1,19 +1,27 @@
-"""`sordino predict RELEASE DATA`: mean, interval and predictive draws for each row, as CSV or JSON."""
+"""`sordino predict RELEASE DATA`: mean, interval and predictive draws for each row, as CSV or JSON.
 
-from collections.abc import Iterator
+With an engine, predictions are computed next to the parts of a table and written in their order.
+"""
+
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from typer import Option
 
 from sordino.cli.shared import EngineWord, ReleaseFolder, RowsToPredict, command, json_text, write_text
+from sordino.core.results import as_csv
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, printable, whole_number
 
+# These bring JAX: they are loaded by the functions that need them, so that commands start at once.
 if TYPE_CHECKING:
+    from sordino.data import Schema, Table
+    from sordino.data.sources.registry import TablePart
+    from sordino.engines.totals import Engine, PartAnswer
     from sordino.estimators import Predictor
-
 
 # The column that says how often intervals of this level held.
 INTERVALS = "intervals"
@@ -51,13 +59,12 @@ def predict(
     whole_number("draws", draws, Interval(0, 10_000))
     # Imported here: bad input is refused without them.
     from sordino.estimators import Predictor  # noqa: PLC0415
-    from sordino.inference.table_formats import as_csv  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     predictor = Predictor(read_release(release))
     if engine not in (None, "memory"):
         if out is None or as_json or seed is not None:
-            raise InputError("Expected --engine with --out and without --json and --seed, got others; correct them.")
+            raise InputError("`--engine` requires `--out` and cannot be combined with `--json` or `--seed`.")
         rows = _in_parts(predictor, data, engine, level, draws, out)
     else:
         table = _table(predictor, data, level, draws, seed)
@@ -76,8 +83,7 @@ class RowsAsText:
     draws: int
 
     def __call__(self, table: Any) -> tuple[str, str]:
-        from sordino.estimators import Predictor  # noqa: PLC0415  on whoever has the rows
-        from sordino.inference.table_formats import as_csv  # noqa: PLC0415
+        from sordino.estimators import Predictor  # noqa: PLC0415  on the worker that has the rows
 
         found = _table(Predictor(self.release), table, self.level, self.draws, None)
         return as_csv({name: [] for name in found}), as_csv(found, header=False)
@@ -85,8 +91,8 @@ class RowsAsText:
 
 def _in_parts(predictor: "Predictor", data: str, engine: str, level: float, draws: int, out: Path) -> int:
     """Write predictions part by part; how many rows there were."""
+    from sordino.cli.predict import texts_in_parts  # noqa: PLC0415
     from sordino.core.atomic_write import write_file  # noqa: PLC0415
-    from sordino.inference.prediction_parts import texts_in_parts  # noqa: PLC0415
 
     found = texts_in_parts(
         predictor.schema, data, engine, predictor.columns_to_read, RowsAsText(predictor.release, level, draws)
@@ -133,8 +139,8 @@ def _table(predictor: "Predictor", data: Any, level: float, draws: int, seed: in
         predicted = predictor.regression(encoded)
         named = {"mean": predicted.mean, "deviation": np.sqrt(predicted.variance), "low": low, "high": high}
         # Of times to an event the interval is one of a chance, which is the mean.
-        means = None if predictor.task is Task.SURVIVAL else predictor.means(encoded, level)
-        if means is not None:
+        if predictor.task is not Task.SURVIVAL and predictor.knows_means:
+            means = predictor.means(encoded, level)
             named |= {"low of the mean": means.low, "high of the mean": means.high}
         columns = {name: values for name, values in named.items() if values is not None}
     if coverage is not None:
@@ -147,3 +153,84 @@ def _table(predictor: "Predictor", data: Any, level: float, draws: int, seed: in
     if not all(np.isfinite(values).all() for values in columns.values() if values.dtype.kind == "f"):
         raise InputError("Expected a release whose predictions are finite, got one with numbers too large; look at it.")
     return {name: values.tolist() for name, values in columns.items()}
+
+
+# Parts that are asked at once: texts of so many wait for the one before them.
+_PARTS_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class _Named:
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionWork:
+    """Text that is made of rows, a few at a time; travels to where rows are, as `Work` does."""
+
+    adds: ClassVar[bool] = False
+    asked: ClassVar[_Named] = _Named("predictions")
+
+    text: "Callable[[Table], tuple[str, str]]"
+    columns: tuple[str, ...]
+
+    def answer(self, part: "TablePart", key: str) -> "PartAnswer":
+        """The text of one part, and of how many rows it is."""
+        from sordino.engines.totals import PartAnswer, for_each  # noqa: PLC0415
+
+        header, pieces, rows = "", list[str](), 0
+
+        def add(table: "Table") -> None:
+            nonlocal header, rows
+            if table.rows:
+                header, text = self.text(table)
+                pieces.append(text)
+                rows += table.rows
+
+        for_each(part.tables(self.columns), add, part.name)
+        return PartAnswer(key, json.dumps([header, "".join(pieces)]).encode(), rows, 0, "")
+
+
+def texts_in_parts(
+    schema: "Schema", data: Any, engine: Any, columns: Callable[[tuple[str, ...]], tuple[str, ...]], text: Any
+) -> Iterator[tuple[str, str, int]]:
+    """For every part, in order, a header, what `text` makes of its rows, and how many there are; each counts once.
+
+    `columns` says which to read, given the names that the table has. `text` makes a header and lines of a table's rows;
+    it is public, so that it can travel.
+    """
+    import sordino.engines  # noqa: F401, PLC0415  registers every engine
+    from sordino.data.encode import check_parts  # noqa: PLC0415
+    from sordino.data.sources.registry import parts_of  # noqa: PLC0415
+    from sordino.engines.totals import engine_of  # noqa: PLC0415
+
+    parts = parts_of(schema.source(data))
+    if not parts:
+        raise InputError("Expected a table with at least one part, got none; check the path.")
+    loose = next((part.name for part in parts if not part.ordered), None)
+    if loose is not None:
+        raise InputError(
+            f"Predictions need rows in a fixed order, and {loose} has none. Add an ORDER BY to its query, or save it "
+            "as Parquet."
+        )
+    work = PredictionWork(text, check_parts(schema, parts, columns(parts[0].names())))
+    asking = engine_of(engine)
+    try:
+        asking.check(parts)
+        for first in range(0, len(parts), _PARTS_AT_ONCE):
+            yield from _window(asking, work, parts[first : first + _PARTS_AT_ONCE])
+    finally:
+        asking.close()
+
+
+def _window(engine: "Engine", work: Any, parts: "list[TablePart]") -> Iterator[tuple[str, str, int]]:
+    named = {f"{place}": part for place, part in enumerate(parts)}
+    found: dict[str, PartAnswer] = {}
+    for answer in engine.answers(work, dict(named)):
+        if found.setdefault(answer.part, answer) != answer:
+            raise InputError(f"Expected {named[answer.part].name} to answer alike, got two different answers.")
+    for key, part in named.items():
+        if key not in found:
+            raise InputError(f"Expected an answer from every part, got none from {part.name}; predict again.")
+        header, text = json.loads(found[key].sums)
+        yield header, text, found[key].units

@@ -1,8 +1,10 @@
 """`sordino schema new|check`: the public schema file a person declares."""
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -87,7 +89,7 @@ def new(
         names = tables.column_names(source)
         lines += [f"{name}: unit of 8" for name in (unit,) if name and not _has_line(lines, name)]
         if ask:
-            lines = _asked(names, tables.declared_types(source), lines)
+            lines = asked_lines(names, tables.declared_types(source), lines)
         schema = tables.declared_lines("\n".join(lines), names, target)
         schema = replace(schema, file=schema.file or file, charged=tuple(charged) or None)
         text = tables.schema_to_text(schema)
@@ -153,27 +155,46 @@ def _has_line(lines: list[str], name: str) -> bool:
     return any(line.lstrip().startswith(name) and line.lstrip()[len(name) :].lstrip().startswith(":") for line in lines)
 
 
-def _asked(names: tuple[str, ...], types: dict[str, str], lines: list[str]) -> list[str]:
-    """The lines that are there, and an answer for every column that has none; a mistake is asked for again."""
-    import sordino.data as tables  # noqa: PLC0415
+_HOW = (
+    "What each may hold, from public knowledge and not from the rows: 0..110, a|b|c, yes/no, I < II,\n"
+    "2015-01-01..2024-12-31, unit of 8 (a person's id), or ignore; [target] or [missing=indicator] may follow."
+)
+
+
+def asked_lines(
+    names: tuple[str, ...], types: dict[str, str], lines: list[str], keep: Callable[[list[str]], None] = lambda _: None
+) -> list[str]:
+    """The lines that are there, and an answer for every column that has none; `keep` gets them after every answer."""
+    from sordino.data import suggested_line  # noqa: PLC0415
 
     begun = list(lines)
-    typer.echo("For each column what it may hold: 0..110, a|b|c, yes/no, I < II, unit of 8, ignore; [target] behind.")
+    typer.echo(_HOW)
     for name in ("records", *names):
         sign = "=" if name == "records" else ":"
         if any(line.split(sign)[0].strip() == name for line in begun):
             continue
-        example = "600" if name == "records" else tables.suggested_line(name, types.get(name)).split(": ", 1)[1]
-        while True:
-            line = f"{name} {sign} {typer.prompt(printable(f'{name} (such as {example})'))}"
-            try:
-                tables.check_line(line)
-            except InputError as error:
-                typer.echo(printable(str(error)), err=True)
-                continue
-            begun.append(line)
-            break
+        example = "600" if name == "records" else suggested_line(name, types.get(name)).split(": ", 1)[1]
+        asked = "How many records (or persons, where a column identifies them)?" if sign == "=" else f"{name}:"
+        begun.append(until(f"{asked} such as {example}", partial(_line, name, sign)))
+        keep(begun)
     return begun
+
+
+def _line(name: str, sign: str, text: str) -> str:
+    from sordino.data import check_line  # noqa: PLC0415
+
+    line = f"{name} {sign} {text}" if sign == "=" else f"{name}{sign} {text}"
+    check_line(line)
+    return line
+
+
+def until(words: str, read: Callable[[str], Any], default: Any = None) -> Any:
+    """An answer that can be read; a mistake is said in a sentence and asked for again."""
+    while True:
+        try:
+            return read(str(typer.prompt(printable(words), default=default)).strip())
+        except InputError as error:
+            typer.echo(printable(str(error)), err=True)
 
 
 @command(

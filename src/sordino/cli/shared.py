@@ -92,10 +92,10 @@ def check_ending(option: str, path: Path | None, *endings: str) -> None:
         raise InputError(f"Expected {option} to name a file that ends in {endings[0]}, got {str(path)!r}.")
 
 
-# What stands below the options of every subcommand.
+# Printed below the options of every command.
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 internal failure; 2 bad input, in one line on stderr; 3 refused by the ledger; 130 stopped "
-    "by Ctrl-C."
+    "Exit codes: 0 done; 1 internal failure; 2 bad input, in one line on stderr; 3 refused by the ledger; 4 an audit "
+    "contradicts the certificate; 130 stopped by Ctrl-C."
 )
 
 _WIDEST = 70
@@ -166,7 +166,7 @@ def time_bins(text: str) -> int | list[float]:
 
 def methods(context: typer.Context, incomplete: str) -> list[str]:
     """How the model that was named can be fitted; before one is named, every method."""
-    from sordino.estimators.registry import methods_of  # noqa: PLC0415
+    from sordino.estimators.fit import methods_of  # noqa: PLC0415
 
     # Behind an option that still waits for its value, words that came before are left over instead of parsed.
     model = context.params.get("model") or next(iter(context.args), None)
@@ -195,8 +195,8 @@ def items() -> list[str]:
 def warn_of_open_scheduler() -> None:
     """Say what a scheduler without TLS means."""
     typer.echo(
-        "sordino: WARNING: whoever can reach this scheduler can run code on its workers and read what they hold, and "
-        "what they answer is trusted here; use a tls:// address, or this machine alone.",
+        "sordino: WARNING: anyone who can reach this scheduler can run code on its workers, read their rows and answer "
+        "in their name; use a tls:// address, or this machine alone.",
         err=True,
     )
 
@@ -288,5 +288,5 @@ def charged_lines(release: "StoredRelease", out: Path, details: str = "") -> lis
         rest = "" if charged is None else f", charged as {charged}"
         lines.append(f"ledger    entry {release.ledger['entry']} of {release.ledger['dataset']}{rest}")
     if not release.private:
-        lines.append("NON-PRIVATE: made with a seed; whoever knows it can subtract the noise")
+        lines.append("NON-PRIVATE: made with a seed; anyone who knows it can subtract the noise")
     return lines

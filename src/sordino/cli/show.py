@@ -1,4 +1,4 @@
-"""`sordino show RELEASE`: coefficients, margins and effects in the units of the table; post-processing, so free."""
+"""`sordino show RELEASE`: what a release says, post-processing and so free; `sordino report`: the page to hand over."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,14 +7,15 @@ import typer
 from typer import Option
 
 from sordino.cli.shared import AsJson, ReleaseFolder, check_ending, command, json_text, optional_text, write_text
+from sordino.core.results import FORMATS, MOST_ROWS
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, one_of, printable, refuse, whole_number
 
 if TYPE_CHECKING:
-    from sordino.inference.release import Release
-    from sordino.inference.table_formats import ResultTable
+    from sordino.core.results import Result
     from sordino.ledger.release import StoredRelease
+from typer import Argument
 
-FORMATS = ("text", "csv", "latex", "html", "json")
+from sordino.cli.shared import answer, finite, progress
 
 
 @command(
@@ -87,13 +88,15 @@ def show(
     # Imported here: bad input is refused without them.
     from sordino.fitting.tasks import is_fit  # noqa: PLC0415
     from sordino.inference.release import read_release  # noqa: PLC0415
+    from sordino.inference.summary import Summary  # noqa: PLC0415
 
     stored = read_release(release)
     if not is_fit(stored.settings):
         if contrast or wald or plot is not None or outcomes or draws is not None:
             raise InputError(f"This release is a {stored.kind}; leave these options out, which are about fits.")
-        values, table = _of_another_kind(stored, level)
-        _answer({"release": str(release)} | values, table, form, out)
+        table, names = stored.summary(level), ("answers", "bands", "models", "about", "level")
+        kept = {name: stored.settings[name] for name in names if name in stored.settings}
+        _answer({"release": str(release)} | (table.as_dict() if isinstance(table, Summary) else kept), table, form, out)
     elif draws is not None:
         _draws(stored, draws, seed, "json" if form == "json" else "csv", out)
     elif outcomes:
@@ -102,14 +105,17 @@ def show(
         names = None if effects or "all" in (margins or ()) else margins
         kept = {"at": _values(at or ()), "over": None if over is None else str(over), "level": level}
         made = found.effects(stored, names, **kept) if effects else found.margins(stored, names, **kept)
-        _answer({"release": str(release)} | made.as_dict(), made.shown, form, out)
+        _answer({"release": str(release)} | made.as_dict(), made, form, out)
     else:
         _coefficients(stored, release, level, contrast or [], wald or [], plot, form, out)
 
 
-def _answer(answer: dict[str, Any], shown: "ResultTable", form: str, out: Path | None, more: str = "") -> None:
+def _answer(answer: dict[str, Any], shown: "Result", form: str, out: Path | None, more: str = "") -> None:
     """A table in one of the forms, to stdout or to a file."""
-    text = json_text(answer) if form == "json" else shown.to(form).rstrip("\n") + (more if form == "text" else "")
+    if form == "text":
+        text = shown.text(MOST_ROWS if out is None else None) + more
+    else:
+        text = json_text(answer) if form == "json" else shown.to(form)
     _print(text.rstrip("\n") + "\n", out)
 
 
@@ -132,22 +138,11 @@ def _values(given: list[str] | tuple[str, ...]) -> dict[str, str]:
 
 
 def _draws(stored: "StoredRelease", draws: int, seed: int | None, form: str, out: Path | None) -> None:
+    from sordino.core.results import as_csv  # noqa: PLC0415
     from sordino.inference.release import named_draws  # noqa: PLC0415
-    from sordino.inference.table_formats import as_csv  # noqa: PLC0415
 
     table = {name: values.tolist() for name, values in named_draws(stored, draws, seed).items()}
     _print(json_text(table) + "\n" if form == "json" else as_csv(table), out)
-
-
-def _of_another_kind(stored: "Release", level: float) -> tuple[dict[str, Any], "ResultTable"]:
-    """What a machine and a person read of a release that is no fit of an estimator."""
-    from sordino.inference.summary import Summary  # noqa: PLC0415
-
-    table = stored.summary(level)
-    if isinstance(table, Summary):
-        return table.as_dict(), table.shown
-    names = ("answers", "bands", "models", "about", "level")
-    return {name: stored.settings[name] for name in names if name in stored.settings}, table
 
 
 def _coefficients(
@@ -179,9 +174,7 @@ def _coefficients(
         from sordino.report.figures import forest_figure, forest_rows  # noqa: PLC0415
 
         if not found.tested or not forest_rows(found.lines, ratio=False):
-            raise InputError(
-                "Expected a release whose intervals are known to hold for --plot, got another; leave --plot out."
-            )
+            raise InputError("`--plot` needs a release with intervals; this one has none. Omit `--plot`.")
         target = None if stored.schema is None or stored.schema.target is None else stored.schema.target.name
         write_text(plot, forest_figure(found, target or ""))
     extra = {"contrasts": [one.as_dict() for one in sums], "wald": [one.as_dict() for one in tests]}
@@ -189,4 +182,68 @@ def _coefficients(
     more = "\n\n" + lines_as_text(found, sums) if sums else ""
     more += "".join(f"\n\n{one}" for one in tests)
     more += f"\n\nforest plot: {printable(str(plot))}" if plot is not None else ""
-    _answer(answer, found.shown, form, out, more)
+    _answer(answer, found, form, out, more)
+
+
+@command(
+    "report",
+    "Write one HTML page about releases, to hand over.",
+    "sordino report release",
+    "sordino report release --ledger clinic.ledger --out clinic.html",
+    "sordino report first-release second-release --out both.html",
+)
+def report(
+    releases: Annotated[list[Path], Argument(metavar="RELEASE", help="Release folders.")],
+    audit: Annotated[
+        Path | None,
+        Option(help="Answer of `sordino audit --json`, for one release; absent: audit.json in the folder."),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        Option(help="Ledger file the releases were charged to, to compare with and to show the rest."),
+    ] = None,
+    out: Annotated[Path, Option(metavar="PATH.html", help="The page to write.")] = Path("report.html"),
+    as_json: AsJson = False,
+) -> None:
+    """Write one self-contained page; what must not leave goes to a second, watermarked one beside it.
+
+    The page opens offline in any browser. Its certificates are computed again from the folders. Exits with code 2, and
+    says No on the page, where anything contradicts a release: its certificate or plan comes out otherwise, a file was
+    changed, a signature does not hold, an audit found more, or, with --ledger, it was not charged as it says.
+    """
+    check_ending("--out", out, ".html", ".htm")
+    if audit is not None and len(releases) != 1:
+        raise InputError(f"Expected one release with --audit, got {len(releases)}; put audit.json into each folder.")
+    # Imported here, so that --help and bad input answer at once.
+    from sordino.ledger import Ledger  # noqa: PLC0415
+    from sordino.report.page import write_report  # noqa: PLC0415
+    from sordino.report.subject import Account, open_subject, paid_once  # noqa: PLC0415
+
+    account = None if ledger is None else Account.of(Ledger.at(ledger))
+    with progress(2 * len(releases)) as begin:
+        subjects = []
+        for folder in releases:
+            begin(f"certifying {printable(str(folder))} again")
+            subjects.append(open_subject(folder, audit, account))
+        subjects = paid_once(subjects)
+        written = write_report(subjects, out, begin)
+    listed = [
+        {
+            "name": subject.name,
+            "epsilon": finite(subject.epsilon),
+            "delta": subject.release.delta,
+            "may_leave": subject.may_leave,
+            "understated": subject.understated,
+            "as_charged": None if account is None else not subject.not_as_charged,
+            "discrepancies": [words for _, words in subject.discrepancies],
+            "verdict": None if subject.verdict is None else subject.verdict.kind.value,
+        }
+        for subject in subjects
+    ]
+    pages = {"private": optional_text(written.private), "non_private": optional_text(written.non_private)}
+    said = {written.private: "may leave", written.non_private: "NON-PRIVATE, must not leave"}
+    lines = (f"{page}: {words}" for page, words in said.items() if page is not None)
+    answer(as_json, pages | {"releases": listed}, *lines)
+    for subject in subjects:
+        if subject.discrepancies:
+            raise InputError(f"{subject.name} must not leave: {subject.discrepancy}")

@@ -14,7 +14,7 @@ from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
-    from sordino.ledger.signing import SigningKey
+    from sordino.ledger.signing_keys import SigningKey
 
 _LONGEST = 4096
 INTEGRITY = (
@@ -48,8 +48,7 @@ def key(
     Hand the fingerprint to those who will verify, on a way of its own: on paper, by telephone. Keep the private file
     where no release and no dossier is made public from.
     """
-    from sordino.ledger.signing import new_key  # noqa: PLC0415
-    from sordino.ledger.signing.keys import need_cryptography  # noqa: PLC0415
+    from sordino.ledger.signing_keys import need_cryptography, new_key  # noqa: PLC0415
 
     need_cryptography()
     word = None
@@ -62,7 +61,7 @@ def key(
     answer(
         as_json,
         {"private": str(path), "public": f"{path}.pub", "fingerprint": made.fingerprint, "sealed": sealed},
-        f"private      {path} ({'sealed with a passphrase' if sealed else 'NOT sealed: whoever reads it can sign'})",
+        f"private      {path} ({'sealed with a passphrase' if sealed else 'NOT sealed: anyone who reads it can sign'})",
         f"public       {path}.pub",
         f"fingerprint  {made.fingerprint}",
     )
@@ -79,7 +78,7 @@ def show_fingerprint(
     as_json: AsJson = False,
 ) -> None:
     """Print the fingerprint that `sordino sign verify --key` asks for; needs no passphrase."""
-    from sordino.ledger.signing.keys import fingerprint, public_of  # noqa: PLC0415
+    from sordino.ledger.signing_keys import fingerprint, public_of  # noqa: PLC0415
 
     found = fingerprint(public_of(path))
     answer(as_json, {"key": str(path), "fingerprint": found}, found)
@@ -87,8 +86,7 @@ def show_fingerprint(
 
 def signing_key(path: Path, passphrase_file: Path | None) -> "SigningKey":
     """The private key at a path; a passphrase comes from a file or, at a terminal, from the person."""
-    from sordino.ledger.signing import read_key  # noqa: PLC0415
-    from sordino.ledger.signing.keys import is_sealed, need_cryptography  # noqa: PLC0415
+    from sordino.ledger.signing_keys import is_sealed, need_cryptography, read_key  # noqa: PLC0415
 
     need_cryptography()
     word = None if passphrase_file is None else first_line(passphrase_file)
@@ -138,7 +136,7 @@ def sign_release(
     """
     signer = signing_key(key_file, passphrase_file)
     from sordino.ledger.release.folder import stored_at  # noqa: PLC0415
-    from sordino.ledger.signing.folder import RELEASE, sign_folder  # noqa: PLC0415
+    from sordino.ledger.signed_folder import RELEASE, sign_folder  # noqa: PLC0415
 
     stored_at(release)  # a folder that is no whole release is not worth a signature
     found = sign_folder(release, RELEASE, signer, replace=replace)
@@ -241,10 +239,10 @@ def verify(
 
     Files that are missing, changed, renamed or extra, links and folders are refused, as is a signature by another key,
     all with code 2. So is a folder whose certificate, computed again, does not hold, and one that the ledger, or the
-    entry that a dossier carries, contradicts. Take the fingerprint from whoever signs, not from the folder.
+    entry that a dossier carries, contradicts. Take the fingerprint from the signer, not from the folder.
     """
-    from sordino.ledger.signing import verify_folder  # noqa: PLC0415
-    from sordino.ledger.signing.keys import read_fingerprint  # noqa: PLC0415
+    from sordino.ledger.signed_folder import verify_folder  # noqa: PLC0415
+    from sordino.ledger.signing_keys import read_fingerprint  # noqa: PLC0415
 
     found = verify_folder(folder, None if fingerprint is None else read_fingerprint(fingerprint))
     # Imported here: what was not signed so is refused without them.
@@ -256,10 +254,8 @@ def verify(
     if subject.discrepancies:
         raise InputError(f"Expected {subject.name} to say what is certified and charged: {subject.discrepancy}")
     paid = "the ledger that was named" if ledger is not None else check_entry(folder, subject.release)
-    charged, compared = (
-        subject.release.ledger,
-        f"compared with {paid}" if paid else "by its own word; --ledger compares",
-    )
+    charged = subject.release.ledger
+    compared = f"compared with {paid}" if paid else "by its own word; --ledger compares"
     answer(
         as_json,
         {

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument
 
+from sordino.cli.schema import asked_lines, dialect, until
 from sordino.cli.shared import AsJson, command, print_json, write_text
 from sordino.core.validate import InputError, printable
 
@@ -69,7 +70,8 @@ class Walk:
     def declare(self) -> None:
         """A line for each column, then a schema; only the header is read."""
         _title("1 of 6: declare what is public")
-        if self.schema.exists() and not _newer(self.lines, self.schema):
+        corrected = self.lines.exists() and self.schema.exists() and _made(self.lines) > _made(self.schema)
+        if self.schema.exists() and not corrected:
             typer.echo(f"{_shown(self.schema)} is there; going on with it.")
             return
         import sordino.data as tables  # noqa: PLC0415
@@ -78,23 +80,12 @@ class Walk:
         source = self.table if file is None else tables.CsvFile(self.table, file)
         names, types = tables.column_names(source), tables.declared_types(source)
         typer.echo(f"Columns: {_shown(', '.join(names))}" + ("" if file is None else f" ({file.words})"))
-        typer.echo("What each may hold, from public knowledge and not from the rows: 0..110, a|b|c, yes/no, I < II,")
-        typer.echo("2015-01-01..2024-12-31, unit of 8 (whose a record is), or ignore; [missing=indicator] may follow.")
-        lines = self.lines.read_text(encoding="utf-8").splitlines() if self.lines.exists() else []
-        begun = {line.split(":")[0].strip() for line in lines[1:]} | ({"records"} if lines else set())
-        for name in ("records", *names):
-            if name in begun:
-                continue
-            sign = "=" if name == "records" else ":"
-            example = "600" if name == "records" else tables.suggested_line(name, types.get(name)).split(": ", 1)[1]
-            asked = "How many records (or units, where a column says whose a record is)?" if sign == "=" else f"{name}:"
-            lines.append(_until(f"{asked} such as {example}", lambda text, n=name, s=sign: _line(n, s, text)))
-            write_text(self.lines, "\n".join(lines) + "\n")
+        kept = self.lines.read_text(encoding="utf-8").splitlines() if self.lines.exists() else []
+        lines = asked_lines(names, types, kept, self._keep_lines)
         if not any("[target]" in line for line in lines):
             known = [line.split(":")[0] for line in lines[1:]]
-            target = _until("Which column is the outcome?", lambda text: _one_of(text, known))
-            lines = [f"{line} [target]" if line.startswith(f"{target}:") else line for line in lines]
-            write_text(self.lines, "\n".join(lines) + "\n")
+            target = until("Which column is the outcome?", lambda text: _one_of(text, known))
+            self._keep_lines([f"{line} [target]" if line.startswith(f"{target}:") else line for line in lines])
         encoding = self.answers.get("encoding")
         given = () if encoding is None else ("--encoding", encoding)
         self._run("schema", "new", str(self.table), *given, "--declare", str(self.lines), "--out", str(self.schema))
@@ -102,9 +93,12 @@ class Walk:
         if typer.confirm("Check the rows against it? The answer is for your eyes only.", default=True):
             self._check()
 
+    def _keep_lines(self, lines: list[str]) -> None:
+        write_text(self.lines, "\n".join(lines) + "\n")
+
     def _dialect(self) -> Any:
         """How the file is written; its encoding is asked for where it is not UTF-8."""
-        from sordino.cli.schema import dialect  # noqa: PLC0415
+        from sordino.data import Dialect  # noqa: PLC0415
         from sordino.data.sources.csv_files import OtherBytes  # noqa: PLC0415
 
         while True:
@@ -113,10 +107,12 @@ class Walk:
             except OtherBytes:
                 self.answers.pop("encoding", None)
                 typer.echo(f"{_shown(self.table)} is not UTF-8 text. Excel in Western Europe writes windows-1252.")
-                self._ask("encoding", "Which encoding has it?", _encoding, "windows-1252")
+                self._ask(
+                    "encoding", "Which encoding has it?", lambda text: Dialect(encoding=text).encoding, "windows-1252"
+                )
 
     def budget(self) -> None:
-        """One ledger for everything that will ever be told about these rows."""
+        """One ledger for everything that will ever be released from these rows."""
         _title("2 of 6: open a budget")
         if self.ledger.exists():
             self._run("ledger", "show", str(self.ledger))
@@ -154,7 +150,8 @@ class Walk:
         if said is not None and Path(said).is_dir():
             typer.echo(f"{_shown(said)} is there; going on with it.")
             return
-        folder = next(one for one in self._folders() if not one.exists())
+        names = (f"{self.stem}-release{place}" for place in ("", *(f"-{number}" for number in range(2, 1000))))
+        folder = next(one for one in map(Path, names) if not one.exists())
         spends = f"epsilon {self.answers['epsilon']} at delta {self.answers['delta']} from {_shown(self.ledger)}"
         self._check()
         if not typer.confirm(f"This reads the rows and spends {spends}. Go on?", default=False):
@@ -176,14 +173,14 @@ class Walk:
 
     def dossier(self) -> None:
         """A folder that answers a reviewer, signed by a key that is made here where there is none."""
-        _title("6 of 6: a dossier for whoever signs")
+        _title("6 of 6: a dossier for the reviewer")
         folder = Path(f"{self.answers['release']}-dossier")
         if folder.exists():
             typer.echo(f"{_shown(folder)} is there.")
             return
         if not typer.confirm("Answer a reviewer's twenty questions in a signed folder?", default=True):
             return
-        from sordino.ledger.signing.keys import need_cryptography  # noqa: PLC0415
+        from sordino.ledger.signing_keys import fingerprint, need_cryptography, public_of  # noqa: PLC0415
         from sordino.report.dossier_questions import STATEMENTS  # noqa: PLC0415
 
         typer.echo("What no program knows, in a sentence each; - leaves it open, with room to write.")
@@ -202,22 +199,13 @@ class Walk:
                 seal = typer.confirm(f"Seal the key {_shown(key)} that signs with a passphrase?", default=True)
                 self._run("sign", "key", str(key), *(("--passphrase",) if seal else ()))
             signed = ("--key", str(key))
-        release, ledger = self.answers["release"], str(self.ledger)
         more = ("--statements", str(statements)) if said else ()
-        self._run("sign", "dossier", release, "--ledger", ledger, *signed, *more, "--out", str(folder))
+        given = (self.answers["release"], "--ledger", str(self.ledger), *signed, *more)
+        self._run("sign", "dossier", *given, "--out", str(folder))
         self.answers["dossier"] = str(folder)
         self._keep()
         if signed:
-            self._run("sign", "verify", str(folder), "--key", self._fingerprint(key))
-
-    def _fingerprint(self, key: Path) -> str:
-        from sordino.ledger.signing.keys import fingerprint, public_of  # noqa: PLC0415
-
-        return fingerprint(public_of(key))
-
-    def _folders(self) -> Any:
-        yield Path(f"{self.stem}-release")
-        yield from (Path(f"{self.stem}-release-{place}") for place in range(2, 1000))
+            self._run("sign", "verify", str(folder), "--key", fingerprint(public_of(key)))
 
     def _unit(self) -> tuple[str, ...]:
         """The unit that the schema declares, for a ledger that counts in the same one."""
@@ -233,7 +221,7 @@ class Walk:
         return "--epsilon", str(given["epsilon"]), "--delta", str(given["delta"]), "--relation", given["relation"]
 
     def _relation(self) -> None:
-        """The relation of the ledger, or the one that its opening will be told."""
+        """The relation of the ledger, or the one that it will be opened with."""
         if self.ledger.exists():
             from sordino.ledger import Ledger  # noqa: PLC0415
 
@@ -249,7 +237,7 @@ class Walk:
     def _ask(self, name: str, words: str, read: Callable[[str], Any], default: Any) -> None:
         if name in self.answers:
             return
-        self.answers[name] = _until(words, read, default)
+        self.answers[name] = until(words, read, default)
         self._keep()
 
     def _keep(self) -> None:
@@ -284,9 +272,8 @@ def _read_answers(path: Path) -> dict[str, Any]:
     return found
 
 
-def _newer(lines: Path, schema: Path) -> bool:
-    """Whether the lines were corrected after the schema was made of them."""
-    return lines.exists() and lines.stat().st_mtime_ns > schema.stat().st_mtime_ns
+def _made(path: Path) -> int:
+    return path.stat().st_mtime_ns
 
 
 def _title(words: str) -> None:
@@ -295,29 +282,6 @@ def _title(words: str) -> None:
 
 def _shown(text: Any) -> str:
     return printable(str(text))
-
-
-def _until(words: str, read: Callable[[str], Any], default: Any = None) -> Any:
-    """An answer that can be read; a mistake is said in a sentence and asked for again."""
-    while True:
-        try:
-            return read(str(typer.prompt(printable(words), default=default)).strip())
-        except InputError as error:
-            typer.echo(printable(str(error)), err=True)
-
-
-def _line(name: str, sign: str, text: str) -> str:
-    from sordino.data import check_line  # noqa: PLC0415
-
-    line = f"{name} {sign} {text}" if sign == "=" else f"{name}{sign} {text}"
-    check_line(line)
-    return line
-
-
-def _encoding(text: str) -> str:
-    from sordino.data import Dialect  # noqa: PLC0415
-
-    return str(Dialect(encoding=text).encoding)
 
 
 def _one_of(text: str, words: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """Numbers with a direction, guarantees and specs; and here the version, and names that packages load on first use.
 
-Both stand in this file because every import of Sordino passes through it.
+Both are here because every import of Sordino passes through this file.
 """
 
 from collections.abc import Callable

@@ -36,7 +36,12 @@ def write_new_folder(target: Path, files: Mapping[str, bytes]) -> None:
     """Make a folder with these files, all or none; a folder that is already there is never touched."""
     if os.path.lexists(target):
         raise InputError(f"Expected {target} to be a new folder, got one that exists; choose another name.")
-    temporary = _beside(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # On the same disk, from which a rename puts everything into place at once.
+        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    except OSError as error:
+        raise _refused(f"a writable place for {target}", error, "choose another folder") from error
     try:
         _fill(temporary, files)
         # Renaming onto a folder that appeared meanwhile fails unless that folder is empty, so nothing is lost.
@@ -45,40 +50,6 @@ def write_new_folder(target: Path, files: Mapping[str, bytes]) -> None:
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise _refused(f"to write {target}", error, "nothing was changed") from error
-
-
-def replace_folder(target: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder with these files in the place of the one that may be there: a reader sees the old or the new.
-
-    What stands there is lost, so the caller makes sure that it may be.
-    """
-    temporary = _beside(target)
-    fresh, old = temporary / "new", temporary / "old"
-    try:
-        fresh.mkdir()
-        _fill(fresh, files)
-        if os.path.lexists(target):
-            target.rename(old)
-        try:
-            fresh.rename(target)
-        except OSError:
-            if os.path.lexists(old):
-                old.rename(target)
-            raise
-        _flush_folder(target.parent)
-    except OSError as error:
-        raise _refused(f"to write {target}", error, "nothing was changed") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _beside(target: Path) -> Path:
-    """An empty folder on the same disk, from which a rename puts everything into place at once."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    except OSError as error:
-        raise _refused(f"a writable place for {target}", error, "choose another folder") from error
 
 
 def _fill(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sordino.core.arrays import Array
-from sordino.core.gaussian import UNIT_ROUNDOFF, least_whole
-from sordino.core.special import special
+from sordino.core.gaussian import UNIT_ROUNDOFF, least_whole, special
 
 _FEW = 16  # up to here the Stirling error comes from the factorial itself
 _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)  # the next term is below 1e-16 from 16 on

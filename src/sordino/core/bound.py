@@ -53,7 +53,7 @@ _FIELD = re.compile(r"(\w+)\s*=\s*[{\"](.*?)[}\"]\s*,?\s*(?=\n|$)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Citation:
-    """Where a statement stands: bibliography key and locator. A citation without a locator is refused.
+    """Where a statement is proved: bibliography key and locator. A citation without a locator is refused.
 
     Args:
         key: of an entry in `references.bib`.
@@ -278,7 +278,7 @@ class Bound:
         view: what is seen of the run.
         certificates: the constants that the theorem used.
         theorem: its id.
-        citation: where it stands.
+        citation: where it is proved.
         status: how it relates to the paper.
 
     Examples:

@@ -1,18 +1,32 @@
 """Numbers rounded to the safe side, searches that end on a stated side, and the Gaussian trade-off both ways."""
 
 import math
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
+from importlib.util import LazyLoader, find_spec, module_from_spec
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sordino.core.arrays import Array
-from sordino.core.special import special
 from sordino.core.validate import refuse
+
+# `scipy.special` imports every public name of NumPy, and with them the Fortran compiler's front end and the test tools:
+# a third of the time that `sordino certify` takes to start. Those are put in place as the standard library's lazy
+# modules, which load in full on first use.
+for _name in ("f2py", "ma", "testing"):
+    _spec = None if f"numpy.{_name}" in sys.modules else find_spec(f"numpy.{_name}")
+    if _spec is not None and _spec.loader is not None:
+        _spec.loader = LazyLoader(_spec.loader)
+        sys.modules[_spec.name] = module_from_spec(_spec)
+        _spec.loader.exec_module(sys.modules[_spec.name])
+        setattr(np, _name, sys.modules[_spec.name])
+
+from scipy import special  # noqa: E402
 
 # Upper bounds are rounded up, lower bounds down, in the arithmetic and in the printer. A computed float carries a
 # rounding error of at most half a unit in the last place per operation; stepping to the next float outward after each

@@ -3,8 +3,6 @@
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
@@ -14,12 +12,11 @@ from numpy.typing import ArrayLike
 from sordino.core import gaussian, validate
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, up
-from sordino.core.loss import bounded_range as two_point
 from sordino.core.loss import evaluate
+from sordino.core.loss.atomic_pairs import one_draw_delta, worst_delta
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Factors, Pair, read_factors, write_factors
-from sordino.core.tagged import Kinds, Tagged
-from sordino.core.validate import InputError
+from sordino.core.validate import InputError, Kinds, Tagged
 
 _EPSILON_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 160)])
 
@@ -98,37 +95,30 @@ class _AtOnePoint(Guarantee):
     def point(self) -> tuple[float, float]:
         """The epsilon and the delta."""
 
-    def epsilon(self, delta: float) -> float:
-        return _epsilon_at(*self.point, check_delta(delta))
-
     def delta(self, epsilon: float) -> float:
-        return _delta_at(*self.point, check_epsilon(epsilon))
+        """That of the dominating pair (Kairouz, Oh & Viswanath 2017, Theorem 3.2)."""
+        epsilon0, delta0 = self.point
+        if check_epsilon(epsilon) >= epsilon0:
+            return delta0
+        # (e^e0 - e^e) / (1 + e^e0), written so that large epsilon0 does not overflow.
+        response = -math.expm1(epsilon - epsilon0) / (1 + math.exp(-epsilon0))
+        return min(1.0, up(delta0 + (1 - delta0) * response, 8))
+
+    def epsilon(self, delta: float) -> float:
+        epsilon0, delta0 = self.point
+        if check_delta(delta) < delta0:
+            return math.inf
+        if delta0 == 1.0:
+            return 0.0
+        excess = (delta - delta0) / (1 - delta0) * (1 + math.exp(-epsilon0)) * (1 - 1e-15)
+        if excess >= 1.0:
+            return 0.0
+        saved = -math.log1p(-excess)
+        candidate = epsilon0 - saved + 4 * UNIT_ROUNDOFF * (epsilon0 + saved)
+        return min(max(0.0, candidate), epsilon0)
 
 
-def _delta_at(epsilon0: float, delta0: float, epsilon: float) -> float:
-    """delta(epsilon) of the (epsilon0, delta0) dominating pair (Kairouz, Oh & Viswanath 2017, Theorem 3.2)."""
-    if epsilon >= epsilon0:
-        return delta0
-    # (e^e0 - e^e) / (1 + e^e0), written so that large epsilon0 does not overflow.
-    response = -math.expm1(epsilon - epsilon0) / (1 + math.exp(-epsilon0))
-    return min(1.0, up(delta0 + (1 - delta0) * response, 8))
-
-
-def _epsilon_at(epsilon0: float, delta0: float, delta: float) -> float:
-    if delta < delta0:
-        return math.inf
-    if delta0 == 1.0:
-        return 0.0
-    excess = (delta - delta0) / (1 - delta0) * (1 + math.exp(-epsilon0)) * (1 - 1e-15)
-    if excess >= 1.0:
-        return 0.0
-    saved = -math.log1p(-excess)
-    candidate = epsilon0 - saved + 4 * UNIT_ROUNDOFF * (epsilon0 + saved)
-    return min(max(0.0, candidate), epsilon0)
-
-
-@register
-@dataclass(frozen=True)
+@register("pure", value=validate.NON_NEGATIVE)
 class PureDP(_AtOnePoint):
     """epsilon-differential privacy, with epsilon = `value`.
 
@@ -136,9 +126,7 @@ class PureDP(_AtOnePoint):
     True
     """
 
-    kind: ClassVar[str] = "pure"
     json_names: ClassVar = {"value": "epsilon"}
-    ranges: ClassVar = {"value": validate.NON_NEGATIVE}
     value: float
 
     @property
@@ -146,8 +134,7 @@ class PureDP(_AtOnePoint):
         return self.value, 0.0
 
 
-@register
-@dataclass(frozen=True)
+@register("approximate", epsilon_value=validate.NON_NEGATIVE, delta_value=validate.PROBABILITY)
 class ApproxDP(_AtOnePoint):
     """(`epsilon_value`, `delta_value`)-differential privacy; other points follow from its dominating pair.
 
@@ -155,9 +142,7 @@ class ApproxDP(_AtOnePoint):
     True
     """
 
-    kind: ClassVar[str] = "approximate"
     json_names: ClassVar = {"epsilon_value": "epsilon", "delta_value": "delta"}
-    ranges: ClassVar = {"epsilon_value": validate.NON_NEGATIVE, "delta_value": validate.PROBABILITY}
     epsilon_value: float
     delta_value: float
 
@@ -166,8 +151,7 @@ class ApproxDP(_AtOnePoint):
         return self.epsilon_value, self.delta_value
 
 
-@register
-@dataclass(frozen=True)
+@register("total-variation", value=validate.PROBABILITY)
 class TotalVariation(_AtOnePoint):
     """(0, `value`)-differential privacy: no event's probability changes by more than that delta.
 
@@ -175,9 +159,7 @@ class TotalVariation(_AtOnePoint):
     0.0
     """
 
-    kind: ClassVar[str] = "total-variation"
     json_names: ClassVar = {"value": "delta"}
-    ranges: ClassVar = {"value": validate.PROBABILITY}
     value: float
 
     @property
@@ -185,8 +167,7 @@ class TotalVariation(_AtOnePoint):
         return 0.0, self.value
 
 
-@register
-@dataclass(frozen=True)
+@register("gaussian", mu=validate.NON_NEGATIVE)
 class GaussianDP(Guarantee):
     """`mu`-Gaussian differential privacy (Dong, Roth & Su 2022, Definition 2.6); conversions are exact.
 
@@ -194,8 +175,6 @@ class GaussianDP(Guarantee):
     4.3772
     """
 
-    kind: ClassVar[str] = "gaussian"
-    ranges: ClassVar = {"mu": validate.NON_NEGATIVE}
     mu: float
 
     def epsilon(self, delta: float) -> float:
@@ -219,8 +198,7 @@ ORDERS: tuple[float, ...] = (
 _ANY_ORDER = validate.Interval(1.0, low_open=True)
 
 
-@register
-@dataclass(frozen=True)
+@register("renyi", failure=validate.PROBABILITY)
 class RenyiDP(Guarantee):
     """D_order(P || Q) is at most each of `values` at its `orders`, but for an event of probability `failure`.
 
@@ -231,8 +209,6 @@ class RenyiDP(Guarantee):
     True
     """
 
-    kind: ClassVar[str] = "renyi"
-    ranges: ClassVar = {"failure": validate.PROBABILITY}
     orders: tuple[float, ...]
     values: tuple[float, ...]
     failure: float = 0.0
@@ -308,12 +284,11 @@ def _rounded_up(epsilons: Array, values: Array, delta: float, orders: Array) -> 
 _MOST_DRAWS = 10_000  # more draws of a bounded range are bounded by their Rényi divergence
 
 
-@register
-@dataclass(frozen=True)
+@register("bounded-range", width=validate.NON_NEGATIVE)
 class BoundedRange(Guarantee):
     """`draws` independent draws from one law whose log ratio to a neighbour's lies in an interval of length `width`.
 
-    `loss.bounded_range` has the proof. Beyond 10,000 draws: K(s) = log E_P e^(s loss) has K(-1) = K(0) = 0 and K'' <=
+    `loss.atomic_pairs` has the proof. Beyond 10,000 draws: K(s) = log E_P e^(s loss) has K(-1) = K(0) = 0 and K'' <=
     r^2 / 4, the largest variance on an interval of length r, so K(s) - s (s + 1) r^2 / 8 is concave with zeros at -1
     and 0 and not above 0 for s > 0: the Rényi divergence of order a is at most a r^2 / 8 a draw.
 
@@ -321,8 +296,6 @@ class BoundedRange(Guarantee):
     7.1
     """
 
-    kind: ClassVar[str] = "bounded-range"
-    ranges: ClassVar = {"width": validate.NON_NEGATIVE}
     width: float
     draws: int = 1
 
@@ -345,11 +318,11 @@ class BoundedRange(Guarantee):
         if epsilon >= self.largest_loss:
             return 0.0
         if self.draws == 1:
-            return two_point.one_draw_delta(self.width, epsilon)
+            return one_draw_delta(self.width, epsilon)
         by_order = self.renyi().delta(epsilon)
         if self.draws > _MOST_DRAWS:
             return by_order
-        return min(by_order, two_point.worst_delta(self.width, self.draws, epsilon))
+        return min(by_order, worst_delta(self.width, self.draws, epsilon))
 
     def epsilon(self, delta: float) -> float:
         delta, top = check_delta(delta), self.largest_loss
@@ -363,8 +336,7 @@ class BoundedRange(Guarantee):
 _EPSILON_WIDTH, _DELTA_WIDTH = 1e-3, 1e-2
 
 
-@register
-@dataclass(frozen=True)
+@register("loss-distribution")
 class LossDistribution(Guarantee):
     """Independent uses of dominating pairs: ``factors`` holds each pair with the number of times it is used.
 
@@ -375,11 +347,17 @@ class LossDistribution(Guarantee):
     0.0
     """
 
-    kind: ClassVar[str] = "loss-distribution"
     factors: Factors
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "factors", _canonical(self.factors))
+        # Equal pairs merge and are sorted: one value per composition, whatever the order of arrival.
+        counts: dict[Pair, int] = {}
+        for pair, count in self.factors:
+            if not isinstance(pair, Pair):
+                raise InputError(f"Expected factors to be pairs with counts, got {pair!r:.60}.")
+            counts[pair] = counts.get(pair, 0) + validate.whole_number("count", count)
+        ordered = sorted(counts.items(), key=lambda item: json.dumps(item[0].to_dict(), sort_keys=True))
+        object.__setattr__(self, "factors", tuple(ordered))
 
     def epsilon(self, delta: float) -> float:
         return self.epsilon_bracket(delta).high
@@ -406,16 +384,6 @@ class LossDistribution(Guarantee):
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         return cls(read_factors(data["factors"]))
-
-
-def _canonical(factors: Iterable[tuple[Pair, int]]) -> Factors:
-    """Merge equal pairs and sort: one value per composition, whatever the order of arrival."""
-    counts: dict[Pair, int] = {}
-    for pair, count in factors:
-        if not isinstance(pair, Pair):
-            raise InputError(f"Expected factors to be pairs with counts, got {pair!r:.60}.")
-        counts[pair] = counts.get(pair, 0) + validate.whole_number("count", count)
-    return tuple(sorted(counts.items(), key=lambda item: json.dumps(item[0].to_dict(), sort_keys=True)))
 
 
 def _merged(factors: Factors) -> tuple[Factors, float | None]:

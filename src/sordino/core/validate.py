@@ -1,14 +1,14 @@
-"""Refusals in one clear sentence, and the checks that make them.
+"""Refusals in one clear sentence, the checks that make them, and values that check themselves and name their kind.
 
 A message says what was expected, what was given and what to do; it never quotes a cell.
 """
 
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -227,3 +227,69 @@ def _shown(value: Any) -> str:
     except (ValueError, RecursionError):  # integers of more than 4300 digits, and lists inside lists inside lists
         text = f"a {type(value).__name__} too long to print"
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+class Tagged:
+    """A frozen dataclass with a kind.
+
+    Its fields are written under their own names, or those in `json_names`; tuples are lists in JSON. Fields in `ranges`
+    are turned into finite floats inside their intervals.
+    """
+
+    kind: ClassVar[str]
+    json_names: ClassVar[Mapping[str, str]] = {}
+    ranges: ClassVar[Mapping[str, Interval]] = {}
+
+    def __post_init__(self) -> None:
+        for name, allowed in self.ranges.items():
+            value = number(self.json_names.get(name, name), getattr(self, name), allowed)
+            object.__setattr__(self, name, value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form; `from_dict` reads it back exactly."""
+        values = {json_name: getattr(self, name) for name, json_name in self._names().items()}
+        written = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        return {"kind": self.kind, **written}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Read the JSON form."""
+        values = {name: data[json_name] for name, json_name in cls._names().items()}
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+    @classmethod
+    def _names(cls) -> dict[str, str]:
+        return {field.name: cls.json_names.get(field.name, field.name) for field in fields(cls)}  # type: ignore[arg-type]
+
+
+Value = TypeVar("Value", bound=Tagged)
+Kind = TypeVar("Kind", bound=type[Tagged])
+
+
+class Kinds(Generic[Value]):
+    """The types that can be read under a name, each registered by its own file."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.table: dict[str, type[Value]] = {}
+
+    @dataclass_transform(frozen_default=True)
+    def register(self, kind: str, **ranges: Interval) -> Callable[[Kind], Kind]:
+        """Make a class a frozen dataclass that is read under this kind; fields named here lie in their intervals."""
+
+        def registered(cls: Kind) -> Kind:
+            cls.kind, cls.ranges = kind, ranges or cls.ranges
+            self.table[kind] = made = dataclass(frozen=True)(cls)  # type: ignore[assignment]
+            return made
+
+        return registered
+
+    def named(self, kind: Any) -> type[Value]:
+        """The type of a kind."""
+        return self.table[one_of(f"{self._name}.kind", kind, self.table)]
+
+    def read(self, data: Any) -> Value:
+        """Read any registered type."""
+        if not isinstance(data, dict) or "kind" not in data:
+            raise InputError(f"Expected {self._name} to be an object with a kind, got {data!r:.80}.")
+        return self.named(data["kind"]).from_dict(data)

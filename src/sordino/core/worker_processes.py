@@ -26,7 +26,7 @@ Finished = Callable[[int, Any], None]
 def done_in_processes(
     work: Any, units: Sequence[Any], missing: Sequence[int], workers: int, finished: Finished
 ) -> None:
-    """Do the units with these numbers on so many processes; `finished` is told each number and its result."""
+    """Do the units with these numbers on so many processes; `finished` receives each number and its result."""
     pool = _Pool(work, units, missing)
     try:
         for _ in range(min(workers, len(missing))):

@@ -58,7 +58,6 @@ from sordino.data.schema_lines import suggested_line as suggested_line
 from sordino.data.schema_lines import with_formula as with_formula
 from sordino.data.sources.csv_files import CsvFile as CsvFile
 from sordino.data.sources.csv_files import Dialect as Dialect
-from sordino.data.sources.csv_files import read_csv as read_csv
 from sordino.data.sources.in_memory import from_arrays as from_arrays
 from sordino.data.sources.in_memory import from_arrow as from_arrow
 from sordino.data.sources.in_memory import from_matrix as from_matrix

@@ -290,11 +290,6 @@ def number_of(schema: Schema, source: Any) -> int:
     return grouped_records(schema, column, schema.unit.most_records, joined(tables, (column,))).number
 
 
-def wanted_columns(schema: Schema, *more: str) -> tuple[str, ...]:
-    """The columns that a schema reads, and the others that are given."""
-    return tuple(dict.fromkeys((*schema.named_columns(), *more)))
-
-
 def check_parts(schema: Schema, parts: Sequence[TablePart], only: Sequence[str] | None = None) -> tuple[str, ...]:
     """Refuse parts that lack a declared column, have one that nobody declared, or disagree about a column's kind.
 
@@ -303,7 +298,7 @@ def check_parts(schema: Schema, parts: Sequence[TablePart], only: Sequence[str] 
     """
     if not parts:
         raise InputError("Expected a table with at least one part, got none; check the path.")
-    columns = wanted_columns(schema) if only is None else tuple(only)
+    columns = schema.named_columns() if only is None else tuple(only)
     first: dict[str, tuple[str, str]] = {}
     for part in parts:
         names = part.names()

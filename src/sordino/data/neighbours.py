@@ -54,54 +54,29 @@ def neighbours(data: Dataset, relation: Relation, position: int, record: Encoded
     | relation | record given | record None |
     | --- | --- | --- |
     | replace-one | record `position` becomes `record` | `InputError` |
-    | add-remove | `record` is inserted before `position` | record `position` is removed |
+    | add-remove | `record` is inserted before `position`, or appended at `len(data)` | record `position` is removed |
     """
-    instance_of("relation", relation, Relation)
-    if relation is Relation.ADD_REMOVE:
-        second = remove_record(data, position) if record is None else add_record(data, position, record)
-    elif record is None:
+    adds = instance_of("relation", relation, Relation) is Relation.ADD_REMOVE and record is not None
+    if relation is Relation.REPLACE_ONE and record is None:
         raise InputError("Expected a record to put in place under replace-one, got none; give one.")
-    else:
-        second = replace_record(data, position, record)
-    return NeighbourPair(data, second, relation, position)
-
-
-def replace_record(data: Dataset, position: int, record: EncodedRecord) -> Dataset:
-    """The dataset with one record exchanged."""
-    row, target = _checked(data, record)
-    _position(position, len(data) - 1)
-    features, targets = data.features.copy(), data.target.copy()
-    features[position], targets[position] = row, target
-    return Dataset(features, targets)
-
-
-def add_record(data: Dataset, position: int, record: EncodedRecord) -> Dataset:
-    """The dataset with one record more, inserted before `position`; `len(data)` appends."""
-    row, target = _checked(data, record)
-    _position(position, len(data))
-    return Dataset(np.insert(data.features, position, row, axis=0), np.insert(data.target, position, target))
-
-
-def remove_record(data: Dataset, position: int) -> Dataset:
-    """The dataset with one record less."""
-    _position(position, len(data) - 1)
-    return Dataset(np.delete(data.features, position, axis=0), np.delete(data.target, position))
-
-
-def _checked(data: Dataset, record: EncodedRecord) -> tuple[NDArray[np.float64], float]:
-    row = np.asarray(record.features, dtype=np.float64)
-    if row.shape != data.features.shape[1:] or not np.all(np.isfinite(row)) or not np.isfinite(record.target):
-        raise InputError(
-            f"Expected a record with {data.features.shape[1]} finite features and a finite target, "
-            f"got shape {row.shape} and target {record.target}."
-        )
-    return row, record.target
-
-
-def _position(position: int, last: int) -> None:
-    if last < 0:
+    if not (adds or len(data)):
         raise InputError("Expected a dataset with at least one record, got an empty one.")
-    whole_number("position", position, Interval(0, last), "count records from 0")
+    whole_number("position", position, Interval(0, len(data) - (not adds)), "count records from 0")
+    features, target, rest = data.features, data.target, position + (not adds)
+    rows, targets = features[:0], target[:0]
+    if record is not None:
+        row = np.asarray(record.features, dtype=np.float64)
+        if row.shape != features.shape[1:] or not np.all(np.isfinite(row)) or not np.isfinite(record.target):
+            raise InputError(
+                f"Expected a record with {features.shape[1]} finite features and a finite target, "
+                f"got shape {row.shape} and target {record.target}."
+            )
+        rows, targets = row[None], np.array([record.target], target.dtype)
+    second = Dataset(
+        np.concatenate([features[:position], rows, features[rest:]]),
+        np.concatenate([target[:position], targets, target[rest:]]),
+    )
+    return NeighbourPair(data, second, relation, position)
 
 
 def worst_records(schema: Schema) -> tuple[EncodedRecord, ...]:

@@ -34,18 +34,12 @@ def add_up(first: float, second: float) -> float:
 
 def norm_up(parts: list[float]) -> float:
     """An upper bound on the Euclidean norm of `parts`, exact where the result is a representable number."""
-    squared = sum_of_squares_up(parts)
+    squared = 0.0
+    for part in parts:
+        square = part * part  # exact for small whole numbers
+        squared = add_up(squared, square if part == int(part) and abs(part) < 2**26 else up(square))
     root = math.sqrt(squared)
     return root if Fraction(root) ** 2 >= Fraction(squared) else up(root)
-
-
-def sum_of_squares_up(parts: list[float]) -> float:
-    """An upper bound on the sum of squares, exact for small whole numbers."""
-    total = 0.0
-    for part in parts:
-        square = part * part
-        total = add_up(total, square if part == int(part) and abs(part) < 2**26 else up(square))
-    return total
 
 
 _ROWS_AT_ONCE = 8192
@@ -161,7 +155,7 @@ class RowNorm(Section):
         return down(math.sqrt(down(down(self.cap * self.cap) - 1.0)), 2)
 
     def total(self, intercept: bool) -> float:
-        """The cap on the whole record, rounded up: R of theory.md, whose square includes the intercept's 1."""
+        """The cap on the whole record, rounded up: R, whose square includes the intercept's 1."""
         return self.cap if self.includes_intercept or not intercept else norm_up([self.cap, 1.0])
 
 

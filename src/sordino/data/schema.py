@@ -190,7 +190,7 @@ class Schema(Section):
         DeclaredUnit | None, Nested(DeclaredUnit), "whose records belong together; absent: a record is a unit by itself"
     ] = None
     file: Annotated[
-        Dialect | None, Nested(Dialect), "how a CSV file of the table is written; absent: told from its header"
+        Dialect | None, Nested(Dialect), "how a CSV file of the table is written; absent: detected from its header"
     ] = None
 
     charged: Annotated[
@@ -264,7 +264,7 @@ class Schema(Section):
 
     @property
     def norm_bound(self) -> float:
-        """R of theory.md: the smaller of the declared cap and what the bounds imply, intercept included."""
+        """The norm bound R: the smaller of the declared cap and what the bounds imply, intercept included."""
         if self.row_norm is None:
             return self.natural_norm
         return min(self.row_norm.total(self.intercept), self.natural_norm)

@@ -138,16 +138,16 @@ def _schema_findings(schema: Schema) -> list[SchemaFinding]:
     stops: dict[str, list[str]] = {}
     for name, content in schema.can_refuse:
         stops.setdefault(content, []).append(name)
-    length = f"Every encoded record has length at most {schema.norm_bound:.4g}, intercept included: with every column"
+    length = f"Each encoded record has norm at most {schema.norm_bound:.4g}, intercept included."
     inferred = "The schema was inferred from private rows: fits and looks refuse it, and theorems do."
     said = [
-        (True, "note", f"{length} that is declared, noise has more to cover."),
+        (True, "note", f"{length} Every further column adds noise."),
         (schema.reads_private_data, "error", inferred),
         (schema.target is None, "warning", "No target is declared; only prediction is possible."),
     ]
     findings = [SchemaFinding(level, message) for holds, level, message in said if holds]
     for content, names in stops.items():
-        seen = f"The run stops on {content} in {shown_names(names)}, which whoever runs it can see;"
+        seen = f"The run stops on {content} in {shown_names(names)}. That it stopped is visible;"
         named = names[0] if len(names) == 1 else None
         findings.append(SchemaFinding("note", f"{seen} no guarantee covers that.", named))
     findings += _unit_findings(schema)
@@ -164,8 +164,8 @@ def _unit_findings(schema: Schema) -> list[SchemaFinding]:
     return [
         SchemaFinding(
             "warning",
-            "The name is that of an identifier, and the column is declared as something to learn from. If it says "
-            "whose a record is, declare it as the unit; without one a record is a unit by itself.",
+            "The name looks like an identifier, and the column is declared as a feature. If it identifies a person, "
+            "declare it as the unit; without a unit, each record is protected by itself.",
             column.name,
         )
         for column in schema.declared_columns()
@@ -235,9 +235,9 @@ def _repeating_findings(schema: Schema, table: Table) -> list[SchemaFinding]:
             findings.append(
                 SchemaFinding(
                     "warning",
-                    f"Values repeat, up to {sizes.max()} records share one of {len(sizes)}. If it says whose a record "
-                    "is, declare it as the unit: what is certified without one is about one record, and whoever has "
-                    "several is protected less.",
+                    f"Values repeat: up to {sizes.max()} records share one of {len(sizes)}. If the column identifies a "
+                    "person, declare it as the unit. Without a unit the guarantee protects one record, and a person "
+                    "with several gets weaker protection.",
                     name,
                     True,
                 )

@@ -175,7 +175,7 @@ def _read_line(
     if names and name not in names:
         raise InputError(f"Expected a column of the table in {where}, got {name!r}; it has {shown_names(names)}.")
     if name in columns:
-        raise InputError(f"Expected one line for column {name!r}, got another in {where}; remove one.")
+        raise InputError(f"Column {name!r} has two lines, the second in {where}; remove one.")
     columns[name] = {}  # a line that says nothing is a mistake of its own, and no second one is made of it
     columns[name] = _domain(where, name, rest[1:].strip())
 
@@ -297,7 +297,7 @@ def with_formula(schema: Schema, formula: str) -> Schema:
     if not terms:
         checks.refused(InputError(f"Expected a term behind the tilde, got none in {formula!r}."))
     if any(len(term) > 3 or len(set(term)) < len(term) for term in terms):
-        checks.refused(InputError("Expected products of two or three different columns, got others in the formula."))
+        checks.refused(InputError("Products in a formula must be of two or three different columns."))
     checks.finish()
     target = left[0][0]
     if any(target in term for term in terms):

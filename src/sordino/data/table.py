@@ -63,7 +63,7 @@ class Table:
         if uneven:
             raise InputError(
                 f"Expected every column to have {self.rows} rows like the first one, "
-                f"got another length in {shown_names(uneven)}; make the columns equally long."
+                f"got a different length in {shown_names(uneven)}; make the columns equally long."
             )
 
     @property

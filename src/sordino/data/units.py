@@ -45,9 +45,7 @@ _BEFORE_ENDINGS = _NAMES | {"pat", "patienten", "versicherten", "probanden", "ca
 class DeclaredUnit(Section):
     """Whose records belong together, and how many of one unit are used at most."""
 
-    column: Annotated[
-        str | None, Text(), "column that says whose a record is; absent: the table has none, and a record is the unit"
-    ] = None
+    column: Annotated[str | None, Text(), "column that identifies the unit; absent: a record is the unit"] = None
     most_records: Annotated[
         int,
         Whole(MOST_RECORDS),

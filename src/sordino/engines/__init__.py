@@ -1,7 +1,7 @@
 """Where sums over rows are added up: importing this package registers every engine that has a file in it.
 
 An engine brings one question (a `Statistic`) to every part of a table and brings back whole numbers. It computes
-nothing itself: contributions come from one kernel, `work.answer`, wherever it runs.
+nothing itself: contributions come from one kernel, `Work.answer`, wherever it runs.
 """
 
 from importlib import import_module

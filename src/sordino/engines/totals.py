@@ -318,6 +318,5 @@ class Totals:
         known = self._marks.setdefault(answer.part, answer)
         if (known.rows_mark, known.units) != (answer.rows_mark, answer.units):
             raise InputError(
-                f"Expected the same rows in every round, got others in {part.name} than in the first round; fit again "
-                "when nobody writes to it."
+                f"The rows of {part.name} changed between two rounds; fit again when nothing writes to it."
             )

@@ -1,14 +1,14 @@
 from sordino.estimators.base import PrivateEstimator as PrivateEstimator
+from sordino.estimators.fit import ESTIMATORS as ESTIMATORS
 from sordino.estimators.linear import PrivateCoxRegression as PrivateCoxRegression
 from sordino.estimators.linear import PrivateLinearRegression as PrivateLinearRegression
 from sordino.estimators.linear import PrivateLogisticRegression as PrivateLogisticRegression
 from sordino.estimators.linear import PrivatePoissonRegression as PrivatePoissonRegression
 from sordino.estimators.linear import PrivateRobustRegression as PrivateRobustRegression
-from sordino.estimators.mixture import PrivateGaussianMixture as PrivateGaussianMixture
 from sordino.estimators.pipeline import public_pipeline as public_pipeline
-from sordino.estimators.registry import ESTIMATORS as ESTIMATORS
 from sordino.estimators.supervised import PrivateBayesianNetworkClassifier as PrivateBayesianNetworkClassifier
 from sordino.estimators.supervised import PrivateBayesianNetworkRegressor as PrivateBayesianNetworkRegressor
+from sordino.estimators.supervised import PrivateGaussianMixture as PrivateGaussianMixture
 from sordino.fitting.array_schema import ArrayBounds as ArrayBounds
 from sordino.fitting.array_schema import DeltaWarning as DeltaWarning
 from sordino.fitting.array_schema import NonPrivateWarning as NonPrivateWarning

@@ -108,7 +108,7 @@ class PrivateEstimator(BaseEstimator):
         """The posterior over the coefficients of encoded rows, with the privacy noise as far as the method knows it.
 
         Intervals of "bounded-influence" hold the truth about as often as they say, those of most other methods less
-        often: docs/estimators.md has the rates.
+        often: docs/reference/estimators.md has the rates.
         """
         check_is_fitted(self, "release_")
         return self._predictor.posterior

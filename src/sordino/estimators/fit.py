@@ -1,14 +1,29 @@
-"""`sordino.fit`: one call for an estimator by its name and for a custom model."""
+"""`sordino.fit`: one call for an estimator by its name and for a custom model; the estimators by name."""
 
+import inspect
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from sordino.core.bound import Relation
-from sordino.core.validate import InputError
+from sordino.core.validate import InputError, one_of
+from sordino.estimators.base import PrivateEstimator
+from sordino.estimators.linear import (
+    PrivateCoxRegression,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePoissonRegression,
+    PrivateRobustRegression,
+)
+from sordino.estimators.supervised import (
+    PrivateBayesianNetworkClassifier,
+    PrivateBayesianNetworkRegressor,
+    PrivateGaussianMixture,
+)
 from sordino.fitting.custom_model import fit_custom
-from sordino.fitting.tasks import AUTO, ignore_progress
-from sordino.inference.custom_release import with_model
-from sordino.inference.release import Release
+from sordino.fitting.methods import METHODS
+from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, FALLBACK, ignore_progress
+from sordino.inference.release import Release, answering, with_model
 
 
 def fit(
@@ -97,9 +112,13 @@ def fit(
         if unused:
             raise InputError(f"A named model takes no {unused[0]}; the schema declares records and unit. Omit it.")
         budget = {"epsilon": epsilon, "delta": delta, "relation": relation, "schema": schema, "method": method}
-        from sordino.estimators.registry import fit_named  # noqa: PLC0415  (it brings scikit-learn)
-
-        return fit_named(model, data, {**budget, "ledger": ledger, "random_state": random_state}, options or {}, begin)
+        budget |= {"ledger": ledger, "random_state": random_state}
+        kind = ESTIMATORS[one_of("model", model, tuple(ESTIMATORS))]
+        known = tuple(name for name in inspect.signature(kind).parameters if name not in budget)
+        for name in options or {}:
+            one_of(f"an option of {model}", name, known)
+        X, y = data if isinstance(data, tuple) else (data, None)
+        return answering(kind(**budget, **(options or {})).fit_in_stages(X, y, begin).release_)
     if schema is not None:
         raise InputError("A custom model takes no schema: give records, and unit where people have several. Omit it.")
     finished = fit_custom(
@@ -124,3 +143,24 @@ def fit(
         begin=begin,
     )
     return with_model(finished.release, finished.model, finished.audit)
+
+
+ESTIMATORS: MappingProxyType[str, type[PrivateEstimator]] = MappingProxyType(
+    {
+        "linear": PrivateLinearRegression,
+        "logistic": PrivateLogisticRegression,
+        "robust": PrivateRobustRegression,
+        "poisson": PrivatePoissonRegression,
+        "cox": PrivateCoxRegression,
+        "network-regressor": PrivateBayesianNetworkRegressor,
+        "network-classifier": PrivateBayesianNetworkClassifier,
+        "mixture": PrivateGaussianMixture,
+    }
+)
+
+
+def methods_of(model: str | None) -> tuple[str, ...]:
+    """The words that `method` takes for a model; for an unknown one, those of any model."""
+    kind = ESTIMATORS.get(model or "")
+    words = sorted(word for word, method in METHODS.items() if kind is None or kind._task in method.tasks)
+    return (AUTO, *([AUTO_OR_CONSTANT] if FALLBACK in words else []), *words)

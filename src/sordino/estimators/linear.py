@@ -1,31 +1,149 @@
-"""Models that are linear in the columns: for numbers, classes, robust to outliers, for counts, and for hazards."""
+"""Models that are linear in the columns: for numbers, classes, robust to outliers, for counts, and for hazards.
 
-from collections.abc import Sequence
+Their coefficients mean something, so they have tables, contrasts, joint tests and intervals of means.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from sordino.core.arrays import Array
-from sordino.estimators.coefficients import CoefficientEstimator, column_name
+from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.supervised import PrivateClassifier, PrivateRegressor
-from sordino.fitting.tasks import Task, count_settings, robust_settings, survival_settings
-from sordino.inference.contrasts import LEVEL
+from sordino.fitting.tasks import Task, count_settings, effect_settings, ignore_progress, survival_settings
+from sordino.inference.contrasts import LEVEL, Line, Wald, contrast, wald
 from sordino.inference.predicted_means import MeanAndNew
+from sordino.inference.summary import Summary, coefficients_of, summary_of
+
+if TYPE_CHECKING:
+    from sordino.inference.margins import Margins
+    from sordino.inference.predicted_means import MeanAndNew
+    from sordino.inference.prediction import TableCoefficients
+
+
+def column_name(given: Any) -> Any:
+    """The name of a column; columns of arrays may be given by their number."""
+    return f"x{given}" if isinstance(given, int) and not isinstance(given, bool) else given
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CoefficientEstimator(PrivateEstimator):
+    """Linear models: the size of effects that is taken for granted, and coefficients in the units of the table.
+
+    `coef_` and `intercept_` are posterior means; `coef_names_` are the names of the columns of `coef_`, one for each
+    level of a category but the reference. Where only a constant was learned there are none. `posterior_` has the law
+    of the coefficients of encoded rows.
+    """
+
+    effect_scale: float | None = None
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "CoefficientEstimator":
+        """`PrivateEstimator.fit`, with survey weights beside arrays.
+
+        Weights count within the bounds that `weight` of `ArrayBounds` declares; where bounds are declared and no
+        weights are given, every record has weight 1. They are private, like rows: their type and shape are checked
+        before the debit, their values are cut to the bounds after it. A table with a schema has its weights in the
+        column that the schema declares.
+        """
+        self.fit_in_stages(X, y, ignore_progress, sample_weight)
+        return self
+
+    @property
+    def coef_(self) -> Array:
+        """Slopes in the units of the table, one for each column of `coef_names_`.
+
+        Of classes there is one row, or one for each class, all told against the first by "bounded-influence".
+        """
+        slopes = self._known().slopes
+        if self._task is not Task.CLASSIFICATION:
+            return slopes[:, 0]
+        classes = len(self._predictor.labels)
+        several = classes > 2 and slopes.shape[1] < classes
+        return np.vstack([np.zeros((1, len(slopes))), slopes.T]) if several else slopes.T
+
+    @property
+    def intercept_(self) -> Any:
+        """The score of a row of zeros in the units of the table; a number, or one for each row of `coef_`."""
+        found = self._known().intercepts
+        if self._task is not Task.CLASSIFICATION:
+            return float(found[0])
+        return np.concatenate([[0.0], found]) if len(found) not in (1, len(self._predictor.labels)) else found
+
+    @property
+    def coef_names_(self) -> tuple[str, ...]:
+        """The names of the columns of `coef_`."""
+        return self._known().names
+
+    def _known(self) -> "TableCoefficients":
+        if not hasattr(self, "release_") or self._predictor.only_a_constant:
+            raise AttributeError(f"{type(self).__name__} has no coefficients: not fitted, or only a constant is known")
+        return self._predictor.coefficients
+
+    def _settings(self) -> dict[str, Any]:
+        return effect_settings(self.effect_scale)
+
+    def summary(self, level: float = LEVEL) -> Summary:
+        """The coefficients as a table that prints itself; older methods have estimates only."""
+        check_is_fitted(self, "release_")
+        return summary_of(self.release_, level)
+
+    def contrast(self, weights: Mapping[str, float] | str, level: float = LEVEL) -> Line:
+        """A sum of coefficients with its interval and test, such as ``contrast({"age": 1, "dose": -1})``."""
+        check_is_fitted(self, "release_")
+        return contrast(coefficients_of(self.release_), weights, level)
+
+    def wald(self, tested: Sequence[Mapping[str, float] | str]) -> Wald:
+        """The joint test that coefficients, or sums of them, are all 0, such as ``wald(["age", "dose"])``."""
+        check_is_fitted(self, "release_")
+        return wald(coefficients_of(self.release_), tested)
+
+    def margins(self, columns: Sequence[str] | str | None = None, **settings: Any) -> "Margins":
+        """Mean outcomes at values of columns, from the posterior and public values; see `inference.margins.margins`."""
+        from sordino.inference.margins import margins  # noqa: PLC0415
+
+        check_is_fitted(self, "release_")
+        return margins(self.release_, columns, **settings)
+
+    def effects(self, columns: Sequence[str] | str | None = None, **settings: Any) -> "Margins":
+        """Differences of mean outcomes in natural units; see `inference.margins.effects`."""
+        from sordino.inference.margins import effects  # noqa: PLC0415
+
+        check_is_fitted(self, "release_")
+        return effects(self.release_, columns, **settings)
+
+    def named_draws(self, draws: int = 1000, seed: int | None = None) -> dict[str, Array]:
+        """Draws of the coefficients in the units of the table, by name."""
+        from sordino.inference.release import named_draws  # noqa: PLC0415
+
+        check_is_fitted(self, "release_")
+        return named_draws(self.release_, draws, seed)
+
+    def to_arviz(self, draws: int = 1000, seed: int | None = None, rows: Any = None) -> Any:
+        """The posterior for ArviZ, with named variables and coordinates; see `inference.release.to_arviz`."""
+        from sordino.inference.release import to_arviz  # noqa: PLC0415
+
+        check_is_fitted(self, "release_")
+        return to_arviz(self.release_, draws, seed, rows)
+
+    def predict_mean(self, X: Any, level: float = LEVEL) -> "MeanAndNew":
+        """Means of rows with intervals, and intervals of new targets, from the same posterior as `summary`."""
+        check_is_fitted(self, "release_")
+        coefficients_of(self.release_)
+        return self._predictor.means(self._encode(X), level)
 
 
 class PrivateLinearRegression(CoefficientEstimator, PrivateRegressor):
     """Private Bayesian linear regression.
 
-    Methods: "bounded-influence" (noised sums of rows that are weighed by x alone, with residuals cut at .9 to 1.9 of
-    their scale, and one posterior of everything released), "statistics" (noised sums, one Gaussian mechanism),
-    "ridge" (a noised centre, then noised gradients of scaled rows with effects drawn to 0: for more than 160 columns,
-    and its intervals are withheld), "output" (output perturbation of least squares in a ball) and "constant". On
-    drawn tables, from the worst to the best cell of 12 tables or more, 95 % intervals of coefficients held the truth
-    in 92 to 100 % of cases with "bounded-influence", 93 to 100 % with "statistics" and 5 to 85 % with "output"; 90 %
-    intervals of new targets in 87 to 93 %, 90 to 100 % and 93 to 100 %. Parameters are those of `PrivateEstimator`,
-    and `effect_scale`: the standard deviation of effects before the data speak, in units of the target, of half a
+    Methods: "bounded-influence" (noised sums of rows weighed by x alone, residuals cut, one posterior of everything
+    released), "ridge" (noised gradients of scaled rows, effects drawn to 0: for small budgets and many columns,
+    intervals withheld), "dp-sep" and "dp-vi" (expectation propagation and variational inference of Vinaroz & Park,
+    without intervals) and "constant". `interval_coverage` says how often intervals hold. Parameters are those of
+    `PrivateEstimator`, and `effect_scale`: the prior standard deviation of effects, in units of the target, of half a
     declared range or of having a property; absent, a twentieth of the target's declared range.
 
     Examples:
@@ -34,10 +152,7 @@ class PrivateLinearRegression(CoefficientEstimator, PrivateRegressor):
         >>> X = np.random.default_rng(0).uniform(-1, 1, (5000, 2))
         >>> y = X @ [0.5, -0.25]
         >>> model = PrivateLinearRegression(
-        ...     epsilon=1.0,
-        ...     delta=1e-6,
-        ...     relation="replace-one",
-        ...     schema=ArrayBounds(-1, 1, target=(-1, 1)),
+        ...     epsilon=1.0, delta=1e-6, relation="replace-one", schema=ArrayBounds(-1, 1, target=(-1, 1)),
         ...     random_state=0,
         ... ).fit(X, y)
         >>> bool(abs(model.predict([[1.0, 0.0]])[0] - 0.5) < 0.1)
@@ -52,18 +167,11 @@ class PrivateLinearRegression(CoefficientEstimator, PrivateRegressor):
 class PrivateLogisticRegression(CoefficientEstimator, PrivateClassifier):
     """Private Bayesian logistic regression; softmax regression where there are more than two classes.
 
-    Methods: "bounded-influence" (noised sums of rows that are weighed by x alone, and one posterior of everything
-    released), "newton" (noised sums for centre and covariance, then noised gradients of centred rows, each step
-    shrunk by what is known of the noise), "ridge" (a noised centre, then noised gradients of rows scaled by their
-    declared kinds, with effects drawn to 0: for small tables and many columns, and its intervals are withheld),
-    "output" (output perturbation), "chain" (the last iterate of noisy gradient descent, two classes) and "constant".
-    On drawn tables of two classes, from the worst to the best cell
-    of 10 tables or more, 95 % intervals of coefficients held the truth in 87 to 100 % of cases with
-    "bounded-influence", 41 to 97 % with "newton", 5 to 70 % with "output" and 7 to 84 % with "chain"; 90 %
-    intervals of probabilities in 89 to 99 %, 42 to 92 %, 5 to 67 % and 14 to 86 %. Of several classes, with
-    "newton", 62 to 100 % and 46 to 90 %. Parameters are those of `PrivateEstimator`, and `effect_scale`: the
-    standard deviation of log odds ratios before the data speak, of half a declared range or of having a property; 1
-    if absent.
+    Methods: "bounded-influence" (noised sums of rows weighed by x alone, one posterior of everything released),
+    "ridge" (noised gradients of scaled rows, effects drawn to 0: for small budgets and many columns, intervals
+    withheld), "dp-sep" (two classes) and "dp-vi", without intervals, and "constant". `interval_coverage` says how
+    often intervals hold. Parameters are those of `PrivateEstimator`, and `effect_scale`: the prior standard deviation
+    of log odds ratios, of half a declared range or of having a property; 1 if absent.
 
     Examples:
         >>> import numpy as np
@@ -72,10 +180,7 @@ class PrivateLogisticRegression(CoefficientEstimator, PrivateClassifier):
         >>> X = generator.uniform(-1, 1, (5000, 2))
         >>> y = np.where(X[:, 0] + 0.3 * generator.standard_normal(5000) > 0, "ill", "well")
         >>> model = PrivateLogisticRegression(
-        ...     epsilon=1.0,
-        ...     delta=1e-6,
-        ...     relation="replace-one",
-        ...     schema=ArrayBounds(-1, 1, classes=("ill", "well")),
+        ...     epsilon=1.0, delta=1e-6, relation="replace-one", schema=ArrayBounds(-1, 1, classes=("ill", "well")),
         ...     random_state=0,  # to try things out: a release is made without it
         ... )
         >>> [str(label) for label in model.fit(X, y).predict([[0.9, 0.0], [-0.9, 0.0]])]
@@ -95,16 +200,11 @@ class PrivateLogisticRegression(CoefficientEstimator, PrivateClassifier):
     _task: ClassVar[Task] = Task.CLASSIFICATION
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateRobustRegression(CoefficientEstimator, PrivateRegressor):
     """Private Huber regression: residuals beyond a threshold pull no harder.
 
-    Methods: "bounded-influence", which cuts residuals at .9 to 1.345 times their released scale; "gradients", which
-    cuts at `threshold`, in units of the scaled target; and "constant". On drawn tables, from the worst to the best
-    cell of 12 tables or more, 95 % intervals of coefficients held the truth in 92 to 100 % of cases with
-    "bounded-influence" and 28 to 100 % with "gradients", and 90 % intervals of new targets in 86 to 94 % and 90 to
-    100 %. Parameters are those of `PrivateEstimator`, the threshold, and `effect_scale` as in
-    `PrivateLinearRegression`.
+    Methods: "bounded-influence", which cuts residuals at 1.345 times their released scale, and "constant".
+    Parameters are those of `PrivateEstimator`, and `effect_scale` as in `PrivateLinearRegression`.
 
     Examples:
         >>> import numpy as np
@@ -112,12 +212,9 @@ class PrivateRobustRegression(CoefficientEstimator, PrivateRegressor):
         >>> generator = np.random.default_rng(0)
         >>> X = generator.uniform(-1, 1, (5000, 2))
         >>> y = X @ [0.5, -0.25]
-        >>> y[::50] = 1.0  # somebody's slips of the pen
+        >>> y[::50] = 1.0  # slips of the pen
         >>> model = PrivateRobustRegression(
-        ...     epsilon=1.0,
-        ...     delta=1e-6,
-        ...     relation="replace-one",
-        ...     schema=ArrayBounds(-1, 1, target=(-1, 1)),
+        ...     epsilon=1.0, delta=1e-6, relation="replace-one", schema=ArrayBounds(-1, 1, target=(-1, 1)),
         ...     random_state=0,  # to try things out: a release is made without it
         ... )
         >>> bool(abs(model.fit(X, y).predict([[1.0, 0.0]])[0] - 0.5) < 0.1)
@@ -126,25 +223,17 @@ class PrivateRobustRegression(CoefficientEstimator, PrivateRegressor):
 
     _task: ClassVar[Task] = Task.ROBUST
 
-    threshold: float = 0.3
-
-    def _settings(self) -> dict[str, Any]:
-        return robust_settings(self.threshold, self.effect_scale)
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivatePoissonRegression(CoefficientEstimator, PrivateRegressor):
     """Private regression of counts: the logarithm of the rate is linear in the columns.
 
-    Method: "bounded-influence", in the manner of Cantoni & Ronchetti. On drawn tables, from the worst to the best
-    cell of 10 tables or more, 95 % intervals of coefficients held the truth in 90 to 100 % of cases, and 90 %
-    intervals of new counts held them in 95 to 99 %. The target is declared as a number from 0 on. `exposure`
-    may name a declared column of positive numbers that says how long each record was watched, or give its number in
-    an array, whose `ArrayBounds` has its bounds in `columns`; its rate is for one unit of it, and predictions are
-    for a row's own exposure. With `overdispersed` new counts are those
-    of a negative binomial law, whose dispersion is learned; intervals of coefficients allow for it either way.
-    Parameters are those of `PrivateEstimator`, these two, and `effect_scale`: the standard deviation of log rate
-    ratios over half a declared range, or of having a property, before the data speak; 1 if absent.
+    Method: "bounded-influence", in the manner of Cantoni & Ronchetti. The target is declared as a number from 0 on.
+    `exposure` may name the declared column with the exposure (follow-up time), or give its number in an array, whose
+    `ArrayBounds` has its bounds in `columns`; predictions are for a row's own exposure. With `overdispersed` new counts
+    follow a negative binomial law, whose dispersion is learned; intervals of coefficients allow for it either way.
+    Parameters are those of `PrivateEstimator`, these two, and `effect_scale`: the prior standard deviation of log rate
+    ratios over half a declared range, or of having a property; 1 if absent.
 
     Examples:
         >>> import numpy as np
@@ -153,10 +242,7 @@ class PrivatePoissonRegression(CoefficientEstimator, PrivateRegressor):
         >>> X = generator.uniform(-1, 1, (5000, 2))
         >>> y = generator.poisson(np.exp(1.0 + 0.5 * X[:, 0]))
         >>> model = PrivatePoissonRegression(
-        ...     epsilon=2.0,
-        ...     delta=1e-6,
-        ...     relation="replace-one",
-        ...     schema=ArrayBounds(-1, 1, target=(0, 20)),
+        ...     epsilon=2.0, delta=1e-6, relation="replace-one", schema=ArrayBounds(-1, 1, target=(0, 20)),
         ...     random_state=0,  # to try things out: a release is made without it
         ... ).fit(X, y)
         >>> bool(abs(model.coef_[0] - 0.5) < 0.1)
@@ -183,11 +269,9 @@ class PrivateCoxRegression(CoefficientEstimator):
     sum by no more than the certificate says of one record. Ties, left truncation and columns that change with time are
     not for it.
 
-    Method: "bounded-influence". On drawn tables, from the worst to the best cell of 20 tables or more, 95 % intervals
-    of coefficients held the truth in 91 to 100 % of cases, and 90 % intervals of chances in 85 to 100 %. Parameters are
-    those of `PrivateEstimator`, these two, and `effect_scale`: the standard deviation of log hazard ratios over half a
-    declared range, or of having a property, before the data speak; 1 if absent. After a fit `coef_` has the log hazard
-    ratios of columns, then those of all bins but the first.
+    Method: "bounded-influence". Parameters are those of `PrivateEstimator`, these two, and `effect_scale`: the prior
+    standard deviation of log hazard ratios over half a declared range, or of having a property; 1 if absent. After fit
+    `coef_` has the log hazard ratios of columns, then those of all bins but the first.
 
     Examples:
         >>> import numpy as np
@@ -197,12 +281,8 @@ class PrivateCoxRegression(CoefficientEstimator):
         >>> until = generator.exponential(1.0 / (0.3 * np.exp(-0.7 * treated)))
         >>> X, event = np.column_stack([np.minimum(until, 4.0), treated]), until <= 4.0
         >>> model = PrivateCoxRegression(
-        ...     epsilon=2.0,
-        ...     delta=1e-6,
-        ...     relation="replace-one",
+        ...     epsilon=2.0, delta=1e-6, relation="replace-one", time=0, bins=(0, 1, 2, 4),
         ...     schema=ArrayBounds(0, 1, target=(0, 1), columns={0: (0, 4)}),
-        ...     time=0,
-        ...     bins=(0, 1, 2, 4),
         ...     random_state=0,  # to try things out: a release is made without it
         ... ).fit(X, event)
         >>> bool(abs(model.coef_[0] + 0.7) < 0.2), model.coef_names_
@@ -231,9 +311,7 @@ class PrivateCoxRegression(CoefficientEstimator):
         Returns:
             Means and intervals; how often they hold was not measured.
         """
-        found = self._predictor.means(self._encode(X), level, until)
-        assert found is not None
-        return found
+        return self._predictor.means(self._encode(X), level, until)
 
     def sample_predictive(self, X: Any, draws: int = 100, seed: int | None = None) -> NDArray[Any]:
         """Draws of whether the event happens up to the last edge, 0 or 1, shape (draws, records)."""

@@ -1,32 +1,46 @@
-"""Replay of a release of an estimator: the code that fits it runs again, on tables drawn from its schema.
+"""Replay of a release of an estimator or a custom model: the code that fits it runs again, on drawn tables.
 
 Replay reads no private row. It plans the fit again from the settings of the release, and the plan must have the spec of
 the release. Then it records whole fits, from cells to the last word of a release, and replays them on neighbouring
-tables (`auditing.replay.tables`). It also tests the source of the keys that noise is drawn with.
+tables (`auditing.replay.tables`). It also tests the source of the keys that noise is drawn with. Nothing declares
+corners for a custom model: its units are drawn at random, at zero, and far out on both sides.
 """
 
 import inspect
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from sordino.auditing.replay.examine import SECONDS, Implementation, examine
+from sordino.auditing.replay.examine import SECONDS, Implementation, ReplayTrial, examine
 from sordino.auditing.replay.plan import planned_calls
 from sordino.auditing.replay.port import Recorder, Run, key_faults
 from sordino.auditing.replay.tables import Cells, DrawnTables
-from sordino.core.validate import InputError, SordinoError
-from sordino.explore.selection import CHOSEN
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation
+from sordino.core.gaussian import largest_mu
+from sordino.core.spec import NoisyGradient, RepeatAndSelect
+from sordino.core.validate import InputError, SordinoError, instance_of
 from sordino.fitting.choose import choose
+from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomMethod, CustomProblem
 from sordino.fitting.declaration import declared_columns
-from sordino.fitting.fit import fit, problem_of, table_rows
+from sordino.fitting.fit import delta_cautions, fit, problem_of, table_rows
+from sordino.fitting.methods import Plan
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import SETTINGS, Task, asked_of, is_fit
+from sordino.inference.release import CustomRelease
 from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.coverage import WITHHELD_BECAUSE
 from sordino.ledger.release.document import to_document
+from sordino.mechanisms.regression.plan import LEAST_BUDGET
+from sordino.mechanisms.variational.natural import Sizes
+from sordino.models.custom.base import CustomModel, RecordLayout
+from sordino.noise.lattice import in_doubles
 
 
 def replay_release(
@@ -34,22 +48,32 @@ def replay_release(
 ) -> Implementation:
     """Test the code that fits such a release; refused where its run cannot be replayed or planned again.
 
-    Args:
-        release: of an estimator or of `sordino fit`, with its schema.
-        confidence: of the test of the noise.
-        seed: of tables and noise; nothing that is drawn leaves.
-        seconds: no further pairs are tried after that long.
-        recorder: one that several audits share, so that kernels are compiled once.
-
-    Raises:
-        InputError: for a run whose noise cannot be replayed, or a release that does not say how it was asked for.
+    No further pairs are tried after so many seconds. `recorder` may be shared by several audits, so that kernels are
+    compiled once. Nothing that the seed draws leaves.
     """
     planned_calls(release.spec)
     delta = release.delta if release.spec.delta is None else release.spec.delta
     faults = [] if delta == release.delta else ["the release has another delta than its spec"]
-    problem, method = planned_again(replace(release, delta=delta))
-    fits = _Fits(problem, method)
-    drawn = DrawnTables(problem.schema, problem.relation, fits.on, np.random.default_rng(seed))
+    problem, plan = planned_again(replace(release, delta=delta))
+
+    def fit_on(table: Cells) -> Run:
+        """A whole fit on the cells of a table, as any fit but for where random numbers come from."""
+
+        def run(fresh: Any) -> dict[str, Any]:
+            given = table_rows(problem.schema, problem.task, problem.relation, table, None)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                made = fit(problem, given, plan.method.name, None, Sources(None, fresh)).release
+            if made.private:
+                raise SordinoError(
+                    "Expected a replayed fit to be marked as one, got a release that says it is private."
+                )
+            document = to_document(made, "")
+            return {**made.arrays, **{name: json.dumps(value) for name, value in document.items()}}
+
+        return run
+
+    drawn = DrawnTables(problem.schema, problem.relation, fit_on, np.random.default_rng(seed))
     odd = ", ".join(drawn.odd_cells) or "none: every rule of the schema refuses them"
     return examine(
         release.spec,
@@ -68,7 +92,8 @@ def replay_release(
 
 def can_plan(release: StoredRelease) -> bool:
     """Whether a folder holds all that its plan is made from; of a choice and of custom models it does not."""
-    return release.schema is not None and is_fit(release.settings) and CHOSEN not in release.settings
+    chosen = isinstance(release.spec.algorithm, RepeatAndSelect)
+    return release.schema is not None and is_fit(release.settings) and not chosen
 
 
 def unplanned(release: StoredRelease) -> str:
@@ -76,14 +101,21 @@ def unplanned(release: StoredRelease) -> str:
     if not can_plan(release):
         return ""
     try:
-        planned_again(release)
+        problem, plan = planned_again(release)
     except InputError as error:
         return str(error)
-    return ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cautions = (*plan.method.plan(problem).cautions, *delta_cautions(problem))
+    lost = next((words for words in cautions if words not in release.cautions), None)
+    budget = getattr(plan.details.get("made"), "budget", LEAST_BUDGET)
+    if lost is None and budget < LEAST_BUDGET and WITHHELD_BECAUSE not in release.settings:
+        lost = "the budget is too small for intervals"
+    return "" if lost is None else f"Its plan says, and the release does not: {lost}"
 
 
-def planned_again(release: StoredRelease) -> tuple[FitProblem, str]:
-    """What was asked for, and the method, whose plan is the spec of the release; refused where it is another."""
+def planned_again(release: StoredRelease) -> tuple[FitProblem, Plan]:
+    """What was asked for, and its plan, whose spec is that of the release; refused where it is another."""
     settings, schema = release.settings, release.schema
     if schema is None or "task" not in settings or "method" not in settings:
         raise InputError(
@@ -98,13 +130,13 @@ def planned_again(release: StoredRelease) -> tuple[FitProblem, str]:
     problem = problem_of(task, declaration, epsilon, release.delta, release.spec.relation, settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        again = choose(problem, method).spec
-    if again != release.spec:
+        again = choose(problem, method)
+    if again.spec != release.spec:
         raise InputError(
-            f"Expected method {method!r} to plan the release's spec again, got another one; the release was made by "
-            f"version {release.software}, or for another table."
+            f"Method {method!r} does not plan the spec of this release. The release was made by version "
+            f"{release.software}, or for a different table."
         )
-    return problem, method
+    return problem, again
 
 
 def _taken(function: Callable[..., Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,26 +146,132 @@ def _taken(function: Callable[..., Any], chosen: Mapping[str, Any]) -> dict[str,
     return {name: value for name, value in chosen.items() if whatever or name in known}
 
 
-class _Fits:
-    """Whole fits, as any fit but for where random numbers come from."""
+# How far out odd units of custom models stand.
+_OUTSIDE, _FAR = 40.0, 1e4
 
-    def __init__(self, problem: FitProblem, method: str) -> None:
-        self._problem, self._method = problem, method
 
-    def on(self, table: Cells) -> Run:
-        """A fit on the cells of a table."""
+def replay_custom_release(
+    release: CustomRelease,
+    *,
+    confidence: float,
+    seed: int,
+    seconds: float = SECONDS,
+    options: Mapping[str, Any] | None = None,
+    recorder: Recorder | None = None,
+) -> Implementation:
+    """Test the code that fits such a release; refused where its run cannot be replayed or planned again.
 
-        def run(fresh: Any) -> dict[str, Any]:
-            problem = self._problem
-            given = table_rows(problem.schema, problem.task, problem.relation, table, None)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                release = fit(problem, given, self._method, None, Sources(None, fresh)).release
-            if release.private:
-                raise SordinoError(
-                    "Expected a replayed fit to be marked as one, got a release that says it is private."
-                )
-            document = to_document(release, "")
-            return {**release.arrays, **{name: json.dumps(value) for name, value in document.items()}}
+    The release has its model, as `fit` returns it or `reopen` makes it. `options` are those of the fit that a folder
+    cannot hold, such as an optimiser.
+    """
+    model = release.own
+    if model is None:
+        raise InputError(
+            "Expected the model beside its release for a replay, got the release alone: a folder does not hold a "
+            "model's code; name it (on the command line with --model MODULE:NAME)."
+        )
+    wanted, chosen = _asked(release, model, dict(options or {}))
+    calls = len(planned_calls(release.spec))
+
+    def fit_on(table: Array) -> Run:
+        """A fit on packed rows of units, as any fit but for where random numbers come from."""
+
+        def run(fresh: Callable[[], Any]) -> dict[str, Any]:
+            found = chosen.run(wanted, release.spec, table, Sources(None, fresh), lambda _: None)
+            return {"draws": found.draws, **found.settings, **found.arrays, "cautions": repr(found.cautions)}
 
         return run
+
+    drawn = _DrawnUnits(model, wanted.sizes, fit_on, np.random.default_rng(seed))
+    found = examine(
+        release.spec,
+        drawn.trials(),
+        confidence=confidence,
+        seed=seed,
+        recorder=recorder,
+        seconds=seconds,
+    )
+    if not found.calls and calls:
+        raise InputError(
+            f"Expected a method whose noise passes the port that a replay records, got {chosen.name!r}, whose noise "
+            "is drawn inside its program; `sordino audit` without --method reads its description."
+        )
+    return found
+
+
+def _asked(release: CustomRelease, model: CustomModel, options: dict[str, Any]) -> tuple[CustomProblem, CustomMethod]:
+    """What was asked for, so that a plan from it has the spec of the release."""
+    asked = asked_of(release.settings)
+    chosen = CUSTOM_METHODS[release.settings["method"]]
+    if not chosen.packs:
+        raise InputError(
+            f"Expected a method whose noised sums a replay records, got {chosen.name!r}, which keeps no table; its own "
+            "audit are canaries in the run: sordino.fit(..., options={'canaries': 1000})."
+        )
+    unsaid = [name for name in asked.get("unsaid", ()) if name not in options]
+    if unsaid:
+        raise InputError(f"Expected the options {', '.join(unsaid)}, which a folder cannot hold, got none; give them.")
+    spec = release.spec
+    first = next(iter(spec.runs())).algorithm
+    sizes = Sizes(
+        spec.n if isinstance(first, NoisyGradient) else int(getattr(first, "records", 0)),
+        model.size,
+        largest_mu(float(asked["epsilon"]), release.delta),
+        spec.relation,
+        release.delta,
+        spec.unit,
+    )
+    wanted = CustomProblem(model, sizes, float(asked["epsilon"]), {**asked.get("options", {}), **options})
+    if chosen.plan(wanted) != spec:
+        raise InputError(
+            f"Method {chosen.name!r} does not plan the spec of this release. The release was made by version "
+            f"{release.software}, or with a different model."
+        )
+    return wanted, chosen
+
+
+class _DrawnUnits:
+    """Tables of packed rows with one odd unit."""
+
+    def __init__(
+        self, model: CustomModel, sizes: Sizes, fit: Callable[[Array], Run], generator: np.random.Generator
+    ) -> None:
+        self._model, self._sizes, self._fit, self._generator = model, sizes, fit, generator
+        self._layout: RecordLayout = instance_of("layout", model.layout, RecordLayout)
+        self._whole = np.concatenate([np.full(leaf.size, leaf.whole) for leaf in self._layout.leaves])
+
+    def trials(self) -> Iterator[ReplayTrial]:
+        """Tables around an odd unit, which is drawn, zero, or outside by little and by much."""
+        odd = {"a drawn unit": None, "zeros": self._packed(np.zeros(self._columns))}
+        odd |= {"a unit outside": self._odd(_OUTSIDE), "its opposite": self._odd(-_OUTSIDE)}
+        replaced = self._sizes.relation is Relation.REPLACE_ONE
+        for words, more in (("drawn units", {}), ("drawn units again", {"a unit far outside": self._odd(_FAR)})):
+            rest = self._drawn(self._sizes.records - 1)
+            units = {word: self._drawn(1) if unit is None else unit for word, unit in (odd | more).items()}
+            tables = [(f"with {word}", self._fit(np.vstack([rest, unit]))) for word, unit in units.items()]
+            yield ReplayTrial(words, (*(() if replaced else (("without it", self._fit(rest)),)), *tables), replaced)
+
+    @property
+    def _columns(self) -> int:
+        return self._layout.rows * self._layout.width
+
+    def _packed(self, numbers: Array) -> Array:
+        """Rows with all places taken; whole numbers stay 0 or 1, which indices and labels may be."""
+        rows = np.atleast_2d(numbers)
+        whole = np.tile(self._whole, self._layout.rows)
+        rows = np.where(whole, np.clip(np.rint(np.abs(rows)), 0.0, 1.0), rows)
+        taken = np.ones((len(rows), self._layout.columns - self._columns))
+        return np.hstack([rows, taken])
+
+    def _odd(self, size: float) -> Array:
+        return self._packed(size * np.ones(self._columns) * np.where(np.arange(self._columns) % 2, -1.0, 1.0))
+
+    def _drawn(self, count: int) -> Array:
+        """Random units; what a model observes is drawn from the model where it can be."""
+        rows = self._packed(self._generator.normal(size=(count, self._columns)))
+        if not self._model.simulates:
+            return rows
+        with in_doubles():
+            theta = jnp.asarray(self._model.start(), jnp.float64)
+            drawn = jax.vmap(self._model.simulated, in_axes=(None, 0))(theta, jnp.asarray(rows))
+            return np.asarray(drawn, np.float64)

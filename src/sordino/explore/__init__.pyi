@@ -1,7 +1,7 @@
 from sordino.explore.checks import Check as Check
+from sordino.explore.checks import Comparison as Comparison
 from sordino.explore.checks import check as check
-from sordino.explore.comparison import Comparison as Comparison
-from sordino.explore.comparison import compare as compare
+from sordino.explore.checks import compare as compare
 from sordino.explore.looks import Look as Look
 from sordino.explore.looks import look as look
 from sordino.explore.selection import Candidate as Candidate

@@ -1,12 +1,18 @@
-"""Calibration and residual checks of a release: on private rows for a charge, or on public rows for nothing.
+"""Checks and comparisons of releases on rows: calibration and residuals of one, losses of several.
 
 Rows are put into bands by what the release predicts for them. For each band it is told how many there are and by how
 much targets are off on average: for classes observed minus predicted shares, for numbers and counts residuals over
 their predicted standard deviation, cut at 4. Predictions are functions of a row and the release, and bands have public
-edges, so one record moves one band: a noised sum whose sensitivity is derived in `rounds.scored_sums`.
+edges, so one record moves one band: a noised sum whose sensitivity is derived in `mechanisms.statistics.scored_sums`.
+
+For m models compared, a record adds m losses and m - 1 squares of differences from the first model's loss, all in
+[0, 1]: one noised sum of 2 m - 1 numbers. Differences come with two intervals: one about the table itself, where noise
+is the only error, and one for records like these, which adds the sampling error of a mean of paired differences. Its
+variance is taken at the upper end of what the noised squares leave open, so that interval errs towards too wide.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +22,14 @@ from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
+from sordino.core.results import Result, ResultTable
 from sordino.core.validate import InputError, Interval, number, one_of, whole_number
-from sordino.data import Number
+from sordino.data import Number, Schema
+from sordino.data.words import shown_names
 from sordino.explore.scoring import (
     check_header,
     class_codes,
+    losses,
     means,
     probabilities,
     read_rows,
@@ -32,10 +41,16 @@ from sordino.fitting.charge import RowAccess
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.tasks import CLASSIFYING
 from sordino.inference.prediction import Predictor
-from sordino.inference.table_formats import CHECK, ResultTable, TableResult, check_table
+from sordino.inference.summary import CHECK, COMPARISON, check_table, comparison_table
 from sordino.ledger.release import StoredRelease
-from sordino.mechanisms.statistics.questions import EXPONENT
-from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, ScoredSums, band_sums, record_weights
+from sordino.mechanisms.statistics.questions import EXPONENT, record_weights
+from sordino.mechanisms.statistics.scored_sums import (
+    BAND_LENGTHS,
+    ScoredSums,
+    band_sums,
+    cube_lengths,
+    totals,
+)
 
 _BANDS = Interval(2, 50)
 _LEVELS = Interval(0.5, 1.0, high_open=True)
@@ -47,13 +62,7 @@ CUT = 4.0
 class Band:
     """What was predicted for some rows, how many there are, and by how much their targets are off on average.
 
-    Attributes:
-        low: the lower edge of what is predicted for them.
-        high: the upper edge.
-        count: how many; noised where the rows are private.
-        off: observed minus predicted on average; None where too few are left to tell.
-        off_low: the lower end of its interval.
-        off_high: the upper end.
+    `off` is observed minus predicted on average, with its interval; None where too few records are left to tell.
     """
 
     low: float
@@ -65,7 +74,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Check(TableResult):
+class Check(Result):
     """A finished check; print it.
 
     Attributes:
@@ -183,7 +192,7 @@ def _edges(predictor: Predictor, bands: int) -> tuple[Array, str]:
         return np.linspace(0.0, 1.0, bands + 1), about
     kind = predictor.schema.declared_target().kind
     if not isinstance(kind, Number):
-        raise InputError("Expected a target that is a number, got another; predictions have no declared range.")
+        raise InputError("The target must be a number: otherwise predictions have no declared range.")
     about = (
         "Predicted is the mean, at the posterior's mean coefficients. Off is the residual over its predicted standard "
         f"deviation, cut at {CUT:g}, on average: 0 is right, and 0.1 is a tenth of a standard deviation too low."
@@ -234,3 +243,158 @@ def _fieller(total: float, count: float, reach: float) -> tuple[float, float]:
     square = count * count - reach * reach
     root = reach * np.sqrt(max(total * total + square, 0.0))
     return (total * count - root) / square, (total * count + root) / square
+
+
+_LEVELS = Interval(0.5, 1.0, high_open=True)
+_MOST_MODELS = 20
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One model: its mean loss, and how that differs from the first model's.
+
+    `table` is the interval of the difference about the table itself, `alike` that for records like these.
+    """
+
+    name: str
+    loss: float
+    low: float
+    high: float
+    difference: float | None = None
+    table: tuple[float, float] | None = None
+    alike: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Comparison(Result):
+    """A finished comparison; print it.
+
+    Attributes:
+        models: one for each release, in the order given.
+        level: of the intervals.
+        release: what was charged and may leave.
+    """
+
+    models: tuple[Compared, ...]
+    level: float
+    release: StoredRelease
+
+    @property
+    def shown(self) -> ResultTable:
+        return comparison_table([vars(one) for one in self.models], self.level, self.release)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a machine."""
+        return {"level": self.level, "models": [vars(one) for one in self.models]}
+
+
+def compare(
+    releases: Mapping[str, StoredRelease],
+    data: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    ledger: Any = None,
+    level: float = 0.95,
+    random_state: int | None = None,
+) -> Comparison:
+    r"""Compare released models on private rows, for one charge under the relation they were fitted with.
+
+    Args:
+        releases: by name, two or more of the same target, relation and unit; the first is what others are compared to.
+        data: rows with their targets, as `fit` took them.
+        epsilon: the budget of the comparison.
+        delta: the chance with which the guarantee may fail.
+        ledger: a `Ledger` or its path; debited before a row is read.
+        level: of the intervals.
+        random_state: None for secure randomness; a whole number for one that can be repeated and may not leave.
+
+    Returns:
+        A `Comparison`.
+
+    Raises:
+        InputError: for releases that cannot be compared, before anything is spent.
+
+    Examples:
+        >>> import numpy as np, sordino
+        >>> from sordino.data import declared_lines
+        >>> columns = {"a": np.random.default_rng(0).uniform(-1, 1, 4000)}
+        >>> columns["y"] = 0.5 * columns["a"]
+        >>> schema = declared_lines("records = 4000\na: -1..1\ny: -1..1 [target]")
+        >>> budget = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+        >>> model = sordino.PrivateLinearRegression(schema=schema, relation="replace-one", **budget).fit(columns)
+        >>> again = sordino.PrivateLinearRegression(
+        ...     schema=schema, relation="replace-one", method="constant", **budget
+        ... ).fit(columns)
+        >>> made = sordino.explore.compare({"slope": model.release_, "constant": again.release_}, columns, **budget)
+        >>> made.models[1].difference > 0.0
+        True
+    """
+    if not 2 <= len(releases) <= _MOST_MODELS:
+        raise InputError(f"Expected 2 to {_MOST_MODELS} releases to compare, got {len(releases)}.")
+    inside = number("level", level, _LEVELS)
+    predictors = [scored_predictor(one) for one in releases.values()]
+    schema = _same(dict(zip(releases, predictors, strict=True)))
+    relation = next(iter(releases.values())).spec.relation
+    declarations = [check_header(one.schema, one.task, relation, data) for one in predictors]
+    models = len(predictors)
+    plan = sum_plan(
+        f"losses of {models} released models, and squares of their differences",
+        cube_lengths(2 * models - 1),
+        schema,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+    )
+
+    def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
+        lost = np.stack([losses(one, own.X, own.y) for one, own in zip(predictors, tables, strict=True)], axis=1)
+        squares = (lost[:, 1:] - lost[:, :1]) ** 2
+        return totals(np.concatenate([lost, squares], axis=1), record_weights(len(lost), tables[0].units))
+
+    def answer(noised: Array) -> tuple[tuple[Compared, ...], dict[str, Any]]:
+        made = _compared(list(releases), noised, plan.noise.deviation, schema.records, inside)
+        return made, {"level": inside, "models": [vars(one) for one in made]}
+
+    stored, made = plan.charged(COMPARISON, declarations, data, sums, answer, ledger=ledger, random_state=random_state)
+    return Comparison(made, inside, stored)
+
+
+def _same(predictors: dict[str, Predictor]) -> Schema:
+    """The first schema, where all releases have the same target, relation, unit and number of records."""
+    (first, one), *others = predictors.items()
+    for name, other in others:
+        same = {
+            "target": one.schema.target == other.schema.target
+            and (one.task in CLASSIFYING) == (other.task in CLASSIFYING),
+            "relation": one.release.spec.relation == other.release.spec.relation,
+            "unit": one.schema.unit == other.schema.unit,
+            "number of records": one.schema.records == other.schema.records,
+        }
+        different = [word for word, agree in same.items() if not agree]
+        if different:
+            raise InputError(
+                f"Expected releases of one {different[0]}, got {shown_names([first, name])}, which differ; compare "
+                "models of the same rows."
+            )
+    return one.schema
+
+
+def _compared(names: list[str], sums: Array, deviation: float, records: int, level: float) -> tuple[Compared, ...]:
+    """Means and intervals from noised sums; the declared number of records divides."""
+    reach, models = float(special.ndtri(0.5 + 0.5 * level)), len(names)
+    found = []
+    for place, name in enumerate(names):
+        loss, half = sums[place] / records, reach * deviation / records
+        mean, low, high = (float(np.clip(one, 0.0, 1.0)) for one in (loss, loss - half, loss + half))
+        if place == 0:
+            found.append(Compared(name, mean, low, high))
+            continue
+        difference = float((sums[place] - sums[0]) / records)
+        noise = math.sqrt(2.0) * deviation / records
+        square = max(float(sums[models + place - 1]) + reach * deviation, 0.0)
+        sampling = math.sqrt(square) / records
+        table = (difference - reach * noise, difference + reach * noise)
+        wide = reach * math.hypot(noise, sampling)
+        found.append(Compared(name, mean, low, high, difference, table, (difference - wide, difference + wide)))
+    return tuple(found)

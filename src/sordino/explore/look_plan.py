@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
-from sordino.core.spec import Batch, ListSchedule, NoisedSums, Scheme, Spec, Unit
+from sordino.core.spec import ListSchedule, NoisedSums, Spec
 from sordino.core.validate import InputError
 from sordino.data import Schema
 from sordino.data.encode import check_number
 from sordino.data.sources.registry import parts_of
 from sordino.data.words import shown_names
 from sordino.engines.totals import Totals
+from sordino.explore.scoring import full_sums
 from sordino.fitting.problem import Sources
 from sordino.fitting.table_parts import RowsThere, TableInParts, table_in_parts
 from sordino.mechanisms.rounds.registry import HAIR
@@ -70,13 +71,21 @@ class LookPlan:
         for most in (2, 1):
             rounds = {one: most if one in bounds else 1 for one in charged}
             noise = {one: up(_moved(one, relation) / (mu * math.sqrt(share / rounds[one])), 4) for one in charged}
-            if _hidden(max((noise[one] for one in bounds), default=0.0), schema.records, most) <= 1.0:
+            largest = max((noise[one] for one in bounds), default=0.0)
+            if _hidden(largest, schema.records, most) <= 1.0:
                 break
         squares = [
             sum((_moved(one, relation) / noise[one]) ** 2 for one in charged if rounds[one] >= place)
             for place in (1, 2)
         ]
-        _enough(charged, _hidden(max((noise[one] for one in bounds), default=0.0), schema.records, 1), schema, epsilon)
+        # Bounds that noise would hide are refused by public numbers alone, before anything is spent.
+        hidden = _hidden(largest, schema.records, 1)
+        if hidden > 1.0:
+            raise InputError(
+                f"Expected a budget from which bounds can be read, got epsilon {epsilon:g} for {len(charged)} "
+                f"questions and {schema.records} {schema.counted}; about {hidden:.2g} times as much would do, or fewer "
+                "questions. Nothing was read and nothing was spent."
+            )
         spec = _spec(charged, [math.sqrt(square) for square in squares if square > 0.0], schema, relation, delta)
         return cls(tuple(asked), schema, relation, delta, tuple(noise.get(one, 0.0) for one in asked), spec)
 
@@ -153,16 +162,6 @@ def _hidden(noise: float, records: int, rounds: int) -> float:
     return FILLED * noise / (_MOST_HIDDEN * records) if rounds == 2 else FILLED * noise * _TWO / (_TOGETHER * records)
 
 
-def _enough(charged: Sequence[ParsedQuestion], hidden: float, schema: Schema, epsilon: float) -> None:
-    """Refuse bounds that noise would hide, by public numbers alone and before anything is spent."""
-    if hidden > 1.0:
-        raise InputError(
-            f"Expected a budget from which bounds can be told, got epsilon {epsilon:g} for {len(charged)} questions "
-            f"and {schema.records} {schema.counted}; about {hidden:.2g} times as much would do, or fewer questions. "
-            "Nothing was read and nothing was spent."
-        )
-
-
 def _public(one: ParsedQuestion, relation: Relation) -> bool:
     return isinstance(one.question, Count) and relation is Relation.REPLACE_ONE
 
@@ -182,17 +181,9 @@ def _spec(
         else min(1.0, up(max(one.question.lengths.added / _moved(one, relation) for one in charged)))
     )
     listed = "; ".join(one.question.text for one in charged)
-    unit = schema.unit
-    algorithm = NoisedSums(
-        query="a look: " + (listed if len(listed) <= 400 else f"{listed[:380]} and more"),
-        records=schema.records,
-        rounds=len(mus),
-        sampling=Batch(Scheme.FULL),
-        contribution=longest,
-        replacement=1.0 if replaced else None,
-        noise_multiplier=ListSchedule(tuple(up(1.0 / mu * (1.0 - 1e-12)) / longest for mu in mus)),
-        unit=Unit.RECORD if unit is None else unit.stated,
-    )
+    query = "a look: " + (listed if len(listed) <= 400 else f"{listed[:380]} and more")
+    multipliers = ListSchedule(tuple(up(1.0 / mu * (1.0 - 1e-12)) / longest for mu in mus))
+    algorithm = full_sums(query, schema, longest, 1.0 if replaced else None, multipliers, len(mus))
     return Spec(algorithm=algorithm, relation=relation, view=View.ALL_ITERATES, delta=delta)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sordino.accounting.evaluate import explain
 from sordino.core.bound import Relation
+from sordino.core.results import Result, ResultTable
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data import (
     Boolean,
@@ -28,10 +29,10 @@ from sordino.data.encode import check_number, check_parts, number_of
 from sordino.data.sources.registry import parts_of
 from sordino.data.table import Table
 from sordino.explore.look_plan import LookPlan, parts_to_look_at, sums_in_memory, sums_in_parts
-from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public_number, exact_sums_line
+from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
 from sordino.fitting.fit import sources_of
 from sordino.fitting.table_parts import IN_MEMORY
-from sordino.inference.table_formats import LOOK
+from sordino.inference.summary import LOOK, answer_table
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.mechanisms.statistics.answers import Row
@@ -48,8 +49,8 @@ ABOUT_TABLE = "Intervals are about the table itself, as the schema reads it; noi
 Answers = tuple[tuple[str, tuple[Row, ...]], ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Look:
+@dataclass(frozen=True, eq=False, repr=False)
+class Look(Result):
     """A finished look.
 
     Attributes:
@@ -59,6 +60,10 @@ class Look:
 
     release: StoredRelease
     answers: Answers
+
+    @property
+    def shown(self) -> ResultTable:
+        return answer_table(self.release)
 
     def lines(self) -> tuple[str, ...]:
         """Lines that declare the bounds that were suggested, for `sordino schema new`."""
@@ -219,7 +224,7 @@ def look(
             epsilon=epsilon,
             ledger=as_ledger(ledger),
             sources=sources,
-            check=lambda: check_public_number(declared, related, number_there),
+            check=lambda: check_public(declared, related, number_there, data),
         )
     finally:
         if given is not None:

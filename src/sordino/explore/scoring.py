@@ -24,7 +24,7 @@ from sordino.accounting.evaluate import Explanation, explain
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
-from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
+from sordino.core.spec import Batch, ConstantSchedule, ListSchedule, NoisedSums, Scheme, Spec, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
 from sordino.data import Number, Schema
 from sordino.data.encode import number_of
@@ -34,7 +34,7 @@ from sordino.fitting.charge import (
     RunContents,
     as_ledger,
     charged_run,
-    check_public_number,
+    check_public,
     exact_sums_line,
 )
 from sordino.fitting.declaration import Declaration, EncodedRows, encoded_rows
@@ -146,7 +146,7 @@ def losses(predictor: Predictor, X: Array, y: Array) -> Array:
         return _LOG_LOSSES[np.clip(np.rint(given * _CELLS), 0, _CELLS).astype(np.intp)]
     kind = predictor.schema.declared_target().kind
     if not isinstance(kind, Number):
-        raise InputError("Expected a target that is a number, got another; its distance has no declared range.")
+        raise InputError("The target must be a number: otherwise its distance has no declared range.")
     away = np.abs(targets(predictor, y) - means(predictor, X)[0])
     return np.minimum(away / (LARGEST_SHARE * (kind.high - kind.low)), 1.0)
 
@@ -207,7 +207,7 @@ class SumPlan:
             epsilon=self.epsilon,
             ledger=as_ledger(ledger),
             sources=sources,
-            check=lambda: check_public_number(self.schema, self.relation, partial(number_of, self.schema, data)),
+            check=lambda: check_public(self.schema, self.relation, partial(number_of, self.schema, data), data),
         )
 
 
@@ -225,17 +225,30 @@ def sum_spec(query: str, lengths: Lengths, deviation: float, schema: Schema, rel
     """The run in words: one sum with noise of a standard deviation."""
     replaced = lengths.replaced if relation is Relation.REPLACE_ONE else None
     longest = max(lengths.added, 0.5 * lengths.replaced if replaced is not None else 0.0)
-    algorithm = NoisedSums(
+    shorter = replaced if replaced is not None and replaced < 2.0 * longest else None
+    run = full_sums(query, schema, longest, shorter, ConstantSchedule(deviation / longest))
+    return Spec(algorithm=run, relation=relation, view=View.ALL_ITERATES, delta=delta)
+
+
+def full_sums(
+    query: str,
+    schema: Schema,
+    contribution: float,
+    replacement: float | None,
+    noise_multiplier: ConstantSchedule | ListSchedule,
+    rounds: int = 1,
+) -> NoisedSums:
+    """Noised sums over all records or units of a schema."""
+    return NoisedSums(
         query=query,
         records=schema.records,
-        rounds=1,
+        rounds=rounds,
         sampling=Batch(Scheme.FULL),
-        contribution=longest,
-        replacement=replaced if replaced is not None and replaced < 2.0 * longest else None,
-        noise_multiplier=ConstantSchedule(deviation / longest),
+        contribution=contribution,
+        replacement=replacement,
+        noise_multiplier=noise_multiplier,
         unit=Unit.RECORD if schema.unit is None else schema.unit.stated,
     )
-    return Spec(algorithm=algorithm, relation=relation, view=View.ALL_ITERATES, delta=delta)
 
 
 def read_rows(

@@ -21,23 +21,24 @@ import numpy as np
 from sordino.accounting.evaluate import Explanation, explain
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
-from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, RepeatAndSelect, Scheme, Spec, Unit
+from sordino.core.spec import Composite, ConstantSchedule, NoisedSums, RepeatAndSelect, Scheme, Spec
 from sordino.core.spec.document import NegativeBinomialTrials, Part
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data import Schema, read_schema, read_table, with_formula
 from sordino.data.encode import number_of
 from sordino.data.words import shown_names
-from sordino.explore.scoring import SCORED, check_header, losses, read_rows
-from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public_number, exact_sums_line
+from sordino.explore.scoring import SCORED, check_header, full_sums, losses, read_rows
+from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
 from sordino.fitting.declaration import Declaration
 from sordino.fitting.fit import problem_of, sources_of
 from sordino.fitting.methods import METHODS, Outcome, Plan
 from sordino.fitting.problem import Sources
-from sordino.fitting.tasks import SETTINGS, TASKS, Task
+from sordino.fitting.tasks import EXPECTED_ERROR, SETTINGS, TASKS, Task
 from sordino.inference.prediction import Predictor
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, posterior_arrays
-from sordino.mechanisms.statistics.scored_sums import ScoreNoise, cube_lengths, record_weights, totals
+from sordino.mechanisms.statistics.questions import record_weights
+from sordino.mechanisms.statistics.scored_sums import ScoreNoise, cube_lengths, totals
 from sordino.models.base import describe_model
 from sordino.noise.randomness import Purpose, Randomness
 
@@ -224,7 +225,7 @@ def choose(
         epsilon=epsilon,
         ledger=as_ledger(ledger),
         sources=sources,
-        check=lambda: check_public_number(declared, related, partial(number_of, declared, data)),
+        check=lambda: check_public(declared, related, partial(number_of, declared, data), data),
     )
     return Choice(name, loss, release)
 
@@ -297,8 +298,7 @@ class ChoicePlan:
             settings={
                 "task": problem.task.value,
                 "method": METHOD,
-                "predicted_error": one.plan.predicted.error,
-                "predicted_error_of_constant": one.plan.predicted.constant,
+                EXPECTED_ERROR: one.plan.predicted,
                 "labels": None if labels is None else list(labels),
                 **outcome.settings,
             },
@@ -313,12 +313,7 @@ class ChoicePlan:
 
         def trial(place: int) -> SelectionTrial[tuple[int, Any]]:
             own, one = rows[place], self.plans[place]
-            method = one.plan.method
-            outcome = (
-                method.run(one.plan, own.X, own.y, sources)
-                if own.units is None
-                else method.run_units(one.plan, own.X, own.y, own.units, sources)
-            )
+            outcome = one.plan.method.run_grouped(one.plan, own.X, own.y, sources, own.units)
             contents = self.contents(place, outcome)
             release = contents.release(self.explanation, private=sources.private, receipt=None)
             lost = losses(Predictor(release), own.X, own.y)
@@ -363,7 +358,7 @@ def spent(spec: Spec, relation: Relation) -> float:
     for part in parts:
         run = part.algorithm
         if not isinstance(run, NoisedSums) or run.sampling.scheme is not Scheme.FULL:
-            raise InputError("Expected a fit of noised sums over all records, got another; it has no such parameter.")
+            raise InputError("This parameter exists only for fits of noised sums over all records.")
         squares += [(1.0 / ratio) ** 2 for ratio in run.relative_noise(relation)]
     return up(math.sqrt(math.fsum(squares)), 8)
 
@@ -372,17 +367,9 @@ def choice_spec(
     mu: float, schema: Schema, relation: Relation, delta: float, trials: NegativeBinomialTrials, candidates: int
 ) -> Spec:
     """The run in words: the best of a secret number of trials, each a Gaussian mechanism of this mu."""
-    replaced = relation is Relation.REPLACE_ONE
-    base = NoisedSums(
-        query=f"one of {candidates} candidates drawn at random: the noised sums of its fit, then its noised loss",
-        records=schema.records,
-        rounds=1,
-        sampling=Batch(Scheme.FULL),
-        contribution=1.0,
-        replacement=1.0 if replaced else None,
-        noise_multiplier=ConstantSchedule(1.0 / up(mu, 4)),
-        unit=Unit.RECORD if schema.unit is None else schema.unit.stated,
-    )
+    query = f"one of {candidates} candidates drawn at random: the noised sums of its fit, then its noised loss"
+    replacement = 1.0 if relation is Relation.REPLACE_ONE else None
+    base = full_sums(query, schema, 1.0, replacement, ConstantSchedule(1.0 / up(mu, 4)))
     run = RepeatAndSelect(base=Part(algorithm=base), trials=trials)
     return Spec(algorithm=run, relation=relation, view=View.ALL_ITERATES, delta=delta)
 

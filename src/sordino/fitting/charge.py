@@ -9,6 +9,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -18,6 +19,7 @@ from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, SordinoError, instance_of, raise_alone
 from sordino.data import Schema
 from sordino.data.encode import check_number
+from sordino.data.sources.registry import check_rows
 from sordino.fitting.array_schema import NonPrivateWarning, NotNumbers
 from sordino.fitting.problem import Sources
 from sordino.fitting.resume import FitCheckpoint
@@ -217,8 +219,10 @@ def as_ledger(given: Any) -> Ledger | None:
     return None if given is None else instance_of("ledger", given, Ledger)
 
 
-def check_public_number(schema: Schema, relation: Relation, number: Callable[[], int]) -> None:
-    """Refuse another number of records, or units, than the declared one, where the relation makes it public."""
+def check_public(schema: Schema, relation: Relation, number: Callable[[], int], table: Any = None) -> None:
+    """Refuse a file whose rows do not make a table, and under replace-one another number than the declared one."""
+    if table is not None:
+        guarded(partial(check_rows, schema.source(table)), None)
     if relation is Relation.REPLACE_ONE:
         check_number(schema, relation, guarded(number, None))
 

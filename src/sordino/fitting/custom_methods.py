@@ -23,9 +23,10 @@ from sordino.core.spec import Batch, Composite, NoisedSums, Part, Scheme, Spec, 
 from sordino.core.spec.problem import ConstantSchedule
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, whole_number
 from sordino.fitting.problem import Sources
+from sordino.mechanisms.networks.training import Adam
 from sordino.mechanisms.variational.custom_gradients import OCTAVES, GradientLengths, GradientQuestion, PrivateTable
-from sordino.mechanisms.variational.evidence_bound import Adam, Optimiser, OptimiserState, PointMass, VariationalFamily
-from sordino.mechanisms.variational.guides import GuidedGradients, guide_for, mean_and_covariance, standards
+from sordino.mechanisms.variational.evidence_bound import GuidedGradients, VariationalOptions
+from sordino.mechanisms.variational.families import PointMass, VariationalFamily, guide_for
 from sordino.mechanisms.variational.natural import (
     Sizes,
     first_place,
@@ -188,8 +189,8 @@ class NaturalVariationalInference(CustomMethod):
             )
         if not 1.0 / _SETTLED < found.changed < _SETTLED:
             cautions += (
-                f"The fit was still on its way when its rounds ended: the information changed {found.changed:.2g} "
-                "times in the last stage, and intervals need not hold. Begin nearer: give start, or scale the columns.",
+                f"The fit had not converged: the information changed {found.changed:.2g} times in the last stage, so "
+                "intervals may be too narrow. Start nearer: give `start`, or scale the columns.",
             )
         shares = np.diag(found.noise) / np.diag(found.covariance)
         settings = {
@@ -208,37 +209,22 @@ _LENGTHS = 0.03
 _QUERY = "gradients of the evidence bound, own model"
 
 
-@dataclass(frozen=True)
-class Transformation(Optimiser):
-    """An optax gradient transformation as an optimiser: its updates take the place of minus the direction."""
-
-    optax: Any
-
-    def first(self, phi: Any) -> OptimiserState:
-        return self.optax.init(phi)
-
-    def direction(self, state: OptimiserState, gradient: Any, step: Any) -> tuple[OptimiserState, Any]:
-        updates, state = self.optax.update(gradient, state)
-        return state, -updates
-
-
-def _optimiser(wanted: CustomProblem) -> Optimiser:
+def _optimiser(wanted: CustomProblem) -> Any:
     """Adam, or that of optax which the options name; one that needs more than gradients is refused, by a trace."""
     given = wanted.options.get("optimiser")
     if given is None:
         return Adam()
     if not (hasattr(given, "init") and hasattr(given, "update")):
         raise InputError("Expected an optax gradient transformation as optimiser, got something else.")
-    made = Transformation(given)
     try:
         with in_doubles():
             phi = jax.ShapeDtypeStruct((wanted.model.size,), jnp.float64)
-            jax.eval_shape(lambda each: made.direction(made.first(each), each, jnp.zeros((), int)), phi)
+            jax.eval_shape(lambda each: given.update(each, given.init(each)), phi)
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"Expected an optimiser that needs gradients alone, got a {type(error).__name__}: {str(error)[:200]}"
         ) from None
-    return made
+    return given
 
 
 def _clip(wanted: CustomProblem) -> float | None:
@@ -269,14 +255,14 @@ def _spec(wanted: CustomProblem, family: VariationalFamily, rounds: int, step_si
 
 
 def _made(
-    wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, family: VariationalFamily, optimiser: Optimiser
+    wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, family: VariationalFamily, optimiser: Any
 ) -> tuple[Any, GuidedGradients, NoisedSums]:
     model, clip = wanted.model, _clip(wanted)
     whole = instance_of("spec.algorithm", spec.algorithm, Composite)
     parts = [
         Spec(algorithm=part.algorithm, relation=spec.relation, view=part.view, delta=spec.delta) for part in whole.parts
     ]
-    asked = GuidedGradients(model, family, standards(family, model.size), optimiser)
+    asked = GuidedGradients(model, VariationalOptions(family, optimiser, averaged=0.5))
     with in_doubles():
         table = PrivateTable.of(model, rows)
         start = jnp.asarray(model.start(), jnp.float64)
@@ -306,7 +292,9 @@ class GuidedVariationalInference(CustomMethod):
         begin("rounds of gradients")
         state, asked, algorithm = _made(wanted, spec, rows, sources, family, Adam())
         size, records, last = wanted.model.size, wanted.sizes.records, asked.last(algorithm.rounds)
-        mean, covariance = mean_and_covariance(family, state.summed / last, size)
+        phi = np.asarray(state.summed / last, np.float64)
+        with in_doubles():
+            mean, covariance = phi[:size].copy(), np.asarray(family.covariance(jnp.asarray(phi), size))
         # At the optimum the guide's covariance is the inverse slope of the gradient of the evidence bound, so the zero
         # of the averaged noised gradient is the averaged mean less covariance times that gradient.
         deviation = float(algorithm.sum_noise[0]) * float(state.clip) / math.sqrt(last)

@@ -45,8 +45,7 @@ from sordino.fitting.problem import Sources
 from sordino.fitting.tasks import ASKED, AUTO
 from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.variational.natural import Sizes
-from sordino.models.custom.base import CustomModel, FrontEnd, front_end_for
-from sordino.models.custom.records import RecordLayout
+from sordino.models.custom.base import CustomModel, FrontEnd, RecordLayout, front_end_for
 from sordino.noise.lattice import in_doubles
 
 # Its methods register themselves, as those of `custom_methods` do.
@@ -120,7 +119,7 @@ def fit_custom(
         found = chosen.run(wanted, spec, rows, sources, begin)
         if not np.isfinite(found.draws).all():
             raise InputError(
-                "Expected finite parameters, got others: the run diverged; shorten its steps. It was debited."
+                "The run diverged: its parameters are not finite. Use a smaller step size. The ledger was debited."
             )
         settings = {
             "front_end": front.name,
@@ -178,7 +177,7 @@ def _check_model_runs(own: CustomModel) -> None:
             f"Expected a model whose gradients JAX can trace, got a {type(error).__name__}: {str(error)[:200]}"
         ) from None
     if not np.isfinite(start).all():
-        raise InputError("Expected finite values to begin from, got others; give start or params inside the support.")
+        raise InputError("The starting values must be finite; give `start` or `params` inside the support.")
 
 
 def _method(name: str, front: FrontEnd, wanted: CustomProblem) -> CustomMethod:

@@ -19,8 +19,7 @@ from sordino.data.sources.in_memory import no_rows
 from sordino.data.units import key_codes, keys
 from sordino.fitting.array_schema import NonPrivateWarning
 from sordino.mechanisms.variational.natural import Sizes
-from sordino.models.custom.base import FrontEnd
-from sordino.models.custom.records import RecordLayout, finite, pack, read_layout
+from sordino.models.custom.base import FrontEnd, RecordLayout, finite, pack, read_layout
 
 
 def names_in(data: Any) -> tuple[str, ...] | None:

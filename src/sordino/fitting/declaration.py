@@ -61,8 +61,8 @@ def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Decl
         raise refuse("schema", "to be a Schema, the path of one, or ArrayBounds", given)
     if schema.unit_column is not None and isinstance(X, np.ndarray) and X.dtype.names is None:
         raise InputError(
-            f"Expected a table with named columns, because {schema.unit_column!r} says whose a record is, got an array "
-            "without names; give a data frame."
+            f"The unit column {schema.unit_column!r} needs a table with named columns, and this is an array without "
+            "names; give a data frame."
         )
     found = declared_columns(schema, task)
     target = None if y is None or task is Task.MIXTURE else found.schema.target
@@ -158,7 +158,7 @@ def label_codes(labels: Sequence[Any], cells: Sequence[Any]) -> NDArray[np.int64
     known = {label: code for code, label in enumerate(labels)}
     codes = np.array([_code(known, cell) for cell in cells], np.int64)
     if (codes < 0).any():
-        raise InputError("Expected labels that ArrayBounds declares, got others; list every class.")
+        raise InputError("Some labels are not declared in ArrayBounds; list every class.")
     return codes
 
 
@@ -206,7 +206,7 @@ def _declared_labels(given: ArrayBounds, y: Any) -> tuple[Any, ...]:
     except Exception:  # labels of several kinds cannot be put in order
         labels = None
     if labels is None or (labels.dtype.kind == "f" and np.isnan(labels).any()):
-        raise InputError("Expected labels of one kind, all text or all numbers, got others; list them as classes.")
+        raise InputError("Labels must be all text or all numbers; list them as classes.")
     if len(labels) < 2:
         raise InputError(f"Expected at least two classes, got {len(labels)} class: nothing can be learned from one.")
     _check_kind(labels.dtype.kind, y)

@@ -31,7 +31,7 @@ from sordino.fitting.charge import (
     Store,
     as_ledger,
     charged_run,
-    check_public_number,
+    check_public,
     not_stored,
 )
 from sordino.fitting.choose import choose
@@ -40,7 +40,17 @@ from sordino.fitting.methods import Outcome, Plan
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.resume import FitCheckpoint
 from sordino.fitting.table_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts
-from sordino.fitting.tasks import ASKED, AUTO, OVERDISPERSED, SETTINGS, TASKS, Begin, Task, ignore_progress
+from sordino.fitting.tasks import (
+    ASKED,
+    AUTO,
+    EXPECTED_ERROR,
+    OVERDISPERSED,
+    SETTINGS,
+    TASKS,
+    Begin,
+    Task,
+    ignore_progress,
+)
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
@@ -51,7 +61,7 @@ from sordino.models.base import describe_model
 class RowSource:
     """Rows that were declared and not read: `read` encodes them as declared, and is called once, after the debit.
 
-    `number` counts records, or units, before it: under replace-one that is public.
+    `number` counts records, or units, before it: under replace-one that is public. `table` is checked before it, too.
     """
 
     declaration: Declaration
@@ -59,6 +69,7 @@ class RowSource:
     preprocessing: str
     in_parts: TableInParts | None = None
     number: Callable[[], int] | None = None
+    table: Any = None
 
 
 def array_rows(
@@ -76,7 +87,8 @@ def table_rows(schema: Any, task: Task, relation: Relation, X: Any, y: Any) -> R
     bare = isinstance(X, np.ndarray) and X.dtype.names is None
     read = partial(encoded_rows, relation=relation, X=X, y=y)
     number = partial(len, X) if bare else partial(number_of, declaration.schema, X)
-    return RowSource(declaration, read, CALLERS_WORD if bare or y is not None else BY_SCHEMA, number=number)
+    word = CALLERS_WORD if bare or y is not None else BY_SCHEMA
+    return RowSource(declaration, read, word, number=number, table=None if bare else X)
 
 
 def problem_of(
@@ -115,7 +127,7 @@ class Fit:
     release: StoredRelease
 
 
-def _delta_cautions(problem: FitProblem) -> tuple[str, ...]:
+def delta_cautions(problem: FitProblem) -> tuple[str, ...]:
     """A sentence, said as a warning too, where delta is at least one over the declared number of records or units."""
     records, delta, unit = problem.records, problem.delta, problem.unit
     if records * delta < 1.0:
@@ -144,7 +156,7 @@ def fit(
     are deleted, so that a kill or a full disk loses nothing.
     """
     begin(STAGES[0])
-    cautions = _delta_cautions(problem)
+    cautions = delta_cautions(problem)
     plan = choose(problem, method_for(method, given.in_parts))
     begin(STAGES[1])
     explanation = explain(plan.spec, problem.delta)
@@ -155,7 +167,7 @@ def fit(
 
     def check() -> None:
         if given.number is not None and not resumes:
-            check_public_number(problem.schema, problem.relation, given.number)
+            check_public(problem.schema, problem.relation, given.number, given.table)
 
     def checkpoint() -> FitCheckpoint | None:
         if lies is None or keep is None:
@@ -170,8 +182,7 @@ def fit(
         settings = {
             "task": problem.task.value,
             "method": plan.method.name,
-            "predicted_error": plan.predicted.error,
-            "predicted_error_of_constant": plan.predicted.constant,
+            EXPECTED_ERROR: plan.predicted,
             "labels": None if given.declaration.labels is None else list(given.declaration.labels),
             # What an audit needs to plan the same run again.
             ASKED: {"epsilon": problem.epsilon, **_plain(problem.settings)},
@@ -222,11 +233,9 @@ def _learned(
         declared_rows = _capped(problem.schema, declaration.schema, X)
         access.check_content(dict(zip(problem.schema.feature_names, declared_rows.T, strict=True)))
     begin(STAGES[3])
-    if weights is not None:
-        return plan.method.run_weighted(plan, X, y, units, weights, sources)
-    if units is not None:
-        return plan.method.run_units(plan, X, y, units, sources)
-    return plan.method.run(plan, X, y, sources)
+    if units is None and weights is None:
+        return plan.method.run(plan, X, y, sources)
+    return plan.method.run_grouped(plan, X, y, sources, units, weights)
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

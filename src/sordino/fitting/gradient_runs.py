@@ -26,7 +26,7 @@ from sordino.mechanisms.chain import rounding as hidden
 from sordino.mechanisms.chain.claims import chain_lattice
 from sordino.mechanisms.chain.release import LipschitzFunction, averaged_function, parameters
 from sordino.mechanisms.chain.run import run as run_chain
-from sordino.mechanisms.networks.clipped_gradients import check_examples
+from sordino.mechanisms.networks.integer_sums import check_examples
 from sordino.mechanisms.networks.jaxpr import Loss
 from sordino.mechanisms.networks.trainer import Trained, train
 from sordino.mechanisms.networks.training import QUERY, Training, check_run
@@ -58,7 +58,7 @@ def fit_chain(
         model: a `Model`, or a loss `loss(theta, x, y)` of one record on a flat vector of problem.dim parameters.
         features: an array of numbers, one row for each record; NaN counts as 0.
         target: an array with one number for each record.
-        epsilon: what the release may cost.
+        epsilon: what the release may cost; 0 asks for a total variation distance of at most delta.
         delta: at which it is certified; absent: the spec's.
         function: what a spec of view average averages; absent: the parameters.
         ledger: a `Ledger` or its path, which is debited or refuses; absent: nothing is debited.

@@ -1,27 +1,19 @@
-"""What a method may know when it plans: the task, the public declaration, the budget and randomness; never a row.
+"""What a method may know when it plans: the task, the public declaration, the budget and randomness; never a row."""
 
-A method predicts its own error on stand-in data drawn from the declaration, before it spends anything. There numbers
-are spread around the middle of their bounds, categories have unequal shares, and targets follow a linear rule of
-moderate strength: a guess at what real data hold, the same for every method, and the only thing that is guessed.
-"""
-
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
 from sordino.core.validate import InputError
-from sordino.data import Category, Number, Schema, clip_rows
+from sordino.data import Category, Number, Schema
 from sordino.fitting.tasks import Task
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.models.base import Model
@@ -39,6 +31,7 @@ MOST_COLUMNS = 1024
 
 # The hidden layers of a dense network where nobody says.
 USUAL_HIDDEN = (16,)
+_THRESHOLD = 0.3
 
 
 @dataclass(frozen=True)
@@ -94,11 +87,6 @@ class FitProblem:
         return self.records * self.mu / self.clips / (self.features * outputs)
 
 
-# Settings that were tuned on public synthetic tables; `bench/tune_utility.py` writes the file.
-
-TUNED: dict[str, Any] = json.loads(Path(__file__).with_name("tuned.json").read_text(encoding="utf-8"))
-
-
 @dataclass
 class Sources:
     """Gives every part of a fit a source of its own, so that no noise is used twice.
@@ -147,9 +135,7 @@ def count_bounds(schema: Schema) -> tuple[float, float]:
     """The declared bounds of a target of counts, in its own units."""
     kind = schema.declared_target().kind
     if not isinstance(kind, Number) or kind.low < 0.0 or kind.high < 1.0:
-        raise InputError(
-            "Expected a number from at least 0 to at least 1 as a target of counts, got another; declare low and high."
-        )
+        raise InputError("A target of counts must be a number with low at least 0 and high at least 1; declare both.")
     return kind.low, kind.high
 
 
@@ -162,8 +148,7 @@ def exposure_column(schema: Schema, name: Any) -> tuple[int, Number] | None:
             kind = feature.kind
             if not isinstance(kind, Number) or kind.low <= 0.0 or kind.missing.adds_indicator:
                 raise InputError(
-                    f"Expected the exposure {name!r} to be a number above 0 without an indicator, got another; declare "
-                    "a positive low."
+                    f"The exposure {name!r} must be a number above 0 without an indicator; declare a positive low."
                 )
             return block.start, kind
     raise InputError(f"Expected the exposure to be one of the declared columns, got {name!r}; declare it as a number.")
@@ -186,7 +171,8 @@ def _mixture(problem: FitProblem, residual_variance: float) -> Model:
 
 _MODELS: dict[Task, Callable[[FitProblem, float], Model]] = {
     Task.REGRESSION: lambda _, variance: GaussianLinear(noise_precision=1.0 / variance),
-    Task.ROBUST: lambda problem, _: Huber(threshold=problem.settings["threshold"]),
+    # The engine cuts residuals at a released scale; what a release states of its model is the usual threshold.
+    Task.ROBUST: lambda *_: Huber(threshold=_THRESHOLD),
     Task.CLASSIFICATION: _classifier,
     Task.COUNTS: _counts,
     # Events in time bins are counts with exposure.
@@ -210,106 +196,9 @@ def model_for(problem: FitProblem, residual_variance: float) -> Model:
     return _MODELS[problem.task](problem, residual_variance)
 
 
-_SEED = 20_260
-ROWS = 2000
-_SCORE_SPREAD = 1.2
-SCORE_SPREADS = (0.8, 1.5, 2.5)
-_TARGET_SPREAD, _RESIDUAL_SPREAD = 0.15, 0.2
-
-
-@dataclass(frozen=True, eq=False)
-class StandIn:
-    """Rows to fit to and rows to score on, targets included."""
-
-    X: Array
-    y: Array
-    held_rows: Array
-    held_targets: Array
-
-
-def stand_in(problem: FitProblem) -> StandIn:
-    """Draw the stand-in data of a problem; always the same for the same declaration."""
-    generator = np.random.default_rng(_SEED)
-    X = _rows(problem, generator, 2 * ROWS)
-    draw = _regression_targets if problem.classes is None else _class_targets
-    y = draw(problem, X, generator)
-    return StandIn(X[:ROWS], y[:ROWS], X[ROWS:], y[ROWS:])
-
-
-def stand_ins(problem: FitProblem) -> tuple[StandIn, ...]:
-    """The same rows with class labels of weak, moderate and strong dependence; no more rows to fit to than declared."""
-    generator = np.random.default_rng(_SEED)
-    X = _rows(problem, generator, 2 * ROWS)
-    fitted = min(ROWS, problem.records)
-    tables = []
-    for spread in SCORE_SPREADS:
-        y = _class_targets(problem, X, generator, spread)
-        tables.append(StandIn(X[:fitted], y[:fitted], X[ROWS:], y[ROWS:]))
-    return tuple(tables)
-
-
-def _rows(problem: FitProblem, generator: np.random.Generator, rows: int) -> Array:
-    schema = problem.schema
-    X = np.zeros((rows, problem.features))
-    for feature, block in schema.blocks():
-        width = block.stop - block.start
-        if isinstance(feature.kind, Category):
-            shares = generator.dirichlet(np.full(width, 0.5))
-            X[np.arange(rows), block.start + generator.choice(width, rows, p=shares)] = 1.0
-        else:
-            X[:, block.start] = feature.kind.block_norm * np.clip(generator.normal(0.0, 0.4, rows), -1.0, 1.0)
-    if schema.clip_length is not None:
-        clip_rows(X[:, int(schema.intercept) :], schema.clip_length)
-    if schema.intercept:
-        X[:, 0] = 1.0
-    return X
-
-
-def _scores(X: Array, generator: np.random.Generator, outputs: int) -> Array:
-    scores = X @ generator.standard_normal((X.shape[1], outputs))
-    centred = scores - scores.mean(axis=0)
-    return centred / np.maximum(centred.std(axis=0), 1e-12)
-
-
-def _regression_targets(problem: FitProblem, X: Array, generator: np.random.Generator) -> Array:
-    del problem
-    drawn = _TARGET_SPREAD * _scores(X, generator, 1)[:, 0] + generator.normal(0.0, _RESIDUAL_SPREAD, len(X))
-    return np.clip(drawn, -1.0, 1.0)
-
-
-def _class_targets(
-    problem: FitProblem, X: Array, generator: np.random.Generator, spread: float = _SCORE_SPREAD
-) -> Array:
-    """Labels by softmax of moderate scores, the first class the commonest; signs where there are two."""
-    classes = problem.classes or 2
-    scores = spread / np.sqrt(2.0) * _scores(X, generator, classes)
-    scores[:, 0] += 1.0
-    chosen = np.argmax(scores + generator.gumbel(size=scores.shape), axis=1)
-    return 2.0 * chosen - 1.0 if classes == 2 else chosen.astype(np.float64)
-
-
 def class_codes(y: Array, classes: int) -> NDArray[np.int64]:
     """Codes 0, 1, ... of encoded labels, which are signs where there are two classes."""
     return ((y + 1) / 2 if classes == 2 else y).astype(np.int64)
-
-
-def log_loss(scores: Array, y: Array, classes: int) -> float:
-    """Mean minus log-probability of labels given scores, shape (records, outputs)."""
-    if classes == 2:
-        return float(np.mean(np.logaddexp(0.0, -y * scores[:, 0])))
-    log_shares = special.log_softmax(scores, axis=1)
-    return float(-np.mean(log_shares[np.arange(len(y)), y.astype(np.int64)]))
-
-
-def constant_log_loss(train_y: Array, y: Array, classes: int) -> float:
-    """The same for the shares of the classes in the rows fitted to."""
-    counts = np.bincount(class_codes(train_y, classes), minlength=classes) + 0.5
-    return float(-np.mean(np.log(counts / counts.sum())[class_codes(y, classes)]))
-
-
-def root_mean_square(errors: Array) -> float:
-    """The usual error of regression."""
-    return float(np.sqrt(np.mean(errors**2)))
 
 
 # Times to an event. A record is a subject, followed from the first edge of the time bins until its time, when the event
@@ -337,7 +226,7 @@ def survival_time(schema: Schema, settings: Mapping[str, Any]) -> SurvivalTime:
         if feature.name == name:
             kind = feature.kind
             if not isinstance(kind, Number) or kind.missing.adds_indicator:
-                raise InputError(f"Expected the time {name!r} to be a number without an indicator, got another.")
+                raise InputError(f"The time {name!r} must be a number without an indicator.")
             edges = np.linspace(kind.low, kind.high, bins + 1) if isinstance(bins, int) else np.array(bins, np.float64)
             if edges[0] > kind.low or edges[-2] >= kind.high:
                 raise InputError(
@@ -360,8 +249,7 @@ def check_event(schema: Schema) -> None:
     kind = schema.declared_target().kind
     if isinstance(kind, Category) or (isinstance(kind, Number) and (kind.low, kind.high) != (0.0, 1.0)):
         raise InputError(
-            "Expected a yes-or-no target, or a number from 0 to 1, that says whether the event happened, got another; "
-            "declare it as boolean."
+            "The target must say whether the event happened: yes or no, or a number from 0 to 1. Declare it as boolean."
         )
 
 
@@ -370,7 +258,7 @@ def bins_of(settings: Mapping[str, Any]) -> Array:
     stated = settings.get("bins")
     edges = np.array(stated, np.float64) if isinstance(stated, list | tuple) and _are_numbers(stated) else np.zeros(0)
     if len(edges) - 1 not in range(2, 65) or not np.isfinite(edges).all() or (np.diff(edges) <= 0.0).any():
-        raise InputError("Expected settings.bins of the release to be edges that rise, got others; it was changed.")
+        raise InputError("settings.bins of the release must be increasing edges; the release was changed.")
     return edges
 
 

@@ -96,6 +96,12 @@ class FitCheckpoint:
                 "budget, engine, ledger or --seed differ; repeat the command as it was, or name a new file."
             )
         kept._check_answers()
+        # Rows were read after a debit alone, so a name that paid for nothing was changed.
+        paid = ledger is None or any(entry.run == kept.name for entry in ledger.entries())
+        if (kept.answered or kept.marks) and not paid:
+            raise InputError(
+                f"Expected an entry of the ledger that pays for the rounds at {str(path)!r}, got none; name a new file."
+            )
         return kept
 
     def _check_answers(self) -> None:

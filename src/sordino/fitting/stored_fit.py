@@ -46,7 +46,7 @@ class StoredFit:
         """What the release was fitted for."""
         word = self.release.settings.get("task")
         if not isinstance(word, str) or word not in tuple(Task):
-            raise InputError("Expected a release that `fit` made, got another; its posterior can be had by itself.")
+            raise InputError("This release comes from `sordino.fit`; use `sordino.reopen(folder, model).summary()`.")
         return Task(word)
 
     @cached_property
@@ -97,8 +97,8 @@ class StoredFit:
         wanted = outputs - 1 if outputs > 1 else 1
         if posterior.places.max() >= columns or len(posterior.outputs) != wanted:
             raise InputError(
-                f"Expected coefficients of the {columns} encoded columns of the schema and {wanted} outputs, got "
-                "others; the release was changed."
+                f"Expected coefficients of the {columns} encoded columns of the schema and {wanted} outputs; "
+                "the release was changed."
             )
 
     def _count_posterior(self) -> CoefficientPosterior:

@@ -127,9 +127,8 @@ class TableInParts:
         return Totals(self.engine, parts, RowsThere(schema), columns, together=together)(HowMany()).units
 
     def _spread(self, schema: Schema) -> Spread | None:
-        if schema.unit_column is None or self.whole_units or len(self.parts) == 1:
+        if schema.unit is None or schema.unit_column is None or self.whole_units or len(self.parts) == 1:
             return None
-        assert schema.unit is not None
         buckets = buckets_for(
             schema.records * schema.unit.most_records, len(self.parts) if self.engine.elsewhere else 1
         )

@@ -12,6 +12,8 @@ AUTO, AUTO_OR_CONSTANT, FALLBACK = "auto", "auto-or-constant", "constant"
 DRAWS = 256
 # In the settings of a release: what was asked for, so that the run can be planned again.
 ASKED = "asked"
+# In the settings of a release: the error that its plan expected, over that of the best constant.
+EXPECTED_ERROR = "expected_error_over_constant"
 Begin = Callable[[str], None]
 
 
@@ -70,11 +72,6 @@ def effect_settings(effect_scale: float | None = None) -> dict[str, Any]:
     return {} if effect_scale is None else {"effect_scale": number("effect_scale", effect_scale, POSITIVE)}
 
 
-def robust_settings(threshold: float = 0.3, effect_scale: float | None = None) -> dict[str, Any]:
-    """Where Huber's loss turns from square to straight, in encoded units, for the method that minimises it."""
-    return {"threshold": number("threshold", threshold, POSITIVE)} | effect_settings(effect_scale)
-
-
 def count_settings(
     exposure: str | None = None, overdispersed: bool = False, effect_scale: float | None = None
 ) -> dict[str, Any]:
@@ -129,7 +126,7 @@ def mixture_settings(components: int = 2, spread: float = 0.25) -> dict[str, Any
 SETTINGS: dict[Task, Callable[..., dict[str, Any]]] = {
     Task.REGRESSION: effect_settings,
     Task.CLASSIFICATION: effect_settings,
-    Task.ROBUST: robust_settings,
+    Task.ROBUST: effect_settings,
     Task.COUNTS: count_settings,
     Task.SURVIVAL: survival_settings,
     Task.NETWORK_REGRESSION: network_settings,

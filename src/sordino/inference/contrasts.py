@@ -11,7 +11,7 @@ covariance and L the precision of the data, the estimate varies by V L V, which 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,15 +20,13 @@ import numpy as np
 from scipy import special
 
 from sordino.core.arrays import Array, weighted_quantiles
+from sordino.core.results import PRIOR_DOMINATED, figure, p_words, percent
 from sordino.core.validate import ANY_REAL, OPEN_UNIT, InputError, number, printable, refuse
 
 INTERCEPT = "intercept"
 LEVEL = 0.95
-# A coefficient is prior-dominated where at least this share of its variance is the prior's.
-PRIOR_DOMINATED = 0.5
 # Names that a message lists before it stops.
 _MOST_NAMES = 12
-_SMALLEST_P = 0.001
 # So many draws of equal weight have to lie in a tail for its share to be read off them. Ends of 95 % intervals are read
 # off three times as many where a posterior has 600.
 _SEEN_IN_TAIL = 5.0
@@ -118,18 +116,9 @@ class Coefficients:
 class Line:
     """One coefficient, or a sum of several, as a table shows it.
 
-    Attributes:
-        name: of the coefficient, or the sum in words.
-        estimate: the posterior's mean.
-        standard_error: the posterior's standard deviation.
-        low: the lower end of the interval.
-        high: the upper end.
-        z: the estimate over its standard error; None where intervals are not known to hold.
-        p_value: twice the share of draws on the other side of 0; None with z.
-        ratio: exp of estimate and interval, where that means something.
-        shares: of the variance: sampling, privacy and prior.
-        step: a round number of the column's units that a figure shows the effect of.
-        level: of the interval.
+    `estimate` and `standard_error` are the posterior's mean and standard deviation; `p_value` is twice the share of
+    draws on the other side of 0, and None with `z` where intervals are not known to hold; `ratio` is exp of estimate
+    and ends; `shares` of the variance are sampling, privacy and prior; `step` is a round number of units for figures.
     """
 
     name: str
@@ -198,10 +187,11 @@ def lines(coefficients: Coefficients, level: float = LEVEL) -> tuple[Line, ...]:
     """One line for each coefficient."""
     ends = weighted_quantiles(coefficients.draws, coefficients.weights, tails(level))
     errors = np.sqrt(np.maximum(np.diag(coefficients.covariance), 0.0))
-    unit, tail = np.eye(len(coefficients.names)), _beyond_zero(coefficients.draws, coefficients.weights)
+    sides, units = _above_zero(coefficients, coefficients.draws), np.eye(len(coefficients.names))
+    each = zip(coefficients.names, coefficients.mean, errors, ends, sides, units, strict=True)
     return tuple(
-        _line(coefficients, name, float(coefficients.mean[k]), float(errors[k]), ends[k], unit[k], level, tail[k])
-        for k, name in enumerate(coefficients.names)
+        _line(coefficients, name, mean, error, ends, above, unit, level)
+        for name, mean, error, ends, above, unit in each
     )
 
 
@@ -210,60 +200,42 @@ def contrast(
 ) -> Line:
     """A sum of coefficients, such as the difference of two: {"age": 1, "dose": -1}.
 
-    Args:
-        coefficients: the draws.
-        weights: numbers by name, or one name.
-        level: of the interval.
-        name: what to call it; by default the sum in words.
-
-    Returns:
-        Its line.
+    `weights` are numbers by name, or one name; by default the sum is named in words.
     """
     vector = coefficients.vector(weights)
     drawn = coefficients.draws @ vector
     mean = float(coefficients.weights @ drawn)
     error = math.sqrt(float(coefficients.weights @ (drawn - mean) ** 2))
     (ends,) = weighted_quantiles(drawn[:, None], coefficients.weights, tails(level))
-    (tail,) = _beyond_zero(drawn[:, None], coefficients.weights)
-    return _line(coefficients, name or in_words(weights), mean, error, ends, vector, level, tail)
+    (above,) = _above_zero(coefficients, drawn[:, None])
+    return _line(coefficients, name or in_words(weights), mean, error, ends, above, vector, level)
 
 
-def _beyond_zero(drawn: Array, weights: Array) -> list[float]:
-    """Of each column, the share of draws on that side of 0 where fewer of them are."""
-    above = weights @ (np.sign(drawn) + 1.0) / 2.0
-    return np.minimum(above, 1.0 - above).tolist()
+def _above_zero(known: Coefficients, drawn: Array) -> Array:
+    """Of each column, the share of draws above 0."""
+    return known.weights @ (np.sign(drawn) + 1.0) / 2.0
 
 
 def _line(
-    coefficients: Coefficients,
-    name: str,
-    mean: float,
-    error: float,
-    ends: Array,
-    vector: Array,
-    level: float,
-    tail: float,
+    known: Coefficients, name: str, mean: float, error: float, ends: Array, above: float, vector: Array, level: float
 ) -> Line:
-    low, high = float(ends[0]), float(ends[1])
+    mean, error, low, high = (float(one) for one in (mean, error, *ends))
     if not all(map(math.isfinite, (mean, error, low, high))):
         raise InputError("Expected draws whose mean and spread are finite, got numbers too large; look at the release.")
     z = mean / error if error > 0.0 else 0.0
-    ratio = (_exp(mean), _exp(low), _exp(high)) if coefficients.ratio else None
-    step = coefficients.steps.get(name, 1.0)
-    seen = _SEEN_IN_TAIL * float(coefficients.weights @ coefficients.weights)
+    ratio = (_exp(mean), _exp(low), _exp(high)) if known.ratio else None
+    # The share of draws on that side of 0 where fewer of them are.
+    tail, seen = float(min(above, 1.0 - above)), _SEEN_IN_TAIL * float(known.weights @ known.weights)
     p_value = 2.0 * tail if tail >= seen else min(two_sided(z), 2.0 * seen)
-    return Line(name, mean, error, low, high, z, p_value, ratio, coefficients.shares(vector), step, level)
+    step = known.steps.get(name, 1.0)
+    return Line(name, mean, error, low, high, z, p_value, ratio, known.shares(vector), step, level)
 
 
 @dataclass(frozen=True)
 class Wald:
     """A joint test that sums of coefficients are all 0.
 
-    Attributes:
-        names: what was tested.
-        statistic: the squared length of the estimates, in units of their covariance.
-        degrees: how many sums, all independent.
-        p_value: of a chi-squared law.
+    `statistic` is the squared length of the estimates in units of their covariance, chi-squared with so many `degrees`.
     """
 
     names: tuple[str, ...]
@@ -281,12 +253,8 @@ class Wald:
 
     def as_dict(self) -> dict[str, Any]:
         """For a machine."""
-        return {
-            "names": list(self.names),
-            "statistic": self.statistic,
-            "degrees_of_freedom": self.degrees,
-            "p_value": self.p_value,
-        }
+        tested = {"names": list(self.names), "statistic": self.statistic}
+        return tested | {"degrees_of_freedom": self.degrees, "p_value": self.p_value}
 
 
 def wald(coefficients: Coefficients, tested: Sequence[Mapping[str, float] | str]) -> Wald:
@@ -295,9 +263,6 @@ def wald(coefficients: Coefficients, tested: Sequence[Mapping[str, float] | str]
     Args:
         coefficients: the draws.
         tested: names, or contrasts as `contrast` takes them.
-
-    Returns:
-        The test.
     """
     if isinstance(tested, str | Mapping) or not tested:
         raise refuse("what is tested", 'to be a list of names or contrasts such as ["age", "dose"]', tested)
@@ -375,66 +340,3 @@ def round_step(size: float) -> float:
     """
     power = 10.0 ** math.floor(math.log10(size) + 1e-12)
     return float(f"{max(part * power for part in (1, 2, 5) if part * power <= size * (1 + 1e-9)):.6g}")
-
-
-# How numbers are written. A table has four significant digits: more would be those of the noise.
-
-
-def ratio_figure(value: float) -> str:
-    """A ratio with at least two digits of what it is away from 1.
-
-    >>> [ratio_figure(value) for value in (1.0000087, 0.99981, 0.43841, 1.0)]
-    ['1.0000087', '0.99981', '0.4384', '1']
-    """
-    away = abs(value - 1.0)
-    return f"{value:.{1 - math.floor(math.log10(away))}f}" if 1e-12 < away < 1e-2 else figure(value)
-
-
-def figure(value: float | None) -> str:
-    """Four significant digits.
-
-    >>> [figure(value) for value in (0.012345, -3.0, 12345.6, 0.0, None)]
-    ['0.01235', '-3', '12,346', '0', '']
-    """
-    if value is None:
-        return ""
-    if abs(value) >= 1e4 and abs(value) < 1e9:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
-
-
-def p_words(value: float | None, *, relation: bool = False) -> str:
-    """A p-value: three decimals, and "<0.001" below; with `relation` also "= 0.012"."""
-    if value is None:
-        return ""
-    if value < _SMALLEST_P:
-        return "< 0.001" if relation else "<0.001"
-    return f"{'= ' if relation else ''}{value:.3f}"
-
-
-def percent(share: float | None) -> str:
-    """A share in whole percent; neither 0 nor 100 % is said of what is something, or not all.
-
-    >>> [percent(share) for share in (0.0, 0.004, 0.12, 0.9993, 1.0, 1.3)]
-    ['0 %', '<1 %', '12 %', '>99 %', '100 %', '130 %']
-    """
-    if share is None:
-        return ""
-    if math.isinf(share) or share > 10.0:
-        return ">1000 %"
-    if 0.0 < share < 0.01:
-        return "<1 %"
-    return ">99 %" if 0.99 < share < 1.0 else f"{100.0 * share:.0f} %"
-
-
-def text_table(header: Iterable[str], rows: Iterable[Iterable[str]], left: int = 1) -> str:
-    """Columns in plain text; the first `left` are aligned to the left, the others to the right."""
-    table = [[printable(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if k < left else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in table
-    )

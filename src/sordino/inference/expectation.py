@@ -1,4 +1,4 @@
-"""Before anything is spent: which standard errors, widths and power to expect of a fit, from declared numbers alone.
+"""`sordino.plan`: which standard errors, widths and power to expect of a fit, from declared numbers alone.
 
 No row is read. The engine's formula takes columns of typical spread (`influence.plan.expected`): numbers that
 vary by about a quarter of half their declared range, 0/1 columns that hold for 15 % of records, correlated as columns
@@ -6,20 +6,26 @@ typically are. Real columns differ, and so do their widths; `LIMITS` says by how
 """
 
 import math
-import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from sordino.core.arrays import Array
-from sordino.core.validate import OPEN_UNIT, POSITIVE, number, printable, refuse
-from sordino.fitting.methods.bounded_influence import PublicColumns
-from sordino.fitting.tasks import OVERDISPERSED
-from sordino.inference.contrasts import LEVEL, figure, percent, text_table
+from sordino.core.bound import Relation
+from sordino.core.results import Result, ResultTable, by_name, figure, figure_axes, percent
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, refuse, whole_number
+from sordino.data import Schema, read_schema
+from sordino.fitting.declaration import declared_columns
+from sordino.fitting.methods import METHODS
+from sordino.fitting.methods.bounded_influence import PublicColumns, influence_plan, public_columns
+from sordino.fitting.problem import FitProblem
+from sordino.fitting.tasks import OVERDISPERSED, TASKS, Task, count_settings, effect_settings, survival_settings
+from sordino.inference.contrasts import LEVEL
 from sordino.inference.summary import RATIOS
 from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY
 from sordino.mechanisms.regression import Plan as EnginePlan
@@ -43,6 +49,8 @@ OF_UNITS = (
 )
 OF_COUNTS = "Counts are taken to have half again the variance of a Poisson law at mean 1."
 OF_EVENTS = "Half of all records are taken to end with the event, in any time bin alike."
+_SHARES = ("sampling", "privacy", "prior")
+_LINE = ("name", "standard_error", "width", *_SHARES)
 # What an effect or a width means that is given without a column.
 BARE = "half a number's declared range, or having a 0/1 column"
 
@@ -51,15 +59,8 @@ BARE = "half a number's declared range, or having a 0/1 column"
 class ExpectedLine:
     """What to expect of one coefficient, in the table's units.
 
-    Attributes:
-        name: of the coefficient.
-        standard_error: with the prior.
-        width: of the interval.
-        sampling: the standard error that there would be without privacy, and without a prior.
-        privacy: the standard deviation of what privacy adds.
-        prior: the standard deviation of the declared size of effects.
-        shares: of the variance: sampling, privacy and prior.
-        unit: how many of the table's units one encoded unit is.
+    `sampling` is the standard error without privacy and prior, `privacy` and `prior` are standard deviations, `unit` is
+    how many of the table's units one encoded unit is.
     """
 
     name: str
@@ -100,7 +101,7 @@ class ExpectedLine:
 
 
 @dataclass(frozen=True, eq=False)
-class Expectation:
+class Expectation(Result):
     """What a fit would give, from declared numbers alone; see `sordino.plan`.
 
     Attributes:
@@ -108,12 +109,21 @@ class Expectation:
         columns: the schema as the engine sees it.
         outputs: for several classes the words of all but the first.
         level: of intervals and tests.
+        effect: effects whose power is asked for, as `effects` takes them.
+        width: widths whose epsilon is asked for, in the same form.
+        power: of the smallest effect that is shown.
     """
 
     plan: EnginePlan
     columns: PublicColumns
     outputs: tuple[str, ...]
     level: float = LEVEL
+    effect: Mapping[str, float] | float | None = None
+    width: Mapping[str, float] | float | None = None
+    power: float = POWER
+
+    def __post_init__(self) -> None:
+        number("power", self.power, OPEN_UNIT)
 
     @cached_property
     def refused(self) -> bool:
@@ -201,16 +211,9 @@ class Expectation:
         value = number("effect", effect)
         return {line.name: value / line.unit for line in self.lines}
 
-    def as_dict(
-        self,
-        effect: Mapping[str, float] | float | None = None,
-        width: Mapping[str, float] | float | None = None,
-        power: float = POWER,
-    ) -> dict[str, Any]:
-        """For a machine; effects and widths as `effects` takes them."""
-        number("power", power, OPEN_UNIT)
-        made, effects = self.plan, {} if effect is None else self.effects(effect)
-        widths = {} if width is None else self.effects(width)
+    def as_dict(self) -> dict[str, Any]:
+        """For a machine."""
+        made, effects = self.plan, {} if self.effect is None else self.effects(self.effect)
         answer: dict[str, Any] = {
             "family": made.family,
             "records": made.records,
@@ -224,21 +227,16 @@ class Expectation:
             "intervals_withheld": self.withheld,
             "coefficients": [
                 {
-                    "name": line.name,
-                    "standard_error": line.standard_error,
-                    "width": line.width,
-                    "sampling": line.sampling,
-                    "privacy": line.privacy,
-                    "prior": line.prior,
-                    "shares": dict(zip(("sampling", "privacy", "prior"), line.shares, strict=True)),
+                    **{name: getattr(line, name) for name in _LINE},
+                    "shares": dict(zip(_SHARES, line.shares, strict=True)),
                     "widened_by_privacy": line.widened,
-                    "smallest_effect_found": line.detectable(power, self.level),
+                    "smallest_effect_found": line.detectable(self.power, self.level),
                     **({"effect": effects[line.name]} if line.name in effects else {}),
                     **({"power": line.power(effects[line.name], self.level)} if line.name in effects else {}),
                 }
                 for line in self.lines
             ],
-            "power": power,
+            "power": self.power,
             "curve": [
                 {
                     "epsilon": one.plan.epsilon,
@@ -249,81 +247,76 @@ class Expectation:
             ],
             "limits": LIMITS,
         }
-        if widths:
-            answer["wanted_widths"] = [
-                {
-                    "name": name,
-                    "width": wanted,
-                    "epsilon": self.epsilon_for_width(wanted, name),
-                    "least_width": self.least_width(name),
-                }
-                for name, wanted in widths.items()
-            ]
+        if self.width is not None:
+            keys = ("name", "width", "epsilon", "least_width")
+            answer["wanted_widths"] = [dict(zip(keys, one, strict=True)) for one in self._wanted]
         return answer
 
-    def __str__(self) -> str:
-        return self.text()
-
-    def text(
-        self,
-        effect: Mapping[str, float] | float | None = None,
-        width: Mapping[str, float] | float | None = None,
-        power: float = POWER,
-    ) -> str:
-        """For a person: a table, what it takes to reach a width, and a curve over epsilon."""
-        number("power", power, OPEN_UNIT)
-        made, effects = self.plan, {} if effect is None else self.effects(effect)
-        unit = f"{made.declaration.counted}s"
-        pieces = [
-            f"{made.family}, {made.records:,} {unit}, epsilon {made.epsilon:g}, delta {made.delta:g}, "
-            f"{made.relation.value}: expected from declared numbers, no row was read",
+    @property
+    def shown(self) -> ResultTable:
+        made, effects = self.plan, {} if self.effect is None else self.effects(self.effect)
+        title = (
+            f"{made.family}, {made.records:,} {made.declaration.counted}s, epsilon {made.epsilon:g}, delta "
+            f"{made.delta:g}, {made.relation.value}: expected from declared numbers, no row was read"
+        )
+        header = [
+            "",
+            "std. error",
+            f"{100 * self.level:g} % width",
+            *_SHARES,
+            f"detectable ({percent(self.power)} power)",
+        ]
+        columns = by_name(self.lines, _LINE)
+        columns["detectable"] = [line.detectable(self.power, self.level) for line in self.lines]
+        cells = [columns["name"], *([figure(one) for one in columns[name]] for name in ("standard_error", "width"))]
+        cells += [[percent(line.shares[place]) for line in self.lines] for place in range(3)]
+        cells.append([figure(one) for one in columns["detectable"]])
+        if effects:
+            asked = [effects.get(line.name) for line in self.lines]
+            known = zip(self.lines, asked, strict=True)
+            power = [None if one is None else line.power(one, self.level) for line, one in known]
+            columns |= {"effect": asked, "power": power}
+            header, cells = [*header, "effect", "power"], [*cells, list(map(figure, asked)), list(map(percent, power))]
+        tables = [(tuple(header), tuple(zip(*cells, strict=True)))]
+        if self.width is not None:
+            wanted = [
+                (name, figure(width), f"none; without privacy {figure(least)}" if epsilon is None else f"{epsilon:g}")
+                for name, width, epsilon, least in self._wanted
+            ]
+            tables.append((("wanted", "width", "epsilon needed"), tuple(wanted)))
+        tables.append(self._curve)
+        cautions = (
             *self._too_small,
             *([f"Intervals of such a fit are withheld: {TOO_MANY}."] if self.withheld else []),
-            self._table(effects, power),
-            *self._wanted({} if width is None else self.effects(width)),
-            self._curve(),
-            *(textwrap.fill(words, 100) for words in self._remarks),
+        )
+        return ResultTable(title, tuple(tables), columns, (), cautions, self._remarks)
+
+    @property
+    def _wanted(self) -> list[tuple[str, float, float | None, float]]:
+        """Names, widths, the epsilon that reaches each, and the width that no epsilon goes below."""
+        widths = {} if self.width is None else self.effects(self.width)
+        return [
+            (name, width, self.epsilon_for_width(width, name), self.least_width(name)) for name, width in widths.items()
         ]
-        return "\n\n".join(pieces)
 
-    def _table(self, effects: Mapping[str, float], power: float) -> str:
-        header = ["", "std. error", f"{100 * self.level:g} % width", "sampling", "privacy", "prior"]
-        header += [f"found at {percent(power)}", *(["effect", "power"] if effects else [])]
-        rows = []
-        for line in self.lines:
-            row = [line.name, figure(line.standard_error), figure(line.width), *map(percent, line.shares)]
-            row.append(figure(line.detectable(power, self.level)))
-            if effects:
-                asked = effects.get(line.name)
-                row += ["", ""] if asked is None else [figure(asked), percent(line.power(asked, self.level))]
-            rows.append(row)
-        return text_table(header, rows)
-
-    def _wanted(self, widths: Mapping[str, float]) -> list[str]:
-        found = []
-        for name, wanted in widths.items():
-            epsilon = self.epsilon_for_width(wanted, name)
-            answer = (
-                f"no epsilon reaches it: without privacy it is {figure(self.least_width(name))}, so more records are "
-                "needed"
-                if epsilon is None
-                else f"epsilon {epsilon:g}"
-            )
-            found.append(f"{printable(name)}, a width of {figure(wanted)}: {answer}")
-        return ["\n".join(found)] if found else []
-
-    def _curve(self) -> str:
+    @property
+    def _curve(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         shown = self.names[:_MOST_IN_CURVE]
-        header = ["epsilon", "privacy widens by", *(f"width of {name}" for name in shown)]
         rows = []
         for one in self.curve:
-            epsilon = f"{one.plan.epsilon:g}"
-            if one.refused:
-                rows.append([epsilon, "refused", *("" for _ in shown)])
-            else:
-                middle = float(np.median([line.widened for line in one.lines]))
-                rows.append([epsilon, percent(middle), *(figure(line.width) for line in one.lines[: len(shown)])])
-        return text_table(header, rows, left=0)
+            middle = "refused" if one.refused else percent(float(np.median([line.widened for line in one.lines])))
+            widths = ["" if one.refused else figure(line.width) for line in one.lines[: len(shown)]]
+            rows.append((f"{one.plan.epsilon:g}", middle, *widths))
+        return ("epsilon", "privacy widens by", *(f"width of {name}" for name in shown)), tuple(rows)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Expected widths against epsilon on matplotlib axes, where a fit is not refused."""
+        axes, kept = figure_axes(ax), [one for one in self.curve if not one.refused]
+        for name in self.names[:_MOST_IN_CURVE]:
+            axes.loglog([one.plan.epsilon for one in kept], [one.line(name).width for one in kept], "o-", label=name)
+        axes.set(xlabel="epsilon", ylabel=f"width of {100 * self.level:g} % intervals")
+        axes.legend()
+        return axes
 
     @property
     def withheld(self) -> bool:
@@ -335,23 +328,21 @@ class Expectation:
         if not self.refused:
             return []
         needed = self.epsilon_needed
-        enough = "no epsilon up to 1,000 is enough" if needed is None else f"epsilon {needed:g} is needed"
-        return [
-            "The budget is too small to learn about coefficients, which would hardly be known better than their "
-            f"declared size: {enough}."
-        ]
+        enough = "no epsilon up to 1,000 is enough" if needed is None else f"you need epsilon {needed:g} or more"
+        return [f"At this budget the answer would be mostly prior, so a fit is refused: {enough}."]
 
     @property
-    def _remarks(self) -> list[str]:
+    def _remarks(self) -> tuple[str, ...]:
         """What stands below the tables."""
-        word = RATIOS.get(self.plan.family)
-        return [
-            *([f"Numbers are logarithms: exp of an effect is its {word}."] if word else []),
-            *([OF_COUNTS] if self.plan.family == OVERDISPERSED else []),
-            *([OF_UNITS] if self.plan.declaration.counted == "unit" else []),
-            *([OF_EVENTS] if self.plan.declaration.time_bins else []),
+        word, declared = RATIOS.get(self.plan.family), self.plan.declaration
+        said = (
+            f"Numbers are logarithms: exp of an effect is its {word}." if word else "",
+            OF_COUNTS if self.plan.family == OVERDISPERSED else "",
+            OF_UNITS if declared.counted == "unit" else "",
+            OF_EVENTS if declared.time_bins else "",
             LIMITS,
-        ]
+        )
+        return tuple(words for words in said if words)
 
 
 def _units(columns: PublicColumns) -> tuple[Array, Array]:
@@ -360,3 +351,94 @@ def _units(columns: PublicColumns) -> tuple[Array, Array]:
     ranges = np.array(declared.high) - np.array(declared.low)
     half = np.where(np.array(declared.kinds) == "number", ranges / 2.0, ranges)
     return to_table[1:] / half, half * to_table[0] / to_table[1:]
+
+
+FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", OVERDISPERSED, "cox")
+
+
+def plan(
+    family: str,
+    schema: Schema | str | Path,
+    *,
+    epsilon: float,
+    delta: float,
+    relation: str,
+    records: int | None = None,
+    level: float = LEVEL,
+    effect_scale: float | None = None,
+    exposure: str | None = None,
+    time: str | None = None,
+    bins: int | Sequence[float] | None = None,
+    effect: Mapping[str, float] | float | None = None,
+    width: Mapping[str, float] | float | None = None,
+    power: float = POWER,
+) -> Expectation:
+    """What a private regression by bounded influence would give, before anything is spent: no row is read.
+
+    Args:
+        family: "linear", "robust", "logistic", "multinomial" (logistic with several classes), "poisson",
+            "negative-binomial" (counts that vary more than a Poisson law), or "cox" (times to an event).
+        schema: the public schema, or the path of one.
+        epsilon: of the fit.
+        delta: of the fit.
+        relation: "replace-one" or "add-remove"; there is no default.
+        records: how many records or units there are; None takes the schema's number.
+        level: of intervals and tests.
+        effect_scale: how large effects are taken to be before the data speak, as for a fit; None takes its default.
+        exposure: of counts, the declared column that says how long each record was watched.
+        time: of cox, the declared column of times; the target says whether the event happened then.
+        bins: of cox, as for a fit: how many time bins there are, or their edges; None takes 4.
+        effect: effects by coefficient in the table's units, to show the power to find them; a bare number is that of
+            half a number's declared range, or of having a 0/1 column, for every coefficient.
+        width: widths of intervals in the same form, to show the epsilon that reaches them.
+        power: of the smallest detectable effect that is shown.
+
+    Returns:
+        An `Expectation`: print it for a table of standard errors and widths; `lines`, `at(epsilon)`, `curve`,
+        `epsilon_for_width`, `refused` and `epsilon_needed` for more.
+
+    Raises:
+        InputError: for a family that does not fit the schema's target, or numbers out of range.
+
+    Examples:
+        >>> import sordino
+        >>> schema = sordino.ArrayBounds(-1, 1, target=(-1, 1)).schema(3, 5000, None)
+        >>> made = sordino.plan("linear", schema, epsilon=1.0, delta=1e-6, relation="replace-one")
+        >>> made.refused, [line.name for line in made.lines][:2]
+        (False, ['x0', 'x1'])
+        >>> bool(made.lines[0].width > made.at(4.0).lines[0].width)
+        True
+    """
+    task = TASKS.get(one_of("family", family, FAMILIES), Task.CLASSIFICATION)
+    read = read_schema(schema) if isinstance(schema, str | Path) else schema
+    if not isinstance(read, Schema):
+        raise refuse("schema", "to be a Schema or the path of one", schema)
+    if records is not None:
+        read = replace(read, records=whole_number("records", records))
+    if exposure is not None and task is not Task.COUNTS:
+        raise refuse("exposure", "for poisson and negative-binomial only", exposure)
+    if not time is bins is None and task is not Task.SURVIVAL:
+        raise refuse("time and bins", "for cox only", family)
+    declared = declared_columns(read, task)
+    settings = effect_settings(effect_scale)
+    if task is Task.COUNTS:
+        settings = count_settings(exposure, family == OVERDISPERSED, effect_scale)
+    if task is Task.SURVIVAL:
+        settings = survival_settings(effect_scale, time=time, **({} if bins is None else {"bins": bins}))
+    problem = FitProblem(
+        task,
+        declared.schema,
+        None if declared.labels is None else len(declared.labels),
+        number("epsilon", epsilon, POSITIVE),
+        number("delta", delta, OPEN_UNIT),
+        Relation(one_of("relation", relation, tuple(Relation))),
+        settings,
+        declared.labels,
+    )
+    reason = METHODS["bounded-influence"].refusal(problem)
+    if reason is not None:
+        raise InputError(f"Expected a schema that bounded influence can fit, got one that it cannot: it {reason}.")
+    columns = public_columns(problem)
+    words = tuple(str(label) for label in (declared.labels or ())[1:])
+    made, inside = influence_plan(problem, columns), number("level", level, OPEN_UNIT)
+    return Expectation(made, columns, words, inside, effect, width, power)

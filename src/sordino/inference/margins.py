@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from sordino.core.arrays import Array, weighted_quantiles
-from sordino.core.gaussian import show_up
+from sordino.core.results import Estimate, Result, ResultTable, by_name, figure, interval
 from sordino.core.validate import InputError, instance_of, number, refuse
 from sordino.data import (
     Boolean,
@@ -34,10 +34,10 @@ from sordino.data.raw_columns import Column
 from sordino.data.table import Table
 from sordino.data.words import shown_names
 from sordino.fitting.tasks import Task
-from sordino.inference.contrasts import LEVEL, figure, round_step, tails
+from sordino.inference.contrasts import LEVEL, round_step, tails
 from sordino.inference.predicted_means import means_of_scores
 from sordino.inference.prediction import Predictor
-from sordino.inference.table_formats import ResultTable, TableResult
+from sordino.inference.summary import under_guarantee
 from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 
@@ -61,13 +61,7 @@ _WHAT = "Intervals are central shares of the posterior, with the privacy noise i
 class Margin:
     """The mean outcome at a value of a column, or a difference of two of them.
 
-    Attributes:
-        column: which is set.
-        value: what it is set to, or for an effect the comparison in words.
-        outcome: what is predicted: the word of a class, or what the mean is called.
-        estimate: the posterior's mean.
-        low: the lower end of the interval.
-        high: the upper end.
+    `value` is what the column is set to, or the comparison in words; `outcome` is a class or what the mean is called.
     """
 
     column: str
@@ -79,15 +73,10 @@ class Margin:
 
 
 @dataclass(frozen=True)
-class Margins(TableResult):
+class Margins(Result):
     """Margins or effects of some columns; print them.
 
-    Attributes:
-        margins: one for each value and outcome.
-        title: what they are.
-        level: of the intervals.
-        remarks: where the other columns were held.
-        cautions: what a reader of the release must know first.
+    `remarks` say where the other columns were held, `cautions` what a reader must know first.
     """
 
     margins: tuple[Margin, ...]
@@ -100,12 +89,12 @@ class Margins(TableResult):
     def shown(self) -> ResultTable:
         header = ("", "value", "outcome", "estimate", f"{100.0 * self.level:g} % interval")
         rows = tuple(
-            (one.column, one.value, one.outcome, figure(one.estimate), f"{figure(one.low)} to {figure(one.high)}")
+            (one.column, one.value, one.outcome, figure(one.estimate), interval(one.low, one.high))
             for one in self.margins
         )
-        names = ("column", "value", "outcome", "estimate", "low", "high")
-        columns = {name: [getattr(one, name) for one in self.margins] for name in names}
-        return ResultTable(self.title, ((header, rows),), columns, (), self.cautions, self.remarks)
+        columns = by_name(self.margins, ("column", "value", "outcome", "estimate", "low", "high"))
+        points = tuple(Estimate(f"{one.column} {one.value}", one.estimate, one.low, one.high) for one in self.margins)
+        return ResultTable(self.title, ((header, rows),), columns, (), self.cautions, self.remarks, (points,))
 
     def as_dict(self) -> dict[str, Any]:
         """For a machine."""
@@ -199,7 +188,7 @@ class _Setting:
     @classmethod
     def of(cls, release: StoredRelease, at: Mapping[str, Any] | None, over: Any) -> "_Setting":
         predictor = Predictor(release)
-        if predictor.only_a_constant or not isinstance(predictor.posterior, CoefficientPosterior):
+        if not predictor.knows_means:
             raise InputError(
                 f"Expected a release by bounded influence, got one by {release.settings.get('method')!r}, which does "
                 "not know all of its own error; margins have no interval then."
@@ -293,11 +282,8 @@ class _Setting:
         return [f"probability of {word}" for word in (labels[1:] if len(labels) == 2 else labels)]
 
     def title(self, what: str) -> str:
-        release = self.predictor.release
         target = self.predictor.schema.target
-        of = "" if target is None else f" of {target.name}"
-        private = "" if release.private else " NON-PRIVATE: made with a seed."
-        return f"{what}{of}, epsilon {show_up(release.epsilon)} at delta {release.delta:g}.{private}"
+        return under_guarantee(what if target is None else f"{what} of {target.name}", self.predictor.release)
 
 
 def _units(predictor: Predictor) -> tuple[str, ...]:
@@ -337,7 +323,10 @@ def representative(kind: ColumnKind) -> Any:
 def checked_value(name: str, kind: ColumnKind, value: Any) -> Any:
     """A value that the schema allows: inside its range, or one of its words."""
     if isinstance(kind, Number):
-        given = number(f"a value of {name!r}", _as_number(name, value))
+        try:
+            given = number(f"a value of {name!r}", float(value))
+        except (TypeError, ValueError):
+            raise refuse(f"a value of {name!r}", "to be a number", value) from None
         if not kind.low <= given <= kind.high:
             raise refuse(f"a value of {name!r}", f"between {kind.low:g} and {kind.high:g}", given)
         return given
@@ -346,13 +335,6 @@ def checked_value(name: str, kind: ColumnKind, value: Any) -> Any:
     if str(value) not in kind.words:
         raise refuse(f"a value of {name!r}", f"to be one of {shown_names(kind.words)}", value)
     return str(value)
-
-
-def _as_number(name: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise refuse(f"a value of {name!r}", "to be a number", value) from None
 
 
 def _days(kind: Date, points: int) -> list[str]:

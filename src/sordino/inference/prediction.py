@@ -150,10 +150,7 @@ class Predictor(StoredFit):
         """
         tail, reason = 0.5 * (1.0 - checked_level(level)), withheld(self.release)
         if reason is not None:
-            raise InputError(
-                f"Expected a release whose intervals are told, got one by {self.release.settings['method']!r}, which "
-                f"has none because they do not hold: {reason}."
-            )
+            raise InputError(f"Intervals of method {self.release.settings['method']!r} are withheld: {reason}.")
         if self.classifies and self.only_a_constant:
             raise InputError(
                 "Expected a release that says something about rows, got one in which only a constant was learned; it "
@@ -165,7 +162,6 @@ class Predictor(StoredFit):
             return low, high
         if self.task is Task.SURVIVAL:
             found = self.means(features, level)
-            assert found is not None
             return found.low, found.high
         if self.task is Task.COUNTS:
             drawn = [self.sample(block, _DRAWN_COUNTS, np.random.default_rng(_SEED)) for block in _blocks(features)]
@@ -197,8 +193,13 @@ class Predictor(StoredFit):
         centre, scale = self.target_units
         return centre + scale * (drawn[..., 0] + noise)
 
-    def means(self, features: Array, level: float, until: float | None = None) -> MeanAndNew | None:
-        """Means of encoded rows with intervals, and intervals of new targets; None for methods that know neither.
+    @property
+    def knows_means(self) -> bool:
+        """Whether means have intervals: those of bounded influence do."""
+        return not self.only_a_constant and isinstance(self.posterior, CoefficientPosterior)
+
+    def means(self, features: Array, level: float, until: float | None = None) -> MeanAndNew:
+        """Means of encoded rows with intervals, and intervals of new targets; refused where they are not known.
 
         Of two classes the mean is the probability of the second, of more there is one for each class; of hazards it is
         the chance of the event up to a time.
@@ -206,7 +207,7 @@ class Predictor(StoredFit):
         checked_level(level)
         own = self.posterior
         if self.only_a_constant or not isinstance(own, CoefficientPosterior):
-            return None
+            raise InputError("Only releases of bounded influence have intervals of means.")
         centre, scale = self.target_units if own.link == "identity" else (0.0, 1.0)
         found = []
         for block in _blocks(features, _ROWS_OF_ALL_DRAWS):

@@ -8,41 +8,48 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
+from sordino.auditing.lower_bound import LowerBound
 from sordino.core import __version__
 from sordino.core.arrays import Array
-from sordino.core.gaussian import show_up
+from sordino.core.results import MOST_ROWS, Result
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, refuse, whole_number
-from sordino.fitting.custom_methods import CUSTOM, SITE_DRAWS, WEIGHTS
+from sordino.fitting.custom_methods import CUSTOM, FREE_DRAWS, SITE_DRAWS, WEIGHTS
 from sordino.fitting.tasks import LINEAR, is_fit
 from sordino.inference.contrasts import LEVEL, Line
 from sordino.inference.prediction import Predictor
-from sordino.inference.summary import Summary, summary_of
-from sordino.inference.table_formats import (
+from sordino.inference.summary import (
     CHECK,
     COMPARISON,
     LOOK,
-    ResultTable,
+    Summary,
     answer_table,
     check_table,
     comparison_table,
+    summary_of,
+    under_guarantee,
 )
 from sordino.ledger.release import StoredRelease, folder
-from sordino.ledger.release.coverage import NOT_MEASURED, withheld
-from sordino.ledger.signing import SigningKey
+from sordino.ledger.release.coverage import COEFFICIENTS, NOT_MEASURED, is_constant, release_coverage, withheld
+from sordino.ledger.signing_keys import SigningKey
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
+from sordino.models.custom.base import CustomModel, Leaf, RecordLayout, front_end_for
+from sordino.noise.lattice import in_doubles
 
 _MOST_LINES = 200
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Release(StoredRelease):
     """What `sordino.fit` returns and `sordino.read_release` reads: a stored release with answers.
 
     Attributes are those of `StoredRelease`: `kind`, `spec`, `bound`, `delta`, `private`, `arrays`, `settings`, `model`,
-    `schema`, `answers`, `ledger`, `cautions`, `preprocessing`, `software`, `stated_epsilon` and `digest`.
+    `schema`, `answers`, `ledger`, `cautions`, `preprocessing`, `software`, `stated_epsilon`, `digest` and `document`.
 
     Examples:
         >>> import numpy as np
@@ -56,16 +63,30 @@ class Release(StoredRelease):
         (['intercept', 'x0', 'x1'], (10, 3))
     """
 
-    def summary(self, level: float = LEVEL) -> Summary | ResultTable:
+    def summary(self, level: float = LEVEL) -> Result:
         """What the release says, as a table that prints itself; intervals only where it is known how often they hold.
 
         Args:
             level: of the intervals, in (0, 1); a look, a check and a comparison have that of their own.
         """
-        reader = _ANSWERS.get(self.kind)
-        if reader is not None:
-            return reader(self)
-        return summary_of(self, level) if is_fit(self.settings) else parameters_of(self, level)
+        given = self.settings
+        if self.kind == LOOK:
+            return answer_table(self)
+        if self.kind == CHECK:
+            return check_table(given["bands"], given["about"], given["level"], self)
+        if self.kind == COMPARISON:
+            return comparison_table(given["models"], given["level"], self)
+        return summary_of(self, level) if is_fit(given) else parameters_of(self, level)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The estimates of `summary` with their intervals, on matplotlib axes."""
+        return self.summary().plot(ax)
+
+    def __str__(self) -> str:
+        return self.summary().text(MOST_ROWS)
+
+    def _repr_html_(self) -> str:
+        return self.summary().to_html()
 
     def predict(self, data: Any, draws: int = 500, seed: int = 0) -> dict[str, NDArray[Any]]:
         """Draws of the target for new records, shape (draws, records), by its name; post-processing, so free.
@@ -140,27 +161,48 @@ def parameters_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     Intervals are those of a custom model's posterior, and are left out where they were seen not to hold.
     """
     tail = 0.5 * (1.0 - number("level", level, OPEN_UNIT))
-    custom = release.kind.startswith(CUSTOM)
     names, table, remarks = _parameters(release)
-    reason = withheld(release) if custom else NOT_MEASURED
+    measured = release_coverage(release, COEFFICIENTS, level)
+    deviations = None if measured is None else _deviations(release)
+    known = deviations is not None or release.kind.startswith(CUSTOM)
+    reason = withheld(release) or (None if known else NOT_MEASURED)
     several = len(table) > 1
-    lines = []
-    if several and custom and reason is None:
-        low, high = np.quantile(table, [tail, 1.0 - tail], axis=0).tolist()
-    else:
-        low = high = [None] * len(names)
-    for place, name in enumerate(names):
-        values = table[:, place]
-        deviation = float(values.std()) if several else None
-        lines.append(Line(name, float(values.mean()), deviation, low[place], high[place], level=level))
-    if reason is not None:
-        remarks = (*remarks, f"No intervals are reported: {reason}.")
-    private = "" if release.private else " NON-PRIVATE: made with a seed."
-    title = (
-        f"Release of kind {release.kind}, epsilon {show_up(release.epsilon)} at delta {release.delta:g}, "
-        f"{release.spec.relation.value}, for {release.protected.words}.{private}"
-    )
-    return Summary(title, tuple(lines), level, f"{100.0 * level:g} % interval", "", False, release.cautions, remarks)
+    ends: Any = [(None, None)] * len(names)
+    if deviations is not None and reason is None:
+        half = -float(special.ndtri(tail)) * deviations
+        ends = np.stack([table.mean(axis=0) - half, table.mean(axis=0) + half], axis=1).tolist()
+    elif several and reason is None:
+        ends = np.quantile(table, [tail, 1.0 - tail], axis=0).T.tolist()
+    lines = [
+        Line(name, float(values.mean()), float(values.std()) if several else None, *both, level=level)
+        for name, values, both in zip(names, table.T, ends, strict=False)
+    ]
+    remarks += (f"Each line is the mean of {len(table)} draws.",) if several else ()
+    remarks += (f"No intervals are reported: {reason}.",) if reason is not None else ()
+    more = f", {release.spec.relation.value}, for {release.protected.words}"
+    title = under_guarantee(f"Release of kind {release.kind}", release, more)
+    words = f"{100.0 * level:g} % interval" if deviations is None or measured is None else measured
+    return Summary(title, tuple(lines), level, words, "", False, release.cautions, remarks)
+
+
+def _deviations(release: StoredRelease) -> Array | None:
+    """The standard deviations of released Gaussians, one for each parameter; None for other arrays."""
+    arrays = release.arrays
+    if "deviations" in arrays:
+        return np.asarray(arrays["deviations"], np.float64).ravel()
+    if "covariances" not in arrays:
+        return None
+    return np.sqrt(np.maximum(np.diagonal(arrays["covariances"], axis1=-2, axis2=-1), 0.0)).ravel()
+
+
+def _column_names(release: StoredRelease, count: int) -> list[str]:
+    """Names from the public schema: a constant, one for each encoded column, or one for each component as well."""
+    if is_constant(release):
+        words = release.settings.get("labels") if count > 1 else None
+        return [f"constant [{word}]" for word in words] if words else ["constant"]
+    columns = [] if release.schema is None else list(release.schema.feature_names)
+    several = count // max(len(columns), 1)
+    return columns if several == 1 else [f"{column} [{place}]" for place in range(several) for column in columns]
 
 
 def _parameters(release: StoredRelease) -> tuple[list[str], Array, tuple[str, ...]]:
@@ -172,29 +214,15 @@ def _parameters(release: StoredRelease) -> tuple[list[str], Array, tuple[str, ..
         names = [f"{path} {list(arrays[name].shape)}" for path, name in zip(paths, sorted(arrays), strict=False)]
         means = np.array([[float(np.mean(arrays[name])) for name in sorted(arrays)[: len(names)]]])
         return names, means, ("Each line is the mean of one array of weights; the folder holds all of them.",)
-    table = np.asarray(draws, np.float64).reshape(-1, np.shape(draws)[-1])
-    names = entry_names(release.settings.get("sites", ()))
+    # Means of several Gaussians are parameters of one release, and no draws.
+    width = np.size(draws) if draws is arrays.get("means") else np.shape(draws)[-1]
+    table = np.asarray(draws, np.float64).reshape(-1, width)
+    names = entry_names(release.settings.get("sites", ())) or _column_names(release, table.shape[1])
     if len(names) != table.shape[1]:
         names = [f"parameter[{place}]" for place in range(table.shape[1])]
     if len(names) <= _MOST_LINES:
         return names, table, ()
     return names[:_MOST_LINES], table, (f"The first {_MOST_LINES} of {len(names)} parameters; the folder holds all.",)
-
-
-def _of_check(release: StoredRelease) -> ResultTable:
-    given = release.settings
-    return check_table(given["bands"], given["about"], given["level"], release)
-
-
-def _of_comparison(release: StoredRelease) -> ResultTable:
-    return comparison_table(release.settings["models"], release.settings["level"], release)
-
-
-_ANSWERS: Mapping[str, Callable[[StoredRelease], ResultTable]] = {
-    LOOK: answer_table,
-    CHECK: _of_check,
-    COMPARISON: _of_comparison,
-}
 
 
 _MOST = Interval(1, 1_000_000)
@@ -203,13 +231,7 @@ _MOST = Interval(1, 1_000_000)
 def named_draws(release: StoredRelease, draws: int = 1000, seed: int | None = None) -> dict[str, Array]:
     """Draws of the coefficients in the units of the table, by name; equally probable, so that each counts as one.
 
-    Args:
-        release: of a linear model.
-        draws: how many.
-        seed: for the same draws again; they are post-processing, so a seed costs no privacy.
-
-    Returns:
-        For every coefficient an array of `draws` numbers.
+    A seed repeats them; they are post-processing, so it costs no privacy.
     """
     names, table = _drawn(Predictor(release), draws, seed)
     return {name: table[:, place] for place, name in enumerate(names)}
@@ -292,3 +314,161 @@ def _class_words(predictor: Predictor) -> list[str]:
         return [word for word in own.outputs if word]
     outputs = int(getattr(predictor.model, "outputs", 1))
     return [str(word) for word in predictor.labels.tolist()] if outputs > 1 else []
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CustomRelease(Release):
+    """A stored release with the model beside it; without the model it has sites, and with it predictions.
+
+    `audit` is the lower bound that the very run showed, where it had canaries.
+    """
+
+    own: CustomModel | None = None
+    audit: LowerBound | None = None
+
+    @property
+    def sites(self) -> dict[str, Array]:
+        """Draws of every named site in the model's own space, shape (chains, draws, *shape of the site)."""
+        table, found, start = self._table, {}, 0
+        for site in self.settings["sites"]:
+            shape = tuple(site["shape"])
+            size = int(np.prod(shape, dtype=int))
+            found[site["name"]] = table[..., start : start + size].reshape(*table.shape[:-1], *shape)
+            start += size
+        return found
+
+    def predict(self, data: Mapping[str, Any], draws: int = 500, seed: int = 0) -> dict[str, NDArray[Any]]:
+        """Draws of what the model observes for new records, shape (draws, records); post-processing.
+
+        Args:
+            data: new records, by the names that the fit read; what is observed is left out.
+            draws: how many.
+            seed: of the draws, which is public.
+
+        Returns:
+            For every observed site its draws; latents of a unit are drawn anew from the population.
+        """
+        model, theta = self._model(), self._free(whole_number("draws", draws))
+        with in_doubles():
+            found = model.predict(jnp.asarray(theta), _given(data), jax.random.key(seed))
+            return {name: np.asarray(values) for name, values in found.items()}
+
+    def to_arviz(
+        self,
+        public: Mapping[str, Any] | None = None,
+        *,
+        new: Mapping[str, Any] | None = None,
+        coords: Mapping[str, Any] | None = None,
+        dims: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The posterior as ArviZ `InferenceData`; needs the extra `arviz`.
+
+        Args:
+            public: public records with what was observed, for the group `log_likelihood`. Never private ones: a
+                log-likelihood at private records is another release, which nothing has paid for.
+            new: records to predict, for the group `predictions`.
+            coords: labels of dimensions, as ArviZ takes them.
+            dims: names of the dimensions of sites.
+
+        Returns:
+            An `InferenceData` whose posterior has the guarantee among its attributes.
+        """
+        try:
+            import arviz  # noqa: PLC0415  (an extra: loaded only when asked for)
+        except ImportError:
+            raise refuse("the package arviz", "to be installed", "none", "install sordino[arviz]") from None
+        groups: dict[str, Any] = {"posterior": self.sites}
+        chains, draws = self._table.shape[:2]
+        if public is not None:
+            with in_doubles():
+                free = jnp.asarray(self._vectors)
+                found = self._model().log_likelihood(free, _given(public))
+            shaped = {name: np.asarray(each).reshape(chains, draws, -1) for name, each in found.items()}
+            groups["log_likelihood"] = shaped
+            observed = {name: np.asarray(public[name]) for name in found if name in public}
+            if observed:
+                groups["observed_data"] = observed
+        if new is not None:
+            groups["predictions"] = {name: each[None] for name, each in self.predict(new, draws).items()}
+        made: Any = arviz.from_dict(**groups, coords=dict(coords or {}), dims=dict(dims or {}))
+        made.posterior.attrs |= guarantee_attributes(self)
+        return made
+
+    @property
+    def _table(self) -> Array:
+        """Entries of all sites, shape (chains, draws, entries); the weights of a network are their own sites."""
+        return self.arrays[SITE_DRAWS] if SITE_DRAWS in self.arrays else self.arrays[WEIGHTS][None]
+
+    @property
+    def _vectors(self) -> Array:
+        """The unconstrained parameters, a row for each draw."""
+        free = np.asarray(self.arrays.get(FREE_DRAWS, self._table), np.float64)
+        return free.reshape(-1, free.shape[-1])
+
+    def _free(self, draws: int) -> Array:
+        flat = self._vectors
+        # Every point of a network is used once: its output has no chance in it.
+        return flat if WEIGHTS in self.arrays else flat[np.arange(draws) % len(flat)]
+
+    def _model(self) -> CustomModel:
+        if self.own is None:
+            raise InputError("Expected a release with its model, got one from a folder; sordino.reopen(folder, model).")
+        return self.own
+
+
+def with_model(release: StoredRelease, own: CustomModel | None, audit: LowerBound | None = None) -> CustomRelease:
+    """A stored release and its model as one."""
+    return CustomRelease(
+        **{one.name: getattr(release, one.name) for one in fields(StoredRelease)}, own=own, audit=audit
+    )
+
+
+def reopen(
+    release: StoredRelease | str | Path,
+    model: Any,
+    *,
+    loss: Callable[..., Any] | None = None,
+    params: Any = None,
+    constants: Mapping[str, Any] | None = None,
+) -> CustomRelease:
+    """A release of `fit` that was written to a folder, with its model again, so that it can predict.
+
+    Args:
+        release: the folder, or what `read_release` made of it.
+        model: the NumPyro model, module or loss that was fitted; the folder does not hold its code.
+        loss: of a module's output, as the fit was given it.
+        params: the pytree of parameters, for a loss.
+        constants: the public arguments that the fit was given.
+
+    Returns:
+        The release, as `fit` returned it.
+
+    Raises:
+        InputError: for a release that `fit` did not make, or a model with other sites.
+
+    Examples:
+        >>> import sordino
+        >>> try:
+        ...     sordino.reopen("no such folder", lambda x: x)
+        ... except sordino.InputError as error:
+        ...     print("refused")
+        refused
+    """
+    stored = release if isinstance(release, StoredRelease) else folder.read_release(release)
+    if not stored.kind.startswith(CUSTOM) or "layout" not in stored.settings:
+        raise InputError(f"Expected a release of a custom model, got one of kind {stored.kind!r}.")
+    settings = stored.settings
+    leaves = tuple(Leaf(str(name), tuple(shape), bool(whole)) for name, shape, whole in settings["layout"])
+    options = {"params": params, "constants": constants, "unit": settings.get("unit"), "loss": loss}
+    layout = RecordLayout(leaves, int(settings["rows"]))
+    own = front_end_for(model, options).build(model, layout, options)
+    stated = [(site["name"], tuple(site["shape"])) for site in settings["sites"]]
+    if stated != [(site.name, site.shape) for site in own.sites]:
+        raise InputError(
+            f"This is not the model of the release, which has the sites {', '.join(name for name, _ in stated)}."
+        )
+    return with_model(stored, own)
+
+
+def _given(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: np.asarray(values) for name, values in data.items()}

@@ -1,4 +1,4 @@
-"""The coefficients of a release as a table that prints itself.
+"""What a release says as a table: coefficients of fits, answers of looks, bands of checks, losses of compared models.
 
 A fit by bounded influence has intervals that hold, so its table has standard errors, z and p-values, and says what each
 width is made of. Of older methods only the estimates are shown, with intervals where it was measured how often they
@@ -13,24 +13,24 @@ import numpy as np
 
 from sordino.core.arrays import weighted_quantiles
 from sordino.core.gaussian import show_up
+from sordino.core.results import (
+    Estimate,
+    Result,
+    ResultTable,
+    by_name,
+    figure,
+    interval,
+    noised_figures,
+    p_words,
+    percent,
+    ratio_figure,
+    text_table,
+)
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
 from sordino.data import Category, ColumnKind, Measurement, Schema
 from sordino.data.columns.interaction import Interaction
 from sordino.fitting.tasks import LINEAR, Task
-from sordino.inference.contrasts import (
-    INTERCEPT,
-    LEVEL,
-    Coefficients,
-    Line,
-    figure,
-    lines,
-    p_words,
-    percent,
-    ratio_figure,
-    round_step,
-    text_table,
-)
-from sordino.inference.table_formats import ResultTable, TableResult
+from sordino.inference.contrasts import INTERCEPT, LEVEL, Coefficients, Line, lines, round_step
 
 if TYPE_CHECKING:
     from sordino.inference.prediction import Predictor
@@ -46,13 +46,13 @@ RATIOS = {
 }
 _SEED, _DRAWS = 20_265, 4000
 _TESTED = (
-    "Estimates are posterior means in the units of the table, standard errors posterior standard deviations with the "
-    "privacy noise in them. z is their quotient; p is twice the share of the posterior on the other side of 0, so it "
-    "is below 0.05 where the 95 % interval leaves 0 out. The prior pulls both towards no effect."
+    "Estimates are posterior means in the units of the table. Standard errors are posterior standard deviations and "
+    "include the privacy noise. z = estimate / standard error. p is twice the posterior probability on the other side "
+    "of 0; it is below 0.05 if the 95 % interval excludes 0. The prior pulls both towards no effect."
 )
 _SHARES = (
-    "Sampling is what would be there without privacy, prior what the declared size of effects holds. A "
-    "coefficient marked * is prior-dominated: it says more about the declared size of effects than about the table."
+    "Sampling: the variance without privacy. Prior: the part set by the assumed effect size. A coefficient marked * is "
+    "prior-dominated: it says more about the assumed effect size than about the table."
 )
 _UNTESTED = (
     "This method does not know all of its own error, so there are no standard errors and no p-values: do not publish "
@@ -67,19 +67,10 @@ SHARE_HEADER = ("share of the variance", "sampling", "privacy", "prior", "privac
 
 
 @dataclass(frozen=True)
-class Summary(TableResult):
+class Summary(Result):
     """The coefficients of a release as a table; print it.
 
-    Attributes:
-        title: what was fitted, how, and under which guarantee.
-        lines: one for each coefficient, intercept first.
-        level: of the intervals.
-        intervals: what the intervals are, in words.
-        ratio: what exp(coefficient) is called; empty where it is nothing.
-        tested: whether there are standard errors and tests.
-        cautions: what a reader must know first.
-        remarks: what the columns mean.
-        facts: pairs of a word and its value, such as the epsilon, that stand above the table.
+    `intervals` says what they are, `ratio` what exp(coefficient) is called, `tested` whether there are standard errors.
     """
 
     title: str
@@ -113,28 +104,31 @@ class Summary(TableResult):
         }
 
     @property
+    def _cells(self) -> dict[str, list[str]]:
+        """Columns of text by their headers."""
+        cells = {"": list(map(_starred, self.lines)), "estimate": [figure(one.estimate) for one in self.lines]}
+        if self.tested:
+            cells["std. error"] = [figure(one.standard_error) for one in self.lines]
+        if any(one.low is not None for one in self.lines):
+            cells[self.intervals] = [interval(one.low, one.high) for one in self.lines]
+        if self.tested:
+            cells["z"] = ["" if one.z is None else f"{one.z:.2f}" for one in self.lines]
+            cells["p"] = [p_words(one.p_value) for one in self.lines]
+        if self.ratio and self.tested:
+            ratios = list(map(_ratios, self.lines))
+            cells[self.ratio] = ["" if one is None else ratio_figure(one[0]) for one in ratios]
+            cells["interval"] = ["" if one is None else " to ".join(map(ratio_figure, one[1:])) for one in ratios]
+        return cells
+
+    @property
     def header(self) -> list[str]:
         """Names of the columns of `rows`."""
-        names = ["", "estimate", *(["std. error"] if self.tested else [])]
-        names += [self.intervals] if any(one.low is not None for one in self.lines) else []
-        names += ["z", "p"] if self.tested else []
-        return names + ([self.ratio, "interval"] if self.ratio and self.tested else [])
+        return list(self._cells)
 
     @property
     def rows(self) -> list[list[str]]:
         """The cells of the table as text."""
-        found = []
-        for one in self.lines:
-            row = [one.name + (" *" if one.prior_dominated else ""), figure(one.estimate)]
-            row += [figure(one.standard_error)] if self.tested else []
-            if self.header[-1] != "estimate":
-                row += [interval(one.low, one.high)]
-            row += [f"{one.z:.2f}" if one.z is not None else "", p_words(one.p_value)] if self.tested else []
-            if self.ratio and self.tested and one.ratio is not None:
-                bare = one.name.split(" [")[0] == INTERCEPT  # its exp is odds or a rate, and no ratio of two
-                row += ["", ""] if bare else [ratio_figure(one.ratio[0]), " to ".join(map(ratio_figure, one.ratio[1:]))]
-            found.append(row)
-        return found
+        return [list(row) for row in zip(*self._cells.values(), strict=True)]
 
     @property
     def share_rows(self) -> list[list[str]]:
@@ -142,46 +136,35 @@ class Summary(TableResult):
         if all(one.shares is None for one in self.lines):
             return []
         return [
-            [
-                one.name + (" *" if one.prior_dominated else ""),
-                *map(percent, one.shares or (None, None, None)),
-                percent(one.widened),
-            ]
-            for one in self.lines
+            [_starred(one), *map(percent, one.shares or (None, None, None)), percent(one.widened)] for one in self.lines
         ]
 
     @property
     def columns(self) -> dict[str, list[Any]]:
         """The same numbers with all digits, by column; None where a number is not known."""
-        parts = ("sampling", "privacy", "prior")
-        # Exp of an intercept is odds or a rate, and no ratio of two.
-        bare = [one.name.split(" [")[0] == INTERCEPT for one in self.lines]
-        ratios = [
-            (None,) * 3 if odds or one.ratio is None else one.ratio for one, odds in zip(self.lines, bare, strict=True)
-        ]
-        shares = [one.shares or (None,) * 3 for one in self.lines]
-        word = self.ratio.replace(" ", "_")
-        return {
-            "name": [one.name for one in self.lines],
-            "estimate": [one.estimate for one in self.lines],
-            **{
-                key: [getattr(one, key) for one in self.lines]
-                for key in ("standard_error", "low", "high", "z", "p_value")
-            },
-            **(
-                {name: [one[k] for one in ratios] for k, name in enumerate((word, f"{word}_low", f"{word}_high"))}
-                if word
-                else {}
-            ),
-            **{f"share_{name}": [one[k] for one in shares] for k, name in enumerate(parts)},
-            "prior_dominated": [one.prior_dominated for one in self.lines],
-        }
+        found = by_name(self.lines, ("name", "estimate", "standard_error", "low", "high", "z", "p_value"))
+        word, nothing = self.ratio.replace(" ", "_"), (None, None, None)
+        sets = [((word, f"{word}_low", f"{word}_high"), [_ratios(one) for one in self.lines])] if word else []
+        sets.append((("share_sampling", "share_privacy", "share_prior"), [one.shares for one in self.lines]))
+        for names, values in sets:
+            found |= {name: [(one or nothing)[place] for one in values] for place, name in enumerate(names)}
+        return found | by_name(self.lines, ("prior_dominated",))
 
     @property
     def shown(self) -> ResultTable:
         tables = [(tuple(self.header), tuple(map(tuple, self.rows)))] if self.lines else []
         tables += [(SHARE_HEADER, tuple(map(tuple, self.share_rows)))] if self.share_rows else []
-        return ResultTable(self.title, tuple(tables), self.columns, self.facts, self.cautions, self.remarks)
+        points = tuple(Estimate(one.name, one.estimate, one.low, one.high) for one in self.lines)
+        return ResultTable(self.title, tuple(tables), self.columns, self.facts, self.cautions, self.remarks, (points,))
+
+
+def _starred(line: Line) -> str:
+    return line.name + (" *" if line.prior_dominated else "")
+
+
+def _ratios(line: Line) -> tuple[float, float, float] | None:
+    """None for an intercept: its exp is odds or a rate, and no ratio of two."""
+    return None if line.name.split(" [")[0] == INTERCEPT else line.ratio
 
 
 def lines_as_text(summary: Summary, others: Sequence[Line]) -> str:
@@ -190,20 +173,10 @@ def lines_as_text(summary: Summary, others: Sequence[Line]) -> str:
     return text_table(("contrast", *shown.header[1:]), shown.rows)
 
 
-def interval(low: float | None, high: float | None) -> str:
-    """Both ends of an interval."""
-    return "" if low is None else f"{figure(low)} to {figure(high)}"
-
-
 def summary_of(release: "StoredRelease", level: float = LEVEL) -> Summary:
     """The coefficients of a release as a table.
 
-    Args:
-        release: as `read_release` gives it, or an estimator's `release_`.
-        level: of the intervals, in (0, 1).
-
-    Returns:
-        A `Summary`; it has no lines where the model has no coefficients that mean something one by one.
+    It has no lines where the model has no coefficients that mean something one by one.
     """
     number("level", level, OPEN_UNIT)
     known = coefficients_if_known(release)
@@ -272,7 +245,7 @@ def _remarks(release: "StoredRelease", known: Coefficients, level: float) -> tup
 
     held = release_coverage(release, COEFFICIENTS, level)
     if held is not None:
-        said.append(f"How often such intervals held the truth on drawn tables: {held}.")
+        said.append(f"Coverage of such intervals on simulated tables: {held}.")
     return (_TESTED, _SHARES, *([" ".join(said)] if said else []))
 
 
@@ -337,7 +310,7 @@ def coefficients_of(release: "StoredRelease") -> Coefficients:
 
         method, reason = release.settings.get("method"), withheld(release)
         if reason is not None:
-            raise InputError(f"Expected a release whose intervals are told, got one that has none: {reason}.")
+            raise InputError(f"The intervals of this release are withheld: {reason}.")
         raise InputError(
             f"Expected a release by bounded influence, got one by {method!r}, which does not know all of its own "
             "error; no test can be made of it."
@@ -372,9 +345,7 @@ def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
         equal = np.full(len(drawn), 1.0 / len(drawn))
         ends = weighted_quantiles(drawn @ matrix.T + constant, equal, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
     found = tuple(
-        Line(name, float(estimate), None, None, None, level=level)
-        if words is None
-        else Line(name, float(estimate), None, float(low), float(high), level=level)
+        Line(name, float(estimate), None, *((None, None) if words is None else (float(low), float(high))), level=level)
         for name, estimate, (low, high) in zip(names, estimates, ends, strict=True)
     )
     remark = _UNTESTED if words is not None else _WITHHELD.format(withheld(release) or NOT_MEASURED)
@@ -396,9 +367,92 @@ def _family_word(release: "StoredRelease") -> str:
 
 
 def _title(release: "StoredRelease", family: str = "") -> str:
-    settings, word = release.settings, family or _family_word(release)
+    word = family or _family_word(release)
+    what = f"{word[:1].upper()}{word[1:]} regression by {release.settings.get('method')}"
+    return under_guarantee(what, release, f", {release.spec.relation.value}, for {release.protected.words}")
+
+
+# What looks, checks and comparisons released.
+
+LOOK, CHECK, COMPARISON = "look", "check", "comparison"
+ABOUT = (
+    "Loss is 0 for a sure and right prediction and 1 for the worst: of classes -ln of the probability of the true one, "
+    "over ln 20; of numbers the distance from the mean, over a quarter of the declared range. Predictions are those at "
+    "the posterior's mean coefficients. A difference below 0 means that a model loses less than the first one."
+)
+_OPTIMISM = (
+    "Rows that a model was fitted to flatter it a little; differential privacy itself bounds by how much, since no "
+    "record moves a fit far."
+)
+
+
+def under_guarantee(what: str, release: "StoredRelease", more: str = "") -> str:
+    """A title: what it is, its guarantee, and whether it may leave."""
     private = "" if release.private else " NON-PRIVATE: made with a seed."
-    return (
-        f"{word[:1].upper()}{word[1:]} regression by {settings.get('method')}, epsilon {show_up(release.epsilon)} at "
-        f"delta {release.delta:g}, {release.spec.relation.value}, for {release.protected.words}.{private}"
+    return f"{what}, epsilon {show_up(release.epsilon)} at delta {release.delta:g}{more}.{private}"
+
+
+def answer_table(release: "StoredRelease") -> ResultTable:
+    """The answers of a look."""
+    level = f"{100 * release.settings['level']:g} % interval"
+    tables, flat, points = [], [], []
+    for one in release.settings["answers"]:
+        rows = [(row["name"], *noised_figures(row["value"], row["low"], row["high"])) for row in one["rows"]]
+        tables.append(((one["question"], "answer", level), tuple(rows or [("hidden by the noise", "", "")])))
+        points.append(tuple(Estimate(row["name"], row["value"], row["low"], row["high"]) for row in one["rows"]))
+        flat += [{"question": one["question"], **row} for row in one["rows"]]
+    columns = by_name(flat, ("question", "name", "value", "low", "high"))
+    about = release.settings["about"]
+    return ResultTable("", tuple(tables), columns, (), release.cautions, (about,), tuple(points))
+
+
+def check_table(bands: list[dict[str, Any]], about: str, level: float, release: "StoredRelease | None") -> ResultTable:
+    """The bands of a check."""
+    header = ("predicted", "records", "off by", f"{100.0 * level:g} % interval")
+    named = [interval(one["low"], one["high"]) for one in bands]
+    rows = tuple(
+        (
+            name,
+            f"{one['count']:.0f}",
+            "too few" if one["off"] is None else figure(one["off"]),
+            interval(one["off_low"], one["off_high"]),
+        )
+        for name, one in zip(named, bands, strict=True)
     )
+    if release is None:
+        title = "Check on public rows: exact, and not charged."
+        meant = "Rows must be public: the answer is a plain function of them. There is no noise and so no interval."
+    else:
+        title = under_guarantee("Check on private rows", release)
+        meant = "Intervals are about the table itself; noise is the only error they count."
+    columns = by_name(bands, ("low", "high", "count", "off", "off_low", "off_high"))
+    points = tuple(
+        Estimate(name, one["off"], one["off_low"], one["off_high"])
+        for name, one in zip(named, bands, strict=True)
+        if one["off"] is not None
+    )
+    return ResultTable(title, ((header, rows),), columns, (), (), (about, meant), (points,))
+
+
+def comparison_table(models: list[dict[str, Any]], level: float, release: "StoredRelease") -> ResultTable:
+    """Models beside each other."""
+    share, none = f"{100.0 * level:g} %", (None, None)
+    header = ("model", "mean loss", f"{share} interval", "difference", f"{share} in the table", f"{share} alike")
+    rows = tuple(
+        (
+            one["name"],
+            figure(one["loss"]),
+            interval(one["low"], one["high"]),
+            figure(one["difference"]),
+            interval(*(one["table"] or none)),
+            interval(*(one["alike"] or none)),
+        )
+        for one in models
+    )
+    columns = by_name(models, ("name", "loss", "low", "high", "difference"))
+    for key in ("table", "alike"):
+        for place, end in enumerate(("low", "high")):
+            columns[f"difference_{key}_{end}"] = [(one[key] or none)[place] for one in models]
+    title = under_guarantee("Models compared on private rows", release)
+    points = tuple(Estimate(one["name"], one["loss"], one["low"], one["high"]) for one in models)
+    return ResultTable(title, ((header, rows),), columns, (), (), (ABOUT, _OPTIMISM), (points,))

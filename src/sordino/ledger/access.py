@@ -191,7 +191,7 @@ def _check_lock_works(path: Path, descriptor: int) -> None:
 
 def another_in_its_place(path: Path) -> LedgerError:
     """The sentence for a ledger whose file was exchanged meanwhile."""
-    return LedgerError(f"Expected {str(path)!r} to stay one ledger, got another in its place; try again.")
+    return LedgerError(f"The ledger {str(path)!r} was replaced while it was in use; try again.")
 
 
 def _without_locks(path: Path) -> LedgerError:

@@ -30,7 +30,8 @@ from sordino.core.spec import Spec
 from sordino.core.spec.document import parse
 from sordino.core.validate import InputError, refuse
 from sordino.ledger.budget import Budget, LedgerError
-from sordino.ledger.filters import Charge, Filter, filter_from_dict
+from sordino.ledger.filters import filter_from_dict
+from sordino.ledger.renyi_filters import Charge, Filter
 
 if TYPE_CHECKING:
     from sordino.ledger.log import Log, Mark, OpenLog
@@ -159,13 +160,8 @@ class Page:
 
 def opening(budget: Budget, rule: Filter) -> Json:
     """The first record of a new ledger."""
-    return opening_record(secrets.token_bytes(KEY_BYTES), (text(budget.to_dict()), text(rule.to_dict()), _now()))
-
-
-def opening_record(key: bytes, fixed: tuple[str, str, str]) -> Json:
-    """The first record, with a key and texts that are known."""
-    budget, rule, opened = fixed
-    return {"kind": "opening", "key": key.hex(), "budget": budget, "filter": rule, "opened": opened}
+    fixed = {"budget": text(budget.to_dict()), "filter": text(rule.to_dict()), "opened": _now()}
+    return {"kind": "opening", "key": secrets.token_hex(KEY_BYTES)} | fixed
 
 
 def header(path: Path, record: Json) -> Header:
@@ -207,17 +203,12 @@ def standing(log: "Log") -> tuple[Header, LedgerState]:
 def append(log: "OpenLog", top: Header, before: LedgerState, page: Page, run: str | None = None) -> Entry:
     """Add an entry; on return it is on the disk."""
     alone = None if page.epsilon == float("inf") else page.epsilon
-    words = (_now(), page.theorem, alone, page.spec_text, page.bound_text)
-    record = entry_record(top, before, page.charge, *words, dict(_versions())) | {"rows": _place_of_rows(log)}
+    words = (_now(), page.theorem, alone, page.spec_text, page.bound_text, dict(_versions()))
+    total = top.rule.total([before.total, page.charge])
+    record = {"kind": ENTRY, "releases": before.releases + 1, "charge": page.charge.to_dict(), "total": total.to_dict()}
+    record |= {"rows": _place_of_rows(log)} | dict(zip(_WORDS, words, strict=True))
     record |= {} if run is None else {"run": run}
     return _entry(log.path, record, log.append(record))
-
-
-def entry_record(top: Header, before: LedgerState, charge: Charge, *words: Any) -> Json:
-    """The record of the entry that follows a state; `words` are the values of `_WORDS`."""
-    total = top.rule.total([before.total, charge]).to_dict()
-    record = {"kind": ENTRY, "releases": before.releases + 1, "charge": charge.to_dict(), "total": total, "rows": None}
-    return record | dict(zip(_WORDS, words, strict=True))
 
 
 def entries(log: "Log") -> tuple[Entry, ...]:

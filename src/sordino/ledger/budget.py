@@ -69,7 +69,7 @@ class LedgerUnit(Section):
     those that do not.
     """
 
-    column: Annotated[str, Text(), "column that says whose a record is"]
+    column: Annotated[str, Text(), "column that identifies the unit"]
     most_records: Annotated[
         int | None, Whole(), "records that a unit has in the table at most; absent: releases about records are refused"
     ] = None
@@ -148,7 +148,7 @@ class Budget:
         epsilon: total epsilon > 0.
         delta: total delta in (0, 1).
         reserve: share of delta kept for releases that may fail outright with some probability (approximate,
-            total-variation and truncated loss-distribution guarantees). Fixed at opening: see docs/ledger.md.
+            total-variation and truncated loss-distribution guarantees). Fixed at opening: see docs/reference/ledger.md.
         unit: whom the budget protects: one record, or all records of a unit.
     """
 

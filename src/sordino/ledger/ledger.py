@@ -27,8 +27,8 @@ from sordino.ledger.budget import (
     LedgerUnit,
     charged,
 )
-from sordino.ledger.filters import Charge, EitherFilter, Filter, filter_named
-from sordino.ledger.filters.base import epsilon_alone
+from sordino.ledger.filters import EitherFilter, filter_named
+from sordino.ledger.renyi_filters import Charge, Filter, epsilon_alone
 from sordino.ledger.verification import Verification, verify
 
 VALIDITY = {

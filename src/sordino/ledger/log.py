@@ -356,8 +356,8 @@ def _key(opening: Json | None) -> bytes:
 
 def _written_by_two(path: Path) -> LedgerError:
     return LedgerError(
-        f"Expected to be the only process that writes to {str(path)!r}, got another one at the same time; the locks of "
-        "its disk do not work, move it to a local one. Nothing may be released on this debit."
+        f"A second process wrote to {str(path)!r} at the same time. The locks of its disk do not work: move it to a "
+        "local disk. Nothing may be released on this debit."
     )
 
 

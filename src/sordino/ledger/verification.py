@@ -12,7 +12,7 @@ from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError
 from sordino.ledger.book import Entry
 from sordino.ledger.budget import Budget, charged
-from sordino.ledger.filters import Charge, Filter
+from sordino.ledger.renyi_filters import Charge, Filter
 
 # A later NumPy may round differently; a privacy curve that differs by less than this is the same curve.
 _SAME = 1e-9

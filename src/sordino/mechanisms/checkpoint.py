@@ -26,6 +26,7 @@ from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, SordinoError, number
 from sordino.mechanisms import checkpoint_file as files
 from sordino.models.base import Model
+from sordino.noise.randomness import Randomness
 
 _ASKING = (signal.SIGINT, signal.SIGTERM)
 
@@ -228,6 +229,13 @@ class Keeper:
             if held[2].step >= steps:  # a run that is complete has no checkpoint
                 raise files.damaged(path)
             self.found = held[2]
+
+    def resumed(self, randomness: Randomness) -> Randomness:
+        """The source of an earlier process where there was one, else the one that is given."""
+        if self.found is None:
+            return randomness
+        with validating(self.checkpoint.path):
+            return randomness.resumed(self.found.record.values["randomness"])
 
     @property
     def due(self) -> bool:

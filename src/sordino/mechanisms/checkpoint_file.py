@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.spec import Spec
 from sordino.core.validate import InputError, SordinoError
 
 
@@ -72,8 +71,7 @@ def read_privately(path: Path) -> bytes:
                 raise CheckpointError(f"Expected {str(path)!r} to be a regular file, got something else.")
             if os.name == "posix" and status.st_uid != os.geteuid():
                 raise CheckpointError(
-                    f"Expected {str(path)!r} to belong to whoever runs this, got somebody else's file; whoever made it "
-                    "knows its noise, so delete it and begin again."
+                    f"{str(path)!r} belongs to another user, who knows its noise. Delete it and start again."
                 )
             if os.name == "posix" and mode & _OTHERS:
                 raise CheckpointError(
@@ -133,26 +131,6 @@ class Record:
 
     values: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class CheckpointSummary:
-    """What a checkpoint is of: the spec, and how many of its steps were made. No state, no secrets."""
-
-    spec: Spec
-    step: int
-    steps: int
-
-
-def checkpoint_summary(path: str | Path) -> CheckpointSummary:
-    """Look at a checkpoint without going on from it."""
-    record = read_record(Path(path))
-    try:
-        return CheckpointSummary(
-            Spec.from_dict(record.values["identity"]["spec"]), record.values["step"], record.values["steps"]
-        )
-    except (KeyError, TypeError, InputError):
-        raise damaged(Path(path)) from None
 
 
 def write_record(path: Path, record: Record) -> None:

@@ -209,7 +209,7 @@ def _metropolis(
         rows = _in_ball(count, centre, bounded.diameter.value / 2, generator)
         values, coins = _evaluated(function, rows), generator.random(count)
         if np.any(values < -_ROUNDING) or np.any(values > drawn.oscillation.value * (1 + _ROUNDING)):
-            raise InputError("Expected a potential between 0 and the stated oscillation, got another value.")
+            raise InputError("The potential must be between 0 and the stated oscillation.")
         for row, proposed, coin in zip(rows, values.tolist(), coins.tolist(), strict=True):
             if coin < math.exp(min(0.0, value - proposed)):
                 state, value = row, proposed

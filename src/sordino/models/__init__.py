@@ -17,7 +17,6 @@ from sordino.models.families.classification import Logistic as Logistic
 from sordino.models.families.classification import Probit as Probit
 from sordino.models.families.classification import Softmax as Softmax
 from sordino.models.families.mixture import GaussianMixture as GaussianMixture
-from sordino.models.families.networks import LeNet5 as LeNet5
 from sordino.models.families.networks import MLPClassification as MLPClassification
 from sordino.models.families.networks import MLPRegression as MLPRegression
 from sordino.models.families.regression import GaussianLinear as GaussianLinear

@@ -34,109 +34,73 @@ from sordino.core.bound import (
     Constant,
     Evidence,
 )
-from sordino.core.spec import Ball, Clipping, GradientGrowth, Problem, Regulariser
+from sordino.core.spec import Ball, Clipping, ClippingKind, GradientGrowth, Problem, Regulariser
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import NON_NEGATIVE, SordinoError, check_numbers, refuse, whole_number
-from sordino.models.clip import (
-    CLIPPING_RULES,
-    ClippingRule,
-    clip_by_norm,
-    clip_residuals,
-    exact_product,
-    row_lengths,
-    working_bound,
-)
+from sordino.models.clip import clip_by_norm, exact_product, working_bound
 from sordino.models.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
-from sordino.models.facts import Domain, LossFact, LossFacts, sum_up_exactly
+from sordino.models.facts import Domain, Growth, LossFact, LossFacts, sum_up_exactly
 
 Certificates = dict[str, Certificate]
 
 
-@dataclass(frozen=True)
-class GradientClip:
-    """A clip of per-example gradients to `bound`; `keeps_curvature` for a scalar residual times a fixed vector."""
+def certify(
+    facts: LossFacts, domain: Domain, regulariser: Certificates, clip: float | None, keeps_curvature: bool
+) -> Certificates:
+    """Every certificate that follows from these facts, by constant name.
 
-    bound: float
-    dim: int
-    keeps_curvature: bool
+    `clip` is the bound of a clip of per-example gradients that may act; `keeps_curvature` says that a gradient is a
+    scalar residual times a fixed vector.
+    """
+    known = min(facts.evidence, domain.evidence)
+    reason = "" if clip is None else f"per-example gradients clipped to {clip:g}"
+    found: list[tuple[Constant, LossFact | None, Evidence]] = []
+    if clip is None:
+        found += [
+            (GRADIENT_BOUND, facts.gradient_bound, known),
+            (GRADIENT_SENSITIVITY, facts.gradient_sensitivity, known),
+        ]
+        found += [(DRIFT_BOUND, facts.gradient_bound, known)]
+    else:
+        made, apart = LossFact(clip, reason), LossFact(2.0 * clip, f"{reason}, any two at most twice that apart")
+        for constant, fact in ((GRADIENT_BOUND, made), (GRADIENT_SENSITIVITY, apart), (DRIFT_BOUND, made)):
+            found.append((constant, fact, Evidence.BY_CONSTRUCTION))
+    if facts.convex:
+        found += _curvature(facts, known, regulariser, clip, keeps_curvature)
+    growth = facts.growth
+    if clip is not None:
+        at_zero = clip if growth is None else min(clip, growth.at_zero)
+        growth, known = Growth(2.0 * clip, 0.0, at_zero, reason), Evidence.BY_CONSTRUCTION
+    if growth is not None:
+        for constant, value in ((GROWTH_G0, growth.g0), (GROWTH_G1, growth.g1), (GROWTH_AT_ZERO, growth.at_zero)):
+            found.append((constant, LossFact(value, growth.reason), known))
+    private = domain.reads_private_data
+    certificates = {
+        constant.name: Certificate(constant, fact.value, evidence, fact.reason, private)
+        for constant, fact, evidence in found
+        if fact is not None
+    }
+    return certificates | regulariser
 
-    def acts_on(self, gradient_bound: LossFact | None) -> bool:
-        """Whether some gradient may be longer than what the kernel shortens it to."""
-        return gradient_bound is None or working_bound(self.bound, self.dim) < gradient_bound.value
 
-
-def certify(facts: LossFacts, domain: Domain, regulariser: Certificates, clip: GradientClip | None) -> Certificates:
-    """Every certificate that follows from these facts, by constant name."""
-    issue = _Issuer(domain, facts)
-    acting = clip if clip is not None and clip.acts_on(facts.gradient_bound) else None
-    certificates = (
-        *issue.sizes(acting),
-        *issue.curvature(regulariser, acting),
-        *issue.growth(acting),
-        *regulariser.values(),
-    )
-    return {certificate.constant.name: certificate for certificate in certificates}
-
-
-@dataclass(frozen=True)
-class _Issuer:
-    domain: Domain
-    facts: LossFacts
-
-    def sizes(self, clip: GradientClip | None) -> tuple[Certificate, ...]:
-        """Gradient bound, sensitivity and drift bound."""
-        bound, apart, evidence = self.facts.gradient_bound, self.facts.gradient_sensitivity, self._from_domain
-        if clip is not None:
-            reason = f"per-example gradients clipped to {clip.bound:g}"
-            bound = LossFact(clip.bound, reason)
-            apart = LossFact(2.0 * clip.bound, f"{reason}, any two at most twice that apart")
-            evidence = Evidence.BY_CONSTRUCTION
-        named = ((GRADIENT_BOUND, bound), (GRADIENT_SENSITIVITY, apart), (DRIFT_BOUND, bound))
-        return tuple(self._certificate(constant, fact, evidence) for constant, fact in named if fact is not None)
-
-    def curvature(self, regulariser: Certificates, clip: GradientClip | None) -> tuple[Certificate, ...]:
-        """Strong convexity and smoothness of the update as run, or of the unclipped loss where clipping breaks them."""
-        loss = self.facts.smoothness
-        if not self.facts.convex:
-            return ()
-        unclipped = () if loss is None else (self._certificate(UNCLIPPED_SMOOTHNESS, loss, self._from_domain),)
-        if clip is not None and not clip.keeps_curvature:
-            return unclipped
-        kept = "" if clip is None else "; clipping the scalar residual keeps it monotone and no steeper"
-        certificates: list[Certificate] = []
-        if (penalty := regulariser.get(REGULARISER_STRONG_CONVEXITY.name)) is not None:
-            convexity = LossFact(penalty.value, f"{self.facts.convex}; {penalty.reason}{kept}")
-            evidence = min(self.facts.evidence, penalty.evidence)
-            certificates.append(self._certificate(STRONG_CONVEXITY, convexity, evidence))
-        if loss is not None and (penalty := regulariser.get(REGULARISER_SMOOTHNESS.name)) is not None:
-            whole = LossFact(sum_up_exactly(loss.value, penalty.value), f"{loss.reason}; {penalty.reason}{kept}")
-            certificates.append(self._certificate(SMOOTHNESS, whole, min(self._from_domain, penalty.evidence)))
-            certificates += unclipped if clip is not None else ()
-        return tuple(certificates)
-
-    def growth(self, clip: GradientClip | None) -> tuple[Certificate, ...]:
-        """Linear growth of gradients: of the loss, or constant once they are clipped or bounded."""
-        growth = self.facts.growth
-        if clip is not None:
-            reason = f"per-example gradients clipped to {clip.bound:g}"
-            at_zero = clip.bound if growth is None else min(clip.bound, growth.at_zero)
-            values, evidence = (2.0 * clip.bound, 0.0, at_zero), Evidence.BY_CONSTRUCTION
-        elif growth is not None:
-            values, reason, evidence = (growth.g0, growth.g1, growth.at_zero), growth.reason, self._from_domain
-        else:
-            return ()
-        named = (GROWTH_G0, GROWTH_G1, GROWTH_AT_ZERO)
-        return tuple(
-            self._certificate(constant, LossFact(value, reason), evidence)
-            for constant, value in zip(named, values, strict=True)
-        )
-
-    @property
-    def _from_domain(self) -> Evidence:
-        return min(self.facts.evidence, self.domain.evidence)
-
-    def _certificate(self, constant: Constant, fact: LossFact, evidence: Evidence) -> Certificate:
-        return Certificate(constant, fact.value, evidence, fact.reason, self.domain.reads_private_data)
+def _curvature(
+    facts: LossFacts, known: Evidence, regulariser: Certificates, clip: float | None, keeps_curvature: bool
+) -> list[tuple[Constant, LossFact | None, Evidence]]:
+    """Strong convexity and smoothness of the update as run, or of the unclipped loss where clipping breaks them."""
+    loss = facts.smoothness
+    unclipped = (UNCLIPPED_SMOOTHNESS, loss, known)
+    if clip is not None and not keeps_curvature:
+        return [unclipped]
+    kept = "" if clip is None else "; clipping the scalar residual keeps it monotone and no steeper"
+    found: list[tuple[Constant, LossFact | None, Evidence]] = []
+    if (penalty := regulariser.get(REGULARISER_STRONG_CONVEXITY.name)) is not None:
+        convexity = LossFact(penalty.value, f"{facts.convex}; {penalty.reason}{kept}")
+        found.append((STRONG_CONVEXITY, convexity, min(facts.evidence, penalty.evidence)))
+    if loss is not None and (penalty := regulariser.get(REGULARISER_SMOOTHNESS.name)) is not None:
+        whole = LossFact(sum_up_exactly(loss.value, penalty.value), f"{loss.reason}; {penalty.reason}{kept}")
+        found.append((SMOOTHNESS, whole, min(known, penalty.evidence)))
+        found += [unclipped] if clip is not None else []
+    return found
 
 
 # What a model is: a per-example loss, a data-free penalty, gradients the kernel can sum, and certificates.
@@ -186,23 +150,15 @@ class Model(ABC):
         return jax.grad(self.loss)(theta, x, y)
 
     def batch_gradient(self, theta: Array, X: Array, Y: Array, weights: Array, clipping: Clipping | None) -> Array:
-        """The weighted sum over rows of per-example gradients, clipped as `clipping` says.
+        """The weighted sum over rows of per-example gradients, clipped as `clipping` says, in the precision given.
 
         `weights` are 0 or 1 (masks of padded batches). The sum is not divided by anything and holds no regulariser.
         """
-        if clipping is None:
-            return self.gradient_sum(theta, X, Y, weights)
-        if self.clipping_rule(clipping).of_rows:
-            return self.gradient_sum(theta, clip_by_norm(X, clipping.bound), Y, weights)
-        return self.clipped_gradient_sum(theta, X, Y, weights, clipping.bound)
-
-    def gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array) -> Array:
-        """The weighted sum of per-example gradients."""
-        return exact_product(weights, self._gradients(theta, X, Y))
-
-    def clipped_gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array, bound: float) -> Array:
-        """The weighted sum of per-example gradients, each shortened to at most `bound`."""
-        return exact_product(weights, clip_by_norm(self._gradients(theta, X, Y), bound))
+        of_rows = clipping is not None and self.clips_rows(clipping)
+        rows = clip_by_norm(X, clipping.bound) if clipping is not None and of_rows else X
+        gradients = self._gradients(theta, rows, Y)
+        clipped = gradients if clipping is None or of_rows else clip_by_norm(gradients, clipping.bound)
+        return exact_product(weights, clipped)
 
     def record_gradients(self, theta: Array, X: Array, Y: Array, sizes: RowSizes | None = None) -> Parts:
         """Every record's gradient, unclipped, as a run adds them up: in double precision, each from its record alone.
@@ -215,13 +171,16 @@ class Model(ABC):
     def _gradients(self, theta: Array, X: Array, Y: Array) -> Array:
         return jax.vmap(self.gradient, in_axes=(None, 0, 0))(theta, X, Y)
 
-    def clipping_rule(self, clipping: Clipping) -> ClippingRule:
-        """What a clipping acts on; refused where the model has nothing of that kind."""
-        rule = CLIPPING_RULES[clipping.kind]
-        if rule.needs_scalar_residual and not self.scalar_residual:
+    def clips_rows(self, clipping: Clipping) -> bool:
+        """Whether a clipping acts on rows of features, and not on gradients; refused where the model has no residual.
+
+        Residual clipping cuts a scalar residual at bound / |x|, so that |residual * x| <= bound. That is the same
+        update as clipping the norm; the word states that the residual is a scalar.
+        """
+        if clipping.kind is ClippingKind.RESIDUAL and not self.scalar_residual:
             remedy = 'use clipping kind "norm"'
             raise refuse("the model", "to have one scalar residual for residual clipping", self, remedy)
-        return rule
+        return clipping.kind is ClippingKind.FEATURE
 
     @property
     def scalar_residual(self) -> bool:
@@ -244,14 +203,18 @@ class Model(ABC):
         With a `projection` the constants hold for theta inside the ball, so the start has to lie in it too.
         """
         clip = None
-        if clipping is not None and self.clipping_rule(clipping).of_rows:
+        if clipping is not None and self.clips_rows(clipping):
             domain = domain.with_rows_clipped_to(clipping.bound)
         elif clipping is not None:
-            clip = GradientClip(clipping.bound, self.dim(domain.features), self.scalar_residual)
+            clip = clipping.bound
         facts = self.facts(domain)
         if projection is not None:
             facts = facts.inside_ball(projection.radius)
-        return certify(facts, domain, self.regulariser_certificates(), clip)
+        # A clip that no gradient reaches, as the kernel shortens it, is no clip.
+        bound = facts.gradient_bound
+        if clip is not None and bound is not None and working_bound(clip, self.dim(domain.features)) >= bound.value:
+            clip = None
+        return certify(facts, domain, self.regulariser_certificates(), clip, self.scalar_residual)
 
     def problem(
         self, n: int, domain: Domain, clipping: Clipping | None = None, projection: Ball | None = None
@@ -291,7 +254,7 @@ def family(word: str) -> Callable[[Kind], Kind]:
 class LinearScoreModel(Model):
     """A loss of the scores x @ Theta, with Theta of shape (features, outputs), stored flat.
 
-    Its per-example gradient is the outer product of x and the residual, so the kernel never materialises it.
+    Its per-example gradient is the outer product of x and the residual, which a run never materialises.
     """
 
     @property
@@ -320,23 +283,9 @@ class LinearScoreModel(Model):
     def gradient(self, theta: Array, x: Array, y: Array) -> Array:
         return jnp.outer(x, self.residual(x @ theta.reshape(-1, self.outputs), y)).ravel()
 
-    def gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array) -> Array:
-        return self._outer_sum(X, self._residuals(theta, X, Y), weights)
-
-    def clipped_gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array, bound: float) -> Array:
-        residuals = clip_residuals(self._residuals(theta, X, Y), row_lengths(X), bound, theta.size)
-        return self._outer_sum(X, residuals, weights)
-
     def record_gradients(self, theta: Array, X: Array, Y: Array, sizes: RowSizes | None = None) -> Parts:
         rows = whole_rows(X, sizes)
         return (outer(rows, self.residual(products(rows, theta.reshape(-1, self.outputs)), Y)),)
-
-    def _residuals(self, theta: Array, X: Array, Y: Array) -> Array:
-        return self.residual(X @ theta.reshape(-1, self.outputs), Y)
-
-    def _outer_sum(self, X: Array, residuals: Array, weights: Array) -> Array:
-        # Not X.T @ residuals: the compiled product with a transposed left factor is several times slower on a CPU.
-        return exact_product((weights[:, None] * residuals).T, X).T.ravel()
 
 
 def describe_model(model: Model) -> NamedModel | None:

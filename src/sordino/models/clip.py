@@ -19,7 +19,6 @@ loaded Sordino lacks this one; `check_sums` runs the program that goes wrong, an
 
 import os
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 
@@ -28,28 +27,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sordino.core.spec import ClippingKind
 from sordino.core.validate import InputError, refuse
 
 _UNIT = 2.0**-23
 _SPARE_OPERATIONS = 8
-
-
-@dataclass(frozen=True)
-class ClippingRule:
-    """What a kind of clipping acts on (rows of features, or gradients) and whether it needs a scalar residual."""
-
-    of_rows: bool
-    needs_scalar_residual: bool
-
-
-# Residual clipping cuts a scalar residual at bound / |x|, so that |residual * x| <= bound. That is the same update as
-# clipping the norm; the word states that the residual is a scalar, and other models refuse it.
-CLIPPING_RULES = {
-    ClippingKind.NORM: ClippingRule(of_rows=False, needs_scalar_residual=False),
-    ClippingKind.RESIDUAL: ClippingRule(of_rows=False, needs_scalar_residual=True),
-    ClippingKind.FEATURE: ClippingRule(of_rows=True, needs_scalar_residual=False),
-}
 
 
 def working_bound(bound: float, dim: int) -> float:
@@ -66,18 +47,6 @@ def clip_by_norm(vectors: Array, bound: float) -> Array:
     directions, largest, roots = _scaled(vectors)
     # The product may overflow to infinity, which is longer than the target as well.
     shortened = jnp.where(largest * roots <= target, vectors, directions * (target / roots))
-    return jnp.where(jnp.isfinite(largest), shortened, 0.0)
-
-
-def clip_residuals(residuals: Array, row_norms: Array, bound: float, dim: int) -> Array:
-    """Shorten the residuals, shape (batch, outputs), so that each outer product with its row is at most `bound`."""
-    caps = (working_bound(bound, dim) / row_norms)[:, None]
-    if residuals.shape[-1] == 1:
-        # Cutting at both ends keeps a monotone residual monotone, also where it overflowed to infinity.
-        cut = jnp.clip(residuals, -caps, caps)
-        return jnp.where(jnp.isfinite(cut), cut, 0.0)
-    directions, largest, roots = _scaled(residuals)
-    shortened = jnp.where(largest * roots <= caps, residuals, directions * (caps / roots))
     return jnp.where(jnp.isfinite(largest), shortened, 0.0)
 
 

@@ -152,14 +152,6 @@ class LossFacts:
 NOTHING_KNOWN = LossFacts()
 
 
-def need_declared(facts: LossFacts) -> None:
-    """Refuse facts of a user's loss that call themselves better than declared: nothing here could check them."""
-    if facts != NOTHING_KNOWN and facts.evidence > Evidence.DECLARED:
-        raise refuse(
-            "the evidence of declared facts", "to be at most declared", facts.evidence.word, "use Evidence.DECLARED"
-        )
-
-
 # Facts of a loss of linear scores, from the size and the slope of its residual.
 #
 # For scores x @ Theta the per-example gradient is the outer product of x and the residual r, and the Hessian is the

@@ -1,7 +1,7 @@
 """The models that a command line or a release can name, as words and back, and models from any JAX loss."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from importlib import import_module
 from pkgutil import iter_modules
 from types import MappingProxyType
@@ -9,10 +9,11 @@ from typing import Any
 
 from jax import Array
 
+from sordino.core.bound import Evidence
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError, one_of, refuse, whole_number
 from sordino.models.base import FAMILIES, Model
-from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts, need_declared
+from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
 
 _FAMILIES = import_module("sordino.models.families")
 for _found in iter_modules(_FAMILIES.__path__):
@@ -33,9 +34,14 @@ def build_model(named: NamedModel, where: str = "model") -> Model:
     arguments: dict[str, Any] = dict(named.parameters)
     try:
         return kind(**arguments)
-    except TypeError:
-        missing = [field.name for field in fields(kind) if field.name not in arguments]
-        raise InputError(f"Expected {named.name} to have all its parameters, got none for {missing}.") from None
+    except TypeError as error:
+        needed = [one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING]
+        missing = [name for name in needed if name not in arguments]
+        if missing:
+            raise InputError(f"Expected {where}.parameters of {named.name} to have {missing[0]!r}, got none.") from None
+        raise InputError(
+            f"Expected {where}.parameters that fit {named.name}, got {arguments!r:.80} ({error})."
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,9 @@ class JaxModel(Model):
         if not callable(self.loss_fn):
             raise refuse("loss_fn", "to be a function of (theta, x, y)", self.loss_fn)
         whole_number("parameters", self.parameters)
-        need_declared(self.declared)
+        if self.declared != NOTHING_KNOWN and self.declared.evidence > Evidence.DECLARED:  # nothing here could check it
+            word = self.declared.evidence.word
+            raise refuse("the evidence of declared facts", "to be at most declared", word, "use Evidence.DECLARED")
 
     def dim(self, features: int) -> int:
         return self.parameters

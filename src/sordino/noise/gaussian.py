@@ -143,7 +143,7 @@ class ExactGaussians(OneProcess):
 
     def _use(self, places: Places) -> None:
         if self._used[places].any():
-            raise InputError("Expected noise that was not used yet, got draws that were; draw more of them.")
+            raise InputError("This noise was already used. Draw fresh noise.")
         self._used[places] = True
 
     def _nearest(self, place: int, law: Callable[[int], "EnclosedLaw"]) -> int:

@@ -140,7 +140,7 @@ class ExactWeights(NamedTuple):
 
 def own_products(rows: Array, weights: Array) -> Array:
     """Rows times weights; a row's products depend on that row and the weights alone, to the last bit."""
-    # As in `model.contributions`, for arrays on the host: rows are cut to 20 digits below the power of two above their
+    # As in `models.contributions`, for arrays on the host: rows are cut to 20 digits below the power of two above their
     # largest entry, and sums are exact.
     whole, units = ExactWeights.of(weights)
     cut = empty_columns(*rows.shape)
@@ -159,7 +159,7 @@ def own_products(rows: Array, weights: Array) -> Array:
 def own_directions(rows: Array, centre: Array, weights: ExactWeights, out: Array) -> Array:
     """Write the `directions` of rows (1, (x - centre) times weights) to `out`, and give the lengths of these rows.
 
-    Both depend on the row and on public numbers alone, to the last bit. As in `model.contributions`, for arrays on the
+    Both depend on the row and on public numbers alone, to the last bit. As in `models.contributions`, for arrays on the
     host: x - centre is cut to 20 digits below the power of two above its largest entry, and sums are exact.
     """
     centred = np.subtract(rows, centre, out=empty_columns(*rows.shape))

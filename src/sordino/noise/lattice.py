@@ -5,7 +5,7 @@ the sums of two tables that differ in one record differ by exactly that record's
 most B long: for any number of records, in any order, in blocks of any size, on any number of devices.
 
 Proof. Contributions are shortened to a reach r <= B. 2^E is the least power of two above 2r, the unit is 2^(E - 44).
-A row over its power of two has 20 digits (`model.contributions`), so it is at most 2^20 whole numbers of 2^-20. The
+A row over its power of two has 20 digits (`models.contributions`), so it is at most 2^20 whole numbers of 2^-20. The
 values beside it are at most 2r, because a row that is not zero has length at least 1/2 over its power of two, and
 become whole numbers of 2^(E - 24), at most 2^24. A vector alone is at most r and becomes whole numbers of the unit. A
 group of 512 records adds up to at most 2^53 units: whole numbers that double precision holds, with all partial sums.

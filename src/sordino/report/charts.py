@@ -124,7 +124,7 @@ def _round_up(value: float) -> float:
 
 
 @dataclass(frozen=True)
-class Frame:
+class DrawingArea:
     """A drawing area inside a figure of `width` x `height`; small, so that its text is still read on a phone."""
 
     width: float = 460.0
@@ -145,7 +145,7 @@ class Frame:
         return self.height - self.bottom, self.top
 
 
-def svg(frame: Frame, ident: str, title: str, description: str, parts: list[Markup], style: str = "") -> Markup:
+def svg(frame: DrawingArea, ident: str, title: str, description: str, parts: list[Markup], style: str = "") -> Markup:
     """A complete figure with a title and a description; with a `style` of its own it can be a file of its own."""
     alone = Markup(' xmlns="http://www.w3.org/2000/svg" width="{:g}" height="{:g}"').format(frame.width, frame.height)
     head = Markup(
@@ -191,7 +191,7 @@ def polyline(points: Sequence[Point], x: Axis, y: Axis) -> str:
     return "M" + "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b in points)
 
 
-def horizontal_axis(frame: Frame, x: Axis, title: str, *, grid: bool = True) -> list[Markup]:
+def horizontal_axis(frame: DrawingArea, x: Axis, title: str, *, grid: bool = True) -> list[Markup]:
     """Ticks, their labels, and the title below."""
     floor, ceiling = frame.up
     marks = []
@@ -205,7 +205,7 @@ def horizontal_axis(frame: Frame, x: Axis, title: str, *, grid: bool = True) -> 
     return marks
 
 
-def vertical_axis(frame: Frame, y: Axis) -> list[Markup]:
+def vertical_axis(frame: DrawingArea, y: Axis) -> list[Markup]:
     """Grid lines and labels at the left."""
     marks = []
     for tick in y.ticks():
@@ -267,7 +267,7 @@ class Figure:
 
 def draw(chart: Chart) -> Figure:
     """Draw a chart for a page; points that cannot be drawn on its axes leave gaps."""
-    frame, classes = Frame(), _classes(chart.series, PAGE_STYLES)
+    frame, classes = DrawingArea(), _classes(chart.series, PAGE_STYLES)
     drawing = svg(frame, chart.ident, chart.title, _description(chart), _plot(chart, frame, classes))
     legend = tuple((kind, line.name) for kind, line in zip(classes, chart.series, strict=True))
     return Figure(chart, drawing, legend, *_table(chart))
@@ -284,7 +284,7 @@ def standalone(chart: Chart) -> str:
     width = math.ceil(max(_NARROWEST, legend + _MARGIN, notes + _MARGIN))
     under = max(_TOP + _PLOT_HEIGHT + 62, _TOP + 40 + _ROW * len(names))
     height = under + _NOTE_ROW * len(below) + 18
-    frame = Frame(width, height, _LEFT, width - _LEFT - _PLOT_WIDTH, _TOP, height - _TOP - _PLOT_HEIGHT)
+    frame = DrawingArea(width, height, _LEFT, width - _LEFT - _PLOT_WIDTH, _TOP, height - _TOP - _PLOT_HEIGHT)
     classes = _classes(chart.series, len(names) or 1)
     middle = _TOP + _PLOT_HEIGHT / 2
     parts = [
@@ -314,7 +314,7 @@ def _style(lines: int) -> str:
     return SHEET + "".join(numbered)
 
 
-def _plot(chart: Chart, frame: Frame, classes: Sequence[str]) -> list[Markup]:
+def _plot(chart: Chart, frame: DrawingArea, classes: Sequence[str]) -> list[Markup]:
     """Axes, lines and numbered points."""
     shown = [point for line in chart.series for point in line.points if _drawable(chart, point)] or [(1.0, 1.0)]
     x = Axis.over([a for a, _ in shown], *frame.across, logarithmic=chart.log_x, whole=chart.whole_x)
@@ -371,7 +371,7 @@ def _area(chart: Chart, x: Axis, y: Axis) -> list[Markup]:
     return [path(polyline(top, x, y) + "L" + polyline(floor[::-1], x, y)[1:] + "Z", "between")]
 
 
-def _discs(notes: Sequence[Note], x: Axis, y: Axis, frame: Frame) -> list[Markup]:
+def _discs(notes: Sequence[Note], x: Axis, y: Axis, frame: DrawingArea) -> list[Markup]:
     """A numbered disc at each noted point, moved down where it would cover another."""
     marks: list[Markup] = []
     taken: list[tuple[float, float]] = []
@@ -389,13 +389,11 @@ def _discs(notes: Sequence[Note], x: Axis, y: Axis, frame: Frame) -> list[Markup
 def _description(chart: Chart, sentences: Sequence[str] = ()) -> str:
     """The chart in words: what is drawn, where every line ends, and what happens on the way."""
     about = [f"{chart.subtitle}."] if chart.subtitle else []
-    ends = [_ending(chart, line) for line in chart.series]
+    ends = []
+    for line in chart.series:
+        points = [point for point in line.points if _drawable(chart, point)]
+        ends.append(f"{line.name}: " + (f"{points[-1][1]:.4g} at {points[-1][0]:g}." if points else "no finite value."))
     return " ".join([*about, f"{chart.y_title} against {chart.x_title}.", *ends, *(f"{words}." for words in sentences)])
-
-
-def _ending(chart: Chart, line: Series) -> str:
-    points = [point for point in line.points if _drawable(chart, point)]
-    return f"{line.name}: {points[-1][1]:.4g} at {points[-1][0]:g}." if points else f"{line.name}: no finite value."
 
 
 def _table(chart: Chart) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

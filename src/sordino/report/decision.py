@@ -1,19 +1,20 @@
-"""What whoever has to sign needs before anything else: the facts on one strip, whether it may leave, and why."""
+"""What a signer needs before anything else: the facts, whether the release may leave and why, and epsilon in odds."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sordino.core import __version__
-from sordino.core.bound import Evidence, floating_point_line
-from sordino.core.gaussian import show_down, show_up
-from sordino.core.spec import ColumnUnit
+from sordino.core.bound import Evidence, Relation, View, floating_point_line
+from sordino.core.gaussian import show_down, show_up, up
+from sordino.core.guarantee import Guarantee
+from sordino.core.spec import AnyUnit, ColumnUnit, Unit
 from sordino.data import Boolean, Category, Date, Number, Ordered, Schema
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.interaction import Interaction
 from sordino.estimators.replay import can_plan
 from sordino.fitting.tasks import is_fit
-from sordino.inference.table_formats import LOOK
+from sordino.inference.summary import LOOK
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.coverage import COEFFICIENTS, is_constant, measured_of
 from sordino.ledger.release.document import BY_SCHEMA
@@ -47,11 +48,7 @@ class DecisionFact:
 class Decision:
     """The strip on top of a page.
 
-    Attributes:
-        may_leave: whether anything forbids that the release is handed out.
-        why: the reasons, either way, a sentence each.
-        look_at: what this page cannot decide; whoever signs does.
-        facts: what the decision is about.
+    `look_at` is what this page cannot decide, and the signer does.
     """
 
     may_leave: bool
@@ -62,7 +59,7 @@ class Decision:
 
 def decide(subject: Subject) -> Decision:
     """What the strip says of a release."""
-    reasons = tuple(_sentence(reason) for reason in subject.reasons_not_to_leave)
+    reasons = tuple(f"{capital(reason)}." for reason in subject.reasons_not_to_leave)
     return Decision(subject.may_leave, reasons or _reasons_to_leave(subject), _look_at(subject), tuple(_facts(subject)))
 
 
@@ -90,12 +87,14 @@ def _look_at(subject: Subject) -> tuple[str, ...]:
         said.append("No ledger was charged: what else was released from the same people is not known.")
     elif subject.balance is None and not subject.not_as_charged:
         said.append("The ledger was not named (--ledger): that it was charged is what the folder says.")
+    if not subject.shown_unchanged:
+        said.append("The folder is not signed, and no ledger names it: nothing shows that nobody changed it.")
     if release.preprocessing != BY_SCHEMA:
         said.append("Rows came as arrays: what was learned from them before is the caller's word.")
     if not isinstance(release.spec.unit, ColumnUnit):
         said.append("It protects one record: is that one person?")
     if subject.bound is not None and _weakest(subject) in _ON_TRUST:
-        said.append(f"It rests on a constant that is {_weakest(subject)}: can somebody say why it is true?")
+        said.append(f"It uses a constant that is {_weakest(subject)}: who can say why it is true?")
     if release.schema is not None and release.schema.charged is not None:
         said.append("Some of its bounds come from an earlier look: was that charged to the same ledger?")
     if not can_plan(release):
@@ -239,8 +238,9 @@ def _missing(kind: ColumnKind) -> str:
     return "stops the run" if rule.rule == "refuse" else "has an indicator of its own"
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
+def capital(text: str) -> str:
+    """A text that begins with a capital letter."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def why_budgets_do_not_add(subject: Subject) -> str:
@@ -248,7 +248,7 @@ def why_budgets_do_not_add(subject: Subject) -> str:
     balance = subject.balance
     if balance is None or not balance.releases or balance.largest_mu == 0.0:
         return ""
-    told = (
+    why = (
         f"Why budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)} and "
         f"{show_down(balance.largest_epsilon)} still fitting do not add up: "
     )
@@ -260,9 +260,9 @@ def why_budgets_do_not_add(subject: Subject) -> str:
         else ""
     )
     if balance.spent_mu is None:
-        return told + f"losses are added as whole curves, order by order, and epsilon is read off their sum.{own}"
+        return why + f"losses are added as whole curves, order by order, and epsilon is read off their sum.{own}"
     gone, left = balance.spent_mu, balance.largest_mu
-    return told + (
+    return why + (
         "noise of separate releases is independent, so losses add like errors do, in squares. In the scale mu of "
         f"Gaussian noise {gone:.4f} is gone and {left:.4f} is left, of {math.hypot(gone, left):.4f} for all releases "
         f"together: {gone:.4f}² + {left:.4f}² = {math.hypot(gone, left):.4f}². Epsilon is a curve through these, not a "
@@ -280,3 +280,98 @@ def not_applying(subject: Subject) -> str:
         f"The other {others} about other kinds of runs, relations or views, or need a constant that this one does not "
         "have; sordino certify --all on the description below gives the reason of each."
     )
+
+
+TABLES = {
+    Relation.REPLACE_ONE: "two tables of one size that differ in one record: this one, or any other in its place",
+    Relation.ADD_REMOVE: "two tables, one with a certain record and one without it",
+}
+QUESTION = {
+    Relation.REPLACE_ONE: "which of the two records is in the table",
+    Relation.ADD_REMOVE: "whether that record was in the table at all",
+}
+_TABLES_OF_UNITS = {
+    Relation.REPLACE_ONE: "two tables with as many units that differ in one unit: its records, or any others instead",
+    Relation.ADD_REMOVE: "two tables, one with all records of a certain unit and one without them",
+}
+_QUESTION_OF_UNITS = {
+    Relation.REPLACE_ONE: "which of the two units is in the table",
+    Relation.ADD_REMOVE: "whether that unit was in the table at all",
+}
+SEEN = {
+    View.LAST_ITERATE: "the last iterate of each chain and nothing of the way there",
+    View.ALL_ITERATES: "every iterate that was kept",
+    View.AVERAGE: "the noised average along the chain and nothing else",
+    View.POSTERIOR_PARAMETERS: "the parameters of the fitted posterior, after every round if need be",
+    View.ONE_SAMPLE: "the released posterior draws",
+}
+EVIDENCE = {
+    "proved": "follows from a proof, whatever the data are",
+    "by-construction": "true because the program makes it true, for example by clipping",
+    "declared": "taken on trust: the certificate is only as good as this number",
+    "estimated": "estimated, not known: the certificate may fail if it is off",
+    "assumed": "nobody has shown it: the certificate holds only where it is true",
+}
+
+
+def tables(relation: Relation, unit: AnyUnit) -> str:
+    """The two tables that an attacker tries to tell apart."""
+    return TABLES[relation] if isinstance(unit, Unit) else _TABLES_OF_UNITS[relation]
+
+
+def question(relation: Relation, unit: AnyUnit) -> str:
+    """What the attacker wants to know."""
+    return QUESTION[relation] if isinstance(unit, Unit) else _QUESTION_OF_UNITS[relation]
+
+
+# Outcomes rarer than this are covered by delta alone, so the worked example leaves them out and says so.
+RARE = 0.01
+_SUSPICIONS = ((0.5, "an even chance"), (0.1, "1 in 10"), (0.01, "1 in 100"), (0.001, "1 in 1,000"))
+
+
+@dataclass(frozen=True)
+class Odds:
+    """A suspicion before the release and the most it can become."""
+
+    before: str
+    prior: str
+    after: str
+
+
+@dataclass(frozen=True)
+class WorkedOdds:
+    """The largest factor on the odds, suspicions before and after, and the best rate of right guesses."""
+
+    factor: str
+    rows: tuple[Odds, ...]
+    guesses: str
+
+
+def worked_odds(guarantee: Guarantee, epsilon: float, delta: float) -> WorkedOdds:
+    """What an attacker who knows every other record can gain, in odds; every number rounded up.
+
+    For an outcome that happens with probability q or more under the other table, (epsilon, delta) gives
+    P(outcome) <= exp(epsilon) Q(outcome) + delta, so the odds grow by exp(epsilon) + delta / q at most. A coin that
+    decides between the tables is guessed with probability (1 + delta(0)) / 2 at most, and, by the two errors of
+    Kairouz, Oh & Viswanath 2017, Theorem 2.1, with 1 - (1 - delta) / (1 + exp(epsilon)) at most.
+    """
+    factor = up(_exponential(epsilon) + delta / RARE, 4)
+    rows = tuple(Odds(words, f"{100 * prior:g} %", _percent(_after(prior, factor))) for prior, words in _SUSPICIONS)
+    by_errors = up(1.0 - (1.0 - delta) / (1.0 + _exponential(epsilon)), 4)
+    guesses = min(by_errors, up(0.5 + 0.5 * guarantee.delta(0.0)))
+    return WorkedOdds("without limit" if math.isinf(factor) else show_up(factor, 3), rows, _percent(min(1.0, guesses)))
+
+
+def _exponential(value: float) -> float:
+    try:
+        return up(math.exp(value), 2)
+    except OverflowError:
+        return math.inf
+
+
+def _after(prior: float, factor: float) -> float:
+    return 1.0 if math.isinf(factor) else min(1.0, up(prior * factor / (1.0 - prior + prior * factor), 8))
+
+
+def _percent(share: float) -> str:
+    return f"{show_up(100.0 * share, 3)} %"

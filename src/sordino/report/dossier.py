@@ -3,27 +3,33 @@
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from sordino.auditing.lower_bound import AuditOptions, LowerBound, VerdictKind, audit, verdict
+from sordino.auditing.replay.examine import CONFIDENCE, Implementation
+from sordino.core import __version__
 from sordino.core.atomic_write import write_new_folder
+from sordino.core.gaussian import show_down, show_up
 from sordino.core.spec import Spec
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, refuse
+from sordino.estimators.replay import replay_release
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import ARRAYS, DOCUMENT
-from sordino.ledger.signing import SigningKey, signed_files
-from sordino.ledger.signing.folder import DOSSIER, is_signed, now
+from sordino.ledger.signed_folder import DOSSIER, is_signed, now, signed_files, verify_folder
+from sordino.ledger.signing_keys import SigningKey
 from sordino.report.decision import decide
-from sordino.report.dossier_evidence import DossierChecks, run_checks, source_digest
 from sordino.report.dossier_questions import STATEMENTS, Answer, Case, answers, registry_entry
 from sordino.report.page import content_policy, environment, private_page, style_sheet
 from sordino.report.subject import AUDIT_FILE, Account, Subject, open_subject, read_audit, reads_rows
@@ -103,7 +109,7 @@ def _check(subject: Subject, audit: Path | None) -> None:
         raise InputError("Expected an audit that read no private row, got one that did; it stays with the auditor.")
 
 
-def _further(case: Case, checks: DossierChecks, account: Account | None, release: Path) -> dict[str, bytes]:
+def _further(case: Case, checks: "DossierChecks", account: Account | None, release: Path) -> dict[str, bytes]:
     """What is there only sometimes."""
     files = {}
     if checks.lower is not None:
@@ -146,7 +152,7 @@ def check_entry(folder: Path, release: StoredRelease) -> str:
     except (KeyError, InputError):
         same = False
     if not same:
-        raise InputError(f"Expected {LEDGER} in {str(folder)!r} to hold the entry of its release, got another.")
+        raise InputError(f"Expected {LEDGER} in {str(folder)!r} to contain the entry of its release.")
     return f"{LEDGER} of the dossier"
 
 
@@ -234,3 +240,110 @@ def _content(path: Path) -> bytes:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
+
+
+_SOURCES = {".py", ".json", ".bib", ".html", ".css"}
+# The JSON Schemas that a wheel holds and a checkout does not.
+_MADE = ".schema.json"
+_PACKAGE = Path(__file__).parents[1]
+
+
+@cache
+def source_digest() -> str:
+    """The SHA-256 of every file of the package that is running, with their names; not of what is made from them."""
+    whole = hashlib.sha256()
+    files = [path for path in _PACKAGE.rglob("*") if path.suffix in _SOURCES and not path.name.endswith(_MADE)]
+    for path in sorted(files, key=lambda path: path.relative_to(_PACKAGE).as_posix()):
+        name = path.relative_to(_PACKAGE).as_posix().encode()
+        content = path.read_bytes()
+        whole.update(b"%d %s %d\n" % (len(name), name, len(content)) + content)
+    return whole.hexdigest()
+
+
+@dataclass(frozen=True)
+class DossierChecks:
+    """What ran while the dossier was made.
+
+    Attributes:
+        lower: a lower bound that may be shown, given or worked out from the description.
+        replayed: the test of the implementation, where the release can be replayed.
+        not_replayed: why not, where it cannot.
+        entry: what recomputing the ledger's entry found; empty where no ledger was named.
+        release_signer: the fingerprint of the key that signed the release folder; empty where none did.
+    """
+
+    lower: LowerBound | None
+    replayed: Implementation | None
+    not_replayed: str
+    entry: str
+    release_signer: str
+
+    def as_json(self, subject: Subject) -> dict[str, Any]:
+        """For a machine; the lower bound stands in audit.json."""
+        return {
+            "certificate": {
+                "epsilon": subject.epsilon,
+                "stated": subject.release.epsilon,
+                "theorem": None if subject.bound is None else subject.bound.theorem,
+                "by": __version__,
+            },
+            "lower_bound": None if self.lower is None else self.lower.as_json(),
+            "implementation": {"not_replayable": self.not_replayed}
+            if self.replayed is None
+            else self.replayed.as_json(),
+            "ledger_entry": self.entry or None,
+            "release_signed_by": self.release_signer or None,
+        }
+
+
+def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Callable[[str], None]) -> DossierChecks:
+    """Audit the description, replay the code, recompute the debit, verify the folder; contradictions are refused."""
+    begin("auditing the description")
+    lower = subject.audit if subject.audit is not None and subject.audit_may_leave else _exact(subject)
+    if lower is not None and verdict(subject.bound, lower).kind is VerdictKind.VIOLATED:
+        raise InputError(
+            "Expected a release whose certificate withstands its audit, got a lower bound of "
+            f"{show_down(lower.epsilon)} "
+            f"above the certified {show_up(subject.epsilon)}; hand nothing over."
+        )
+    begin("replaying the implementation")
+    replayed, reason = _replayed(subject)
+    if replayed is not None and replayed.verdict.kind is VerdictKind.VIOLATED:
+        raise InputError(
+            "Expected an implementation that does what the certificate says, got a replay that contradicts it: "
+            f"{replayed.verdict.evidence[:300]} Hand nothing over."
+        )
+    begin("checking ledger and signature")
+    signer = verify_folder(folder).signer if is_signed(folder) else ""
+    return DossierChecks(lower, replayed, reason, _recomputed(subject, ledger), signer)
+
+
+def _exact(subject: Subject) -> LowerBound | None:
+    if subject.release.spec.instance is not None:
+        return None
+    try:
+        return audit(subject.release.spec, "exact", AuditOptions(delta=subject.release.delta))
+    except InputError:
+        return None
+
+
+def _replayed(subject: Subject) -> tuple[Implementation | None, str]:
+    release = subject.release
+    if "task" not in release.settings or release.schema is None:
+        return None, "this release was not made by an estimator, so there is no fit to run again"
+    try:
+        return replay_release(release, confidence=CONFIDENCE, seed=secrets.randbits(32)), ""
+    except InputError as error:
+        return None, str(error)
+
+
+def _recomputed(subject: Subject, ledger: Ledger | None) -> str:
+    if ledger is None or subject.entry is None:
+        return ""
+    verification = ledger.verify()
+    found = next(one for one in verification.findings if one.sequence == subject.entry)
+    if not verification.sound:
+        raise InputError(
+            "An entry of this ledger is not charged in full; run `sordino ledger verify`, and hand nothing over."
+        )
+    return f"{found.verdict}: {found.reason}"

@@ -1,31 +1,29 @@
 """Twenty questions that a reviewer of a privacy guarantee asks, and what answers them.
 
-The questions are our own, in the spirit of public guidance on evaluating differential privacy guarantees: unit,
-parameters, variant, composition, mechanism, bias, implementation, side channels, security and collection. They follow
-no numbering and claim conformance with nothing. Each answer has words, facts for a machine, and links to what shows it;
-what no program can know is asked of whoever hands the dossier over, and says so where nobody answered.
+The questions are our own, in the spirit of public guidance on evaluating differential privacy guarantees. They follow
+no numbering and claim conformance with nothing. Each answer has words, facts for a machine, and links to what shows it.
+The site that hands the dossier over answers what no program can know; without an answer the question stays open.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from sordino.accounting.evaluate import caller_checks
 from sordino.core.bound import Bound, floating_point_line
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.spec import column_of
+from sordino.fitting.tasks import EXPECTED_ERROR
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.coverage import is_constant
 from sordino.ledger.release.document import BY_SCHEMA
-from sordino.report import plain_words
-from sordino.report.decision import coverage, declared_rows, learned, why_budgets_do_not_add
-from sordino.report.dossier_evidence import TESTS, DossierChecks
+from sordino.report import decision
 from sordino.report.subject import Subject
 
-CERTIFICATE, AUDIT, CHECK, TEST, LEDGER, RELEASE, STATEMENT = (
-    "certificate", "audit", "check", "test", "ledger", "release", "statement",
-)  # fmt: skip
-NOT_STATED = "Not stated. Whoever hands this over has to answer it here:"
+if TYPE_CHECKING:
+    from sordino.report.dossier import DossierChecks
+
+NOT_STATED = "Not stated. The site that hands this over has to answer it here:"
 VARIANTS = {
     "pure": "pure differential privacy",
     "approximate": "approximate differential privacy",
@@ -50,7 +48,7 @@ class Link:
 
     kind: str
     words: str
-    target: str = ""
+    target: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,10 +64,9 @@ class Answer:
     open: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        links = [{"kind": one.kind, "words": one.words, "target": one.target or None} for one in self.links]
         return {
             "id": self.ident, "topic": self.topic, "question": self.question, "answer": list(self.words),
-            "facts": dict(self.facts), "evidence": links, "open": self.open,
+            "facts": dict(self.facts), "evidence": [asdict(one) for one in self.links], "open": self.open,
         }  # fmt: skip
 
 
@@ -79,7 +76,7 @@ class Case:
 
     subject: Subject
     bound: Bound
-    checks: DossierChecks
+    checks: "DossierChecks"
     source: str
     statements: Mapping[str, str]
     signer: str
@@ -88,16 +85,22 @@ class Case:
     def release(self) -> StoredRelease:
         return self.subject.release
 
+    def stated(self, name: str) -> str:
+        return self.statements.get(name) or f"{NOT_STATED} {STATEMENTS[name]}."
+
 
 AnswerParts = tuple[list[str], dict[str, Any], list[Link]]
-_QUESTIONS: list[tuple[str, str, str, Callable[[Case], AnswerParts]]] = []
+Answerer = Callable[[Case], AnswerParts]
+_QUESTIONS: list[tuple[str, str, str, Answerer]] = []
+# By question, the test files that show what its answer claims of the program; paths of the repository.
+TESTS: dict[str, tuple[str, ...]] = {}
 
 
-def _asked(
-    ident: str, topic: str, question: str
-) -> Callable[[Callable[[Case], AnswerParts]], Callable[[Case], AnswerParts]]:
-    def register(answer: Callable[[Case], AnswerParts]) -> Callable[[Case], AnswerParts]:
+def _asked(ident: str, topic: str, question: str, *tests: str) -> Callable[[Answerer], Answerer]:
+    def register(answer: Answerer) -> Answerer:
         _QUESTIONS.append((ident, topic, question, answer))
+        if tests:
+            TESTS[ident] = tuple(f"tests/{name}.py" for name in tests)
         return answer
 
     return register
@@ -108,79 +111,80 @@ def answers(case: Case) -> tuple[Answer, ...]:
     found = []
     for ident, topic, question, answer in _QUESTIONS:
         words, facts, links = answer(case)
-        tests = [Link(TEST, name) for name in TESTS.get(ident, ())]
+        tests = [Link("test", name) for name in TESTS.get(ident, ())]
         is_open = any(word.startswith(NOT_STATED) for word in words)
         found.append(Answer(ident, topic, question, tuple(words), facts, (*links, *tests), is_open))
     return tuple(found)
 
 
 def _report(place: str, words: str) -> Link:
-    return Link(CERTIFICATE, words, f"report.html#r1-{place}")
+    return Link("certificate", words, f"report.html#r1-{place}")
 
 
-def _stated(case: Case, name: str) -> str:
-    given = case.statements.get(name)
-    return given if given else f"{NOT_STATED} {STATEMENTS[name]}."
+def _file(kind: str, words: str, name: str = "release") -> Link:
+    return Link(kind, words, f"{name}.json")
 
 
-@_asked("unit", "Unit", "Who or what is protected, and what of somebody with several records?")
+@_asked("unit", "Unit", "Who is protected, and how is a person with several records?", "estimators/test_unit_fits")
 def _unit(case: Case) -> AnswerParts:
     hidden = case.release.protected
-    return [f"{hidden.words[:1].upper()}{hidden.words[1:]}. {hidden.several}"], hidden.to_dict(), [
-        _report("certificate", "unit and what it does not say"), Link(RELEASE, "unit", "release.json"),
-    ]  # fmt: skip
+    words = [f"{decision.capital(hidden.words)}. {hidden.several}"]
+    return words, hidden.to_dict(), [_report("certificate", "the unit and its limits"), _file("release", "unit")]
 
 
-@_asked("relation", "Unit", "Between which two tables can an observer not tell?")
+@_asked("relation", "Unit", "Which two tables can an observer not tell apart?")
 def _relation(case: Case) -> AnswerParts:
     spec, hidden = case.release.spec, case.release.protected
     words = (
-        f"{spec.relation}: {plain_words.tables(spec.relation, hidden.unit)}. The observer sees "
-        f"{plain_words.SEEN[spec.view]}, and may know everything else."
+        f"{spec.relation}: {decision.tables(spec.relation, hidden.unit)}. The observer sees "
+        f"{decision.SEEN[spec.view]}, and may know everything else."
     )
     facts = {"relation": spec.relation.value, "view": spec.view.value}
-    return [words], facts, [_report("certificate", "the certificate"), Link(RELEASE, "spec", "release.json")]
+    return [words], facts, [_report("certificate", "the certificate"), _file("release", "spec")]
 
 
-@_asked("parameters", "Parameters", "What are epsilon and delta, and what do they mean for one person?")
+@_asked("parameters", "Parameters", "What are epsilon and delta, what do they mean for a person, and why accept them?",
+        "report/test_plain_words")  # fmt: skip
 def _parameters(case: Case) -> AnswerParts:
     subject, delta = case.subject, case.release.delta
-    odds = plain_words.worked_odds(case.bound.guarantee, subject.epsilon, delta)
+    odds = decision.worked_odds(case.bound.guarantee, subject.epsilon, delta)
     words = [
         f"Epsilon is at most {show_up(subject.epsilon)} at delta {delta:g}, computed again as this dossier was made.",
-        f"Whoever is half sure of something about one {case.release.protected.name} becomes at most "
-        f"{odds.rows[0].after} "
-        f"sure; a coin between the two tables is guessed right at most {odds.guesses} of the time.",
+        f"An attacker who knows every other record and is half sure of something about one "
+        f"{case.release.protected.name} becomes at most {odds.rows[0].after} sure. From a suspicion of "
+        f"{odds.rows[2].before} it becomes at most {odds.rows[2].after}. Asked which of the two tables was used, the "
+        f"attacker guesses right at most {odds.guesses} of the time; blind guessing gives 50 %.",
+        "Epsilon is reasonable if these numbers are acceptable for the most sensitive column and the people concerned.",
     ]
-    return words, {"epsilon": subject.epsilon, "delta": delta}, [
-        _report("certificate", "worked odds"), Link(CHECK, "certificate computed again", "checks.json"),
-    ]  # fmt: skip
+    links = [_report("certificate", "worked odds"), _file("check", "certificate computed again", "checks")]
+    return words, {"epsilon": subject.epsilon, "delta": delta}, links
 
 
 @_asked("delta", "Parameters", "Is delta small against the number of people?")
 def _delta(case: Case) -> AnswerParts:
     schema, delta = case.release.schema, case.release.delta
+    links = [_report("certificate", "delta")]
     if schema is None:
-        words = [f"Delta is {delta:g}; no schema says how many records there are, so compare it with one over them."]
-        return words, {"delta": delta, "delta_times_records": None}, [_report("certificate", "delta")]
+        words = [f"Delta is {delta:g}. No schema declares the number of records: compare delta with one over it."]
+        return words, {"delta": delta, "delta_times_records": None}, links
     product = delta * schema.records
     judged = "well below 1" if product <= 0.01 else "NOT far below 1: think of publishing one record in full"
     words = [f"Delta times the {schema.records:,} declared {schema.counted} is {show_up(product)}, {judged}."]
     facts = {"delta": delta, "records": schema.records, "delta_times_records": product}
-    return words, facts, [_report("certificate", "delta"), Link(RELEASE, "declared records", "release.json")]
+    return words, facts, [*links, _file("release", "declared records")]
 
 
-@_asked("theorem", "Parameters", "Which theorem says so, and is it the statement that was published?")
+@_asked("theorem", "Parameters", "Which theorem proves it, and is it the published statement?",
+        "conformance/test_theorems", "frozen/test_certified")  # fmt: skip
 def _theorem(case: Case) -> AnswerParts:
     bound, explanation = case.bound, case.subject.explanation
     words = [
         f"Theorem {bound.theorem}, {bound.status.value.replace('-', ' ')}: {bound.citation.reference}",
-        f"Of the theorems of this version {len(explanation.bounds)} answer for this run, and the tightest counts; "
-        f"{len(explanation.inapplicable)} are about others.",
+        f"{len(explanation.bounds)} theorems of this version answer for this run, and the tightest counts; "
+        f"{len(explanation.inapplicable)} are about other runs.",
     ]
     checks = caller_checks(bound.theorem, case.release.spec)
-    if checks:
-        words.append("No program can check, and somebody has to: " + " ".join(checks))
+    words += [f"No program can check this; a person has to: {' '.join(checks)}"] if checks else []
     facts = {"theorem": bound.theorem, "status": bound.status.value, "citation": str(bound.citation)}
     return words, facts, [_report("theorems", "what every theorem said"), _report("assumptions", "assumptions")]
 
@@ -193,219 +197,201 @@ def _evidence(case: Case) -> AnswerParts:
         for one in bound.certificates
     ]
     trusted = [one for one in constants if one["evidence"] not in ("proved", "by-construction")]
-    words = [
-        f"The weakest evidence of any constant is {bound.evidence.word!r}: {plain_words.EVIDENCE[bound.evidence.word]}."
+    word = bound.evidence.word
+    words = [f"The weakest evidence of any constant is {word!r}: {decision.EVIDENCE[word]}."]
+    words += [f"{one['constant']} is {one['evidence']}: {one['reason']}." for one in trusted] or [
+        "Every constant is proved or true by construction of the program."
     ]
-    words += [f"{one['constant']} is {one['evidence']}: {one['reason']}." for one in trusted]
-    if not trusted:
-        words.append("Every constant is proved or true by construction of the program.")
-    return words, {"weakest": bound.evidence.word, "constants": constants}, [_report("assumptions", "every constant")]
+    return words, {"weakest": word, "constants": constants}, [_report("assumptions", "every constant")]
 
 
 @_asked("variant", "Variant", "Which variant of differential privacy is it, and who is trusted?")
 def _variant(case: Case) -> AnswerParts:
-    bound = case.bound
-    kind = bound.guarantee.kind
+    kind = case.bound.guarantee.kind
     words = (
         f"Proved as {VARIANTS.get(kind, kind)} and converted to epsilon at the stated delta, rounded up. The model is "
-        "central: whoever runs the program sees the rows, and readers of the release do not."
+        "central: the operator of the program sees the rows, and readers of the release do not."
     )
     return [words], {"variant": kind, "model": "central"}, [_report("theorems", "the winning bound")]
 
 
-@_asked("composition", "Composition", "What else was released about the same people, and how is it added up?")
+@_asked("composition", "Composition", "What else was released about the same people, and how is it added up?",
+        "ledger/test_filters")  # fmt: skip
 def _composition(case: Case) -> AnswerParts:
     subject, stated = case.subject, case.release.ledger
     if stated is None:
-        return ["Not known: no ledger was charged, so nobody counts what else is released."], {"ledger": None}, []
-    facts: dict[str, Any] = {"dataset": stated.get("dataset"), "entry": stated.get("entry"), "compared": False}
+        return ["Not known: no ledger was charged, so nothing counts what else is released."], {"ledger": None}, []
+    entry, dataset = stated.get("entry"), stated.get("dataset")
+    facts: dict[str, Any] = {"dataset": dataset, "entry": entry, "compared": False}
     links = [_report("budget", "draws and budget")]
-    words = [
-        f"It was charged as entry {stated.get('entry')} of the ledger of {stated.get('dataset')!r} before a row was "
-        "read."
-    ]
+    words = [f"The ledger of {dataset!r} charged it as entry {entry} before a row was read."]
     if subject.balance is None:
-        words.append("That is what the folder says: the ledger was not named and not compared.")
-        return words, facts, links
+        return [*words, "The folder says so: the ledger was not named and not compared."], facts, links
     facts |= {"compared": True, "releases": subject.balance.releases, "names_this_release": subject.named_by_ledger}
     words.append(
-        f"The ledger holds {subject.balance.releases} release(s). Their losses are added by a privacy filter, valid "
-        "however "
-        f"later releases are chosen in view of earlier ones. The entry was recomputed: {case.checks.entry}."
+        f"The ledger holds {subject.balance.releases} release(s). A privacy filter adds their losses; it is valid "
+        f"however later releases are chosen in view of earlier ones. The entry was recomputed: {case.checks.entry}."
     )
-    words.append(
-        "The entry names this release by its digest." if subject.named_by_ledger else "The entry names no release."
-    )
-    return words, facts, [*links, Link(LEDGER, "balance and entry", "ledger.json")]
+    words.append(f"The entry names {'this release by its digest' if subject.named_by_ledger else 'no release'}.")
+    return words, facts, [*links, _file("ledger", "balance and entry", "ledger")]
 
 
-@_asked("budget", "Composition", "How much may still be released, and who refuses more?")
+@_asked("budget", "Composition", "How much may still be released, and what refuses more?",
+        "ledger/test_ledger", "ledger/test_processes")  # fmt: skip
 def _budget(case: Case) -> AnswerParts:
     balance = case.subject.balance
     if balance is None:
         return ["Not known here: no ledger was compared."], {"budget": None}, []
-    words = [
-        f"{balance.sentence}. A release beyond it is refused before it reads a row.",
-        why_budgets_do_not_add(case.subject),
-    ]
+    refused = f"{balance.sentence}. The ledger refuses a release beyond it before a row is read."
     facts = {
         "epsilon": balance.budget.epsilon, "delta": balance.budget.delta, "spent": balance.spent_epsilon,
         "fits": balance.largest_epsilon,
     }  # fmt: skip
-    return [word for word in words if word], facts, [Link(LEDGER, "balance", "ledger.json")]
+    words = [word for word in (refused, decision.why_budgets_do_not_add(case.subject)) if word]
+    return words, facts, [_file("ledger", "balance", "ledger")]
 
 
-@_asked("mechanism", "Mechanism", "What was computed on the rows, and where does noise go in?")
+@_asked("mechanism", "Mechanism", "What was computed on the rows, and where is noise added?",
+        "replay/test_estimators", "mutations/test_mutations")  # fmt: skip
 def _mechanism(case: Case) -> AnswerParts:
     ran = list(case.release.spec.ran)
-    words = ["Everything that read rows, in order; what is released is computed from these noised numbers alone.", *ran]
-    return words, {"ran": ran}, [_report("certificate", "what ran"), Link(RELEASE, "spec", "release.json")]
+    words = ["Everything that read rows, in order. The release is computed from these noised numbers alone.", *ran]
+    return words, {"ran": ran}, [_report("certificate", "what ran"), _file("release", "spec")]
 
 
-@_asked("bounds", "Mechanism", "Where do bounds and categories come from, and what was done to rows before?")
+@_asked("bounds", "Mechanism", "Where do bounds and categories come from, and what was done to rows before?",
+        "data/test_encode")  # fmt: skip
 def _bounds(case: Case) -> AnswerParts:
     schema = case.release.schema
     if schema is None:
-        return ["No schema: the bounds are those of the description, and rows came as arrays."], {"columns": []}, [
-            _report("assumptions", "constants"),
-        ]  # fmt: skip
+        words = ["No schema: the bounds are those of the description, and rows came as arrays."]
+        return words, {"columns": []}, [_report("assumptions", "constants")]
     words = ["They were declared before a row was read, from what is publicly known."]
     if schema.charged:
-        words = [f"Bounds of {', '.join(schema.charged)} come from a look that was charged; the others were declared."]
-    if case.release.preprocessing == BY_SCHEMA:
-        words.append("Rows were read through them alone.")
-    else:
-        words.append("Rows came as arrays: what was learned from them on the way is the caller's word.")
-    rows = declared_rows(schema)
+        words = [f"Bounds of {', '.join(schema.charged)} come from a charged look; the others were declared."]
+    by_schema = case.release.preprocessing == BY_SCHEMA
+    words.append(
+        "Rows were read through them alone."
+        if by_schema
+        else "Rows came as arrays: only the caller knows what was learned from them before."
+    )
+    rows = decision.declared_rows(schema)
     words += [f"{name}: {values}; a missing value {missing}." for name, values, missing in rows]
     facts = {"columns": [list(row) for row in rows], "preprocessing": case.release.preprocessing}
-    return words, facts, [_report("released", "declared columns"), Link(RELEASE, "schema", "release.json")]
+    return words, facts, [_report("released", "declared columns"), _file("release", "schema")]
 
 
-@_asked("randomness", "Mechanism", "Was the randomness secret?")
+@_asked("randomness", "Mechanism", "Was the randomness secret?",
+        "noise/test_secure_randomness", "estimators/test_secure_mode")  # fmt: skip
 def _randomness(case: Case) -> AnswerParts:
-    words = (
-        "Yes: no seed was given, and the generator of the noise was keyed by the operating system."
-        if case.release.private
-        else "No."
-    )
-    return [words], {"private": case.release.private}, [Link(RELEASE, "private", "release.json")]
+    yes = "Yes: no seed was given, and the operating system keyed the generator of the noise."
+    private = case.release.private
+    return [yes if private else "No."], {"private": private}, [_file("release", "private")]
 
 
-@_asked("learned", "Bias", "What was learned, and do its intervals hold?")
+@_asked("learned", "Bias", "What was learned, and do its intervals hold?", "estimators/test_coverage")
 def _learned(case: Case) -> AnswerParts:
-    held = coverage(case.release)
-    words = [f"{learned(case.release)}.", *([f"{held[:1].upper()}{held[1:]}."] if held else [])]
-    return (
-        words,
-        {"learned": learned(case.release), "coverage": held or None},
-        [_report("released", "what was released")],
-    )
+    held, learned = decision.coverage(case.release), decision.learned(case.release)
+    words = [f"{learned}.", *([f"{decision.capital(held)}."] if held else [])]
+    return words, {"learned": learned, "coverage": held or None}, [_report("released", "what was released")]
 
 
 @_asked("bias", "Bias", "What do clipping, noise and prior do to the numbers?")
 def _bias(case: Case) -> AnswerParts:
     settings = case.release.settings
     words = ["Values outside declared bounds are clipped to them, so effects beyond are not seen."]
-    predicted, constant = settings.get("predicted_error"), settings.get("predicted_error_of_constant")
-    if isinstance(predicted, float) and isinstance(constant, float):
-        words.append(
-            f"Before a row was read the error was predicted to be {predicted:.3g}, against {constant:.3g} of the "
-            "best constant."
-        )
+    expected = settings.get(EXPECTED_ERROR)
+    if isinstance(expected, float):
+        words.append(f"The expected error was {expected:.0%} of that of the best constant.")
     if is_constant(case.release):
         words.append("Only a constant was learned: nothing is known about any column.")
     words += list(case.release.cautions)
-    if "coefficients" not in case.release.kind and settings.get("method") == "bounded-influence":
-        words.append("The report says of each coefficient which share of its width is sampling, privacy and prior.")
-    facts = {"predicted_error": predicted, "of_constant": constant, "cautions": list(case.release.cautions)}
+    if settings.get("method") == "bounded-influence":
+        words.append("The report says for each coefficient which share of its width is sampling, privacy and prior.")
+    facts = {EXPECTED_ERROR: expected, "cautions": list(case.release.cautions)}
     return words, facts, [_report("released", "what each width is made of")]
 
 
-@_asked("implementation", "Implementation", "How is it known that the program does what the certificate says?")
+@_asked("implementation", "Implementation", "How is it known that the program does what the certificate says?",
+        "replay/test_estimators", "mutations/test_mutations")  # fmt: skip
 def _implementation(case: Case) -> AnswerParts:
-    found = case.checks.replayed
-    links = [Link(CHECK, "replay as this dossier was made", "checks.json")]
+    found, links = case.checks.replayed, [_file("check", "replay as this dossier was made", "checks")]
     if found is None:
         return [f"It was not replayed: {case.checks.not_replayed}"], {"verdict": None}, links
     words = (
-        f"The code of this version ran again on tables drawn from the schema, no private row among them. "
-        f"{found.verdict.kind.words[:1].upper()}{found.verdict.kind.words[1:]}: {found.verdict.evidence} Other pairs "
-        "may "
-        "move further, and that this code made the release is not shown by it."
+        "The code of this version ran again on tables drawn from the schema; no private row was read. "
+        f"{decision.capital(found.verdict.kind.words)}: {found.verdict.evidence} Other pairs may move further, and "
+        "this does not show that this code made the release."
     )
     return [words], {"verdict": found.verdict.kind.value, "pairs": found.pairs}, links
 
 
-@_asked("floating-point", "Implementation", "Does the arithmetic of the computer keep the promise?")
+@_asked("floating-point", "Implementation", "Does the arithmetic of the computer keep the promise?",
+        "noise/test_gaussians", "noise/test_noised")  # fmt: skip
 def _floating(case: Case) -> AnswerParts:
     line = floating_point_line(case.release.bound)
-    words = f"{line.evidence.word[:1].upper()}{line.evidence.word[1:]}: {line.reason}."
+    words = f"{decision.capital(line.evidence.word)}: {line.reason}."
     return [words], {"evidence": line.evidence.word}, [_report("assumptions", "floating point")]
 
 
-@_asked("audit", "Implementation", "Did anybody try to prove the certificate wrong?")
+@_asked("audit", "Implementation", "Has anything tried to prove the certificate wrong?")
 def _audit(case: Case) -> AnswerParts:
     lower = case.checks.lower
-    sure = "" if lower is None or lower.confidence == 1.0 else f", with confidence {100 * lower.confidence:g} %"
-    facts = {"lower_bound": None if lower is None else lower.epsilon, "method": None if lower is None else lower.method}
-    gap = [] if lower is None else [
+    if lower is None:
+        words = ["No lower bound is known for this kind of run."]
+        return words, {"lower_bound": None, "method": None}, []
+    sure = "" if lower.confidence == 1.0 else f", with confidence {100 * lower.confidence:g} %"
+    words = [
+        f"{lower.evidence} Lower bound: epsilon {show_down(lower.epsilon)}. {lower.examined.sentence}",
         f"So epsilon of the run as described lies between {show_down(lower.epsilon)} and "
         f"{show_up(case.subject.epsilon)}{sure}.",
-    ]  # fmt: skip
-    links = [] if lower is None else [Link(AUDIT, "lower bound", "audit.json"), _report("sandwich", "sandwich")]
-    return [case.checks.lower_words, *gap], facts, links
+    ]
+    links = [_file("audit", "lower bound", "audit"), _report("sandwich", "upper and lower bound")]
+    return words, {"lower_bound": lower.epsilon, "method": lower.method}, links
 
 
-@_asked("side-channels", "Side channels", "What can be learned otherwise: from time, memory, messages?")
+@_asked("side-channels", "Side channels", "What can be learned otherwise: from time, memory, messages?",
+        "data/test_private_messages")  # fmt: skip
 def _channels(_case: Case) -> AnswerParts:
     words = [
-        "Not covered: how long the run took, memory, swap and core dumps of the machine, and what was printed to "
-        "whoever "
-        "ran it. Error messages quote no cell. Do not offer fits as a service that answers as soon as it is done."
+        "Not covered: the duration of the run, memory, swap and core dumps of the machine, and what its operator saw "
+        "on the terminal. Error messages quote no cell. Do not offer fits as a service that answers at once."
     ]
     return words, {"covered": ["error messages"], "not_covered": ["time", "memory", "terminal"]}, []
 
 
-@_asked("security", "Security", "Who could have changed this, and how would it be found?")
+@_asked("security", "Security", "Who could have changed this, and how would it be found?",
+        "ledger/test_signing", "report/test_dossier")  # fmt: skip
 def _security(case: Case) -> AnswerParts:
-    words = []
-    if case.signer:
-        words.append(
-            "Every file here is listed with its SHA-256 in manifest.json, which is signed; sordino sign verify finds a "
-            "file "
-            "that is changed, missing, added or renamed. Ask the signer for the fingerprint, and do not take it from "
-            "here."
-        )
-    else:
-        words.append("This dossier is NOT signed: whoever held it can have changed it.")
-    if case.checks.release_signer:
-        words.append(f"The release folder was signed by {case.checks.release_signer} before; that signature held.")
-    words.append(_stated(case, "access"))
-    facts = {"signed": bool(case.signer), "release_signed_by": case.checks.release_signer or None}
-    links = [Link(CHECK, "manifest of every file", "manifest.json")] if case.signer else []
-    return words, facts, [*links, Link(STATEMENT, "by whoever hands this over", "registry.json")]
+    words = [
+        "manifest.json lists every file here with its SHA-256 and is signed. `sordino sign verify` finds a file that "
+        "is changed, missing, added or renamed. Ask the signer for the fingerprint; do not take it from here."
+        if case.signer
+        else "This dossier is NOT signed: anyone who held it can have changed it."
+    ]
+    signed_by = case.checks.release_signer
+    words += [f"The release folder was signed by {signed_by} before; that signature held."] if signed_by else []
+    links = [_file("check", "manifest of every file", "manifest")] if case.signer else []
+    facts = {"signed": bool(case.signer), "release_signed_by": signed_by or None}
+    return [*words, case.stated("access")], facts, [*links, _file("statement", "by the site", "registry")]
 
 
 @_asked("collection", "Collection", "How were the data collected, for what, and who answers for it?")
 def _collection(case: Case) -> AnswerParts:
-    words = [_stated(case, name) for name in ("purpose", "collection", "contact")]
-    facts = {name: case.statements.get(name) for name in ("purpose", "collection", "contact")}
-    return words, facts, [Link(STATEMENT, "by whoever hands this over", "registry.json")]
+    names = ("purpose", "collection", "contact")
+    facts = {name: case.statements.get(name) for name in names}
+    return [case.stated(name) for name in names], facts, [_file("statement", "by the site", "registry")]
 
 
 def registry_entry(case: Case) -> dict[str, Any]:
-    """What public registries of deployments ask for, in our own words; null where nobody said."""
+    """What public registries of deployments ask for, in our own words; null where the site said nothing."""
     subject, release, balance = case.subject, case.release, case.subject.balance
     return {
         "format": "sordino-registry-entry",
         "version": 1,
         "dataset": None if release.ledger is None else release.ledger.get("dataset"),
-        "purpose": case.statements.get("purpose"),
-        "collection": case.statements.get("collection"),
-        "access": case.statements.get("access"),
-        "contact": case.statements.get("contact"),
-        "released": learned(release),
+        **{name: case.statements.get(name) for name in STATEMENTS},
+        "released": decision.learned(release),
         "model": "central",
         "variant": case.bound.guarantee.kind,
         "unit": column_of(release.spec.unit) or "record",

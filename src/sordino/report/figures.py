@@ -12,9 +12,9 @@ from markupsafe import Markup
 from sordino.auditing.lower_bound import Examined, LowerBound
 from sordino.core.bound import Bound
 from sordino.core.gaussian import show_down, show_up
-from sordino.inference.contrasts import INTERCEPT, Line, figure, percent
+from sordino.core.results import Estimate, figure, interval, percent
+from sordino.inference.contrasts import INTERCEPT, Line
 from sordino.report import charts
-from sordino.report.coefficients import LEVEL, Marginal
 from sordino.report.steps import Sandwich, StepCurves
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 # More than these make a figure that nobody reads; the table has them all.
 MOST_INTERVALS = 30
-PARAMETERS = "value of the parameter, encoded columns"
-MOST_DOTS = 60
 _ROW, _LONGEST_NAME, _BAR = 22.0, 22, 120.0
 # Both ends of a trade-off curve are steep: as many points near 0 and 1 as between.
 _SIZES = np.sin(np.linspace(0.0, np.pi / 2, 41)) ** 2
@@ -43,51 +41,21 @@ _MOST_LINES = 5
 _TALLEST = 3.0
 
 
-def intervals_figure(
-    ident: str, marginals: tuple[Marginal, ...], levels: tuple[str, ...] = (), axis: str = PARAMETERS
-) -> Markup:
-    """One row for each parameter: inner and outer interval and mean, or the draws where there are few."""
-    # `levels` says what the intervals are, for readers who hear the figure instead of seeing the page.
-    shown = marginals[:MOST_INTERVALS]
-    frame = charts.Frame(width=460, height=_ROW * len(shown) + 46, left=180, top=6, bottom=40)
-    x = charts.Axis.over(_extent(shown), *frame.across, logarithmic=False)
-    parts = [*charts.horizontal_axis(frame, x, axis)]
-    if x.low < 0 < x.high:
-        parts.append(charts.path(f"M{x.at(0.0):.1f} {frame.top:g}V{frame.up[0]:g}", "zero"))
-    for place, marginal in enumerate(shown):
-        at = frame.top + _ROW * (place + 0.5)
-        parts += _named_row(frame, at, marginal.name, _sentence(marginal), _row(marginal, x, at))
-    description = ". ".join([*levels, *(_sentence(marginal) for marginal in shown)])
-    return charts.svg(frame, ident, f"Intervals: {axis}", description, parts)
+def estimates_figure(ident: str, points: Sequence[Estimate], axis: str) -> Markup | None:
+    """One row for each number: the interval where there is one, and a dot; None without numbers."""
+    rows = tuple(ForestRow(one.name, one.value, one.ends) for one in points)
+    return _rows_figure(ident, f"Estimates: {axis}", rows, axis) if rows else None
 
 
-def _named_row(frame: charts.Frame, at: float, name: str, sentence: str, marks: list[Markup]) -> list[Markup]:
-    words = charts.text(frame.left - 8, at + 4, _short(name), "name", "end")
-    return [charts.grouped(name, [words]), charts.grouped(sentence, marks)]
+def _rows_figure(ident: str, title: str, rows: Sequence["ForestRow"], axis: str, *, ratio: bool = False) -> Markup:
+    shown = rows[:MOST_INTERVALS]
+    frame = charts.DrawingArea(width=460, height=_ROW * len(shown) + 54, left=180, top=6, bottom=48)
+    parts, description = _forest(frame, shown, axis, ratio=ratio)
+    return charts.svg(frame, ident, title, description, parts)
 
 
 def _span(x: charts.Axis, ends: tuple[float, float], at: float, kind: str) -> Markup:
     return charts.path(f"M{x.at(ends[0]):.1f} {at:.1f}H{x.at(ends[1]):.1f}", kind)
-
-
-def _extent(shown: tuple[Marginal, ...]) -> list[float]:
-    ends = [end for row in shown if row.outer is not None for end in row.outer]
-    return [*ends, *(row.mean for row in shown), *(float(v) for row in shown if row.outer is None for v in row.draws)]
-
-
-def _row(marginal: Marginal, x: charts.Axis, at: float) -> list[Markup]:
-    both = ((marginal.outer, "outer"), (marginal.inner, "inner"))
-    parts = [_span(x, ends, at, kind) for ends, kind in both if ends is not None]
-    if not parts and len(marginal.draws) > 1:
-        parts += [charts.circle(x.at(float(value)), at, 2.6, "draw") for value in marginal.draws[:MOST_DOTS]]
-    return [*parts, charts.circle(x.at(marginal.mean), at, 3.6, "mean")]
-
-
-def _sentence(marginal: Marginal) -> str:
-    if marginal.outer is None:
-        return f"{marginal.name}: {marginal.mean:.3g}"
-    low, high = marginal.outer
-    return f"{marginal.name}: mean {marginal.mean:.3g}, {100 * LEVEL:g} % interval, nominal, {low:.3g} to {high:.3g}"
 
 
 def _short(name: str) -> str:
@@ -102,9 +70,9 @@ class ForestRow:
 
     name: str
     effect: float
-    outer: tuple[float, float]
-    inner: tuple[float, float] | None
-    prior_dominated: bool
+    outer: tuple[float, float] | None
+    inner: tuple[float, float] | None = None
+    prior_dominated: bool = False
 
 
 def forest_rows(lines: Sequence[Line], *, ratio: bool) -> tuple[ForestRow, ...]:
@@ -127,17 +95,19 @@ def forest_rows(lines: Sequence[Line], *, ratio: bool) -> tuple[ForestRow, ...]:
 FOREST = "Thin: the interval. Thick: as wide as it would be without privacy. Hollow: prior-dominated."
 
 
-STEPS = "Of a number, for the step of units that is named; of everything else, having it against not."
+STEPS = "Numbers: effect of the step shown. Others: yes versus no."
 
 
 def forest_plot(ident: str, summary: "Inference", target: str = "") -> Markup | None:
     """The forest plot of a page; None where no coefficient has an interval."""
-    rows = forest_rows(summary.lines, ratio=bool(summary.ratio))[:MOST_INTERVALS]
+    rows = forest_rows(summary.lines, ratio=bool(summary.ratio))
     if not rows:
         return None
-    frame = charts.Frame(width=460, height=_ROW * len(rows) + 54, left=180, top=6, bottom=48)
-    parts, description = _forest(frame, rows, summary.ratio, target)
-    return charts.svg(frame, ident, _forest_title(summary), description, parts)
+    return _rows_figure(ident, _forest_title(summary), rows, _forest_axis(summary, target), ratio=bool(summary.ratio))
+
+
+def _forest_axis(summary: "Inference", target: str) -> str:
+    return f"{summary.ratio} (logarithmic)" if summary.ratio else f"effect on {target or 'the target'}"
 
 
 def forest_figure(summary: "Inference", target: str = "") -> str:
@@ -148,8 +118,8 @@ def forest_figure(summary: "Inference", target: str = "") -> str:
     title = textwrap.wrap(summary.title, int((left + 520) / 7))
     more = 18 * (len(title) - 1)
     height = 26 * max(len(rows), 1) + 176 + more
-    frame = charts.Frame(width=left + 560, height=height, left=left, right=200, top=74 + more, bottom=102)
-    parts, description = _forest(frame, rows, summary.ratio, target, row=26.0)
+    frame = charts.DrawingArea(width=left + 560, height=height, left=left, right=200, top=74 + more, bottom=102)
+    parts, description = _forest(frame, rows, _forest_axis(summary, target), ratio=bool(summary.ratio), row=26.0)
     below = frame.up[0]
     parts = [
         charts.path(f"M0 0H{frame.width:g}V{frame.height:g}H0Z", "paper"),
@@ -171,29 +141,30 @@ def _forest_title(summary: "Inference") -> str:
 
 
 def _numbers(row: ForestRow) -> str:
-    return f"{figure(row.effect)} ({figure(row.outer[0])} to {figure(row.outer[1])})"
+    return figure(row.effect) if row.outer is None else f"{figure(row.effect)} ({interval(*row.outer)})"
 
 
 def _forest(
-    frame: charts.Frame, rows: tuple[ForestRow, ...], ratio: str, target: str, row: float = _ROW
+    frame: charts.DrawingArea, rows: Sequence[ForestRow], axis: str, *, ratio: bool, row: float = _ROW
 ) -> tuple[list[Markup], str]:
     """Axis, reference line and rows; and the same in words."""
     none = 1.0 if ratio else 0.0
-    ends = [none, *(end for one in rows for end in one.outer)]
-    x = charts.Axis.over(ends, *frame.across, logarithmic=bool(ratio))
-    title = f"{ratio} (logarithmic)" if ratio else f"effect on {target or 'the target'}"
-    parts = [*charts.horizontal_axis(frame, x, title)]
-    parts.append(charts.path(f"M{x.at(none):.1f} {frame.top:g}V{frame.up[0]:g}", "zero"))
+    ends = [end for one in rows for end in (one.outer or (one.effect,))]
+    x = charts.Axis.over([none, *ends] if ratio or min(ends) < 0.0 else ends, *frame.across, logarithmic=ratio)
+    parts = [*charts.horizontal_axis(frame, x, axis)]
+    if x.low <= none <= x.high:
+        parts.append(charts.path(f"M{x.at(none):.1f} {frame.top:g}V{frame.up[0]:g}", "zero"))
     words = []
     for place, one in enumerate(rows):
         at = frame.top + row * (place + 0.5)
         said = f"{one.name}: {_numbers(one)}" + (", prior-dominated" if one.prior_dominated else "")
         words.append(said)
-        marks = [_span(x, one.outer, at, "outer")]
+        marks = [] if one.outer is None else [_span(x, one.outer, at, "outer")]
         if one.inner is not None and not one.prior_dominated:
             marks.append(_span(x, one.inner, at, "inner"))
         marks.append(charts.circle(x.at(one.effect), at, 4.2, "hollow" if one.prior_dominated else "mean"))
-        parts += _named_row(frame, at, one.name, said, marks)
+        label = charts.text(frame.left - 8, at + 4, _short(one.name), "name", "end")
+        parts += [charts.grouped(one.name, [label]), charts.grouped(said, marks)]
     return parts, ". ".join(words)
 
 
@@ -213,7 +184,7 @@ def shares_bar(line: Line) -> Markup | None:
 def bar_figure(ident: str, epsilon: float, audit: LowerBound | None) -> Markup:
     """Where epsilon lies: not below what is known to leak, not above what is certified."""
     lower = None if audit is None else audit.epsilon
-    frame = charts.Frame(width=460, height=104, left=14, right=14, top=30, bottom=36)
+    frame = charts.DrawingArea(width=460, height=104, left=14, right=14, top=30, bottom=36)
     finite = [value for value in (epsilon, lower) if value is not None and math.isfinite(value)]
     x = charts.Axis.over([0.0, max([*finite, 1e-9]) * 1.05], *frame.across, logarithmic=False)
     floor, top = frame.up[0] - 8, frame.top + 4
@@ -241,14 +212,7 @@ def bar_figure(ident: str, epsilon: float, audit: LowerBound | None) -> Markup:
     return charts.svg(frame, ident, "Where epsilon lies", "; ".join(words) or "nothing is known", parts)
 
 
-def tests_found(lower: LowerBound) -> str:
-    """What the tests on a trade-off curve are."""
-    if lower.examined is Examined.DESCRIPTION:
-        return "tests that the description allows"
-    return f"tests the {lower.method} audit found"
-
-
-def _anchor(at: float, frame: charts.Frame) -> str:
+def _anchor(at: float, frame: charts.DrawingArea) -> str:
     if at > frame.width - 90:
         return "end"
     return "start" if at < 90 else "middle"
@@ -364,7 +328,7 @@ def crossing_notes(curves: StepCurves) -> tuple[charts.Note, ...]:
     return tuple(notes)
 
 
-def _trade_off(ident: str, bound: Bound | None, lower: LowerBound | None) -> charts.Chart:
+def trade_off(ident: str, bound: Bound | None, lower: LowerBound | None) -> charts.Chart:
     """Errors of the tests that an audit knows, above the errors that the certificate allows."""
     lines = []
     if bound is not None:
@@ -373,15 +337,12 @@ def _trade_off(ident: str, bound: Bound | None, lower: LowerBound | None) -> cha
         lines.append(charts.Series(f"certified, no test below: {bound.theorem}", certified, charts.CERTIFIED))
     if lower is not None and lower.curve:
         points = sorted((point.false_positive, point.false_negative) for point in lower.curve)
-        lines.append(charts.Series(tests_found(lower), tuple(points), charts.AUDITED))
+        described = lower.examined is Examined.DESCRIPTION
+        name = "tests that the description allows" if described else f"tests the {lower.method} audit found"
+        lines.append(charts.Series(name, tuple(points), charts.AUDITED))
     lines.append(charts.Series("blind guessing", ((0.0, 1.0), (1.0, 0.0)), charts.REFERENCE))
-    title = "How well can two neighbours be told apart?"
+    title = "How well can two neighbours be distinguished?"
     return charts.Chart(ident, title, "false positives", "false negatives", tuple(lines))
-
-
-def trade_off_chart(ident: str, bound: Bound | None, lower: LowerBound | None) -> charts.Figure:
-    """The trade-off curves for a page."""
-    return charts.draw(_trade_off(ident, bound, lower))
 
 
 def trade_off_figure(lower: LowerBound, bound: Bound | None) -> str:
@@ -393,5 +354,5 @@ def trade_off_figure(lower: LowerBound, bound: Bound | None) -> str:
         certified = f", certified at most {show_up(bound.guarantee.epsilon(lower.delta))}."
     subtitle = f"relation {lower.relation}, view {lower.view}; towards the corner at 0 is less private"
     return charts.standalone(
-        replace(_trade_off("trade-off", bound, lower), subtitle=subtitle, remark=leaked + certified)
+        replace(trade_off("trade-off", bound, lower), subtitle=subtitle, remark=leaked + certified)
     )

@@ -25,17 +25,17 @@ from sordino.core import __version__
 from sordino.core.atomic_write import write_file
 from sordino.core.bound import Citation
 from sordino.core.gaussian import show_down, show_up
+from sordino.core.results import Result
 from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec, column_of
 from sordino.core.validate import InputError
-from sordino.fitting.tasks import LINEAR
-from sordino.inference.summary import Summary as CoefficientTable
-from sordino.inference.summary import coefficients_if_known, summary_of
+from sordino.fitting.tasks import LINEAR, is_fit
+from sordino.inference.release import answering, parameters_of
+from sordino.inference.summary import Summary, coefficients_if_known
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.document import BY_SCHEMA
-from sordino.ledger.release.protection import protection_of
-from sordino.report import figures, plain_words
+from sordino.ledger.release.document import BY_SCHEMA, protection_of
+from sordino.report import charts, figures
+from sordino.report import decision as plain_words
 from sordino.report.charts import label
-from sordino.report.coefficients import answered, array_shapes, summarise
 from sordino.report.decision import coverage, decide, declared_rows, not_applying, why_budgets_do_not_add
 from sordino.report.steps import Sandwich, sandwich
 from sordino.report.subject import Subject
@@ -108,7 +108,6 @@ def _page(subjects: Sequence[Subject], begin: Begin, *, non_private: bool) -> st
             show_up=show_up,
             show_down=show_down,
             finite=math.isfinite,
-            array_shapes=array_shapes,
             label=label,
             by_schema=BY_SCHEMA,
             statements={theorem.id: theorem.statement for theorem in theorems()},
@@ -125,8 +124,8 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         if shown is subject.audit
         else ("An audit of this release read private rows. It is for the auditor, on the separate NON-PRIVATE page.")
     )
-    coefficients = _effects(release)
-    summary = None if coefficients is not None else summarise(release)
+    result = _result(release)
+    coefficients = result if isinstance(result, Summary) and release.settings.get("task") in LINEAR else None
     target = "" if release.schema is None or release.schema.target is None else release.schema.target.name
     against_steps = sandwich(release.spec, release.delta)
     return dict(
@@ -148,14 +147,11 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         steps=figures.steps_chart(f"{ident}-steps", against_steps)
         if isinstance(against_steps, Sandwich)
         else against_steps,
-        trade_off=figures.trade_off_chart(f"{ident}-trade", bound, shown),
-        summary=summary,
-        intervals=None
-        if summary is None
-        else figures.intervals_figure(f"{ident}-intervals", summary.marginals, summary.levels),
-        looked=[
-            (text, rows, figures.intervals_figure(f"{ident}-look-{place}", rows, axis=text) if rows else None)
-            for place, (text, rows) in enumerate(answered(release))
+        trade_off=charts.draw(figures.trade_off(f"{ident}-trade", bound, shown)),
+        result=result.shown,
+        drawn=[
+            figures.estimates_figure(f"{ident}-estimates-{place}", points, header[0] or "value of the parameter")
+            for place, ((header, _), points) in enumerate(zip(result.shown.tables, result.shown.points, strict=False))
         ],
         coefficients=coefficients,
         forest=None if coefficients is None else figures.forest_plot(f"{ident}-forest", coefficients, target),
@@ -167,15 +163,14 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
     )
 
 
-def _effects(release: StoredRelease) -> CoefficientTable | None:
-    """The coefficients in the units of the table; None where a model has none, or its table is not known."""
-    if coefficients_if_known(release) is not None:
-        return summary_of(release)
-    # Estimators' methods that do not know their own error: estimates in the same units, and nothing that looks exact.
-    if release.schema is None or release.model is None or release.settings.get("task") not in LINEAR:
-        return None
-    found = summary_of(release)
-    return found if found.lines else None
+def _result(release: StoredRelease) -> Result:
+    """What the release says; of a model without coefficients, or whose table is not known, its parameters."""
+    known = release.schema is not None and release.model is not None
+    if not is_fit(release.settings) or known or coefficients_if_known(release) is not None:
+        found = answering(release).summary()
+        if found.shown.tables:
+            return found
+    return parameters_of(release)
 
 
 def _preprocessing(subject: Subject) -> tuple[str, ...]:

@@ -12,19 +12,33 @@ from typing import Any
 
 import numpy as np
 
-from sordino.accounting.evaluate import Explanation, explain
+from sordino.accounting.evaluate import Explanation, as_json, explain
 from sordino.auditing.lower_bound import Examined, LowerBound, TradeOffPoint, Verdict, VerdictKind, verdict
 from sordino.core.bound import Bound, Relation, View, floating_point_line, with_floating_point
 from sordino.core.gaussian import show_up
-from sordino.core.spec import FileDataset, Spec
+from sordino.core.spec import FileDataset, RepeatAndSelect, Spec
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, number, one_of, refuse
+from sordino.data.words import shown_names
 from sordino.estimators.replay import unplanned
+from sordino.explore.selection import CHOSEN
+from sordino.fitting.custom_methods import CUSTOM
+from sordino.fitting.gradient_runs import NETWORK
+from sordino.fitting.tasks import ASKED, EXPECTED_ERROR, Task, is_fit
+from sordino.inference.summary import CHECK, COMPARISON, LOOK
 from sordino.ledger import Balance, Entry, Ledger
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.coverage import cautions_of
+from sordino.ledger.release.coverage import (
+    A_CONSTANT,
+    BOUNDED_INFLUENCE,
+    LEARNED,
+    RAREST,
+    RAREST_OVER_SIZE,
+    cautions_of,
+)
+from sordino.ledger.release.document import changed_keys
 from sordino.ledger.release.folder import stored_at
-from sordino.ledger.signing.folder import broken_signature
+from sordino.ledger.signed_folder import broken_signature, is_signed
 
 AUDIT_FILE = "audit.json"
 LONGEST_TEXT = 2000
@@ -43,6 +57,7 @@ def read_audit(path: Path) -> LowerBound:
     counts = answer.get("counts") or {}
     if not isinstance(counts, dict) or not isinstance(stated["curve"], list) or len(stated["curve"]) > MOST_POINTS:
         raise InputError(f"Expected {where} to be the answer of sordino audit --json, got something else.")
+    stated_examined = one_of("examined", answer.get("examined") or Examined.RUN.value, tuple(Examined))
     return LowerBound(
         epsilon=math.inf if stated["epsilon"] is None else number("lower_bound.epsilon", stated["epsilon"]),
         delta=answer["delta"],
@@ -55,14 +70,9 @@ def read_audit(path: Path) -> LowerBound:
         seed_policy=_text("seed_policy", answer.get("seed_policy") or "Not stated."),
         evidence=_text("lower_bound.evidence", stated["evidence"]),
         curve=tuple(_point(point) for point in stated["curve"]),
-        examined=_examined(answer),
+        # Files of older versions do not say it. The method exact runs nothing, whatever its file says.
+        examined=Examined.DESCRIPTION if answer["method"] == "exact" else Examined(stated_examined),
     )
-
-
-def _examined(answer: dict[str, Any]) -> Examined:
-    """Files of older versions do not say it. The method exact runs nothing, whatever its file says."""
-    stated = Examined(one_of("examined", answer.get("examined") or Examined.RUN.value, tuple(Examined)))
-    return Examined.DESCRIPTION if answer["method"] == "exact" else stated
 
 
 def reads_rows(lower: LowerBound, spec: Spec) -> bool:
@@ -89,6 +99,55 @@ def _point(value: Any) -> TradeOffPoint:
     return TradeOffPoint(value[0], value[1])
 
 
+# The settings that every release of a kind has, or of a kind with a method.
+_FIT = (EXPECTED_ERROR, "labels")
+_CUSTOM = ("front_end", "sites", "layout", "rows", "unit", ASKED)
+_SETTINGS = {
+    LOOK: ("level", "about", "answers"),
+    CHECK: ("level", "about", "bands"),
+    COMPARISON: ("level", "models"),
+    NETWORK: ("leaves",),
+    BOUNDED_INFLUENCE: ("coefficients",),
+    A_CONSTANT: (LEARNED,),
+    f"{Task.COUNTS}/{BOUNDED_INFLUENCE}": ("exposure",),
+    f"{Task.SURVIVAL}/{BOUNDED_INFLUENCE}": ("time", "bins"),
+    f"{Task.NETWORK_CLASSIFICATION}/natural": (RAREST, RAREST_OVER_SIZE),
+    f"{CUSTOM}/natural": ("clip", "doubt", "changed", "share_of_noise"),
+    f"{CUSTOM}/variational": ("clip", "guide"),
+}
+_CHAINS = ("last-iterate", "kept-iterates", "average")
+
+
+def lacks(release: StoredRelease) -> str:
+    """What this version writes of such a release, or its spec asks for, and is not there; empty where all is."""
+    head, _, method = release.kind.partition("/")
+    chosen = isinstance(release.spec.algorithm, RepeatAndSelect)
+    stated = {}
+    if head in tuple(Task):
+        needed = (*_FIT, CHOSEN if chosen else ASKED, *_SETTINGS.get(method, ()))
+        stated = {"task": head, "method": method}
+    elif head == CUSTOM:
+        needed, stated = _CUSTOM, {"method": method}
+    elif release.kind in (LOOK, CHECK, COMPARISON, NETWORK):
+        needed, stated = (), {} if head == NETWORK else {"task": head}
+    elif release.kind in _CHAINS and release.spec.problem is None:
+        return "a problem in its spec"
+    elif is_fit(release.settings):
+        return "the kind of its task"
+    else:
+        needed = ()  # a kind that somebody registered
+    for name in (*stated, *needed, *_SETTINGS.get(release.kind, ())):
+        if name not in release.settings or release.settings[name] != stated.get(name, release.settings[name]):
+            return f"the setting {name!r}"
+    if (head in tuple(Task) or head in (CHECK, COMPARISON)) and release.schema is None:
+        return "a schema"
+    if head in tuple(Task) and release.model is None:
+        return "a model"
+    if (chosen or release.kind == f"{CUSTOM}/rounds") and not release.cautions:
+        return "cautions"
+    return ""
+
+
 # Two runs of the same theorem on one machine agree to the last bits; on another one, to a little less.
 _SAME = 1e-9
 
@@ -108,7 +167,13 @@ class Subject:
     time: str = ""  # of that debit, by the clock of the machine that made it
     named_by_ledger: bool = False  # whether the debit names this release by its digest
     broken_signature: str = ""  # why the folder is not what was signed; nothing where it is, or is not signed
+    signed: bool = False  # whether the folder says that it is signed
     unplanned: str = ""  # why this version would not plan this run; nothing where it would, or cannot say
+
+    @property
+    def shown_unchanged(self) -> bool:
+        """Whether a signature, or the ledger that was named, would tell if somebody had changed the folder."""
+        return self.named_by_ledger or (self.signed and not self.broken_signature)
 
     @property
     def understated(self) -> bool:
@@ -153,6 +218,16 @@ class Subject:
                 "describes. The certified number is the one shown."
             )
             warnings.append(("The stored certificate does not hold.", words))
+        changed = changed_keys(self.release)
+        if changed:
+            words = f"This version writes {shown_names(changed)} otherwise; the file was changed."
+            warnings.append(("The release is not as it was written.", words))
+        lacking = lacks(self.release)
+        if not lacking and self.release.answers.keys() != as_json(self.explanation).keys():
+            lacking = "answers of every theorem"
+        if lacking:
+            words = f"A release of kind {self.release.kind!r} has {lacking}, and this one has not; it was changed."
+            warnings.append(("The release is not whole.", words))
         if self.unplanned and not self.not_as_charged:
             warnings.append(("This version would not plan this run.", self.unplanned))
         stated = self.release.stated_epsilon
@@ -178,7 +253,7 @@ class Subject:
         """Why the release itself must stay; nothing where it may leave."""
         reasons = [title[:1].lower() + title[1:].removesuffix(".") for title, _ in self.discrepancies]
         if not self.release.private:
-            reasons.append("it was made with reproducible randomness: whoever knows the seed can subtract the noise")
+            reasons.append("it was made with reproducible randomness: anyone who knows the seed can subtract the noise")
         if self.release.schema is not None and self.release.schema.reads_private_data:
             reasons.append("its schema was inferred from private rows, so its bounds and categories are not public")
         if any(certificate.reads_private_data for certificate in self.release.bound.certificates):
@@ -234,6 +309,7 @@ def open_subject(folder: Path, audit: Path | None = None, account: Account | Non
         "" if entry is None or problem else entry.time,
         entry is not None and not problem and entry.release is not None,
         broken_signature(folder),
+        is_signed(folder),
         unplanned(release),
     )
 

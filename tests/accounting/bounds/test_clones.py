@@ -9,12 +9,9 @@ import pytest
 from sordino.accounting.bounds import hidden_steps as clones
 from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.auditing.exact.extremal_chain import extremal_findings
-from sordino.core.bound import Bound, Inapplicable
-from sordino.core.gaussian import delta_range
-from sordino.core.guarantee import LossDistribution
-from sordino.core.loss.allocation import AllocationPair
-from sordino.core.spec import Spec, read_spec
-from sordino.core.special import special
+from sordino.core.bound import Bound
+from sordino.core.gaussian import special
+from sordino.core.spec import read_spec
 from tests.conformance.examples import FOLDER
 from tests.soundness.cells import CellTruth
 from tests.soundness.instances.shuffled import pass_of
@@ -55,13 +52,6 @@ def test_the_mass_beyond_epsilon_0_counts(monkeypatch: pytest.MonkeyPatch) -> No
     assert float(clones._deltas(3, 2.0, 0.3, np.array([1.0]))[0]) < truth
 
 
-@pytest.mark.parametrize("ratio", [0.05, 0.5, 2.0])
-def test_without_clones_the_curve_is_gaussian(ratio: float) -> None:
-    for epsilon in (0.0, ratio / 2, ratio, 2 * ratio):
-        found, (low, high) = clones._given(0, ratio, np.array([epsilon]))[0], delta_range(ratio, epsilon)
-        assert low <= found <= high * (1 + 2e-3) + 1e-11
-
-
 @pytest.mark.parametrize(("number", "ratio"), [(1, 0.5), (2, 2.0)])
 def test_with_clones_it_is_the_mean_of_labels(number: int, ratio: float) -> None:
     """Against sums of quantiles of tanh(L / 2); a mean of means over cells is smaller in convex order."""
@@ -78,53 +68,11 @@ def test_with_clones_it_is_the_mean_of_labels(number: int, ratio: float) -> None
         assert rough * (1 - 1e-9) <= found <= rough * 1.02 + 1e-4
 
 
-def test_numbers_of_clones_are_rounded_down() -> None:
-    numbers, chances = clones._clones(1000, 0.03)
-    assert chances.sum() == pytest.approx(1.0)
-    assert float(numbers @ chances) <= 30.0
-    assert (chances >= -1e-15).all()
-
-
-@pytest.mark.parametrize(("shares", "size"), [((0, 0, 1), 2), ((0, 0.5, 1), 2), ((0, 1, 0.3, 1), 2), ((1, 1, 1), 3)])
-def test_batches_count_as_many_others_as_there_are_whole_batches(shares: tuple[float, ...], size: int) -> None:
-    """Enumerated orders of four and five records, batches of two and three, the last one full or not."""
-    for ratio in (0.3, 2.0):
-        truth = exact(tuple(share * ratio for share in shares), ratio, size)
-        for threshold, epsilon in product((0.3, 1.5, 6.0), EPSILONS):
-            bound = clones._deltas((len(shares) + 1) // size, ratio, threshold, np.array([epsilon]))
-            assert truth.delta(epsilon) <= float(bound[0]) * (1 + 1e-9), threshold
-
-
 def test_as_many_others_as_records_would_be_too_many() -> None:
     """The comparison above can fail: eight records in batches of four do not hide one among eight."""
     truth = exact((0.0,) * 7, 1.0, 4).delta(0.0)
     claims = [float(clones._deltas(places, 1.0, 6.0, np.array([0.0]))[0]) for places in (2, 8 * 10**5)]
     assert claims[1] < truth <= claims[0]
-
-
-def test_passes_in_batches_cost_what_as_many_single_records_do() -> None:
-    """n = 1,000,000 in batches of ten, kappa 0.5: as 100,000 single records, whatever the last batch holds."""
-    single = read_spec(FOLDER / "shuffled-single-records.json")
-    batches = {"problem.n": 10**6, "algorithm.batch.size": 10, "algorithm.noise.scale": 0.04}
-    found = []
-    for change in ({}, batches, batches | {"problem.n": 10**6 + 3}):
-        answer = evaluate(THEOREM, single.with_values(change))
-        assert isinstance(answer, Bound)
-        found.append(answer.guarantee.epsilon(1e-5))
-    assert found == [pytest.approx(found[0])] * 3
-
-
-def test_passes_over_sums_are_hidden_too() -> None:
-    """Rounds of noised sums, two passes over 200,000 records in batches of ten; contributions bound all differences."""
-    sums = {"kind": "noised-sums", "query": "sums", "records": 200_000, "rounds": 40_000, "shape": "vector"}
-    sampled = {"sampling": {"scheme": "reshuffled", "size": 10}, "contribution": 1.0, "noise_multiplier": 4.0}
-    spec = Spec.from_dict(
-        {"algorithm": sums | sampled, "relation": "replace-one", "view": "all-iterates", "delta": 1e-5}
-    )
-    answers = [evaluate(theorem_named(name), spec) for name in ("composition.parallel-epochs", THEOREM.id)]
-    plain, hidden = (answer.guarantee.epsilon(1e-5) for answer in answers if isinstance(answer, Bound))
-    assert plain > 2.5
-    assert hidden < 0.1
 
 
 @pytest.mark.parametrize("scheme", ["reshuffled", "shuffle-once"])
@@ -150,33 +98,3 @@ def test_kept_orders_repeat_their_secret_step() -> None:
 
     assert lower(400, 0.08) == pytest.approx(lower(100, 0.04), rel=1e-6)
     assert lower(400, 0.08, "reshuffled") < lower(400, 0.08)
-
-
-def test_it_is_refused_where_others_do_not_hide_the_record() -> None:
-    spec = read_spec(FOLDER / "shuffled-single-records.json")
-    for change, words in (
-        ({"algorithm.batch.size": 50_000, "algorithm.noise.scale": 8e-6}, "too few batches"),
-        ({"algorithm.batch.scheme": "shuffle-once", "algorithm.steps": 200_000}, "pass over 100000 batches again"),
-        ({"algorithm.noise.scale": 1e-3}, "gains nothing"),
-    ):
-        refused = evaluate(THEOREM, spec.with_values(change))
-        assert isinstance(refused, Inapplicable)
-        assert words in refused.reason
-
-
-def test_steps_that_move_a_whole_noise_are_hidden_by_ten_thousand() -> None:
-    """The epsilon_0 that serves them is above 1; composed without the order the pass has 4.887."""
-    pair = clones.shuffled_pass(10_000, 1.0, 1e-6)
-    assert pair is not None
-    found = LossDistribution(((pair, 1),)).epsilon(1e-6)
-    # Others that equal the record's replacement are a random allocation of it: no bound is below that.
-    below = LossDistribution(((AllocationPair(10_000, 10_000, 1.0), 1),)).epsilon_bracket(1e-6).low
-    assert 0.03 < below < found < 0.86
-
-
-def test_more_clones_than_are_counted_hide_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    every = clones._deltas(5000, 0.5, 2.5, np.array(EPSILONS[1:3]))
-    monkeypatch.setattr(clones, "_MOST_CLONES", 100)
-    fewer = clones._deltas(5000, 0.5, 2.5, np.array(EPSILONS[1:3]))
-    assert np.all(fewer >= every * (1 - 1e-9))
-    assert fewer[0] > 1.5 * every[0]

@@ -62,14 +62,6 @@ def test_diameters(contraction: float) -> None:
                 assert close(bounded_cyclic_shift(contraction, RATIO, period, steps, diameter), bounded)
 
 
-def test_uses_of_a_position() -> None:
-    assert uses_of(20, 10, 0) == (2, 9)
-    assert uses_of(20, 10, 9) == (2, 0)
-    assert uses_of(23, 10, 2) == (3, 0)
-    assert uses_of(23, 10, 3) == (2, 9)
-    assert uses_of(3, 10, 5) == (0, 0)
-
-
 @pytest.mark.parametrize("contraction", [0.98, 1 - 1e-12, 1.0, 1 + 1e-12])
 def test_a_billion_steps_cost_nothing(contraction: float) -> None:
     steps = 10**9
@@ -83,14 +75,6 @@ def test_a_billion_steps_cost_nothing(contraction: float) -> None:
     assert time.perf_counter() - began < 1.0
     assert all(math.isfinite(value) and value > 0 for value in values)
     assert values[2] <= values[0]
-
-
-def test_near_one_the_forms_meet_their_limits() -> None:
-    """c -> 1 from both sides: kappa^2 T, kappa^2 [1 + (K-1)/l], and (D + t s)/sqrt(t)."""
-    for contraction in (1 - 1e-13, 1.0, 1 + 1e-13):
-        assert full_shift(contraction, 1.0, 1000) ** 2 == pytest.approx(1000, rel=1e-9)
-        assert cyclic_shift(contraction, 1.0, 10, 50) ** 2 == pytest.approx(1 + 49 / 10, rel=1e-9)
-        assert bounded_full_shift(contraction, 0.1, 10**4, 4.0) == pytest.approx(8.0 / math.sqrt(40), rel=1e-9)
 
 
 def test_the_last_batch_formula_of_the_paper() -> None:

@@ -10,10 +10,11 @@ from numpy.testing import assert_allclose
 from sordino.accounting.bounds.segments import PassParts, one_weight_law, pass_sum_law, segments_of, weighted_uses_law
 from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import evaluate, theorem_named
-from sordino.core.bound import Bound, Inapplicable
+from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Spec
 from sordino.models.exact import Quadratics, chain_law
+from tests.accounting.described import noisy_chain
 from tests.soundness.cells import CellTruth
 
 DELTA = 1e-5
@@ -23,21 +24,9 @@ KEPT, AFFINE = theorem_named("composition.kept-random"), theorem_named("shifted.
 def chain(scheme: str, steps: int, n: int, size: int, contraction: float, ratio: float, **values: Any) -> Spec:
     """Linear losses with weight decay, noise 1; gradients of two records differ by as much as the ratio says."""
     decay = {"strong_convexity": 1.0 - contraction, "smoothness": 1.0 - contraction}
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": 1.0,
-                "noise": {"kind": "gaussian", "scale": 1.0},
-                "batch": {"scheme": scheme, "size": size},
-            },
-            "problem": {"n": n, "dim": 1, "gradient_sensitivity": ratio * size, **decay, "regulariser": decay},
-            "relation": "replace-one",
-            "view": "all-iterates",
-            "delta": DELTA,
-        }
-    ).with_values(values)
+    problem = {"n": n, "gradient_sensitivity": ratio * size, **decay, "regulariser": decay}
+    batch = {"scheme": scheme, "size": size}
+    return noisy_chain(steps, 1.0, 1.0, batch, problem, view="all-iterates", delta=DELTA).with_values(values)
 
 
 def guarantee(theorem: Any, spec: Spec) -> Guarantee:
@@ -106,30 +95,6 @@ def test_kept_draws_are_above_the_enumerated_mixture(scheme: str, steps: int, ke
             found = guarantee(theorem, spec)
             for epsilon in (0.0, 0.5, 2.0):
                 assert exact.delta(epsilon) <= found.delta(epsilon) * (1 + 1e-9), theorem.id
-
-
-def test_negative_factors_are_bounded_by_their_size() -> None:
-    """eta m = 1.6, c = -0.6: uses of opposite sign cancel, which the bound does not count on."""
-    spec = chain("without-replacement", 5, 2, 1, 0.5, 1.0, view="last-iterate").with_values(
-        {f"problem.{key}": 1.6 for key in ("strong_convexity", "smoothness", "regulariser.strong_convexity")}
-        | {"problem.regulariser.smoothness": 1.6}
-    )
-    exact = truth(spec, 1.6, 1.0)
-    found = guarantee(AFFINE, spec)
-    assert all(exact.delta(epsilon) <= found.delta(epsilon) for epsilon in (0.0, 0.5, 1.5))
-
-
-def test_affine_needs_one_curvature() -> None:
-    spec = chain("without-replacement", 5, 4, 1, 0.5, 1.0, view="last-iterate", **{"problem.smoothness": 0.6})
-    refused = evaluate(AFFINE, spec)
-    assert isinstance(refused, Inapplicable)
-    assert "m = 0.5, M = 0.6" in refused.reason
-    poisson = {"algorithm.batch.scheme": "poisson", "problem.gradient_bound": 1.0, "problem.smoothness": 0.5}
-    curved = spec.with_values(poisson | {"problem.regulariser.strong_convexity": 0.4})
-    refused = evaluate(AFFINE, curved)
-    assert isinstance(refused, Inapplicable)
-    assert "linear losses" in refused.reason
-    assert isinstance(evaluate(AFFINE, spec.with_values(poisson)), Bound)
 
 
 def test_segments_cover_every_step_once_and_say_how_passes_are_cut() -> None:

@@ -1,21 +1,13 @@
 """Bounded sets without convexity: plans under a Hölder modulus, contracted curves against exact laws, crossings."""
 
-import math
-
 import numpy as np
 import pytest
 
 from sordino.accounting.bounds import closed_forms
-from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.accounting.theorems import nonconvex
-from sordino.core.bound import Bound, Inapplicable
-from sordino.core.guarantee import GaussianDP, LossDistribution
-from sordino.core.spec import read_spec
-from tests.conformance.examples import FOLDER
+from sordino.core.guarantee import LossDistribution
 from tests.soundness.cells import CellTruth
 from tests.soundness.interval import law_on_interval
-
-EXAMPLE = read_spec(FOLDER / "projected-hoelder.json")
 
 
 @pytest.mark.parametrize(("stretch", "ratio", "diameter"), [(0.01, 0.01, 5.0), (0.1, 0.02, 2.0), (0.5, 0.3, 1.0)])
@@ -24,14 +16,6 @@ def test_exponent_one_is_a_smooth_step(stretch: float, ratio: float, diameter: f
     least = closed_forms.bounded_full_shift(1 + stretch, ratio, 10**5, diameter)
     found = nonconvex.hoelder_shift(10**5, 1.0, ratio, (stretch, 1.0), diameter)
     assert least * (1 - 1e-9) <= found <= least * 1.05
-
-
-def test_a_smaller_exponent_costs_less_beyond_distance_one_and_more_below() -> None:
-    far = [nonconvex.hoelder_shift(10**5, 1.0, 0.01, (0.05, a), 9.0) for a in (0.3, 0.6, 1.0)]
-    near = [nonconvex.hoelder_shift(10**5, 1.0, 0.001, (0.05, a), 0.2) for a in (0.3, 0.6, 1.0)]
-    assert far == sorted(far)
-    assert near == sorted(near, reverse=True)
-    assert nonconvex.hoelder_shift(4, 1.0, 0.01, (1.0, 0.5), 9.0) == pytest.approx(0.02)
 
 
 def exact(push: float, stretch: float, uses: list[bool]) -> tuple[CellTruth, float, float]:
@@ -61,26 +45,3 @@ def test_a_step_that_forgot_everything_would_be_below(monkeypatch: pytest.Monkey
     monkeypatch.setattr(nonconvex, "_contracted", lambda curve, *_: 0.0 * curve)
     forgetting = LossDistribution(((nonconvex.contracted_pair(far, ratio, 1, 6), 1),))
     assert forgetting.delta(0.2) < truth.delta(0.2)
-
-
-# Noises between two steps of one dataset, move of a use; epsilon at 1e-5 of a long run, and by the shifts of a window.
-CROSSING = [(0.5, 0.01, 0.0347, 0.497), (1.0, 0.01, 0.0461, 0.726), (2.0, 0.02, 0.192, 1.555), (5.0, 0.05, 7.99, 4.377)]
-
-
-@pytest.mark.parametrize(("far", "ratio", "contracted", "shifted"), CROSSING)
-def test_where_contraction_crosses_the_shifts(far: float, ratio: float, contracted: float, shifted: float) -> None:
-    pair = nonconvex.contracted_pair(far, ratio, 1, 10**6)
-    assert LossDistribution(((pair, 1),)).epsilon(1e-5) == pytest.approx(contracted, rel=5e-3)
-    window = closed_forms.bounded_full_shift(1.0, ratio, 10**6, far)
-    assert GaussianDP(window).epsilon(1e-5) == pytest.approx(shifted, rel=5e-3)
-
-
-def test_they_say_where_they_end() -> None:
-    wide = EXAMPLE.with_values({"algorithm.projection.radius": 1.0})
-    refused = evaluate(theorem_named("hidden-state.projected-clipped"), wide)
-    assert isinstance(refused, Inapplicable)
-    assert "at most 8 noises apart" in refused.reason
-    assert "may be 50.3 apart" in refused.reason
-    answer = evaluate(theorem_named("shifted.projected-hoelder"), wide)
-    assert isinstance(answer, Bound)
-    assert math.isfinite(answer.guarantee.epsilon(1e-5))

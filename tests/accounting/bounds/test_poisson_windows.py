@@ -13,6 +13,7 @@ from sordino.core.bound import Bound, Inapplicable
 from sordino.core.loss.normal_pairs import PoissonRemovePair, PoissonReplacePair
 from sordino.core.spec import Spec
 from sordino.models.exact import Quadratics, chain_law
+from tests.accounting.described import noisy_chain
 from tests.soundness.cells import CellTruth
 
 DELTA = 1e-5
@@ -22,29 +23,10 @@ EPSILONS = (0.0, 0.5, 2.0)
 
 def chain(relation: str, steps: int, n: int, rate: float, **values: Any) -> Spec:
     """Weight decay 1, losses with curvature up to 1, step 0.2, noise 1, divisor 1, gradients of the pair up to 5."""
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": 0.2,
-                "noise": {"kind": "gaussian", "scale": 1.0},
-                "batch": {"scheme": "poisson", "size": 1, "rate": rate},
-            },
-            "problem": {
-                "n": n,
-                "dim": 1,
-                "gradient_bound": 5.0,
-                "gradient_sensitivity": 10.0,
-                "strong_convexity": 1.0,
-                "smoothness": 1.0,
-                "regulariser": {"strong_convexity": 1.0, "smoothness": 1.0},
-            },
-            "relation": relation,
-            "view": "last-iterate",
-            "delta": DELTA,
-        }
-    ).with_values(values)
+    curved = {"strong_convexity": 1.0, "smoothness": 1.0}
+    problem = {"n": n, "gradient_bound": 5.0, "gradient_sensitivity": 10.0, **curved, "regulariser": curved}
+    batch = {"scheme": "poisson", "size": 1, "rate": rate}
+    return noisy_chain(steps, 0.2, 1.0, batch, problem, relation=relation, delta=DELTA).with_values(values)
 
 
 def data(curvature: float, others: int, pull: float, *own: float) -> Quadratics:
@@ -157,11 +139,3 @@ def test_rare_large_batches_are_added_to_delta() -> None:
     answer = evaluate(theorem_named("shifted.random-participation"), spec)
     assert isinstance(answer, Bound)
     assert answer.guarantee.delta(50.0) >= modulus.failure
-
-
-def test_a_run_without_a_regulariser_is_refused() -> None:
-    spec = chain("add-remove", 5, 4, 0.5, **{"problem.regulariser": None})
-    for name in NAMES:
-        refused = evaluate(theorem_named(name), spec)
-        assert isinstance(refused, Inapplicable)
-        assert "Poisson batch may be empty" in refused.reason

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import evaluate, theorem_named
-from sordino.core.bound import Bound, Inapplicable
+from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec, read_spec
 from tests.conformance.examples import FOLDER
@@ -80,10 +80,3 @@ def test_no_bound_is_below_the_law_on_an_interval(name: str, steps: int) -> None
     assert isinstance(found, Bound)
     for epsilon in (0.0, 0.5, 2.0):
         assert exact.delta(epsilon) <= found.guarantee.delta(epsilon) * (1 + 1e-9)
-
-
-def test_it_is_refused_without_a_ball_or_smoothness() -> None:
-    for gone, words in (("algorithm.projection", "projected"), ("problem.smoothness", "smoothness")):
-        refused = evaluate(THEOREM, SPEC.with_values({gone: None}))
-        assert isinstance(refused, Inapplicable)
-        assert words in refused.reason

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import special
 
 from sordino.accounting.bounds import revealed
 from sordino.accounting.bounds import revealed as feedback
@@ -101,15 +100,6 @@ def test_long_runs_cost_little_more_than_simulated_patterns(contraction: float, 
     assert squares.mean() - error <= np.dot(law.weights, np.square(law.mus)) <= 1.6 * (squares.mean() + error)
 
 
-def test_counts_of_uses_are_stochastically_above_the_binomial() -> None:
-    for steps, rate in ((1, 0.3), (7, 0.5), (400, 0.01), (60_000, 0.1), (10**6, 1e-9)):
-        counts, chances, lost = feedback._uses(steps, rate)
-        assert len(counts) <= 20
-        assert abs(chances.sum() + lost - 1) < 1e-12
-        for threshold in np.unique(np.linspace(0, counts[-1], 50).astype(int)):
-            assert chances[counts > threshold].sum() + lost >= special.bdtrc(threshold, steps, rate) * (1 - 1e-9)
-
-
 @pytest.mark.usefixtures("few_patterns")
 @pytest.mark.parametrize(("contraction", "period", "steps"), [(0.9, 5, 20), (1.0, 4, 20), (0.8, 4, 18), (0.95, 6, 21)])
 def test_grouped_positions_are_above_the_enumeration(contraction: float, period: int, steps: int) -> None:
@@ -130,10 +120,3 @@ def test_a_later_use_never_costs_less() -> None:
         early[place] += 1.0
         late[rng.integers(place + 1, steps)] += 1.0
         assert optimal_shift(contraction, early, 1.0) <= optimal_shift(contraction, late, 1.0) * (1 + 1e-9)
-
-
-def test_the_worst_pattern_of_passes_is_the_last_batch_of_cyclic_ones() -> None:
-    """The published reference of the last batch after 100 passes: mu^2 / 2 = 0.03645 at kappa = 0.2."""
-    law = reshuffled_passes(0.98, 10, 1000)
-    assert max(law.mus) ** 2 * 0.2**2 / 2 == pytest.approx(0.03645, abs=5e-6)
-    assert np.dot(law.weights, np.square(law.mus)) < 0.7 * max(law.mus) ** 2

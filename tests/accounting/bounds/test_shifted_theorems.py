@@ -9,29 +9,21 @@ import numpy as np
 import pytest
 
 from sordino.accounting.bounds.closed_forms import cyclic_shift, uses_of
-from sordino.accounting.bounds.segments import gaussian_mixture
 from sordino.accounting.evaluate import evaluate, explain, theorems
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Spec, read_spec
 from sordino.models.exact import GaussianLaw, chain_law, extremal_pair, hockey_stick
+from tests.accounting.described import noisy_chain
 from tests.models.exact.searched_divergences import epsilon_at
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "specs"
 
 
 def chain(n: int = 1000, steps: int = 1000, size: int | None = 100, scheme: str = "cyclic", **values: Any) -> Spec:
-    """The first setting of theory section 3: contraction .98 and ratio .2, but for what is given."""
-    algorithm = {
-        "kind": "noisy-gradient",
-        "steps": steps,
-        "step_size": 0.02,
-        "noise": {"kind": "gaussian", "scale": 0.004},
-        "batch": {"scheme": scheme, "size": size},
-    }
-    problem = {"n": n, "dim": 1, "gradient_sensitivity": 4.0, "strong_convexity": 1.0, "smoothness": 4.0}
-    spec = {"algorithm": algorithm, "problem": problem, "relation": "replace-one", "view": "last-iterate"}
-    return Spec.from_dict(spec).with_values(values)
+    """Contraction .98 and ratio .2, but for what is given."""
+    problem = {"n": n, "gradient_sensitivity": 4.0, "strong_convexity": 1.0, "smoothness": 4.0}
+    return noisy_chain(steps, 0.02, 0.004, {"scheme": scheme, "size": size}, problem).with_values(values)
 
 
 def guarantee(theorem: str, spec: Spec) -> Guarantee:
@@ -114,29 +106,12 @@ def test_full_batches_are_exact_on_quadratics(steps: int, convexity: float) -> N
     assert mu_of("shifted.full", added) == pytest.approx(exact_mu(added), rel=1e-9)
 
 
-def test_full_batches_with_schedules_are_exact_on_quadratics() -> None:
-    decaying = {"kind": "polynomial", "initial": 0.2, "offset": 10.0, "power": 0.6}
-    spec = full(200, **{"algorithm.step_size": decaying})
-    assert mu_of("shifted.full", spec) == pytest.approx(exact_mu(spec), rel=1e-9)
-
-
 def test_stable_noise_with_index_two_is_gaussian_with_root_two_times_the_scale() -> None:
     gaussian = full(50)
     stable = {"kind": "stable", "alpha": 2.0, "scale": 0.004 / math.sqrt(2)}
     assert mu_of("shifted.full", gaussian.with_values({"algorithm.noise": stable})) == pytest.approx(
         mu_of("shifted.full", gaussian), rel=1e-12
     )
-
-
-@pytest.mark.parametrize("steps", [10, 50, 1000])
-def test_cyclic_batches_are_exact_for_the_first_batch_and_above_for_the_others(steps: int) -> None:
-    spec = chain(steps=steps)
-    first = cyclic_shift(0.98, 0.2, 10, *uses_of(steps, 10, 0))
-    assert first == pytest.approx(exact_mu(spec, 0), rel=1e-9)
-    for batch in range(10):
-        bound = cyclic_shift(0.98, 0.2, 10, *uses_of(steps, 10, batch))
-        assert exact_mu(spec, 100 * batch) <= bound * (1 + 1e-12)
-        assert bound <= mu_of("shifted.cyclic", spec) * (1 + 1e-12)
 
 
 def test_a_partial_last_epoch_and_a_schedule_are_covered_at_every_position() -> None:
@@ -165,27 +140,6 @@ def test_shuffling_once_is_never_below_the_exact_mixture() -> None:
         assert epsilon_at(*laws, 1e-3).low <= bound.epsilon(1e-3)
 
 
-def test_shuffling_once_never_costs_more_than_the_worst_order() -> None:
-    shuffled, cyclic = chain(scheme="shuffle-once"), chain()
-    for delta in (1e-2, 1e-5, 1e-9):
-        average = guarantee("shifted.shuffle-once", shuffled).epsilon(delta)
-        assert average <= guarantee("shifted.cyclic", cyclic).epsilon(delta) * (1 + 1e-3)
-
-
-def test_a_record_that_is_never_reached_costs_nothing() -> None:
-    """Three of ten batches are used: with probability .7 the record is not among them."""
-    bound = guarantee("shifted.shuffle-once", chain(steps=3, scheme="shuffle-once"))
-    assert bound.delta(0.0) <= 0.3 * GaussianDP(0.2).delta(0.0) * 1.02
-
-
-def test_grouping_many_positions_only_rounds_up() -> None:
-    mus = 0.5 / np.sqrt(np.arange(1, 3001))
-    grouped = gaussian_mixture(mus, np.ones(3000))
-    for epsilon in (0.0, 0.2, 1.0):
-        exact = float(np.mean([GaussianDP(float(mu)).delta(epsilon) for mu in mus]))
-        assert exact * (1 - 1e-9) <= grouped.delta(epsilon) <= exact * 1.1
-
-
 # Kept iterates.
 
 
@@ -207,55 +161,10 @@ def test_kept_iterates_are_never_below_the_exact_joint_law(keep: Any, scheme: st
         assert bound == pytest.approx(largest, rel=1e-9)
 
 
-def test_keeping_only_the_last_iterate_costs_what_the_last_iterate_costs() -> None:
-    for scheme, size, theorem in (("full", None, "shifted.full"), ("cyclic", 2, "shifted.cyclic")):
-        last = chain(20, 45, size, scheme)
-        kept = last.with_values({"view": "all-iterates", "algorithm.keep": "last"})
-        assert mu_of("composition.kept", kept) == pytest.approx(mu_of(theorem, last), rel=1e-9)
-
-
-@pytest.mark.parametrize("thin", [1, 3, 4, 10, 25])
-def test_kept_segments_of_cyclic_batches_add_up_position_by_position(thin: int) -> None:
-    """Against the solver on every segment, with constant steps given as a list so that no closed form is used."""
-    constant = chain(20, 200, 2, view="all-iterates", **{"algorithm.keep": {"burn_in": 7, "thin": thin}})
-    nearly = np.full(200, 0.02)
-    nearly[0] *= 1 + 1e-13
-    listed = constant.with_values({"algorithm.step_size": {"kind": "list", "values": nearly.tolist()}})
-    assert mu_of("composition.kept", constant) == pytest.approx(mu_of("composition.kept", listed), rel=1e-9)
-
-
-def test_an_average_of_kept_iterates_is_post_processing() -> None:
-    seen = chain(20, 50, 2, view="all-iterates", **{"algorithm.keep": {"burn_in": 9, "thin": 20}})
-    average = {"lipschitz": 1.0, "dim": 1, "noise": {"kind": "gaussian", "scale": 0.1}}
-    averaged = seen.with_values({"view": "average", "average": average})
-    assert mu_of("composition.kept", averaged) == mu_of("composition.kept", seen)
-
-
 # Bounded sets without convexity.
 
 
-def test_any_bounded_gradient_on_a_bounded_set() -> None:
-    spec = read_spec(EXAMPLES / "projected-nonconvex.json")
-    # (D + 2 w eta C)^2 / (w tau^2) with D = 2, eta C = .05, tau = .1: least at w = 20.
-    assert mu_of("shifted.projected-nonconvex", spec) == pytest.approx(4.0 / (math.sqrt(20) * 0.1), rel=1e-9)
-    decayed = spec.with_values({"problem.regulariser": {"strong_convexity": 1.0, "smoothness": 1.0}})
-    assert mu_of("shifted.projected-nonconvex", decayed) < mu_of("shifted.projected-nonconvex", spec)
-    for scheme in ("cyclic", "shuffle-once", "reshuffled", "without-replacement"):
-        batched = spec.with_values({"algorithm.batch": {"scheme": scheme, "size": 10}})
-        assert mu_of("shifted.projected-nonconvex", batched) == mu_of("shifted.projected-nonconvex", spec)
-
-
-def test_projection_with_batches_needs_no_more_than_either_alone() -> None:
-    spec = read_spec(EXAMPLES / "projected-cyclic.json")
-    projected = mu_of("shifted.projected", spec)
-    assert projected <= mu_of("shifted.cyclic", spec)
-    huge = spec.with_values({"algorithm.projection.radius": 1e9})
-    assert mu_of("shifted.projected", huge) == pytest.approx(mu_of("shifted.cyclic", spec), rel=1e-12)
-
-
 # Speed.
-
-DECAYING = {"kind": "polynomial", "initial": 0.02, "offset": 1000.0, "power": 0.5}
 
 
 @pytest.mark.parametrize("scheme", ["full", "cyclic", "shuffle-once"])
@@ -270,11 +179,3 @@ def test_a_million_identical_steps_take_less_than_a_fifth_of_a_second(scheme: st
         if isinstance(answer, Bound):
             answer.guarantee.epsilon(1e-5)
     assert time.perf_counter() - began < 0.4, "0.2 s on a free machine; twice that where tests share one"
-
-
-@pytest.mark.parametrize("scheme", ["full", "cyclic"])
-def test_a_million_different_steps_take_seconds_at_most(scheme: str) -> None:
-    spec = chain(100_000, 1_000_000, None if scheme == "full" else 1000, scheme, **{"algorithm.step_size": DECAYING})
-    began = time.perf_counter()
-    assert mu_of(f"shifted.{scheme}", spec) > 0
-    assert time.perf_counter() - began < 5.0

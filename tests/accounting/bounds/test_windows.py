@@ -13,6 +13,7 @@ from sordino.core.guarantee import Guarantee, LossDistribution
 from sordino.core.loss.normal_pairs import WithoutReplacementPair
 from sordino.core.spec import Spec
 from sordino.models.exact import Quadratics, chain_law, hockey_stick
+from tests.accounting.described import noisy_chain
 
 DELTA = 1e-5
 RANDOM = {
@@ -24,21 +25,8 @@ RANDOM = {
 
 def chain(scheme: str, steps: int, **values: Any) -> Spec:
     """Contraction 0.8, kappa 1, one of four records a step."""
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": 0.2,
-                "noise": {"kind": "gaussian", "scale": 0.5},
-                "batch": {"scheme": scheme, "size": 1},
-            },
-            "problem": {"n": 4, "dim": 1, "gradient_sensitivity": 2.5, "strong_convexity": 1.0, "smoothness": 2.0},
-            "relation": "replace-one",
-            "view": "last-iterate",
-            "delta": DELTA,
-        }
-    ).with_values(values)
+    problem = {"n": 4, "gradient_sensitivity": 2.5, "strong_convexity": 1.0, "smoothness": 2.0}
+    return noisy_chain(steps, 0.2, 0.5, {"scheme": scheme, "size": 1}, problem, delta=DELTA).with_values(values)
 
 
 def guarantee(theorem: Theorem, spec: Spec) -> Guarantee:
@@ -122,23 +110,3 @@ def test_every_window_and_split_is_above_the_truth() -> None:
             for found in (run.with_largest_distance(window, share), run.with_random_distance(window, share)):
                 for epsilon in (0.0, 0.5, 2.0):
                     assert hockey_stick(first, second, epsilon).low <= found.delta(epsilon)
-
-
-@pytest.mark.parametrize("name", sorted(RANDOM))
-def test_epsilon_grows_with_sensitivity_and_rate_and_falls_with_noise_and_curvature(name: str) -> None:
-    spec = chain("without-replacement", 12, **{"problem.n": 12, "algorithm.noise.scale": 1.0})
-    base = guarantee(RANDOM[name], spec).epsilon(DELTA)
-    worse = [{"problem.gradient_sensitivity": 3.5}, {"problem.n": 8}, {"problem.strong_convexity": 0.5}]
-    for change in (*worse, {"algorithm.steps": 18}):
-        assert base <= guarantee(RANDOM[name], spec.with_values(change)).epsilon(DELTA) * (1 + 2e-3)
-    assert base >= guarantee(RANDOM[name], spec.with_values({"algorithm.noise.scale": 1.4})).epsilon(DELTA)
-
-
-def test_the_windows_are_refused_without_contraction() -> None:
-    spec = chain("without-replacement", 5, **{"problem.strong_convexity": 0.0})
-    for name in ("shifted.random-batches", "shifted.random-participation"):
-        answer = evaluate(RANDOM[name], spec)
-        assert isinstance(answer, Inapplicable)
-        assert "c < 1" in answer.reason
-        assert "c = 1" in answer.reason
-    assert isinstance(evaluate(RANDOM["shifted.revealed-batches"], spec), Bound)

@@ -1,6 +1,5 @@
 """Released averages: never below the exact Gaussian law, and the move is attained on quadratics."""
 
-import math
 from fractions import Fraction
 
 import mpmath
@@ -15,6 +14,7 @@ from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP
 from sordino.core.spec import Scheme, Spec
 from sordino.models.exact import Quadratics, chain_law
+from tests.accounting.described import noisy_chain
 from tests.soundness.cells import CellTruth
 from tests.soundness.compare import violations
 from tests.soundness.registry import draw, generator_names
@@ -28,33 +28,17 @@ AVERAGES = [
 
 
 def spec(steps: int = 20, scheme: str = "full", kept: object = None, **average: object) -> Spec:
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": 0.4,
-                "noise": {"kind": "gaussian", "scale": 0.1},
-                "batch": {"scheme": scheme, "size": None if scheme == "full" else 2},
-                "keep": kept,
-            },
-            "problem": {"n": 6, "dim": 1, "gradient_sensitivity": 2.0, "strong_convexity": 0.5, "smoothness": 0.5},
-            "average": {"lipschitz": 1.0, "dim": 1, "noise": {"kind": "gaussian", "scale": 0.3}} | average,
-            "relation": "replace-one",
-            "view": "average",
-            "delta": 1e-5,
-        }
-    )
+    problem = {"n": 6, "gradient_sensitivity": 2.0, "strong_convexity": 0.5, "smoothness": 0.5}
+    released = {"lipschitz": 1.0, "dim": 1, "noise": {"kind": "gaussian", "scale": 0.3}} | average
+    batch = {"scheme": scheme, "size": None if scheme == "full" else 2}
+    seen = {"average": released, "view": "average", "delta": 1e-5, "algorithm": {"keep": kept}}
+    return noisy_chain(steps, 0.4, 0.1, batch, problem, **seen)
 
 
 def answer(theorem: Theorem, run: Spec) -> Guarantee:
     found = evaluate(theorem, run)
     assert isinstance(found, Bound), found.reason
     return found.guarantee
-
-
-def test_there_are_exact_averages_for_every_scheme():
-    assert len(AVERAGES) >= 4
 
 
 @pytest.mark.parametrize("name", AVERAGES)
@@ -83,15 +67,6 @@ def test_the_move_is_attained_on_quadratics(scheme, position, kept):
     assert max(moved) == pytest.approx(sensitivity_of_average(run), rel=1e-10)
 
 
-def test_the_move_stays_below_its_limit():
-    # theory.md, section 5: G s / (1 - c), s = eta Delta / b, c = 1 - eta m.
-    limit = 0.4 * 2.0 / 6 / (1 - 0.8)
-    moves = [sensitivity_of_average(spec(steps)) for steps in (10, 1000, LONGEST_RUN, LONGEST_RUN + 1, 2**53)]
-    assert moves == pytest.approx(sorted(moves), rel=1e-12)
-    assert all(move <= limit * (1 + 1e-9) for move in moves)
-    assert moves[-1] == pytest.approx(limit, rel=1e-9)
-
-
 def test_laplace_noise_is_pure_and_pays_in_the_one_norm():
     laplace = {"kind": "laplace", "scale": 0.3}
     scalar, vector = answer(coupling, spec(noise=laplace)), answer(coupling, spec(noise=laplace, dim=4))
@@ -99,37 +74,6 @@ def test_laplace_noise_is_pure_and_pays_in_the_one_norm():
     assert isinstance(vector, PureDP)
     assert scalar.value == pytest.approx(sensitivity_of_average(spec()) / 0.3, rel=1e-12)
     assert vector.value == pytest.approx(2 * scalar.value, rel=1e-12)
-
-
-def test_gaussian_noise_is_gaussian_for_vectors_too():
-    found = answer(coupling, spec(dim=4))
-    assert isinstance(found, GaussianDP)
-    assert found.mu == pytest.approx(sensitivity_of_average(spec()) / 0.3, rel=1e-12)
-
-
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-def test_the_published_route_is_never_better(noise):
-    run = spec(noise={"kind": noise, "scale": 0.3})
-    for delta in (1e-4, 1e-5, 1e-6):
-        stated = run.with_values({"delta": delta})
-        assert answer(average, stated).epsilon(delta) >= answer(coupling, stated).epsilon(delta)
-
-
-def test_concentration_covers_the_average_of_simulated_chains():
-    """Of 20,000 averages, no more leave mean +- C than t = 0.05 / 4 allows; false-alarm rate below 1e-6 (Hoeffding)."""
-    from sordino.accounting.theorems.averages import chance_of_average
-
-    run, rng, count = spec(30), np.random.default_rng(3), 20_000
-    theta, total = np.zeros(count), np.zeros(count)
-    for _ in range(30):
-        theta = theta - 0.4 * 0.5 * theta + 0.1 * rng.standard_normal(count)
-        total += theta
-    share = 0.05 / 4
-    reach = chance_of_average(run) * math.sqrt(2 * math.log(2 / share))
-    outside = float(np.mean(np.abs(total / 30) > reach))
-    assert outside <= share + math.sqrt(math.log(1e6) / (2 * count))
-    # The Lipschitz constant is the standard deviation itself on a linear chain.
-    assert float(np.std(total / 30)) == pytest.approx(chance_of_average(run), rel=0.03)
 
 
 def test_reshuffled_batches_may_use_a_record_late_in_every_pass():
@@ -144,29 +88,11 @@ def test_reshuffled_batches_may_use_a_record_late_in_every_pass():
 
 def expanding(steps: int) -> Spec:
     """eta M = 2.00001: steps expand by 1.00001, and one iterate is kept after a burn-in of five million."""
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": 1.0,
-                "noise": {"kind": "gaussian", "scale": 1e-12},
-                "batch": {"scheme": "full"},
-                "keep": {"burn_in": steps - 1, "thin": 1},
-            },
-            "problem": {
-                "n": 100,
-                "dim": 1,
-                "gradient_sensitivity": 1e-6,
-                "strong_convexity": 0.5,
-                "smoothness": 2.00001,
-            },
-            "average": {"lipschitz": 1.0, "dim": 1, "noise": {"kind": "gaussian", "scale": 1.0}},
-            "relation": "replace-one",
-            "view": "average",
-            "delta": 1e-5,
-        }
-    )
+    problem = {"n": 100, "gradient_sensitivity": 1e-6, "strong_convexity": 0.5, "smoothness": 2.00001}
+    released = {"lipschitz": 1.0, "dim": 1, "noise": {"kind": "gaussian", "scale": 1.0}}
+    kept = {"keep": {"burn_in": steps - 1, "thin": 1}}
+    seen = {"average": released, "view": "average", "delta": 1e-5, "algorithm": kept}
+    return noisy_chain(steps, 1.0, 1e-12, "full", problem, **seen)
 
 
 def true_epsilon(run: Spec) -> float:
@@ -228,29 +154,11 @@ def test_sums_over_a_position_do_not_drift():
 def fresh(scheme: str, relation: str, noise: str, **changes: object) -> Spec:
     """kappa = 0.2 for a use, c = 0.9, rate 0.01, 10,000 steps all kept, noise 1 of the chain and of the release."""
     decay = {"strong_convexity": 1.0, "smoothness": 1.0}
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": 10_000,
-                "step_size": 0.1,
-                "noise": {"kind": "gaussian", "scale": 1.0},
-                "batch": {"scheme": scheme, "size": 10},
-            },
-            "problem": {
-                "n": 1000,
-                "dim": 1,
-                "gradient_sensitivity": 20.0,
-                "gradient_bound": 20.0 if relation == "add-remove" else 10.0,
-                **decay,
-                "regulariser": decay,
-            },
-            "average": {"lipschitz": 1.0, "dim": 1, "noise": {"kind": noise, "scale": 1.0}},
-            "relation": relation,
-            "view": "average",
-            "delta": 1e-5,
-        }
-    ).with_values(changes)
+    bound = 20.0 if relation == "add-remove" else 10.0
+    problem = {"n": 1000, "gradient_sensitivity": 20.0, "gradient_bound": bound, **decay, "regulariser": decay}
+    released = {"lipschitz": 1.0, "dim": 1, "noise": {"kind": noise, "scale": 1.0}}
+    seen = {"average": released, "relation": relation, "view": "average", "delta": 1e-5}
+    return noisy_chain(10_000, 0.1, 1.0, {"scheme": scheme, "size": 10}, problem, **seen).with_values(changes)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Both errors in one exact test: the values of theory.md section 11, and its level by enumeration of every outcome."""
+"""Both errors in one exact test: reference values, and its level by enumeration of every outcome."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Confidence limits against arbitrary precision, the caps of theory.md section 6, and what must be refused."""
+"""Confidence limits against arbitrary precision, reference caps, and what must be refused."""
 
 import math
 
@@ -52,7 +52,7 @@ def test_ends_of_extreme_counts():
 
 @pytest.mark.parametrize(("models", "value"), [(500, 5.11), (400, 4.89), (250, 4.42)])
 def test_the_cap_of_an_attack_that_never_errs(models, value):
-    """theory.md section 6: zero errors on each side, one-sided 95 % each, so 90 % jointly."""
+    """Reference values: zero errors on each side, one-sided 95 % each, so 90 % jointly."""
     assert round(cap(models, models, 1e-9, 0.90), 2) == value
 
 

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sordino.auditing.fleet.network import AnyModel, DenseFleet, LeNetFleet, network_for
+from sordino.auditing.fleet.network import AnyModel, DenseFleet, network_for
 from sordino.core.validate import InputError
 from sordino.models.families.classification import Logistic
-from sordino.models.families.networks import LeNet5, MLPClassification, MLPRegression
+from sordino.models.families.networks import MLPClassification, MLPRegression
 
 DENSE = [
     MLPRegression((6,), noise_precision=2.0),
@@ -23,38 +23,13 @@ def test_gradients_of_dense_fleets_are_the_models(model, clip_norm) -> None:
     _compare(network_for(model, 4), DenseFleet, clip_norm)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("clip_norm", [None, 0.3])
-@pytest.mark.parametrize("activation", ["tanh", "relu", "softplus"])
-def test_gradients_of_lenet_fleets_are_the_models(activation, clip_norm) -> None:
-    _compare(network_for(LeNet5(activation), 784), LeNetFleet, clip_norm)
-
-
-def test_the_gradient_of_a_lenet_fleet_is_the_models() -> None:
-    network = LeNetFleet(LeNet5(), 784)
-    theta, X, y = _normal(1, (1, network.dim), 0.1), _normal(2, (1, 1, 784), 1.0), jnp.asarray([[3.0]])
-    fleet_gradient = jax.jit(network.gradient_sum, static_argnums=4)
-    found = network.join(fleet_gradient(network.split(theta), X, y, jnp.ones((1, 1)), None))
-    expected = jax.jit(network.model.gradient)(theta[0], X[0, 0], y[0, 0])
-    np.testing.assert_allclose(found[0], expected, atol=2e-6 * float(jnp.abs(expected).max()))
-
-
-@pytest.mark.slow
-def test_scores_are_the_models_predictions_also_in_pieces() -> None:
-    network = LeNetFleet(LeNet5(), 784)
-    theta, X = _normal(1, (1, network.dim), 0.1), _normal(2, (65, 784), 1.0)
-    found = jax.jit(network.scores)(network.split(theta), X)
-    expected = jax.jit(jax.vmap(network.model.predict, in_axes=(None, 0)))(theta[0], X)
-    np.testing.assert_allclose(found[0], expected, atol=2e-5)
-
-
 def test_a_model_without_a_network_of_its_own_is_vectorised() -> None:
     network = network_for(Logistic(), 3)
     assert isinstance(network, AnyModel)
     theta, X, y = _normal(1, (2, 3), 1.0), _normal(2, (2, 5, 3), 1.0), np.sign(_normal(3, (2, 5), 1.0))
     weights = np.ones((2, 5), np.float32)
     [found] = jax.jit(network.gradient_sum, static_argnums=4)((theta,), X, y, weights, None)
-    one = jax.jit(network.model.gradient_sum)
+    one = jax.jit(lambda *given: network.model.batch_gradient(*given, None))
     expected = [one(*each) for each in zip(theta, X, y, weights, strict=True)]
     np.testing.assert_allclose(found, np.stack(expected), rtol=1e-5, atol=1e-6)
 

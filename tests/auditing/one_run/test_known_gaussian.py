@@ -14,10 +14,10 @@ from sordino.auditing.attack.experiment import Claim
 from sordino.auditing.exact.leak import GaussianShift
 from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, verdict
 from sordino.auditing.methods.exact import findings
-from sordino.auditing.methods.one_run import audit_by_known_noise
-from sordino.auditing.one_run.known_laws import (
+from sordino.auditing.methods.one_run import (
     GroupedCanaries,
     KnownGaussian,
+    audit_by_known_noise,
     bound_from_scores,
     mu_lower,
     noncentrality_lower,
@@ -216,7 +216,7 @@ def test_examples_in_a_fixed_order_are_found_out_in_one_run(name):
     found = audit(spec, "one-run", AuditOptions(delta=1e-5, seed=1))
     exact = audit(spec, "exact", AuditOptions(delta=1e-5)).epsilon
     assert 0.5 * exact < found.epsilon < exact
-    assert found.evidence.startswith("Run by this code: the described chain, once, on the extremal quadratic")
+    assert found.evidence.startswith("Run by this code: the described chain, once, on the worst-case quadratic")
     assert "known Gaussian noise" in found.evidence
     if "full" in name or name == "residual-clipping":
         assert found.epsilon > 0.97 * exact

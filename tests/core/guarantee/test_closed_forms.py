@@ -1,6 +1,5 @@
 """Pure, approximate, total-variation and Gaussian guarantees: exact formulas, rounded up."""
 
-import itertools
 import math
 
 import mpmath as mp
@@ -13,7 +12,7 @@ from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP, TotalVariation
 from sordino.core.validate import InputError
 from tests.core.loss.exact import gaussian_delta, response_delta
 
-SETTINGS = settings(derandomize=True, deadline=None, max_examples=150)
+SETTINGS = settings(derandomize=True, deadline=None, max_examples=50)
 
 
 @SETTINGS
@@ -46,13 +45,6 @@ def test_epsilon_of_an_approximate_guarantee(epsilon0, delta0, delta):
         assert PureDP(epsilon0).epsilon(delta) == epsilon
 
 
-def test_a_total_variation_guarantee_is_flat():
-    guarantee = TotalVariation(0.01)
-    assert guarantee.delta(0.0) == guarantee.delta(5.0) == 0.01
-    assert guarantee.epsilon(0.01) == 0.0
-    assert guarantee.epsilon(0.0099) == math.inf
-
-
 @pytest.mark.parametrize("mu", [0.01, 0.5, 1.0, 4.0])
 def test_gaussian_answers_are_upper_bounds(mu):
     guarantee = GaussianDP(mu)
@@ -63,14 +55,6 @@ def test_gaussian_answers_are_upper_bounds(mu):
 
 
 ALL = [PureDP(0.7), ApproxDP(0.5, 1e-6), TotalVariation(0.05), GaussianDP(0.8)]
-
-
-@pytest.mark.parametrize("guarantee", ALL, ids=lambda guarantee: guarantee.kind)
-def test_epsilon_falls_as_delta_grows_and_back(guarantee):
-    epsilons = [guarantee.epsilon(delta) for delta in np.geomspace(1e-12, 0.9, 60)]
-    deltas = [guarantee.delta(epsilon) for epsilon in np.linspace(0, 3, 60)]
-    assert all(a >= b for a, b in itertools.pairwise(epsilons))
-    assert all(a >= b for a, b in itertools.pairwise(deltas))
 
 
 @pytest.mark.parametrize("guarantee", ALL, ids=lambda guarantee: guarantee.kind)
@@ -94,14 +78,6 @@ def test_bad_epsilons_are_refused(guarantee, epsilon):
 def test_impossible_guarantees_are_refused(make):
     with pytest.raises(InputError):
         make()
-
-
-@pytest.mark.parametrize("guarantee", ALL, ids=lambda guarantee: guarantee.kind)
-def test_the_trade_off_curve_falls_from_one_to_nothing(guarantee):
-    beta = guarantee.beta(np.linspace(0.0, 1.0, 101))
-    assert (np.diff(beta) <= 1e-12).all()
-    assert 0.9 < beta[0] <= 1.0
-    assert beta[-1] == 0.0
 
 
 @pytest.mark.parametrize(("epsilon0", "delta0"), [(0.7, 0.0), (0.5, 1e-6), (3.0, 1e-3)])

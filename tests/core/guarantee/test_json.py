@@ -31,6 +31,7 @@ from sordino.core.guarantee import (
 )
 from sordino.core.loss.allocation import AllocationAddPair, AllocationPair
 from sordino.core.loss.atomic_pairs import (
+    BoundedRangePair,
     DiscreteGaussianPair,
     DiscreteLaplacePair,
     ExplicitPair,
@@ -39,7 +40,6 @@ from sordino.core.loss.atomic_pairs import (
     PoissonLaplacePair,
     ResponsePair,
 )
-from sordino.core.loss.bounded_range import BoundedRangePair
 from sordino.core.loss.mixture_pairs import (
     GaussianMixturePair,
     MixturePair,

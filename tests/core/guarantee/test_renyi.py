@@ -1,19 +1,17 @@
 """Rényi curves: the optimal conversion is valid and never worse than Mironov's."""
 
-import itertools
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.accounting.convert import to_renyi
-from sordino.core.guarantee import ORDERS, GaussianDP, RenyiDP
+from sordino.core.guarantee import GaussianDP, RenyiDP
 from sordino.core.validate import InputError
 from tests.core.loss.exact import gaussian_delta
 
-SETTINGS = settings(derandomize=True, deadline=None, max_examples=100)
+SETTINGS = settings(derandomize=True, deadline=None, max_examples=40)
 
 
 @SETTINGS
@@ -66,21 +64,6 @@ def test_small_divergences_give_epsilon_zero_through_total_variation():
     assert RenyiDP((2.0,), (value,)).delta(0.0) <= 1.0001e-3
 
 
-def test_infinite_values_are_allowed_and_unused():
-    curve = RenyiDP((2.0, 3.0), (0.2, math.inf))
-    assert curve.epsilon(1e-5) == RenyiDP((2.0,), (0.2,)).epsilon(1e-5)
-    assert RenyiDP((2.0,), (math.inf,)).epsilon(1e-5) == math.inf
-    assert RenyiDP((2.0,), (math.inf,)).delta(1.0) == 1.0
-
-
-def test_monotone_in_delta_and_epsilon():
-    curve = to_renyi(GaussianDP(0.7))
-    epsilons = [curve.epsilon(delta) for delta in np.geomspace(1e-15, 0.9, 50)]
-    deltas = [curve.delta(epsilon) for epsilon in np.linspace(0, 12, 50)]
-    assert all(a >= b for a, b in itertools.pairwise(epsilons))
-    assert all(a >= b for a, b in itertools.pairwise(deltas))
-
-
 @pytest.mark.parametrize(
     ("orders", "values"), [((), ()), ((2.0,), (0.1, 0.2)), ((1.0,), (0.1,)), ((2.0,), (-0.1,)), ((2.0,), (math.nan,))]
 )
@@ -94,8 +77,3 @@ def test_values_are_read_only_at_listed_orders():
     assert curve.at(2.0) == pytest.approx(1.0)
     with pytest.raises(InputError, match="grid"):
         curve.at(2.00001)
-
-
-def test_the_grid_increases():
-    assert all(a < b for a, b in itertools.pairwise(ORDERS))
-    assert ORDERS[0] > 1

@@ -9,6 +9,7 @@ from flint import arb
 from sordino.core.guarantee import GaussianDP, LossDistribution
 from sordino.core.loss.allocation import AllocationPair
 from sordino.core.loss.atomic_pairs import (
+    BoundedRangePair,
     DiscreteGaussianPair,
     DiscreteLaplacePair,
     ExplicitPair,
@@ -16,13 +17,7 @@ from sordino.core.loss.atomic_pairs import (
     PoissonLaplacePair,
     ResponsePair,
 )
-from sordino.core.loss.bounded_range import BoundedRangePair
-from sordino.core.loss.normal_pairs import (
-    GaussianPair,
-    PoissonRemovePair,
-    PoissonReplacePair,
-    WithoutReplacementPair,
-)
+from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
 from sordino.core.loss.pair import Pair
 from tests.core.loss import enclosed_pairs as enclosed
 from tests.core.loss.enclosure import Law, Line, below

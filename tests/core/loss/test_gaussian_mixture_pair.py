@@ -1,13 +1,10 @@
 """A revealed choice between Gaussians: delta is the average of theirs, alone and composed."""
 
-import json
-
 import numpy as np
 import pytest
 
-from sordino.accounting import convert as compose
 from sordino.core import gaussian
-from sordino.core.guarantee import GaussianDP, LossDistribution, guarantee_from_dict
+from sordino.core.guarantee import LossDistribution
 from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair
 from sordino.core.loss.normal_pairs import GaussianPair, WithoutReplacementPair
 from sordino.core.validate import InputError
@@ -58,12 +55,6 @@ def test_a_rare_huge_component_costs_its_probability_and_no_accuracy() -> None:
     assert found.relative_width < 2e-3
     assert found.high <= plain.epsilon(1e-5) * 1.002
     assert LossDistribution(((rare, 1),)).epsilon(1e-16) > 100
-
-
-def test_mixing_gaussian_guarantees_uses_it_and_survives_json() -> None:
-    mixed = compose.mix((0.5, 0.5), (GaussianDP(0.5), GaussianDP(1.0)))
-    assert mixed == LossDistribution(((GaussianMixturePair((0.5, 0.5), (0.5, 1.0)), 1),))
-    assert guarantee_from_dict(json.loads(json.dumps(mixed.to_dict()))) == mixed
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.core.loss.convolve import coarsen, compose, window
-from sordino.core.loss.pair import Curve, GridLaw, Side, mixture, nothing, trimmed
+from sordino.core.loss.pair import Curve, GridLaw, Side, mixture, trimmed
 
-SETTINGS = settings(derandomize=True, deadline=None, max_examples=80)
+SETTINGS = settings(derandomize=True, deadline=None, max_examples=30)
 
 # Masses over many orders of magnitude, with holes.
 masses = st.lists(st.one_of(st.just(0.0), st.floats(-40.0, 0.0).map(math.exp)), min_size=1, max_size=40).filter(
@@ -154,12 +154,6 @@ def test_epsilon_of_a_two_point_law(delta):
     assert Curve(law, Side.UPPER).epsilon(delta) == pytest.approx(exact, abs=1e-9)
 
 
-def test_infinite_mass_above_delta_has_no_epsilon():
-    law = GridLaw(1.0, 0, np.array([1.0]), 0.0, 0.0, 1e-4, 0.0, 0.0)
-    assert Curve(law, Side.UPPER).epsilon(1e-5) == math.inf
-    assert Curve(law, Side.LOWER).epsilon(1e-5) == math.inf
-
-
 @SETTINGS
 @given(first=masses, second=masses, weight=st.floats(0.0, 1.0))
 def test_a_mixture_is_the_average(first, second, weight):
@@ -170,13 +164,6 @@ def test_a_mixture_is_the_average(first, second, weight):
     gap = np.abs(long_curve(mixed, epsilons) * np.exp(np.longdouble(mixed.log_scale)) - exact)
     assert gap.max() <= mixed.error * math.exp(mixed.log_scale) + 1e-16
     assert mixed.infinite == pytest.approx(0.1 * weight)
-
-
-def test_nothing_changes_nothing():
-    law = law_of([1.0, 2.0, 1.0], tilt=0.3)
-    composed = compose([(law, 1), (nothing(law.spacing, law.tilt), 4)])
-    epsilons = grid(law)
-    assert np.abs(long_curve(composed, epsilons) - long_curve(law, epsilons)).max() <= composed.error
 
 
 def test_a_law_without_finite_loss_leaves_none():

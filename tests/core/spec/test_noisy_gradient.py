@@ -5,16 +5,7 @@ from typing import Any
 import pytest
 
 from sordino.core.bound import View
-from sordino.core.spec import (
-    Ball,
-    Batch,
-    ConstantSchedule,
-    GaussianNoise,
-    Keep,
-    NoisyGradient,
-    Scheme,
-    Thinning,
-)
+from sordino.core.spec import Ball, Batch, ConstantSchedule, GaussianNoise, Keep, NoisyGradient, Scheme, Thinning
 
 
 def chain(batch: Batch, **extra: Any) -> NoisyGradient:

@@ -16,7 +16,6 @@ from sordino.core.spec import (
     Composite,
     ConstantSchedule,
     GaussianNoise,
-    NoisedSums,
     NoisyGradient,
     PointStart,
     Problem,
@@ -283,20 +282,6 @@ def test_a_composite_gives_its_runs() -> None:
     assert chain.runs() == (chain,)
 
 
-def test_sizes_are_read_off_the_problem() -> None:
-    assert (example("golden-poisson").n, example("golden-poisson").dim) == (10000, 20)
-    with pytest.raises(InputError, match=r"problem\.n"):
-        _ = example("em").n
-
-
-def test_rounds_resolve_their_batch() -> None:
-    full, passes = example("message-passing-rounds").algorithm, example("message-passing-passes").algorithm
-    assert isinstance(full, NoisedSums)
-    assert isinstance(passes, NoisedSums)
-    assert (full.batch_size, full.rate, full.batches_per_epoch) == (7373, 1.0, 1)
-    assert (passes.batch_size, passes.rate, passes.batches_per_epoch) == (64, 64 / 7373, 116)
-
-
 def test_with_values_leaves_the_original_alone() -> None:
     spec = example("golden-poisson")
     before = spec.to_json()
@@ -305,13 +290,6 @@ def test_with_values_leaves_the_original_alone() -> None:
     assert changed.algorithm.noise == GaussianNoise(ConstantSchedule(0.3))
     assert spec.to_json() == before
     assert changed.with_values({"algorithm.noise.scale": 0.01, "problem.strong_convexity": None}) == spec
-
-
-def test_with_values_reaches_into_a_composite() -> None:
-    changed = example("composite").with_values({"algorithm.parts.0.algorithm.steps": 10})
-    chain = changed.runs()[0].algorithm
-    assert isinstance(chain, NoisyGradient)
-    assert chain.steps == 10
 
 
 def test_a_contradiction_survives_pickling() -> None:

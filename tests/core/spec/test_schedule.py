@@ -7,13 +7,6 @@ from sordino.core.spec import ConstantSchedule, ListSchedule, PolynomialSchedule
 from sordino.core.validate import InputError
 
 
-def test_a_constant_schedule_repeats_its_value() -> None:
-    values = ConstantSchedule(0.5).values(3)
-    assert values.dtype == np.float64
-    assert values.tolist() == [0.5, 0.5, 0.5]
-    assert ConstantSchedule(0.5).is_constant
-
-
 def test_a_list_schedule_gives_its_entries_for_exactly_as_many_steps() -> None:
     schedule = ListSchedule((0.3, 0.2, 0.1))
     assert schedule.values(3).tolist() == [0.3, 0.2, 0.1]
@@ -30,12 +23,6 @@ def test_a_polynomial_schedule_follows_its_formula() -> None:
     assert schedule.values(13)[0] == 2.0
     assert schedule.values(13)[12] == 1.0
     assert not schedule.is_constant
-
-
-def test_power_zero_is_constant_even_where_the_ratio_overflows() -> None:
-    schedule = PolynomialSchedule(initial=2.0, offset=1e-320, power=0.0)
-    assert schedule.is_constant
-    assert schedule.values(3).tolist() == [2.0, 2.0, 2.0]
 
 
 def test_a_schedule_that_underflows_is_a_misfit_exactly_when_the_run_is_long_enough() -> None:

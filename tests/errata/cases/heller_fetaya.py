@@ -11,7 +11,7 @@ from papers.heller_fetaya.claims import judge
 from papers.heller_fetaya.interim import interim_lower_bound
 from papers.heller_fetaya.statements import NEIGHBOURS, POSTERIOR, TIGHT, divergence
 from sordino.models.exact import GaussianLaw, renyi
-from sordino.models.exact.regression import InterimRegression
+from sordino.models.exact.quadratic import InterimRegression
 from tests.errata.erratum import Numbers, Severity, erratum, numbers
 
 PAPER = "heller2023can"

@@ -11,7 +11,7 @@ from papers.simsekli.figures import RULES
 from papers.simsekli.variants import stated_bound
 from sordino.accounting.bounds.heavy_tail import Dissipative, corrected_bound, lyapunov
 from sordino.core.gaussian import least_true
-from sordino.models.exact.stable_chain import shift_total_variation
+from sordino.models.exact.line import shift_total_variation
 from tests.errata.erratum import Numbers, Severity, erratum, numbers
 
 PAPER = "simsekli2024differential"

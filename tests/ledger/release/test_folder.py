@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sordino.accounting.evaluate import explain
+from sordino.accounting.evaluate import as_json, explain
 from sordino.core.spec import read_spec
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError
@@ -25,10 +25,11 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 def example(**values) -> StoredRelease:
     spec = read_spec(EXAMPLES / "specs" / "full-last-iterate.json")
-    found = explain(spec, 1e-5).tightest
-    assert found is not None
+    found = explain(spec, 1e-5)
+    assert found.tightest is not None
     kind, _, arrays = stored(LastIterate(spec, np.linspace(-1, 1, spec.dim, dtype=np.float32)[None]))
-    release = StoredRelease(kind, spec, found, 1e-5, True, arrays, model=describe_model(Logistic(weight_decay=0.1)))
+    model = describe_model(Logistic(weight_decay=0.1))
+    release = StoredRelease(kind, spec, found.tightest, 1e-5, True, arrays, model=model, answers=as_json(found))
     return replace(release, **values)
 
 

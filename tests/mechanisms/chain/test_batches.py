@@ -17,8 +17,7 @@ from sordino.core.spec import Scheme
 from sordino.core.spec.document import read_spec
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness, run
-from sordino.mechanisms.chain.batch_stream import Sampling
-from sordino.mechanisms.chain.batches import batches_for, planned_capacity, uniform_subsets
+from sordino.mechanisms.chain.batches import Sampling, batches_for, planned_capacity, uniform_subsets
 from sordino.mechanisms.chain.kernel import check_shape
 
 LEVEL = 1e-7
@@ -111,8 +110,10 @@ def test_a_tiny_poisson_rate_gives_empty_batches():
 @pytest.mark.parametrize("chains", [1, 3])
 def test_a_stream_does_not_depend_on_how_it_is_cut(scheme, chains):
     whole = drawn(stream(scheme, 11, 3, chains), 30)
-    cut = stream(scheme, 11, 3, chains)
+    cut, later = stream(scheme, 11, 3, chains), stream(scheme, 11, 3, chains)
     assert drawn(cut, 7) + drawn(cut, 1) + drawn(cut, 22) == whole
+    later.skip(8, 3)
+    assert drawn(later, 22) == whole[8:]
 
 
 def test_planned_capacity_bounds_the_tail_of_the_sizes():
@@ -202,18 +203,3 @@ def test_uses_are_kept_apart_and_every_step_expects_as_many(separation: int, rat
     free = np.concatenate([np.diff(np.flatnonzero(row[: 40 - separation])) for row in uses])
     soonest = (free == separation).mean()
     assert soonest >= rate - 5 * math.sqrt(rate * (1 - rate) / len(free))
-
-
-def test_a_stream_of_separated_uses_goes_on_from_its_state() -> None:
-    def stream() -> Any:
-        sampling = Sampling(50, 1, 0.3, 2, 60, np.random.default_rng(3), separation=4)
-        return batches_for(Scheme.MIN_SEPARATION, sampling)
-
-    whole, cut = stream(), stream()
-    expected = drawn(whole, 60)
-    first = drawn(cut, 23)
-    again = stream()
-    again.restore(cut.state(), 23)
-    assert [*first, *drawn(again, 37)] == expected
-    with pytest.raises(ValueError, match="3"):
-        stream().restore(cut.state()._replace(waiting=np.zeros((2, 3), np.int64)), 23)

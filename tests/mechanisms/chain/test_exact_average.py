@@ -126,7 +126,8 @@ def test_noise_is_whole_numbers_of_the_stated_law(law):
     assert stats.chisquare(np.bincount(low, minlength=16)).pvalue > ALARM
 
 
-@pytest.mark.parametrize("projection", [None, {"kind": "ball", "radius": 0.2}])
+@pytest.mark.every(2)
+@pytest.mark.parametrize("projection", [{"kind": "ball", "radius": 0.2}, None])
 def test_neighbours_move_the_average_no_further_than_counted(projection):
     """The worst label of one record; both tables with the same noise of the chain."""
     given = spec(projection=projection) if projection else spec()

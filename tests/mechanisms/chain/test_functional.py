@@ -16,8 +16,7 @@ from sordino.auditing.replay.port import Recorder
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
 from sordino.mechanisms import run
-from sordino.mechanisms.chain.batch_stream import Sampling
-from sordino.mechanisms.chain.batches import batches_for
+from sordino.mechanisms.chain.batches import Sampling, batches_for
 from sordino.mechanisms.chain.functional import DrawnBatch, composition_only
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.regression import GaussianLinear
@@ -260,6 +259,7 @@ def test_the_sums_of_a_step_are_exact():
     assert sum(distance > 0 for distance in apart) == 2  # record 5 is in the first batch of each of two passes
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("scheme", sorted(set(Scheme) - {Scheme.FULL}))
 def test_the_schemes_draw_what_they_are_called(scheme):
     spec = described(scheme)

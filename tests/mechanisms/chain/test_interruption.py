@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.mechanisms import Interrupted, checkpoint_summary
+from sordino.mechanisms import Interrupted
+from sordino.mechanisms.checkpoint_file import read_record
 
 SCRIPT = Path(__file__).parent / "resumable.py"
 ENVIRONMENT = {**os.environ, "JAX_PLATFORMS": "cpu"}
@@ -52,7 +53,7 @@ def test_a_run_that_is_killed_ends_with_the_same_bits(tmp_path, script):
     moments = random.Random(1)
     for _ in range(2):
         assert killed(tmp_path / "cut", signal.SIGKILL, moments.uniform(0.0, 0.15))[0] == -signal.SIGKILL
-    assert 0 <= checkpoint_summary(tmp_path / "cut" / "run.checkpoint").step < script.STEPS
+    assert 0 <= read_record(tmp_path / "cut" / "run.checkpoint").values["step"] < script.STEPS
     np.testing.assert_array_equal(script.iterates(tmp_path / "cut"), whole)
     assert [entry.name for entry in (tmp_path / "cut").iterdir()] == ["begun"]
 
@@ -78,7 +79,7 @@ def test_a_stopped_run_can_be_taken_up_and_handlers_are_put_back(tmp_path, scrip
         script.iterates(tmp_path, stop)
     assert signal.getsignal(number) is before
     assert 40 <= stopped.value.step < script.STEPS
-    assert stopped.value.step == checkpoint_summary(stopped.value.path).step
+    assert stopped.value.step == read_record(stopped.value.path).values["step"]
     np.testing.assert_array_equal(script.iterates(tmp_path), whole)
 
 
@@ -95,7 +96,7 @@ def test_asking_twice_stops_at_once(tmp_path, script):
             script.iterates(tmp_path, stop)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert checkpoint_summary(tmp_path / "run.checkpoint").step == 0
+    assert read_record(tmp_path / "run.checkpoint").values["step"] == 0
 
 
 @pytest.mark.slow

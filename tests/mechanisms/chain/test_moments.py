@@ -39,6 +39,7 @@ def uncorrelated(sample):
     return abs(products.mean()) < STANDARD_ERRORS * products.std() / np.sqrt(len(products))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("scheme", list(Scheme))
 def test_moments_of_twenty_thousand_chains(quadratic, scheme):
     sample = last(quadratic, scheme, 20_000)

@@ -19,6 +19,7 @@ from sordino.core.spec import (
 )
 from sordino.core.validate import InputError
 from sordino.mechanisms import dp_sgd, heavy_tailed_sgd, noisy_gd, noisy_sgd, sgld, ula
+from sordino.models.exact import Quadratics, chain_law
 
 N = 500
 PROBLEM = Problem(n=N, dim=3)
@@ -101,3 +102,20 @@ def test_bad_numbers_are_refused_by_name():
         ula(PROBLEM, step=0.0, **COMMON)
     with pytest.raises(InputError, match=r"problem\.n"):
         ula(Problem(dim=3), step=0.1, **COMMON)
+
+
+def test_full_batch_sgld_is_ula_at_half_the_step_and_both_settle_at_their_known_variance():
+    """The law of the described chain, exactly: 1 / (P (1 - h P / 2)) around the posterior mean, P its precision.
+
+    `test_moments` compares what runs with that law.
+    """
+    rows, target, prior = np.array([0.9, -0.4, 0.3, 1.2, -0.8]), np.array([1.0, -0.8, 0.4, 0.9, -0.1]), 0.5
+    precision = float(rows @ rows) + prior
+    data = Quadratics.from_records((rows**2)[:, None, None], (rows * target)[:, None], prior / 5)
+    for part in (0.4, 0.1):
+        step, given = part / precision, {**COMMON, "steps": 2000}
+        unadjusted = ula(Problem(n=5, dim=1), step=step, **given)
+        langevin = sgld(Problem(n=5, dim=1), step=2.0 * step, batch=Batch(Scheme.FULL), **given)
+        for law in (chain_law(unadjusted, data), chain_law(langevin, data)):
+            assert law.mean == pytest.approx([float(rows @ target) / precision])
+            assert law.covariance[0] == pytest.approx([1.0 / (precision * (1.0 - part / 2.0))])

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from papers.round_words import stated_spec
-from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.core.spec import NoisedSums, Spec
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.messages import Messages
 from sordino.mechanisms.rounds.device import Run, execute
 from sordino.models.message_passing.likelihoods import GaussianSite
+from sordino.models.message_passing.network import NetworkSite, PublicPrecision
 from sordino.noise.lattice import in_doubles
 
 

@@ -5,14 +5,12 @@ import pytest
 from scipy import stats
 
 from papers.vinaroz_park.message_passing import stochastic_ep
-from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite
 from papers.vinaroz_park.refinements import linear_decay
 from sordino.core.bound import Relation
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
 from sordino.mechanisms import Purpose, SeededRandomness
-from sordino.mechanisms.chain.batch_stream import Sampling
-from sordino.mechanisms.chain.batches import batches_for
+from sordino.mechanisms.chain.batches import Sampling, batches_for
 from sordino.mechanisms.messages import (
     CentredCoordinates,
     Messages,
@@ -24,6 +22,7 @@ from sordino.mechanisms.messages import (
 )
 from sordino.mechanisms.rounds.device import Run
 from sordino.models.message_passing.likelihoods import GaussianSite
+from sordino.models.message_passing.network import GammaPrecision, NetworkSite
 from sordino.noise.lattice import in_doubles, in_precision
 from tests.mechanisms.messages.conftest import executed
 

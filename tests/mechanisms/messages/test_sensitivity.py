@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite, PublicPrecision
 from papers.vinaroz_park.refinements import linear_decay
 from sordino.core.bound import Relation
 from sordino.mechanisms import SeededRandomness
@@ -19,6 +18,7 @@ from sordino.mechanisms.messages import (
 )
 from sordino.mechanisms.rounds.device import Run, load_table
 from sordino.models.message_passing.likelihoods import GaussianSite, MixtureSite, ProbitSite
+from sordino.models.message_passing.network import GammaPrecision, NetworkSite, PublicPrecision
 from sordino.noise.lattice import clipped_total, in_doubles
 from tests.mechanisms.messages.conftest import described, executed
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite, PublicPrecision
 from sordino.core.validate import InputError
 from sordino.models.message_passing.gaussians import DiagonalGaussian, Moments
 from sordino.models.message_passing.likelihoods import GaussianSite, LogisticSite, MixtureSite, ProbitSite
+from sordino.models.message_passing.network import GammaPrecision, NetworkSite, PublicPrecision
 from sordino.noise.lattice import clipped_total
 
 EMPTY = np.zeros(0)

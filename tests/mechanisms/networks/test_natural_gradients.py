@@ -12,7 +12,6 @@ from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.networks.natural_gradients import (
-    REPLACED,
     UNIT_EXPONENT,
     ClassCounts,
     NaturalDescent,
@@ -33,6 +32,7 @@ from sordino.mechanisms.posterior.network import (
     unit_quantile,
     unit_shares,
 )
+from sordino.mechanisms.rounds.registry import REPLACED
 from sordino.models.families.networks import SkipClassification, SkipRegression
 from sordino.noise.lattice import in_doubles
 

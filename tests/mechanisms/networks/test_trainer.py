@@ -177,7 +177,7 @@ MODES = {
 }
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights_and_draws_no_noise_twice(mode, tmp_path):
     spec, more = MODES[mode]

@@ -146,6 +146,7 @@ def test_random_orders_agree_with_every_sequence_written_out(chain_spec, batch, 
         assert np.allclose(recursive, enumerated, rtol=0, atol=1e-12)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("batch", RANDOM, ids=lambda batch: f"{batch['scheme']}-{batch['size']}")
 def test_moments_agree_with_simulated_chains(chain_spec, batch, generator):
     """Two moments of 40,000 chains for five schemes at 5 standard errors: false alarm below 6e-6."""

@@ -1,4 +1,4 @@
-"""The extremal quadratics attain the shift bounds of theory.md, sections 3 and 5."""
+"""The extremal quadratics attain the shift bounds."""
 
 import math
 
@@ -63,7 +63,7 @@ def test_all_iterates_reach_plain_composition(chain_spec):
 
 
 def test_drift_bounded_langevin_with_linear_drift(chain_spec):
-    # theory.md, section 5: beta = v = 1, T = 1e5, (a, L, gamma) = (1, 1, .02): C = 2 mu^2 = 7.92.
+    # Reference: beta = v = 1, T = 1e5, (a, L, gamma) = (1, 1, .02): C = 2 mu^2 = 7.92.
     sizes = {"step_size": 0.02, "noise": {"kind": "gaussian", "scale": math.sqrt(2 * 0.02)}, "steps": 10**5}
     spec = chain_spec(n=1, **sizes, **problem(1, 1, gradient_sensitivity=2.0, strong_convexity=1.0))
     assert 2 * mu(spec, 0) ** 2 == pytest.approx(7.92, abs=1e-9)

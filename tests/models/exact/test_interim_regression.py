@@ -1,4 +1,4 @@
-"""Heller & Fetaya's counterexample: theory.md, section 6."""
+"""Heller & Fetaya's counterexample, on their regression."""
 
 import mpmath
 import numpy as np

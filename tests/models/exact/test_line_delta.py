@@ -34,6 +34,7 @@ def test_one_component_agrees_with_the_exact_gaussian_formula(mean, variance, ep
     assert found.width <= 1e-10
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("epsilon", [-0.5, 0.0, 0.3, 1.0])
 def test_mixtures_agree_with_plain_quadrature(epsilon):
     def positive_part(x):
@@ -91,6 +92,7 @@ def test_renyi_of_a_mixture_is_at_most_that_of_its_best_matched_components():
     assert 0 < renyi(shifted, base, 3.0) <= 3.0 * 0.09 / 2 * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_the_trade_off_curve_of_a_mixture_is_convex_and_symmetric_for_a_mirrored_pair():
     first, second = mixture([0.9, 0.1], [0.0, 2.0], [1.0, 1.0]), mixture([0.9, 0.1], [0.0, -2.0], [1.0, 1.0])
     alphas = (0.05, 0.1, 0.2)

@@ -47,7 +47,7 @@ def test_the_evidence_is_a_product_of_one_step_predictives(table):
 
 
 def test_one_parameter_matches_the_scalar_formula():
-    # theory.md, section 6: precision alpha + n x^2 beta, mean n c x^2 beta over it.
+    # Reference: precision alpha + n x^2 beta, mean n c x^2 beta over it.
     law = ConjugateRegression(2.0, 1.0).posterior([[1.8]], [1.8 * 5.0], [1000.0])
     precision = 2.0 + 1000 * 1.8**2
     assert law.mean[0] == pytest.approx(1000 * 5.0 * 1.8**2 / precision, rel=1e-14)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from sordino.models.exact import ScalarAffine
-from sordino.models.exact.regression import geometric_sum
+from sordino.models.exact.quadratic import geometric_sum
 
 
 def test_repetition_agrees_with_a_loop():

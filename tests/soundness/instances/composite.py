@@ -201,10 +201,7 @@ def _draw(rng: np.random.Generator, n: int, relation: Relation) -> tuple[dict[st
     del n, relation
     convexity, mu, draws = log_uniform(rng, 1, 100), log_uniform(rng, 0.1, 2), int(rng.integers(1, 4))
     potential = {"kind": "strongly-log-concave", "lipschitz": mu * math.sqrt(convexity), "strong_convexity": convexity}
-    run = {
-        "algorithm": {"kind": "posterior-sample", "potential": potential, "draws": draws},
-        "view": "one-sample",
-    }
+    run = {"algorithm": {"kind": "posterior-sample", "potential": potential, "draws": draws}, "view": "one-sample"}
     return run, lambda _: [Side.shift(mu * math.sqrt(draws))]
 
 

@@ -18,14 +18,7 @@ def _without_replacement(rng: np.random.Generator, view: View) -> Instance:
     in_space = view is View.ALL_ITERATES
     steps = int(rng.integers(1, 6 if in_space else 9))
     shape = Shape(
-        Scheme.WITHOUT_REPLACEMENT,
-        Relation.REPLACE_ONE,
-        view,
-        n,
-        1,
-        size,
-        steps,
-        most_kept=3 if in_space else 10**6,
+        Scheme.WITHOUT_REPLACEMENT, Relation.REPLACE_ONE, view, n, 1, size, steps, most_kept=3 if in_space else 10**6
     )
     records = universe(rng, 1, log_uniform(rng, 0.01, 100), curved=bool(rng.integers(2)))
     return chain_instance(rng, shape, replace_one_pairs(rng, records, n, [0]), facts_of(shape, records))

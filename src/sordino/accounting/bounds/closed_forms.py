@@ -74,10 +74,15 @@ def cyclic_shift(contraction: float, ratio: float, period: int, uses: int, quiet
         # Expanding: the slopes grow from segment to segment, and nothing pools.
         alone = (uses - 1) * _one_move(x, period) + _one_move(x, quiet + 1)
         return _rounded(ratio * math.sqrt(alone))
-    earlier = _earlier_uses(x, period, uses)
+    # All uses but the last, pooled: c^(2l-2) (1 - c^2) / (1 - c^l)^2 * (1 - q)/(1 + q), q = c^(l(K-1)).
+    geometric = math.exp(-2 * x * (period - 1)) * -math.expm1(-2 * x) / math.expm1(-x * period) ** 2
+    earlier = geometric * math.tanh(period * (uses - 1) * x / 2)
     if uses == 1 or _rises(x, period, uses, quiet):
         return _rounded(ratio * math.sqrt(earlier + _one_move(x, quiet + 1)))
-    return _rounded(ratio * math.sqrt(_pooled(x, period, uses, quiet)))
+    # All uses in one pool: (c^r (1 - c^lK)/(1 - c^l))^2 (1 - c^2) / (1 - c^(2(r+1) + 2l(K-1))).
+    moved = math.exp(-x * quiet) * math.expm1(-x * period * uses) / math.expm1(-x * period)
+    length = (quiet + 1) + period * (uses - 1)
+    return _rounded(ratio * math.sqrt(moved**2 * math.expm1(-2 * x) / math.expm1(-2 * x * length)))
 
 
 def uses_of(steps: int, period: int, position: int) -> tuple[int, int]:
@@ -129,12 +134,6 @@ def _one_move(x: float, length: int) -> float:
     return math.exp(-2 * x * (length - 1)) * math.expm1(-2 * x) / math.expm1(-2 * x * length)
 
 
-def _earlier_uses(x: float, period: int, uses: int) -> float:
-    """All uses but the last, pooled: c^(2l-2) (1 - c^2) / (1 - c^l)^2 * (1 - q)/(1 + q), q = c^(l(K-1))."""
-    geometric = math.exp(-2 * x * (period - 1)) * -math.expm1(-2 * x) / math.expm1(-x * period) ** 2
-    return geometric * math.tanh(period * (uses - 1) * x / 2)
-
-
 def _rises(x: float, period: int, uses: int, quiet: int) -> bool:
     """Whether the last use's slope S_B / V_B is at least that of all earlier ones, S_A / V_A (then they do not pool).
 
@@ -144,13 +143,6 @@ def _rises(x: float, period: int, uses: int, quiet: int) -> bool:
     earlier = math.exp(-x * (period - 1)) / (-math.expm1(-x * period) * (1 + q))
     last = math.exp(-x * (2 * quiet + 1)) / -math.expm1(-2 * x * (quiet + 1))
     return last >= earlier
-
-
-def _pooled(x: float, period: int, uses: int, quiet: int) -> float:
-    """All uses in one pool: (c^r (1 - c^lK)/(1 - c^l))^2 (1 - c^2) / (1 - c^(2(r+1) + 2l(K-1)))."""
-    moved = math.exp(-x * quiet) * math.expm1(-x * period * uses) / math.expm1(-x * period)
-    length = (quiet + 1) + period * (uses - 1)
-    return moved**2 * math.expm1(-2 * x) / math.expm1(-2 * x * length)
 
 
 def _one_pool(x: float, ratio: float, diameter_ratio: float, window: int) -> float:

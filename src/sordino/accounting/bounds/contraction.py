@@ -38,8 +38,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.accounting.assumptions import public_certificate, public_certificates
-from sordino.accounting.scope import PASSES, SMALLEST_RATIO
+from sordino.accounting.scope import PASSES, SMALLEST_RATIO, public_certificate, public_certificates
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
 from sordino.core.binomial import at_least
@@ -328,27 +327,15 @@ def near_modulus(spec: Spec) -> Contraction | str:
     contraction = contraction_of(spec)
     if isinstance(contraction, Contraction):
         return contraction
-    return (
-        _by_clipped_smoothness(spec)
-        or _by_smoothness(spec)
-        or (
+    beta, modulus = public_certificate(spec, constants.UNCLIPPED_SMOOTHNESS), regulariser_contraction(spec)
+    if beta is not None and isinstance(modulus, Contraction):
+        return _stretched(modulus, beta.value, 3, (beta, *modulus.certificates))
+    smooth = public_certificate(spec, constants.SMOOTHNESS)
+    if smooth is None:
+        return (
             "needs smoothness (of the update as run) or unclipped_smoothness (of the loss before clipping) from public "
             "knowledge, and neither is given"
         )
-    )
-
-
-def _by_clipped_smoothness(spec: Spec) -> Contraction | None:
-    beta, modulus = public_certificate(spec, constants.UNCLIPPED_SMOOTHNESS), regulariser_contraction(spec)
-    if beta is None or not isinstance(modulus, Contraction):
-        return None
-    return _stretched(modulus, beta.value, 3, (beta, *modulus.certificates))
-
-
-def _by_smoothness(spec: Spec) -> Contraction | None:
-    smooth = public_certificate(spec, constants.SMOOTHNESS)
-    if smooth is None:
-        return None
     # A batch smaller than its divisor keeps the regulariser whole, and a share of everything else.
     regulariser = public_certificate(spec, constants.REGULARISER_SMOOTHNESS)
     used = (smooth,) if regulariser is None else (smooth, regulariser)

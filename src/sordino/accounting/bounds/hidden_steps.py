@@ -37,7 +37,7 @@ from sordino.core import binomial
 from sordino.core.arrays import Array
 from sordino.core.binomial import at_least
 from sordino.core.bound import Relation
-from sordino.core.gaussian import UNIT_ROUNDOFF, delta_range, golden_section, narrow, up
+from sordino.core.gaussian import UNIT_ROUNDOFF, delta_range, golden_section, narrow, special, up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
 from sordino.core.loss.allocation import AllocationPair, replaceable, replaced_round, summed
 from sordino.core.loss.atomic_pairs import ExplicitPair, pair_from_curve
@@ -51,10 +51,9 @@ from sordino.core.loss.normal_pairs import (
     normal_mass,
 )
 from sordino.core.loss.pair import GridLaw, Pair
-from sordino.core.special import special
 
-_MOST_USES, _RARE_USES = 24, 1e-22  # records of a unit in one step that are told apart; rarer numbers count as all
-_MOST_PLACES = 6  # numbers of places left that are told apart
+_MOST_USES, _RARE_USES = 24, 1e-22  # records of a unit in one step that are distinguished; rarer numbers count as all
+_MOST_PLACES = 6  # numbers of places left that are distinguished
 
 
 def poisson_step(relation: Relation, rate: float, ratio: float) -> Pair:

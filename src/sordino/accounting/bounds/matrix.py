@@ -17,7 +17,7 @@ from sordino.core.loss.pair import Factors, Pair
 from sordino.core.spec.matrices import MOST_STEPS, MatrixMechanism, Participation, ParticipationScheme
 
 _ROUNDING = 1e-12
-_MOST_CLASSES = 64  # distances between places that are told apart
+_MOST_CLASSES = 64  # distances between places that are distinguished
 HIDDEN = frozenset(
     {ParticipationScheme.POISSON, ParticipationScheme.BALLS_IN_BINS, ParticipationScheme.RANDOM_ALLOCATION}
 )
@@ -77,8 +77,7 @@ def _falling(column: Array) -> bool:
 
 def _comb(column: Array, separation: int, uses: int) -> float:
     """Squared length of the sum of columns 0, b, 2b, ...: the largest for falling columns (Kalinin & Lampert 2024)."""
-    rows = np.pad(column, (0, -len(column) % separation)).reshape(-1, separation)
-    sums = np.cumsum(rows, axis=0)
+    sums = _combs(column, separation)
     sums[uses:] -= sums[:-uses].copy() if uses < len(sums) else 0.0
     return float((sums.ravel()[: len(column)] ** 2).sum())
 
@@ -93,17 +92,14 @@ def _by_gram(gram: Array, participation: Participation, uses: int) -> float:
     shares = np.diag(gram).copy()
     for step in range(steps):
         right, left = gram[step, step + separation :], gram[step, : max(step - separation + 1, 0)][::-1]
-        tops = np.concatenate([_window_tops(side, separation) for side in (right, left)])
+        sides = [side for side in (right, left) if len(side)]
+        tops = np.concatenate([[], *(np.maximum.reduceat(side, np.arange(0, len(side), separation)) for side in sides)])
         shares[step] += np.sort(tops)[::-1][: uses - 1].sum()
     return _best_apart(shares, separation, uses)
 
 
-def _window_tops(entries: Array, width: int) -> Array:
-    return np.maximum.reduceat(entries, np.arange(0, len(entries), width)) if len(entries) else entries
-
-
 def _best_apart(values: Array, separation: int, uses: int) -> float:
-    """The largest sum of at most `uses` values that stand `separation` apart."""
+    """The largest sum of at most `uses` values that are `separation` apart."""
     best = np.zeros(len(values) + separation)
     for _ in range(uses):
         taken = np.maximum.accumulate(values + best[: len(values)])
@@ -159,7 +155,7 @@ def _place_products(run: MatrixMechanism, length: int, again: bool) -> Array | s
         moves = np.abs(column)
         if not again:
             # The uses of the first place: the comb of its column. Those of others are the same, moved and cut off.
-            moves = _comb_moves(moves, length)
+            moves = _combs(moves, length).ravel()[:steps]
         return _own_products(moves, length)
     if steps > MOST_STEPS:
         return f"evaluates matrices other than Toeplitz ones up to {MOST_STEPS} steps, and there are {steps}"
@@ -171,10 +167,9 @@ def _place_products(run: MatrixMechanism, length: int, again: bool) -> Array | s
     return np.array([np.diagonal(places, apart).max() for apart in range(length)])
 
 
-def _comb_moves(column: Array, length: int) -> Array:
-    """What a use every `length` steps, from the first on, moves the rows by."""
-    rows = np.pad(column, (0, -len(column) % length)).reshape(-1, length)
-    return np.cumsum(rows, axis=0).ravel()[: len(column)]
+def _combs(column: Array, length: int) -> Array:
+    """What a use every `length` steps, from the first on, moves the rows by; `length` rows a line."""
+    return np.cumsum(np.pad(column, (0, -len(column) % length)).reshape(-1, length), axis=0)
 
 
 def _own_products(moves: Array, length: int, side: float = 1.0) -> Array:
@@ -187,7 +182,7 @@ def _own_products(moves: Array, length: int, side: float = 1.0) -> Array:
     return np.where(counts > 0.5, np.maximum(products + side * _ROUNDING * square, 0.0), 0.0)
 
 
-_MOST_DRAWN = 2000  # places whose products are all told apart
+_MOST_DRAWN = 2000  # places whose products are all distinguished
 
 
 def place_covariance(run: MatrixMechanism) -> Array | None:
@@ -231,7 +226,7 @@ def hidden_uses(run: MatrixMechanism) -> tuple[Factors, str] | None:
         return ((PoissonRemovePair(1 / every, best) if every > 1 else GaussianPair(best), 1),), "in one step"
     # Products of columns are not negative, and the divergence rises with them: the least of them show no more.
     if participation.scheme is ParticipationScheme.BALLS_IN_BINS:
-        uses = _comb_moves(column, every)[: steps - every + 1]
+        uses = _combs(column, every).ravel()[: steps - every + 1]
         square, shared = float((uses * uses).sum()), float(_own_products(uses, every, -1.0)[1:].min())
         rounding = _rounding(steps)
         shared = min(square, max(shared, 0.0)) * (1 - rounding)

@@ -13,10 +13,9 @@ import numpy as np
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
-from sordino.core.gaussian import UNIT_ROUNDOFF, up
+from sordino.core.gaussian import UNIT_ROUNDOFF, special, up
 from sordino.core.guarantee import ORDERS
 from sordino.core.loss.normal_pairs import log_mixture
-from sordino.core.special import special
 
 # Above this order the unsampled Gaussian's value is used: still a bound, and never the best order in practice.
 LARGEST_ORDER = 256.0

@@ -205,14 +205,14 @@ class _State:
 MOST_PATTERNS = 1_000_000
 _MOST_MUS = 200
 _WINDOW = 10  # fresh draws: steps of the window that is listed when there are more
-# Costs told apart before the window, and in it, from each distance; and e-foldings of probability among them.
+# Costs distinguished before the window, and in it, from each distance; and e-foldings of probability among them.
 _MOST_COSTS, _MOST_ENDINGS, _RARE_FOLDINGS = 60, 120, 35.0
-# Passes: positions told apart in the last pass, the one before, ...; older passes count at their last position.
+# Passes: positions distinguished in the last pass, the one before, ...; older passes count at their last position.
 _POSITIONS = (48, 16, 8, 6, 4)
 _MOST_LISTED_PASSES = 20  # two positions a pass make 2^20 patterns in 20 passes; with one, there is nothing to list
 _ACCURACY = 1e-12
 _SMALLEST_LOG_RATIO = -300.0  # exp(-300): smaller moves are rounded up to it, and cost nothing
-_RARE_FEEDBACK = 1e-8  # mus above all but this probability are told apart less finely
+_RARE_FEEDBACK = 1e-8  # mus above all but this probability are distinguished less finely
 _SUMMATION = 1e-9  # running sums of at most 1e6 positive numbers
 
 

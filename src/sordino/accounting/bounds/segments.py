@@ -75,8 +75,8 @@ _CELLS = 1 << 12
 _LOG_CUT = 46.0  # -log of the probability beyond the grid, by Bernstein's inequality
 _CUT = 1e-18  # probability that each group of uses may lose
 _FORGOTTEN = 1e-4  # uses that all together leave less than this share of one are charged at their most
-_MOST_COUNTS = 1024  # numbers of uses told apart
-_MOST_STAGES = 2000  # passes whose places are told apart
+_MOST_COUNTS = 1024  # numbers of uses distinguished
+_MOST_STAGES = 2000  # passes whose places are distinguished
 _SMALLEST_LEVEL = 1e-4  # weights below this share of the largest count as this share
 
 Stage = tuple[Array, Array]  # values that are not negative, and their chances

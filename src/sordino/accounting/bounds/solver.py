@@ -56,24 +56,18 @@ def _pooled_by_logarithms(log_scales: list[float], ratios: list[float]) -> float
     """Pool adjacent violators one by one; for scales that no common unit can hold."""
     pools: list[tuple[float, float]] = []
     for log_scale, ratio in zip(log_scales, ratios, strict=True):
-        last = (log_scale, ratio)
-        while pools and _steeper(pools[-1], last):
-            last = _pool(pools.pop(), last)
-        pools.append(last)
+        last, slope = log_scale, ratio
+        while pools:
+            before, steep = pools[-1]
+            top = max(before, last)
+            u, v = math.exp(before - top), math.exp(last - top)
+            if not steep * v > slope * u:  # the slope kappa / u does not fall
+                break
+            root = math.hypot(u, v)
+            last, slope = top + math.log(root), (u * steep + v * slope) / root
+            pools.pop()
+        pools.append((last, slope))
     return math.fsum(ratio * ratio for _, ratio in pools)
-
-
-def _steeper(first: tuple[float, float], second: tuple[float, float]) -> bool:
-    """Whether slope kappa / u falls from the first to the second."""
-    gap = first[0] - second[0]
-    return first[1] > second[1] * math.exp(gap) if gap < 0 else first[1] * math.exp(-gap) > second[1]
-
-
-def _pool(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
-    top = max(first[0], second[0])
-    u, v = math.exp(first[0] - top), math.exp(second[0] - top)
-    root = math.hypot(u, v)
-    return top + math.log(root), (u * first[1] + v * second[1]) / root
 
 
 def _lockstep(log_scales: Array, ratios: Array) -> Array:

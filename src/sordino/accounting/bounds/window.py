@@ -211,7 +211,7 @@ class SampledChain:
     failure: float = 0.0
 
     def of_length(self, steps: int) -> "SampledChain":
-        """A segment of the chain; the failure is left to whoever adds it once for all segments."""
+        """A segment of the chain; the caller adds the failure once for all segments."""
         return replace(self, steps=steps, failure=0.0)
 
     def plain(self) -> LossDistribution:

@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption, changed, promised
+from sordino.accounting import scope as assume
 from sordino.accounting.bounds.contraction import contraction_of, required_contraction, resting_on
 from sordino.accounting.bounds.segments import (
     LONGEST_RUN,
@@ -26,7 +25,7 @@ from sordino.accounting.bounds.window import DistanceLaw
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.scope import Scope
+from sordino.accounting.scope import Assumption, Scope, assumption, promised
 from sordino.accounting.theorems.shifted import left_by_use, sampled_certificates
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
@@ -161,8 +160,8 @@ def audible(move: Callable[[Spec], float]) -> Assumption:
         "noise of the average",
         "the average moves at most {limit:g} times its noise",
         moved,
-        "evaluates averages that move at most {limit:g} times their noise, and this one moves {value}",
-        changed({"average.noise.scale": 1e-300}),
+        "evaluates averages that move at most {limit:g} times their noise, and this one moves {value:.3g}",
+        {"average.noise.scale": 1e-300},
     )
 
 
@@ -181,15 +180,13 @@ COUPLED_AVERAGE = (LIPSCHITZ, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains
 
 
 @theorem(
-    id="average.coupling",
-    statement=(
-        "If steps contract by c and a record moves a step by at most s_k, chains with the same noise stay within "
-        "z_k = c z_{k-1} + s_k of each other, so the average of a G-Lipschitz f over N kept iterates moves by at most "
-        "(G / N) sum of z_k <= G s / (1 - c), with no failure probability. Released with Gaussian noise it is Gaussian "
-        "DP, with Laplace noise of scale t pure DP with epsilon = sqrt(dim) times the move over t. A stated rounding r "
-        "makes every move 2 r tau_k longer."
-    ),
-    citation=Citation("bertazzi2025differential", "Proposition 3.7, with Assumption 3.6 by a synchronous coupling"),
+    "average.coupling",
+    "If steps contract by c and a record moves a step by at most s_k, chains with the same noise stay within z_k = c "
+    "z_{k-1} + s_k of each other, so the average of a G-Lipschitz f over N kept iterates moves by at most (G / N) sum "
+    "of z_k <= G s / (1 - c), with no failure probability. Released with Gaussian noise it is Gaussian DP, with "
+    "Laplace noise of scale t pure DP with epsilon = sqrt(dim) times the move over t. A stated rounding r makes every "
+    "move 2 r tau_k longer.",
+    Citation("bertazzi2025differential", "Proposition 3.7, with Assumption 3.6 by a synchronous coupling"),
     status=Status.OURS,
     scope=replace(_SCOPE, noises={"gaussian", "stable"}),
     assumptions=(chains.SENSITIVITY, *COUPLED_AVERAGE, audible(sensitivity_of_average)),
@@ -202,11 +199,8 @@ def coupling(spec: Spec) -> Guarantee:
     return released(average_of(spec), sensitivity_of_average(spec))
 
 
-_DRAWN = {
-    Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON},
-    Relation.ADD_REMOVE: {Scheme.POISSON},
-}
-_GAUSSIAN_VALUES, _LAPLACE_VALUES = 320, 48  # of the random move that are told apart
+_DRAWN = {Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON}, Relation.ADD_REMOVE: {Scheme.POISSON}}
+_GAUSSIAN_VALUES, _LAPLACE_VALUES = 320, 48  # of the random move that are distinguished
 
 
 def _use(spec: Spec) -> float:
@@ -230,21 +224,16 @@ def _random_move(spec: Spec, values: int) -> DistanceLaw:
 
 def _farthest(spec: Spec) -> float:
     """The average's move if every step used the record."""
-    if not chains.used_certificates(spec):
-        return 0.0
-    return max(_random_move(spec, _LAPLACE_VALUES).values)
+    return max(_random_move(spec, _LAPLACE_VALUES).values) if chains.used_certificates(spec) else 0.0
 
 
 @theorem(
-    id="average.random-batches",
-    statement=(
-        "If steps contract by c and batches are drawn afresh with rate q, chains with the same noise and batches "
-        "differ by at most (G / N) sum of a_k s_k B_k in the average of a G-Lipschitz f over N kept iterates, B_k "
-        "independent Bernoulli(q) variables, a_k the sum of c^(t-k) over kept t >= k; delta of the released average "
-        "is at most the mean, over the B_k, of that of its noise against this move. Only the noise of the release "
-        "counts."
-    ),
-    citation=Citation("bertazzi2025differential", "Proposition 3.7, with a synchronous coupling given the batches"),
+    "average.random-batches",
+    "If steps contract by c and batches are drawn afresh with rate q, chains with the same noise and batches differ "
+    "by at most (G / N) sum of a_k s_k B_k in the average of a G-Lipschitz f over N kept iterates, B_k independent "
+    "Bernoulli(q) variables, a_k the sum of c^(t-k) over kept t >= k; delta of the released average is at most the "
+    "mean, over the B_k, of that of its noise against this move. Only the noise of the release counts.",
+    Citation("bertazzi2025differential", "Proposition 3.7, with a synchronous coupling given the batches"),
     status=Status.OURS,
     scope=Scope({"noisy-gradient"}, {View.AVERAGE}, _DRAWN, {"gaussian", "stable"}),
     assumptions=(chains.SENSITIVITY, chains.BOUND, *COUPLED_AVERAGE, chains.ANY_TWO_RECORDS, audible(_farthest)),
@@ -282,29 +271,23 @@ def _move(spec: Spec) -> float:
     return up(2 * deviation + sensitivity_of_average(spec))
 
 
-def _vector(spec: Spec) -> str | None:
+@assumption("real function", "f has one value", {"average.dim": 2})
+def _real_function(spec: Spec) -> str | None:
     if spec.average is None or spec.average.dim == 1:
         return None
     return f"is about averages of real functions, and f has {spec.average.dim} values"
 
 
 @theorem(
-    id="mcmc.average",
-    statement=(
-        "If the average of a real f along each neighbour's chain is within C of its mean with probability 1 - t, and "
-        "the means differ by at most gamma, noise that makes moves of 2 C + gamma (epsilon, delta)-DP makes the "
-        "average (epsilon, delta + 2 t - t^2)-DP. For chains that contract, Gaussian concentration gives "
-        "C = L sqrt(2 log(2 / t)) and a coupling gives gamma; t is a quarter of the spec's delta."
-    ),
-    citation=Citation("bertazzi2025differential", "Propositions 3.7 and 3.10, about the chain's own mean"),
+    "mcmc.average",
+    "If the average of a real f along each neighbour's chain is within C of its mean with probability 1 - t, and the "
+    "means differ by at most gamma, noise that makes moves of 2 C + gamma (epsilon, delta)-DP makes the average "
+    "(epsilon, delta + 2 t - t^2)-DP. For chains that contract, Gaussian concentration gives C = L sqrt(2 log(2 / t)) "
+    "and a coupling gives gamma; t is a quarter of the spec's delta.",
+    Citation("bertazzi2025differential", "Propositions 3.7 and 3.10, about the chain's own mean"),
     status=Status.AS_STATED,
     scope=_SCOPE,
-    assumptions=(
-        chains.SENSITIVITY,
-        *COUPLED_AVERAGE,
-        Assumption("real function", "f has one value", _vector, changed({"average.dim": 2})),
-        audible(_move),
-    ),
+    assumptions=(chains.SENSITIVITY, *COUPLED_AVERAGE, _real_function, audible(_move)),
     certificates=average_certificates,
     counts_rounding=True,
     monotone=_MONOTONE,

@@ -1,7 +1,6 @@
-"""Lists of runs on the same data, and kept iterates of one chain.
+"""Runs that are made of runs: lists of runs on the same data, and the best of a random number of runs.
 
-Guarantees of a list compose, also when later runs depend on earlier releases. Between two kept iterates the state of a
-chain is hidden, so a segment costs what a last iterate costs.
+Guarantees of a list compose, also when later runs depend on earlier releases.
 """
 
 import math
@@ -12,16 +11,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import convert
-from sordino.accounting.assumptions import Assumption, changed
-from sordino.accounting.bounds.closed_forms import kept_shifts
-from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import to_renyi
 from sordino.accounting.evaluate import bounds_of, for_group, theorem, why_none
-from sordino.accounting.scope import Scope
-from sordino.core.bound import Bound, Citation, Relation, Status, View
+from sordino.accounting.scope import Assumption, Scope, assumption, caller_checked, promised, run_of
+from sordino.accounting.theorems.mechanisms import EITHER
+from sordino.core.bound import Bound, Certificate, Citation, Status, View
+from sordino.core.gaussian import up
 from sordino.core.guarantee import (
+    ORDERS,
     BoundedRange,
     GaussianDP,
     Guarantee,
@@ -30,7 +28,8 @@ from sordino.core.guarantee import (
     RenyiDP,
     TotalVariation,
 )
-from sordino.core.spec import Scheme, Spec
+from sordino.core.spec import RepeatAndSelect, Spec
+from sordino.core.spec.document import NegativeBinomialTrials, PoissonTrials
 
 _REFERENCE_DELTA = 1e-6  # at which compositions are compared when the spec states none; public either way
 # Compositions that are evaluated while one group of parts after the other tries its other theorems.
@@ -136,10 +135,6 @@ def _plan(spec: Spec) -> tuple[Choice, Guarantee] | str:
     return best, _composed(groups, best)
 
 
-def _unplanned(spec: Spec) -> str | None:
-    return plan if isinstance(plan := _plan(spec), str) else None
-
-
 def _chosen(spec: Spec) -> Choice:
     return () if isinstance(plan := _plan(spec), str) else plan[0]
 
@@ -150,15 +145,20 @@ _UNSCOPED = dict.fromkeys(f"algorithm.parts.0.{key}" for key in _GONE)
 
 
 @theorem(
-    id="composition.adaptive",
-    statement=(
-        "If every run of a list has a dominating pair, their adaptive composition is dominated by the product of the "
-        "pairs; Rényi curves add. The theorem used for each part is chosen by the epsilon of the whole."
-    ),
-    citation=Citation("zhu2022optimal", "Theorem 10"),
+    "composition.adaptive",
+    "If every run of a list has a dominating pair, their adaptive composition is dominated by the product of the "
+    "pairs; Rényi curves add. The theorem used for each part is chosen by the epsilon of the whole.",
+    Citation("zhu2022optimal", "Theorem 10"),
     status=Status.AS_STATED,
-    scope=Scope({"composite"}, frozenset(View), dict.fromkeys(Relation, frozenset())),
-    assumptions=(Assumption("every part", "every part has a bound", _unplanned, changed(_UNSCOPED)),),
+    scope=Scope({"composite"}, frozenset(View), EITHER),
+    assumptions=(
+        Assumption(
+            "every part",
+            "every part has a bound",
+            lambda spec: plan if isinstance(plan := _plan(spec), str) else None,
+            _UNSCOPED,
+        ),
+    ),
     certificates=lambda spec: tuple(dict.fromkeys(used for bound in _chosen(spec) for used in bound.certificates)),
     rests_on=lambda spec: tuple(
         (bound.theorem, part) for bound, part in zip(_chosen(spec), Counter(spec.runs()), strict=False)
@@ -173,67 +173,127 @@ def adaptive(spec: Spec) -> Guarantee:
     return convert.NOTHING if isinstance(plan := _plan(spec), str) else plan[1]
 
 
-_MOST_POSITIONS = 100_000
-_MOST_WORK = 20_000_000
+# The best of a random number of runs.
+
+_base_bounds = lru_cache(maxsize=16)(bounds_of)
 
 
-def _too_many_positions(spec: Spec) -> str | None:
-    chain = chain_of(spec)
-    positions = min(chain.batches_per_epoch(spec.n), chain.steps)
-    constant = chain.step_size.is_constant and chain.noise.scale.is_constant
-    most = _MOST_POSITIONS if constant else _MOST_WORK // chain.steps
-    if positions <= max(most, 1):
+def _base_certificates(spec: Spec) -> tuple[Certificate, ...]:
+    return tuple(dict.fromkeys(used for bound in _base_bounds(spec.base()) for used in bound.certificates))
+
+
+def _rests_on(spec: Spec) -> tuple[tuple[str, Spec], ...]:
+    base = spec.base()
+    return tuple((bound.theorem, base) for bound in _base_bounds(base))
+
+
+def _largest_loss(guarantee: Guarantee) -> float:
+    """The epsilon at which a guarantee is pure; infinite where it is not."""
+    if isinstance(guarantee, PureDP):
+        return guarantee.value
+    if not isinstance(guarantee, LossDistribution):
+        return math.inf
+    factors = guarantee.factors
+    ways = (factors, tuple((pair.reversed(), count) for pair, count in factors))
+    if any(pair.infinite > 0 for way in ways for pair, _ in way):
+        return math.inf
+    return up(max(math.fsum(count * pair.largest_loss for pair, count in way) for way in ways), 4)
+
+
+@lru_cache(maxsize=16)
+def _base_curve(base: Spec) -> RenyiDP | None:
+    """The smallest Rényi values of one trial; curves that hold but for a failure are no use here."""
+    said = [(bound.guarantee, _largest_loss(bound.guarantee)) for bound in _base_bounds(base)]
+    usable = [
+        found if isinstance(found, GaussianDP | RenyiDP) else PureDP(loss)
+        for found, loss in said
+        if loss < math.inf or isinstance(found, GaussianDP | RenyiDP)
+    ]
+    curves = [curve for curve in map(to_renyi, usable) if curve.failure == 0.0]
+    common = [order for order in ORDERS if all(order in curve.orders for curve in curves)]
+    if not curves or not common:
         return None
-    return f"evaluates at most {most} positions of the record in a run of this length, and there are {positions}"
+    return RenyiDP(tuple(common), tuple(min(curve.at(order) for curve in curves) for order in common))
 
 
-_LARGE = {
-    "algorithm.batch": {"scheme": "cyclic", "size": 1},
-    "algorithm.steps": 200_000,
-    "algorithm.step_size": {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power": 0.1},
-    "algorithm.noise": {"kind": "gaussian", "scale": 0.01},
-    "relation": "replace-one",
-}
+_FAR_SHIFT = {"kind": "random-shift", "shifts": [1.0], "weights": [1.0], "scale": 1e-4}
+
+
+@assumption("trial", "one trial has a Rényi curve", {"algorithm.base": {"algorithm": _FAR_SHIFT}})
+def _has_curve(spec: Spec) -> str | None:
+    lacking = _base_curve(spec.base()) is None
+    return f"needs a Rényi or pure bound on one trial{_why_none(spec)}" if lacking else None
+
+
+def _why_none(spec: Spec) -> str:
+    return f", and there is none: {why_none(spec.base(), 'no theorem gives one')}"
+
+
+_SELECTS = Scope({"repeat-and-select"}, frozenset(View), EITHER)
+_SECRET = caller_checked(
+    "secret trials", "the number of trials stays secret, and the best one is found from what the trials release"
+)
 
 
 @theorem(
-    id="composition.kept",
-    statement=(
-        "If the iterates t_1 < ... < t_m of a chain are kept, they are together mu-Gaussian DP with mu^2 the sum over "
-        "the segments between them of the least cost of shifts from distance 0 to distance 0, for the worst position "
-        "of the record; with records shuffled once delta is the average over positions. Averages of kept iterates are "
-        "post-processing."
-    ),
-    citation=Citation("dong2022gaussian", "Corollary 3.3, over segments bounded by Bok et al. 2024, Section 4"),
+    "selection.repeated",
+    "The best of K trials, each with Rényi divergence e(order): for K negative binomial of shape h and stop g, e'(a) "
+    "= e(a) + (1 + h)(1 - 1/b) e(b) + (1 + h) ln(1/g) / b + ln(E K) / (a - 1), any b; for K Poisson of mean m, e'(a) "
+    "= ln(e^-m + m e^((a - 1)(e(a) + m d))) / (a - 1), where a trial is (ln(1 + 1/(a - 1)), d)-DP.",
+    Citation("papernot2022hyperparameter", "Theorems 2 and 6, with the chance of no trial at all counted"),
     status=Status.OURS,
-    scope=Scope(
-        {"noisy-gradient"},
-        {View.ALL_ITERATES, View.AVERAGE},
-        {
-            Relation.REPLACE_ONE: {Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE},
-            Relation.ADD_REMOVE: {Scheme.FULL},
-        },
-    ),
-    assumptions=(
-        chains.SENSITIVITY,
-        chains.BOUND,
-        *chains.NUMERICAL,
-        Assumption(
-            "positions",
-            f"a record has at most {_MOST_POSITIONS} positions; with varying schedules, {_MOST_WORK} over the steps",
-            _too_many_positions,
-            changed(_LARGE),
-        ),
-        chains.CONTRACTION,
-        chains.EVERY_RECORD,
-    ),
-    certificates=chains.shift_certificates,
-    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
+    scope=_SELECTS,
+    assumptions=(_has_curve, _SECRET),
+    certificates=_base_certificates,
+    rests_on=_rests_on,
 )
-def kept(spec: Spec) -> Guarantee:
-    """Only kept iterates are released; unkept ones, and diagnostics computed from them, are not."""
-    chain = chain_of(spec)
-    mus = kept_shifts(chains.shift_steps(spec), chain.kept_iterates(spec.view), chain.batches_per_epoch(spec.n))
-    if chain.batch.scheme is Scheme.SHUFFLE_ONCE:
-        return chains.averaged_over_positions(mus, spec)
-    return GaussianDP(float(np.max(mus)))
+def repeated(spec: Spec) -> Guarantee:
+    """The smallest value at every order."""
+    run, base = run_of(spec, RepeatAndSelect), promised(_base_curve(spec.base()), "a trial with a Rényi curve")
+    bounds = _base_bounds(spec.base())
+    orders, values = np.asarray(base.orders), np.asarray(base.values)
+    if isinstance(run.trials, PoissonTrials):
+        # What is told without any trial has the same probability e^-m either way.
+        mean = run.trials.mean
+        fails = [min(bound.guarantee.delta(math.log1p(1 / (a - 1)) * (1 - 1e-15)) for bound in bounds) for a in orders]
+        some = math.log(mean) + (orders - 1) * (values + mean * np.array(fails))
+        found = np.logaddexp(-mean, some) / (orders - 1)
+        slack = np.abs(some) / (orders - 1)
+    else:
+        shape, stop = run.trials.shape, run.trials.stop
+        others = (1 + shape) * ((1 - 1 / orders) * values - math.log(stop) / orders)
+        found = values + float(others.min()) + math.log(run.trials.mean) / (orders - 1)
+        slack = abs(math.log(run.trials.mean)) / (orders - 1) + float(others.min())
+    raised = np.maximum(found, 0.0) + 1e-14 * (1 + values + slack)
+    return RenyiDP(base.orders, tuple(raised.tolist()))
+
+
+def _pure_base(spec: Spec) -> float | None:
+    losses = [_largest_loss(bound.guarantee) for bound in _base_bounds(spec.base())]
+    return min((loss for loss in losses if loss < math.inf), default=None)
+
+
+@assumption(
+    "trial", "one trial is pure, their number negative binomial", {"algorithm.trials": {"kind": "poisson", "mean": 3.0}}
+)
+def _pure_trial(spec: Spec) -> str | None:
+    if not isinstance(run_of(spec, RepeatAndSelect).trials, NegativeBinomialTrials):
+        return "is about a negative binomial number of trials, and it is Poisson"
+    return None if _pure_base(spec) is not None else f"needs a pure bound on one trial{_why_none(spec)}"
+
+
+@theorem(
+    "selection.repeated-pure",
+    "The best of K epsilon-DP trials, K negative binomial of shape h, is (2 + h) epsilon-DP.",
+    Citation("papernot2022hyperparameter", "Theorem 2 at infinite orders; Liu & Talwar 2019 for h = 1"),
+    status=Status.AS_STATED,
+    scope=_SELECTS,
+    assumptions=(_pure_trial, _SECRET),
+    certificates=_base_certificates,
+    rests_on=_rests_on,
+)
+def repeated_pure(spec: Spec) -> Guarantee:
+    """A ratio of probabilities pays once for the best value and 1 + h times for being the best."""
+    run, epsilon = run_of(spec, RepeatAndSelect), promised(_pure_base(spec), "a pure trial")
+    shape = run.trials.shape if isinstance(run.trials, NegativeBinomialTrials) else math.inf
+    return PureDP(up((2 + shape) * epsilon, 2))

@@ -12,50 +12,56 @@ from functools import partial
 import numpy as np
 
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption, caller_checked, changed
 from sordino.accounting.bounds.hidden_steps import poisson_step, shuffled_pass, unit_step
 from sordino.accounting.bounds.renyi import poisson_renyi, without_replacement_renyi
 from sordino.accounting.convert import compose, repeat, to_renyi
 from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, NoisySteps, Scope, largest_position, noisy_steps, scheme_of
+from sordino.accounting.scope import (
+    STEP_KINDS,
+    STEP_VIEWS,
+    NoisySteps,
+    Scope,
+    assumption,
+    batches_of,
+    caller_checked,
+    largest_position,
+    noisy_steps,
+    scheme_of,
+)
 from sordino.core.bound import Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
 from sordino.core.loss.normal_pairs import GaussianPair, WithoutReplacementPair
-from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec
+from sordino.core.spec import NoisedSums, Scheme, Spec
 
 _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
 
 
-@chains.steps_theorem(
-    id="composition.gaussian",
-    statement=(
-        "With full or fixed (cyclic, shuffle-once) batches the iterates are mu-Gaussian DP with "
-        "mu^2 = sum of kappa_k^2 over the steps whose batch holds the record, kappa_k = eta_k Delta / (b tau_k); the "
-        "worst position of the record counts."
-    ),
-    citation=Citation("dong2022gaussian", "Theorem 2.7 and Corollary 3.3"),
+@theorem(
+    "composition.gaussian",
+    "With full or fixed (cyclic, shuffle-once) batches the iterates are mu-Gaussian DP with mu^2 = sum of kappa_k^2 "
+    "over the steps whose batch holds the record, kappa_k = eta_k Delta / (b tau_k); the worst position of the record "
+    "counts.",
+    Citation("dong2022gaussian", "Theorem 2.7 and Corollary 3.3"),
     status=Status.AS_STATED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: _FIXED, Relation.ADD_REMOVE: {Scheme.FULL}}),
-    assumptions=(chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL),
+    assumptions=chains.ANY_STEPS,
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY, chains.RISES_WITH_BOUND),
 )
 def gaussian(spec: Spec) -> Guarantee:
     """Gaussian mechanisms compose to one; the position that is used most decides."""
     steps = chains.required_steps(spec)
-    period = steps.batches_per_epoch
     if steps.constant_ratio is not None:
-        return repeat(GaussianDP(steps.constant_ratio), -(-steps.steps // period))
-    return GaussianDP(up(math.sqrt(largest_position(steps.ratios() ** 2, period) * (1 + 2e-14)), 2))
+        return repeat(GaussianDP(steps.constant_ratio), steps.epochs)
+    worst = largest_position(steps.ratios() ** 2, steps.batches_per_epoch)
+    return GaussianDP(up(math.sqrt(worst * (1 + 2e-14)), 2))
 
 
-@chains.steps_theorem(
-    id="composition.parallel-epochs",
-    statement=(
-        "With batches reshuffled every epoch a record is used at most once an epoch, so K epochs are mu-Gaussian DP "
-        "with mu^2 = sum over epochs of the largest kappa_k^2 in the epoch (K kappa^2 for constant schedules)."
-    ),
-    citation=Citation("dong2022gaussian", "Corollary 3.3, applied given the permutations"),
+@theorem(
+    "composition.parallel-epochs",
+    "With batches reshuffled every epoch a record is used at most once an epoch, so K epochs are mu-Gaussian DP with "
+    "mu^2 = sum over epochs of the largest kappa_k^2 in the epoch (K kappa^2 for constant schedules).",
+    Citation("dong2022gaussian", "Corollary 3.3, applied given the permutations"),
     status=Status.CORRECTED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL),
@@ -64,10 +70,9 @@ def gaussian(spec: Spec) -> Guarantee:
 def parallel_epochs(spec: Spec) -> Guarantee:
     """Given the permutations each epoch is one Gaussian mechanism for the record, at its worst position."""
     steps = chains.required_steps(spec)
-    period = steps.batches_per_epoch
     if steps.constant_ratio is not None:
-        return repeat(GaussianDP(steps.constant_ratio), -(-steps.steps // period))
-    squares = steps.ratios() ** 2
+        return repeat(GaussianDP(steps.constant_ratio), steps.epochs)
+    squares, period = steps.ratios() ** 2, steps.batches_per_epoch
     padded = np.pad(squares, (0, -len(squares) % period)).reshape(-1, period)
     return GaussianDP(up(math.sqrt(float(padded.max(axis=1).sum()) * (1 + 1e-14)), 2))
 
@@ -77,15 +82,15 @@ _SHARES = (1.0, 0.3)  # of a pass's part of delta, for which it is chosen
 _NEGLIGIBLE_EPSILON = 5e-3  # where composition already gives this little, there is nothing to hide
 
 
-def _whole_batches(spec: Spec) -> int:
-    """The full batches of a pass."""
-    run = spec.algorithm
-    if isinstance(run, NoisedSums):
-        return run.records // run.sampling.divisor(run.records)
-    return spec.n // chains.chain_of(spec).divisor(spec.n)
+def _made_to_reuse(spec: Spec) -> Spec:
+    made = chains.required_steps(spec).batches_per_epoch + 1
+    if isinstance(spec.algorithm, NoisedSums):
+        return spec.with_values({"algorithm.sampling.scheme": "shuffle-once", "algorithm.rounds": made})
+    return spec.with_values({"algorithm.batch.scheme": "shuffle-once", "algorithm.steps": made, "algorithm.keep": None})
 
 
-def _reused_order(spec: Spec) -> str | None:
+@assumption("new orders", "an order that is drawn once is used for one pass", _made_to_reuse)
+def _new_orders(spec: Spec) -> str | None:
     if (steps := noisy_steps(spec.algorithm, spec)) is None or steps.scheme is not Scheme.SHUFFLE_ONCE:
         return None
     if steps.steps <= steps.batches_per_epoch:
@@ -94,30 +99,20 @@ def _reused_order(spec: Spec) -> str | None:
     return f"is about one pass where the order is drawn once, and {passed}"
 
 
-def _made_to_reuse(spec: Spec) -> Spec:
-    chain = isinstance(spec.algorithm, NoisyGradient)
-    batch, steps = ("batch", {"steps", "keep"}) if chain else ("sampling", {"rounds"})
-    made = chains.required_steps(spec).batches_per_epoch + 1
-    values = {f"algorithm.{key}": None if key == "keep" else made for key in steps}
-    return spec.with_values({f"algorithm.{batch}.scheme": "shuffle-once"} | values)
-
-
-def _largest(steps: NoisySteps) -> float:
-    return steps.constant_ratio if steps.constant_ratio is not None else float(steps.ratios().max())
-
-
 def _clones_of(spec: Spec) -> list[LossDistribution]:
-    steps = chains.required_steps(spec)
-    passes, delta = -(-steps.steps // steps.batches_per_epoch), spec.delta or _REFERENCE_DELTA
-    found = (shuffled_pass(_whole_batches(spec), _largest(steps), share * delta / passes) for share in _SHARES)
-    return [LossDistribution(((pair, passes),)) for pair in found if pair is not None]
+    steps, (batch, records) = chains.required_steps(spec), batches_of(spec)
+    passes, delta = steps.epochs, spec.delta or _REFERENCE_DELTA
+    whole = records // batch.divisor(records)
+    pairs = (shuffled_pass(whole, steps.largest_ratio, share * delta / passes) for share in _SHARES)
+    return [LossDistribution(((pair, passes),)) for pair in pairs if pair is not None]
 
 
-def _nobody_hides(spec: Spec) -> str | None:
+@assumption("hidden records", "for some epsilon_0 others look like the record", {"algorithm.noise.scale": 1e-3})
+def _hidden_records(spec: Spec) -> str | None:
     steps, delta = noisy_steps(spec.algorithm, spec), spec.delta or _REFERENCE_DELTA
-    if steps is None or _reused_order(spec):
+    if steps is None or _new_orders.failure(spec):
         return None
-    plain = repeat(GaussianDP(_largest(steps)), -(-steps.steps // steps.batches_per_epoch)).epsilon(delta)
+    plain = repeat(GaussianDP(steps.largest_ratio), steps.epochs).epsilon(delta)
     if plain <= _NEGLIGIBLE_EPSILON:
         return f"is of use where a use an epoch costs more than {_NEGLIGIBLE_EPSILON:g}, and it costs {plain:.3g}"
     if _clones_of(spec):
@@ -128,28 +123,21 @@ def _nobody_hides(spec: Spec) -> str | None:
     )
 
 
-@chains.steps_theorem(
-    id="composition.clones",
-    statement=(
-        "In a pass over n records in random order, b a step, with Gaussian noise and ratio kappa between any two "
-        "records, delta(epsilon) is at most E_C E (1 - e^epsilon + (1 + e^epsilon) S)+ + (1 + e^epsilon) t for every "
-        "epsilon_0: C ~ Bin(l - 1, e^-epsilon_0), l = floor(n / b), others look like the record, S is the mean of C + "
-        "1 copies of tanh(L / 2), L the log ratio of a kappa-Gaussian under an even mixture of both laws, and t = l "
-        "e^-epsilon_0 delta_kappa(epsilon_0). Passes in new orders compose; an order drawn once gives one pass."
-    ),
-    citation=Citation("feldman2021hiding", "Theorem 3.2, with labels of Gaussian steps by their loss, and batches"),
+@theorem(
+    "composition.clones",
+    "In a pass over n records in random order, b a step, with Gaussian noise and ratio kappa between any two records, "
+    "delta(epsilon) is at most E_C E (1 - e^epsilon + (1 + e^epsilon) S)+ + (1 + e^epsilon) t for every epsilon_0: C "
+    "~ Bin(l - 1, e^-epsilon_0), l = floor(n / b), others look like the record, S is the mean of C + 1 copies of "
+    "tanh(L / 2), L the log ratio of a kappa-Gaussian under an even mixture of both laws, and t = l e^-epsilon_0 "
+    "delta_kappa(epsilon_0). Passes in new orders compose; an order drawn once gives one pass.",
+    Citation("feldman2021hiding", "Theorem 3.2, with labels of Gaussian steps by their loss, and batches"),
     status=Status.OURS,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED, Scheme.SHUFFLE_ONCE}}),
     assumptions=(
         chains.SENSITIVITY,
         *chains.NUMERICAL,
-        Assumption("new orders", "an order that is drawn once is used for one pass", _reused_order, _made_to_reuse),
-        Assumption(
-            "hidden records",
-            "for some epsilon_0 others look like the record",
-            _nobody_hides,
-            changed({"algorithm.noise.scale": 1e-3}),
-        ),
+        _new_orders,
+        _hidden_records,
         caller_checked(
             "any two records there are",
             "the declared gradient_sensitivity bounds the difference between the gradients of any two records there "
@@ -157,7 +145,7 @@ def _nobody_hides(spec: Spec) -> str | None:
             "it",
         ),
     ),
-    monotone=(("algorithm.noise.scale", Monotone.FALLS), chains.RISES_WITH_SENSITIVITY),
+    monotone=(chains.FALLS_WITH_NOISE, chains.RISES_WITH_SENSITIVITY),
 )
 def clones(spec: Spec) -> Guarantee:
     """See `bounds.hidden_steps` for the proof; of the two numbers of clones tried the better one is used."""
@@ -170,14 +158,12 @@ def _poisson_unit(spec: Spec, size: int) -> Guarantee:
     return LossDistribution(tuple((unit_step(steps.rate, ratio, size), count) for ratio, count in steps.grouped()))
 
 
-@chains.steps_theorem(
-    id="composition.subsampled-poisson",
-    statement=(
-        "Each step of a Poisson-sampled run with rate q is dominated, under add-remove, by "
-        "((1-q) N(0,1) + q N(kappa,1), N(0,1)) and its reverse, kappa = eta G / (b tau); under replace-one by the pair "
-        "with N(kappa,1) and N(-kappa,1) in the two mixtures. The steps compose as loss distributions."
-    ),
-    citation=Citation("zhu2022optimal", "Theorem 10 and Theorem 11"),
+@theorem(
+    "composition.subsampled-poisson",
+    "Each step of a Poisson-sampled run with rate q is dominated, under add-remove, by ((1-q) N(0,1) + q N(kappa,1), "
+    "N(0,1)) and its reverse, kappa = eta G / (b tau); under replace-one by the pair with N(kappa,1) and N(-kappa,1) "
+    "in the two mixtures. The steps compose as loss distributions.",
+    Citation("zhu2022optimal", "Theorem 10 and Theorem 11"),
     status=Status.AS_STATED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.POISSON}))),
     assumptions=(chains.BOUND, *chains.NUMERICAL),
@@ -191,14 +177,11 @@ def subsampled_poisson(spec: Spec) -> Guarantee:
     return LossDistribution(tuple(uses))
 
 
-@chains.steps_theorem(
-    id="composition.subsampled-without-replacement",
-    statement=(
-        "A step on b of n records drawn without replacement is dominated under replace-one by the symmetrised "
-        "subsampled pair C_q of a kappa-Gaussian, q = b/n, kappa = eta Delta / (b tau). The steps compose as loss "
-        "distributions."
-    ),
-    citation=Citation("zhu2022optimal", "Theorem 10 and Proposition 30"),
+@theorem(
+    "composition.subsampled-without-replacement",
+    "A step on b of n records drawn without replacement is dominated under replace-one by the symmetrised subsampled "
+    "pair C_q of a kappa-Gaussian, q = b/n, kappa = eta Delta / (b tau). The steps compose as loss distributions.",
+    Citation("zhu2022optimal", "Theorem 10 and Proposition 30"),
     status=Status.AS_STATED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
@@ -220,13 +203,11 @@ _SAMPLED: dict[Scheme, Callable[[float, NoisySteps, float, Relation], float]] = 
 _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epochs}
 
 
-@chains.steps_theorem(
-    id="composition.renyi",
-    statement=(
-        "Rényi divergences of the steps add, order by order. Gaussian steps: order kappa^2 / 2. Poisson-sampled steps: "
-        "the exact divergence of the sampled Gaussian. Without replacement: the bound of Wang, Balle & Kasiviswanathan."
-    ),
-    citation=Citation("mironov2017renyi", "Proposition 1, with Mironov, Talwar & Zhang 2019, Section 3"),
+@theorem(
+    "composition.renyi",
+    "Rényi divergences of the steps add, order by order. Gaussian steps: order kappa^2 / 2. Poisson-sampled steps: "
+    "the exact divergence of the sampled Gaussian. Without replacement: the bound of Wang, Balle & Kasiviswanathan.",
+    Citation("mironov2017renyi", "Proposition 1, with Mironov, Talwar & Zhang 2019, Section 3"),
     status=Status.AS_STATED,
     scope=Scope(
         STEP_KINDS,
@@ -236,7 +217,7 @@ _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epoc
             Relation.ADD_REMOVE: {Scheme.FULL, Scheme.POISSON},
         },
     ),
-    assumptions=(chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
+    assumptions=(*chains.ANY_STEPS, chains.ANY_TWO_RECORDS),
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY, chains.RISES_WITH_BOUND),
 )
 def renyi(spec: Spec) -> Guarantee:
@@ -274,12 +255,10 @@ _ASSUMPTIONS = (
 
 
 @theorem(
-    id="noised-sums.passes",
-    statement=(
-        "Passes in permuted order use each record once an epoch, so K epochs of noised sums are mu-Gaussian DP with "
-        "mu^2 = K / sigma^2, sigma the noise over the sum's sensitivity; no amplification by sampling holds."
-    ),
-    citation=Citation("vinaroz2022differentially", "Algorithm 3 and Proposition 1, accounted by parallel epochs"),
+    "noised-sums.passes",
+    "Passes in permuted order use each record once an epoch, so K epochs of noised sums are mu-Gaussian DP with mu^2 "
+    "= K / sigma^2, sigma the noise over the sum's sensitivity; no amplification by sampling holds.",
+    Citation("vinaroz2022differentially", "Algorithm 3 and Proposition 1, accounted by parallel epochs"),
     status=Status.CORRECTED,
     scope=Scope(_KINDS, _VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
     assumptions=_ASSUMPTIONS,
@@ -291,14 +270,12 @@ def passes(spec: Spec) -> Guarantee:
 
 
 @theorem(
-    id="noised-sums.rounds",
-    statement=(
-        "T full-batch rounds, each a sum of contributions of length at most C plus noise of m C, are mu-Gaussian DP "
-        "with mu^2 = sum of 1 / sigma_t^2, sigma = m / 2 under replace-one (m / sqrt 2 for rank-one contributions, "
-        "m C / R where a replacement is proved to move the sum by at most R) and m under add-remove, whatever is done "
-        "with the sums."
-    ),
-    citation=Citation("dong2022gaussian", "Corollary 3.3, with the sensitivity of Vinaroz & Park 2022, Proposition 1"),
+    "noised-sums.rounds",
+    "T full-batch rounds, each a sum of contributions of length at most C plus noise of m C, are mu-Gaussian DP with "
+    "mu^2 = sum of 1 / sigma_t^2, sigma = m / 2 under replace-one (m / sqrt 2 for rank-one contributions, m C / R "
+    "where a replacement is proved to move the sum by at most R) and m under add-remove, whatever is done with the "
+    "sums.",
+    Citation("dong2022gaussian", "Corollary 3.3, with the sensitivity of Vinaroz & Park 2022, Proposition 1"),
     status=Status.OURS,
     scope=Scope(_KINDS, _VIEWS, dict.fromkeys(Relation, frozenset({Scheme.FULL}))),
     assumptions=_ASSUMPTIONS,
@@ -310,13 +287,11 @@ def rounds(spec: Spec) -> Guarantee:
 
 
 @theorem(
-    id="noised-sums.subsampled",
-    statement=(
-        "Rounds of noised sums on batches drawn independently, uniform of fixed size or Poisson, compose as subsampled "
-        "Gaussian steps with ratio 1/sigma, sigma the noise over the sum's sensitivity (for Poisson batches over the "
-        "contribution bound), whatever is done with the sums."
-    ),
-    citation=Citation("zhu2022optimal", "Theorems 10 and 11, with Vinaroz & Park 2022, Proposition 1"),
+    "noised-sums.subsampled",
+    "Rounds of noised sums on batches drawn independently, uniform of fixed size or Poisson, compose as subsampled "
+    "Gaussian steps with ratio 1/sigma, sigma the noise over the sum's sensitivity (for Poisson batches over the "
+    "contribution bound), whatever is done with the sums.",
+    Citation("zhu2022optimal", "Theorems 10 and 11, with Vinaroz & Park 2022, Proposition 1"),
     status=Status.CORRECTED,
     scope=Scope(
         _KINDS,

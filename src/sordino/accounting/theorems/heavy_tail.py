@@ -10,14 +10,12 @@ import math
 
 import numpy as np
 
-from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption, caller_checked, changed
+from sordino.accounting import scope as assume
 from sordino.accounting.bounds import heavy_tail as formulas
-from sordino.accounting.bounds.contraction import contraction_of, resting_on
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import theorem
-from sordino.accounting.scope import last_iterate_scope
+from sordino.accounting.scope import assumption, caller_checked, last_iterate_scope
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Citation, Status
 from sordino.core.gaussian import up
@@ -58,7 +56,16 @@ def _sources(spec: Spec) -> tuple[Certificate, ...]:
     return growth if growth and (assume.unusable(growth) is None or not bounded) else bounded
 
 
-def _unbounded(spec: Spec) -> str | None:
+@assumption(
+    "gradient growth",
+    "the difference of two records' gradients grows at most linearly, with certified gradient_growth, or is bounded, "
+    "with certified gradient_sensitivity",
+    lambda spec: assume.uncertified(spec, constants.GRADIENT_SENSITIVITY).with_values(
+        {"problem.gradient_growth": None}
+    ),
+    _sources,
+)
+def _gradient_growth(spec: Spec) -> str | None:
     sources = _sources(spec)
     if not sources:
         return (
@@ -69,28 +76,18 @@ def _unbounded(spec: Spec) -> str | None:
 
 
 @theorem(
-    id="heavy-tail.coupling",
-    statement=(
-        "If a step contracts by c and |grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|, the last iterate of a "
-        "chain with stable noise of index alpha and scale sigma is (0, delta)-DP with "
-        "delta = 2 F_alpha(z / (2 sigma)) - 1 <= z Gamma(1 + 1/alpha) / (pi sigma), F_alpha the cdf of the "
-        "one-dimensional law, z = (eta / n)(g0 + g1 R)(1 - c^T)/(1 - c) for full batches and batches drawn at random, "
-        "eta / b at the steps of the worst position for cyclic ones; R bounds E |theta_k| through "
-        "u_k^p <= (c u_{k-1} + eta B)^p + sigma^p E |xi|^p, best p < alpha, B = sup |grad f(0,x)|."
-    ),
-    citation=Citation("simsekli2024differential", "Lemma 18, improved, and a synchronous coupling in place of Lemma 5"),
+    "heavy-tail.coupling",
+    "If a step contracts by c and |grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|, the last iterate of a "
+    "chain with stable noise of index alpha and scale sigma is (0, delta)-DP with delta = 2 F_alpha(z / (2 sigma)) - "
+    "1 <= z Gamma(1 + 1/alpha) / (pi sigma), F_alpha the cdf of the one-dimensional law, z = (eta / n)(g0 + g1 R)(1 - "
+    "c^T)/(1 - c) for full batches and batches drawn at random, eta / b at the steps of the worst position for cyclic "
+    "ones; R bounds E |theta_k| through u_k^p <= (c u_{k-1} + eta B)^p + sigma^p E |xi|^p, best p < alpha, B = sup "
+    "|grad f(0,x)|.",
+    Citation("simsekli2024differential", "Lemma 18, improved, and a synchronous coupling in place of Lemma 5"),
     status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, noises=NOISES),
     assumptions=(
-        Assumption(
-            "gradient growth",
-            "the difference of two records' gradients grows at most linearly, with certified gradient_growth, or is "
-            "bounded, with certified gradient_sensitivity",
-            _unbounded,
-            lambda spec: assume.uncertified(spec, constants.GRADIENT_SENSITIVITY).with_values(
-                {"problem.gradient_growth": None}
-            ),
-        ),
+        _gradient_growth,
         chains.SCHEDULE_LENGTH,
         chains.CONTRACTION,
         chains.EVERY_RECORD,
@@ -99,24 +96,18 @@ def _unbounded(spec: Spec) -> str | None:
             "gradient_growth.at_zero bounds the drift at the origin of every batch as run, regulariser included",
         ),
     ),
-    certificates=lambda spec: (*_sources(spec), *resting_on(contraction_of(spec))),
 )
 def coupling(spec: Spec) -> Guarantee:
     """Given everything but the last noise the two laws are shifts of each other; concavity takes the mean inside."""
     chain = chain_of(spec)
     _, last_noise = chains.extremes(chain.noise.scale, chain.steps)
-    distance = max(_largest_difference(spec) * _moves(spec) * _ROUND_UP, _SMALLEST)
+    # The mean difference of the two records' gradients at any step: g0 + g1 R, or its supremum.
+    difference, *growth = (certificate.value for certificate in _sources(spec))
+    if growth and growth[0] != 0.0:
+        difference = (difference + growth[0] * _radius(spec, growth[1])) * _ROUND_UP
+    distance = max(difference * _moves(spec) * _ROUND_UP, _SMALLEST)
     ratio = distance / (last_noise * stable_unit(chain)) * _ROUND_UP
     return TotalVariation(formulas.shift_total_variation(tail_index(chain), ratio))
-
-
-def _largest_difference(spec: Spec) -> float:
-    """g0 + g1 R: the mean difference of the two records' gradients at any step."""
-    values = [certificate.value for certificate in _sources(spec)]
-    if len(values) < len(_GROWTH):  # the supremum
-        return values[0]
-    g0, g1, at_zero = values
-    return g0 if g1 == 0.0 else (g0 + g1 * _radius(spec, at_zero)) * _ROUND_UP
 
 
 def _radius(spec: Spec, at_zero: float) -> float:
@@ -175,26 +166,34 @@ def _constants(spec: Spec) -> formulas.Lyapunov | None:
     return formulas.lyapunov(loss, tail_index(chain), scale * stable_unit(chain), step, spec.dim, start, left_out)
 
 
-def _flat(spec: Spec) -> str | None:
+@assumption("dissipative", "m > 0", {"problem.dissipativity.m": 0.0})
+def _dissipative(spec: Spec) -> str | None:
     stated = assume.section_values(spec, (constants.DISSIPATIVITY["m"],))
     return "needs dissipativity.m > 0, and it is 0" if 0.0 in stated.values() else None
 
 
-def _step_too_large(spec: Spec) -> str | None:
+@assumption("step size", "the step size eta is below min(m / K1^2, 1 / m)", {"problem.dissipativity.K1": 1e3})
+def _small_step(spec: Spec) -> str | None:
     loss, step = _loss(spec), chain_of(spec).step_size.constant
     if loss is None or step is None or step < loss.largest_step:
         return None
     return f"needs eta < min(m / K1^2, 1 / m) = {loss.largest_step:.6g}, and eta = {step:.6g}"
 
 
-def _too_few_records(spec: Spec) -> str | None:
+@assumption("records", "n > 3 (M + 1)", {"problem.dissipativity.D": 1e9, "algorithm.batch": {"scheme": "full"}})
+def _enough_records(spec: Spec) -> str | None:
     found = _constants(spec)
     if found is None or spec.n > 3 * (found.distance + 1):
         return None
     return f"needs n > 3 (M + 1) = {3 * (found.distance + 1):.6g}, and n = {spec.n}"
 
 
-def _batch_too_small(spec: Spec) -> str | None:
+@assumption(
+    "batch size",
+    "random batches have b >= (1 - m / (8 K2 D)) n",
+    {"algorithm.batch": {"scheme": "without-replacement", "size": 1}},
+)
+def _large_batches(spec: Spec) -> str | None:
     chain, loss = chain_of(spec), _loss(spec)
     if loss is None or chain.divisor(spec.n) == spec.n:
         return None
@@ -205,15 +204,13 @@ def _batch_too_small(spec: Spec) -> str | None:
 
 
 @theorem(
-    id="heavy-tail.markov",
-    statement=(
-        "If the loss is dissipative and the chain V-uniformly ergodic with constants C and rho, V = 1 + |theta - "
-        "theta_*|, the last iterate of a chain with stable noise is (0, delta)-DP with delta = (3 kappa M / "
-        "((1 - rho) n)) log(n / M) (2 C (H + 1))^{1 / log(n / M)}, kappa = max(E V(theta_0), H / (1 - beta)), M of "
-        "Theorem 9, beta and H of (15) and (16), or (45) and (46) for random batches. The published statement drops "
-        "the last factor, which is at least 1."
-    ),
-    citation=Citation("simsekli2024differential", "Theorems 9 and 10, with Lemma 5 in full"),
+    "heavy-tail.markov",
+    "If the loss is dissipative and the chain V-uniformly ergodic with constants C and rho, V = 1 + |theta - "
+    "theta_*|, the last iterate of a chain with stable noise is (0, delta)-DP with delta = (3 kappa M / ((1 - rho) "
+    "n)) log(n / M) (2 C (H + 1))^{1 / log(n / M)}, kappa = max(E V(theta_0), H / (1 - beta)), M of Theorem 9, beta "
+    "and H of (15) and (16), or (45) and (46) for random batches. The published statement drops the last factor, "
+    "which is at least 1.",
+    Citation("simsekli2024differential", "Theorems 9 and 10, with Lemma 5 in full"),
     status=Status.CORRECTED,
     scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.WITHOUT_REPLACEMENT}, noises=NOISES),
     assumptions=(
@@ -221,25 +218,10 @@ def _batch_too_small(spec: Spec) -> str | None:
         assume.certified_section("ergodicity", _ERGODIC),
         chains.CONSTANT,
         chains.UNPROJECTED,
-        Assumption("dissipative", "m > 0", _flat, changed({"problem.dissipativity.m": 0.0})),
-        Assumption(
-            "step size",
-            "the step size eta is below min(m / K1^2, 1 / m)",
-            _step_too_large,
-            changed({"problem.dissipativity.K1": 1e3}),
-        ),
-        Assumption(
-            "records",
-            "n > 3 (M + 1)",
-            _too_few_records,
-            changed({"problem.dissipativity.D": 1e9, "algorithm.batch": {"scheme": "full"}}),
-        ),
-        Assumption(
-            "batch size",
-            "random batches have b >= (1 - m / (8 K2 D)) n",
-            _batch_too_small,
-            changed({"algorithm.batch": {"scheme": "without-replacement", "size": 1}}),
-        ),
+        _dissipative,
+        _small_step,
+        _enough_records,
+        _large_batches,
         caller_checked(
             "ergodicity",
             "C and rho hold for the chain as run on every dataset, with V = 1 + |theta - theta_*|; a rate of drift "
@@ -247,7 +229,6 @@ def _batch_too_small(spec: Spec) -> str | None:
         ),
         caller_checked("dissipativity", "the constants are those of every record's loss, regulariser included"),
     ),
-    certificates=lambda spec: assume.section_certificates(spec, (*_LOSS, *_ERGODIC)),
 )
 def markov(spec: Spec) -> Guarantee:
     """Perturbation of a geometrically ergodic chain."""

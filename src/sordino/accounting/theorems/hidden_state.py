@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption, section_certificates
-from sordino.accounting.evaluate import Monotone, Theorem, theorem
-from sordino.accounting.scope import last_iterate_scope
+from sordino.accounting.evaluate import Theorem, theorem
+from sordino.accounting.scope import FIXED_ORDERS, Assumption, last_iterate_scope
 from sordino.core.arrays import Array
-from sordino.core.bound import GRADIENT_SENSITIVITY, SMOOTHNESS, STRONG_CONVEXITY, Citation, Status
+from sordino.core.bound import SMOOTHNESS, STRONG_CONVEXITY, Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, RenyiDP
 from sordino.core.spec import Scheme, Spec
@@ -175,9 +174,6 @@ def _fixed_point(growth: Array, fade: float, rate: float) -> Array:
     return np.where(room > 1e-6, np.log1p(excess) / fade * (1 + 1e-15 / kept), np.inf)
 
 
-_FIXED = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
-
-
 @dataclass(frozen=True)
 class HiddenState:
     """One run in the letters of Ye & Shokri."""
@@ -223,11 +219,6 @@ def linear(coefficient: ArrayLike) -> RenyiDP:
     return RenyiDP(ORDERS, tuple(up(order * slope, 2) for order in ORDERS))
 
 
-def curve(values: Callable[[np.ndarray], np.ndarray]) -> RenyiDP:
-    """A curve that is not linear in the order, evaluated on the common grid."""
-    return RenyiDP(ORDERS, tuple(map(up, values(np.asarray(ORDERS)).tolist())))
-
-
 def _hidden_state_theorem(
     name: str, statement: str, citation: Citation, schemes: Set[Scheme], assumptions: tuple[Assumption, ...]
 ) -> Callable[[Callable[[HiddenState], RenyiDP]], Theorem]:
@@ -240,8 +231,7 @@ def _hidden_state_theorem(
         status=Status.AS_STATED,
         scope=last_iterate_scope(replace_one=schemes),
         assumptions=(*chains.SMOOTH_CHAIN, *assumptions),
-        certificates=lambda spec: section_certificates(spec, (GRADIENT_SENSITIVITY, STRONG_CONVEXITY, SMOOTHNESS)),
-        monotone=(*chains.MONOTONE_CHAIN, ("algorithm.steps", Monotone.RISES), *convexity),
+        monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_STEPS, *convexity),
     )
 
     def registered(proof: Callable[[HiddenState], RenyiDP]) -> Theorem:
@@ -256,11 +246,11 @@ def _hidden_state_theorem(
     "order u (1 - 2 eta m M / (m + M))^{j/2} / (j - 1), and one at the very end order u, u = kappa^2 / 2; the "
     "passes compose.",
     Citation("balle2019privacy", "Theorem 5, as Theorem D.5 of Ye & Shokri 2022"),
-    _FIXED,
+    FIXED_ORDERS,
     (chains.STRONG, chains.STEP_UP_TO_HARMONIC, chains.EQUAL_BATCHES, chains.TWO_BATCHES),
 )
 def uses_by_balle(run: HiddenState) -> RenyiDP:
-    """Each pass, counted from one use to the next, is one release; the last use stands at the end."""
+    """Each pass, counted from one use to the next, is one release; the last use is at the end."""
     return linear(balle(run.balle_square, run.u, run.period, run.earlier_uses, 1))
 
 
@@ -270,7 +260,7 @@ def uses_by_balle(run: HiddenState) -> RenyiDP:
     "order u ((K-1)/l + 1/(l-j_0)) after K passes, u = kappa^2 / 2. The worst record is in the batch of the last "
     "step.",
     Citation("ye2022differentially", "Theorem D.4"),
-    _FIXED,
+    FIXED_ORDERS,
     (chains.STEP_BELOW_TWICE_INVERSE, chains.EQUAL_BATCHES),
 )
 def convex_uses(run: HiddenState) -> RenyiDP:
@@ -285,7 +275,7 @@ def convex_uses(run: HiddenState) -> RenyiDP:
     "h = floor(l/2), c = 1 - eta m, epsilon_0^j = order u c^{2(j-1)} / sum_{s<j} c^{2s}, u = kappa^2 / 2. The "
     "worst record is in the batch of the last step.",
     Citation("ye2022differentially", "Theorem 3.3"),
-    _FIXED,
+    FIXED_ORDERS,
     (chains.STRONG, chains.STEP_BELOW_HARMONIC, chains.EQUAL_BATCHES, chains.TWO_BATCHES),
 )
 def fixed(run: HiddenState) -> RenyiDP:
@@ -343,7 +333,8 @@ def naive(run: HiddenState) -> RenyiDP:
 )
 def shuffle_once(run: HiddenState) -> RenyiDP:
     """exp((order - 1) divergence) is jointly convex, so the positions' exponentials average."""
-    return curve(lambda orders: shuffled(orders, run.contraction, run.u, run.period, run.steps))
+    values = shuffled(np.asarray(ORDERS), run.contraction, run.u, run.period, run.steps)
+    return RenyiDP(ORDERS, tuple(map(up, values.tolist())))
 
 
 @_hidden_state_theorem(
@@ -356,4 +347,5 @@ def shuffle_once(run: HiddenState) -> RenyiDP:
 )
 def fresh_batches(run: HiddenState) -> RenyiDP:
     """One recursion for all orders; long runs in blocks that only round up."""
-    return curve(lambda orders: subsampled(orders, run.contraction, run.u, run.rate, run.steps))
+    values = subsampled(np.asarray(ORDERS), run.contraction, run.u, run.rate, run.steps)
+    return RenyiDP(ORDERS, tuple(map(up, values.tolist())))

@@ -1,4 +1,6 @@
-"""Kept draws of chains on random batches, and chains whose steps are affine: both average over a record's uses.
+"""Kept iterates of a chain, and chains whose steps are affine.
+
+Between two kept iterates the state of a chain is hidden, so a segment costs what a last iterate costs.
 
 Kept draws: a kept iterate is the whole state (a chain has neither momentum nor correlated noise), so a segment starts
 at a point that both neighbours' chains were seen at. **Proof.** Let Y_1, ..., Y_m be the kept iterates. Given Y_1, ...,
@@ -20,16 +22,18 @@ import math
 from collections import Counter
 from fractions import Fraction
 
+import numpy as np
+
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption, changed, public_certificates
+from sordino.accounting.bounds.closed_forms import kept_shifts
 from sordino.accounting.bounds.contraction import required_contraction
-from sordino.accounting.bounds.revealed import MuLaw, drawn_batches, parts_of_passes
+from sordino.accounting.bounds.revealed import drawn_batches, parts_of_passes
 from sordino.accounting.bounds.segments import PassParts, pass_sum_law, places_in_passes, segments_of
-from sordino.accounting.bounds.window import DistanceLaw, best_with_random_distance, distance_law
+from sordino.accounting.bounds.window import best_with_random_distance, distance_law
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import theorem
-from sordino.accounting.scope import Scope
+from sordino.accounting.scope import Scope, assumption, public_certificates
 from sordino.accounting.theorems.shifted import (
     CONTRACTED_CHAIN,
     NOT_EXPANDING,
@@ -44,6 +48,56 @@ from sordino.core.bound import Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, TotalVariation
 from sordino.core.spec import Scheme, Spec
+
+_MOST_POSITIONS = 100_000
+_MOST_WORK = 20_000_000
+
+
+@assumption(
+    "positions",
+    f"a record has at most {_MOST_POSITIONS} positions; with varying schedules, {_MOST_WORK} over the steps",
+    {
+        "algorithm.batch": {"scheme": "cyclic", "size": 1},
+        "algorithm.steps": 200_000,
+        "algorithm.step_size": {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power": 0.1},
+        "algorithm.noise": {"kind": "gaussian", "scale": 0.01},
+        "relation": "replace-one",
+    },
+)
+def _few_positions(spec: Spec) -> str | None:
+    chain = chain_of(spec)
+    positions = min(chain.batches_per_epoch(spec.n), chain.steps)
+    constant = chain.step_size.is_constant and chain.noise.scale.is_constant
+    most = _MOST_POSITIONS if constant else _MOST_WORK // chain.steps
+    if positions <= max(most, 1):
+        return None
+    return f"evaluates at most {most} positions of the record in a run of this length, and there are {positions}"
+
+
+@theorem(
+    "composition.kept",
+    "If the iterates t_1 < ... < t_m of a chain are kept, they are together mu-Gaussian DP with mu^2 the sum over the "
+    "segments between them of the least cost of shifts from distance 0 to distance 0, for the worst position of the "
+    "record; with records shuffled once delta is the average over positions. Averages of kept iterates are "
+    "post-processing.",
+    Citation("dong2022gaussian", "Corollary 3.3, over segments bounded by Bok et al. 2024, Section 4"),
+    status=Status.OURS,
+    scope=Scope(
+        {"noisy-gradient"},
+        {View.ALL_ITERATES, View.AVERAGE},
+        {Relation.REPLACE_ONE: {Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, Relation.ADD_REMOVE: {Scheme.FULL}},
+    ),
+    assumptions=(*chains.ANY_STEPS, _few_positions, chains.CONTRACTION, chains.EVERY_RECORD),
+    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
+)
+def kept(spec: Spec) -> Guarantee:
+    """Only kept iterates are released; unkept ones, and diagnostics computed from them, are not."""
+    chain = chain_of(spec)
+    mus = kept_shifts(chains.shift_steps(spec), chain.kept_iterates(spec.view), chain.batches_per_epoch(spec.n))
+    if chain.batch.scheme is Scheme.SHUFFLE_ONCE:
+        return chains.averaged_over_positions(mus, spec)
+    return GaussianDP(float(np.max(mus)))
+
 
 _RANDOM = {
     Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON, Scheme.RESHUFFLED},
@@ -64,27 +118,23 @@ def _segments(spec: Spec) -> Counter[PassParts]:
     return +lengths
 
 
-def _too_many_places(spec: Spec) -> str | None:
+@assumption(
+    "places in passes",
+    f"iterates are kept at no more than {_MOST_PLACES} places of reshuffled passes",
+    {
+        "problem.n": 101,
+        "algorithm.batch": {"scheme": "reshuffled", "size": 1},
+        "algorithm.steps": 15_001,
+        "algorithm.keep": {"burn_in": 0, "thin": 150},
+        "relation": "replace-one",
+    },
+)
+def _few_places(spec: Spec) -> str | None:
     chain = chain_of(spec)
     places = places_in_passes(chain.kept_iterates(spec.view), chain.batches_per_epoch(spec.n))
     if chain.batch.scheme is not Scheme.RESHUFFLED or places <= _MOST_PLACES:
         return None
     return f"evaluates kept iterates at {_MOST_PLACES} places of a pass at most, and they are at {places}"
-
-
-_CUT_EVERYWHERE = {
-    "problem.n": 101,
-    "algorithm.batch": {"scheme": "reshuffled", "size": 1},
-    "algorithm.steps": 15_001,
-    "algorithm.keep": {"burn_in": 0, "thin": 150},
-    "relation": "replace-one",
-}
-_FEW_PLACES = Assumption(
-    "places in passes",
-    f"iterates are kept at no more than {_MOST_PLACES} places of reshuffled passes",
-    _too_many_places,
-    changed(_CUT_EVERYWHERE),
-)
 
 
 def _with_failure(spec: Spec, uses: list[tuple[Guarantee, int]]) -> Guarantee:
@@ -107,37 +157,26 @@ def _revealed(spec: Spec) -> Guarantee:
     """Every segment with its uses revealed."""
     chain, (contraction, _), move = chain_of(spec), contraction_and_ratio(spec), _move(spec)
 
-    def law(parts: PassParts) -> MuLaw:
+    def segment(parts: PassParts) -> Guarantee:
         if chain.batch.scheme is Scheme.RESHUFFLED:
-            return parts_of_passes(contraction, chain.batches_per_epoch(spec.n), parts)
-        return drawn_batches(contraction, chain.rate(spec.n), parts.tail)
+            law = parts_of_passes(contraction, chain.batches_per_epoch(spec.n), parts)
+        else:
+            law = drawn_batches(contraction, chain.rate(spec.n), parts.tail)
+        return _mixture(law.weights, law.mus, move)
 
-    laws = [(law(parts), count) for parts, count in _segments(spec).items()]
-    return _with_failure(spec, [(_mixture(one.weights, one.mus, move), count) for one, count in laws])
-
-
-def _windowed(spec: Spec) -> Guarantee:
-    """Every segment through a window; the windows are chosen for as many segments as there are."""
-    whole, uses, delta = sampled_chain(spec), _segments(spec), spec.delta or REFERENCE_DELTA
-    total = sum(uses.values())
-    found: list[tuple[Guarantee, int]] = [
-        (best_with_random_distance(whole.of_length(parts.tail), delta, total), count) for parts, count in uses.items()
-    ]
-    return _with_failure(spec, found)
+    return _with_failure(spec, [(segment(parts), count) for parts, count in _segments(spec).items()])
 
 
 @theorem(
-    id="composition.kept-random",
-    statement=(
-        "Kept iterates of a chain with contraction c <= 1 on random batches are dominated by the composition over the "
-        "segments between them of last-iterate pairs from a common point: revealed batches, or a window for batches "
-        "drawn afresh (without replacement, Poisson) and c < 1. Of reshuffled passes that kept iterates cut the later "
-        "parts are given a use of their own, uniform in each. Averages of kept iterates are post-processing."
-    ),
-    citation=Citation("zhu2022optimal", "Theorem 10, over segments bounded as in Bok et al. 2024, Section 4"),
+    "composition.kept-random",
+    "Kept iterates of a chain with contraction c <= 1 on random batches are dominated by the composition over the "
+    "segments between them of last-iterate pairs from a common point: revealed batches, or a window for batches drawn "
+    "afresh (without replacement, Poisson) and c < 1. Of reshuffled passes that kept iterates cut the later parts are "
+    "given a use of their own, uniform in each. Averages of kept iterates are post-processing.",
+    Citation("zhu2022optimal", "Theorem 10, over segments bounded as in Bok et al. 2024, Section 4"),
     status=Status.OURS,
     scope=Scope({"noisy-gradient"}, {View.ALL_ITERATES, View.AVERAGE}, _RANDOM),
-    assumptions=(chains.EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING, _FEW_PLACES, chains.ANY_TWO_RECORDS),
+    assumptions=(chains.EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING, _few_places, chains.ANY_TWO_RECORDS),
     certificates=sampled_certificates,
     monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
 )
@@ -147,13 +186,23 @@ def kept_random(spec: Spec) -> Guarantee:
     windows = chain.batch.scheme is not Scheme.RESHUFFLED and contraction < 1.0 and chain.rate(spec.n) < 1.0
     if not windows:
         return _revealed(spec)
-    found = _windowed(spec)
-    if _segments(spec).keys() == {PassParts(0, 0, 1)}:  # every iterate is kept: steps compose
-        return found
-    return min((found, _revealed(spec)), key=lambda one: one.epsilon(spec.delta or REFERENCE_DELTA))
+    # The windows are chosen for as many segments as there are.
+    whole, segments, delta = sampled_chain(spec), _segments(spec), spec.delta or REFERENCE_DELTA
+    total = sum(segments.values())
+    windowed = _with_failure(
+        spec, [(best_with_random_distance(whole.of_length(one.tail), delta, total), n) for one, n in segments.items()]
+    )
+    if segments.keys() == {PassParts(0, 0, 1)}:  # every iterate is kept: steps compose
+        return windowed
+    return min((windowed, _revealed(spec)), key=lambda guarantee: guarantee.epsilon(delta))
 
 
-def _curved(spec: Spec) -> str | None:
+@assumption(
+    "constant curvature",
+    "every record's objective has one constant curvature, m = M; with Poisson batches the regulariser's",
+    {"problem.strong_convexity": 0.0, "problem.smoothness": 1e-3},
+)
+def _constant_curvature(spec: Spec) -> str | None:
     if isinstance(found := public_certificates(spec, constants.STRONG_CONVEXITY, constants.SMOOTHNESS), str):
         return found
     low, high = (Fraction(one.value) for one in found)
@@ -161,10 +210,8 @@ def _curved(spec: Spec) -> str | None:
         return f"needs objectives of one constant curvature m = M, and m = {float(low):.6g}, M = {float(high):.6g}"
     if chain_of(spec).batch.scheme is not Scheme.POISSON:
         return None
-    kept = [
-        chains.stated_value(spec, one)
-        for one in (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SMOOTHNESS)
-    ]
+    regulariser = (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SMOOTHNESS)
+    kept = [chains.stated_value(spec, constant) for constant in regulariser]
     if kept == [low, low]:
         return None
     return (
@@ -173,29 +220,12 @@ def _curved(spec: Spec) -> str | None:
     )
 
 
-_CONSTANT_CURVATURE = Assumption(
-    "constant curvature",
-    "every record's objective has one constant curvature, m = M; with Poisson batches the regulariser's",
-    _curved,
-    lambda spec: spec.with_values({"problem.strong_convexity": 0.0, "problem.smoothness": 1e-3}),
-)
-
-
-def _volume(contraction: float, steps: int) -> float:
-    """The sum of c^(2j) over j < steps, rounded down."""
-    log = math.log(contraction)
-    total = float(steps) if log == 0.0 else math.expm1(2 * log * steps) / math.expm1(2 * log)
-    return total * (1 - 1e-12)
-
-
 @theorem(
-    id="shifted.affine",
-    statement=(
-        "If every record's objective has one constant curvature m = M (quadratics that differ by their pull), delta of "
-        "the last iterate is at most the average over the batches of that of mu(B)-Gaussian DP, mu(B) = kappa |sum of "
-        "c^(T-k) B_k| / sqrt(sum of c^(2(T-k))), c = 1 - eta m; kept iterates compose over the segments between them."
-    ),
-    citation=Citation("dong2022gaussian", "Theorem 2.7 and Corollary 3.3, given the batches"),
+    "shifted.affine",
+    "If every record's objective has one constant curvature m = M (quadratics that differ by their pull), delta of "
+    "the last iterate is at most the average over the batches of that of mu(B)-Gaussian DP, mu(B) = kappa |sum of "
+    "c^(T-k) B_k| / sqrt(sum of c^(2(T-k))), c = 1 - eta m; kept iterates compose over the segments between them.",
+    Citation("dong2022gaussian", "Theorem 2.7 and Corollary 3.3, given the batches"),
     status=Status.OURS,
     scope=Scope({"noisy-gradient"}, {View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE}, _RANDOM),
     assumptions=(
@@ -203,9 +233,9 @@ def _volume(contraction: float, steps: int) -> float:
         chains.CONVEX_CLIPPING,
         *CONTRACTED_CHAIN,
         NOT_EXPANDING,
-        _CONSTANT_CURVATURE,
+        _constant_curvature,
         chains.UNPROJECTED,
-        _FEW_PLACES,
+        _few_places,
     ),
     certificates=sampled_certificates,
     monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
@@ -215,18 +245,17 @@ def affine(spec: Spec) -> Guarantee:
     chain, (contraction, _), move = chain_of(spec), contraction_and_ratio(spec), _move(spec)
     period = chain.batches_per_epoch(spec.n)
 
-    def one(parts: PassParts) -> Guarantee:
-        reshuffled, steps = chain.batch.scheme is Scheme.RESHUFFLED, parts.steps(period)
-        law = (
-            pass_sum_law(contraction, period, parts)
-            if reshuffled
-            else distance_law(contraction, chain.rate(spec.n), steps, _AFFINE_VALUES)
-        )
-        return _of_distances(law, contraction, steps, move)
+    log = math.log(contraction)
 
-    return _with_failure(spec, [(one(parts), count) for parts, count in _segments(spec).items()])
+    def segment(parts: PassParts) -> Guarantee:
+        steps = parts.steps(period)
+        if chain.batch.scheme is Scheme.RESHUFFLED:
+            law = pass_sum_law(contraction, period, parts)
+        else:
+            law = distance_law(contraction, chain.rate(spec.n), steps, _AFFINE_VALUES)
+        # The sum of c^(2j) over j < steps, rounded down.
+        volume = float(steps) if log == 0.0 else math.expm1(2 * log * steps) / math.expm1(2 * log)
+        root = math.sqrt(volume * (1 - 1e-12))
+        return _mixture(law.weights, tuple(value / root * (1 + 1e-14) for value in law.values), move)
 
-
-def _of_distances(law: DistanceLaw, contraction: float, steps: int, move: float) -> Guarantee:
-    root = math.sqrt(_volume(contraction, steps))
-    return _mixture(law.weights, tuple(value / root * (1 + 1e-14) for value in law.values), move)
+    return _with_failure(spec, [(segment(parts), count) for parts, count in _segments(spec).items()])

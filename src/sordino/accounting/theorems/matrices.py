@@ -36,7 +36,6 @@ import math
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised, run_of
 from sordino.accounting.bounds.hidden_steps import (
     Round,
     allocated,
@@ -48,7 +47,7 @@ from sordino.accounting.bounds.hidden_steps import (
 from sordino.accounting.bounds.matrix import Places, hidden_places, sampled_steps, sensitivity
 from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.scope import Scope
+from sordino.accounting.scope import Assumption, Scope, assumption, at_most, caller_checked, promised, run_of
 from sordino.accounting.theorems.mechanisms import EITHER, SEEN
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
@@ -57,20 +56,13 @@ from sordino.core.loss.allocation import LARGEST_MU, SMALLEST_MU, within_reach
 from sordino.core.spec import MatrixMechanism, ParticipationScheme, Spec
 
 _MOST_PLACES = 1_000_000
-_HUGE = 500.0  # an exponent; moves so large are not told apart
+_HUGE = 500.0  # an exponent; moves so large are not distinguished
 _SCOPE = Scope({"matrix-mechanism"}, SEEN, EITHER)
 _BY_PLACE = (ParticipationScheme.BALLS_IN_BINS, ParticipationScheme.RANDOM_ALLOCATION)
 _FALLS = (("algorithm.noise_multiplier", Monotone.FALLS),)
 
 
-@lru_cache(maxsize=64)
-def _moved(run: MatrixMechanism) -> float | str:
-    return sensitivity(run)
-
-
-def _unmoved(spec: Spec) -> str | None:
-    found = _moved(run_of(spec, MatrixMechanism))
-    return found if isinstance(found, str) else None
+_moved = lru_cache(maxsize=64)(sensitivity)
 
 
 def _matrix_mu(spec: Spec) -> float | None:
@@ -81,13 +73,11 @@ def _matrix_mu(spec: Spec) -> float | None:
 
 
 @theorem(
-    id="matrix.gaussian",
-    statement=(
-        "Contributions of norm at most c over the steps, times a matrix C, plus Gaussian noise of m c, are mu-Gaussian "
-        "DP with mu = S / m (2 S / m under replace-one, and where the units of a step are capped), S^2 the largest sum "
-        "of |C'C| over the steps that may use one unit; contributions may depend on all that was released before."
-    ),
-    citation=Citation(
+    "matrix.gaussian",
+    "Contributions of norm at most c over the steps, times a matrix C, plus Gaussian noise of m c, are mu-Gaussian DP "
+    "with mu = S / m (2 S / m under replace-one, and where the units of a step are capped), S^2 the largest sum of "
+    "|C'C| over the steps that may use one unit; contributions may depend on all that was released before.",
+    Citation(
         "choquette2023multi",
         "sensitivity under a participation schema, with Kalinin & Lampert 2024 for falling Toeplitz matrices",
     ),
@@ -97,21 +87,19 @@ def _matrix_mu(spec: Spec) -> float | None:
         Assumption(
             "size",
             "the matrix is Toeplitz with falling entries, or small, or a unit is used once",
-            _unmoved,
-            changed(
-                {
-                    "algorithm.steps": 5000,
-                    "algorithm.strategy": {"kind": "tree"},
-                    "algorithm.participation": {"scheme": "epochs", "separation": 100},
-                }
-            ),
+            lambda spec: move if isinstance(move := _moved(run_of(spec, MatrixMechanism)), str) else None,
+            {
+                "algorithm.steps": 5000,
+                "algorithm.strategy": {"kind": "tree"},
+                "algorithm.participation": {"scheme": "epochs", "separation": 100},
+            },
         ),
         at_most(
             "reach",
             "mu is at most {limit:g}",
             _matrix_mu,
-            "evaluates mu up to {limit:g}, and it is {value}",
-            changed({"algorithm.noise_multiplier": 1e-200}),
+            "evaluates mu up to {limit:g}, and it is {value:.3g}",
+            {"algorithm.noise_multiplier": 1e-200},
         ),
         caller_checked(
             "participation",
@@ -126,7 +114,7 @@ def matrix_gaussian(spec: Spec) -> Guarantee:
     return GaussianDP(promised(_matrix_mu(spec), "a matrix whose sensitivity is found"))
 
 
-def _not_scheme(*schemes: ParticipationScheme) -> Callable[[Spec], str | None]:
+def _by_chance(name: str, statement: str, *schemes: ParticipationScheme) -> Assumption:
     words = " or ".join(scheme.value for scheme in schemes)
 
     def failure(spec: Spec) -> str | None:
@@ -136,12 +124,12 @@ def _not_scheme(*schemes: ParticipationScheme) -> Callable[[Spec], str | None]:
             return None
         return f"is about {words} participation by chance, and it is {participation.scheme.value} without"
 
-    return failure
+    return Assumption(name, statement, failure, {"algorithm.participation": {"scheme": "single"}})
 
 
 _SECRET = caller_checked(
     "secret chance",
-    "when a unit contributes is drawn for it alone, without looking at data, and is never told; a unit that is removed "
+    "when a unit contributes is drawn for it alone, independently of the data, and kept secret; a unit that is removed "
     "leaves its place empty",
 )
 
@@ -156,15 +144,15 @@ _SO_MANY_UNITS = caller_checked(
 
 def _full(spec: Spec) -> float:
     """The chance that a step has all the units it may have without the one that differs; rounded up."""
-    participation, surplus = run_of(spec, MatrixMechanism).participation, spec.surplus
-    if participation.cap is None or participation.units is None or participation.rate is None:
+    use = run_of(spec, MatrixMechanism).participation
+    if use.cap is None or use.units is None or use.rate is None:
         return 0.0
-    return full_chance(participation.cap, participation.units + max(surplus - 1, 0), participation.rate)
+    return full_chance(use.cap, use.units + max(spec.surplus - 1, 0), use.rate)
 
 
 def _moves_little(move: Callable[[Spec], float | None]) -> Assumption:
-    reason = "evaluates moves up to {limit:g} noises, and a use moves {value}"
-    violated = changed({"algorithm.noise_multiplier": 1e-200})
+    reason = "evaluates moves up to {limit:g} noises, and a use moves {value:.3g}"
+    violated = {"algorithm.noise_multiplier": 1e-200}
     return at_most("reach", "a use moves at most {limit:g} noises", move, reason, violated)
 
 
@@ -174,22 +162,20 @@ def _step_ratio(spec: Spec) -> float:
 
 
 @theorem(
-    id="matrix.sampled",
-    statement=(
-        "If a unit is drawn with probability p for every step of its group, which has its turn every g steps, or for "
-        "every step at which it is free (g = 1), a matrix of k bands with columns of length at most S is dominated by "
-        "ceil(T / g) steps of Poisson batches at rate p that move by S sqrt(w) / m, w = ceil(k / g): exact for w = 1. "
-        "Where at most B units of a group are used, by capped Poisson batches (composition.truncated-poisson)."
-    ),
-    citation=Citation("choquette2023amplified", "Theorem 4 and its reduction, for w = 1; else noise cut into parts"),
+    "matrix.sampled",
+    "If a unit is drawn with probability p for every step of its group, which has its turn every g steps, or for "
+    "every step at which it is free (g = 1), a matrix of k bands with columns of length at most S is dominated by "
+    "ceil(T / g) steps of Poisson batches at rate p that move by S sqrt(w) / m, w = ceil(k / g): exact for w = 1. "
+    "Where at most B units of a group are used, by capped Poisson batches (composition.truncated-poisson).",
+    Citation("choquette2023amplified", "Theorem 4 and its reduction, for w = 1; else noise cut into parts"),
     status=Status.OURS,
     scope=_SCOPE,
     assumptions=(
-        Assumption(
+        _by_chance(
             "rate",
             "participation is poisson, or min-separation with a rate",
-            _not_scheme(ParticipationScheme.POISSON, ParticipationScheme.MIN_SEPARATION),
-            changed({"algorithm.participation": {"scheme": "single"}}),
+            ParticipationScheme.POISSON,
+            ParticipationScheme.MIN_SEPARATION,
         ),
         _moves_little(_step_ratio),
         _SECRET,
@@ -207,60 +193,43 @@ def matrix_sampled(spec: Spec) -> Guarantee:
 
 @lru_cache(maxsize=64)
 def _best_places(run: MatrixMechanism) -> Places | str:
-    """The way that is best by the variance of the ratio of densities; what it stands for is then bounded."""
-    found = hidden_places(run)
-    if isinstance(found, str):
-        return found
-    square = run.noise_multiplier**2
-    usable = [way for way in found if _reachable(way, run.noise_multiplier)]
+    """The way that is best by the variance of the ratio of densities; the bound then covers it."""
+    ways, multiplier = hidden_places(run), run.noise_multiplier
+    if isinstance(ways, str):
+        return ways
+    usable = [way for way in ways if way.places <= _MOST_PLACES and within_reach(_own_move(way, multiplier))]
     if not usable:
-        least = math.sqrt(found[0].own) / run.noise_multiplier
+        least = math.sqrt(ways[0].own) / multiplier
         return f"evaluates places of up to {_MOST_PLACES} that move {LARGEST_MU} noises at most, got {least:.3g}"
-    return min(usable, key=partial(_cost, square))
+    return min(usable, key=partial(_cost, multiplier**2))
 
 
 def _cost(square: float, way: Places) -> float:
     return way.shared / square + math.log1p(math.expm1(min(way.own / square, _HUGE)) / way.places)
 
 
-def _reachable(way: Places, multiplier: float) -> bool:
-    return way.places <= _MOST_PLACES and within_reach(_own_move(way, multiplier))
-
-
 def _own_move(way: Places, multiplier: float) -> float:
     return max(SMALLEST_MU, up(math.sqrt(way.own) / multiplier, 2))
 
 
-def _no_places(spec: Spec) -> str | None:
-    found = _best_places(run_of(spec, MatrixMechanism))
-    return found if isinstance(found, str) else None
-
-
 @theorem(
-    id="matrix.allocated",
-    statement=(
-        "If a unit has one secret place of b in every pass (balls in bins), its uses of place i moving the rows by "
-        "m_i = |C| times these uses over m, what is seen is dominated by a Gaussian answer of mu = sqrt(r) composed "
-        "with random allocation to floor(b / a) places that move by sqrt(D - r): D the largest |m_i|^2, r the largest "
-        "<m_i, m_j> of places a, 2a, ... apart, any a; 2 sqrt(r) and replaced records under replace-one. With a place "
-        "drawn anew for every round of b steps, h D and h r, h = min(rounds, ceil((b - 1 + bands) / b)), every round."
-    ),
-    citation=Citation("choquette2025near", "balls in bins for matrix mechanisms; ours by comparing covariances"),
+    "matrix.allocated",
+    "If a unit has one secret place of b in every pass (balls in bins), its uses of place i moving the rows by m_i = "
+    "|C| times these uses over m, what is seen is dominated by a Gaussian answer of mu = sqrt(r) composed with random "
+    "allocation to floor(b / a) places that move by sqrt(D - r): D the largest |m_i|^2, r the largest <m_i, m_j> of "
+    "places a, 2a, ... apart, any a; 2 sqrt(r) and replaced records under replace-one. With a place drawn anew for "
+    "every round of b steps, h D and h r, h = min(rounds, ceil((b - 1 + bands) / b)), every round.",
+    Citation("choquette2025near", "balls in bins for matrix mechanisms; ours by comparing covariances"),
     status=Status.OURS,
     scope=_SCOPE,
     assumptions=(
-        Assumption(
-            "places",
-            "participation is balls-in-bins or random-allocation",
-            _not_scheme(*_BY_PLACE),
-            changed({"algorithm.participation": {"scheme": "single"}}),
-        ),
+        _by_chance("places", "participation is balls-in-bins or random-allocation", *_BY_PLACE),
         Assumption(
             "reach",
             f"there are two places or more, up to {_MOST_PLACES} that move {LARGEST_MU} noises at most; the matrix is "
             "Toeplitz or small",
-            _no_places,
-            changed({"algorithm.noise_multiplier": 1e-9}),
+            lambda spec: way if isinstance(way := _best_places(run_of(spec, MatrixMechanism)), str) else None,
+            {"algorithm.noise_multiplier": 1e-9},
         ),
         _SECRET,
     ),
@@ -269,24 +238,26 @@ def _no_places(spec: Spec) -> str | None:
 def matrix_allocated(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""
     run = run_of(spec, MatrixMechanism)
-    found = _best_places(run)
-    way = promised(None if isinstance(found, str) else found, "places")
-    return allocated(_round(way, run.noise_multiplier), spec.relation, _shared_move(way, run.noise_multiplier))
+    rounds, shared = _allocation(promised(_best_places(run), "places"), run.noise_multiplier)
+    return allocated(rounds, spec.relation, shared)
 
 
-def _round(way: Places, multiplier: float) -> tuple[Round]:
-    return (Round(way.places, way.places, _own_move(way, multiplier), way.rounds),)
+def _allocation(way: Places, multiplier: float) -> tuple[tuple[Round], float]:
+    """Rounds of random allocation to the places, and the mu of the Gaussian answer that they share."""
+    shared = up(math.sqrt(way.shared) / multiplier, 2) if way.shared > 0 else 0.0
+    return (Round(way.places, way.places, _own_move(way, multiplier), way.rounds),), shared
 
 
-def _shared_move(way: Places, multiplier: float) -> float:
-    return up(math.sqrt(way.shared) / multiplier, 2) if way.shared > 0 else 0.0
-
-
-def _chanceless(spec: Spec) -> str | None:
+@assumption(
+    "places",
+    "there are two places or more, and the matrix is Toeplitz or small",
+    {"algorithm.participation": {"scheme": "balls-in-bins", "separation": 1}},
+)
+def _two_places(spec: Spec) -> str | None:
     run = run_of(spec, MatrixMechanism)
     if run.participation.scheme not in _BY_PLACE:
         return None
-    return found if isinstance(found := hidden_places(run), str) else None
+    return places if isinstance(places := hidden_places(run), str) else None
 
 
 def _any_move(spec: Spec) -> float | None:
@@ -304,28 +275,22 @@ def _any_places(run: MatrixMechanism) -> Places | str:
 
 
 @theorem(
-    id="matrix.renyi",
-    statement=(
-        "What dominates a matrix mechanism with participation by chance in matrix.sampled and matrix.allocated, by its "
-        "Rényi divergences: those of Poisson-sampled Gaussian steps, or of a Gaussian answer and a round of random "
-        "allocation (composition.random-allocation-renyi), which add. No delta is too small, and no move too large."
-    ),
-    citation=Citation("mironov2017renyi", "Proposition 1, over the reductions of matrix.sampled and matrix.allocated"),
+    "matrix.renyi",
+    "What dominates a matrix mechanism with participation by chance in matrix.sampled and matrix.allocated, by its "
+    "Rényi divergences: those of Poisson-sampled Gaussian steps, or of a Gaussian answer and a round of random "
+    "allocation (composition.random-allocation-renyi), which add. No delta is too small, and no move too large.",
+    Citation("mironov2017renyi", "Proposition 1, over the reductions of matrix.sampled and matrix.allocated"),
     status=Status.OURS,
     scope=_SCOPE,
     assumptions=(
-        Assumption(
+        _by_chance(
             "chance",
             "participation is poisson, min-separation with a rate, balls-in-bins or random-allocation",
-            _not_scheme(ParticipationScheme.POISSON, ParticipationScheme.MIN_SEPARATION, *_BY_PLACE),
-            changed({"algorithm.participation": {"scheme": "single"}}),
+            ParticipationScheme.POISSON,
+            ParticipationScheme.MIN_SEPARATION,
+            *_BY_PLACE,
         ),
-        Assumption(
-            "places",
-            "there are two places or more, and the matrix is Toeplitz or small",
-            _chanceless,
-            changed({"algorithm.participation": {"scheme": "balls-in-bins", "separation": 1}}),
-        ),
+        _two_places,
         _moves_little(_any_move),
         _SECRET,
         _SO_MANY_UNITS,
@@ -339,6 +304,5 @@ def matrix_renyi(spec: Spec) -> Guarantee:
         rate, ratio, full = promised(run.participation.rate, "a rate"), _step_ratio(spec), _full(spec)
         curve = tuple(capped_renyi(order, rate, ratio, full, spec.relation) for order in ORDERS)
         return compose([(RenyiDP(ORDERS, curve), sampled_steps(run)[1])])
-    found = _any_places(run)
-    way = promised(None if isinstance(found, str) else found, "places")
-    return allocated_renyi(_round(way, run.noise_multiplier), spec.relation, _shared_move(way, run.noise_multiplier))
+    rounds, shared = _allocation(promised(_any_places(run), "places"), run.noise_multiplier)
+    return allocated_renyi(rounds, spec.relation, shared)

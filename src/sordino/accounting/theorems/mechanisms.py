@@ -1,17 +1,20 @@
-"""Single mechanisms: each has a dominating pair, so it composes with chains in composites and in the ledger."""
+"""Single mechanisms: noised answers, randomised response, and one of many chosen by a noisy score.
+
+Each has a dominating pair or is pure, so it composes with chains in composites and in the ledger.
+"""
 
 import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised, run_of
 from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.scope import Scope
+from sordino.accounting.scope import Assumption, Scope, assumption, at_most, caller_checked, promised, run_of
 from sordino.core.bound import Citation, Relation, Status, View
 from sordino.core.gaussian import up
-from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
+from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, PureDP, RenyiDP
 from sordino.core.loss.atomic_pairs import (
+    BoundedRangePair,
     DiscreteGaussianPair,
     DiscreteLaplacePair,
     ExplicitPair,
@@ -25,23 +28,26 @@ from sordino.core.spec import (
     NoisedAnswer,
     RandomisedResponse,
     RandomShift,
+    Selection,
+    SelectionMethod,
+    SparseVector,
     Spec,
 )
-from sordino.core.spec.mechanisms import ANSWER_NOISES
+from sordino.core.spec.mechanisms import AnswerNoiseKind
 
 SEEN = frozenset({View.ALL_ITERATES})
 EITHER = dict.fromkeys(Relation, frozenset())
 _FALLS_WITH_NOISE = ("algorithm.noise.scale", Monotone.FALLS)
-RISES_WITH_SENSITIVITY = ("algorithm.sensitivity", Monotone.RISES)
+_RISES_WITH_SENSITIVITY = ("algorithm.sensitivity", Monotone.RISES)
 _MOST_ATOMS = 5_000  # whole numbers between two centres, or in a deviation, that are listed one by one
 _LARGEST_EPSILON = 500.0  # beyond it nothing is hidden, and exponentials leave the range of floating point
 
-BOUNDED = caller_checked(
+_BOUNDED = caller_checked(
     "bounded sensitivity", "one unit moves every answer or score by at most the stated sensitivity, whatever the data"
 )
 
 
-def once(pair: Pair) -> Guarantee:
+def _once(pair: Pair) -> Guarantee:
     """One use of a pair."""
     return LossDistribution(((pair, 1),))
 
@@ -56,70 +62,53 @@ def _has_noise(word: str) -> Assumption:
     other = {"kind": "gaussian" if word != "gaussian" else "laplace", "scale": 1.0}
 
     def failure(spec: Spec) -> str | None:
-        found = ANSWER_NOISES.word_of(run_of(spec, NoisedAnswer).noise)
+        found = run_of(spec, NoisedAnswer).noise.kind.value
         return None if found == word else f"is about {word} noise, and the noise is {found}"
 
-    return Assumption("noise", f"the noise is {word}", failure, changed({"algorithm.noise": other}))
+    return Assumption("noise", f"the noise is {word}", failure, {"algorithm.noise": other})
 
 
-def within(value: Callable[[Spec], float], called: str, violated: dict[str, Any]) -> Assumption:
+def _within(value: Callable[[Spec], float], called: str, violation: dict[str, Any]) -> Assumption:
     """A number of the run is small enough for exponentials."""
-
-    def failure(spec: Spec) -> str | None:
-        found = value(spec)
-        return (
-            None
-            if found <= _LARGEST_EPSILON
-            else f"evaluates {called} up to {_LARGEST_EPSILON:g}, and it is {found:.3g}"
-        )
-
-    return Assumption("reach", f"{called} is at most {_LARGEST_EPSILON:g}", failure, changed(violated))
+    reason = f"evaluates {called} up to {{limit:g}}, and it is {{value:.3g}}"
+    return at_most("reach", f"{called} is at most {{limit:g}}", value, reason, violation, _LARGEST_EPSILON)
 
 
 _ANSWERS = Scope({"noised-answer"}, SEEN, EITHER)
-_SQUARE_REACH = within(
+_SQUARE_REACH = _within(
     lambda spec: _ratio(spec) * max(1.0, _ratio(spec)),
     "the squared sensitivity over the scale",
     {"algorithm.sensitivity": 1e6},
 )
-_ANSWER_REACH = within(_ratio, "the sensitivity over the scale", {"algorithm.sensitivity": 1e6})
+_ANSWER_REACH = _within(_ratio, "the sensitivity over the scale", {"algorithm.sensitivity": 1e6})
 
 
 @theorem(
-    id="mechanism.laplace",
-    statement=(
-        "An answer with l1 sensitivity D and Laplace noise of scale s on every coordinate is dominated by one Laplace "
-        "variable moved by D / s: several coordinates are never worse than one, because shifts of one log-concave law "
-        "add up exactly."
-    ),
-    citation=Citation(
-        "dwork2006calibrating", "Proposition 1, with the group rule of Dong, Roth & Su 2022, Theorem 2.14"
-    ),
+    "mechanism.laplace",
+    "An answer with l1 sensitivity D and Laplace noise of scale s on every coordinate is dominated by one Laplace "
+    "variable moved by D / s: several coordinates are never worse than one, because shifts of one log-concave law add "
+    "up exactly.",
+    Citation("dwork2006calibrating", "Proposition 1, with the group rule of Dong, Roth & Su 2022, Theorem 2.14"),
     status=Status.OURS,
     scope=_ANSWERS,
-    assumptions=(_has_noise("laplace"), _ANSWER_REACH, BOUNDED),
-    monotone=(_FALLS_WITH_NOISE, RISES_WITH_SENSITIVITY),
+    assumptions=(_has_noise("laplace"), _ANSWER_REACH, _BOUNDED),
+    monotone=(_FALLS_WITH_NOISE, _RISES_WITH_SENSITIVITY),
 )
 def laplace(spec: Spec) -> Guarantee:
     """Moving the coordinates one after the other is group privacy along a line, which a single one attains."""
-    return once(LaplacePair(_ratio(spec)))
+    return _once(LaplacePair(_ratio(spec)))
 
 
-def _few_atoms(value: Callable[[Spec], float], called: str, violated: dict[str, Any]) -> Assumption:
-    def failure(spec: Spec) -> str | None:
-        found = value(spec)
-        return None if found <= _MOST_ATOMS else f"lists {called} up to {_MOST_ATOMS}, and it is {found:g}"
-
-    return Assumption("atoms", f"{called} is at most {_MOST_ATOMS}", failure, changed(violated))
+def _few_atoms(value: Callable[[Spec], float], called: str, violation: dict[str, Any]) -> Assumption:
+    reason = f"lists {called} up to {{limit}}, and it is {{value:g}}"
+    return at_most("atoms", f"{called} is at most {{limit}}", value, reason, violation, _MOST_ATOMS)
 
 
 @theorem(
-    id="mechanism.discrete-laplace",
-    statement=(
-        "A whole-number answer with l1 sensitivity D and noise P(x) proportional to e^(-|x| / s) is dominated by one "
-        "such variable moved by D."
-    ),
-    citation=Citation("ghosh2012universally", "Section 2, with the group rule of Dong, Roth & Su 2022, Theorem 2.14"),
+    "mechanism.discrete-laplace",
+    "A whole-number answer with l1 sensitivity D and noise P(x) proportional to e^(-|x| / s) is dominated by one such "
+    "variable moved by D.",
+    Citation("ghosh2012universally", "Section 2, with the group rule of Dong, Roth & Su 2022, Theorem 2.14"),
     status=Status.OURS,
     scope=_ANSWERS,
     assumptions=(
@@ -130,20 +119,20 @@ def _few_atoms(value: Callable[[Spec], float], called: str, violated: dict[str, 
             "the sensitivity",
             {"algorithm.sensitivity": 2.0 * _MOST_ATOMS, "algorithm.noise.scale": 100.0},
         ),
-        BOUNDED,
+        _BOUNDED,
     ),
     monotone=(_FALLS_WITH_NOISE,),
 )
 def discrete_laplace(spec: Spec) -> Guarantee:
     """The corners of its trade-off curves lie on those of every other shift, so shifts add up exactly."""
     run = run_of(spec, NoisedAnswer)
-    return once(DiscreteLaplacePair(up(1 / run.noise.scale), int(run.sensitivity)))
+    return _once(DiscreteLaplacePair(up(1 / run.noise.scale), int(run.sensitivity)))
 
 
 @theorem(
-    id="mechanism.gaussian",
-    statement="An answer with l2 sensitivity D and Gaussian noise of deviation s is mu-Gaussian DP with mu = D / s.",
-    citation=Citation("dong2022gaussian", "Theorem 2.7"),
+    "mechanism.gaussian",
+    "An answer with l2 sensitivity D and Gaussian noise of deviation s is mu-Gaussian DP with mu = D / s.",
+    Citation("dong2022gaussian", "Theorem 2.7"),
     status=Status.AS_STATED,
     scope=_ANSWERS,
     assumptions=(
@@ -152,64 +141,61 @@ def discrete_laplace(spec: Spec) -> Guarantee:
             "reach",
             "the sensitivity over the scale is at most {limit:g}",
             _ratio,
-            "evaluates the sensitivity over the scale up to {limit:g}, and it is {value}",
-            changed({"algorithm.sensitivity": 1e200}),
+            "evaluates the sensitivity over the scale up to {limit:g}, and it is {value:.3g}",
+            {"algorithm.sensitivity": 1e200},
         ),
-        BOUNDED,
+        _BOUNDED,
     ),
-    monotone=(_FALLS_WITH_NOISE, RISES_WITH_SENSITIVITY),
+    monotone=(_FALLS_WITH_NOISE, _RISES_WITH_SENSITIVITY),
 )
 def gaussian(spec: Spec) -> Guarantee:
     """Rotations bring the move onto one coordinate."""
     return GaussianDP(_ratio(spec))
 
 
-def _one_dimensional(spec: Spec) -> str | None:
+@assumption("one value", "one value is answered", {"algorithm.dim": 2})
+def _one_value(spec: Spec) -> str | None:
     dim = run_of(spec, NoisedAnswer).dim
     return None if dim == 1 else f"is about one value, and algorithm.dim is {dim}"
 
 
 @theorem(
-    id="mechanism.discrete-gaussian",
-    statement=(
-        "One whole number with sensitivity D and discrete Gaussian noise is dominated by that noise moved by D against "
-        "not moved."
-    ),
-    citation=Citation("canonne2020discrete", "Theorem 7"),
+    "mechanism.discrete-gaussian",
+    "One whole number with sensitivity D and discrete Gaussian noise is dominated by that noise moved by D against "
+    "not moved.",
+    Citation("canonne2020discrete", "Theorem 7"),
     status=Status.AS_STATED,
     scope=_ANSWERS,
     assumptions=(
         _has_noise("discrete-gaussian"),
         _SQUARE_REACH,
-        Assumption("one value", "one value is answered", _one_dimensional, changed({"algorithm.dim": 2})),
+        _one_value,
         _few_atoms(
             lambda spec: run_of(spec, NoisedAnswer).noise.scale,
             "the scale",
             {"algorithm.noise.scale": 2.0 * _MOST_ATOMS},
         ),
-        BOUNDED,
+        _BOUNDED,
     ),
     monotone=(_FALLS_WITH_NOISE,),
 )
 def discrete_gaussian(spec: Spec) -> Guarantee:
     """The noise is log-concave, so the largest move is the worst."""
     run = run_of(spec, NoisedAnswer)
-    return once(DiscreteGaussianPair(run.noise.scale, int(run.sensitivity)))
+    return _once(DiscreteGaussianPair(run.noise.scale, int(run.sensitivity)))
 
 
 @theorem(
-    id="mechanism.discrete-gaussian-renyi",
-    statement=(
-        "A vector of whole numbers with l2 sensitivity D and independent discrete Gaussian noise of parameter s has "
-        "Rényi divergence at most order D^2 / (2 s^2) at every order."
-    ),
-    citation=Citation("canonne2020discrete", "Theorem 4, coordinate by coordinate"),
+    "mechanism.discrete-gaussian-renyi",
+    "A vector of whole numbers with l2 sensitivity D and independent discrete Gaussian noise of parameter s has Rényi "
+    "divergence at most order D^2 / (2 s^2) at every order.",
+    Citation("canonne2020discrete", "Theorem 4, coordinate by coordinate"),
     status=Status.AS_STATED,
     scope=_ANSWERS,
     assumptions=(
         _has_noise("discrete-gaussian"),
-        within(lambda spec: _ratio(spec) * _ratio(spec), "the squared ratio", {"algorithm.sensitivity": 1e6}),
-        BOUNDED,
+        _within(lambda spec: _ratio(spec) * _ratio(spec), "the squared ratio", {"algorithm.sensitivity": 1e6}),
+        _BOUNDED,
     ),
     monotone=(_FALLS_WITH_NOISE,),
 )
@@ -219,47 +205,43 @@ def discrete_gaussian_renyi(spec: Spec) -> Guarantee:
     return RenyiDP(ORDERS, tuple(up(order * square / 2, 2) for order in ORDERS))
 
 
+@assumption("sample", "algorithm.rate is given", {"algorithm.rate": None})
 def _sampled(spec: Spec) -> str | None:
-    return (
-        None
-        if run_of(spec, NoisedAnswer).rate is not None
-        else "is about a sample of the units, and algorithm.rate is absent"
-    )
+    absent = run_of(spec, NoisedAnswer).rate is None
+    return "is about a sample of the units, and algorithm.rate is absent" if absent else None
 
 
+@assumption(
+    "noise",
+    "the noise is laplace or gaussian",
+    {"algorithm.noise": {"kind": "discrete-laplace", "scale": 1.0}, "algorithm.sensitivity": 1.0},
+)
 def _continuous(spec: Spec) -> str | None:
-    found = ANSWER_NOISES.word_of(run_of(spec, NoisedAnswer).noise)
+    found = run_of(spec, NoisedAnswer).noise.kind.value
     return None if found in {"laplace", "gaussian"} else f"is about Laplace or Gaussian noise, and the noise is {found}"
 
 
 @theorem(
-    id="mechanism.sampled-answer",
-    statement=(
-        "An answer on a secret Poisson sample of rate q, with Laplace or Gaussian noise whose pair is (P, Q), is "
-        "dominated by (1 - q) Q + q P against Q, and its reverse; every use draws its own sample."
-    ),
-    citation=Citation("zhu2022optimal", "Theorem 11, with the pairs of the whole answers"),
+    "mechanism.sampled-answer",
+    "An answer on a secret Poisson sample of rate q, with Laplace or Gaussian noise whose pair is (P, Q), is "
+    "dominated by (1 - q) Q + q P against Q, and its reverse; every use draws its own sample.",
+    Citation("zhu2022optimal", "Theorem 11, with the pairs of the whole answers"),
     status=Status.AS_STATED,
     scope=Scope({"noised-answer"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
     assumptions=(
-        Assumption("sample", "algorithm.rate is given", _sampled, changed({"algorithm.rate": None})),
-        Assumption(
-            "noise",
-            "the noise is laplace or gaussian",
-            _continuous,
-            changed({"algorithm.noise": {"kind": "discrete-laplace", "scale": 1.0}, "algorithm.sensitivity": 1.0}),
-        ),
+        _sampled,
+        _continuous,
         _SQUARE_REACH,
-        BOUNDED,
-        caller_checked("secret sample", "who takes part is drawn for each unit alone, and is never told"),
+        _BOUNDED,
+        caller_checked("secret sample", "who takes part is drawn for each unit alone, and kept secret"),
     ),
-    monotone=(_FALLS_WITH_NOISE, RISES_WITH_SENSITIVITY, ("algorithm.rate", Monotone.RISES)),
+    monotone=(_FALLS_WITH_NOISE, _RISES_WITH_SENSITIVITY, ("algorithm.rate", Monotone.RISES)),
 )
 def sampled_answer(spec: Spec) -> Guarantee:
     """Both pairs are their own mirror images, so they dominate in both directions, as the theorem asks."""
     run = run_of(spec, NoisedAnswer)
-    pair = PoissonRemovePair if ANSWER_NOISES.word_of(run.noise) == "gaussian" else PoissonLaplacePair
-    return once(pair(promised(run.rate, "a rate"), _ratio(spec)))
+    pair = PoissonRemovePair if run.noise.kind is AnswerNoiseKind.GAUSSIAN else PoissonLaplacePair
+    return _once(pair(promised(run.rate, "a rate"), _ratio(spec)))
 
 
 def _log_ratio(large: Fraction, small: Fraction) -> float:
@@ -269,12 +251,10 @@ def _log_ratio(large: Fraction, small: Fraction) -> float:
 
 
 @theorem(
-    id="mechanism.randomised-response",
-    statement=(
-        "A category told truly with probability p, else as one of the k - 1 others, has losses of "
-        "+-ln(p (k - 1) / (1 - p)) with probabilities p and (1 - p) / (k - 1), and 0 else; this is exact."
-    ),
-    citation=Citation("kairouz2017composition", "Section 3, for k categories"),
+    "mechanism.randomised-response",
+    "A category reported truly with probability p, else as one of the k - 1 others, has losses of +-ln(p (k - 1) / "
+    "(1 - p)) with probabilities p and (1 - p) / (k - 1), and 0 else; this is exact.",
+    Citation("kairouz2017composition", "Section 3, for k categories"),
     status=Status.OURS,
     scope=Scope({"randomised-response"}, SEEN, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(caller_checked("own answer", "a unit's answer is its own, and depends on no other unit"),),
@@ -291,8 +271,8 @@ def randomised_response(spec: Spec) -> Guarantee:
     large, small = float(max(truth, other)), float(min(truth, other))
     rest = max(0.0, 1 - large - small)
     if run.categories == 2:
-        return once(ExplicitPair((-loss, loss), (small, 1 - small), 0.0))
-    return once(ExplicitPair((-loss, 0.0, loss), (small, rest, large), 0.0))
+        return _once(ExplicitPair((-loss, loss), (small, 1 - small), 0.0))
+    return _once(ExplicitPair((-loss, 0.0, loss), (small, rest, large), 0.0))
 
 
 def _largest_shift(spec: Spec) -> float:
@@ -301,16 +281,14 @@ def _largest_shift(spec: Spec) -> float:
 
 
 @theorem(
-    id="mechanism.random-shift",
-    statement=(
-        "A Gaussian answer that a unit's presence moves by length s_j with probability w_j, j secret and independent "
-        "of the data, is dominated by the mixture of N(s_j / sigma, 1) against N(0, 1), and its reverse."
-    ),
-    citation=Citation("choquette2024privacy", "mixture of Gaussians mechanisms"),
+    "mechanism.random-shift",
+    "A Gaussian answer that a unit's presence moves by length s_j with probability w_j, j secret and independent of "
+    "the data, is dominated by the mixture of N(s_j / sigma, 1) against N(0, 1), and its reverse.",
+    Citation("choquette2024privacy", "mixture of Gaussians mechanisms"),
     status=Status.AS_STATED,
     scope=Scope({"random-shift"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
     assumptions=(
-        within(
+        _within(
             lambda spec: _largest_shift(spec) * _largest_shift(spec),
             "the squared shift over the noise",
             {"algorithm.scale": 1e-6},
@@ -325,9 +303,96 @@ def random_shift(spec: Spec) -> Guarantee:
     """Shifts along one line are the worst of all shifts of these lengths."""
     run = run_of(spec, RandomShift)
     total = math.fsum(run.weights)
-    return once(
+    return _once(
         RandomShiftPair(
             tuple(weight / total for weight in run.weights),
             tuple(up(shift / run.scale) if shift else 0.0 for shift in run.shifts),
         )
     )
+
+
+# One of many: by a noisy score, or against a noisy threshold.
+
+
+def _range(spec: Spec) -> float:
+    """2 D / s, or D / s where all scores move one way: under replace-one one unit goes and another comes."""
+    run = run_of(spec, Selection)
+    both_ways = not (run.monotone and spec.relation is Relation.ADD_REMOVE)
+    return up((2.0 if both_ways else 1.0) * run.sensitivity / run.scale, 2)
+
+
+_SELECTIONS = Scope({"selection"}, SEEN, EITHER)
+_SELECTION_REACH = _within(_range, "the range of the loss", {"algorithm.sensitivity": 1e6})
+_SCORES = caller_checked("candidates", "the list of candidates is public, and only the chosen name is released")
+_SELECTION_MONOTONE = (("algorithm.scale", Monotone.FALLS), _RISES_WITH_SENSITIVITY)
+
+
+@assumption("method", "the choice is exponential", {"algorithm.method": "permute-and-flip"})
+def _ranged(spec: Spec) -> str | None:
+    method = run_of(spec, Selection).method
+    if method in {SelectionMethod.EXPONENTIAL, SelectionMethod.NOISY_MAX_GUMBEL}:
+        return None
+    return f"is about exponential and noisy-max-gumbel selection, and this is {method.value}"
+
+
+@theorem(
+    "selection.bounded-range",
+    "The exponential mechanism with weights e^(score / s), or the largest score with Gumbel noise of scale s, has its "
+    "loss in an interval of length r = 2 D / s (D / s for monotone scores under add-remove), so it is dominated by "
+    "the pair whose loss has density e^(loss / 2) on [-r, r]; adaptive uses compose.",
+    Citation("dong2020optimal", "the optimal bound for one bounded-range mechanism, read as a dominating pair"),
+    status=Status.OURS,
+    scope=_SELECTIONS,
+    assumptions=(_ranged, _SELECTION_REACH, _BOUNDED, _SCORES),
+    monotone=_SELECTION_MONOTONE,
+)
+def bounded_range(spec: Spec) -> Guarantee:
+    """The curve that every such mechanism stays below is the curve of a pair."""
+    return _once(BoundedRangePair(_range(spec)))
+
+
+@theorem(
+    "selection.pure",
+    "The exponential mechanism, permute-and-flip, and the largest score with Laplace, Gumbel or exponential noise of "
+    "scale s are epsilon-DP with epsilon = 2 D / s; D / s for monotone scores under add-remove.",
+    Citation("mckenna2020permute", "Theorem 1, with Dwork & Roth 2014, Theorem 3.10 and Claim 3.9"),
+    status=Status.AS_STATED,
+    scope=_SELECTIONS,
+    assumptions=(_SELECTION_REACH, _BOUNDED, _SCORES),
+    monotone=_SELECTION_MONOTONE,
+)
+def pure(spec: Spec) -> Guarantee:
+    """Permute-and-flip is the largest score with exponential noise."""
+    return PureDP(_range(spec))
+
+
+def _sparse_epsilon(spec: Spec) -> float:
+    run = run_of(spec, SparseVector)
+    both_ways = 1.0 if run.monotone and spec.relation is Relation.ADD_REMOVE else 2.0
+    told = 0.0 if run.answer_scale is None else run.positives * run.sensitivity / run.answer_scale
+    asked = both_ways * run.positives * run.sensitivity / run.query_scale
+    return up(run.sensitivity / run.threshold_scale + asked + told, 6)
+
+
+@theorem(
+    "selection.sparse-vector",
+    "Queries compared with one noised threshold until c are above are epsilon-DP with epsilon = D / s_threshold + 2 c "
+    "D / s_query (c D / s_query for monotone queries under add-remove), plus c D / s_answer where values are released.",
+    Citation("lyu2017understanding", "Algorithm 7, with and without monotone queries"),
+    status=Status.AS_STATED,
+    scope=Scope({"sparse-vector"}, SEEN, EITHER),
+    assumptions=(
+        _within(_sparse_epsilon, "epsilon", {"algorithm.sensitivity": 1e6}),
+        _BOUNDED,
+        caller_checked("fresh noise", "every query gets fresh noise, and released values get fresh noise again"),
+    ),
+    monotone=(
+        ("algorithm.threshold_scale", Monotone.FALLS),
+        ("algorithm.query_scale", Monotone.FALLS),
+        ("algorithm.positives", Monotone.RISES),
+        _RISES_WITH_SENSITIVITY,
+    ),
+)
+def sparse_vector(spec: Spec) -> Guarantee:
+    """A moved threshold covers all answers below at once; each one above pays for itself."""
+    return PureDP(_sparse_epsilon(spec))

@@ -32,15 +32,14 @@ import numpy as np
 from scipy import special
 
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import promised
-from sordino.accounting.bounds.contraction import IdenticalSteps
+from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps
 from sordino.accounting.bounds.heavy_tail import geometric_sum
 from sordino.accounting.bounds.hidden_steps import poisson_step
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.scope import PASSES, SMALLEST_RATIO, STEP_VIEWS, Scope, last_iterate_scope
+from sordino.accounting.evaluate import theorem
+from sordino.accounting.scope import PASSES, SMALLEST_RATIO, STEP_VIEWS, Scope, last_iterate_scope, promised
 from sordino.accounting.theorems import langevin as drift
-from sordino.accounting.theorems import langevin as formulas
+from sordino.accounting.theorems.heavy_tail import tail_index
 from sordino.accounting.theorems.shifted import REFERENCE_DELTA
 from sordino.core.arrays import Array
 from sordino.core.bound import Citation, Relation, Status
@@ -50,10 +49,10 @@ from sordino.core.loss.atomic_pairs import ResponsePair
 from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair
 from sordino.core.loss.normal_pairs import GaussianPair, WithoutReplacementPair
 from sordino.core.loss.pair import Pair
-from sordino.core.spec import Scheme, Spec, StableNoise
+from sordino.core.spec import Scheme, Spec
 
 _NODES = 8192  # of the left sums
-_POINTS, _EDGE = 1500, 500  # values of R that are told apart first, over its range and where its law ends
+_POINTS, _EDGE = 1500, 500  # values of R that are distinguished first, over its range and where its law ends
 _COMPONENTS, _BEYOND = 150, 10  # those that are left, up to probability _RARE of larger ones and beyond
 _SAMPLED_COMPONENTS = 40
 _COMMON, _RARE = 0.99, 1e-30
@@ -133,26 +132,19 @@ def mixed(alpha: float, uses: Uses, step: Callable[[float], Pair] | None = None,
     return LossDistribution(tuple(factors))
 
 
-def _index(spec: Spec) -> float:
-    noise = chain_of(spec).noise
-    return noise.alpha if isinstance(noise, StableNoise) else 2.0
-
-
 _STABLE = frozenset({"stable"})
 _MOST_RATIOS = 12  # different ratios of a schedule; more are rounded up onto as many
 _CITATION = Citation("simsekli2024differential", "Lemma 18, the mixture of Gaussians in its proof, revealed")
-_MONOTONE = (*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, ("algorithm.steps", Monotone.RISES))
+_MONOTONE = (*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.RISES_WITH_STEPS)
 
 
 @theorem(
-    id="heavy-tail.mixed-composition",
-    statement=(
-        "With stable noise of index alpha and scale tau, full batches or passes, the iterates are dominated by the "
-        "composition, over the steps that use the record, of mixtures of Gaussians with mu = kappa / sqrt(A), "
-        "kappa = eta Delta / (sqrt(2) b tau), E exp(-s A) = exp(-s^(alpha/2)), A revealed. No convexity, smoothness or "
-        "bound on the iterates is needed."
-    ),
-    citation=_CITATION,
+    "heavy-tail.mixed-composition",
+    "With stable noise of index alpha and scale tau, full batches or passes, the iterates are dominated by the "
+    "composition, over the steps that use the record, of mixtures of Gaussians with mu = kappa / sqrt(A), kappa = eta "
+    "Delta / (sqrt(2) b tau), E exp(-s A) = exp(-s^(alpha/2)), A revealed. No convexity, smoothness or bound on the "
+    "iterates is needed.",
+    _CITATION,
     status=Status.OURS,
     scope=Scope(
         {"noisy-gradient"},
@@ -160,42 +152,34 @@ _MONOTONE = (*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, ("algorithm.steps"
         {Relation.REPLACE_ONE: PASSES | {Scheme.FULL}, Relation.ADD_REMOVE: {Scheme.FULL}},
         _STABLE,
     ),
-    assumptions=(chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL),
-    certificates=chains.used_certificates,
+    assumptions=chains.ANY_STEPS,
     monotone=_MONOTONE,
 )
 def composition(spec: Spec) -> Guarantee:
     """Given all A_k the steps are Gaussian; a record is used once a pass, at worst by the step that moves most."""
     steps = chains.required_steps(spec)
-    period = steps.batches_per_epoch
     if steps.constant_ratio is not None:
-        return mixed(_index(spec), [(steps.constant_ratio, -(-steps.steps // period))])
-    ratios = steps.ratios()
+        return mixed(tail_index(chain_of(spec)), [(steps.constant_ratio, steps.epochs)])
+    ratios, period = steps.ratios(), steps.batches_per_epoch
     largest = np.pad(ratios, (0, -len(ratios) % period)).reshape(-1, period).max(axis=1)
     grouped = replace(steps, steps=len(largest), ratios=lambda: largest).grouped(_MOST_RATIOS)
-    return mixed(_index(spec), grouped)
+    return mixed(tail_index(chain_of(spec)), grouped)
 
 
 @theorem(
-    id="heavy-tail.mixed-sampled",
-    statement=(
-        "With stable noise and batches drawn by chance, Poisson or without replacement, each step is dominated by the "
-        "mixture over A of the sampled pair of a Gaussian with mu = kappa / sqrt(A), A revealed and the batch hidden, "
-        "kappa = eta Delta / (sqrt(2) b tau), the gradient bound in place of Delta for Poisson batches. Steps compose."
-    ),
-    citation=_CITATION,
+    "heavy-tail.mixed-sampled",
+    "With stable noise and batches drawn by chance, Poisson or without replacement, each step is dominated by the "
+    "mixture over A of the sampled pair of a Gaussian with mu = kappa / sqrt(A), A revealed and the batch hidden, "
+    "kappa = eta Delta / (sqrt(2) b tau), the gradient bound in place of Delta for Poisson batches. Steps compose.",
+    _CITATION,
     status=Status.OURS,
     scope=Scope(
         {"noisy-gradient"},
         STEP_VIEWS,
-        {
-            Relation.REPLACE_ONE: {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT},
-            Relation.ADD_REMOVE: {Scheme.POISSON},
-        },
+        {Relation.REPLACE_ONE: {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}, Relation.ADD_REMOVE: {Scheme.POISSON}},
         _STABLE,
     ),
-    assumptions=(chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
-    certificates=chains.used_certificates,
+    assumptions=(*chains.ANY_STEPS, chains.ANY_TWO_RECORDS),
     monotone=_MONOTONE,
 )
 def sampled(spec: Spec) -> Guarantee:
@@ -206,7 +190,7 @@ def sampled(spec: Spec) -> Guarantee:
         step: Callable[[float], Pair] = partial(poisson_step, spec.relation, steps.rate)
     else:
         step = GaussianPair if steps.rate >= 1.0 else partial(WithoutReplacementPair, steps.rate)
-    return mixed(_index(spec), steps.grouped(_MOST_RATIOS), step, spread)
+    return mixed(tail_index(chain_of(spec)), steps.grouped(_MOST_RATIOS), step, spread)
 
 
 _FOLDINGS, _BLOCK = 3.2, 0.4  # pushes are e^-3.2 of the last one at least, and equal within e^0.4
@@ -232,9 +216,10 @@ def pushes(contraction: float, length: int, distance: float) -> Uses:
     return [(max(distance * height / made * (1 + 1e-9), SMALLEST_RATIO), count) for height, count in blocks]
 
 
-def _best(spec: Spec, plans: list[Uses]) -> Guarantee:
-    found = [mixed(_index(spec), plan) for plan in plans]
-    return min(found, key=lambda one: (one.epsilon(spec.delta or REFERENCE_DELTA), one.delta(0.0)))
+def _best(spec: Spec, steps: IdenticalSteps | ListedSteps, period: int) -> Guarantee:
+    fixed = promised(steps if isinstance(steps, IdenticalSteps) else None, "a constant step size and noise scale")
+    bounds = [mixed(tail_index(chain_of(spec)), plan) for plan in _plans(fixed, period)]
+    return min(bounds, key=lambda bound: (bound.epsilon(spec.delta or REFERENCE_DELTA), bound.delta(0.0)))
 
 
 def _plans(steps: IdenticalSteps, period: int) -> list[Uses]:
@@ -253,56 +238,40 @@ def _plans(steps: IdenticalSteps, period: int) -> list[Uses]:
 
 
 @theorem(
-    id="heavy-tail.mixed-shifted",
-    statement=(
-        "If a step contracts by c, the last iterate of a chain with stable noise is dominated by the composition of "
-        "mixtures of Gaussians with mu = a_k / sqrt(A_k) for pushes z_k = c z_{k-1} + s_k - a_k >= 0, z_T = 0, in "
-        "units of sqrt(2) tau: all at the last step (at epsilon 0 that is heavy-tail.coupling with a bounded "
-        "sensitivity), or spread as c^(T-k) over the last steps; the better of the two."
-    ),
-    citation=Citation("bok2024shifted", "Section 3, given the mixing variables of the noise"),
+    "heavy-tail.mixed-shifted",
+    "If a step contracts by c, the last iterate of a chain with stable noise is dominated by the composition of "
+    "mixtures of Gaussians with mu = a_k / sqrt(A_k) for pushes z_k = c z_{k-1} + s_k - a_k >= 0, z_T = 0, in units "
+    "of sqrt(2) tau: all at the last step (at epsilon 0 that is heavy-tail.coupling with a bounded sensitivity), or "
+    "spread as c^(T-k) over the last steps; the better of the two.",
+    Citation("bok2024shifted", "Section 3, given the mixing variables of the noise"),
     status=Status.OURS,
     scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, noises=_STABLE),
-    assumptions=(
-        chains.SENSITIVITY,
-        *chains.NUMERICAL,
-        chains.CONSTANT,
-        chains.CONTRACTION,
-        chains.EVERY_RECORD,
-    ),
-    certificates=chains.shift_certificates,
+    assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.CONSTANT, chains.CONTRACTION, chains.EVERY_RECORD),
     monotone=chains.MONOTONE_CHAIN,
 )
 def shifted(spec: Spec) -> Guarantee:
     """The pushes depend on neither data nor A. After its last use a record is post-processed."""
-    steps = chains.shift_steps(spec)
-    fixed = promised(steps if isinstance(steps, IdenticalSteps) else None, "a constant step size and noise scale")
-    return _best(spec, _plans(fixed, chain_of(spec).batches_per_epoch(spec.n)))
+    return _best(spec, chains.shift_steps(spec), chain_of(spec).batches_per_epoch(spec.n))
 
 
 @theorem(
-    id="heavy-tail.mixed-drift-bounded",
-    statement=(
-        "If the data part of the drift is at most v (clipped gradients of any network) and the regulariser's part of a "
-        "step contracts by rho, the last iterate of a chain with stable noise is dominated by the composition of "
-        "mixtures of Gaussians with mu = a_k / sqrt(A_k), z_k = rho z_{k-1} + 2 eta v - a_k >= 0, z_T = 0, in units of "
-        "sqrt(2) tau, whatever the loss and however batches of at most b records are chosen."
-    ),
-    citation=Citation("bok2024shifted", "Section 3, with the drift's bound, given the mixing variables of the noise"),
+    "heavy-tail.mixed-drift-bounded",
+    "If the data part of the drift is at most v (clipped gradients of any network) and the regulariser's part of a "
+    "step contracts by rho, the last iterate of a chain with stable noise is dominated by the composition of mixtures "
+    "of Gaussians with mu = a_k / sqrt(A_k), z_k = rho z_{k-1} + 2 eta v - a_k >= 0, z_T = 0, in units of sqrt(2) "
+    "tau, whatever the loss and however batches of at most b records are chosen.",
+    Citation("bok2024shifted", "Section 3, with the drift's bound, given the mixing variables of the noise"),
     status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}, noises=_STABLE),
     assumptions=(
-        drift.BOUNDED_DRIFT,
-        drift.CONTRACTING_REGULARISER,
+        drift.bounded_drift,
+        drift.contracting_regulariser,
         chains.CONSTANT,
         drift.AUDIBLE_NOISE,
         drift.WHOLE_DRIFT,
     ),
-    certificates=formulas.drift_certificates,
     monotone=drift.MONOTONE_DRIFT,
 )
 def drift_bounded(spec: Spec) -> Guarantee:
     """`shifted` with the regulariser's modulus and a move of 2 eta v at every step."""
-    steps = formulas.drift_steps(spec)
-    fixed = promised(steps if isinstance(steps, IdenticalSteps) else None, "a constant step size and noise scale")
-    return _best(spec, _plans(fixed, 1))
+    return _best(spec, drift.drift_steps(spec), 1)

@@ -6,17 +6,17 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeVar
 
-from sordino.accounting.assumptions import (
+from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.scope import (
     Assumption,
+    Scope,
+    assumption,
     at_most,
     caller_checked,
     certified_parts,
-    changed,
     promised,
     run_of,
 )
-from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.scope import Scope
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, ApproxDP, BoundedRange, GaussianDP, Guarantee, PureDP, RenyiDP
@@ -63,40 +63,34 @@ def has_potential(kind: type[kinds.StronglyLogConcave] | type[BoundedPotential] 
             return None
         return f"is about {word} potentials, and the potential is {kinds.POTENTIALS.word_of(spec.algorithm.potential)}"
 
-    return Assumption("potential", f"the potential is {word}", failure, changed({"algorithm.potential": other}))
+    return Assumption("potential", f"the potential is {word}", failure, {"algorithm.potential": other})
 
 
-def _approximate_draws(spec: Spec) -> str | None:
+NEAR = {"kind": "perturbed", "distance": 1e-3, "dim": 1, "noise": {"kind": "gaussian", "scale": 1.0}}
+
+
+@assumption("exact draws", "draws are exact", {"algorithm.drawn": NEAR})
+def _exact_draws(spec: Spec) -> str | None:
     drawn = spec.algorithm.drawn if isinstance(spec.algorithm, PosteriorSample) else None
     return None if drawn is None else f"is about exact draws, and draws are made {drawn.words}"
 
 
-NEAR = {"kind": "perturbed", "distance": 1e-3, "dim": 1, "noise": {"kind": "gaussian", "scale": 1.0}}
-EXACT = Assumption(
-    "exact draws",
-    "draws are exact",
-    _approximate_draws,
-    changed({"algorithm.drawn": NEAR}),
-)
-
-
 def within_reach(name: str, value: Callable[[Spec], float]) -> Assumption:
     """A quantity is small enough for a guarantee to say anything."""
-    reason = f"evaluates {name} up to {{limit:g}}, and it is {{value}}"
-    violated = changed({"algorithm.potential.lipschitz": 1e200})
+    reason = f"evaluates {name} up to {{limit:g}}, and it is {{value:.3g}}"
+    violated = {"algorithm.potential.lipschitz": 1e200}
     return at_most("reach", f"{name} is at most {{limit:g}}", value, reason, violated)
 
 
 _BOUNDED_SET = (
     has_potential(BoundedPotential),
-    EXACT,
+    _exact_draws,
     certified_parts("algorithm.potential", bounded_certificates),
 )
 _on_bounded_set = partial(
     theorem,
     status=Status.OURS,
     scope=DRAWS,
-    certificates=bounded_certificates,
     monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.diameter", Monotone.RISES)),
 )
 
@@ -109,12 +103,10 @@ def _bounded_mu(spec: Spec) -> float:
 
 
 @_on_bounded_set(
-    id="posterior.bounded",
-    statement=(
-        "One draw from pi proportional to e^-F on a convex set of diameter D, F convex, with F - F' L-Lipschitz for "
-        "neighbours, is mu-Gaussian DP with mu = sqrt(2 L D)."
-    ),
-    citation=Citation("bok2024shifted", "Section 4, constrained convex losses, in the limit of small steps"),
+    "posterior.bounded",
+    "One draw from pi proportional to e^-F on a convex set of diameter D, F convex, with F - F' L-Lipschitz for "
+    "neighbours, is mu-Gaussian DP with mu = sqrt(2 L D).",
+    Citation("bok2024shifted", "Section 4, constrained convex losses, in the limit of small steps"),
     assumptions=(
         *_BOUNDED_SET,
         within_reach("mu", _bounded_mu),
@@ -126,39 +118,36 @@ def bounded(spec: Spec) -> Guarantee:
     return GaussianDP(_bounded_mu(spec))
 
 
-def _oscillation(spec: Spec) -> float:
+def oscillation(spec: Spec) -> float:
+    """L D of a posterior on a bounded set, rounded up; 0 for others."""
     potential = potential_of(spec, BoundedPotential)
     return 0.0 if potential is None else up(potential.lipschitz.value * potential.diameter.value)
 
 
 @_on_bounded_set(
-    id="posterior.bounded-pure",
-    statement=(
-        "One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F' "
-        "L-Lipschitz for neighbours, is epsilon-DP with epsilon = L D."
-    ),
-    citation=Citation("wang2015privacy", "Theorem 1, with the oscillation of F - F' in place of a bound"),
-    assumptions=(*_BOUNDED_SET, within_reach("L D", _oscillation)),
+    "posterior.bounded-pure",
+    "One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F' "
+    "L-Lipschitz for neighbours, is epsilon-DP with epsilon = L D.",
+    Citation("wang2015privacy", "Theorem 1, with the oscillation of F - F' in place of a bound"),
+    assumptions=(*_BOUNDED_SET, within_reach("L D", oscillation)),
 )
 def bounded_pure(spec: Spec) -> Guarantee:
     """F - F' varies by at most L D, so neither the density nor its normaliser can move the ratio by more."""
-    return PureDP(_oscillation(spec))
+    return PureDP(oscillation(spec))
 
 
 @_on_bounded_set(
-    id="posterior.bounded-range",
-    statement=(
-        "One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F' "
-        "L-Lipschitz for neighbours, has a log ratio within an interval of length r = L D. k draws have the delta of "
-        "the worst of the k-fold two-point laws with losses t and t - r, 0 <= t <= r: total variation tanh(r / 4) for "
-        "one draw."
-    ),
-    citation=Citation("dong2020optimal", "Section 3, bounded range, composed without adaptivity"),
-    assumptions=(*_BOUNDED_SET, within_reach("L D", _oscillation)),
+    "posterior.bounded-range",
+    "One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F' "
+    "L-Lipschitz for neighbours, has a log ratio within an interval of length r = L D. k draws have the delta of the "
+    "worst of the k-fold two-point laws with losses t and t - r, 0 <= t <= r: total variation tanh(r / 4) for one "
+    "draw.",
+    Citation("dong2020optimal", "Section 3, bounded range, composed without adaptivity"),
+    assumptions=(*_BOUNDED_SET, within_reach("L D", oscillation)),
 )
 def bounded_range(spec: Spec) -> Guarantee:
     """F - F' varies by at most L D, and the normalisers shift the log ratio by a constant: all draws share it."""
-    return BoundedRange(_oscillation(spec))
+    return BoundedRange(oscillation(spec))
 
 
 _ACCURACY = 1e-13
@@ -202,7 +191,8 @@ def regression_divergence(model: LinearRegression, n: int, order: float) -> floa
     return total if total >= 0 else math.inf
 
 
-def _too_few(spec: Spec) -> str | None:
+@assumption("records", "n is large enough for some order of Lemma A.1", {"problem.n": 2})
+def _enough_records(spec: Spec) -> str | None:
     model = potential_of(spec, LinearRegression)
     if model is None or spec.n > least_records(model, _ORDERS[0]):
         return None
@@ -210,20 +200,18 @@ def _too_few(spec: Spec) -> str | None:
 
 
 @theorem(
-    id="posterior.linear-regression",
-    statement=(
-        "One draw from the posterior of y = theta x + N(0, 1/beta), theta ~ N(0, 1/alpha), with x_l <= x <= x_h and "
-        "|y/x - c| <= n^gamma1, has Rényi divergence epsilon_1(nu) of Lemma A.1 at every order nu >= 2 with "
-        "n > max(1 + 10 nu x_h^2 / (x_l^2 beta), 1 + nu x_h^2 / x_l^2, 10 nu (x_h^2 - x_l^2) / x_l^2). The last "
-        "condition and nu >= 2 are missing in the lemma."
-    ),
-    citation=Citation("heller2023can", "Lemma A.1"),
+    "posterior.linear-regression",
+    "One draw from the posterior of y = theta x + N(0, 1/beta), theta ~ N(0, 1/alpha), with x_l <= x <= x_h and |y/x "
+    "- c| <= n^gamma1, has Rényi divergence epsilon_1(nu) of Lemma A.1 at every order nu >= 2 with n > max(1 + 10 nu "
+    "x_h^2 / (x_l^2 beta), 1 + nu x_h^2 / x_l^2, 10 nu (x_h^2 - x_l^2) / x_l^2). The last condition and nu >= 2 are "
+    "missing in the lemma.",
+    Citation("heller2023can", "Lemma A.1"),
     status=Status.CORRECTED,
     scope=Scope({"posterior-sample"}, {View.ONE_SAMPLE}, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(
         has_potential(LinearRegression),
-        EXACT,
-        Assumption("records", "n is large enough for some order of Lemma A.1", _too_few, changed({"problem.n": 2})),
+        _exact_draws,
+        _enough_records,
         caller_checked("domain", "every record satisfies x_l <= x <= x_h and |y/x - c| <= n^gamma1"),
     ),
 )
@@ -238,7 +226,8 @@ def linear_regression(spec: Spec) -> Guarantee:
 _LARGEST_EPSILON = 1e9
 
 
-def _approximate(spec: Spec) -> str | None:
+@assumption("exact draw", "line 25 draws exactly from the posterior", {"algorithm.sampler": kinds.Sampler.SGLD.value})
+def _exact_sampler(spec: Spec) -> str | None:
     run = spec.algorithm
     if not isinstance(run, kinds.ProposeTestSample) or run.sampler is kinds.Sampler.EXACT:
         return None
@@ -248,7 +237,12 @@ def _approximate(spec: Spec) -> str | None:
     )
 
 
-def _too_loose(spec: Spec) -> str | None:
+@assumption(
+    "stage epsilon",
+    "epsilon is at most 4/3 sqrt(log(1/delta)) where beta > 1",
+    {"algorithm.epsilon": 2 * _LARGEST_EPSILON},
+)
+def _small_epsilon(spec: Spec) -> str | None:
     """Above this epsilon n_min no longer implies the condition that Claim D.22 misses a factor beta for."""
     run = spec.algorithm
     if not isinstance(run, kinds.ProposeTestSample):
@@ -260,28 +254,16 @@ def _too_loose(spec: Spec) -> str | None:
 
 
 @theorem(
-    id="posterior.propose-test-sample",
-    statement=(
-        "Propose-Test-Sample with stage parameters epsilon and delta and an exact draw is (4 epsilon, 2 delta)-DP "
-        "under replace-one: of the paper's 5 epsilon the noisy number of records costs nothing, because neighbours "
-        "have equally many. n_min ends with n_2^{rho_2 / gamma_1}, where the text prints n_1."
-    ),
-    citation=Citation("heller2023can", "Claim IV.8, with the n_min that the proof of Claim C.14 uses"),
+    "posterior.propose-test-sample",
+    "Propose-Test-Sample with stage parameters epsilon and delta and an exact draw is (4 epsilon, 2 delta)-DP under "
+    "replace-one: of the paper's 5 epsilon the noisy number of records costs nothing, because neighbours have equally "
+    "many. n_min ends with n_2^{rho_2 / gamma_1}, where the text prints n_1.",
+    Citation("heller2023can", "Claim IV.8, with the n_min that the proof of Claim C.14 uses"),
     status=Status.CORRECTED,
     scope=Scope({"propose-test-sample"}, {View.ONE_SAMPLE}, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(
-        Assumption(
-            "exact draw",
-            "line 25 draws exactly from the posterior",
-            _approximate,
-            changed({"algorithm.sampler": kinds.Sampler.SGLD.value}),
-        ),
-        Assumption(
-            "stage epsilon",
-            "epsilon is at most 4/3 sqrt(log(1/delta)) where beta > 1",
-            _too_loose,
-            changed({"algorithm.epsilon": 2 * _LARGEST_EPSILON}),
-        ),
+        _exact_sampler,
+        _small_epsilon,
         caller_checked("n_min", "the run tests against n_min of (33) with n_2^{rho_2 / gamma_1} as its last entry"),
     ),
     monotone=(("algorithm.epsilon", Monotone.RISES),),
@@ -305,21 +287,18 @@ def _strongly_log_concave_mu(spec: Spec) -> float:
 
 
 @theorem(
-    id="posterior.strongly-log-concave",
-    statement=(
-        "One draw from pi proportional to e^-F, F m-strongly convex, with F - F' L-Lipschitz for neighbours, is "
-        "mu-Gaussian DP with mu = L / sqrt(m). Equality holds for Gaussian posteriors that differ by a shift."
-    ),
-    citation=Citation("gopi2022private", "abstract, result (1): Gaussian DP of the exponential mechanism"),
+    "posterior.strongly-log-concave",
+    "One draw from pi proportional to e^-F, F m-strongly convex, with F - F' L-Lipschitz for neighbours, is "
+    "mu-Gaussian DP with mu = L / sqrt(m). Equality holds for Gaussian posteriors that differ by a shift.",
+    Citation("gopi2022private", "abstract, result (1): Gaussian DP of the exponential mechanism"),
     status=Status.AS_STATED,
     scope=DRAWS,
     assumptions=(
         has_potential(kinds.StronglyLogConcave),
-        EXACT,
+        _exact_draws,
         certified_parts("algorithm.potential", concave_certificates),
         within_reach("mu", _strongly_log_concave_mu),
     ),
-    certificates=concave_certificates,
     monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.strong_convexity", Monotone.FALLS)),
 )
 def strongly_log_concave(spec: Spec) -> Guarantee:
@@ -350,13 +329,11 @@ def _output_certificates(spec: Spec) -> tuple[Certificate, ...]:
 
 
 @theorem(
-    id="output.strongly-convex",
-    statement=(
-        "The minimiser of F, m-strongly convex, with F - F' L-Lipschitz for neighbours, found to within t, moves by at "
-        "most D = L / m + 2 t. With Gaussian noise of standard deviation s its release is mu-Gaussian DP with mu = "
-        "D / s; with Laplace noise of scale s in each of d coordinates it is pure DP with epsilon = sqrt(d) D / s."
-    ),
-    citation=Citation("chaudhuri2011differentially", "Lemma 7 and Algorithm 1, with Gaussian noise and a tolerance"),
+    "output.strongly-convex",
+    "The minimiser of F, m-strongly convex, with F - F' L-Lipschitz for neighbours, found to within t, moves by at "
+    "most D = L / m + 2 t. With Gaussian noise of standard deviation s its release is mu-Gaussian DP with mu = D / s; "
+    "with Laplace noise of scale s in each of d coordinates it is pure DP with epsilon = sqrt(d) D / s.",
+    Citation("chaudhuri2011differentially", "Lemma 7 and Algorithm 1, with Gaussian noise and a tolerance"),
     status=Status.OURS,
     scope=Scope({"output-perturbation"}, {View.POSTERIOR_PARAMETERS}, dict.fromkeys(Relation, frozenset())),
     assumptions=(
@@ -365,14 +342,13 @@ def _output_certificates(spec: Spec) -> tuple[Certificate, ...]:
             "reach",
             "the minimiser moves at most {limit:g} times its noise",
             lambda spec: _ratio(spec) if isinstance(spec.algorithm, kinds.OutputPerturbation) else None,
-            "evaluates moves of at most {limit:g} times the noise, and this one is {value}",
-            changed({"algorithm.lipschitz": 1e200}),
+            "evaluates moves of at most {limit:g} times the noise, and this one is {value:.3g}",
+            {"algorithm.lipschitz": 1e200},
         ),
         caller_checked(
             "proven tolerance", "the point released is within the tolerance of the minimiser, whatever the records are"
         ),
     ),
-    certificates=_output_certificates,
     monotone=(
         ("algorithm.lipschitz", Monotone.RISES),
         ("algorithm.strong_convexity", Monotone.FALLS),

@@ -26,10 +26,10 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
-from sordino.accounting.assumptions import Assumption, caller_checked, certified_parts, changed, promised, run_of
 from sordino.accounting.convert import compose, repeat
 from sordino.accounting.evaluate import Monotone, bounds_of, theorem, why_none
-from sordino.accounting.theorems.posterior import DRAWS, NEAR, bounded_certificates, potential_of
+from sordino.accounting.scope import Assumption, assumption, at_most, caller_checked, certified_parts, promised, run_of
+from sordino.accounting.theorems.posterior import DRAWS, NEAR, bounded_certificates, oscillation
 from sordino.core.bound import Bound, Certificate, Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ApproxDP, GaussianDP, Guarantee, LossDistribution, PureDP
@@ -90,26 +90,26 @@ def distance(run: PosteriorSample) -> float:
 @lru_cache(maxsize=64)
 def _exact_bounds(spec: Spec) -> tuple[Bound, ...]:
     """What the theorems say of the same draw made exactly."""
-    run = run_of(spec, PosteriorSample)
-    exact = replace(spec, algorithm=replace(run, drawn=None, draws=1))
-    return bounds_of(exact)
+    return bounds_of(_exact(spec))
 
 
-def _best(spec: Spec, more: Guarantee) -> tuple[Bound, Guarantee]:
-    """The bound on an exact draw that is best in company, and the composition of the two."""
-    run = spec.algorithm
-    draws = run.draws if isinstance(run, PosteriorSample) else 1
-    delta = spec.delta or _REFERENCE_DELTA
-    found = [(bound, compose([(bound.guarantee, 1), (more, 1)])) for bound in _exact_bounds(spec)]
-    return min(found, key=lambda one: repeat(one[1], draws).epsilon(delta))
+def _exact(spec: Spec) -> Spec:
+    return replace(spec, algorithm=replace(run_of(spec, PosteriorSample), drawn=None, draws=1))
 
 
-def _no_bound(spec: Spec) -> str | None:
+def _best(spec: Spec, more: Guarantee) -> Guarantee:
+    """The composition with the bound on an exact draw that is best in company."""
+    draws, delta = run_of(spec, PosteriorSample).draws, spec.delta or _REFERENCE_DELTA
+    composed = [compose([(bound.guarantee, 1), (more, 1)]) for bound in _exact_bounds(spec)]
+    return min(composed, key=lambda guarantee: repeat(guarantee, draws).epsilon(delta))
+
+
+@assumption("exact draw", "there is a bound for the same draw made exactly", {"algorithm.potential.lipschitz": 1e200})
+def _known(spec: Spec) -> str | None:
     if _exact_bounds(spec):
         return None
-    run = replace(run_of(spec, PosteriorSample), drawn=None, draws=1)
-    exact = replace(spec, algorithm=run)
-    return f"needs a bound for the same draw made exactly, and there is none: {why_none(exact, 'no theorem covers it')}"
+    why = why_none(_exact(spec), "no theorem covers it")
+    return f"needs a bound for the same draw made exactly, and there is none: {why}"
 
 
 def _drawn_by(*ways: type[object]) -> Assumption:
@@ -122,15 +122,7 @@ def _drawn_by(*ways: type[object]) -> Assumption:
             return None
         return f"is about draws made {words}, and they are made {'exactly' if drawn is None else drawn.words}"
 
-    return Assumption("draws", f"draws are made {words}", failure, changed({"algorithm.drawn": other}))
-
-
-_KNOWN = Assumption(
-    "exact draw",
-    "there is a bound for the same draw made exactly",
-    _no_bound,
-    changed({"algorithm.potential.lipschitz": 1e200}),
-)
+    return Assumption("draws", f"draws are made {words}", failure, {"algorithm.drawn": other})
 
 
 def _own_constants(spec: Spec) -> tuple[Certificate, ...]:
@@ -144,15 +136,14 @@ def _constants(spec: Spec) -> tuple[Certificate, ...]:
     return tuple(dict.fromkeys([*bases, *_own_constants(spec)]))
 
 
-def _too_high(spec: Spec) -> str | None:
-    drawn = run_of(spec, PosteriorSample).drawn
-    height = getattr(drawn, "oscillation", None)
-    if height is None or height.value <= _LONGEST_LOSS:
-        return None
-    return f"evaluates oscillations up to {_LONGEST_LOSS:g}, and it is {height.value:.3g}"
+def _height(run: PosteriorSample) -> float | None:
+    return None if (stated := getattr(run.drawn, "oscillation", None)) is None else stated.value
 
 
-def _fails_too_often(spec: Spec) -> str | None:
+@assumption(
+    "trials", "all trials fail with probability below 1/2", {"algorithm.drawn.trials": 1, "algorithm.drawn.dim": 400}
+)
+def _enough_trials(spec: Spec) -> str | None:
     run = run_of(spec, PosteriorSample)
     chance = failure(run)
     if chance < 0.5:
@@ -164,14 +155,13 @@ def _fails_too_often(spec: Spec) -> str | None:
     )
 
 
-_ENOUGH = Assumption(
-    "trials",
-    "all trials fail with probability below 1/2",
-    _fails_too_often,
-    changed({"algorithm.drawn.trials": 1, "algorithm.drawn.dim": 400}),
-)
-_REACH = Assumption(
-    "reach", f"the oscillation is at most {_LONGEST_LOSS:g}", _too_high, changed({"algorithm.drawn.oscillation": 1e6})
+_REACH = at_most(
+    "reach",
+    "the oscillation is at most {limit:g}",
+    lambda spec: _height(run_of(spec, PosteriorSample)),
+    "evaluates oscillations up to {limit:g}, and it is {value:.3g}",
+    {"algorithm.drawn.oscillation": 1e6},
+    _LONGEST_LOSS,
 )
 _HOLDS = caller_checked(
     "constants of the potential",
@@ -181,22 +171,18 @@ _RISES_WITH_LIPSCHITZ = ("algorithm.potential.lipschitz", Monotone.RISES)
 
 
 @theorem(
-    id="posterior.rejection",
-    statement=(
-        "A draw by at most N proposals, each accepted with probability at least p whatever the data, is as private as "
-        "an exact draw composed with an (-ln(1 - f), f)-DP release, f = (1 - p)^N. For m-strongly convex, M-smooth "
-        "potentials p = (m/M)^(d/2) / 2 with a Gaussian envelope; for potentials between 0 and H, p = e^-H."
-    ),
-    citation=Citation(
-        "seeman2021exact", "exact draws of finite time, here with the failure counted in place of an atom"
-    ),
+    "posterior.rejection",
+    "A draw by at most N proposals, each accepted with probability at least p whatever the data, is as private as an "
+    "exact draw composed with an (-ln(1 - f), f)-DP release, f = (1 - p)^N. For m-strongly convex, M-smooth "
+    "potentials p = (m/M)^(d/2) / 2 with a Gaussian envelope; for potentials between 0 and H, p = e^-H.",
+    Citation("seeman2021exact", "exact draws of finite time, here with the failure counted in place of an atom"),
     status=Status.OURS,
     scope=DRAWS,
     assumptions=(
         _drawn_by(RejectionDraws),
         certified_parts("algorithm.drawn", _own_constants),
-        _KNOWN,
-        _ENOUGH,
+        _known,
+        _enough_trials,
         _HOLDS,
     ),
     certificates=_constants,
@@ -205,56 +191,39 @@ _RISES_WITH_LIPSCHITZ = ("algorithm.potential.lipschitz", Monotone.RISES)
 def rejection(spec: Spec) -> Guarantee:
     """An accepted proposal does not know how many were refused."""
     chance = failure(run_of(spec, PosteriorSample))
-    return _best(spec, ApproxDP(up(-math.log1p(-chance), 2), chance))[1]
+    return _best(spec, ApproxDP(up(-math.log1p(-chance), 2), chance))
 
 
-def _not_pure(spec: Spec) -> str | None:
+@assumption(
+    "oscillation",
+    "the potential lies between 0 and a certified bound",
+    {
+        "algorithm.potential": {"kind": "strongly-log-concave", "lipschitz": 1.0, "strong_convexity": 1.0},
+        "algorithm.drawn": {"kind": "rejection", "trials": 100, "dim": 1, "smoothness": 2.0},
+    },
+)
+def _bounded_only(spec: Spec) -> str | None:
     run = run_of(spec, PosteriorSample)
     if isinstance(run.drawn, RejectionDraws) and run.drawn.oscillation is None:
         return "is about potentials between 0 and a bound, and algorithm.drawn.oscillation is absent"
     return None
 
 
-def _pure_more(run: PosteriorSample) -> float:
-    """ln((1 + f (e^H - 1)) / (1 - f)), rounded up."""
-    drawn = run.drawn
-    height = drawn.oscillation.value if isinstance(drawn, RejectionDraws) and drawn.oscillation else 0.0
-    chance = failure(run)
-    return up((math.log1p(chance * math.expm1(height)) - math.log1p(-chance)) * (1 + 1e-13), 2)
-
-
-_BOUNDED_ONLY = Assumption(
-    "oscillation",
-    "the potential lies between 0 and a certified bound",
-    _not_pure,
-    changed(
-        {
-            "algorithm.potential": {"kind": "strongly-log-concave", "lipschitz": 1.0, "strong_convexity": 1.0},
-            "algorithm.drawn": {"kind": "rejection", "trials": 100, "dim": 1, "smoothness": 2.0},
-        }
-    ),
-)
-
-
 @theorem(
-    id="posterior.rejection-pure",
-    statement=(
-        "A draw from e^-F on a set of diameter D, 0 <= F <= H, with F - F' L-Lipschitz for neighbours, by at most N "
-        "uniform proposals and a uniform point where none is accepted, is epsilon-DP with epsilon = L D + "
-        "ln((1 + f (e^H - 1)) / (1 - f)), f = (1 - e^-H)^N: each law is within these factors of the posterior."
-    ),
-    citation=Citation(
-        "seeman2021exact", "pure privacy of draws of finite time; ours by bounding the ratio of densities"
-    ),
+    "posterior.rejection-pure",
+    "A draw from e^-F on a set of diameter D, 0 <= F <= H, with F - F' L-Lipschitz for neighbours, by at most N "
+    "uniform proposals and a uniform point where none is accepted, is epsilon-DP with epsilon = L D + ln((1 + f (e^H "
+    "- 1)) / (1 - f)), f = (1 - e^-H)^N: each law is within these factors of the posterior.",
+    Citation("seeman2021exact", "pure privacy of draws of finite time; ours by bounding the ratio of densities"),
     status=Status.OURS,
     scope=DRAWS,
     assumptions=(
         _drawn_by(RejectionDraws),
-        _BOUNDED_ONLY,
+        _bounded_only,
         _REACH,
         certified_parts("algorithm.drawn", _own_constants),
         certified_parts("algorithm.potential", bounded_certificates),
-        _ENOUGH,
+        _enough_trials,
         _HOLDS,
     ),
     certificates=_constants,
@@ -263,8 +232,9 @@ _BOUNDED_ONLY = Assumption(
 def rejection_pure(spec: Spec) -> Guarantee:
     """The density is a mixture of the posterior's and the uniform one, whose ratio is at most e^H."""
     run = run_of(spec, PosteriorSample)
-    potential = promised(potential_of(spec, BoundedPotential), "a bounded potential")
-    return PureDP(up(up(potential.lipschitz.value * potential.diameter.value) + _pure_more(run), 2))
+    chance, height = failure(run), promised(_height(run), "an oscillation")
+    more = up((math.log1p(chance * math.expm1(height)) - math.log1p(-chance)) * (1 + 1e-13), 2)
+    return PureDP(up(oscillation(spec) + more, 2))
 
 
 def _moved(run: PosteriorSample) -> float:
@@ -276,34 +246,27 @@ def _moved(run: PosteriorSample) -> float:
     return up(2 * distance(run) * longer / drawn.noise.scale * (1 + 1e-14), 2)
 
 
-def _far(spec: Spec) -> str | None:
-    found = _moved(run_of(spec, PosteriorSample))
-    if found <= _LONGEST_LOSS:
-        return None
-    return f"evaluates twice the distance over the noise up to {_LONGEST_LOSS:g}, and it is {found:.3g}"
-
-
 @theorem(
-    id="posterior.perturbed",
-    statement=(
-        "A draw within W-infinity distance a of the posterior, plus Gaussian noise of deviation s or Laplace noise of "
-        "scale s in each of d coordinates, is as private as an exact draw composed with such noise moved by 2 a "
-        "(2 a sqrt(d)): sqrt(mu^2 + (2 a / s)^2)-Gaussian DP, or epsilon + 2 a sqrt(d) / s. N steps of a Metropolis "
-        "sampler with uniform proposals on a ball of radius R, 0 <= F <= H, have a = 4 R (e^H (1 - e^-H)^N)^(1/d)."
-    ),
-    citation=Citation("lin2024tractable", "approximate sample perturbation, proved by composition, any guarantee"),
+    "posterior.perturbed",
+    "A draw within W-infinity distance a of the posterior, plus Gaussian noise of deviation s or Laplace noise of "
+    "scale s in each of d coordinates, is as private as an exact draw composed with such noise moved by 2 a (2 a "
+    "sqrt(d)): sqrt(mu^2 + (2 a / s)^2)-Gaussian DP, or epsilon + 2 a sqrt(d) / s. N steps of a Metropolis sampler "
+    "with uniform proposals on a ball of radius R, 0 <= F <= H, have a = 4 R (e^H (1 - e^-H)^N)^(1/d).",
+    Citation("lin2024tractable", "approximate sample perturbation, proved by composition, any guarantee"),
     status=Status.OURS,
     scope=DRAWS,
     assumptions=(
         _drawn_by(PerturbedDraws, MetropolisDraws),
-        Assumption(
+        at_most(
             "reach",
-            f"twice the distance is at most {_LONGEST_LOSS:g} times the noise",
-            _far,
-            changed({"algorithm.drawn.noise.scale": 1e-30}),
+            "twice the distance is at most {limit:g} times the noise",
+            lambda spec: _moved(run_of(spec, PosteriorSample)),
+            "evaluates twice the distance over the noise up to {limit:g}, and it is {value:.3g}",
+            {"algorithm.drawn.noise.scale": 1e-30},
+            _LONGEST_LOSS,
         ),
         certified_parts("algorithm.drawn", _own_constants),
-        _KNOWN,
+        _known,
         _HOLDS,
     ),
     certificates=_constants,
@@ -315,9 +278,9 @@ def perturbed(spec: Spec) -> Guarantee:
     ratio = _moved(run)
     drawn = promised(run.drawn if isinstance(run.drawn, PerturbedDraws | MetropolisDraws) else None, "noise")
     if drawn.noise.kind is AverageNoiseKind.GAUSSIAN or ratio == 0.0:
-        return _best(spec, GaussianDP(ratio))[1]
+        return _best(spec, GaussianDP(ratio))
     pure = [bound.guarantee.value for bound in _exact_bounds(spec) if isinstance(bound.guarantee, PureDP)]
-    best = _best(spec, LossDistribution(((LaplacePair(ratio), 1),)))[1]
+    best = _best(spec, LossDistribution(((LaplacePair(ratio), 1),)))
     if not pure:
         return best
     whole = PureDP(up(min(pure) + ratio, 2))

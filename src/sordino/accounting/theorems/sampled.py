@@ -21,7 +21,6 @@ from functools import partial
 import numpy as np
 
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption, caller_checked, changed
 from sordino.accounting.bounds.hidden_steps import (
     Round,
     allocated,
@@ -34,7 +33,17 @@ from sordino.accounting.bounds.hidden_steps import (
     unit_step,
 )
 from sordino.accounting.convert import compose, repeat
-from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, NoisySteps, Scope, noisy_steps
+from sordino.accounting.evaluate import theorem
+from sordino.accounting.scope import (
+    STEP_KINDS,
+    STEP_VIEWS,
+    NoisySteps,
+    Scope,
+    assumption,
+    batches_of,
+    caller_checked,
+    noisy_steps,
+)
 from sordino.core.binomial import log_chances
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
@@ -42,27 +51,19 @@ from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistributi
 from sordino.core.loss.allocation import LARGEST_MU, SMALLEST_MU, within_reach
 from sordino.core.loss.mixture_pairs import WithReplacementPair
 from sordino.core.loss.pair import Pair
-from sordino.core.spec import Batch, NoisedSums, NoisyGradient, Scheme, Spec
+from sordino.core.spec import NoisedSums, Scheme, Spec
 
 _LONGEST_ROUND = 1_000_000
 _MOST_RATIOS = 6  # a round of each ratio takes about a second
 _MOST_CURVES = 32  # different ratios: a curve has hundreds of orders, a step with replacement dozens of uses
-_MOST_TOLD = 4096  # uses in a step that are told apart
+_MOST_TOLD = 4096  # uses in a step that are distinguished
 # A theorem of ours about steps that compare a batch with the record to one without it.
-_sampled = partial(chains.steps_theorem, status=Status.OURS, monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND))
-_ALLOCATED = dict.fromkeys(Relation, frozenset({Scheme.RANDOM_ALLOCATION}))
-
-
-def _batch(spec: Spec) -> Batch | None:
-    run = spec.algorithm
-    if isinstance(run, NoisyGradient):
-        return run.batch
-    return run.sampling if isinstance(run, NoisedSums) else None
-
-
-def _uses(spec: Spec) -> int:
-    batch = _batch(spec)
-    return 1 if batch is None or batch.uses is None else batch.uses
+_sampled = partial(theorem, status=Status.OURS, monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND))
+_ALLOCATED, _TRUNCATED, _APART = (
+    Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({scheme})))
+    for scheme in (Scheme.RANDOM_ALLOCATION, Scheme.TRUNCATED_POISSON, Scheme.MIN_SEPARATION)
+)
+_REPLACED = Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITH_REPLACEMENT}})
 
 
 def _rounds(steps: NoisySteps) -> list[tuple[float, int, int]]:
@@ -70,42 +71,42 @@ def _rounds(steps: NoisySteps) -> list[tuple[float, int, int]]:
     length = steps.batches_per_epoch
     whole, rest = divmod(steps.steps, length)
     if steps.constant_ratio is not None:
-        found = [(steps.constant_ratio, length, whole), (steps.constant_ratio, rest, 1)]
+        rounds = [(steps.constant_ratio, length, whole), (steps.constant_ratio, rest, 1)]
     else:
         ratios = steps.ratios()
         tops = ratios[: whole * length].reshape(-1, length).max(axis=1)
         if len(np.unique(tops)) > _MOST_RATIOS:
             edges = np.geomspace(tops.min(), tops.max(), _MOST_RATIOS) * (1 + 1e-12)
             tops = edges[np.searchsorted(edges, tops)]
-        found = [
-            (float(top), length, int(count)) for top, count in zip(*np.unique(tops, return_counts=True), strict=True)
-        ]
-        found.append((float(ratios[whole * length :].max(initial=0.0)), rest, 1))
-    return [(max(ratio, SMALLEST_MU), made, count) for ratio, made, count in found if made and count]
+        counted = zip(*np.unique(tops, return_counts=True), strict=True)
+        rounds = [(float(top), length, int(count)) for top, count in counted]
+        rounds.append((float(ratios[whole * length :].max(initial=0.0)), rest, 1))
+    return [(max(ratio, SMALLEST_MU), made, count) for ratio, made, count in rounds if made and count]
 
 
-def _beyond_reach(spec: Spec) -> str | None:
+@assumption(
+    "reach",
+    f"rounds have at most {_LONGEST_ROUND} steps, and kappa is at most {LARGEST_MU}",
+    lambda spec: spec.with_values(
+        {"algorithm.noise_multiplier": 0.01}
+        if isinstance(spec.algorithm, NoisedSums)
+        else {"algorithm.noise.scale": 1e-9}
+    ),
+)
+def _reachable(spec: Spec) -> str | None:
     steps = noisy_steps(spec.algorithm, spec)
     if steps is None:
         return None
     if steps.batches_per_epoch > _LONGEST_ROUND:
         return f"evaluates rounds of at most {_LONGEST_ROUND} steps, and a round has {steps.batches_per_epoch}"
     largest = max(ratio for ratio, _, _ in _rounds(steps))
-    return (
-        None
-        if within_reach(largest)
-        else f"evaluates uses that move a step by {LARGEST_MU} noises at most, and one moves {largest:.3g}"
-    )
-
-
-def _less_noise(spec: Spec) -> Spec:
-    chain = isinstance(spec.algorithm, NoisyGradient)
-    return changed({"algorithm.noise.scale": 1e-9} if chain else {"algorithm.noise_multiplier": 0.01})(spec)
+    reason = f"evaluates uses that move a step by {LARGEST_MU} noises at most, and one moves {largest:.3g}"
+    return None if within_reach(largest) else reason
 
 
 def _blocks(spec: Spec) -> list[Round]:
     """Rounds with one use: k uses of t are k rounds of floor(t / k)."""
-    steps, uses = chains.required_steps(spec), _uses(spec)
+    steps, uses = chains.required_steps(spec), batches_of(spec)[0].uses or 1
     total = steps.batches_per_epoch // uses
     # Of a round that is cut short less is seen; with several uses it counts as a whole one.
     return [
@@ -115,27 +116,14 @@ def _blocks(spec: Spec) -> list[Round]:
 
 
 @_sampled(
-    id="composition.random-allocation",
-    statement=(
-        "If every record is used in one step of a round of t, drawn for it alone, a round with the record against one "
-        "without it is dominated by the average of the t shifts of one coordinate of N(0, I) by kappa = "
-        "eta G / (b tau) against N(0, I), and its reverse; in k of t steps, by k such rounds of floor(t / k). Under "
-        "replace-one it is the average of the shifts by kappa against that of the shifts by -kappa. Rounds compose."
-    ),
-    citation=Citation(
-        "feldman2025privacy", "the reduction to one pair and from k uses to one, computed by convex order"
-    ),
-    scope=Scope(STEP_KINDS, STEP_VIEWS, _ALLOCATED),
-    assumptions=(
-        chains.BOUND,
-        *chains.NUMERICAL,
-        Assumption(
-            "reach",
-            f"rounds have at most {_LONGEST_ROUND} steps, and kappa is at most {LARGEST_MU}",
-            _beyond_reach,
-            _less_noise,
-        ),
-    ),
+    "composition.random-allocation",
+    "If every record is used in one step of a round of t, drawn for it alone, a round with the record against one "
+    "without it is dominated by the average of the t shifts of one coordinate of N(0, I) by kappa = eta G / (b tau) "
+    "against N(0, I), and its reverse; in k of t steps, by k such rounds of floor(t / k). Under replace-one it is the "
+    "average of the shifts by kappa against that of the shifts by -kappa. Rounds compose.",
+    Citation("feldman2025privacy", "the reduction to one pair and from k uses to one, computed by convex order"),
+    scope=_ALLOCATED,
+    assumptions=(chains.BOUND, *chains.NUMERICAL, _reachable),
 )
 def random_allocation(spec: Spec) -> Guarantee:
     """Given all other records' steps; what later rounds and steps compute from earlier ones is post-processing."""
@@ -143,15 +131,13 @@ def random_allocation(spec: Spec) -> Guarantee:
 
 
 @_sampled(
-    id="composition.random-allocation-renyi",
-    statement=(
-        "The rounds of composition.random-allocation have Rényi divergences of order a of at most 1 / (a - 1) times "
-        "log E R^a (a record less) and log E R^(1 - a) (one more), R the mean of t independent exp(kappa Z - "
-        "kappa^2 / 2), Z standard normal; under replace-one the least of (a / b) log E R^b + (1 - a / b) log E R^-s "
-        "over b > a, s = (a - 1) b / (b - a). Rounds add. No delta is too small for it, and no kappa too large."
-    ),
-    citation=Citation("feldman2025privacy", "the reduction to one pair and from k uses to one; moments of that pair"),
-    scope=Scope(STEP_KINDS, STEP_VIEWS, _ALLOCATED),
+    "composition.random-allocation-renyi",
+    "The rounds of composition.random-allocation have Rényi divergences of order a of at most 1 / (a - 1) times log E "
+    "R^a (a record less) and log E R^(1 - a) (one more), R the mean of t independent exp(kappa Z - kappa^2 / 2), Z "
+    "standard normal; under replace-one the least of (a / b) log E R^b + (1 - a / b) log E R^-s over b > a, s = (a - "
+    "1) b / (b - a). Rounds add. No delta is too small for it, and no kappa too large.",
+    Citation("feldman2025privacy", "the reduction to one pair and from k uses to one; moments of that pair"),
+    scope=_ALLOCATED,
     assumptions=(chains.BOUND, *chains.NUMERICAL),
 )
 def random_allocation_renyi(spec: Spec) -> Guarantee:
@@ -160,42 +146,38 @@ def random_allocation_renyi(spec: Spec) -> Guarantee:
 
 
 @_sampled(
-    id="composition.allocated-uses",
-    statement=(
-        "With random allocation a record is used k times a round, so rounds are mu-Gaussian DP with mu^2 = sum over "
-        "rounds of k times the largest kappa^2, kappa = eta G / (b tau); twice that mu under replace-one. No secrecy "
-        "of the steps is claimed."
-    ),
-    citation=Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
-    scope=Scope(STEP_KINDS, STEP_VIEWS, _ALLOCATED),
+    "composition.allocated-uses",
+    "With random allocation a record is used k times a round, so rounds are mu-Gaussian DP with mu^2 = sum over "
+    "rounds of k times the largest kappa^2, kappa = eta G / (b tau); twice that mu under replace-one. No secrecy of "
+    "the steps is claimed.",
+    Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
+    scope=_ALLOCATED,
     assumptions=(chains.BOUND, *chains.NUMERICAL),
 )
 def allocated_uses(spec: Spec) -> Guarantee:
     """Where a record is used is drawn without looking at it."""
-    steps, uses = chains.required_steps(spec), _uses(spec)
+    steps, uses = chains.required_steps(spec), batches_of(spec)[0].uses or 1
     ways = 1.0 if spec.relation is Relation.ADD_REMOVE else 2.0
     square = math.fsum(count * min(uses, made) * ratio * ratio for ratio, made, count in _rounds(steps))
     return GaussianDP(up(ways * math.sqrt(square) * (1 + 1e-14), 2))
 
 
 @_sampled(
-    id="composition.subsampled-with-replacement",
-    statement=(
-        "A step on b records drawn one by one with replacement from n: with w_k the binomial probability of k uses and "
-        "q = 1 - (1 - 1/n)^b, its delta at ln(1 + q (e^epsilon - 1)) is at most the sum over k >= 1 of w_k times that "
-        "of a (k kappa)-Gaussian at epsilon, kappa = eta Delta / (b tau); both orders. The steps compose as loss "
-        "distributions."
-    ),
-    citation=Citation("balle2018subsampling", "Theorem 10, read as a dominating pair"),
+    "composition.subsampled-with-replacement",
+    "A step on b records drawn one by one with replacement from n: with w_k the binomial probability of k uses and q "
+    "= 1 - (1 - 1/n)^b, its delta at ln(1 + q (e^epsilon - 1)) is at most the sum over k >= 1 of w_k times that of a "
+    "(k kappa)-Gaussian at epsilon, kappa = eta Delta / (b tau); both orders. The steps compose as loss "
+    "distributions.",
+    Citation("balle2018subsampling", "Theorem 10, read as a dominating pair"),
     status=Status.AS_STATED,
-    scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITH_REPLACEMENT}}),
+    scope=_REPLACED,
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY),
 )
 def subsampled_with_replacement(spec: Spec) -> Guarantee:
     """Slots that hold the record are refilled with others; a record drawn k times moves the sum k times as far."""
-    steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
-    size = records if batch is None else batch.divisor(records)
+    steps, (batch, records) = chains.required_steps(spec), batches_of(spec)
+    size = batch.divisor(records)
     if records == 1:
         return repeat(GaussianDP(up(size * max(ratio for ratio, _ in steps.grouped()))), steps.steps)
     return LossDistribution(
@@ -227,35 +209,28 @@ def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
 
 
 @_sampled(
-    id="composition.with-replacement-renyi",
-    statement=(
-        "A step on b records drawn one by one with replacement from n, given how often it draws the record: its Rényi "
-        "divergence of order a is at most 1 / (a - 1) times log of the sum over k of w_k exp(a (a - 1) (k kappa)^2 / "
-        "2), w_k the binomial probability of k uses. Steps add. No delta is too small for it."
-    ),
-    citation=Citation("mironov2017renyi", "Propositions 1 and 7, given the number of uses"),
-    scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITH_REPLACEMENT}}),
+    "composition.with-replacement-renyi",
+    "A step on b records drawn one by one with replacement from n, given how often it draws the record: its Rényi "
+    "divergence of order a is at most 1 / (a - 1) times log of the sum over k of w_k exp(a (a - 1) (k kappa)^2 / 2), "
+    "w_k the binomial probability of k uses. Steps add. No delta is too small for it.",
+    Citation("mironov2017renyi", "Propositions 1 and 7, given the number of uses"),
+    scope=_REPLACED,
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY),
 )
 def with_replacement_renyi(spec: Spec) -> Guarantee:
     """How often a step draws the record does not depend on what the record is; so given away, it hides nothing."""
-    steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
-    size = records if batch is None else batch.divisor(records)
+    steps, (batch, records) = chains.required_steps(spec), batches_of(spec)
+    size = batch.divisor(records)
     if records == 1:
         return repeat(GaussianDP(up(size * max(ratio for ratio, _ in steps.grouped()))), steps.steps)
     return _curves(steps, partial(_drawn_uses, size, records))
 
 
-def _records(spec: Spec) -> int:
-    return spec.algorithm.records if isinstance(spec.algorithm, NoisedSums) else spec.n
-
-
 def _cap_and_others(spec: Spec) -> tuple[int, int]:
     """How many records a truncated batch holds at most, and how many there may be beside the one that differs."""
-    batch, records = _batch(spec), _records(spec)
-    cap = records if batch is None or batch.most is None else batch.most
-    return cap, records + max(spec.surplus - 1, 0)
+    batch, records = batches_of(spec)
+    return records if batch.most is None else batch.most, records + max(spec.surplus - 1, 0)
 
 
 _SO_MANY_OTHERS = caller_checked(
@@ -267,14 +242,12 @@ _SO_MANY_OTHERS = caller_checked(
 
 
 @_sampled(
-    id="composition.truncated-poisson-renyi",
-    statement=(
-        "The steps of composition.truncated-poisson by their Rényi divergences: given whether the batch is full, "
-        "exp((a - 1) D_a) is the average of that of a Poisson step and that of a full batch, in which the record takes "
-        "the place of another and moves the sum by 2 kappa. Steps add. No delta is too small for it."
-    ),
-    citation=Citation("mironov2017renyi", "Proposition 1, with Mironov, Talwar & Zhang 2019, given the others"),
-    scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.TRUNCATED_POISSON}))),
+    "composition.truncated-poisson-renyi",
+    "The steps of composition.truncated-poisson by their Rényi divergences: given whether the batch is full, exp((a - "
+    "1) D_a) is the average of that of a Poisson step and that of a full batch, in which the record takes the place "
+    "of another and moves the sum by 2 kappa. Steps add. No delta is too small for it.",
+    Citation("mironov2017renyi", "Proposition 1, with Mironov, Talwar & Zhang 2019, given the others"),
+    scope=_TRUNCATED,
     assumptions=(chains.BOUND, *chains.NUMERICAL, _SO_MANY_OTHERS),
 )
 def truncated_poisson_renyi(spec: Spec) -> Guarantee:
@@ -291,15 +264,13 @@ def _truncated_unit(spec: Spec, size: int) -> Guarantee:
 
 
 @_sampled(
-    id="composition.truncated-poisson",
-    statement=(
-        "Poisson batches of which only the first B records in the order of the table are used: given how many others "
-        "are drawn, a step is one of the Poisson theorem where they are fewer than B, and else the record takes the "
-        "place of another, which moves the sum by at most 2 kappa, at the same rate; delta is the average over the "
-        "binomial number of others. The steps compose as loss distributions."
-    ),
-    citation=Citation("zhu2022optimal", "Theorems 10 and 11 and Proposition 30, given the number of others"),
-    scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.TRUNCATED_POISSON}))),
+    "composition.truncated-poisson",
+    "Poisson batches of which only the first B records in the order of the table are used: given how many others are "
+    "drawn, a step is one of the Poisson theorem where they are fewer than B, and else the record takes the place of "
+    "another, which moves the sum by at most 2 kappa, at the same rate; delta is the average over the binomial number "
+    "of others. The steps compose as loss distributions.",
+    Citation("zhu2022optimal", "Theorems 10 and 11 and Proposition 30, given the number of others"),
+    scope=_TRUNCATED,
     assumptions=(chains.BOUND, *chains.NUMERICAL, _SO_MANY_OTHERS),
     grouped=_truncated_unit,
 )
@@ -310,18 +281,13 @@ def truncated_poisson(spec: Spec) -> Guarantee:
     return _composed_steps(spec, partial(capped_step, spec.relation, rate, full=full))
 
 
-_APART = dict.fromkeys(Relation, frozenset({Scheme.MIN_SEPARATION}))
-
-
 @_sampled(
-    id="composition.min-separation",
-    statement=(
-        "If every record that was not used in the last s - 1 steps is drawn with probability p on its own, each step "
-        "is dominated, whatever was seen before, by that of Poisson batches at rate p: of the record it uses at most "
-        "as much. The steps compose as loss distributions."
-    ),
-    citation=Citation("zhu2022optimal", "Theorems 10 and 11, at the rate given all that was seen"),
-    scope=Scope(STEP_KINDS, STEP_VIEWS, _APART),
+    "composition.min-separation",
+    "If every record that was not used in the last s - 1 steps is drawn with probability p on its own, each step is "
+    "dominated, whatever was seen before, by that of Poisson batches at rate p: of the record it uses at most as "
+    "much. The steps compose as loss distributions.",
+    Citation("zhu2022optimal", "Theorems 10 and 11, at the rate given all that was seen"),
+    scope=_APART,
     assumptions=(chains.BOUND, *chains.NUMERICAL),
     grouped=lambda spec, size: _composed_steps(spec, partial(unit_step, _free_chance(spec), size=size)),
 )
@@ -331,8 +297,8 @@ def min_separation(spec: Spec) -> Guarantee:
 
 
 def _free_chance(spec: Spec) -> float:
-    batch = _batch(spec)
-    return 1.0 if batch is None else min(1.0, batch.chance(_records(spec)) * (1 + 1e-15))
+    batch, records = batches_of(spec)
+    return min(1.0, batch.chance(records) * (1 + 1e-15))
 
 
 def _composed_steps(spec: Spec, pair: Callable[[float], Pair]) -> Guarantee:
@@ -341,20 +307,18 @@ def _composed_steps(spec: Spec, pair: Callable[[float], Pair]) -> Guarantee:
 
 
 @_sampled(
-    id="composition.separated-uses",
-    statement=(
-        "If two uses of a record are at least s steps apart, T steps use it at most ceil(T / s) times, and are "
-        "mu-Gaussian DP with mu^2 = sum over every s steps of the largest kappa^2, kappa = eta G / (b tau); twice that "
-        "mu under replace-one. No secrecy of the steps is claimed."
-    ),
-    citation=Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
-    scope=Scope(STEP_KINDS, STEP_VIEWS, _APART),
+    "composition.separated-uses",
+    "If two uses of a record are at least s steps apart, T steps use it at most ceil(T / s) times, and are "
+    "mu-Gaussian DP with mu^2 = sum over every s steps of the largest kappa^2, kappa = eta G / (b tau); twice that mu "
+    "under replace-one. No secrecy of the steps is claimed.",
+    Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
+    scope=_APART,
     assumptions=(chains.BOUND, *chains.NUMERICAL),
 )
 def separated_uses(spec: Spec) -> Guarantee:
     """Where a record is used is drawn without looking at it."""
-    steps, batch = chains.required_steps(spec), _batch(spec)
-    apart = 1 if batch is None else batch.apart(_records(spec))
+    steps, (batch, records) = chains.required_steps(spec), batches_of(spec)
+    apart = batch.apart(records)
     ways = 1.0 if spec.relation is Relation.ADD_REMOVE else 2.0
     if steps.constant_ratio is not None:
         return repeat(GaussianDP(up(ways * steps.constant_ratio)), -(-steps.steps // apart))

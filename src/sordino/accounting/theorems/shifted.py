@@ -11,9 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption
+from sordino.accounting import scope as assume
 from sordino.accounting.bounds.closed_forms import cyclic_shift, every_step_shift, position_shifts
 from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps, contraction_of, required_contraction
 from sordino.accounting.bounds.revealed import MuLaw, drawn_batches, reshuffled_passes
@@ -22,7 +21,7 @@ from sordino.accounting.bounds.window import SampledChain, best_with_largest_dis
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import theorem
-from sordino.accounting.scope import last_iterate_scope
+from sordino.accounting.scope import Assumption, assumption, last_iterate_scope
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Citation, Relation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, TotalVariation
@@ -33,18 +32,15 @@ _ONE_BY_ONE = 1000  # quiet steps up to here are listed one by one, more of them
 
 
 @theorem(
-    id="shifted.full",
-    statement=(
-        "With full batches, contraction c and ratio kappa the last of T iterates is mu-Gaussian DP with "
-        "mu^2 = kappa^2 (1 - c^T)/(1 + c^T) (1 + c)/(1 - c), and kappa^2 T for c >= 1; with varying schedules mu^2 is "
-        "the least sum of a_k^2 / tau_k^2 over shifts z_k = c_k z_{k-1} + s_k - a_k >= 0 with z_T = 0. "
-        "Equality holds on quadratics with c <= 1."
-    ),
-    citation=Citation("bok2024shifted", "Section 4, noisy gradient descent with strongly convex losses"),
+    "shifted.full",
+    "With full batches, contraction c and ratio kappa the last of T iterates is mu-Gaussian DP with mu^2 = kappa^2 (1 "
+    "- c^T)/(1 + c^T) (1 + c)/(1 - c), and kappa^2 T for c >= 1; with varying schedules mu^2 is the least sum of "
+    "a_k^2 / tau_k^2 over shifts z_k = c_k z_{k-1} + s_k - a_k >= 0 with z_T = 0. Equality holds on quadratics with c "
+    "<= 1.",
+    Citation("bok2024shifted", "Section 4, noisy gradient descent with strongly convex losses"),
     status=Status.AS_STATED,
     scope=last_iterate_scope(replace_one={Scheme.FULL}, add_remove={Scheme.FULL}),
-    assumptions=(chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL, chains.CONTRACTION, chains.EVERY_RECORD),
-    certificates=chains.shift_certificates,
+    assumptions=(*chains.ANY_STEPS, chains.CONTRACTION, chains.EVERY_RECORD),
     monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.FALLS_WITH_CONVEXITY),
 )
 def full(spec: Spec) -> Guarantee:
@@ -53,18 +49,15 @@ def full(spec: Spec) -> Guarantee:
 
 
 @theorem(
-    id="shifted.cyclic",
-    statement=(
-        "With l >= 2 cyclic batches, contraction c < 1 and ratio kappa the last iterate after K epochs is mu-Gaussian "
-        "DP with mu^2 = kappa^2 [1 + c^(2l-2) (1 - c^2)/(1 - c^l)^2 (1 - q)/(1 + q)], q = c^(l(K-1)); "
-        "kappa^2 [1 + (K-1)/l] for c = 1. With varying schedules, a partial last epoch or c > 1 the least cost of "
-        "shifts is computed for every position of the record, and the largest counts."
-    ),
-    citation=Citation("bok2024shifted", "Theorem 4.5"),
+    "shifted.cyclic",
+    "With l >= 2 cyclic batches, contraction c < 1 and ratio kappa the last iterate after K epochs is mu-Gaussian DP "
+    "with mu^2 = kappa^2 [1 + c^(2l-2) (1 - c^2)/(1 - c^l)^2 (1 - q)/(1 + q)], q = c^(l(K-1)); kappa^2 [1 + (K-1)/l] "
+    "for c = 1. With varying schedules, a partial last epoch or c > 1 the least cost of shifts is computed for every "
+    "position of the record, and the largest counts.",
+    Citation("bok2024shifted", "Theorem 4.5"),
     status=Status.AS_STATED,
     scope=last_iterate_scope(replace_one={Scheme.CYCLIC}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.CONTRACTION, chains.EVERY_RECORD),
-    certificates=chains.shift_certificates,
     monotone=(*chains.MONOTONE_CHAIN, chains.FALLS_WITH_CONVEXITY),
 )
 def cyclic(spec: Spec) -> Guarantee:
@@ -76,16 +69,13 @@ def cyclic(spec: Spec) -> Guarantee:
 
 
 @theorem(
-    id="shifted.shuffle-once",
-    statement=(
-        "With records shuffled once, delta(epsilon) is at most the average over the record's batch j of the delta of "
-        "a mu_j-Gaussian, mu_j being the least cost of shifts for a record in the j-th of the cyclic batches."
-    ),
-    citation=Citation("bok2024shifted", "Theorem 4.5, given the order, averaged over it"),
+    "shifted.shuffle-once",
+    "With records shuffled once, delta(epsilon) is at most the average over the record's batch j of the delta of a "
+    "mu_j-Gaussian, mu_j being the least cost of shifts for a record in the j-th of the cyclic batches.",
+    Citation("bok2024shifted", "Theorem 4.5, given the order, averaged over it"),
     status=Status.OURS,
     scope=last_iterate_scope(replace_one={Scheme.SHUFFLE_ONCE}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.CONTRACTION, chains.EVERY_RECORD),
-    certificates=chains.shift_certificates,
     monotone=chains.MONOTONE_CHAIN,
 )
 def shuffle_once(spec: Spec) -> Guarantee:
@@ -137,18 +127,7 @@ def _contraction(name: str, limit: str, holds: Callable[[float], bool]) -> Assum
         modulus = 0.0 if isinstance(contraction, str) or eta is None else contraction.at(eta)
         return None if holds(modulus) else f"needs a contraction {limit}, and c = {modulus:.6g}"
 
-    def expanding(spec: Spec) -> Spec:
-        return spec.with_values({"problem.smoothness": 4 / (chain_of(spec).step_size.constant or 1.0)})
-
-    return Assumption(name, limit, failure, expanding)
-
-
-def _unsampled(spec: Spec) -> str | None:
-    chain, size = chain_of(spec), chain_of(spec).divisor(spec.n)
-    if chain.batch.scheme is Scheme.POISSON:
-        rate = chain.rate(spec.n)
-        return None if rate < 1 else f"needs batches that may lack a record, and the rate is {rate:g}"
-    return None if size < spec.n else f"needs batches of b < n records, and b = {size}, n = {spec.n}"
+    return Assumption(name, limit, failure, chains.too_steep)
 
 
 def _made_whole(spec: Spec) -> Spec:
@@ -156,23 +135,17 @@ def _made_whole(spec: Spec) -> Spec:
     return spec.with_values({"algorithm.batch.rate": 1.0} if poisson else {"algorithm.batch.size": spec.n})
 
 
-CONTRACTING = _contraction("contracting", "c < 1", lambda modulus: modulus < 1)
+@assumption("sampled", "b < n, or a Poisson rate below 1", _made_whole)
+def _sampled(spec: Spec) -> str | None:
+    chain, size = chain_of(spec), chain_of(spec).divisor(spec.n)
+    if chain.batch.scheme is Scheme.POISSON:
+        rate = chain.rate(spec.n)
+        return None if rate < 1 else f"needs batches that may lack a record, and the rate is {rate:g}"
+    return None if size < spec.n else f"needs batches of b < n records, and b = {size}, n = {spec.n}"
+
+
 NOT_EXPANDING = _contraction("not expanding", "c <= 1", lambda modulus: modulus <= 1)
-SAMPLED = Assumption("sampled", "b < n, or a Poisson rate below 1", _unsampled, _made_whole)
-
-CONTRACTED_CHAIN = (
-    chains.SENSITIVITY,
-    chains.BOUND,
-    *chains.NUMERICAL,
-    chains.CONTRACTION,
-    chains.CONSTANT,
-    chains.EVERY_RECORD,
-)
-
-
-_FRESH = last_iterate_scope(
-    replace_one={Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON}, add_remove={Scheme.POISSON}
-)  # batches drawn afresh at every step
+CONTRACTED_CHAIN = (*chains.ANY_STEPS, chains.CONTRACTION, chains.CONSTANT, chains.EVERY_RECORD)
 _POISSON_PAIRS = {Relation.ADD_REMOVE: PoissonRemovePair, Relation.REPLACE_ONE: PoissonReplacePair}
 
 
@@ -198,33 +171,34 @@ def left_by_use(spec: Spec, ratio: float) -> float:
 
 def sampled_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """Those of the shifts, and the sensitivity where Poisson batches compare two records."""
-    chain, used = chain_of(spec), chains.shift_certificates(spec)
+    chain = chain_of(spec)
+    used = (*chains.used_certificates(spec), *chains.CONTRACTION.certificates(spec))
     if chain.batch.scheme is not Scheme.POISSON or spec.relation is Relation.ADD_REMOVE:
         return used
     return tuple(dict.fromkeys((*used, *assume.section_certificates(spec, (GRADIENT_SENSITIVITY,)))))
 
 
+_CONTRACTING = _contraction("contracting", "c < 1", lambda modulus: modulus < 1)
+# Batches are drawn afresh at every step.
 _fresh_batches = partial(
     theorem,
     status=Status.OURS,
-    scope=_FRESH,
-    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, chains.ANY_TWO_RECORDS),
+    scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON}, add_remove={Scheme.POISSON}),
+    assumptions=(*CONTRACTED_CHAIN, _CONTRACTING, _sampled, chains.ANY_TWO_RECORDS),
     certificates=sampled_certificates,
     monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.FALLS_WITH_CONVEXITY),
 )
 
 
 @_fresh_batches(
-    id="shifted.random-batches",
-    statement=(
-        "With batches of b of n records drawn afresh, q = b/n, contraction c < 1 and ratio kappa between any two "
-        "records, the last iterate is dominated by the composition of G(kappa (c^{nu+1} - c^T) / ((1-c) "
-        "sqrt(theta))), C_q(G(kappa / sqrt(1-theta))) and C_q(G(kappa))^nu, for every window nu < T and every theta "
-        "in (0, 1). Poisson batches: the same with the Poisson pairs in place of C_q, where every batch that can be "
-        "drawn contracts by c (batches too large for that are rarer than a thousandth of delta, which is added). "
-        "Window and split are chosen for the spec's delta, 1e-6 if it states none."
-    ),
-    citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; re-derived for any two records"),
+    "shifted.random-batches",
+    "With batches of b of n records drawn afresh, q = b/n, contraction c < 1 and ratio kappa between any two records, "
+    "the last iterate is dominated by the composition of G(kappa (c^{nu+1} - c^T) / ((1-c) sqrt(theta))), C_q(G(kappa "
+    "/ sqrt(1-theta))) and C_q(G(kappa))^nu, for every window nu < T and every theta in (0, 1). Poisson batches: the "
+    "same with the Poisson pairs in place of C_q, where every batch that can be drawn contracts by c (batches too "
+    "large for that are rarer than a thousandth of delta, which is added). Window and split are chosen for the spec's "
+    "delta, 1e-6 if it states none.",
+    Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; re-derived for any two records"),
 )
 def random_batches(spec: Spec) -> Guarantee:
     """Any window and split are valid; the best ones found are used, plain composition being one of them."""
@@ -232,14 +206,12 @@ def random_batches(spec: Spec) -> Guarantee:
 
 
 @_fresh_batches(
-    id="shifted.random-participation",
-    statement=(
-        "As shifted.random-batches, with the batches before the window revealed: the distance they leave is at most "
-        "s_0 sum_j c^j B_j with independent Bernoulli(q) variables B_j and s_0 = kappa tau (eta min(Delta, 2 G) / b "
-        "for Poisson batches under replace-one), and delta is averaged over its law, rounded up. Window and split are "
-        "chosen for the spec's delta, 1e-6 if it states none."
-    ),
-    citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; the distance averaged"),
+    "shifted.random-participation",
+    "As shifted.random-batches, with the batches before the window revealed: the distance they leave is at most s_0 "
+    "sum_j c^j B_j with independent Bernoulli(q) variables B_j and s_0 = kappa tau (eta min(Delta, 2 G) / b for "
+    "Poisson batches under replace-one), and delta is averaged over its law, rounded up. Window and split are chosen "
+    "for the spec's delta, 1e-6 if it states none.",
+    Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; the distance averaged"),
 )
 def random_participation(spec: Spec) -> Guarantee:
     """Given the revealed batches the window's composition holds with their distance; revealing them averages delta."""
@@ -254,14 +226,12 @@ _LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], MuLaw]] = {
 
 
 @theorem(
-    id="shifted.revealed-batches",
-    statement=(
-        "With batches drawn independently of the data and contraction c <= 1, the last iterate has delta(epsilon) at "
-        "most the average over participation patterns B of the delta of mu(B)-Gaussian DP, mu(B) the least cost of "
-        "shifts given B. Up to 1e6 patterns are listed; beyond, uses are moved later and pushes before a last window "
-        "do not look ahead; both can only enlarge the bound."
-    ),
-    citation=Citation("bok2024shifted", "Theorem 4.5, given the batches, with the exact minimiser"),
+    "shifted.revealed-batches",
+    "With batches drawn independently of the data and contraction c <= 1, the last iterate has delta(epsilon) at most "
+    "the average over participation patterns B of the delta of mu(B)-Gaussian DP, mu(B) the least cost of shifts "
+    "given B. Up to 1e6 patterns are listed; beyond, uses are moved later and pushes before a last window do not look "
+    "ahead; both can only enlarge the bound.",
+    Citation("bok2024shifted", "Theorem 4.5, given the batches, with the exact minimiser"),
     status=Status.OURS,
     scope=last_iterate_scope(
         replace_one={Scheme.WITHOUT_REPLACEMENT, Scheme.RESHUFFLED, Scheme.POISSON}, add_remove={Scheme.POISSON}

@@ -9,18 +9,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption, caller_checked, changed, promised
+from sordino.accounting import scope as assume
 from sordino.accounting.bounds import closed_forms as closed
 from sordino.accounting.bounds import contraction as shifts
 from sordino.accounting.bounds.contraction import Contraction, IdenticalSteps, ListedSteps
 from sordino.accounting.bounds.solver import LONGEST_WINDOW, TwoLines, two_line_shift
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.scope import last_iterate_scope
+from sordino.accounting.scope import FIXED_ORDERS, Assumption, assumption, caller_checked, last_iterate_scope, promised
 from sordino.accounting.theorems import langevin as drift
-from sordino.core.bound import GRADIENT_BOUND, Certificate, Citation, Status
+from sordino.core.bound import GRADIENT_BOUND, Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Scheme, Spec
@@ -29,6 +28,17 @@ from sordino.core.validate import InputError
 RISES_WITH_RADIUS = ("algorithm.projection.radius", Monotone.RISES)
 
 
+@assumption(
+    "schedules of batches",
+    "with cyclic or once-shuffled batches, step size and noise scale are constant",
+    lambda spec: spec.with_values(
+        {
+            "algorithm.batch": {"scheme": "cyclic", "size": max(1, spec.n // 2)},
+            "algorithm.step_size": {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power": 0.5},
+            "relation": "replace-one",
+        }
+    ),
+)
 def _varying_batches(spec: Spec) -> str | None:
     chain = chain_of(spec)
     varying = chains.varying_schedule(chain)
@@ -37,25 +47,13 @@ def _varying_batches(spec: Spec) -> str | None:
     return f"covers a varying {varying} with full batches only, and the batches are {chain.batch.scheme}"
 
 
-def _varied(spec: Spec) -> Spec:
-    return spec.with_values(
-        {
-            "algorithm.batch": {"scheme": "cyclic", "size": max(1, spec.n // 2)},
-            "algorithm.step_size": {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power": 0.5},
-            "relation": "replace-one",
-        }
-    )
-
-
 @theorem(
-    id="shifted.projected",
-    statement=(
-        "If the iterates are projected on a set of diameter D, the last one is mu-Gaussian DP with "
-        "mu = min over windows w of (c^w D + s (1 - c^w)/(1 - c)) / (tau sqrt((1 - c^2w)/(1 - c^2))) for full batches, "
-        "(D + w s) / (tau sqrt(w)) for c = 1, and no more than without projection; with cyclic or once-shuffled "
-        "batches the same shifts with moves at the steps of the worst position."
-    ),
-    citation=Citation("bok2024shifted", "Section 4, constrained convex losses"),
+    "shifted.projected",
+    "If the iterates are projected on a set of diameter D, the last one is mu-Gaussian DP with mu = min over windows "
+    "w of (c^w D + s (1 - c^w)/(1 - c)) / (tau sqrt((1 - c^2w)/(1 - c^2))) for full batches, (D + w s) / (tau "
+    "sqrt(w)) for c = 1, and no more than without projection; with cyclic or once-shuffled batches the same shifts "
+    "with moves at the steps of the worst position.",
+    Citation("bok2024shifted", "Section 4, constrained convex losses"),
     status=Status.AS_STATED,
     scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, add_remove={Scheme.FULL}),
     assumptions=(
@@ -64,21 +62,20 @@ def _varied(spec: Spec) -> Spec:
         chains.BALL,
         *chains.NUMERICAL,
         chains.CONTRACTION,
-        Assumption(
-            "schedules of batches",
-            "with cyclic or once-shuffled batches, step size and noise scale are constant",
-            _varying_batches,
-            _varied,
-        ),
+        _varying_batches,
         chains.EVERY_RECORD,
     ),
-    certificates=chains.shift_certificates,
     monotone=(*chains.MONOTONE_CHAIN, RISES_WITH_RADIUS),
 )
 def projected(spec: Spec) -> Guarantee:
     """A projection is free; it also bounds every distance by the diameter."""
-    chain, steps, diameter = chain_of(spec), chains.shift_steps(spec), chains.diameter_of(spec)
-    if isinstance(steps, ListedSteps) or chain.batch.scheme is Scheme.FULL:
+    return _in_a_ball(spec, chains.shift_steps(spec))
+
+
+def _in_a_ball(spec: Spec, steps: IdenticalSteps | ListedSteps) -> Guarantee:
+    """Batches in a fixed order move at one position of every pass; all others may move at every step."""
+    chain, diameter = chain_of(spec), chains.diameter_of(spec)
+    if isinstance(steps, ListedSteps) or chain.batch.scheme not in FIXED_ORDERS:
         return GaussianDP(closed.bounded_every_step_shift(steps, diameter))
     period, relative = chain.batches_per_epoch(spec.n), steps.relative(diameter)
     return GaussianDP(closed.bounded_cyclic_shift(steps.contraction, steps.ratio, period, steps.count, relative))
@@ -100,19 +97,13 @@ def clipped_steps(spec: Spec) -> IdenticalSteps | ListedSteps:
     )
 
 
-def _unusable_regulariser(spec: Spec) -> str | None:
-    modulus = regulariser_modulus(spec)
-    return modulus if isinstance(modulus, str) else None
-
-
 _PRIVATE = {"value": 0.1, "evidence": "estimated", "reason": "computed from rows", "reads_private_data": True}
-
-
 PUBLIC_REGULARISER = Assumption(
     "public regulariser",
     "a declared regulariser is certified from public knowledge",
-    _unusable_regulariser,
-    changed({"problem.regulariser": {"strong_convexity": _PRIVATE, "smoothness": _PRIVATE}}),
+    lambda spec: modulus if isinstance(modulus := regulariser_modulus(spec), str) else None,
+    {"problem.regulariser": {"strong_convexity": _PRIVATE, "smoothness": _PRIVATE}},
+    certificates=lambda spec: shifts.resting_on(regulariser_modulus(spec)),
 )
 NO_OTHER_REGULARISER = caller_checked("regulariser", "a run without problem.regulariser has none")
 
@@ -125,13 +116,11 @@ def _longest_step(spec: Spec) -> float | None:
 
 
 @theorem(
-    id="shifted.projected-nonconvex",
-    statement=(
-        "If the averaged clipped gradient is at most C and the iterates are projected on a set of diameter D, the last "
-        "iterate is mu-Gaussian DP with mu^2 = min over windows w <= T of (D + 2 w eta C)^2 / (w tau^2), whatever the "
-        "loss and however batches of at most b records are chosen; a declared regulariser contracts distances on top."
-    ),
-    citation=Citation("bok2024shifted", "Section 3, with the drift's bound in place of its contraction"),
+    "shifted.projected-nonconvex",
+    "If the averaged clipped gradient is at most C and the iterates are projected on a set of diameter D, the last "
+    "iterate is mu-Gaussian DP with mu^2 = min over windows w <= T of (D + 2 w eta C)^2 / (w tau^2), whatever the "
+    "loss and however batches of at most b records are chosen; a declared regulariser contracts distances on top.",
+    Citation("bok2024shifted", "Section 3, with the drift's bound in place of its contraction"),
     status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
     assumptions=(
@@ -142,11 +131,7 @@ def _longest_step(spec: Spec) -> float | None:
         chains.audible_noise(_longest_step),
         NO_OTHER_REGULARISER,
     ),
-    certificates=lambda spec: (
-        *assume.section_certificates(spec, (GRADIENT_BOUND,)),
-        *shifts.resting_on(regulariser_modulus(spec)),
-    ),
-    monotone=(("algorithm.noise.scale", Monotone.FALLS), chains.RISES_WITH_BOUND, RISES_WITH_RADIUS),
+    monotone=(chains.FALLS_WITH_NOISE, chains.RISES_WITH_BOUND, RISES_WITH_RADIUS),
 )
 def projected_nonconvex(spec: Spec) -> Guarantee:
     """Two steps from anywhere end at most 2 eta C further apart, and never further than the diameter."""
@@ -158,28 +143,22 @@ _SMOOTH_STEP = Assumption(
     "how much a step stretches a distance is certified: by the curvature of the update as run, by its "
     "smoothness alone, or, for clipped gradients, by unclipped_smoothness",
     lambda spec: chains.beyond_floating_point(shifts.near_modulus(spec), spec),
-    changed({"problem.smoothness": None, "problem.unclipped_smoothness": None}),
+    {"problem.smoothness": None, "problem.unclipped_smoothness": None},
+    certificates=lambda spec: shifts.resting_on(shifts.near_modulus(spec)),
 )
 
 
-def _near_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    return tuple(dict.fromkeys((*chains.used_certificates(spec), *shifts.resting_on(shifts.near_modulus(spec)))))
-
-
 @theorem(
-    id="shifted.projected-smooth",
-    statement=(
-        "If the iterates are projected on a set of diameter D and a step of one dataset stretches distances by at "
-        "most c (1 + eta M for an M-smooth objective of any shape), the last one is mu-Gaussian DP with mu^2 the "
-        "least cost of shifts z_k = c z_{k-1} + s_k - a_k >= 0 from z = D at any step, s_k = eta Delta / b at the "
-        "steps whose batch may hold the record. With full batches and c > 1 a long run costs at most (c^2 - 1) D (D + "
-        "2 s / (c - 1)) / tau^2, less than composition from (c^2 - 1) D (D + 2 s / (c - 1)) / s^2 steps on."
-    ),
-    citation=Citation("chien2024convergent", "abstract, bounded domain without convexity; here by the cheapest shifts"),
+    "shifted.projected-smooth",
+    "If the iterates are projected on a set of diameter D and a step of one dataset stretches distances by at most c "
+    "(1 + eta M for an M-smooth objective of any shape), the last one is mu-Gaussian DP with mu^2 the least cost of "
+    "shifts z_k = c z_{k-1} + s_k - a_k >= 0 from z = D at any step, s_k = eta Delta / b at the steps whose batch may "
+    "hold the record. With full batches and c > 1 a long run costs at most (c^2 - 1) D (D + 2 s / (c - 1)) / tau^2, "
+    "less than composition from (c^2 - 1) D (D + 2 s / (c - 1)) / s^2 steps on.",
+    Citation("chien2024convergent", "abstract, bounded domain without convexity; here by the cheapest shifts"),
     status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
     assumptions=(chains.SENSITIVITY, chains.BALL, *chains.NUMERICAL, _SMOOTH_STEP, chains.EVERY_RECORD),
-    certificates=_near_certificates,
     monotone=(*chains.MONOTONE_CHAIN, RISES_WITH_RADIUS),
 )
 def projected_smooth(spec: Spec) -> Guarantee:
@@ -188,42 +167,27 @@ def projected_smooth(spec: Spec) -> Guarantee:
     The shift theorem needs no convexity, a projection after the noise is free, and any step may be taken as a start at
     distance D. Pushes over one window of w full-batch steps cost (c^w D + A (c^w - 1))^2 (c^2 - 1) / (c^2w - 1) /
     tau^2, A = s / (c - 1), that is (D + A - A u)^2 (c^2 - 1) / (1 - u^2) with u = c^-w, least at u = A / (D + A), where
-    it is (c^2 - 1) D (D + 2 A); up to there no z_k is negative. Batches in a fixed order move at one position of every
-    pass; all others may move at every step.
+    it is (c^2 - 1) D (D + 2 A); up to there no z_k is negative.
     """
     modulus = promised(shifts.near_modulus(spec), "a run with a certified smoothness")
-    chain, steps, diameter = chain_of(spec), chains.shifted_by(spec, modulus), chains.diameter_of(spec)
-    if isinstance(steps, ListedSteps) or chain.batch.scheme not in _FIXED:
-        return GaussianDP(closed.bounded_every_step_shift(steps, diameter))
-    period, relative = chain.batches_per_epoch(spec.n), steps.relative(diameter)
-    return GaussianDP(closed.bounded_cyclic_shift(steps.contraction, steps.ratio, period, steps.count, relative))
+    return _in_a_ball(spec, chains.shifted_by(spec, modulus))
 
 
-# Orders of batches that stay the same: a record is used at one position of every pass.
-_FIXED = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
+_BOUNDED_DRIFT = (drift.bounded_drift, drift.contracting_regulariser, chains.SCHEDULE_LENGTH, drift.AUDIBLE_NOISE)
 
 
 @theorem(
-    id="shifted.drift-bounded",
-    statement=(
-        "If the data part of the drift is at most v (clipped gradients of any network) and theta - eta grad r(theta) "
-        "contracts by rho = max(|1 - eta a|, |1 - eta L|), the last of T iterates is mu-Gaussian DP with mu^2 = "
-        "(2 eta v / tau)^2 (1 - rho^T)/(1 + rho^T) (1 + rho)/(1 - rho), whatever the loss and however batches of at "
-        "most b records are chosen; with varying schedules the least cost of shifts z_k = rho_k z_{k-1} + 2 eta_k v - "
-        "a_k >= 0. Attained by linear losses with weight decay. For a data-free part that is strongly monotone but no "
-        "gradient, rho is sqrt(1 - 2 eta a + eta^2 L^2)."
-    ),
-    citation=Citation("bok2024shifted", "Section 3, with the drift's bound in place of its sensitivity"),
+    "shifted.drift-bounded",
+    "If the data part of the drift is at most v (clipped gradients of any network) and theta - eta grad r(theta) "
+    "contracts by rho = max(|1 - eta a|, |1 - eta L|), the last of T iterates is mu-Gaussian DP with mu^2 = (2 eta v "
+    "/ tau)^2 (1 - rho^T)/(1 + rho^T) (1 + rho)/(1 - rho), whatever the loss and however batches of at most b records "
+    "are chosen; with varying schedules the least cost of shifts z_k = rho_k z_{k-1} + 2 eta_k v - a_k >= 0. Attained "
+    "by linear losses with weight decay. For a data-free part that is strongly monotone but no gradient, rho is "
+    "sqrt(1 - 2 eta a + eta^2 L^2).",
+    Citation("bok2024shifted", "Section 3, with the drift's bound in place of its sensitivity"),
     status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
-    assumptions=(
-        drift.BOUNDED_DRIFT,
-        drift.CONTRACTING_REGULARISER,
-        chains.SCHEDULE_LENGTH,
-        drift.AUDIBLE_NOISE,
-        drift.WHOLE_DRIFT,
-    ),
-    certificates=drift.drift_certificates,
+    assumptions=(*_BOUNDED_DRIFT, drift.WHOLE_DRIFT),
     monotone=(*drift.MONOTONE_DRIFT, drift.FALLS_WITH_REGULARISER),
 )
 def drift_bounded(spec: Spec) -> Guarantee:
@@ -231,12 +195,14 @@ def drift_bounded(spec: Spec) -> Guarantee:
     return GaussianDP(closed.every_step_shift(drift.drift_steps(spec)))
 
 
-def _smooth_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    further = shifts.resting_on(shifts.near_modulus(spec))
-    return tuple(dict.fromkeys((*chains.used_certificates(spec), *drift.drift_certificates(spec), *further)))
+def _made_convex(spec: Spec) -> Spec:
+    a, smooth = drift.regulariser_constants(spec)
+    curved = {"problem.strong_convexity": a, "problem.smoothness": smooth}
+    return spec.with_values({**curved, "problem.unclipped_smoothness": None, "algorithm.clipping": None})
 
 
-def _as_steep_as_the_regulariser(spec: Spec) -> str | None:
+@assumption("two lines", "a step stretches distances more than its regulariser's part does", _made_convex)
+def _two_lines(spec: Spec) -> str | None:
     near, far = shifts.near_modulus(spec), shifts.regulariser_contraction(spec)
     if not isinstance(near, Contraction) or not isinstance(far, Contraction):
         return None
@@ -250,12 +216,6 @@ def _as_steep_as_the_regulariser(spec: Spec) -> str | None:
     )
 
 
-def _made_convex(spec: Spec) -> Spec:
-    a, smooth = drift.regulariser_constants(spec)
-    curved = {"problem.strong_convexity": a, "problem.smoothness": smooth}
-    return spec.with_values({**curved, "problem.unclipped_smoothness": None, "algorithm.clipping": None})
-
-
 _SENSITIVE = {
     "problem.gradient_sensitivity": 1e300,
     "problem.drift_bound": 1.0,
@@ -265,35 +225,24 @@ _SENSITIVE = {
 
 
 @theorem(
-    id="shifted.drift-bounded-smooth",
-    statement=(
-        "If the data part of the drift is at most v and a step of one dataset stretches distances by at most c (smooth "
-        "or weakly convex losses, clipped or not), the last iterate is mu-Gaussian DP with mu^2 the least sum of "
-        "a_k^2 / tau_k^2 over shifts z_k = min(rho z_{k-1} + 2 eta v, c z_{k-1} + s_k) - a_k >= 0 with z_T = 0, where "
-        "s_k = eta Delta / b at the steps whose batch may hold the record and 0 at others. Never above "
-        "shifted.drift-bounded, nor above composition with full or fixed batches."
-    ),
-    citation=Citation("bok2024shifted", "Section 3, with the smaller of two moduli"),
+    "shifted.drift-bounded-smooth",
+    "If the data part of the drift is at most v and a step of one dataset stretches distances by at most c (smooth or "
+    "weakly convex losses, clipped or not), the last iterate is mu-Gaussian DP with mu^2 the least sum of a_k^2 / "
+    "tau_k^2 over shifts z_k = min(rho z_{k-1} + 2 eta v, c z_{k-1} + s_k) - a_k >= 0 with z_T = 0, where s_k = eta "
+    "Delta / b at the steps whose batch may hold the record and 0 at others. Never above shifted.drift-bounded, nor "
+    "above composition with full or fixed batches.",
+    Citation("bok2024shifted", "Section 3, with the smaller of two moduli"),
     status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
     assumptions=(
         chains.SENSITIVITY,
-        drift.BOUNDED_DRIFT,
-        drift.CONTRACTING_REGULARISER,
-        chains.SCHEDULE_LENGTH,
-        drift.AUDIBLE_NOISE,
-        replace(chains.AUDIBLE_STEPS, name="sensitivity over noise", violated=changed(_SENSITIVE)),
+        *_BOUNDED_DRIFT,
+        replace(chains.AUDIBLE_STEPS, name="sensitivity over noise", violation=_SENSITIVE),
         _SMOOTH_STEP,
-        Assumption(
-            "two lines",
-            "a step stretches distances more than its regulariser's part does",
-            _as_steep_as_the_regulariser,
-            _made_convex,
-        ),
+        _two_lines,
         drift.WHOLE_DRIFT,
         chains.EVERY_RECORD,
     ),
-    certificates=_smooth_certificates,
     monotone=(*drift.MONOTONE_DRIFT, chains.RISES_WITH_SENSITIVITY),
 )
 def drift_bounded_smooth(spec: Spec) -> Guarantee:
@@ -301,34 +250,19 @@ def drift_bounded_smooth(spec: Spec) -> Guarantee:
     modulus = promised(shifts.near_modulus(spec), "a run with a certified smoothness")
     far, near = drift.drift_steps(spec), chains.shifted_by(spec, modulus)
     if isinstance(far, ListedSteps) and isinstance(near, ListedSteps):
-        return GaussianDP(_varying(far, near))
+        # With varying schedules every step is taken to use the record.
+        composed = float(np.sqrt(np.sum((near.moves / near.noises) ** 2))) * (1 + 1e-13)
+        lines = TwoLines(far.contractions, far.moves, near.contractions, near.moves, far.noises)
+        return GaussianDP(min(composed, closed.every_step_shift(far), two_line_shift(lines)))
     if not isinstance(far, IdenticalSteps) or not isinstance(near, IdenticalSteps):
         raise InputError("Expected both moduli of one run to follow the same schedule.")
+    # With identical steps the worst record is the one that the last step uses: for any other one the steps after its
+    # last use are post-processing, and what is left is the end of this one's run.
     chain = chain_of(spec)
-    period = chain.batches_per_epoch(spec.n) if chain.batch.scheme in _FIXED else 1
-    return GaussianDP(_identical(far, near, period))
-
-
-def _identical(far: IdenticalSteps, near: IdenticalSteps, period: int) -> float:
-    """With identical steps the worst record is the one that the last step uses.
-
-    For any other one the steps after its last use are post-processing, and what is left is the end of this one's run.
-    """
+    period = chain.batches_per_epoch(spec.n) if chain.batch.scheme in FIXED_ORDERS else 1
     composed = closed.cyclic_shift(near.contraction, near.ratio, period, -(-near.count // period))
-    window = min(far.count, LONGEST_WINDOW + 1)
-    used = np.arange(window - 1, -1, -1) % period == 0
-    lines = TwoLines(
-        np.full(window, far.contraction),
-        np.full(window, far.ratio),
-        np.full(window, near.contraction),
-        np.where(used, near.ratio, 0.0),
-        np.ones(window),
-    )
-    return min(composed, closed.every_step_shift(far), two_line_shift(lines))
-
-
-def _varying(far: ListedSteps, near: ListedSteps) -> float:
-    """With varying schedules every step is taken to use the record."""
-    composed = float(np.sqrt(np.sum((near.moves / near.noises) ** 2))) * (1 + 1e-13)
-    lines = TwoLines(far.contractions, far.moves, near.contractions, near.moves, far.noises)
-    return min(composed, closed.every_step_shift(far), two_line_shift(lines))
+    window = np.ones(min(far.count, LONGEST_WINDOW + 1))
+    used = np.arange(len(window) - 1, -1, -1) % period == 0
+    moves = np.where(used, near.ratio, 0.0)
+    lines = TwoLines(far.contraction * window, far.ratio * window, near.contraction * window, moves, window)
+    return GaussianDP(min(composed, closed.every_step_shift(far), two_line_shift(lines)))

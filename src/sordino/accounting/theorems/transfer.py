@@ -8,17 +8,12 @@ import math
 import numpy as np
 from scipy import special
 
-from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import (
-    Assumption,
-    caller_checked,
-    changed,
-)
+from sordino.accounting import scope as assume
 from sordino.accounting.bounds.solver import best_window
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import Monotone, theorem
-from sordino.accounting.scope import last_iterate_scope
+from sordino.accounting.scope import assumption, caller_checked, last_iterate_scope
 from sordino.core import bound as constants
 from sordino.core import validate
 from sordino.core.bound import Citation, Status
@@ -105,9 +100,8 @@ def langevin_distance(decay: float, steepness: float, dim: int, start: float, st
 def _power(rate: float, count: int) -> float:
     """c^count, rounded up by what its logarithm's rounding amounts to."""
     exponent = rate * count if count else 0.0
-    return (
-        math.exp(-exponent) * (1 + _DISTANCE_ACCURACY) if exponent < _LARGEST_EXPONENT else math.exp(-_LARGEST_EXPONENT)
-    )
+    slack = 1 + _DISTANCE_ACCURACY if exponent < _LARGEST_EXPONENT else 1.0
+    return math.exp(-min(exponent, _LARGEST_EXPONENT)) * slack
 
 
 _CONVERGENCE = (constants.CONVERGENCE_ZETA, constants.CONVERGENCE_RATE, constants.CONVERGENCE_BIAS)
@@ -131,20 +125,18 @@ _AUDIBLE_POSTERIOR = assume.at_most(
     "noise",
     "the posterior is mu-Gaussian DP with mu at most {limit:g}",
     posterior_mu,
-    "evaluates posteriors up to mu = {limit:g}, and mu = {value}",
-    changed({"algorithm.noise.scale": 1e-300}),
+    "evaluates posteriors up to mu = {limit:g}, and mu = {value:.3g}",
+    {"algorithm.noise.scale": 1e-300},
 )
 
 
 @theorem(
-    id="mcmc.transfer",
-    statement=(
-        "If the law of the last iterate is within r = zeta rate^T + bias of pi proportional to exp(-(2 eta / tau^2) F) "
-        "in total variation on every dataset, F the m-strongly convex mean objective, it is "
-        "(epsilon, delta_mu(epsilon) + r (1 + e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) / (n tau "
-        "sqrt(m)); mu = Delta / sqrt(n m) for tau^2 = 2 eta / n."
-    ),
-    citation=Citation("bertazzi2025differential", "Proposition 3.2(i)"),
+    "mcmc.transfer",
+    "If the law of the last iterate is within r = zeta rate^T + bias of pi proportional to exp(-(2 eta / tau^2) F) in "
+    "total variation on every dataset, F the m-strongly convex mean objective, it is (epsilon, delta_mu(epsilon) + r "
+    "(1 + e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) / (n tau sqrt(m)); mu = Delta / sqrt(n m) for tau^2 "
+    "= 2 eta / n.",
+    Citation("bertazzi2025differential", "Proposition 3.2(i)"),
     status=Status.AS_STATED,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
     assumptions=(
@@ -161,7 +153,6 @@ _AUDIBLE_POSTERIOR = assume.at_most(
             "zeta, rate and bias bound the total variation between the chain as run and pi on every dataset",
         ),
     ),
-    certificates=lambda spec: assume.section_certificates(spec, (*_POSTERIOR, *_CONVERGENCE)),
     monotone=(("problem.gradient_sensitivity", Monotone.RISES), ("problem.strong_convexity", Monotone.FALLS)),
 )
 def transfer(spec: Spec) -> Guarantee:
@@ -196,7 +187,8 @@ def distance_to_posterior(spec: Spec) -> float:
     return 1.0 if start > _FARTHEST else langevin_distance(decay, steepness, dim, start, chain.steps)
 
 
-def _vanishing(spec: Spec) -> str | None:
+@assumption("rate", "eta m is above 1e-300", {"problem.strong_convexity": 1e-305})
+def _lasting_rate(spec: Spec) -> str | None:
     convexity, step = assume.certificate_for(spec, constants.STRONG_CONVEXITY), chain_of(spec).step_size.constant
     if convexity is None or step is None or step * convexity.value > 1e-300:
         return None
@@ -204,15 +196,13 @@ def _vanishing(spec: Spec) -> str | None:
 
 
 @theorem(
-    id="mcmc.transfer-langevin",
-    statement=(
-        "A full-batch chain with eta M < 2 on m-strongly convex, M-smooth objectives is within r of pi proportional to "
-        "exp(-(2 eta / tau^2) F) in total variation on every dataset, r = min over p <= T of 2 Phi(mu_p / 2) - 1 + "
-        "sqrt(KL_p / 2) (Wasserstein contraction, a Gaussian shift over the last p steps, and Girsanov's theorem over "
-        "them), so it is (epsilon, delta_mu(epsilon) + r (1 + e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) "
-        "/ (n tau sqrt(m))."
-    ),
-    citation=Citation("dalalyan2019user", "Theorem 1, carried to total variation; with Bertazzi et al. 2025, 3.2(i)"),
+    "mcmc.transfer-langevin",
+    "A full-batch chain with eta M < 2 on m-strongly convex, M-smooth objectives is within r of pi proportional to "
+    "exp(-(2 eta / tau^2) F) in total variation on every dataset, r = min over p <= T of 2 Phi(mu_p / 2) - 1 + "
+    "sqrt(KL_p / 2) (Wasserstein contraction, a Gaussian shift over the last p steps, and Girsanov's theorem over "
+    "them), so it is (epsilon, delta_mu(epsilon) + r (1 + e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) / "
+    "(n tau sqrt(m)).",
+    Citation("dalalyan2019user", "Theorem 1, carried to total variation; with Bertazzi et al. 2025, 3.2(i)"),
     status=Status.OURS,
     scope=last_iterate_scope(replace_one={Scheme.FULL}),
     assumptions=(
@@ -225,7 +215,7 @@ def _vanishing(spec: Spec) -> str | None:
         chains.UNPROJECTED,
         chains.CONVEX_CLIPPING,
         chains.STEP_BELOW_TWICE_INVERSE,
-        Assumption("rate", "eta m is above 1e-300", _vanishing, changed({"problem.strong_convexity": 1e-305})),
+        _lasting_rate,
         _AUDIBLE_POSTERIOR,
         caller_checked(
             "whole objective",
@@ -233,7 +223,6 @@ def _vanishing(spec: Spec) -> str | None:
             "regulariser included",
         ),
     ),
-    certificates=lambda spec: assume.section_certificates(spec, _USED),
     monotone=(("problem.gradient_sensitivity", Monotone.RISES), ("problem.smoothness", Monotone.RISES)),
 )
 def transfer_langevin(spec: Spec) -> Guarantee:

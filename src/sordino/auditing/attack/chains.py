@@ -4,8 +4,8 @@ The number of chains is part of a certificate, so nobody may release more of the
 none: it runs a replica of the spec with as many chains as it needs models, all in one compiled program, and looks at
 them one release at a time. Chains of one run have independent noise, batches and starts.
 
-A run without an instance is attacked on the extremal quadratic of its constants, run for real: every record pulls with
-a constant gradient, and along the first axis the likelihood ratio of what is seen is known, or nearly so.
+A run without an instance is attacked on the worst-case quadratic of its constants, run for real: every record pulls
+with a constant gradient, and along the first axis the likelihood ratio of what is seen is known, or nearly so.
 """
 
 from collections.abc import Sequence
@@ -118,6 +118,13 @@ def on_first_axes(spec: Spec, axes: int) -> Spec:
         problem=replace(spec.problem, dim=axes),
         average=None if spec.average is None else replace(spec.average, dim=axes),
     )
+
+
+def shown_axes(spec: Spec) -> Spec:
+    """The spec with as many parameters as its view shows: an average may show fewer, and the others say nothing."""
+    if spec.average is None or spec.problem is None or spec.average.dim == spec.problem.dim:
+        return spec
+    return on_first_axes(spec, min(spec.average.dim, spec.dim))
 
 
 def extremal_rows(spec: Spec, position: int) -> NeighbourPair:

@@ -1,4 +1,4 @@
-"""Exact audits of a chain on the extremal quadratic of the constants that a spec certifies.
+"""Exact audits of a chain on the worst-case quadratic of the constants that a spec certifies.
 
 Every record's gradient is a constant, the certified curvature sits in the weight decay, and two neighbours differ in
 one record. The other axes look the same under both neighbours, so one number per iterate is all an adversary needs.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.accounting.assumptions import certificate_for
+from sordino.accounting.scope import certificate_for
 from sordino.auditing.exact.leak import (
     ComposedLoss,
     GaussianShift,
@@ -89,7 +89,7 @@ class ExtremalAxis:
             raise InputError("Expected a chain without projection for an exact audit, got one; use the attack method.")
         if chain.steps > LONGEST:
             raise InputError(
-                f"Expected at most {LONGEST} steps for an audit of the extremal quadratic, got {chain.steps}."
+                f"Expected at most {LONGEST} steps for an audit of the worst-case quadratic, got {chain.steps}."
             )
         gap, one_sided = extremal_gap(spec)
         sizes = chain.step_size.values(chain.steps)
@@ -112,7 +112,7 @@ class ExtremalAxis:
 
 def _described(spec: Spec) -> tuple[NoisyGradient, Problem]:
     if not isinstance(spec.algorithm, NoisyGradient) or spec.problem is None:
-        raise InputError("Expected a noisy gradient chain, got another kind of run; no extremal quadratic is known.")
+        raise InputError("This audit needs a noisy gradient chain: for other runs no worst-case quadratic is known.")
     return spec.algorithm, spec.problem
 
 
@@ -130,7 +130,7 @@ def extremal_gap(spec: Spec) -> tuple[float, bool]:
     for name in _UNKEPT:
         if getattr(problem, name) is not None:
             raise InputError(
-                f"Expected no problem.{name} for an audit of the extremal quadratic, which need not satisfy it, "
+                f"Expected no problem.{name} for an audit of the worst-case quadratic, which need not satisfy it, "
                 "got one; add an instance to the spec."
             )
     bound = certificate_for(spec, GRADIENT_BOUND)
@@ -166,7 +166,7 @@ def extremal_decay(spec: Spec) -> float:
     if total > penalty.smoothness.value and not equal:
         raise InputError(
             f"Expected regulariser.smoothness of at least the strong convexity {total!r} where batches differ in size, "
-            f"got {penalty.smoothness.value!r}; the extremal quadratic puts all curvature into the weight decay."
+            f"got {penalty.smoothness.value!r}; the worst-case quadratic puts all curvature into the weight decay."
         )
     return total
 
@@ -320,9 +320,9 @@ def _fixed(seen: _Seen) -> LeakFinding:
     worst = int(np.argmax(mus))
     leak = GaussianShift(float(mus[worst]))
     if seen.scheme is Scheme.FULL:
-        return LeakFinding(leak, "the extremal quadratic, the odd record in every batch")
+        return LeakFinding(leak, "worst-case quadratic, differing record in every batch")
     placed = Placed(seen.axis.n, seen.axis.chain.divisor(seen.axis.n), mus)
-    return LeakFinding(leak, f"the extremal quadratic, the odd record in batch {worst + 1} of every pass", placed)
+    return LeakFinding(leak, f"worst-case quadratic, differing record in batch {worst + 1} of every pass", placed)
 
 
 def _random(seen: _Seen) -> Iterator[LeakFinding]:
@@ -330,7 +330,7 @@ def _random(seen: _Seen) -> Iterator[LeakFinding]:
     law = ShiftDistribution.sum_of(_stages(seen))
     accuracy = 1e-12 + 1e-15 * len(seen.influence.left)
     alone = "" if seen.axis.chain.chains == 1 else " (one of the chains alone)"
-    story = f"the extremal quadratic, the odd record placed by chance{alone}"
+    story = f"worst-case quadratic, differing record placed by chance{alone}"
     if seen.spec.relation is Relation.ADD_REMOVE:
         yield LeakFinding(RandomShiftLeak(law, mirrored=False, accuracy=accuracy), story)
         return
@@ -377,7 +377,7 @@ def _all_seen(seen: _Seen) -> LeakFinding:
     if seen.scheme is Scheme.WITH_REPLACEMENT and every and seen.axis.one_sided:
         counts = chain.divisor(seen.axis.n), seen.axis.n
         drawn = ComposedLoss.of_repeated_draws(*counts, seen.influence.below, chain.chains)
-        return LeakFinding(drawn, "the extremal quadratic, every step's batch drawn with replacement")
+        return LeakFinding(drawn, "worst-case quadratic, every step's batch drawn with replacement")
     if seen.scheme not in _ANEW or not every:
         raise InputError(
             f"Expected {seen.scheme.value} batches with only the last iterate seen, got several iterates; their joint "
@@ -387,7 +387,7 @@ def _all_seen(seen: _Seen) -> LeakFinding:
         seen.axis.one_sided and seen.scheme is Scheme.WITHOUT_REPLACEMENT
     )
     losses = ComposedLoss.of_draws(chain.rate(seen.axis.n), seen.influence.below, chain.chains, mirrored=mirrored)
-    return LeakFinding(losses, "the extremal quadratic, every step's batch drawn anew")
+    return LeakFinding(losses, "worst-case quadratic, every step's batch drawn anew")
 
 
 def _one_use(seen: _Seen) -> None:
@@ -402,7 +402,7 @@ def _allocated(seen: _Seen) -> LeakFinding:
     half = 0.5 if seen.spec.relation is Relation.REPLACE_ONE else 1.0
     below = seen.influence.below
     rounds = SecretSteps(half * float(below.min()), seen.period, len(below), seen.axis.chain.chains)
-    return LeakFinding(rounds.leak(), "the extremal quadratic, the odd record in one secret step of every round")
+    return LeakFinding(rounds.leak(), "worst-case quadratic, differing record in one secret step of every round")
 
 
 def _shuffled(seen: _Seen) -> LeakFinding:
@@ -410,7 +410,7 @@ def _shuffled(seen: _Seen) -> LeakFinding:
     below = seen.influence.below
     passes = SecretSteps(float(below.min()), seen.period, len(below), seen.axis.chain.chains)
     leak = passes.repeated() if seen.scheme is Scheme.SHUFFLE_ONCE else passes.leak()
-    story = "the extremal quadratic, the odd record in one secret step of every pass, others as the second neighbour's"
+    story = "worst-case quadratic, differing record in one secret step of every pass, others as the second neighbour's"
     return LeakFinding(leak, story)
 
 
@@ -421,7 +421,7 @@ def _counted(seen: _Seen) -> LeakFinding:
     move = half * float(below.min()) / math.sqrt(len(below)) * (1 - 4 * UNIT_ROUNDOFF)
     law = renewals(len(below), batch.apart(seen.axis.n), batch.chance(seen.axis.n))
     leak = RandomShiftLeak(law.scaled(move), mirrored=half < 1.0, accuracy=1e-12)
-    return LeakFinding(leak, "the extremal quadratic, the odd record used by chance, seen by the sum of all steps")
+    return LeakFinding(leak, "worst-case quadratic, differing record used by chance, seen by the sum of all steps")
 
 
 def _stable(spec: Spec, axis: ExtremalAxis, alpha: float) -> Iterator[LeakFinding]:
@@ -436,16 +436,16 @@ def _stable(spec: Spec, axis: ExtremalAxis, alpha: float) -> Iterator[LeakFindin
         places, count = _places(seen, len(seen.influence.left))
         gap = float(seen.influence.summed(places, count).max())
         pair = LawPair(StableLaw1D(alpha, gap, 1.0), StableLaw1D(alpha, 0.0, 1.0))
-        yield LeakFinding(pair, "the extremal quadratic with stable noise, along the axis of the odd record")
+        yield LeakFinding(pair, "worst-case quadratic with stable noise, along the axis of the differing record")
         return
     law = ShiftDistribution.sum_of(_stages(seen))
-    story = "the extremal quadratic with stable noise, the odd record placed by chance"
+    story = "worst-case quadratic with stable noise, differing record placed by chance"
     mirrored = spec.relation is Relation.REPLACE_ONE
     if len(law.values) > _MOST_STABLE:
         tail = StableFamily(alpha).above
         coarse = law.coarsened(_FEW_VALUES)
         shift = RandomShiftLeak(coarse.scaled(0.5) if mirrored else coarse, mirrored, _STABLE_ACCURACY, tail)
-        yield LeakFinding(shift, f"{story}, told apart by half-lines")
+        yield LeakFinding(shift, f"{story}, distinguished by half-lines")
         return
     first = _mixture(alpha, law, 0.5 if mirrored else 1.0)
     second = _mixture(alpha, law, -0.5) if mirrored else StableLaw1D(alpha, 0.0, 1.0)

@@ -60,12 +60,8 @@ class OneTest:
 class ProposedLeak:
     """What the SGLD variant gives away on n_1 records.
 
-    Attributes:
-        records: n_1.
-        slope: the common slope n_1^rho_3.
-        epochs: passes of SGLD, the epoch of Lemma A.6.
-        reached: lower bound on the probability that line 25 is reached with all the data.
-        log_false: upper bound on the log-probability of the test under the second neighbour.
+    `reached` is a lower bound on the chance to reach line 25 with all the data, `log_false` an upper bound on the
+    log-probability of the test under the second neighbour, after the `epochs` of Lemma A.6.
     """
 
     records: int

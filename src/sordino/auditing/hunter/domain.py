@@ -29,12 +29,7 @@ MOST_SIZE = 10_000
 class Field:
     """One cell of a record: a number between bounds, or one of some values.
 
-    Attributes:
-        low: smallest number.
-        high: largest number.
-        whole: whole numbers only.
-        special: NaN and infinities are allowed too.
-        values: these values and no others; numbers or texts.
+    With `special` NaN and infinities are allowed too; `values` are the only values, numbers or texts.
     """
 
     low: float = 0.0
@@ -87,11 +82,7 @@ class Field:
 class TableDomain:
     """Records of one or several fields, and how many of them a table has.
 
-    Attributes:
-        fields: of a record, in order.
-        single: a record is one bare cell, not a row.
-        smallest: fewest records.
-        largest: most records.
+    A `single` record is one bare cell, not a row.
     """
 
     fields: tuple[Field, ...]
@@ -138,15 +129,11 @@ class TableDomain:
             for chosen, field in enumerate(self.fields):
                 if field.special:
                     found.append([math.nan if place == chosen else one[0] for place, one in enumerate(corners)])
-        return _distinct(self.record(cells) for cells in found)
+        return list({repr(value): value for value in map(self.record, found)}.values())
 
     def random_record(self, rng: np.random.Generator) -> Any:
         """Any record."""
         return self.record([field.random(rng) for field in self.fields])
-
-
-def _distinct(values: Iterator[Any]) -> list[Any]:
-    return list({repr(value): value for value in values}.values())
 
 
 @dataclass(frozen=True)

@@ -262,11 +262,7 @@ TEXTS = (
 class Event:
     """Something that an output does or does not do, and on which table it is expected more often.
 
-    Attributes:
-        feature: what is looked at.
-        test: ">=", "<=", "==" or "in".
-        value: a number, or the texts of "in".
-        likelier: 0 or 1, the table of the pair on which the event is more frequent.
+    `test` is ">=", "<=", "==" or "in"; `likelier` is 0 or 1, the table of the pair on which the event is more frequent.
     """
 
     feature: OutputFeature

@@ -58,11 +58,7 @@ class Runner(Protocol):
 class HunterTarget:
     """What is audited: a callable by module or file, or a program that answers lines of JSON.
 
-    Attributes:
-        words: how a person named it.
-        place: "module", "file" or "program".
-        where: module, path of a Python file, or path of the program.
-        attribute: the callable's name inside; empty for a program.
+    `place` is "module", "file" or "program", `where` the module or path, `attribute` the callable's name inside.
     """
 
     words: str
@@ -183,12 +179,8 @@ class _Process:
 class Workers:
     """So many processes of one target; use as a context, so that none is left behind.
 
-    Args:
-        target: what to run.
-        python: the interpreter of the environment the callable lives in; absent: this one.
-        processes: how many, side by side.
-        call_seconds: a call that takes longer is ended.
-        folders: searched for modules before all others.
+    `python` is the interpreter of the environment the callable lives in, this one if absent. A call that takes longer
+    than `call_seconds` is ended. `folders` are searched for modules before all others.
     """
 
     def __init__(
@@ -315,7 +307,7 @@ class Workers:
         try:
             answer = json.loads(line)
         except ValueError:
-            raise InputError(f"Expected {self._target.words} to write one line of JSON, got another.") from None
+            raise InputError(f"{self._target.words} must write one line of JSON.") from None
         if self._target.place == "program":
             answer = worker.encode(answer)
         elif isinstance(answer, dict):

@@ -111,17 +111,18 @@ def hunt(
 ) -> HunterReport:
     """Try to refute what is claimed of a callable or a program.
 
-    Args:
-        mechanism: a function, `python:module:callable`, `python:file.py:callable` or `program:path`.
-        claim: a `PrivacyClaim`, a mapping or JSON text; None: that of the module's `CLAIMS`, by name.
-        options: of the hunt.
-        running: processes of this mechanism that earlier hunts have started, and later ones will use; None: own ones.
+    `mechanism` is a function, `python:module:callable`, `python:file.py:callable` or `program:path`. Without a claim,
+    that of the module's `CLAIMS` counts. `running` are processes of this mechanism that earlier hunts have started.
     """
     parsed = None if claim is None else PrivacyClaim.parse(claim)
     target = target_of(mechanism)
     begin, before = time.monotonic(), _cpu()
     with workers_of(target, options) if running is None else contextlib.nullcontext(running) as workers:
-        parsed = _declared(workers) if parsed is None else parsed
+        if parsed is None and workers.declared is None:
+            raise InputError(
+                "Expected a claim about this callable, got none: neither a claim (--claim) nor CLAIMS in its module."
+            )
+        parsed = PrivacyClaim.parse(workers.declared) if parsed is None else parsed
         hunter = Hunt(workers, parsed, options, lambda: refuse_dependent(workers, target.words))
         refuse_seeded(workers, hunter.first_table, target.words)
         found = hunter.run()
@@ -145,14 +146,6 @@ def hunt(
         wall_seconds=time.monotonic() - begin,
         cpu_seconds=_cpu() - before,
     )
-
-
-def _declared(workers: Workers) -> PrivacyClaim:
-    if workers.declared is None:
-        raise InputError(
-            "Expected a claim about this callable, got none: neither a claim (--claim) nor CLAIMS in its module."
-        )
-    return PrivacyClaim.parse(workers.declared)
 
 
 def target_of(mechanism: Callable[..., Any] | HunterTarget | str) -> HunterTarget:

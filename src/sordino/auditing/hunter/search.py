@@ -67,14 +67,7 @@ class HunterOptions:
 class Refutation:
     """One event on one pair, counted on fresh runs.
 
-    Attributes:
-        pair: the two tables; the event is expected more often on `pair[event.likelier]`.
-        event: what was counted.
-        hits: of `runs` on the likelier table.
-        runs: on each table.
-        other_hits: of `runs` on the other table.
-        failure: the share of the failure probability that its limits use.
-        epsilon: the lower bound that the counts prove at the claim's delta; 0 when they prove nothing.
+    `epsilon` is the lower bound that the counts prove at the claim's delta with limits at `failure`; 0 proves nothing.
     """
 
     pair: TablePair
@@ -121,11 +114,7 @@ class _Budget:
 class Hunt:
     """One hunt of one mechanism: its runs so far, its budget, and the tests it has made.
 
-    Args:
-        runner: gives outputs of the mechanism.
-        claim: to refute.
-        options: of the hunt.
-        check: called between searching and testing; refuses a mechanism that cannot be audited.
+    `check` is called between searching and testing, and refuses a mechanism that cannot be audited.
     """
 
     def __init__(

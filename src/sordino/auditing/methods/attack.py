@@ -20,7 +20,7 @@ from sordino.auditing.confidence import band_tests, epsilon_of_mu
 from sordino.auditing.exact.extremal_chain import extremal_gap
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound, audit_method
-from sordino.auditing.one_run.known_laws import GroupedCanaries, KnownGaussian, mu_lower, why_not_linear
+from sordino.auditing.methods.one_run import GroupedCanaries, KnownGaussian, mu_lower, why_not_linear
 from sordino.core.bound import Relation
 from sordino.core.spec import Spec
 
@@ -43,7 +43,7 @@ def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
     scores = extremal_scores(spec, pair, model.weight_decay)
     claim, fit = Claim(spec.relation, spec.view), ChainFit(spec, model)
     evidence = (
-        f"Run by this code: the described chain, on the extremal quadratic of the spec's constants, record "
+        f"Run by this code: the described chain, on the worst-case quadratic of the spec's constants, record "
         f"{pair.position} in question, along the first axis"
     )
     if not why_not_linear(spec):
@@ -69,7 +69,7 @@ def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:
     sides = (options.fit_sides or fit_here)(planted.fit, (pair.second, pair.first), seeds)
     first, second = (np.array([float(planted.scores(release)[0]) for release in side]) for side in sides)
     known = KnownGaussian(
-        "the extremal quadratic is linear in its records, their order is fixed, and the sides differ in one record",
+        "the worst-case quadratic is linear in its records, their order is fixed, and the sides differ in one record",
         mirrored=spec.relation is Relation.REPLACE_ONE,
     )
     heads = np.repeat([False, True], each_side)
@@ -89,7 +89,7 @@ def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:
         examined=Examined.RUN,
         seed_policy=seed_policy(options),
         evidence=(
-            f"Run by this code: the described chain, on the extremal quadratic of the spec's constants, record "
+            f"Run by this code: the described chain, on the worst-case quadratic of the spec's constants, record "
             f"{position} in question; difference of mean scores under known Gaussian noise: {known.reason}"
         ),
         curve=tuple(test.point for test in tests),

@@ -43,8 +43,8 @@ def drawn(spec: Spec, options: AuditOptions) -> LowerBound:
     covariance = place_covariance(run) if isinstance(run, MatrixMechanism) and run.repetitions == 1 else None
     if covariance is None:
         raise InputError(
-            "Expected a matrix mechanism that is used once, with balls in bins of at most 2000 places, for an audit by "
-            "draws, got another run; use exact."
+            "An audit by draws needs a matrix mechanism that is used once, with balls in bins of at most 2000 places; "
+            "use the method exact."
         )
     generator = np.random.default_rng(options.seed)
     found, draws = _searched(covariance, spec.relation, options, generator)

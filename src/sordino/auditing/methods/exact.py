@@ -97,7 +97,7 @@ def exact(spec: Spec, options: AuditOptions) -> LowerBound:
         counts=(("pairs of neighbours", len(pairs)),),
         cap=None,
         seed_policy="No randomness: the laws are known in closed form or by quadrature.",
-        evidence=f"Told apart: {best.neighbours}.",
+        evidence=f"Distinguished: {best.neighbours}.",
         examined=Examined.DESCRIPTION,
         curve=best.leak.curve(),
     )
@@ -316,8 +316,8 @@ def _together(parts: list[tuple[LeakFinding, int]], unit: str) -> LeakFinding:
             squares += count * np.square(finding.leak.mu if finding.placed is None else finding.placed.at(records))
     worst = int(np.argmax(squares))
     mu = math.sqrt(float(squares[worst])) * (1 - (len(parts) + 16) * UNIT_ROUNDOFF)
-    which = f"{unit} {records[worst] + 1} the odd one in all" if starts else f"any {unit} the odd one in all"
-    story = f"the extremal neighbours of {sum(count for _, count in parts)} parts seen together, {which}"
+    which = f"{unit} {records[worst] + 1} differs" if starts else f"one {unit} differs"
+    story = f"{which} in all {sum(count for _, count in parts)} parts, seen together"
     if not losses:
         return LeakFinding(GaussianShift(mu), story)
     return LeakFinding(ComposedLoss(LossDistribution((*([(GaussianPair(mu), 1)] if mu > 0 else []), *losses))), story)

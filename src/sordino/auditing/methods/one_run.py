@@ -1,20 +1,54 @@
 """`one-run`: many canaries, coins that decide them, and one run of the described chain.
 
 Known Gaussian noise where what is released is linear in the records, guesses of coins everywhere else. Both run the
-described chain once, on the extremal quadratic of its constants or on its instance.
+described chain once, on the worst-case quadratic of its constants or on its instance.
+
+A coin decides each group of canaries. Given the coins, group i has the score s_i = a + D_i c_i + sigma xi_i with
+c_i = 1 for heads and 0 for tails (or 1/2 and -1/2), independent standard normal xi_i, and one baseline a for all. Then
+
+    mean of heads - mean of tails ~ N(D, sigma^2 (1/h + 1/t)),   D at most the largest D_i,
+
+and D_i is at most the number of canaries in the group times the largest shift of one of them, because shifts add up.
+Two bounds on mu, the largest shift over sigma, share the failure probability, so that the larger one may be reported:
+
+- *sigma as described*, which takes four fifths: a normal quantile. It tests how far a canary moves the answers, and
+  takes the noise at its word.
+- *sigma unknown*, one fifth: the statistic of Student's t-test is noncentral t, with the noncentrality as the unknown.
+  It believes no description; noise that was left out, or is much too small, makes it large. Scores in which no canary
+  has a part ("blanks") tell the noise as well.
+
+What this needs, beyond guesses of coins: the score is a fixed linear function of answers to which Gaussian
+noise was added, canaries that are out leave no trace in it, baselines are equal or known (unequal ones give false
+alarms: 30 % instead of 5 % where their spread is 3), shifts of a group's canaries add up, and who takes part in which
+step is fixed. Batches that are hidden are out: there epsilon does not follow from mu.
+
+The extremal quadratic of a chain is such a case. Every gradient is a constant there, so a step is
+theta -> (1 - eta m) theta + (eta / b) sum of pulls + noise. With Gaussian noise, no projection and a fixed order of
+the records, each released coordinate is normal: its mean is linear in the pulls, its variance is known. Groups pull
+along an axis each, so that their scores have independent noise, and axes that are left over show the noise alone.
 """
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import special
 
-from sordino.auditing.attack.experiment import Claim, chain_of, need_feasible
-from sordino.auditing.lower_bound import AuditOptions, LowerBound, audit_method
+from sordino.auditing.attack.chains import ChainFit, ConstantPull, shown_axes
+from sordino.auditing.attack.experiment import Claim, Releases, chain_of, drawn_from, need_feasible
+from sordino.auditing.confidence import epsilon_of_mu
+from sordino.auditing.exact.extremal_chain import ExtremalAxis, carried, extremal_decay, extremal_gap
+from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound, audit_method
 from sordino.auditing.methods.one_run_guesses import RUN, audit_by_guesses
-from sordino.auditing.one_run.known_laws import GroupedCanaries, KnownGaussian, bound_from_scores, why_not_linear
-from sordino.core.bound import Relation
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
+from sordino.auditing.one_run.guesses import MOST_CANARIES, Coins
+from sordino.core import gaussian
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation, View
+from sordino.core.spec import AverageNoiseKind, NoisyGradient, PointStart, Scheme, Spec
+from sordino.core.validate import COUNT, OPEN_UNIT, InputError, instance_of, number, refuse, whole_number
+from sordino.data.neighbours import Dataset
 
 
 @audit_method("one-run")
@@ -38,7 +72,7 @@ def audit_by_known_noise(spec: Spec, options: AuditOptions) -> LowerBound:
     heads[generator.permutation(planted.groups)[: (planted.groups + 1) // 2]] = True
     release = planted.fit(planted.flipped(heads), generator.integers(0, 2**63, 1).astype(np.uint64))
     known = KnownGaussian(
-        "the extremal quadratic is linear in its records, their order is fixed, and nothing else differs between axes",
+        "the worst-case quadratic is linear in its records, their order is fixed, and axes differ in nothing else",
         group=planted.size,
         # Two groups need no baseline: a chain that is off by a constant leaks nothing by it.
         baseline=0.0 if planted.groups == 1 else None,
@@ -46,7 +80,7 @@ def audit_by_known_noise(spec: Spec, options: AuditOptions) -> LowerBound:
     )
     scores = planted.scores(release)
     evidence = (
-        f"{RUN}, on the extremal quadratic of the spec's constants, with {planted.groups} group"
+        f"{RUN}, on the worst-case quadratic of the spec's constants, with {planted.groups} group"
         f"{'' if planted.groups == 1 else 's'} of {planted.size} canaries that pull along an axis each, forward or "
         f"{'backward' if known.mirrored else 'not at all'} by a coin"
     )
@@ -67,3 +101,283 @@ def audit_by_known_noise(spec: Spec, options: AuditOptions) -> LowerBound:
         "known law (exact) can tell more."
     )
     return replace(bound, evidence=bound.evidence + why)
+
+
+# The share of the failure probability for the bound that takes the noise at its word.
+_AS_DESCRIBED = 0.8
+_ROUNDING = 1e-9
+# By how much a score may be off, relative to the largest: runs are computed in single precision.
+_SINGLE = 2e-6
+_CELLS = 1024
+
+
+@dataclass(frozen=True)
+class KnownGaussian:
+    """The promise that scores are what this audit needs, and why.
+
+    Attributes:
+        reason: one sentence that says why noise, baselines and additivity are as needed.
+        group: how many canaries one coin decides; their shifts add up.
+        baseline: what every score is without canaries, where it is known; None where it is only known to be equal.
+        mirrored: whether tails shift the other way (replace-one) or not at all (add-remove).
+    """
+
+    reason: str
+    group: int = 1
+    baseline: float | None = None
+    mirrored: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.reason.strip():
+            raise refuse("reason", "to say why the noise of the scores is known and Gaussian", self.reason)
+        whole_number("group", self.group, COUNT)
+        if self.baseline is not None:
+            number("baseline", self.baseline)
+
+
+def mu_lower(
+    scores: NDArray[np.floating],
+    heads: Coins,
+    known: KnownGaussian,
+    confidence: float,
+    blanks: NDArray[np.floating] | None = None,
+) -> float:
+    """Lower bound on the shift that one canary makes, in standard deviations of the score, rounded down.
+
+    `scores` are in units of the described noise: their standard deviation is 1 if the noise is what it is said to be.
+    `blanks` are scores of the same noise and baseline that no canary has a part in.
+    """
+    scores, heads = np.asarray(scores, np.float64), np.asarray(heads, bool)
+    if scores.ndim != 1 or scores.shape != heads.shape or not np.isfinite(scores).all() or not len(scores):
+        raise InputError(f"Expected one finite score for each of {heads.shape} coins, got shape {scores.shape}.")
+    instance_of("known", known, KnownGaussian)
+    failure = 1.0 - number("confidence", confidence, OPEN_UNIT)
+    gap, spread, squares, freedom = _contrast(scores.astype(np.float64), heads, known)
+    noise = np.zeros(0) if blanks is None else np.asarray(blanks, float)
+    if len(noise) > 1:
+        squares, freedom = squares + float(np.square(noise - noise.mean()).sum()), freedom + len(noise) - 1
+    described = gap - spread * _normal(failure * _AS_DESCRIBED if freedom else failure)
+    best = max(0.0, described)
+    if freedom and gap > 0.0:
+        deviation = math.sqrt(squares / freedom)
+        ratio = math.inf if deviation == 0.0 else gap / (deviation * spread)
+        best = spread * noncentrality_lower(ratio, freedom, failure * (1 - _AS_DESCRIBED), best / spread)
+    best -= _SINGLE * float(np.abs(scores).max())
+    return max(0.0, best * (1 - _ROUNDING) / known.group)
+
+
+def _contrast(scores: NDArray[np.float64], heads: Coins, known: KnownGaussian) -> tuple[float, float, float, int]:
+    """The estimated shift of a group, its standard deviation in those of a score, residual squares, and their number.
+
+    With a known baseline a single coin is enough; otherwise both sides of the coins have to be there. Where tails leave
+    no trace and the baseline is known, tails have nothing to say about the shift, and tell the noise instead.
+    """
+    ups, downs = scores[heads], scores[~heads]
+    if known.baseline is not None and not known.mirrored and len(ups):
+        squares = float(np.square(ups - ups.mean()).sum() + np.square(downs - known.baseline).sum())
+        return float(ups.mean()) - known.baseline, 1 / math.sqrt(len(ups)), squares, len(scores) - 1
+    if len(ups) and len(downs):
+        gap = float(ups.mean() - downs.mean())
+        squares = float(np.square(ups - ups.mean()).sum() + np.square(downs - downs.mean()).sum())
+        return gap, math.sqrt(1 / len(ups) + 1 / len(downs)), squares, len(scores) - 2
+    if known.baseline is None:
+        raise InputError("Expected heads and tails among the coins where the baseline is not known, got one of them.")
+    # s - baseline is D c: half of D up or down, or all of it.
+    weight = 0.5 if known.mirrored else 1.0
+    if not known.mirrored and not len(ups):
+        return 0.0, 1.0, 0.0, 0
+    signed = (ups if len(ups) else -downs) - (known.baseline if len(ups) else -known.baseline)
+    gap = float(signed.mean()) / weight
+    squares = float(np.square(signed - signed.mean()).sum())
+    return gap, 1 / (weight * math.sqrt(len(signed))), squares, len(signed) - 1
+
+
+def noncentrality_lower(ratio: float, freedom: int, failure: float, least: float = 0.0) -> float:
+    """The largest noncentrality under which Student's statistic reaches `ratio` with at most this probability.
+
+    `least` is answered where that is smaller. P(T >= t) is the mean of Phi(noncentrality - t sqrt(q / freedom)) over
+    quantiles q of chi squared. It falls along them, so the sum over cells taken at their lower ends is an upper bound,
+    and the answer is on the safe side.
+    """
+    if math.isinf(ratio):
+        return math.inf
+    lower, widths = _chi_cells(whole_number("freedom", freedom, COUNT))
+
+    def allowed(noncentrality: float) -> bool:
+        return float(widths @ special.ndtr(noncentrality - ratio * lower)) * (1 + _ROUNDING) > failure
+
+    if allowed(least):
+        return least
+    return gaussian.narrow(allowed, least, ratio * float(lower[-1]) + 10.0, near=0.0, halvings=60)[0]
+
+
+@cache
+def _chi_cells(freedom: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """sqrt(chi squared / freedom) at the lower ends of cells of probability, finer towards 0, and what they hold."""
+    edges = np.linspace(0.0, 1.0, _CELLS + 1) ** 2
+    quantiles = 2 * special.gammaincinv(freedom / 2, edges[:-1])
+    return np.sqrt(quantiles / freedom) * (1 - _ROUNDING), np.diff(edges)
+
+
+def _normal(failure: float) -> float:
+    """The number a standard normal exceeds with this probability, rounded up."""
+    return float(-special.ndtri(failure)) * (1 + _ROUNDING)
+
+
+def bound_from_scores(
+    scores: NDArray[np.floating],
+    heads: Coins,
+    known: KnownGaussian,
+    claim: Claim,
+    options: AuditOptions,
+    evidence: str,
+    blanks: NDArray[np.floating] | None = None,
+) -> LowerBound:
+    """The lower bound of one run whose scores, one for each coin, have known Gaussian noise.
+
+    It holds with `options.confidence` wherever what `known` promises is true.
+    """
+    mu = mu_lower(scores, heads, known, options.confidence, blanks)
+    return LowerBound(
+        epsilon=epsilon_of_mu(mu, options.delta),
+        delta=options.delta,
+        relation=claim.relation,
+        view=claim.view,
+        method="one-run",
+        confidence=options.confidence,
+        counts=(
+            ("models", 1),
+            ("canaries", len(scores) * known.group),
+            ("coins", len(scores)),
+            ("heads", int(np.asarray(heads).sum())),
+            ("scores without a canary", 0 if blanks is None else len(blanks)),
+        ),
+        cap=None,
+        examined=Examined.RUN,
+        seed_policy=f"Coins and run are {drawn_from(options)} of the audit.",
+        evidence=f"{evidence}; difference of mean scores under known Gaussian noise: {known.reason}",
+    )
+
+
+# Two groups, as large as they can be: their difference is all that is estimated, and the other axes tell the noise.
+_GROUPS = 2
+
+
+def why_not_linear(spec: Spec) -> str:
+    """What keeps the scores of a chain's canaries from being a known Gaussian, or nothing."""
+    chain = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
+    if spec.instance is not None:
+        return "gradients of an instance depend on the parameters"
+    if chain.projection is not None:
+        return "a projection is not linear"
+    if chain.batch.scheme not in {Scheme.FULL, Scheme.CYCLIC}:
+        return "its batches are hidden"
+    if chain.batch.scheme is Scheme.CYCLIC and spec.relation is Relation.ADD_REMOVE:
+        return "a record that is left out moves all others to other batches"
+    if not ExtremalAxis.of(spec).is_gaussian:
+        return "its noise is not Gaussian"
+    if spec.average is not None and spec.average.noise.kind is not AverageNoiseKind.GAUSSIAN:
+        return "the noise on the average is not Gaussian"
+    return ""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedCanaries:
+    """Canaries in groups, along an axis each, all in the steps that the release remembers best.
+
+    Attributes:
+        spec: the chain that runs.
+        shift: of one canary, in standard deviations of a score, if the chain is what it is said to be.
+        groups: how many coins there are.
+        size: canaries of each group.
+        pull: the gradient of a canary, as long as the certified constants allow.
+        positions: where canaries stand in the table, group by group.
+        weights: of each released number along an axis, so that noise has variance 1, shape (numbers,).
+        through: how much of the released number before is still in the next, shape (numbers,).
+    """
+
+    spec: Spec
+    shift: float
+    groups: int
+    size: int
+    pull: float
+    positions: NDArray[np.int64]
+    weights: Array
+    through: Array
+
+    @classmethod
+    def of(cls, spec: Spec) -> "GroupedCanaries":
+        """As many canaries as fit; the chain has to be one that `why_not_linear` says nothing against."""
+        spec = shown_axes(spec)
+        chain = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
+        axis = ExtremalAxis.of(spec)
+        gap, _ = extremal_gap(spec)
+        pull = gap / 2 if spec.relation is Relation.REPLACE_ONE else gap
+        place, shift, weights, through = _best_batch(spec, axis)
+        size = chain.divisor(spec.n)
+        standing = np.arange(place * size, min((place + 1) * size, spec.n))[:MOST_CANARIES]
+        groups = min(_GROUPS, spec.dim, len(standing))
+        each = len(standing) // groups
+        drift = None if spec.problem is None else spec.problem.drift_bound
+        if drift is not None:  # the mean pull of all groups together is a drift, too
+            each = min(each, math.floor(drift.value * size / (pull * math.sqrt(groups))))
+        if each < 1:
+            raise InputError("Expected room for one canary along each axis, got a drift bound that leaves none.")
+        return cls(spec, shift, groups, each, pull, standing[: groups * each], weights, through)
+
+    @property
+    def fit(self) -> ChainFit:
+        """The chain, run by the kernel that makes releases."""
+        return ChainFit(self.spec, ConstantPull(weight_decay=extremal_decay(self.spec)))
+
+    def flipped(self, heads: Coins) -> Dataset:
+        """The table that the coins decide: a group pulls forward, or backward, or under add-remove is not there."""
+        rows = np.zeros((self.spec.n, self.spec.dim))
+        group = np.repeat(np.arange(self.groups), self.size)
+        side = np.where(np.asarray(heads, bool)[group], self.pull, -self.pull)
+        rows[self.positions, group] = side
+        if self.spec.relation is Relation.ADD_REMOVE:
+            rows = np.delete(rows, self.positions[side < 0], axis=0)
+        return Dataset(rows, np.zeros(len(rows)))
+
+    def scores(self, release: Releases) -> Array:
+        """One number for each axis, those of the groups first: normal with variance 1, and mean 0 without canaries."""
+        chain = instance_of("spec.algorithm", self.spec.algorithm, NoisyGradient)
+        shown = np.asarray(release, float).reshape(chain.chains, len(self.weights), self.spec.dim)
+        values = chain.start.values if isinstance(chain.start, PointStart) else None
+        start = np.zeros(self.spec.dim) if values is None else np.asarray(values, float)
+        before = np.concatenate([np.broadcast_to(start, (chain.chains, 1, self.spec.dim)), shown[:, :-1]], axis=1)
+        moved = shown - self.through[:, None] * before
+        return (self.weights @ moved).sum(axis=0) / math.sqrt(chain.chains)
+
+
+def _best_batch(spec: Spec, axis: ExtremalAxis) -> tuple[int, float, Array, Array]:
+    """The batch whose records show most, their shift, the weights of a score, and what stays of a number."""
+    chain = axis.chain
+    kept = np.asarray(chain.kept_iterates(spec.view), dtype=np.int64)
+    steps = int(kept[-1])
+    factors, moves, scales = axis.factors[:steps], axis.moves[:steps], axis.scales[:steps]
+    period = 1 if chain.batch.scheme is Scheme.FULL else chain.batches_per_epoch(spec.n)
+    if spec.average is not None and spec.view is View.AVERAGE:
+        shares = np.zeros(steps)
+        shares[kept - 1] = 1.0 / len(kept)
+        blocks, later, noise = np.zeros(steps, dtype=np.int64), carried(shares, factors), spec.average.noise.scale
+    else:
+        shares = np.zeros(steps)
+        shares[kept - 1] = 1.0
+        # A kept iterate takes everything before it along: what comes later is seen given that iterate.
+        cut = np.where(np.roll(shares, 1) > 0, 0.0, factors)
+        blocks, later, noise = np.searchsorted(kept, np.arange(1, steps + 1)), carried(shares, cut), 0.0
+    numbers = int(blocks[-1]) + 1
+    variance = np.bincount(blocks, weights=(scales * later) ** 2, minlength=numbers).astype(float)
+    first = np.searchsorted(blocks, np.arange(numbers))
+    through = factors[first] * later[first]
+    variance[0] += (axis.start_scale * through[0]) ** 2 + noise**2
+    signals = np.bincount(blocks * period + np.arange(steps) % period, moves * later, numbers * period)
+    ratios = signals.reshape(numbers, period) / np.sqrt(variance)[:, None]
+    lengths = np.sqrt(np.square(ratios).sum(axis=0))
+    place = int(np.argmax(lengths))
+    if lengths[place] == 0.0:
+        raise InputError("Expected a record that leaves a trace in what is released, got none to plant canaries at.")
+    weights = ratios[:, place] / (lengths[place] * np.sqrt(variance))
+    return place, float(lengths[place]) * math.sqrt(chain.chains), weights, through

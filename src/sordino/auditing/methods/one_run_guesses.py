@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import tightest
 from sordino.auditing.attack.audit import record_losses
-from sordino.auditing.attack.chains import ChainFit, ConstantPull, PathScore
+from sordino.auditing.attack.chains import ChainFit, ConstantPull, PathScore, shown_axes
 from sordino.auditing.attack.experiment import Claim, Releases, chain_of, need_feasible
 from sordino.auditing.exact.extremal_chain import extremal_decay, extremal_gap
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, audit_method
 from sordino.auditing.one_run.guesses import (
+    MOST_CANARIES,
     Canaries,
     Coins,
     CoinScores,
@@ -25,7 +26,6 @@ from sordino.auditing.one_run.guesses import (
     mislabelled,
     planned_guesses,
 )
-from sordino.auditing.one_run.known_laws import MOST_CANARIES, shown_axes
 from sordino.core.bound import Relation, View
 from sordino.core.spec import GaussianNoise, PointStart, Spec
 from sordino.core.validate import InputError
@@ -64,7 +64,7 @@ def _extremal(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
         lambda release: score(release)[along],
         plan,
         options,
-        f"{RUN}, on the extremal quadratic of the spec's constants, with {plan.each} canaries along each of "
+        f"{RUN}, on the worst-case quadratic of the spec's constants, with {plan.each} canaries along each of "
         f"{plan.directions} axes",
         reason,
     )

@@ -62,6 +62,8 @@ Coins = NDArray[np.bool_]
 RunWithCoins = Callable[[Coins, int], Any]
 CoinScores = Callable[[Any], NDArray[np.floating]]
 
+# More canaries than this make the answer no better in any digit that is shown.
+MOST_CANARIES = 10_000
 _LARGEST_EPSILON = 700.0
 _RELATIVE = 1e-9  # far more than the errors of the incomplete beta function and of the logarithms of factorials
 
@@ -101,11 +103,6 @@ def epsilon_from_guesses(coins: int, guesses: int, right: int, delta: float, con
         low, high = high, 2 * high
     # Whatever lies at the lower end was refuted, and with it everything below: (epsilon, delta) implies larger epsilon.
     return narrow(allowed, low, high, near=0.0, halvings=36)[0]
-
-
-def cap(coins: int, guesses: int, delta: float, confidence: float) -> float:
-    """The most that so many guesses could have proved: the bound when all of them are right."""
-    return epsilon_from_guesses(coins, guesses, guesses, delta, confidence)
 
 
 def epsilon_from_errors(

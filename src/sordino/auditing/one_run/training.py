@@ -4,7 +4,7 @@ The parameters get some more entries that the loss does not use. A canary is a r
 them, with a gradient far longer than the clip, so that it contributes the clip along that entry, in every step it takes
 part in. Records of the table have gradient 0 there. A coin decides about every canary; entries without one show the
 noise alone. What the noised sums say about these entries has a law that is known if the run is what it is said to be:
-of full batches Gaussian (`known_laws`), so that the mean of the scores bounds how far one record moves the run; of
+of full batches Gaussian (`methods.one_run`), so that the mean of the scores bounds how far one record moves the run; of
 hidden batches coins are guessed (`guesses`), which assumes nothing. A clip that is skipped makes canaries louder, noise
 that is too small makes them clearer, and the bound larger than what is certified.
 """
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from sordino.accounting.evaluate import tightest
 from sordino.auditing.attack.experiment import Claim
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
+from sordino.auditing.methods.one_run import KnownGaussian, bound_from_scores
 from sordino.auditing.one_run.guesses import Coins, audit_in_one_run, fair_coins, planned_guesses
-from sordino.auditing.one_run.known_laws import KnownGaussian, bound_from_scores
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums, Scheme, Spec
 from sordino.core.validate import InputError, instance_of, refuse, whole_number
@@ -140,7 +140,7 @@ def check_planting(spec: Spec, training: Training) -> NoisedSums:
     if run.sampling.scheme not in _SCHEMES:
         raise refuse("algorithm.sampling.scheme", "to be full or poisson for canaries", run.sampling.scheme.value)
     if training.watch is not None:
-        raise InputError("Expected no watch of one's own in a run with canaries, got one; watch a run without them.")
+        raise InputError("A run with canaries cannot have a custom watch; watch a run without them.")
     return run
 
 

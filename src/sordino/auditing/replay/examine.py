@@ -30,6 +30,7 @@ from scipy import stats
 from sordino.auditing.lower_bound import Examined, Verdict, VerdictKind
 from sordino.auditing.replay.plan import Replayed, compare, hidden_batches, participation_faults
 from sordino.auditing.replay.port import Recorder, Recording, Run
+from sordino.core.results import Result, ResultTable
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import OPEN_UNIT, InputError, SordinoError, number
 from sordino.noise.port import Law
@@ -44,15 +45,17 @@ _REACHED, _VARIED, _SHARE, _IDLE = 0.95, 120, 0.15, 40
 _ENOUGH, _MOST_RECORDINGS, _FURTHER, _MOST_CALLS = 120, 120, 1000, 64
 
 
+_LIMITS = (
+    "Run by the code of this version, on tables drawn from the schema or from the constants of the description; other "
+    "pairs may move further, and what the theorems claim is not tested by it."
+)
+
+
 class ReplayTrial(NamedTuple):
     """Tables with words: the first is recorded, the others are replayed with its answers.
 
-    Attributes:
-        words: what the rows around the odd one are.
-        tables: words and a run of each.
-        alike: whether any two are neighbours, or only the first and each other one.
-        varied: a further table, between and around those at two places.
-        stretch: how much larger than usual the noise of the recording is.
+    Any two tables are neighbours where `alike`, else only the first and each other one. `varied` makes a further table
+    between and around those at two places; `stretch` is how much larger than usual the noise of the recording is.
     """
 
     words: str
@@ -63,7 +66,7 @@ class ReplayTrial(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Implementation:
+class Implementation(Result):
     """What was found out about the code; `verdict` says what it means.
 
     Attributes:
@@ -111,6 +114,22 @@ class Implementation:
             VerdictKind.CONSISTENT,
             f"on {self.pairs} pairs of neighbours{much}, no noised call moved further than planned (at most "
             f"{self.ratio:.3f} of it), and nothing says that the noise is smaller than stated.",
+        )
+
+    @property
+    def shown(self) -> ResultTable:
+        total = "root of squared shifts" if self.law is Law.GAUSSIAN else "sum of shifts"
+        size = "not known" if math.isinf(self.noise) else f"at most {self.noise:.3f} of the stated scale"
+        facts = (
+            (f"{total} over noise", f"realised {self.realised:.4g}, planned {self.planned:.4g}"),
+            ("largest call", f"{self.ratio:.3f} of its plan, on {self.pair}"),
+            ("noise", f"{size} ({self.drawn} numbers, confidence {self.confidence:g})"),
+        )
+        answer = self.verdict
+        rows = tuple(self.checks.items())
+        columns = {"checked": [name for name, _ in rows], "how": [words for _, words in rows]}
+        return ResultTable(
+            f"{answer.kind.words}: {answer.evidence}", ((("checked", "how"), rows),), columns, facts, (), (_LIMITS,)
         )
 
     def as_json(self) -> dict[str, Any]:

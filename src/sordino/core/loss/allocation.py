@@ -15,7 +15,6 @@ X beyond the grid is cut off; what that takes from the mean counts as infinite l
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,13 +68,10 @@ class _Listed(AtomicPair):
         return Atoms(self.losses, self.masses)
 
 
-@register
-@dataclass(frozen=True)
+@register("allocation", mu=validate.POSITIVE)
 class AllocationPair(Pair):
     """A round whose record is used once in `total` steps, of which `done` are seen, against a round without it."""
 
-    kind: ClassVar[str] = "allocation"
-    ranges: ClassVar = {"mu": validate.POSITIVE}
     total: int
     done: int
     mu: float
@@ -110,12 +106,9 @@ class AllocationPair(Pair):
         return _with_record(self.total, self.done, self.mu, side)
 
 
-@register
-@dataclass(frozen=True)
+@register("allocation-add")
 class AllocationAddPair(AllocationPair):
     """The same pair the other way round."""
-
-    kind: ClassVar[str] = "allocation-add"
 
     def reversed(self) -> Pair:
         return AllocationPair(self.total, self.done, self.mu)

@@ -1,7 +1,7 @@
-"""Pairs with atoms or a bounded loss: randomised response, Laplace, whole-number noise, lists."""
+"""Pairs with atoms or a bounded loss: randomised response, Laplace, whole-number noise, lists, intervals of losses."""
 
 import math
-from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from sordino.core import validate
 from sordino.core.arrays import Array
+from sordino.core.binomial import at_least
 from sordino.core.gaussian import UNIT_ROUNDOFF, up
 from sordino.core.loss.discretise import Atoms, Bins, IntervalPair
 from sordino.core.loss.normal_pairs import exponent_of, log_mixture
@@ -25,7 +26,6 @@ class AtomicPair(IntervalPair):
     """A pair all of whose mass is in atoms."""
 
     def support(self, tail: float) -> tuple[float, float]:
-        del tail
         losses = self.atoms().losses
         return float(losses[0]), float(losses[-1])
 
@@ -38,13 +38,10 @@ class AtomicPair(IntervalPair):
         return atoms.losses, np.maximum(atoms.masses, _BARELY)
 
 
-@register
-@dataclass(frozen=True)
+@register("response", epsilon=validate.NON_NEGATIVE, delta=validate.PROBABILITY)
 class ResponsePair(AtomicPair):
     """Randomised response that fails with probability delta: dominates every (epsilon, delta) mechanism."""
 
-    kind: ClassVar[str] = "response"
-    ranges: ClassVar = {"epsilon": validate.NON_NEGATIVE, "delta": validate.PROBABILITY}
     epsilon: float
     delta: float
 
@@ -68,13 +65,10 @@ class ResponsePair(AtomicPair):
         return Atoms(np.array([-self.epsilon, self.epsilon]), np.array([no, yes]))
 
 
-@register
-@dataclass(frozen=True)
+@register("laplace", epsilon=validate.POSITIVE)
 class LaplacePair(IntervalPair):
     """Laplace noise with scale sensitivity/epsilon: atoms at +-epsilon and an exponential density between."""
 
-    kind: ClassVar[str] = "laplace"
-    ranges: ClassVar = {"epsilon": validate.POSITIVE}
     epsilon: float
 
     @property
@@ -89,7 +83,6 @@ class LaplacePair(IntervalPair):
         return Atoms(np.array([-self.epsilon, self.epsilon]), np.array([math.exp(-self.epsilon) / 2, 0.5]))
 
     def support(self, tail: float) -> tuple[float, float]:
-        del tail
         return -self.epsilon, self.epsilon
 
     def bins(self, edges: Array) -> Bins:
@@ -108,16 +101,13 @@ class LaplacePair(IntervalPair):
         return self.binned(np.linspace(-self.epsilon, self.epsilon, 201))
 
 
-@register
-@dataclass(frozen=True)
+@register("poisson-laplace", rate=validate.OPEN_UNIT, epsilon=validate.POSITIVE)
 class PoissonLaplacePair(IntervalPair):
     """(1-q) Q + q P against Q for Laplace noise (P, Q): a Poisson-sampled Laplace answer, the record being removed.
 
     Its loss is log(1 - q + q e^L) of the loss L of Laplace noise, so bins of the one are bins of the other.
     """
 
-    kind: ClassVar[str] = "poisson-laplace"
-    ranges: ClassVar = {"rate": validate.OPEN_UNIT, "epsilon": validate.POSITIVE}
     rate: float
     epsilon: float
 
@@ -134,7 +124,6 @@ class PoissonLaplacePair(IntervalPair):
         return Atoms(self._loss(both.losses), masses)
 
     def support(self, tail: float) -> tuple[float, float]:
-        del tail
         low, high = self._loss(np.array([-self.epsilon, self.epsilon]))
         return float(low), float(high)
 
@@ -176,12 +165,9 @@ class PoissonLaplacePair(IntervalPair):
         return float(masses[0]) if low > -self.epsilon else 0.0, float(masses[2]) if high < self.epsilon else 0.0
 
 
-@register
-@dataclass(frozen=True)
+@register("poisson-laplace-add")
 class PoissonLaplaceAddPair(PoissonLaplacePair):
     """The same pair the other way round: Q against (1-q) Q + q P, the record being added."""
-
-    kind: ClassVar[str] = "poisson-laplace-add"
 
     @property
     def largest_loss(self) -> float:
@@ -210,13 +196,10 @@ class PoissonLaplaceAddPair(PoissonLaplacePair):
         )  # fmt: skip
 
 
-@register
-@dataclass(frozen=True)
+@register("discrete-laplace", rate=validate.POSITIVE)
 class DiscreteLaplacePair(AtomicPair):
     """Whole-number noise with P(x) proportional to e^(-rate |x|), moved by `shift` against not moved."""
 
-    kind: ClassVar[str] = "discrete-laplace"
-    ranges: ClassVar = {"rate": validate.POSITIVE}
     rate: float
     shift: int
 
@@ -242,13 +225,10 @@ class DiscreteLaplacePair(AtomicPair):
         return Atoms(losses, np.concatenate([[ends[0]], masses, [ends[1]]]))
 
 
-@register
-@dataclass(frozen=True)
+@register("discrete-gaussian", sigma=validate.POSITIVE)
 class DiscreteGaussianPair(AtomicPair):
     """Whole-number noise with P(x) proportional to e^(-x^2 / (2 sigma^2)), moved by `shift` against not moved."""
 
-    kind: ClassVar[str] = "discrete-gaussian"
-    ranges: ClassVar = {"sigma": validate.POSITIVE}
     sigma: float
     shift: int
 
@@ -274,12 +254,10 @@ class DiscreteGaussianPair(AtomicPair):
         )
 
 
-@register
-@dataclass(frozen=True)
+@register("explicit")
 class ExplicitPair(AtomicPair):
     """A finite list of losses and P-masses, with the same for the reversed pair; how foreign laws come in."""
 
-    kind: ClassVar[str] = "explicit"
     listed: ClassVar[bool] = True
     losses: tuple[float, ...]
     masses: tuple[float, ...]
@@ -386,3 +364,85 @@ def _lower_hull(x: Array, y: Array) -> list[int]:
             hull.pop()
         hull.append(i)
     return hull
+
+
+# Losses in an interval of length r: the pair of one adaptive use, and several draws from one law.
+#
+# **Draws** (Dong, Durfee & Rogers 2020). delta(epsilon) of k independent draws is the largest, over t in [0, r], of the
+# delta of k uses of the two-point pair whose loss is t with probability p_t = (1 - e^(t-r)) / (1 - e^-r) and t - r
+# otherwise.
+#
+# **Proof.** Let [t - r, t] hold the log ratio log(dP/dQ); the ratio has mean 1 under Q, so 0 <= t <= r. Hockey-stick
+# divergences are means under Q of convex functions of the ratio, hence largest, given its mean and its range, for the
+# law on the two ends; so that pair dominates one draw, and its product k of them (Zhu, Dong & Wang 2022, Theorem 10).
+# All draws have the same law and share t; the other order of the pair has r - t. With l the largest number of low
+# losses at which the sum exceeds epsilon, delta = max over l of f_l(t), f_l(t) = P_t(at most l low) - e^epsilon Q_t(at
+# most l low), and f_l'(t) has the sign of e^(epsilon + (l+1) r - (k+1) t) - 1: f_l is largest at t_l = (epsilon + (l+1)
+# r) / (k+1), or at the end of [0, r] that is nearer.
+
+
+@register("bounded-range", length=validate.POSITIVE)
+class BoundedRangePair(IntervalPair):
+    """Dominates every mechanism whose loss lies in some interval of length `length`: its density is e^(loss / 2).
+
+    For one use delta(epsilon) = (1 - e^((epsilon - r) / 2))^2 / (1 - e^-r) is attained at every epsilon (Dong, Durfee &
+    Rogers 2020); that curve is convex in e^epsilon and its own mirror image, so it is the curve of a pair.
+    """
+
+    length: float
+
+    @property
+    def largest_loss(self) -> float:
+        return self.length
+
+    @property
+    def lattice(self) -> float | None:
+        return self.length
+
+    def support(self, tail: float) -> tuple[float, float]:
+        return -self.length, self.length
+
+    def bins(self, edges: Array) -> Bins:
+        inside = np.clip(edges, -self.length, self.length)
+        half = np.diff(inside) / 2
+        # P(L <= t) = (e^((t - r) / 2) - e^-r) / (1 - e^-r); Q has the mirrored density.
+        whole = -math.expm1(-self.length)
+        p = np.exp((inside[1:] - self.length) / 2) * -np.expm1(-half) / whole
+        q = np.exp(-(inside[:-1] + self.length) / 2) * -np.expm1(-half) / whole
+        error = 8 * UNIT_ROUNDOFF * (2 + self.length) + UNIT_ROUNDOFF * np.abs(edges[1:])
+        # A bin narrower than the rounding of its own edges has a relative error of its own.
+        narrow = 4 * UNIT_ROUNDOFF * (np.abs(inside[1:]) + np.abs(inside[:-1])) / np.maximum(half, 1e-300)
+        error = error + np.where(half > 0, np.minimum(narrow, 1.0), 0.0)
+        below = max(0.0, math.exp((inside[0] - self.length) / 2) - math.exp(-self.length)) / whole
+        above = -math.expm1((inside[-1] - self.length) / 2) / whole
+        return Bins(p, q, below, above, error * p, error * q)
+
+    def sketch(self) -> tuple[Array, Array]:
+        return self.binned(np.linspace(-self.length, self.length, 201))
+
+
+_LARGEST_EXPONENT = 700.0  # of e that a float can hold
+_SMALLEST_WIDTH = 1e-12  # where e^-r and 1 still differ; smaller ones are rounded up to it
+
+
+def one_draw_delta(width: float, epsilon: float) -> float:
+    """The delta of one draw, rounded up: t = (epsilon + r) / 2, in closed form; epsilon < r."""
+    share = -math.expm1((epsilon - width) / 2)
+    return min(1.0, up(share * share / -math.expm1(-width), 16))
+
+
+@lru_cache(maxsize=4096)
+def worst_delta(width: float, draws: int, epsilon: float) -> float:
+    """The delta of several draws, max over l of f_l(t_l), rounded up."""
+    width, lows = max(width, _SMALLEST_WIDTH), np.arange(draws, dtype=np.float64)
+    top = np.clip((epsilon + (lows + 1) * width) / (draws + 1), 0.0, width)
+    # Of high and low losses under both laws each chance by itself: 1 minus the other one would cancel.
+    rises, falls = -np.expm1(top - width) / -math.expm1(-width), -np.expm1(-top) / -math.expm1(-width)
+    error = (16 + 4 * width) * UNIT_ROUNDOFF
+    _, mine = at_least(
+        draws - lows, draws, np.minimum(rises * (1 + error), 1.0), falls * np.exp(top - width) * (1 - error)
+    )
+    other, _ = at_least(draws - lows, draws, rises * np.exp(-top) * (1 - error), np.minimum(falls * (1 + error), 1.0))
+    # Where e^epsilon overflows the other law's part is left out, which rounds up.
+    growth = math.exp(epsilon) * (1 - 4 * UNIT_ROUNDOFF) if epsilon < _LARGEST_EXPONENT else 0.0
+    return min(1.0, up(max(0.0, float((mine - growth * other).max()))))

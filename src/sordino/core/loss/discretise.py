@@ -253,7 +253,6 @@ class IntervalPair(Pair):
 
     def rounding(self, largest: float) -> float:
         """How far `bins` may miss losses of up to this size, in units of rounding, beyond that of the losses."""
-        del largest
         return 0.0
 
     @abstractmethod

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import special
@@ -36,15 +36,13 @@ def _check_weights(pair: "GaussianMixturePair | RandomShiftPair", name: str) -> 
         raise InputError(f"Expected weights to add to 1, got a sum of {math.fsum(pair.weights)!r}.")
 
 
-@register
-@dataclass(frozen=True)
+@register("gaussian-mixture")
 class GaussianMixturePair(IntervalPair):
     """The pair N(mu_j, 1) against N(0, 1) with probability weights[j], j revealed: delta is the average of theirs.
 
     What `MixturePair` says of Gaussians, computed for hundreds of them at once. Symmetric, because each one is.
     """
 
-    kind: ClassVar[str] = "gaussian-mixture"
     weights: tuple[float, ...]
     mus: tuple[float, ...]
 
@@ -110,16 +108,14 @@ def _quantile(above: Callable[[float], float], tail: float, mus: Array, reach: f
     return narrow(lambda loss: above(loss) <= tail, low, high, 0.0, 60)[1]
 
 
-_MOST_USES, _RARE_USES = 64, 1e-20  # uses that are told apart; rarer ones count as certain loss
+_MOST_USES, _RARE_USES = 64, 1e-20  # uses that are distinguished; rarer ones count as certain loss
 _STEPS = 60  # of Newton's method, which falls onto the root of a convex function from above
 
 
-@register
-@dataclass(frozen=True)
+@register("random-shift")
 class RandomShiftPair(IntervalPair):
     """The mixture of N(s_j, 1) with probabilities weights[j] against N(0, 1), j hidden; all s_j >= 0, some above 0."""
 
-    kind: ClassVar[str] = "random-shift"
     weights: tuple[float, ...]
     shifts: tuple[float, ...]
 
@@ -220,12 +216,9 @@ def _shifted_masses(z: Array, errors: Array, mean: float) -> tuple[Array, Array]
     return mass, error + density[1:] + density[:-1]
 
 
-@register
-@dataclass(frozen=True)
+@register("random-shift-add")
 class RandomShiftAddPair(RandomShiftPair):
     """N(0, 1) against the mixture of N(-s_j, 1), mirrored so that the loss increases: the reverse of a random shift."""
-
-    kind: ClassVar[str] = "random-shift-add"
 
     @property
     def largest_loss(self) -> float:
@@ -256,8 +249,7 @@ class RandomShiftAddPair(RandomShiftPair):
         return -self._loss(-_SKETCH), normal_mass(middle, 0.0)[0]
 
 
-@register
-@dataclass(frozen=True)
+@register("with-replacement", mu=validate.POSITIVE)
 class WithReplacementPair(IntervalPair):
     """`size` records drawn with replacement from `records`, each use moving a Gaussian by mu; replace-one, symmetric.
 
@@ -265,8 +257,6 @@ class WithReplacementPair(IntervalPair):
     delta_(k mu)(epsilon), for epsilon >= 0 (Balle, Barthe & Gaboardi 2018, Theorem 10); the rest has loss 0.
     """
 
-    kind: ClassVar[str] = "with-replacement"
-    ranges: ClassVar = {"mu": validate.POSITIVE}
     size: int
     records: int
     mu: float
@@ -352,12 +342,10 @@ _SKETCH_RESOLUTION = 6.0
 _NARROWEST = 1e-3
 
 
-@register
-@dataclass(frozen=True)
+@register("mixture")
 class MixturePair(Pair):
     """Component j, a composition of pairs, with probability weights[j]; its loss law is the average of theirs."""
 
-    kind: ClassVar[str] = "mixture"
     weights: tuple[float, ...]
     components: tuple[Factors, ...]
 

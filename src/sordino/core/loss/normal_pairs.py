@@ -6,7 +6,6 @@ Probabilities of intervals are taken from whichever tail is smaller, with absolu
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from scipy import special
@@ -103,13 +102,10 @@ class _MonotoneNormalPair(IntervalPair):
         return self.loss(z), _masses(law, middle)[0]
 
 
-@register
-@dataclass(frozen=True)
+@register("gaussian", mu=validate.POSITIVE)
 class GaussianPair(_MonotoneNormalPair):
     """N(mu, 1) against N(0, 1)."""
 
-    kind: ClassVar[str] = "gaussian"
-    ranges: ClassVar = {"mu": validate.POSITIVE}
     mu: float
 
     def laws(self) -> tuple[Mixture, Mixture]:
@@ -141,13 +137,10 @@ def exponent_of(rate: float, losses: Array) -> Array:
     return np.where(losses <= 30.0, near, far)
 
 
-@register
-@dataclass(frozen=True)
+@register("poisson-remove", rate=validate.OPEN_UNIT, mu=validate.POSITIVE)
 class PoissonRemovePair(_MonotoneNormalPair):
     """(1-q) N(0, 1) + q N(mu, 1) against N(0, 1): a Poisson-sampled Gaussian, the record being removed."""
 
-    kind: ClassVar[str] = "poisson-remove"
-    ranges: ClassVar = {"rate": validate.OPEN_UNIT, "mu": validate.POSITIVE}
     rate: float
     mu: float
 
@@ -169,12 +162,9 @@ class PoissonRemovePair(_MonotoneNormalPair):
         return PoissonAddPair(self.rate, self.mu)
 
 
-@register
-@dataclass(frozen=True)
+@register("poisson-add")
 class PoissonAddPair(PoissonRemovePair):
     """N(0, 1) against (1-q) N(0, 1) + q N(mu, 1), mirrored so that the loss increases: the record being added."""
-
-    kind: ClassVar[str] = "poisson-add"
 
     @property
     def largest_loss(self) -> float:
@@ -193,12 +183,9 @@ class PoissonAddPair(PoissonRemovePair):
         return PoissonRemovePair(self.rate, self.mu)
 
 
-@register
-@dataclass(frozen=True)
+@register("poisson-replace")
 class PoissonReplacePair(PoissonRemovePair):
     """(1-q) N(0, 1) + q N(mu, 1) against (1-q) N(0, 1) + q N(-mu, 1): Poisson sampling, replace-one. Symmetric."""
-
-    kind: ClassVar[str] = "poisson-replace"
 
     def laws(self) -> tuple[Mixture, Mixture]:
         return super().laws()[0], ((1 - self.rate, 0.0), (self.rate, -self.mu))
@@ -224,8 +211,7 @@ class PoissonReplacePair(PoissonRemovePair):
         return self
 
 
-@register
-@dataclass(frozen=True)
+@register("without-replacement", rate=validate.OPEN_UNIT, mu=validate.POSITIVE)
 class WithoutReplacementPair(IntervalPair):
     """The symmetrised subsampled trade-off C_q of a Gaussian: sampling without replacement, replace-one.
 
@@ -233,8 +219,6 @@ class WithoutReplacementPair(IntervalPair):
     rest of the mass is an atom at loss 0 (Zhu, Dong & Wang 2022, Proposition 30; Bok, Su & Altschuler 2024).
     """
 
-    kind: ClassVar[str] = "without-replacement"
-    ranges: ClassVar = {"rate": validate.OPEN_UNIT, "mu": validate.POSITIVE}
     rate: float
     mu: float
 

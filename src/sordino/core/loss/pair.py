@@ -20,7 +20,7 @@ import numpy as np
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, narrow
-from sordino.core.tagged import Kinds, Tagged
+from sordino.core.validate import Kinds, Tagged
 
 
 class Side(StrEnum):
@@ -230,7 +230,6 @@ class Pair(Tagged, ABC):
 
     def extent(self, tail: float) -> float:
         """Length of the grid that one use needs when tails of probability `tail` are cut off."""
-        del tail
         return float(np.ptp(self.sketch()[0]))
 
     @abstractmethod

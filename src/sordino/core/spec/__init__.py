@@ -21,6 +21,7 @@ from sordino.core.spec.document import Spec as Spec
 from sordino.core.spec.document import json_schema as json_schema
 from sordino.core.spec.document import read_spec as read_spec
 from sordino.core.spec.instance import DatasetSource as DatasetSource
+from sordino.core.spec.instance import DeepFoolNeighbour as DeepFoolNeighbour
 from sordino.core.spec.instance import FileDataset as FileDataset
 from sordino.core.spec.instance import GivenNeighbour as GivenNeighbour
 from sordino.core.spec.instance import Instance as Instance

@@ -32,7 +32,6 @@ NoiseScale = Annotated[Schedule, Scheduled(), "absolute noise scale tau of each 
 
 
 @NOISES.register("gaussian")
-@dataclass(frozen=True)
 class GaussianNoise(Section):
     """Standard Gaussian noise times an absolute scale."""
 
@@ -40,7 +39,6 @@ class GaussianNoise(Section):
 
 
 @NOISES.register("stable")
-@dataclass(frozen=True)
 class StableNoise(Section):
     """Rotation-invariant stable noise, characteristic function exp(-|u|^alpha), times an absolute scale."""
 
@@ -209,7 +207,6 @@ class Clipping(Section):
 
 
 @PROJECTIONS.register("ball")
-@dataclass(frozen=True)
 class Ball(Section):
     """Projection on the ball of this radius around the origin, after the noise."""
 
@@ -222,7 +219,6 @@ class Ball(Section):
 
 
 @STARTS.register("point")
-@dataclass(frozen=True)
 class PointStart(Section):
     """A fixed public point; the origin unless its coordinates are given."""
 
@@ -230,7 +226,6 @@ class PointStart(Section):
 
 
 @STARTS.register("gaussian")
-@dataclass(frozen=True)
 class GaussianStart(Section):
     """A draw from a centred isotropic Gaussian with this standard deviation."""
 
@@ -268,7 +263,6 @@ _ROUNDING = (
 
 
 @RUNS.register("noisy-gradient")
-@dataclass(frozen=True)
 class NoisyGradient(Algorithm):
     """The chain theta <- Proj[theta - eta * (sum of batch gradients / b + grad r) + tau * xi]."""
 

@@ -34,17 +34,7 @@ from sordino.core.spec.fields import (
 )
 from sordino.core.spec.instance import Instance
 from sordino.core.spec.mechanisms import Mechanism
-from sordino.core.spec.problem import (
-    ALGORITHMS,
-    RUNS,
-    Algorithm,
-    AnyUnit,
-    Average,
-    Problem,
-    Unit,
-    column_of,
-    required,
-)
+from sordino.core.spec.problem import ALGORITHMS, RUNS, Algorithm, AnyUnit, Average, Problem, Unit, column_of, required
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, instance_of, refuse
 
 LARGEST_FILE = 16 * 2**20
@@ -186,7 +176,6 @@ TRIALS = TaggedUnion()
 
 
 @TRIALS.register("poisson")
-@dataclass(frozen=True)
 class PoissonTrials(Section):
     """A Poisson number of trials, maybe none."""
 
@@ -194,7 +183,6 @@ class PoissonTrials(Section):
 
 
 @TRIALS.register("negative-binomial")
-@dataclass(frozen=True)
 class NegativeBinomialTrials(Section):
     """A negative binomial number of trials, at least one; shape 1 is geometric, shape 0 logarithmic."""
 
@@ -212,8 +200,7 @@ class NegativeBinomialTrials(Section):
 Trials = PoissonTrials | NegativeBinomialTrials
 
 
-@RUNS.register("repeat-and-select")
-@dataclass(frozen=True, kw_only=True)
+@RUNS.register("repeat-and-select", kw_only=True)
 class RepeatAndSelect(Mechanism):
     """A run repeated a secret random number of times, of which only the best one's output is told.
 
@@ -250,7 +237,6 @@ def _stated_outside(
 
 
 @ALGORITHMS.register("composite")
-@dataclass(frozen=True)
 class Composite(Algorithm):
     """A list of runs; each part states its own problem, and its own view if it differs."""
 
@@ -312,7 +298,7 @@ class Spec(Section):
     view: Annotated[View, Word(View)]
     delta: Annotated[float | None, Number(OPEN_UNIT), "target delta; the command line may give it instead"] = None
     instance: Annotated[
-        Instance | None, Nested(Instance), "what an audit trains; absent: the extremal quadratic; no theorem reads it"
+        Instance | None, Nested(Instance), "what an audit trains; absent: the worst-case quadratic; no theorem reads it"
     ] = None
     together: int = 1
 

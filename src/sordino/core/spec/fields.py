@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
 from types import NoneType
-from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, TypeVar, dataclass_transform, get_args, get_type_hints
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class Contradiction(InputError):
         return str(refuse(self.key, self.allowed, self.given, self.remedy))
 
     def under(self, path: str) -> "Contradiction":
-        """The same contradiction, told from further out."""
+        """The same contradiction, with the path of the section that encloses it."""
         return Contradiction(f"{path}.{self.key}" if path else self.key, self.allowed, self.given, self.remedy)
 
 
@@ -328,7 +328,7 @@ def read_keys(section: type[Section], path: str, given: Mapping[str, Any], *tags
 
 
 def build(section: type[Section], path: str, values: Mapping[str, Any]) -> Any:
-    """Construct a section whose contradictions, if there are some, are told from where it stands in the document."""
+    """Construct a section; its contradictions carry its path in the document."""
     try:
         return section(**values)
     except (Contradiction, Mistakes) as refused:
@@ -402,12 +402,14 @@ class TaggedUnion(Shape):
         """Word -> section type."""
         return self._own if self._wider is None else {**self._wider.table, **self._own}
 
-    def register(self, word: str) -> Callable[[Member], Member]:
-        """Class decorator: read objects whose kind is `word` into this section type."""
+    @dataclass_transform(frozen_default=True)
+    def register(self, word: str, *, kw_only: bool = False) -> Callable[[Member], Member]:
+        """Class decorator: a frozen dataclass, if it is none yet, into which objects of the kind `word` are read."""
 
         def registered(member: Member) -> Member:
-            self._own[word] = member
-            return member
+            plain = "__dataclass_fields__" not in vars(member)
+            self._own[word] = made = dataclass(frozen=True, kw_only=kw_only)(member) if plain else member
+            return made
 
         return registered
 

@@ -1,6 +1,6 @@
 """The concrete case an audit runs: a model, a dataset and a neighbour. Theorems never read it.
 
-Settings of a model or dataset are checked here for their form, by whoever registered it for their meaning.
+This file checks the form of the settings of a model or dataset; what registered it checks their meaning.
 """
 
 from collections.abc import Iterator, Mapping
@@ -103,7 +103,6 @@ class NamedModel(Section):
 
 
 @DATASETS.register("synthetic")
-@dataclass(frozen=True)
 class SyntheticDataset(Section):
     """Drawn records with a public schema that holds by construction."""
 
@@ -115,7 +114,6 @@ class SyntheticDataset(Section):
 
 
 @DATASETS.register("file")
-@dataclass(frozen=True)
 class FileDataset(Section):
     """A CSV, Parquet or Arrow file with its public schema; relative paths start at the folder of the spec."""
 
@@ -124,7 +122,6 @@ class FileDataset(Section):
 
 
 @NEIGHBOURS.register("worst")
-@dataclass(frozen=True)
 class WorstNeighbour(Section):
     """The record of the public domain that is easiest to tell apart, among the extreme ones."""
 
@@ -132,7 +129,6 @@ class WorstNeighbour(Section):
 
 
 @NEIGHBOURS.register("zero")
-@dataclass(frozen=True)
 class ZeroNeighbour(Section):
     """A record of zeros in place of one record, or added to the dataset under add-remove."""
 
@@ -140,7 +136,6 @@ class ZeroNeighbour(Section):
 
 
 @NEIGHBOURS.register("removed")
-@dataclass(frozen=True)
 class RemovedNeighbour(Section):
     """One record is missing; add-remove only."""
 
@@ -148,7 +143,6 @@ class RemovedNeighbour(Section):
 
 
 @NEIGHBOURS.register("given")
-@dataclass(frozen=True)
 class GivenNeighbour(Section):
     """This encoded record in place of one record, or added to the dataset under add-remove."""
 
@@ -157,8 +151,15 @@ class GivenNeighbour(Section):
     target: Annotated[float, Number(ANY_REAL), "encoded target"]
 
 
+@NEIGHBOURS.register("deepfool")
+class DeepFoolNeighbour(Section):
+    """A record pushed over the boundary of an ensemble of classifiers, with its label; replace-one only."""
+
+    position: Annotated[int | None, Whole(_FROM_ZERO), "the record that differs; absent: the audit chooses"] = None
+
+
 DatasetSource = SyntheticDataset | FileDataset
-NeighbourChoice = WorstNeighbour | ZeroNeighbour | RemovedNeighbour | GivenNeighbour
+NeighbourChoice = WorstNeighbour | ZeroNeighbour | RemovedNeighbour | GivenNeighbour | DeepFoolNeighbour
 WORST = WorstNeighbour()
 
 

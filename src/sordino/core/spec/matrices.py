@@ -63,7 +63,6 @@ def _sizes(name: str, entries: Iterable[float]) -> Iterator[Contradiction]:
 
 
 @STRATEGIES.register("toeplitz")
-@dataclass(frozen=True)
 class ToeplitzStrategy(Strategy):
     """A lower triangular banded Toeplitz matrix, by the entries of its first column."""
 
@@ -86,7 +85,6 @@ class ToeplitzStrategy(Strategy):
 
 
 @STRATEGIES.register("blt")
-@dataclass(frozen=True)
 class BufferedStrategy(Strategy):
     """Buffered linear Toeplitz: 1 on the diagonal and sum_i weights[i] decays[i]^(lag - 1) below it."""
 
@@ -105,7 +103,6 @@ class BufferedStrategy(Strategy):
 
 
 @STRATEGIES.register("bisr")
-@dataclass(frozen=True)
 class BandedInverseRootStrategy(Strategy):
     """The matrix whose inverse is the banded inverse square root of the prefix-sum matrix."""
 
@@ -122,7 +119,6 @@ class BandedInverseRootStrategy(Strategy):
 
 
 @STRATEGIES.register("tree")
-@dataclass(frozen=True)
 class TreeStrategy(Strategy):
     """Sums over the nodes of a binary tree whose leaves are the steps: tree aggregation."""
 
@@ -130,7 +126,6 @@ class TreeStrategy(Strategy):
         return None
 
     def gram(self, steps: int, *, absolute: bool = False) -> Array:
-        del absolute  # it has no negative entries
         places = np.arange(steps)
         # Two steps share the nodes above the highest bit in which they differ.
         return self._levels(steps) - np.frexp((places[:, None] ^ places[None, :]).astype(float))[1].astype(float)
@@ -143,7 +138,6 @@ class TreeStrategy(Strategy):
 
 
 @STRATEGIES.register("dense")
-@dataclass(frozen=True)
 class DenseStrategy(Strategy):
     """Any lower triangular matrix, row by row."""
 
@@ -263,8 +257,7 @@ class Participation(Section):
         return 1 if self.separation is None else -(-steps // self.separation)
 
 
-@RUNS.register("matrix-mechanism")
-@dataclass(frozen=True, kw_only=True)
+@RUNS.register("matrix-mechanism", kw_only=True)
 class MatrixMechanism(Mechanism):
     """Noise correlated over the steps of a run: contributions times a matrix, plus independent Gaussian noise."""
 

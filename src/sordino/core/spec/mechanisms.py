@@ -23,7 +23,6 @@ from sordino.core.spec.fields import (
     Schema,
     Section,
     Several,
-    TaggedUnion,
     Text,
     Whole,
     Word,
@@ -42,8 +41,6 @@ from sordino.core.spec.problem import (
     Unit,
 )
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, InputError, Interval
-
-ANSWER_NOISES = TaggedUnion()
 
 _TWO_OR_MORE = Interval(2, COUNT.high)
 _SENSITIVITY = "how far one unit moves it at most, under the spec's relation"
@@ -68,50 +65,36 @@ class Mechanism(Algorithm):
         return self.once if self.repetitions == 1 else f"{self.repetitions} times: {self.once}"
 
 
-@ANSWER_NOISES.register("laplace")
+class AnswerNoiseKind(StrEnum):
+    """The law of the noise on an answer; discrete ones are laws on the whole numbers."""
+
+    LAPLACE = "laplace"
+    DISCRETE_LAPLACE = "discrete-laplace"
+    GAUSSIAN = "gaussian"
+    DISCRETE_GAUSSIAN = "discrete-gaussian"
+
+
 @dataclass(frozen=True)
-class LaplaceAnswer(Section):
-    """Laplace noise on every coordinate."""
+class AnswerNoise(Section):
+    """Independent noise on every coordinate of an answer."""
 
-    scale: Annotated[float, Number(POSITIVE), "density proportional to exp(-|x| / scale)"]
-
-
-@ANSWER_NOISES.register("discrete-laplace")
-@dataclass(frozen=True)
-class DiscreteLaplaceAnswer(Section):
-    """Laplace noise on the whole numbers, on every coordinate."""
-
-    scale: Annotated[float, Number(POSITIVE), "probabilities proportional to exp(-|x| / scale)"]
+    kind: Annotated[AnswerNoiseKind, Word(AnswerNoiseKind)]
+    scale: Annotated[
+        float,
+        Number(POSITIVE),
+        "laplace, discrete-laplace: the law is proportional to exp(-|x| / scale); gaussian: standard deviation; "
+        "discrete-gaussian: sigma, probabilities proportional to exp(-x^2 / (2 sigma^2))",
+    ]
 
 
-@ANSWER_NOISES.register("gaussian")
-@dataclass(frozen=True)
-class GaussianAnswer(Section):
-    """Gaussian noise on every coordinate."""
-
-    scale: Annotated[float, Number(POSITIVE), "standard deviation"]
-
-
-@ANSWER_NOISES.register("discrete-gaussian")
-@dataclass(frozen=True)
-class DiscreteGaussianAnswer(Section):
-    """Gaussian noise on the whole numbers, on every coordinate."""
-
-    scale: Annotated[float, Number(POSITIVE), "sigma; probabilities proportional to exp(-x^2 / (2 sigma^2))"]
-
-
-AnswerNoise = LaplaceAnswer | DiscreteLaplaceAnswer | GaussianAnswer | DiscreteGaussianAnswer
-
-
-@RUNS.register("noised-answer")
-@dataclass(frozen=True, kw_only=True)
+@RUNS.register("noised-answer", kw_only=True)
 class NoisedAnswer(Mechanism):
     """An answer of bounded sensitivity plus noise."""
 
     query: Annotated[str, Text(), "what is answered, in words for people; no theorem reads them"]
     sensitivity: Annotated[float, Number(POSITIVE), f"{_SENSITIVITY}: l1 for Laplace noise, l2 for Gaussian noise"]
     dim: Annotated[int, Whole(), "number of values"] = 1
-    noise: Annotated[AnswerNoise, ANSWER_NOISES]
+    noise: Annotated[AnswerNoise, Nested(AnswerNoise)]
     rate: Annotated[
         float | None,
         Number(OPEN_UNIT),
@@ -121,20 +104,20 @@ class NoisedAnswer(Mechanism):
     @property
     def once(self) -> str:
         sampled = "" if self.rate is None else f" on a secret sample of rate {self.rate:.6g}"
-        noise = f"{ANSWER_NOISES.word_of(self.noise)} noise of scale {self.noise.scale:.6g}"
+        noise = f"{self.noise.kind.value} noise of scale {self.noise.scale:.6g}"
         return f"{self.query}{sampled}, with {noise}"
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Noise on the whole numbers hides whole numbers only; in several dimensions their l2 distance is any root."""
-        whole = isinstance(self.noise, DiscreteLaplaceAnswer) or (
-            isinstance(self.noise, DiscreteGaussianAnswer) and self.dim == 1
+        kind = self.noise.kind
+        whole = kind is AnswerNoiseKind.DISCRETE_LAPLACE or (
+            kind is AnswerNoiseKind.DISCRETE_GAUSSIAN and self.dim == 1
         )
         if whole and self.sensitivity != int(self.sensitivity):
             yield Contradiction("sensitivity", "to be a whole number where answers and noise are", self.sensitivity)
 
 
-@RUNS.register("randomised-response")
-@dataclass(frozen=True, kw_only=True)
+@RUNS.register("randomised-response", kw_only=True)
 class RandomisedResponse(Mechanism):
     """Every unit's category is told truly with a probability, else as one of the others at random."""
 
@@ -156,8 +139,7 @@ class SelectionMethod(StrEnum):
     NOISY_MAX_EXPONENTIAL = "noisy-max-exponential"
 
 
-@RUNS.register("selection")
-@dataclass(frozen=True, kw_only=True)
+@RUNS.register("selection", kw_only=True)
 class Selection(Mechanism):
     """One candidate is chosen by its score; only its name is told."""
 
@@ -180,8 +162,7 @@ class Selection(Mechanism):
         )
 
 
-@RUNS.register("sparse-vector")
-@dataclass(frozen=True, kw_only=True)
+@RUNS.register("sparse-vector", kw_only=True)
 class SparseVector(Mechanism):
     """Whether noised queries exceed one noised threshold, until some have; queries may be chosen adaptively."""
 
@@ -190,7 +171,9 @@ class SparseVector(Mechanism):
     threshold_scale: Annotated[float, Number(POSITIVE), "Laplace scale on the threshold, drawn once"]
     query_scale: Annotated[float, Number(POSITIVE), "Laplace scale on every query, drawn anew"]
     answer_scale: Annotated[
-        float | None, Number(POSITIVE), "Laplace scale of the values told of the queries above; absent: none are told"
+        float | None,
+        Number(POSITIVE),
+        "Laplace scale of the released values of the queries above; absent: none",
     ] = None
     monotone: Annotated[
         bool, Flag(), "whether one unit that is added moves all queries the same way; used under add-remove only"
@@ -201,8 +184,7 @@ class SparseVector(Mechanism):
         return f"sparse vector until {self.positives} queries are above a noised threshold"
 
 
-@RUNS.register("random-shift")
-@dataclass(frozen=True, kw_only=True)
+@RUNS.register("random-shift", kw_only=True)
 class RandomShift(Mechanism):
     """A Gaussian answer that a unit moves by one of several lengths, drawn secretly and independently of the data."""
 
@@ -261,8 +243,7 @@ class Options(Settings):
         return found
 
 
-@RUNS.register("noised-sums")
-@dataclass(frozen=True, kw_only=True)
+@RUNS.register("noised-sums", kw_only=True)
 class NoisedSums(Algorithm):
     """Rounds that release a noised sum of bounded contributions, each a function of one unit and of earlier rounds."""
 
@@ -363,7 +344,7 @@ class NoisedSums(Algorithm):
         return self.noise_multiplier.values(self.rounds) / self.moves(relation)
 
     def option(self, name: str) -> Option:
-        """A setting that whoever runs the sums needs."""
+        """A setting that the run needs."""
         given = dict(self.options)
         if name not in given:
             raise InputError(f"Expected algorithm.options.{name} to be given for {self.query!r}, got nothing.")

@@ -6,7 +6,6 @@ found to a proven tolerance.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -26,7 +25,6 @@ def _flat(strong_convexity: Certificate, remedy: str) -> Iterator[Contradiction]
 
 
 @POTENTIALS.register("strongly-log-concave")
-@dataclass(frozen=True)
 class StronglyLogConcave(Section):
     """A strongly convex potential; two neighbours' potentials differ by a Lipschitz function."""
 
@@ -39,7 +37,6 @@ class StronglyLogConcave(Section):
 
 
 @POTENTIALS.register("bounded")
-@dataclass(frozen=True)
 class BoundedPotential(Section):
     """A potential on a bounded set, convex or not; two neighbours' potentials differ by a Lipschitz function."""
 
@@ -48,7 +45,6 @@ class BoundedPotential(Section):
 
 
 @POTENTIALS.register("linear-regression")
-@dataclass(frozen=True)
 class LinearRegression(Section):
     """Regression through the origin with x_low <= x <= x_high and |y / x - c| <= n^gamma1."""
 
@@ -70,7 +66,6 @@ Potential = StronglyLogConcave | BoundedPotential | LinearRegression
 
 
 @DRAWERS.register("rejection")
-@dataclass(frozen=True)
 class RejectionDraws(Section):
     """Proposals are accepted or not until one is, at most so often; then the draw is exact, else there is none."""
 
@@ -87,7 +82,6 @@ class RejectionDraws(Section):
 
 
 @DRAWERS.register("metropolis")
-@dataclass(frozen=True)
 class MetropolisDraws(Section):
     """So many steps of an independence sampler with uniform proposals on a ball, then noise."""
 
@@ -100,7 +94,6 @@ class MetropolisDraws(Section):
 
 
 @DRAWERS.register("perturbed")
-@dataclass(frozen=True)
 class PerturbedDraws(Section):
     """Draws by any sampler that is within a certified distance of the posterior, then noise."""
 
@@ -115,7 +108,6 @@ Drawer = RejectionDraws | MetropolisDraws | PerturbedDraws
 
 
 @RUNS.register("posterior-sample")
-@dataclass(frozen=True)
 class PosteriorSample(Algorithm):
     """Independent draws from the posterior."""
 
@@ -176,7 +168,6 @@ class Sampler(StrEnum):
 
 
 @RUNS.register("propose-test-sample")
-@dataclass(frozen=True)
 class ProposeTestSample(Algorithm):
     """Clean the data privately, test that enough is left, then draw one posterior sample of the slope."""
 
@@ -206,8 +197,7 @@ class ProposeTestSample(Algorithm):
             yield Contradiction("gamma1", f"to be above rho2 = {self.rho2!r}", self.gamma1)
 
 
-@RUNS.register("output-perturbation")
-@dataclass(frozen=True, kw_only=True)
+@RUNS.register("output-perturbation", kw_only=True)
 class OutputPerturbation(Algorithm):
     """Noise added once, to a minimiser; the constants are those of sums over records, not of means."""
 

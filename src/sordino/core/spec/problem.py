@@ -83,7 +83,6 @@ class ConstantSchedule(Schedule):
 
 
 @SCHEDULES.register("list")
-@dataclass(frozen=True)
 class ListSchedule(Schedule):
     """One value per step, listed under the key "values"."""
 
@@ -108,7 +107,6 @@ class ListSchedule(Schedule):
 
 
 @SCHEDULES.register("polynomial")
-@dataclass(frozen=True)
 class PolynomialSchedule(Schedule):
     """The value initial * ((k + offset) / offset) ** -power at step k = 0, 1, ..."""
 

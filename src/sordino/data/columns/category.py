@@ -186,7 +186,7 @@ class Category(ColumnKind):
         whole = codes.astype(np.int64)
         if codes.size and (np.any(whole != codes) or whole.min() < 0 or whole.max() >= len(words)):
             raise InputError(
-                f"Expected class codes in 0..{len(words) - 1}, got others; pass codes this schema encoded."
+                f"Expected class codes in 0..{len(words) - 1}, got other codes; pass codes this schema encoded."
             )
         return np.array(words, dtype=object)[whole]
 

@@ -13,6 +13,7 @@ import csv
 import gzip
 import io
 import lzma
+import mmap
 import os
 import re
 import zlib
@@ -57,13 +58,13 @@ _PACKED_ENDINGS = (".gz", ".bz2", ".zst", ".xz")
 class Dialect(Section):
     """How a CSV file is written; what is absent is told from the header."""
 
-    delimiter: Annotated[str | None, TextLine(), "one character between cells; absent: told from the header"] = None
+    delimiter: Annotated[str | None, TextLine(), "one character between cells; absent: detected from the header"] = None
     decimal: Annotated[str, Word({".": ".", ",": ","}), "mark in front of the decimals of a number"] = "."
     encoding: Annotated[str | None, Text(), "such as windows-1252; absent: by the byte order mark, else UTF-8"] = None
 
     @property
     def words(self) -> str:
-        mark = "told from the header" if self.delimiter is None else _NAMED.get(self.delimiter, self.delimiter)
+        mark = "detected from the header" if self.delimiter is None else _NAMED.get(self.delimiter, self.delimiter)
         decimal = "comma" if self.decimal == "," else "point"
         return f"delimiter {mark}, decimal {decimal}, encoding {self.encoding or 'UTF-8 or by its mark'}"
 
@@ -81,6 +82,20 @@ class Dialect(Section):
 @dataclass(frozen=True)
 class CsvFile:
     r"""A CSV file, or a family of files with one header, and how they are written.
+
+    Cells stay text (also ``=1+1`` or ``007``) until a schema says what they are.
+
+    | case | behaviour |
+    | --- | --- |
+    | missing file, directory, empty file | `InputError` |
+    | first line blank, or made of numbers only | `InputError`: a header is needed |
+    | two delimiters that split the header equally often | `InputError`: one has to be given |
+    | repeated or blank column name | `InputError` that names it |
+    | a row with more or fewer cells than the header | `InputError`, before a debit |
+    | a quote that is not closed | `InputError`, before a debit |
+    | a header that is not of the encoding | `InputError` |
+    | a cell that is not of the encoding | a word with its odd bytes spelled out |
+    | header but no rows | a table without records, because how many there are may be private |
 
     Attributes:
         path: of the file; a pattern such as ``visits-*.csv``, or several paths, for a family read one after the other.
@@ -145,7 +160,7 @@ class CsvFile:
         odd = [str(header.file) for header in headers if header.names != headers[0].names]
         if odd:
             more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
-            raise InputError(f"Expected one header in all files of a family, got another in {odd[0]!r}{more}.")
+            raise InputError(f"All files of a family must have the same header; {odd[0]!r}{more} has a different one.")
         return headers
 
 
@@ -166,7 +181,7 @@ class CsvPart(TablePart):
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         header = _header(existing_file(self.path), self.dialect)
-        if not header.more or header.packed is not None or header.encoding not in ("utf-8", "utf-8-sig"):
+        if not header.more or not header.plain:
             yield CsvFile(self.path, self.dialect).read(columns)
             return
         pa, options = arrow(), _options(header, tuple(columns))
@@ -177,26 +192,17 @@ class CsvPart(TablePart):
         except (pa.ArrowException, OSError, ValueError) as error:
             raise_alone(_uneven(header, error))
 
+    def check_rows(self) -> None:
+        """Every row has the cells of the header, and every quote is closed: an open one swallows other rows."""
+        header = _header(existing_file(self.path), self.dialect)
+        for _ in self.tables(header.names[:1]):
+            pass
+        if header.more and header.plain:
+            _check_plain_quotes(header)
+
 
 def _marked(column: Column, dialect: Dialect) -> Column:
     return replace(column, decimal=dialect.decimal) if isinstance(column, TextColumn) else column
-
-
-def read_csv(path: str | Path, *, delimiter: str | None = None, only: Collection[str] | None = None) -> Table:
-    """Read a CSV file; cells stay text (also ``=1+1`` or ``007``) until a schema says what they are.
-
-    | case | behaviour |
-    | --- | --- |
-    | missing file, directory, empty file | `InputError` |
-    | first line blank, or made of numbers only | `InputError`: a header is needed |
-    | two delimiters that split the header equally often | `InputError`: one has to be given |
-    | repeated or blank column name | `InputError` that names it |
-    | a row with more or fewer cells than the header | `InputError` |
-    | a header that is not of the encoding | `InputError` |
-    | a cell that is not of the encoding | a word with its odd bytes spelled out |
-    | header but no rows | a table without records, because how many there are may be private |
-    """
-    return CsvFile(path, Dialect(delimiter=delimiter)).read(only)
 
 
 @dataclass(frozen=True)
@@ -209,6 +215,11 @@ class _Header:
     encoding: str
     packed: str | None
     more: bool
+
+    @property
+    def plain(self) -> bool:
+        """Whether the file is UTF-8 as it lies."""
+        return self.packed is None and self.encoding in ("utf-8", "utf-8-sig")
 
 
 def _header(file: Path, dialect: Dialect) -> _Header:
@@ -298,9 +309,12 @@ def _options(header: _Header, kept: tuple[str, ...]) -> tuple[Any, Any, Any]:
 def _parsed(header: _Header, kept: tuple[str, ...], count: Callable[[int], None]) -> Any:
     pa, reader, options = arrow(), arrow("csv"), _options(header, kept)
     try:
-        if header.packed is None and header.encoding in ("utf-8", "utf-8-sig"):
+        if header.plain:
+            _check_plain_quotes(header)
             return reader.read_csv(native_file(header.file), *options)
-        return reader.read_csv(pa.BufferReader(_as_utf8(header, count)), *options)
+        text = _as_utf8(header, count)
+        _check_quotes(header, text)
+        return reader.read_csv(pa.BufferReader(text), *options)
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -309,6 +323,23 @@ def _parsed(header: _Header, kept: tuple[str, ...], count: Callable[[int], None]
 
 def _uneven(header: _Header, error: Exception) -> InputError:
     return InputError(f"Expected equally long rows in {str(header.file)!r}, got {_complaint(error)}.")
+
+
+def _check_plain_quotes(header: _Header) -> None:
+    with header.file.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        _check_quotes(header, text)
+
+
+def _check_quotes(header: _Header, text: Any) -> None:
+    """Refuse a quote that is open at the end of the file: Arrow reads all rows behind it as one cell."""
+    # A quote opens a cell only where the cell begins; elsewhere it is a letter.
+    delimiter = re.escape(header.delimiter.encode())
+    quoted = re.compile(rb'(?:(?<=[\r\n%b])|\A)"[^"]*(?:""[^"]*)*("?)' % delimiter)
+    if not all(cell[1] for cell in quoted.finditer(text)):
+        raise InputError(
+            f"Expected every quoted cell of {str(header.file)!r} to end, got one that is open at the end of the file; "
+            "close its quote, or double the quotes inside of cells."
+        )
 
 
 def _as_utf8(header: _Header, count: Callable[[int], None]) -> bytes:

@@ -1,4 +1,4 @@
-"""Tables in memory: named arrays, Arrow tables and every data frame that exports itself as one.
+"""Tables in memory and frames: named arrays, Arrow tables, data frames, and those that are not computed yet.
 
 Frames are taken through Arrow's C stream, `__arrow_c_stream__`, which pyarrow, polars, DuckDB, Ibis, Modin, cuDF and
 others have. pandas has it too, but guesses the type of a column of objects from its cells and adds its index, so its
@@ -9,7 +9,9 @@ A column has the type that it is stored in. Lists and columns of Python objects 
 would let one cell decide how all others are read.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,16 @@ from sordino.data.raw_columns import (
     text_array,
     valid_text,
 )
-from sordino.data.sources.registry import check_expansion, is_instance_named, kept_names, register_source, unique_names
+from sordino.data.sources.registry import (
+    ROWS_AT_ONCE,
+    TablePart,
+    check_expansion,
+    is_instance_named,
+    kept_names,
+    read_without_quoting,
+    register_source,
+    unique_names,
+)
 from sordino.data.table import Table
 
 is_pandas = is_instance_named("pandas", "DataFrame")
@@ -213,11 +224,6 @@ def from_matrix(matrix: Any, names: Sequence[str]) -> Table:
     return Table({name: _array_column(values[:, index]) for index, name in enumerate(checked)})
 
 
-def from_structured(array: Any) -> Table:
-    """Turn a one-dimensional structured array into a `Table`."""
-    return from_arrays({name: array[name] for name in array.dtype.names})
-
-
 def _column(name: str, given: Any) -> Column:
     if isinstance(given, Sequence) and not isinstance(given, str | bytes) and not _is_typed(given):
         return ObjectColumn.of(given)
@@ -255,6 +261,96 @@ def _is_structured(source: Any) -> bool:
     return isinstance(source, np.ndarray) and source.dtype.names is not None and source.ndim == 1
 
 
+@dataclass(frozen=True, eq=False)
+class LazyPolars(TablePart):
+    """A lazy frame of Polars, computed by its streaming engine."""
+
+    frame: Any
+
+    @property
+    def name(self) -> str:
+        return "the lazy frame"
+
+    def names(self) -> tuple[str, ...]:
+        return unique_names(self.frame.collect_schema().names())
+
+    def empty(self) -> Table:
+        return from_arrow(self.frame.head(0).collect())
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
+        # Without a selector Polars takes a name between ^ and $ for a pattern.
+        kept = self.frame.select(import_module("polars.selectors").by_name(*columns))
+        frames = kept.collect_batches(chunk_size=ROWS_AT_ONCE, maintain_order=True)
+        for frame in read_without_quoting(self.name, frames):
+            yield from_arrow(frame)
+
+
+@dataclass(frozen=True, eq=False)
+class DaskPart(TablePart):
+    """One partition of a Dask data frame; its columns are those of the frame."""
+
+    delayed: Any
+    meta: Any
+    place: int
+
+    @property
+    def name(self) -> str:
+        return f"partition {self.place + 1} of the Dask frame"
+
+    def names(self) -> tuple[str, ...]:
+        return unique_names(self.meta.columns)
+
+    def empty(self) -> Table:
+        return from_pandas(self.meta)
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
+        frame = self.delayed
+        if hasattr(frame, "compute"):
+            (frame,) = read_without_quoting(self.name, (self.delayed.compute(scheduler="sync") for _ in range(1)))
+        for first in range(0, max(1, len(frame)), ROWS_AT_ONCE):
+            yield from_pandas(frame.iloc[first : first + ROWS_AT_ONCE][list(columns)])
+
+
+def quoted(name: str) -> str:
+    """A column that Spark takes for a name, whatever signs it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True, eq=False)
+class SparkRows(TablePart):
+    """All rows of a Spark frame, whose order is nobody's promise; the Spark engine asks for them where they lie."""
+
+    frame: Any
+
+    @property
+    def name(self) -> str:
+        return "the Spark frame"
+
+    @property
+    def ordered(self) -> bool:
+        return False
+
+    def names(self) -> tuple[str, ...]:
+        return unique_names(self.frame.columns)
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
+        yield from_arrow(self.frame.select(*map(quoted, columns)).toArrow())
+
+
+def _is_dask(source: Any) -> bool:
+    kind = type(source)
+    return kind.__module__.split(".")[0] in ("dask", "dask_expr") and kind.__name__ == "DataFrame"
+
+
+def _dask_parts(frame: Any) -> list[DaskPart]:
+    return [DaskPart(piece, frame._meta, place) for place, piece in enumerate(frame.to_delayed())]
+
+
+register_source(
+    "a lazy Polars frame", is_instance_named("polars", "LazyFrame"), parts=lambda frame: [LazyPolars(frame)]
+)
+register_source("a Dask data frame", _is_dask, parts=_dask_parts)
+register_source("a Spark data frame", is_spark, parts=lambda frame: [SparkRows(frame)])
 register_source(
     "an Arrow table or a data frame that exports one",
     is_arrow,
@@ -279,9 +375,9 @@ register_source(
 register_source(
     "a structured NumPy array",
     _is_structured,
-    lambda source, _: from_structured(source),
+    lambda source, _: from_arrays({name: source[name] for name in source.dtype.names}),
     lambda source: unique_names(source.dtype.names),
-    lambda source: from_structured(source[:0]),
+    lambda source: from_arrays({name: source[name][:0] for name in source.dtype.names}),
 )
 register_source(
     "a Table",

@@ -56,6 +56,9 @@ class TablePart(ABC):
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         """The rows in order, a few at a time, with these columns."""
 
+    def check_rows(self) -> None:  # noqa: B027
+        """Refuse what is no table, before anything is debited; only text formats can fail to be one."""
+
 
 Read = Callable[[Any, Collection[str] | None], Table]
 Names = Callable[[Any], tuple[str, ...]]
@@ -113,7 +116,7 @@ def register_source(
     if word in _SOURCES:
         raise InputError(f"Expected a new source name, got {word!r}, which is already registered; choose another.")
     if parts is not None:
-        read = read or (lambda source, only: read_parts(parts(source), only))
+        read = read or partial(_read_parts, parts)
     elif read is None:
         raise InputError(f"Expected a reader or parts of the source {word!r}, got neither.")
     else:
@@ -134,8 +137,9 @@ def read_table(source: Any, only: Collection[str] | None = None) -> Table:
     return source_of(source).read(source, only)
 
 
-def read_parts(parts: Sequence[TablePart], only: Collection[str] | None = None) -> Table:
-    """All rows of some parts in memory; with `only`, the other columns are dropped."""
+def _read_parts(parts_of: Callable[[Any], Sequence[TablePart]], source: Any, only: Collection[str] | None) -> Table:
+    """All rows in memory; with `only`, the other columns are dropped."""
+    parts = parts_of(source)
     kept = kept_names(parts[0].names(), only)
     return joined([table for part in parts for table in part.tables(kept)], kept)
 
@@ -182,6 +186,12 @@ def read_without_quoting(name: str, batches: Iterable[Any]) -> Iterator[Any]:
 def parts_of(source: Any) -> list[TablePart]:
     """The parts of a table, in order; no row is read."""
     return list(source_of(source).parts(source))
+
+
+def check_rows(source: Any) -> None:
+    """Refuse a source whose rows do not make a table; called before a debit, so that none is made for it."""
+    for part in parts_of(source):
+        part.check_rows()
 
 
 def column_names(source: Any) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from sordino.fitting.methods.base import METHODS as METHODS
 from sordino.fitting.methods.base import Method as Method
 from sordino.fitting.methods.base import Outcome as Outcome
 from sordino.fitting.methods.base import Plan as Plan
-from sordino.fitting.methods.base import Predicted as Predicted
 from sordino.fitting.methods.base import method as method
 
 for _found in iter_modules(__path__):

@@ -1,57 +1,43 @@
 """What a method must be able to do, and the registry that "auto" chooses from."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
-from sordino.core.bound import NOT_COVERED, Certificate, View
+from sordino.core.bound import NOT_COVERED, Certificate, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, Part, Scheme, Spec
 from sordino.core.validate import InputError, instance_of
 from sordino.data import Schema
-from sordino.fitting.problem import MOST_COLUMNS, FitProblem, Sources, StandIn, constant_log_loss, root_mean_square
-from sordino.fitting.simulated_coverage import SimulatedCoverage
+from sordino.fitting.problem import MOST_COLUMNS, FitProblem, Sources
 from sordino.fitting.tasks import Task
 from sordino.mechanisms.posterior.laws import Posterior
-from sordino.mechanisms.statistics.second_moments import StatisticsOptions, statistics_spec
+from sordino.mechanisms.rounds.registry import REPLACED
 from sordino.models.base import Model
 
 # What records with survey weights can be learned from: a score and its slope for each record.
 WEIGHED = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS})
 
 
-@dataclass(frozen=True)
-class Predicted:
-    """The error a method expects on public stand-in data, and that of the best constant there.
-
-    `informs` is whether coefficients will be known to better than half of what is taken for granted about them, from
-    the declared numbers alone; methods that do not know say no, and are judged by their error. `intervals` is what a
-    rehearsal says of the intervals of coefficients, None where there was none.
-    """
-
-    error: float
-    constant: float
-    informs: bool = False
-    intervals: SimulatedCoverage | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A run decided from public knowledge alone: its spec is certified, debited and then run.
 
-    `cautions` are sentences that the release carries and whoever reads it sees first. `schema` is what rows are read
-    with, in the fit and in predictions, where that is not the declared one.
+    `predicted` is the expected error over that of the best constant, by a formula: 1 where nothing would be learned.
+    `cautions` are sentences that the release carries and its reader sees first. `schema` is what rows are read with,
+    in the fit and in predictions, where that is not the declared one.
     """
 
     method: "Method"
     problem: FitProblem
     spec: Spec
-    predicted: Predicted
+    predicted: float
     details: Mapping[str, Any] = field(default_factory=dict)
     cautions: tuple[str, ...] = ()
     schema: Schema | None = None
@@ -79,7 +65,7 @@ class Method(ABC):
     weighs: ClassVar[bool] = False
     # Whether its intervals know everything that was released, and were measured to hold about as often as they say.
     intervals_hold: ClassVar[bool] = False
-    # Whether its intervals are told to nobody, because they were seen not to hold.
+    # Whether its intervals are withheld, because they were seen not to hold.
     intervals_withheld: ClassVar[bool] = False
     # What the release says about floating point; a method that computes its noise exactly says so.
     floating_point: ClassVar[Certificate] = NOT_COVERED
@@ -90,9 +76,14 @@ class Method(ABC):
         return None
 
     def tells_intervals(self, problem: FitProblem) -> bool:
-        """Whether its intervals are told here: by the declared numbers alone."""
+        """Whether it reports intervals here: by the declared numbers alone."""
         del problem
         return not self.intervals_withheld
+
+    def too_wide(self, problem: FitProblem) -> bool:
+        """Whether there are so many coefficients that any other method predicts better."""
+        del problem
+        return False
 
     def considered(self, problem: FitProblem) -> bool:
         """Whether "auto" plans it here: by the declared numbers alone."""
@@ -105,7 +96,7 @@ class Method(ABC):
         return self.floating_point
 
     def informs(self, problem: FitProblem) -> bool:
-        """Whether the declared numbers say that coefficients will be known; without a simulation, so in no time."""
+        """Whether the declared numbers say that coefficients will be known to better than half their prior."""
         del problem
         return False
 
@@ -117,15 +108,17 @@ class Method(ABC):
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         """Read the rows, once the plan is certified and debited."""
 
-    def run_units(self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp], sources: Sources) -> Outcome:
-        """The same where rows belong to units; for methods that keep them together."""
-        raise InputError(f"Expected a method that keeps the records of a unit together, got {self.name!r}.")
-
-    def run_weighted(
-        self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp] | None, weights: Array, sources: Sources
+    def run_grouped(
+        self,
+        plan: Plan,
+        X: Array,
+        y: Array,
+        sources: Sources,
+        units: NDArray[np.intp] | None,
+        weights: Array | None = None,
     ) -> Outcome:
-        """The same where records have weights, as shares of the largest; for methods that weigh them."""
-        raise InputError(f"Expected a method that weighs records, got {self.name!r}.")
+        """The same where rows belong to units, or have weights as shares of the largest; for methods that know them."""
+        raise InputError(f"Expected a method that knows units and weights, got {self.name!r}.")
 
     def why_not(self, problem: FitProblem) -> str | None:
         """Why a problem is refused, by its unit or by the method's own rules, or None."""
@@ -186,6 +179,16 @@ def sums_over_all(
     return Spec(algorithm=algorithm, relation=problem.relation, view=view, delta=problem.delta)
 
 
+def counts_spec(problem: FitProblem, query: str, share: float) -> Spec:
+    """Counts of records with this share of the budget; a replacement moves them by sqrt 2, less than two clips."""
+    mu = problem.mu * math.sqrt(share)
+    spec = sums_over_all(problem, query, 1, 1.0, mu)
+    if problem.relation is not Relation.REPLACE_ONE:
+        return spec
+    noise = ConstantSchedule(up(REPLACED * multiplier(mu)))
+    return replace(spec, algorithm=replace(sums_of(spec), replacement=REPLACED, noise_multiplier=noise))
+
+
 def described(problem: FitProblem, algorithm: dict[str, Any], view: View, /, **sections: Any) -> Spec:
     """The spec of an algorithm that is given in the words of SPEC.json."""
     stated = {"relation": problem.relation.value, "view": view.value, "delta": problem.delta}
@@ -215,13 +218,18 @@ def target_bound(problem: FitProblem) -> float:
     return problem.schema.target_bound_certificate().value
 
 
-def constant_error(problem: FitProblem, data: StandIn) -> float:
-    """The error of the best constant on stand-in data."""
+# Before the data speak, scores of rows have these standard deviations: of two classes in log odds, of numbers in those
+# of the target. Log odds of deviation 1.4 around even ones take this share off the log-loss of the best constant.
+CLASS_SCORES, NUMBER_SCORES = 1.4, 0.8
+_LOG_LOSS_TOLD = 0.26
+
+
+def error_over_constant(problem: FitProblem, share: float, offset: float = 0.0) -> float:
+    """The expected error over that of the best constant.
+
+    `share` of the scores' variance will be learned, and all scores will be off by a number of variance `offset`. At
+    even odds such a number adds p (1 - p) / 2 = 1/8 of its variance to a log-loss of log 2.
+    """
     if problem.classes is None:
-        return root_mean_square(data.held_targets - data.y.mean())
-    return constant_log_loss(data.y, data.held_targets, problem.classes)
-
-
-def sums_spec(problem: FitProblem, mu: float, options: StatisticsOptions) -> Spec:
-    """The description of noised sums with this much of the budget."""
-    return statistics_spec(problem.records, multiplier(mu), problem.relation, options, problem.delta)
+        return math.sqrt(1.0 - NUMBER_SCORES**2 * share + offset)
+    return 1.0 - _LOG_LOSS_TOLD * share + 0.125 / math.log(2.0) * offset

@@ -1,10 +1,11 @@
 """Regressions by bounded influence: noised sums of whitened rows whose weights see x alone, and one posterior of all.
 
-The engine is `mechanisms.regression`. This file turns a schema into its public columns, writes the spec of its sums,
-and expects its error on stand-in data. A cap on the length of rows is not needed: the engine weighs long rows down.
+The engine is `mechanisms.regression`. This file turns a schema into its public columns and writes the spec of its
+sums. A cap on the length of rows is not needed: the engine weighs long rows down.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -13,49 +14,44 @@ from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation, View, exactly_computed
-from sordino.core.gaussian import epsilon_upper
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
 from sordino.data import Category, Measurement, Schema
-from sordino.fitting.methods.base import Method, Outcome, Plan, Predicted, constant_error, in_parts, method
+from sordino.fitting.methods.base import (
+    CLASS_SCORES,
+    NUMBER_SCORES,
+    Method,
+    Outcome,
+    Plan,
+    error_over_constant,
+    in_parts,
+    method,
+)
 from sordino.fitting.problem import (
     FitProblem,
     Sources,
-    StandIn,
     count_bounds,
     events,
     exposure_column,
     exposures,
-    log_loss,
     model_for,
-    root_mean_square,
-    stand_in,
-    stand_ins,
     survival_time,
 )
-from sordino.fitting.simulated_coverage import simulated_coverage
 from sordino.fitting.tasks import Task
 from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY, WITHHELD_BECAUSE
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
-from sordino.mechanisms.regression import Declaration, person_bins, posterior, release, with_bins
+from sordino.mechanisms.regression import Declaration, person_bins, posterior, with_bins
 from sordino.mechanisms.regression import Plan as EnginePlan
 from sordino.mechanisms.regression import Posterior as EngineLaw
 from sordino.mechanisms.regression import plan as planned
-from sordino.mechanisms.regression.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict, expected
+from sordino.mechanisms.regression.plan import HAIR, MOST_IN_MATRIX, TYPICAL_RESIDUAL, Mechanism, as_dict, expected
 from sordino.mechanisms.regression.release import Kept, Total, release_sums
 from sordino.mechanisms.regression.rows import Given, InMemory
 from sordino.mechanisms.regression.statistics import Centre
 from sordino.noise.integer_sums import COVERED, COVERED_UNITS
-from sordino.noise.randomness import SeededRandomness
 
-# Larger tables are simulated by so many records with the same budget for each of them.
-_MOST_SIMULATED = 4000
-_LARGEST_MU = 12.0
-_SEED = 20_266
-# One lucky draw of the noise must not promise what the next does not keep.
-_DRAWS = 3
-
-_known: dict[tuple[str, str], Predicted] = {}
-_MOST_KNOWN = 256
+# With 35 and 97 coefficients of categories, 20,000 records and epsilon 1, the error of numbers was 1.26 and 1.65 times
+# that of `ridge`, and the log-loss of classes 1.01 and 1.08 times.
+_MOST_PREDICTED = 22
 
 # What is summed, in words for people; gradients, slopes and residuals are numbered by the point.
 _QUERIES = {
@@ -108,15 +104,18 @@ class PublicColumns:
         return X.T[places].T
 
 
+_FAMILIES: dict[Task, Callable[[FitProblem], str]] = {
+    Task.REGRESSION: lambda _: "linear",
+    Task.ROBUST: lambda _: "robust",
+    Task.CLASSIFICATION: lambda problem: "logistic" if problem.classes == 2 else "multinomial",
+    Task.COUNTS: lambda problem: "negative-binomial" if problem.settings.get("overdispersed") else "poisson",
+    Task.SURVIVAL: lambda _: "cox",
+}
+
+
 def family_of(problem: FitProblem) -> str:
     """The engine's word for what is learned."""
-    if problem.task is Task.CLASSIFICATION:
-        return "logistic" if problem.classes == 2 else "multinomial"
-    if problem.task is Task.COUNTS:
-        return "negative-binomial" if problem.settings.get("overdispersed") else "poisson"
-    if problem.task is Task.SURVIVAL:
-        return "cox"
-    return "linear" if problem.task is Task.REGRESSION else "robust"
+    return _FAMILIES[problem.task](problem)
 
 
 def public_columns(problem: FitProblem) -> PublicColumns:
@@ -209,7 +208,7 @@ class BoundedInfluence(Method):
         if not problem.schema.intercept:
             return "needs a schema with an intercept"
         if problem.task is Task.SURVIVAL and problem.schema.unit_column is not None:
-            return "needs one record a subject, and the schema has a column that says whose a record is"
+            return "needs one record per subject, and the schema has a unit column"
         columns, size = _sizes(problem)
         # Beyond that the engine releases no matrix, and correlated columns would be read as if they were not.
         if size > MOST_IN_MATRIX:
@@ -218,6 +217,9 @@ class BoundedInfluence(Method):
 
     def tells_intervals(self, problem: FitProblem) -> bool:
         return _sizes(problem)[1] <= MOST_COEFFICIENTS
+
+    def too_wide(self, problem: FitProblem) -> bool:
+        return _sizes(problem)[1] > _MOST_PREDICTED
 
     def floating_point_of(self, problem: FitProblem) -> Certificate:
         return self.floating_point if problem.schema.unit_column is None else exactly_computed(COVERED_UNITS)
@@ -228,32 +230,22 @@ class BoundedInfluence(Method):
     def plan(self, problem: FitProblem) -> Plan:
         columns = public_columns(problem)
         made = influence_plan(problem, columns)
+        cautions = () if self.tells_intervals(problem) else (f"Intervals of this fit are withheld: {TOO_MANY}.",)
+        predicted = error_over_constant(problem, _expected_share(made))
         details = {"columns": columns, "made": made}
-        spec, predicted = sums_spec(problem, made), _predicted(problem, made, columns)
-        cautions = () if predicted.intervals is None else predicted.intervals.cautions
-        if not self.tells_intervals(problem):
-            cautions = (f"Intervals of this fit are withheld: {TOO_MANY}.",)
-        return Plan(self, problem, spec, predicted, details, cautions, schema=uncapped(problem))
+        return Plan(self, problem, sums_spec(problem, made), predicted, details, cautions, schema=uncapped(problem))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        return self._run(plan, X, y, None, None, sources)
+        return self.run_grouped(plan, X, y, sources, None)
 
-    def run_units(self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp], sources: Sources) -> Outcome:
-        return self._run(plan, X, y, units, None, sources)
-
-    def run_weighted(
-        self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp] | None, weights: Array, sources: Sources
-    ) -> Outcome:
-        return self._run(plan, X, y, units, weights, sources)
-
-    def _run(
+    def run_grouped(
         self,
         plan: Plan,
         X: Array,
         y: Array,
-        units: NDArray[np.intp] | None,
-        weights: Array | None,
         sources: Sources,
+        units: NDArray[np.intp] | None,
+        weights: Array | None = None,
     ) -> Outcome:
         given = given_rows(plan.problem, plan.details["columns"], X, y, units)
         declared = None if weights is None else plan.problem.records
@@ -283,6 +275,18 @@ class BoundedInfluence(Method):
             edges = survival_time(problem.schema, problem.settings).edges
             settings |= {"time": problem.settings["time"], "bins": edges.tolist()}
         return Outcome(law, model_for(problem, variance), law.settings | settings, engine_law.cautions)
+
+
+def _expected_share(made: EnginePlan) -> float:
+    """The share of the scores' variance that will be learned, if it is spread evenly over whitened columns.
+
+    Scores of numbers are as large as leaves the typical residual.
+    """
+    spread = CLASS_SCORES
+    if made.kind.start == "number":
+        spread = TYPICAL_RESIDUAL * NUMBER_SCORES / math.sqrt(1.0 - NUMBER_SCORES**2)
+    signal = spread**2 / made.declaration.columns
+    return signal / (signal + expected(made).whitened ** 2)
 
 
 def _sizes(problem: FitProblem) -> tuple[int, int]:
@@ -369,49 +373,3 @@ def _part(problem: FitProblem, made: EnginePlan, one: Mechanism) -> Spec:
         options=(("numbers", one.numbers),),
     )
     return Spec(algorithm=algorithm, relation=problem.relation, view=View.ALL_ITERATES, delta=problem.delta)
-
-
-def _predicted(problem: FitProblem, made: EnginePlan, columns: PublicColumns) -> Predicted:
-    """What is expected, from the declaration alone: simulated once for each plan and schema."""
-    place = made.key, repr(problem.schema)
-    if place not in _known:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[place] = _expected_errors(problem, made, columns)
-    return _known[place]
-
-
-def _expected_errors(problem: FitProblem, made: EnginePlan, columns: PublicColumns) -> Predicted:
-    """Errors on stand-in data, where the whole fit is simulated; else what is expected of a coefficient."""
-    widths = expected(made)
-    informs = not widths.refused
-    if problem.task in (Task.COUNTS, Task.SURVIVAL):
-        return Predicted(float(np.median(widths.together[1:])), widths.prior, informs)
-    tables = stand_ins(problem) if problem.classes else (stand_in(problem),) * _DRAWS
-    errors = [_simulated(problem, made, columns, data, draw) for draw, data in enumerate(tables)]
-    constants = [constant_error(problem, data) for data in tables]
-    intervals = simulated_coverage(made)
-    return Predicted(sum(errors) / len(errors), sum(constants) / len(constants), informs, intervals)
-
-
-def _simulated(problem: FitProblem, made: EnginePlan, columns: PublicColumns, data: StandIn, draw: int) -> float:
-    """The error on held rows of a fit to so many records like these."""
-    smaller = _smaller(made)
-    chosen = np.resize(np.arange(len(data.X)), smaller.records)
-    # Nobody knows how alike the records of a unit are: one record a unit is what a plan may count on.
-    units = np.arange(len(chosen)) if smaller.declaration.unit else None
-    noise = SeededRandomness(_SEED + draw)
-    found = release(smaller, columns.rows(data.X[chosen]), data.y[chosen], noise, unit=units)
-    law = coefficients(problem, columns, smaller, posterior(smaller, found))
-    scores = law.scores(law.mean[None], data.held_rows)[0]
-    if problem.classes is None:
-        return root_mean_square(data.held_targets - scores[:, 0])
-    return log_loss(scores, data.held_targets, problem.classes)
-
-
-def _smaller(made: EnginePlan) -> EnginePlan:
-    """The same shares and budget for each record, with few enough records to be simulated."""
-    if made.records <= _MOST_SIMULATED:
-        return made
-    mu = min(made.mu * made.records / _MOST_SIMULATED, _LARGEST_MU)
-    return replace(made, records=_MOST_SIMULATED, epsilon=epsilon_upper(mu, made.delta))

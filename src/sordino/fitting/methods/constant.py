@@ -15,19 +15,16 @@ from sordino.fitting.methods.base import (
     Method,
     Outcome,
     Plan,
-    Predicted,
-    constant_error,
     described,
     method,
-    sums_of,
     sums_over_all,
     target_bound,
 )
-from sordino.fitting.problem import FitProblem, Sources, class_codes, model_for, stand_in
+from sordino.fitting.problem import FitProblem, Sources, class_codes, model_for
 from sordino.fitting.tasks import LINEAR, Task
 from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
-from sordino.mechanisms.rounds.registry import HAIR, ExactRounds
+from sordino.mechanisms.rounds.registry import ExactRounds
 from sordino.models.base import LinearScoreModel
 from sordino.noise.gaussian import noised_whole
 from sordino.noise.integer_sums import COVERED, DIGITS, check_size, digits
@@ -60,16 +57,13 @@ class Constant(Method):
         return None
 
     def plan(self, problem: FitProblem) -> Plan:
-        view, best = View.POSTERIOR_PARAMETERS, constant_error(problem, stand_in(problem))
+        view = View.POSTERIOR_PARAMETERS
         if problem.classes == 2:
             spec = described(problem, _mean_of_signs(problem), view)
-            noise = math.sqrt(2.0) * _whole_scale(problem)
         else:
             query = _TARGETS if problem.classes is None else _COUNTS
             spec = sums_over_all(problem, query, 1, 1.0, problem.mu, view)
-            noise = float(sums_of(spec).sum_noise[0]) * (1.0 + HAIR)
-        predicted = Predicted(best + min(1.0, noise / problem.records), best)
-        return Plan(self, problem, spec, predicted, cautions=(ONLY_A_CONSTANT,))
+        return Plan(self, problem, spec, predicted=1.0, cautions=(ONLY_A_CONSTANT,))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         check_size(X)

@@ -6,16 +6,7 @@ from typing import ClassVar
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.validate import instance_of
-from sordino.fitting.methods.base import (
-    Method,
-    Outcome,
-    Plan,
-    Predicted,
-    method,
-    sums_of,
-    sums_over_all,
-    too_many_columns,
-)
+from sordino.fitting.methods.base import Method, Outcome, Plan, method, sums_of, sums_over_all, too_many_columns
 from sordino.fitting.problem import FitProblem, Sources, model_for
 from sordino.fitting.tasks import Task
 from sordino.mechanisms.mixture import EmOptions, run_em
@@ -47,7 +38,7 @@ class ExpectationMaximisation(Method):
         )
         # The noise on a mean, beside the spread of a component: as far off as a constant centre would be at 1.
         error = float(sums_of(spec).sum_noise[0]) / (problem.records / components)
-        return Plan(self, problem, spec, Predicted(error, problem.settings["spread"]))
+        return Plan(self, problem, spec, error / problem.settings["spread"])
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         del y

@@ -79,7 +79,7 @@ class NaturalNetwork(Method):
     def refusal(self, problem: FitProblem) -> str | None:
         asked = problem.settings["hidden"]
         if asked is not None and len(asked) > 1:
-            return "has one hidden layer, and several were asked for; method 'variational' has as many as asked for"
+            return "has one hidden layer, and several were asked for; method 'dp-vi' has as many as asked for"
         columns = columns_read(problem, 1)
         if columns.count == 0:
             return "needs a column that can vary"

@@ -12,23 +12,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sordino.core.arrays import Array
-from sordino.core.bound import Relation
-from sordino.core.gaussian import up
 from sordino.core.spec import ListSchedule, Spec
 from sordino.data import Category
 from sordino.fitting.methods.base import (
-    Predicted,
-    constant_error,
+    counts_spec,
     multiplier,
-    sums_of,
     sums_over_all,
-    sums_spec,
     target_bound,
 )
-from sordino.fitting.problem import FitProblem, stand_in
+from sordino.fitting.problem import FitProblem
 from sordino.fitting.tasks import Task
-from sordino.mechanisms.networks.natural_gradients import REPLACED
-from sordino.mechanisms.statistics.second_moments import StatisticsOptions, StatisticsStack
+from sordino.mechanisms.statistics.second_moments import StatisticsOptions, StatisticsStack, statistics_spec
 from sordino.models.families.networks import SkipClassification, SkipNetwork, SkipRegression
 
 # A uniform number between its bounds, times this, has variance 1.
@@ -200,44 +194,31 @@ def natural_specs(problem: FitProblem, settings: NaturalSettings) -> Iterator[Sp
     Of classes, how many records each has is asked once, before the steps.
     """
     for _ in range(2):
-        mu = problem.mu * math.sqrt(settings.whitening / 2)
-        yield sums_spec(problem, mu, sums_options(problem, settings, 1.0))
+        noise, options = (
+            multiplier(problem.mu * math.sqrt(settings.whitening / 2)),
+            sums_options(problem, settings, 1.0),
+        )
+        yield statistics_spec(problem.records, noise, problem.relation, options, problem.delta)
     numbers = problem.classes is None
     counted = settings.stages * settings.share_of_scale + settings.share_of_check
     if not numbers:
         counted = settings.share_of_classes
-        yield _counts_spec(problem, _CLASSES, counted)
+        yield counts_spec(problem, _CLASSES, counted)
     mu = problem.mu * math.sqrt((1.0 - settings.whitening - counted) / settings.rounds)
     begin = 0
     for rounds in settings.rounds_of_stages:
         if numbers:
-            yield _counts_spec(problem, _SIZES, settings.share_of_scale)
+            yield counts_spec(problem, _SIZES, settings.share_of_scale)
         steps = ListSchedule(tuple(settings.step_sizes[begin : begin + rounds].tolist()))
         words = "natural gradients of a network with a linear part"
         yield sums_over_all(problem, words, rounds, 1.0, mu, step_size=steps)
         begin += rounds
     if numbers:
-        yield _counts_spec(problem, _SIZES, settings.share_of_check)
+        yield counts_spec(problem, _SIZES, settings.share_of_check)
 
 
-def _counts_spec(problem: FitProblem, words: str, share: float) -> Spec:
-    """Counts: a replacement moves them by sqrt 2, less than twice a contribution."""
-    spec = sums_over_all(problem, words, 1, 1.0, problem.mu * math.sqrt(share))
-    if problem.relation is not Relation.REPLACE_ONE:
-        return spec
-    noise = up(REPLACED * multiplier(problem.mu * math.sqrt(share)))
-    algorithm = sums_of(spec)
-    return replace(
-        spec,
-        algorithm=replace(
-            algorithm, replacement=REPLACED, noise_multiplier=replace(algorithm.noise_multiplier, value=noise)
-        ),
-    )
-
-
-def natural_predicted(problem: FitProblem, settings: NaturalSettings) -> Predicted:
-    """By a formula: half of the variance is explained, and noise adds what it adds to a parameter."""
-    constant = constant_error(problem, stand_in(problem))
+def natural_predicted(problem: FitProblem, settings: NaturalSettings) -> float:
+    """The error over that of a constant: half the variance is explained, and noise adds what it does to a parameter."""
     size = network_of(problem, settings).dim(columns_read(problem).count)
     noise = (1.5 * problem.clips * size / (problem.records * problem.mu)) ** 2
-    return Predicted(constant * min(1.5, math.sqrt(0.5 + noise)), constant)
+    return min(1.5, math.sqrt(0.5 + noise))

@@ -1,15 +1,15 @@
-"""release.json: the spec that ran, its certificate, the public schema, and what the arrays are."""
+"""release.json: the spec that ran, its certificate, the public schema, what the arrays are, and whom it protects."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import singledispatch
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.accounting.evaluate import for_group
 from sordino.core import __version__
 from sordino.core.bound import (
     FLOATING_POINT,
@@ -17,19 +17,21 @@ from sordino.core.bound import (
     Bound,
     Certificate,
     Evidence,
+    Relation,
     floating_point_answer,
     floating_point_line,
     with_floating_point,
     without_floating_point,
 )
-from sordino.core.spec import Spec
+from sordino.core.gaussian import show_up
+from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit
 from sordino.core.spec.fields import read_keys, write_keys
 from sordino.core.spec.instance import NamedModel
+from sordino.core.spec.problem import UNIT
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, number, one_of, refuse
 from sordino.data import Schema
 from sordino.data.schema import schema_from_dict, schema_to_dict
 from sordino.data.words import shown_names
-from sordino.ledger.release.protection import Protection, protection_of
 from sordino.mechanisms.chain.release import KeptIterates, LastIterate, NoisedAverage, on_release_grid
 from sordino.mechanisms.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior, from_stored
@@ -48,7 +50,7 @@ from sordino.models.registry import build_model
 FORMAT = "sordino-release"
 # Written and read: a larger minor version has keys that a reader may ignore.
 MAJOR, MINOR = 2, 1
-NON_PRIVATE = "NON-PRIVATE: made with reproducible randomness; whoever knows the seed can subtract the noise"
+NON_PRIVATE = "NON-PRIVATE: made with reproducible randomness; anyone who knows the seed can subtract the noise"
 
 # What was done to rows before the fit: nothing but what the schema declares, or something that only the caller knows.
 BY_SCHEMA, CALLERS_WORD = "by the schema", "the caller's word"
@@ -64,7 +66,78 @@ Arrays = Mapping[str, NDArray[Any]]
 Settings = Mapping[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class Group:
+    """What a certificate about one record says about so many that change together: epsilon, rounded up, at delta."""
+
+    records: int
+    relation: Relation
+    epsilon: float
+    delta: float
+
+    @property
+    def sentence(self) -> str:
+        change = (
+            "replaced together by as many others; the number of records is public"
+            if self.relation is Relation.REPLACE_ONE
+            else "added or removed together"
+        )
+        found = f"at most {show_up(self.epsilon)}" if math.isfinite(self.epsilon) else "not finite"
+        return (
+            f"No column identifies the unit, so a record is the unit. Up to {self.records} records are declared to "
+            f"belong together: for {self.records} of them epsilon is {found} at delta {self.delta:g} ({change})."
+        )
+
+
+@dataclass(frozen=True)
+class Protection:
+    """Whom a certificate is about: the spec's unit, or a group of records where no column says which."""
+
+    unit: AnyUnit
+    group: Group | None = None
+
+    @property
+    def name(self) -> str:
+        return "record" if isinstance(self.unit, Unit) else "unit"
+
+    @property
+    def words(self) -> str:
+        return "one record" if isinstance(self.unit, Unit) else f"one unit: {self.unit.words}"
+
+    @property
+    def several(self) -> str:
+        """What a reader must know who thinks of people and not of records."""
+        if isinstance(self.unit, ColumnUnit):
+            return (
+                f"It protects one unit: all records with one value of {self.unit.column!r} together. Someone with two "
+                "values counts as two units and gets weaker protection."
+            )
+        if self.group is not None:
+            return f"It holds for one record. {self.group.sentence}"
+        return (
+            "It protects one record; no other unit was declared. Several records together get weaker protection: k of "
+            "them about k times epsilon, and a larger delta."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form: the unit as in a spec, and the group where there is one."""
+        group = None
+        if self.group is not None:
+            epsilon = self.group.epsilon if math.isfinite(self.group.epsilon) else None
+            group = {"records": self.group.records, "epsilon": epsilon, "delta": self.group.delta}
+        return {"unit": UNIT.write(self.unit), "group": group}
+
+
+def protection_of(spec: Spec, schema: Schema | None, bound: Bound | None, delta: float) -> Protection:
+    """Whom a release protects: its spec says so, and its schema whether records belong together all the same."""
+    declared = None if schema is None else schema.unit
+    if isinstance(spec.unit, ColumnUnit) or declared is None or declared.most_records == 1 or bound is None:
+        return Protection(spec.unit)
+    epsilon = for_group(bound, spec, declared.most_records).epsilon(delta)
+    return Protection(spec.unit, Group(declared.most_records, spec.relation, epsilon, delta))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class StoredRelease:
     """A release as a folder holds it.
 
@@ -85,6 +158,7 @@ class StoredRelease:
             given, because then nobody but the caller knows what was learned from private rows on the way.
         stated_epsilon: what the folder's headline says; None where it was not read from one.
         digest: SHA-256 of the folder's release.json, which holds that of the arrays; None likewise.
+        document: the folder's release.json as it was read; None likewise.
     """
 
     kind: str
@@ -103,6 +177,7 @@ class StoredRelease:
     software: str = __version__
     stated_epsilon: float | None = None
     digest: str | None = None
+    document: Settings | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", MappingProxyType(dict(self.arrays)))
@@ -112,6 +187,10 @@ class StoredRelease:
     @property
     def epsilon(self) -> float:
         return self.bound.guarantee.epsilon(self.delta)
+
+    def __repr__(self) -> str:
+        private = "" if self.private else ", NON-PRIVATE"
+        return f"<release of kind {self.kind}: epsilon {self.epsilon:.4g} at delta {self.delta:g}{private}>"
 
     @property
     def protected(self) -> Protection:
@@ -149,6 +228,16 @@ def to_document(release: StoredRelease, digest: str) -> dict[str, Any]:
     }
 
 
+def changed_keys(release: StoredRelease) -> tuple[str, ...]:
+    """Keys of the release.json that was read which are absent, or not what this version writes of the others."""
+    if release.document is None:
+        return ()
+    read, again = dict(release.document), to_document(release, str(release.document["arrays_sha256"]))
+    if release.software != __version__:  # another version may know a better theorem about several records
+        read["group"] = again["group"] = None
+    return tuple(key for key in again if key not in read or read[key] != again[key])
+
+
 def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRelease, str]:
     """Read the JSON form beside its arrays; also the digest it states."""
     if not isinstance(document, Mapping) or not all(isinstance(key, str) for key in document):
@@ -169,7 +258,11 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
     stated = required("arrays")
     found = {name: {"dtype": str(values.dtype), "shape": list(values.shape)} for name, values in arrays.items()}
     if stated != found:
-        raise InputError(f"Expected the arrays that {where} lists, got others; the folder was changed.")
+        raise InputError(f"The arrays are not those that {where} lists; the folder was changed.")
+    # Null stands for an epsilon that is not finite.
+    epsilon, stated_epsilon = document.get("epsilon"), None
+    if "epsilon" in document:
+        stated_epsilon = math.inf if epsilon is None else number("epsilon", epsilon, NON_NEGATIVE)
     release = StoredRelease(
         kind=_text(required("kind"), "kind"),
         spec=Spec.from_dict(required("spec")),
@@ -185,7 +278,7 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
         cautions=_cautions([] if cautions is None else cautions),
         preprocessing=one_of("preprocessing", required("preprocessing"), (BY_SCHEMA, CALLERS_WORD)),
         software=_text(required("software"), "software"),
-        stated_epsilon=_stated(document["epsilon"]) if "epsilon" in document else None,
+        stated_epsilon=stated_epsilon,
     )
     digest = _text(required("arrays_sha256"), "arrays_sha256")
     unknown = [key for key in document if key not in _KEYS]
@@ -247,11 +340,6 @@ def _text(value: Any, name: str) -> str:
     return value
 
 
-def _stated(value: Any) -> float:
-    """The epsilon of the headline, where null stands for none that is finite."""
-    return math.inf if value is None else number("epsilon", value, NON_NEGATIVE)
-
-
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise refuse("private", "to be true or false", value)
@@ -269,30 +357,21 @@ class Contents(NamedTuple):
     arrays: dict[str, NDArray[Any]]
 
 
-@singledispatch
 def stored(release: object) -> Contents:
-    """What a release stores; a new kind of release registers its own."""
+    """What a release of a mechanism stores."""
+    match release:
+        case LastIterate():
+            draws = on_release_grid(release.spec, release.iterates)[:, None]
+            return Contents("last-iterate", release.spec, {"draws": draws})
+        case KeptIterates():
+            draws = on_release_grid(release.spec, release.iterates)
+            return Contents("kept-iterates", release.spec, {"draws": draws})
+        case NoisedAverage():
+            averages = on_release_grid(release.spec, release.averages)
+            return Contents("average", release.spec, {"averages": averages})
+        case SumsRelease():
+            return Contents(release.query, release.spec, posterior_arrays(release.posterior))
     raise InputError(f"Expected a release that can be stored, got a {type(release).__name__}.")
-
-
-@stored.register
-def _(release: LastIterate) -> Contents:
-    return Contents("last-iterate", release.spec, {"draws": on_release_grid(release.spec, release.iterates)[:, None]})
-
-
-@stored.register
-def _(release: KeptIterates) -> Contents:
-    return Contents("kept-iterates", release.spec, {"draws": on_release_grid(release.spec, release.iterates)})
-
-
-@stored.register
-def _(release: NoisedAverage) -> Contents:
-    return Contents("average", release.spec, {"averages": on_release_grid(release.spec, release.averages)})
-
-
-@stored.register
-def _(release: SumsRelease) -> Contents:
-    return Contents(release.query, release.spec, posterior_arrays(release.posterior))
 
 
 # By the names of the arrays that a release holds, in the order in which the posterior takes them and names them, too.

@@ -17,8 +17,8 @@ from sordino.core.atomic_write import write_new_folder
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, SordinoError
 from sordino.ledger.release.document import StoredRelease, from_document, to_document
-from sordino.ledger.signing import SigningKey, signed_files
-from sordino.ledger.signing.folder import RELEASE, broken_signature
+from sordino.ledger.signed_folder import RELEASE, broken_signature, signed_files
+from sordino.ledger.signing_keys import SigningKey
 
 DOCUMENT, ARRAYS = "release.json", "arrays.safetensors"
 LARGEST_FILE = 2**30
@@ -49,7 +49,7 @@ def from_bytes(where: str, content: bytes) -> dict[str, NDArray[Any]]:
         if not _NAME.fullmatch(name) or str(values.dtype) not in _KINDS:
             raise InputError(f"Expected {where} to hold named numbers, got {name[:64]!r} of {values.dtype}.")
         if not np.isfinite(values).all():
-            raise InputError(f"Expected {where} to hold finite numbers, got others in {name!r}.")
+            raise InputError(f"{where} must contain finite numbers, and {name!r} does not.")
         values.setflags(write=False)
     return found
 
@@ -124,8 +124,8 @@ def stored_at(folder: Path) -> StoredRelease:
     where = str(folder / DOCUMENT)
     release, digest = from_document(where, document, from_bytes(str(folder / ARRAYS), content))
     if digest != hashlib.sha256(content).hexdigest():
-        raise InputError(f"Expected the arrays that {where} was written with, got others; the folder was changed.")
-    return replace(release, digest=hashlib.sha256(text.encode()).hexdigest())
+        raise InputError(f"The arrays are not those that {where} was written with; the folder was changed.")
+    return replace(release, digest=hashlib.sha256(text.encode()).hexdigest(), document=document)
 
 
 def _folder(call: str, path: object) -> Path:

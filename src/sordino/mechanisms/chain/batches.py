@@ -4,29 +4,107 @@ Batches are drawn a block of steps at a time: inside a compiled step a Poisson m
 record, on the host it costs as much as the batch. One flat list, with a start and a count for each batch, serves
 batches of any size without padding each of them. The last batch of a pass is smaller when the batch size does not
 divide the number of records; the divisor stays. Sizes are padded, so that nearby runs share one compiled kernel.
+
+A stream is a function of its generator's key, the same however it is cut into blocks. So a run that resumes draws its
+earlier batches again (`Batches.skip`), and a checkpoint holds none of them.
 """
 
 import math
-from dataclasses import replace
-from typing import Any, ClassVar
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.gaussian import least_whole
-from sordino.core.spec import Scheme
+from sordino.core.spec import Batch, Scheme
 from sordino.core.validate import refuse
-from sordino.mechanisms.chain.batch_stream import (
-    BatchBlock,
-    Batches,
-    BatchState,
-    Indices,
-    Sampling,
-    bucket,
-    equal_batches,
-    power_of_two,
-)
-from sordino.noise.randomness import generator_text, set_generator, state_text
+
+SMALLEST_BUCKET = 16
+_GROWTH = 1.25
+
+
+def power_of_two(number: int) -> int:
+    """The smallest power of two that is at least `number`."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def power_of_two_within(number: int) -> int:
+    """The largest power of two that is at most `number`, which is at least 1."""
+    return 1 << (number.bit_length() - 1)
+
+
+def bucket(rows: int) -> int:
+    """The padded number of rows: the next in a sequence of multiples of 16 that grow by a quarter."""
+    size = SMALLEST_BUCKET
+    while size < rows:
+        size = 16 * math.ceil(_GROWTH * size / 16)
+    return size
+
+
+Indices = NDArray[np.int32]
+
+
+class BatchBlock(NamedTuple):
+    """The batches of a block of steps: batch (k, g) is `records[starts[k, g] : starts[k, g] + counts[k, g]]`."""
+
+    # There is one group g for each chain, or a single group that all chains share because nothing in it is random.
+    # Behind the last batch the list goes on for at least `capacity` entries, so that a slice of that fixed length is
+    # always inside it.
+    records: Indices
+    starts: Indices
+    counts: Indices
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What a scheme needs to know: the rows there are, the public batch size and rate, and the length of the run."""
+
+    rows: int
+    size: int
+    rate: float
+    chains: int
+    steps: int
+    generator: np.random.Generator
+    round: int | None = None  # steps of a round of random allocation, from the declared number of records
+    uses: int = 1
+    cap: int | None = None
+    separation: int = 1
+
+
+class Batches(ABC):
+    """The stream of a run's batches; drawn from in order, and the same however it is cut into blocks."""
+
+    shared: ClassVar[bool] = False
+
+    def __init__(self, sampling: Sampling) -> None:
+        self.sampling = sampling
+
+    @property
+    def groups(self) -> int:
+        """How many batches a step has: one for each chain, or one for all."""
+        return 1 if self.shared else self.sampling.chains
+
+    @property
+    def capacity(self) -> int:
+        """A number of records that no batch drawn so far exceeds, public in all but the rarest runs."""
+        return self.sampling.size
+
+    @abstractmethod
+    def take(self, steps: int) -> BatchBlock:
+        """The batches of the next `steps` steps."""
+
+    def skip(self, steps: int, at_once: int = 1) -> None:
+        """Draw the batches of so many steps, and leave them."""
+        for first in range(0, steps, at_once):
+            self.take(min(at_once, steps - first))
+
+
+def equal_batches(records: Indices, counts: Indices, capacity: int) -> BatchBlock:
+    """A block from batches of one padded length: `records` has shape (steps, groups, capacity)."""
+    starts = np.arange(counts.size, dtype=np.int32).reshape(counts.shape) * np.int32(capacity)
+    return BatchBlock(records.reshape(-1), starts, counts)
 
 
 class Passes(Batches):
@@ -38,10 +116,8 @@ class Passes(Batches):
 
     def __init__(self, sampling: Sampling) -> None:
         super().__init__(sampling)
-        self._taken = 0
-        self._pass = -1
+        self._taken, self._pass = 0, -1
         self._cut = np.zeros((self.groups, 0, sampling.size), np.int32)
-        self._before_draw: Any = sampling.generator.bit_generator.state  # orders are drawn again, not stored
 
     @property
     def batches_per_pass(self) -> int:
@@ -71,28 +147,11 @@ class Passes(Batches):
     def _batches_of(self, number: int) -> Indices:
         while self._pass < number:
             earlier = None if self._pass < 0 else self._cut.reshape(self.groups, -1)[:, : self.sampling.rows]
-            if self.redrawn:
-                self._before_draw = self.sampling.generator.bit_generator.state
-            self._cut = self._padded(self.order(earlier))
+            padded = np.zeros((self.groups, self.batches_per_pass * self.sampling.size), np.int32)
+            padded[:, : self.sampling.rows] = self.order(earlier)
+            self._cut = padded.reshape(self.groups, self.batches_per_pass, self.sampling.size)
             self._pass += 1
         return self._cut
-
-    def _padded(self, order: Indices) -> Indices:
-        padded = np.zeros((self.groups, self.batches_per_pass * self.sampling.size), np.int32)
-        padded[:, : self.sampling.rows] = order
-        return padded.reshape(self.groups, self.batches_per_pass, self.sampling.size)
-
-    def state(self) -> BatchState:
-        return BatchState(state_text(self._before_draw), self._taken, np.zeros(0, np.int32))
-
-    def restore(self, state: BatchState, step: int) -> None:
-        if state.number != step or isinstance(state.number, bool) or state.waiting.size:
-            raise ValueError(state.number)
-        set_generator(self.sampling.generator, state.generator)
-        self._before_draw, self._taken = self.sampling.generator.bit_generator.state, state.number
-        if state.number:
-            self._pass = (state.number - 1) // self.batches_per_pass
-            self._cut = self._padded(self.order(None))
 
 
 class Cyclic(Passes):
@@ -157,21 +216,6 @@ class Poisson(_AnySize):
         parts = [self._some(min(at_once, batches - begin)) for begin in range(0, batches, at_once)]
         records, counts = zip(*parts, strict=True)
         return self._block(steps, list(records), np.concatenate(counts), self._mean * batches)
-
-    def state(self) -> BatchState:
-        return BatchState(generator_text(self.sampling.generator), self._capacity, self._waiting)
-
-    def restore(self, state: BatchState, step: int) -> None:
-        del step
-        capacity, waiting = state.number, state.waiting
-        if not isinstance(capacity, int) or not self._capacity <= capacity <= max(
-            self._capacity, power_of_two(self.sampling.rows)
-        ):
-            raise ValueError(capacity)
-        if waiting.dtype != np.int64 or waiting.ndim != 1 or (waiting < 0).any() or (np.diff(waiting) <= 0).any():
-            raise ValueError("records that wait in no order")
-        set_generator(self.sampling.generator, state.generator)
-        self._capacity, self._waiting = capacity, waiting
 
     def _some(self, batches: int) -> tuple[Indices, NDArray[np.int64]]:
         """The records of so many batches, end to end, and how many each has."""
@@ -247,19 +291,6 @@ class WithoutReplacement(Batches):
     def _draw(self, number: int) -> Indices:
         return uniform_subsets(self.sampling.generator, self.sampling.rows, self.sampling.size, number)
 
-    def state(self) -> BatchState:
-        return BatchState(generator_text(self.sampling.generator), 0, self._waiting)
-
-    def restore(self, state: BatchState, step: int) -> None:
-        del step
-        waiting, rows = state.waiting, self.sampling.rows
-        if waiting.dtype != np.int32 or waiting.ndim != 2 or waiting.shape[1] != self.sampling.size:
-            raise ValueError(waiting.shape)
-        if ((waiting < 0) | (waiting >= rows)).any():
-            raise ValueError("records that there are not")
-        set_generator(self.sampling.generator, state.generator)
-        self._waiting = waiting
-
 
 def uniform_subsets(generator: np.random.Generator, rows: int, size: int, number: int) -> Indices:
     """Draw `number` independent uniform subsets of `size` of the records 0, ..., rows - 1, as rows of an array."""
@@ -298,7 +329,6 @@ class RandomAllocation(_AnySize):
         )
         self._taken, self._round = 0, -1
         self._lists: list[tuple[Indices, NDArray[np.int64]]] = []
-        self._before_draw: Any = sampling.generator.bit_generator.state  # rounds are drawn again, not stored
 
     def take(self, steps: int) -> BatchBlock:
         parts: list[Indices] = []
@@ -313,29 +343,23 @@ class RandomAllocation(_AnySize):
 
     def _lists_of(self, number: int) -> list[tuple[Indices, NDArray[np.int64]]]:
         while self._round < number:
-            self._before_draw = self.sampling.generator.bit_generator.state
-            self._lists = [self._drawn() for _ in range(self.groups)]
+            self._lists = self._drawn()
             self._round += 1
         return self._lists
 
-    def _drawn(self) -> tuple[Indices, NDArray[np.int64]]:
+    def _drawn(self) -> list[tuple[Indices, NDArray[np.int64]]]:
+        """The records of the next round for each group, sorted by step, and where each step's begin."""
         rows, uses = self.sampling.rows, self.sampling.uses
-        steps = uniform_subsets(self.sampling.generator, self._length, uses, rows).reshape(-1)
+        made = []
+        for _ in range(self.groups):
+            steps = uniform_subsets(self.sampling.generator, self._length, uses, rows).reshape(-1)
+            order, edges = self._by_step(steps)
+            made.append(((order // uses).astype(np.int32), edges))
+        return made
+
+    def _by_step(self, steps: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         order = np.argsort(steps, kind="stable")
-        edges = np.searchsorted(steps[order], np.arange(self._length + 1))
-        return (order // uses).astype(np.int32), edges
-
-    def state(self) -> BatchState:
-        return BatchState(state_text(self._before_draw), self._taken, np.zeros(0, np.int32))
-
-    def restore(self, state: BatchState, step: int) -> None:
-        if state.number != step or isinstance(state.number, bool) or state.waiting.size:
-            raise ValueError(state.number)
-        set_generator(self.sampling.generator, state.generator)
-        self._before_draw, self._taken = self.sampling.generator.bit_generator.state, state.number
-        if state.number:
-            self._round = (state.number - 1) // self._length - 1
-            self._lists_of(self._round + 1)
+        return order, np.searchsorted(steps[order], np.arange(self._length + 1))
 
 
 class MinSeparation(RandomAllocation):
@@ -354,8 +378,6 @@ class MinSeparation(RandomAllocation):
         blocked = sampling.generator.random(shape) < longest * sampling.rate / (1 + longest * sampling.rate)
         wait = sampling.generator.integers(1, max(1, longest) + 1, shape)
         self._wait = np.where(blocked, wait, 0) + self._failures(shape)
-        self._before_wait = self._wait
-        self._before_draw = sampling.generator.bit_generator.state
 
     def _failures(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
         """How often in a row a free record is not drawn."""
@@ -364,30 +386,12 @@ class MinSeparation(RandomAllocation):
         draws = self.sampling.generator.standard_exponential(shape) / -math.log1p(-self.sampling.rate)
         return np.minimum(draws, _LONGEST_GAP).astype(np.int64)
 
-    def _lists_of(self, number: int) -> list[tuple[Indices, NDArray[np.int64]]]:
-        while self._round < number:
-            self._before_draw, self._before_wait = self.sampling.generator.bit_generator.state, self._wait
-            self._lists = [self._of_group(waits) for waits in self._wait]
-            used = self._wait < self._length
-            # The next use is `separation` steps after this one, or later.
-            self._wait = np.where(used, self._wait + self._failures(used.shape), self._wait - self._length)
-            self._round += 1
-        return self._lists
-
-    def _of_group(self, waits: NDArray[np.int64]) -> tuple[Indices, NDArray[np.int64]]:
-        order = np.argsort(waits, kind="stable")
-        edges = np.searchsorted(waits[order], np.arange(self._length + 1))
-        return order[: edges[-1]].astype(np.int32), edges
-
-    def state(self) -> BatchState:
-        return BatchState(state_text(self._before_draw), self._taken, self._before_wait)
-
-    def restore(self, state: BatchState, step: int) -> None:
-        wait = state.waiting
-        if wait.dtype != np.int64 or wait.shape != self._wait.shape or (wait < 0).any():
-            raise ValueError(wait.shape)
-        self._wait = wait
-        super().restore(BatchState(state.generator, state.number, np.zeros(0, np.int32)), step)
+    def _drawn(self) -> list[tuple[Indices, NDArray[np.int64]]]:
+        sorted_waits = [self._by_step(waits) for waits in self._wait]
+        used = self._wait < self._length
+        # The next use is `separation` steps after this one, or later.
+        self._wait = np.where(used, self._wait + self._failures(used.shape), self._wait - self._length)
+        return [(order[: edges[-1]].astype(np.int32), edges) for order, edges in sorted_waits]
 
 
 _SCHEMES: dict[Scheme, type[Batches]] = {
@@ -406,3 +410,22 @@ _SCHEMES: dict[Scheme, type[Batches]] = {
 def batches_for(name: Scheme, sampling: Sampling) -> Batches | None:
     """The stream of a scheme; None when every step uses every record and nothing is drawn."""
     return None if name == Scheme.FULL else _SCHEMES[name](sampling)
+
+
+def described_batches(
+    batch: Batch, records: int, rows: int, steps: int, generator: np.random.Generator, chains: int = 1
+) -> Batches | None:
+    """The stream that a spec describes: sizes and chances follow from the declared records, never from the rows."""
+    sampling = Sampling(
+        rows=rows,
+        size=batch.divisor(records),
+        rate=batch.chance(records),
+        chains=chains,
+        steps=steps,
+        generator=generator,
+        round=batch.per_epoch(records),
+        uses=batch.uses or 1,
+        cap=batch.most,
+        separation=batch.apart(records),
+    )
+    return batches_for(batch.scheme, sampling)

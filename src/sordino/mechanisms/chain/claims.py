@@ -68,7 +68,7 @@ def longest_row(spec: Spec, algorithm: NoisyGradient, model: Model, features: in
     if spec.problem is None:
         return math.inf, math.inf
     length, target = _limits(spec.problem, model, algorithm.clipping, algorithm.projection, features)
-    if algorithm.clipping is not None and model.clipping_rule(algorithm.clipping).of_rows:
+    if algorithm.clipping is not None and model.clips_rows(algorithm.clipping):
         length = min(length, algorithm.clipping.bound)
     return length, target
 
@@ -162,7 +162,7 @@ def chain_lattice(spec: Spec, algorithm: NoisyGradient, model: Model) -> Lattice
 
 
 def _clips_gradients(algorithm: NoisyGradient, model: Model) -> bool:
-    return algorithm.clipping is not None and not model.clipping_rule(algorithm.clipping).of_rows
+    return algorithm.clipping is not None and not model.clips_rows(algorithm.clipping)
 
 
 def gradient_reach(spec: Spec, algorithm: NoisyGradient, model: Model) -> float | None:

@@ -85,7 +85,7 @@ class PureChain:
         object.__setattr__(self, "_flat", self._model(lambda theta: theta))
         object.__setattr__(self, "algorithm", described_chain(self.spec, self._flat))
         if self.algorithm.rounding is not None:
-            raise refuse("algorithm.rounding", "to be absent for steps of one's own", self.algorithm.rounding)
+            raise refuse("algorithm.rounding", "to be absent for custom steps", self.algorithm.rounding)
         object.__setattr__(self, "_sum_noise", sum_noise(self.algorithm, self.spec.n))
 
     def init(self, key: Array, params: Any = None) -> ChainState:
@@ -109,7 +109,9 @@ class PureChain:
         theta, unravel = ravel_pytree(doubles)
         if len(theta) != self.spec.dim:
             raise refuse("params", f"to have problem.dim = {self.spec.dim} numbers", len(theta))
-        start = unravel(self._projected(theta))
+        if self.algorithm.projection is not None:
+            theta = kernel.on_ball(theta[None], run_constants(self.spec, self.algorithm, self._flat).radius)[0]
+        start = unravel(theta)
         memory = None if self.optimiser is None else self.optimiser.init(start)
         return ChainState(jnp.zeros((), jnp.int32), start, memory, secure, own_start)
 
@@ -180,7 +182,8 @@ class PureChain:
             scale, gaussian = self._noise(key, state.step)
             drift = kernel.noised_drift(program, constants, theta[None], total, scale[None], gaussian[None])
             if self.optimiser is None:
-                moved, memory = theta[None] - self._step_sizes[state.step] * drift, None
+                sizes = jnp.asarray(self.algorithm.step_size.values(self.algorithm.steps))
+                moved, memory = theta[None] - sizes[state.step] * drift, None
             else:
                 updates, memory = self.optimiser.update(unravel(drift[0]), state.optimiser, state.params)
                 moved = theta[None] + ravel_pytree(updates)[0]
@@ -211,15 +214,11 @@ class PureChain:
 
     def cautions(self, state: ChainState) -> tuple[str, ...]:
         """What a reader of a release of this chain must know first, in sentences; empty where nothing is amiss."""
-        seeded = "NON-PRIVATE: the keys are not those of secure_key, so whoever knows the seed can subtract the noise."
+        seeded = "NON-PRIVATE: the keys are not from secure_key, so anyone who knows the seed can subtract the noise."
         own = "Batches were chosen by the caller, who vouches that no record is in a batch twice."
         chosen = "An optimiser moved the parameters, so only composition is certified."
         sentences = ((not state.secure, seeded), (self.own_batches, own), (self.optimiser is not None, chosen))
         return tuple(sentence for applies, sentence in sentences if applies)
-
-    @property
-    def _step_sizes(self) -> Array:
-        return jnp.asarray(self.algorithm.step_size.values(self.algorithm.steps))
 
     def _start(self, key: Array) -> Array:
         start = self.algorithm.start
@@ -227,13 +226,6 @@ class PureChain:
             return start.scale * standard_gaussians(key_for(key, Purpose.START), (self.spec.dim,))
         values = instance_of("algorithm.start", start, PointStart).values
         return jnp.zeros(self.spec.dim) if values is None else jnp.asarray(values)
-
-    def _projected(self, theta: Array) -> Array:
-        program, constants = (
-            self._program(None, kernel.EveryRow(1)),
-            run_constants(self.spec, self.algorithm, self._flat),
-        )
-        return kernel.projected(program, constants, theta[None])[0]
 
     def _noise(self, key: Array, step: Array) -> tuple[Array, Array]:
         """The scale of the noise on the sum of this step, and standard Gaussians."""
@@ -274,9 +266,8 @@ class PureChain:
     def _limits(self, features: int) -> kernel.RowLimits:
         return row_limits(self.spec, self.algorithm, self._flat, features)
 
-    def _program(self, unravel: Callable[[Array], Any] | None, summed: kernel.GradientSum) -> kernel.Program:
-        model = self._flat if unravel is None else self._model(unravel)
-        return program_for(self.spec, self.algorithm, model, summed, 0, self.port)
+    def _program(self, unravel: Callable[[Array], Any], summed: kernel.GradientSum) -> kernel.Program:
+        return program_for(self.spec, self.algorithm, self._model(unravel), summed, 0, self.port)
 
 
 def composition_only(spec: Spec) -> Spec:

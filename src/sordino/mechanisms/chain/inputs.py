@@ -4,9 +4,9 @@ Every supported law of noise is a Gaussian of fixed or random scale, so the kern
 from a public point or a Gaussian draw, never from anything computed from data.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +15,13 @@ from jax import Array
 from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
-from sordino.core.spec import GaussianNoise, GaussianStart, Noise, NoisyGradient, PointStart, Spec, StableNoise, Start
-from sordino.mechanisms.chain.batch_stream import BatchBlock, Batches, BatchState
+from sordino.core.spec import GaussianStart, NoisyGradient, PointStart, Spec, StableNoise, Start
+from sordino.core.validate import instance_of
+from sordino.mechanisms.chain.batches import Batches
 from sordino.mechanisms.chain.claims import sum_noise
 from sordino.mechanisms.chain.kernel import StepBlock
 from sordino.noise.lattice import Lattice
-from sordino.noise.randomness import Purpose, Randomness, generator_text, set_generator
+from sordino.noise.randomness import Purpose, Randomness
 
 
 @dataclass(frozen=True)
@@ -74,47 +75,12 @@ def mixing_scale(draws: Any, alpha: float, numbers: Any) -> Any:
 Scales = NDArray[np.float64]
 
 
-_SCALES: dict[type[Noise], Callable[[Any, np.random.Generator, Scales, int], Scales]] = {
-    GaussianNoise: lambda _noise, _generator, tau, chains: np.broadcast_to(tau[:, None], (len(tau), chains)),
-    StableNoise: lambda noise, generator, tau, chains: (
-        tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))
-    ),
-}
-
-
-def _point(start: PointStart, _randomness: Randomness, shape: tuple[int, int], dtype: DTypeLike) -> Array:
-    return jnp.broadcast_to(jnp.asarray(0.0 if start.values is None else start.values, dtype), shape)
-
-
-def _drawn(start: GaussianStart, randomness: Randomness, shape: tuple[int, int], dtype: DTypeLike) -> Array:
-    return jnp.asarray(start.scale, dtype) * randomness.gaussians(Purpose.START, 0, 1, shape, dtype)[0]
-
-
-_STARTS: dict[type[Start], Callable[[Any, Randomness, tuple[int, int], DTypeLike], Array]] = {
-    PointStart: _point,
-    GaussianStart: _drawn,
-}
-
-
 def first_points(start: Start, randomness: Randomness, shape: tuple[int, int], dtype: DTypeLike) -> Array:
     """The point each chain starts from, shape (chains, dim)."""
-    return _STARTS[type(start)](start, randomness, shape, dtype)
-
-
-class Fed(NamedTuple):
-    """A block's inputs, how many iterates it keeps, and its batches on the host."""
-
-    block: StepBlock
-    kept: int
-    batches: BatchBlock | None
-
-
-class FeedState(NamedTuple):
-    """Where a feed is: the next step, the generator of random scales, and the stream of batches."""
-
-    step: int
-    mixing: str
-    batches: BatchState | None
+    if isinstance(start, GaussianStart):
+        return jnp.asarray(start.scale, dtype) * randomness.gaussians(Purpose.START, 0, 1, shape, dtype)[0]
+    values = instance_of("algorithm.start", start, PointStart).values
+    return jnp.broadcast_to(jnp.asarray(0.0 if values is None else values, dtype), shape)
 
 
 class Feed:
@@ -139,41 +105,41 @@ class Feed:
         self._mixing = randomness.generator(Purpose.MIXING)
         self.step = 0
 
-    def __iter__(self) -> Iterator[Fed]:
+    def __iter__(self) -> Iterator[tuple[StepBlock, int]]:
+        """Each block's inputs, and how many iterates it keeps."""
         while self.step < self._algorithm.steps:
             yield self._next()
 
-    def state(self) -> FeedState:
-        """What the blocks to come depend on, besides the spec and the randomness."""
-        return FeedState(
-            self.step, generator_text(self._mixing), None if self._batches is None else self._batches.state()
-        )
+    def skip(self, steps: int) -> None:
+        """Go on as a feed that has given so many steps, in whole blocks, whose draws are made again and left."""
+        if self._batches is not None:
+            self._batches.skip(steps, self._slots.block)
+        for first in range(0, steps, self._slots.block):
+            self._scales(first)
+        self.step = steps
 
-    def restore(self, state: FeedState) -> None:
-        """Go on as the feed that gave `state`; `ValueError` for one that cannot have."""
-        if (self._batches is None) != (state.batches is None):
-            raise ValueError("batches of another scheme")
-        set_generator(self._mixing, state.mixing)
-        if self._batches is not None and state.batches is not None:
-            self._batches.restore(state.batches, state.step)
-        self.step = state.step
+    def _scales(self, first: int) -> Scales:
+        """The scale of the noise of every step and chain of a block, random where noise is stable."""
+        noise, tau = self._algorithm.noise, _part(self._noise_scales, first, self._slots.block)[:, None]
+        shape = (self._slots.block, self._algorithm.chains)
+        if isinstance(noise, StableNoise):
+            return tau * mixing_scales(self._mixing, noise.alpha, shape)
+        return np.broadcast_to(tau, shape)
 
-    def _next(self) -> Fed:
+    def _next(self) -> tuple[StepBlock, int]:
         first, length, algorithm = self.step, self._slots.block, self._algorithm
-        tau = _part(self._noise_scales, first, length)
-        scales = _SCALES[type(algorithm.noise)](algorithm.noise, self._mixing, tau, algorithm.chains)
         placed, kept = self._slots.of_block(first)
         batches, none = None if self._batches is None else self._batches.take(length), np.zeros((length, 1), np.int32)
         block = StepBlock(
             jnp.asarray(min(length, algorithm.steps - first), jnp.int32),
             jnp.asarray(_part(self._step_sizes, first, length), float),
-            jnp.asarray(scales, float),
+            jnp.asarray(self._scales(first), float),
             self._noise(first, length),
             jnp.asarray(placed),
             *map(jnp.asarray, (none[0], none, none) if batches is None else batches),
         )
         self.step = min(first + length, algorithm.steps)
-        return Fed(block, kept, batches)
+        return block, kept
 
     def _noise(self, first: int, length: int) -> Any:
         """On the lattice of the sums where they have one, otherwise standard Gaussians in floating point."""

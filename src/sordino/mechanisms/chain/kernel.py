@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisyGradient, Scheme, Spec
 from sordino.core.validate import refuse
-from sordino.mechanisms.chain.batch_stream import bucket
+from sordino.mechanisms.chain.batches import bucket
 from sordino.models.base import Model
 from sordino.models.clip import row_lengths
 from sordino.models.contributions import RowSizes, shortened, whole_rows
@@ -99,7 +99,9 @@ class RowLimits(NamedTuple):
 
 def load(X: NDArray[Any], y: NDArray[Any], rows_per_block: int | None, dtype: Any, limits: RowLimits) -> Records:
     """Put rows on the device, padded to a bucket, and to whole blocks of rows where they are worked on in blocks."""
-    return on_device(X, y, padded_number(len(X), rows_per_block), dtype, limits)
+    padded = padded_rows(X, y, padded_number(len(X), rows_per_block), dtype)
+    features, target = (jax.device_put(column) for column in padded)
+    return prepared(features, target, jnp.asarray(len(X), jnp.int32), limits)
 
 
 def padded_number(rows: int, rows_per_block: int | None) -> int:
@@ -108,23 +110,17 @@ def padded_number(rows: int, rows_per_block: int | None) -> int:
     return padded if block is None or padded <= block else -(-padded // block) * block
 
 
-def on_device(X: NDArray[Any], y: NDArray[Any], padded: int, dtype: Any, limits: RowLimits) -> Records:
-    """Put rows on the device, followed by rows of zeros up to the padded number, and bring them within the limits."""
-    features, target = (jax.device_put(column) for column in padded_rows(X, y, padded, dtype))
-    return prepared(features, target, jnp.asarray(len(X), jnp.int32), limits)
-
-
 def padded_rows(X: NDArray[Any], y: NDArray[Any], padded: int, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Arrays of `padded` rows in the run's precision; whole targets stay whole, and what fits is not copied."""
-    return _padded(X, padded, dtype), _padded(y, padded, dtype if y.dtype.kind == "f" else np.int32)
 
+    def filled(column: NDArray[Any], dtype: Any) -> NDArray[Any]:
+        if len(column) == padded and column.dtype == dtype:
+            return column
+        longer = np.zeros((padded, *column.shape[1:]), dtype)
+        longer[: len(column)] = column
+        return longer
 
-def _padded(column: NDArray[Any], padded: int, dtype: Any) -> NDArray[Any]:
-    if len(column) == padded and column.dtype == dtype:
-        return column
-    longer = np.zeros((padded, *column.shape[1:]), dtype)
-    longer[: len(column)] = column
-    return longer
+    return filled(X, dtype), filled(y, dtype if y.dtype.kind == "f" else np.int32)
 
 
 def prepared(features: Array, target: Array, rows: Array, limits: RowLimits) -> Records:
@@ -183,16 +179,12 @@ class EveryRow:
     block: int
 
     def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
-        return self.added(row_sum, records, theta, no_total(theta.shape))
-
-    def added(self, row_sum: RowSum, records: Records, theta: Array, total: Total) -> Total:
-        """The sums over these rows added to `total`, block by block: rows that come in pieces add up alike."""
         length = min(self.block, records.features.shape[0])
 
         def with_block(j: Array, total: Total) -> Total:
             return total.plus(_over_chains(row_sum, theta, slice_of(records, j * length, length)))
 
-        return lax.fori_loop(0, (records.rows + length - 1) // length, with_block, total)
+        return lax.fori_loop(0, (records.rows + length - 1) // length, with_block, no_total(theta.shape))
 
 
 @dataclass(frozen=True)
@@ -291,44 +283,27 @@ def advance(
 ) -> tuple[Array, Array]:
     """Make the block's steps from theta, shape (chains, dim); answer the last iterates and the kept ones."""
     summed = row_sum(program, constants)
+    # One slot more than a block keeps, for all the other iterates; nothing where none is kept.
+    buffer = jnp.zeros((program.slots + 1 if program.slots else 0, *theta.shape), theta.dtype)
 
     def step(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         theta, kept = state
         batch = StepBatch(block.records, block.starts[k], block.counts[k])
         total = program.gradient_sum(summed, records, theta, batch)
-        return moved(program, constants, theta, total, block, k, kept)
+        noise = block.noise.at(k) if isinstance(block.noise, LatticeNoise) else block.noise[k]
+        if program.hidden:
+            after = _hidden_step(program, constants, theta, total, block.step_sizes[k], block.scales[k], noise)
+        else:
+            after = theta - block.step_sizes[k] * noised_drift(program, constants, theta, total, block.scales[k], noise)
+        after = projected(program, constants, after)
+        return after, kept.at[block.slots[k]].set(after) if program.slots else kept
 
-    theta, kept = lax.fori_loop(0, block.steps, step, (theta, kept_buffer(program, theta)))
+    theta, kept = lax.fori_loop(0, block.steps, step, (theta, buffer))
     return theta, kept[: program.slots]
 
 
-def kept_buffer(program: Program, theta: Array) -> Array:
-    """Room for the iterates a block keeps, and one slot for all the others; nothing where none is kept."""
-    return jnp.zeros((program.slots + 1 if program.slots else 0, *theta.shape), theta.dtype)
-
-
-def moved(
-    program: Program, constants: Constants, theta: Array, total: Total, block: StepBlock, k: Array, kept: Array
-) -> tuple[Array, Array]:
-    """The iterates after step k of the block, given the sums of its gradients, and the buffer with them in it."""
-    noise = block.noise.at(k) if isinstance(block.noise, LatticeNoise) else block.noise[k]
-    if program.hidden:
-        made = _hidden_step(program, constants, theta, total, block.step_sizes[k], block.scales[k], noise)
-        after = projected(program, constants, made)
-    else:
-        drift = noised_drift(program, constants, theta, total, block.scales[k], noise)
-        after = projected(program, constants, theta - block.step_sizes[k] * drift)
-    return after, kept.at[block.slots[k]].set(after) if program.slots else kept
-
-
 def _hidden_step(
-    program: Program,
-    constants: Constants,
-    theta: Array,
-    total: Total,
-    step_size: Array,
-    scales: Array,
-    noise: Any,
+    program: Program, constants: Constants, theta: Array, total: Total, step_size: Array, scales: Array, noise: Any
 ) -> Array:
     """The step of a chain whose iterates stay hidden: floored to a lattice, plus noise there, cut at its ends.
 

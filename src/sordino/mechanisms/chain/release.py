@@ -98,13 +98,15 @@ def averaged_function(spec: Spec, function: LipschitzFunction | None) -> Lipschi
 
 def parameters(dim: int) -> LipschitzFunction:
     """The parameters themselves: their average is the posterior mean."""
-    return LipschitzFunction(jnp.asarray, whole_number("dim", dim), _one("the identity is 1-Lipschitz"), True)
+    one = Certificate(constants.AVERAGE_LIPSCHITZ, 1.0, Evidence.PROVED, "the identity is 1-Lipschitz")
+    return LipschitzFunction(jnp.asarray, whole_number("dim", dim), one, True)
 
 
 def coordinate(position: int, dim: int) -> LipschitzFunction:
     """One parameter, counted from 0, of `dim`."""
     chosen = whole_number("position", position, Interval(0, whole_number("dim", dim) - 1))
-    return LipschitzFunction(_Coordinate(chosen), 1, _one("a coordinate is 1-Lipschitz"), True)
+    one = Certificate(constants.AVERAGE_LIPSCHITZ, 1.0, Evidence.PROVED, "a coordinate is 1-Lipschitz")
+    return LipschitzFunction(_Coordinate(chosen), 1, one, True)
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,6 @@ class _Coordinate:
 
     def __call__(self, theta: Array) -> Array:
         return jnp.take(theta, jnp.array([self.position]))
-
-
-def _one(reason: str) -> Certificate:
-    return Certificate(constants.AVERAGE_LIPSCHITZ, 1.0, Evidence.PROVED, reason)
 
 
 Values = NDArray[np.floating]
@@ -205,13 +203,9 @@ class WholeSum:
         """The sum over `kept`, floored to whole numbers of 2^exponent and cut at ends that no real one reaches."""
         shift = self._lattice.exponent - exponent
         high, low = (half.ravel().tolist() for half in self.halves)
-        means = [_scaled((top << _HALF) + rest, shift, kept) for top, rest in zip(high, low, strict=True)]
+        totals = ((top << _HALF) + rest for top, rest in zip(high, low, strict=True))
+        means = [(total << max(shift, 0)) // (kept << max(-shift, 0)) for total in totals]
         return np.array([min(max(mean, -_FAR), _FAR) for mean in means], np.int64).reshape(self.halves.shape[1:])
-
-
-def _scaled(total: int, shift: int, kept: int) -> int:
-    """floor(total 2^shift / kept)."""
-    return (total << shift) // kept if shift >= 0 else total // (kept << -shift)
 
 
 def noised_average(mean: Whole, noise: AverageNoise, randomness: Randomness) -> NDArray[np.float64]:

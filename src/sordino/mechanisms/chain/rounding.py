@@ -34,7 +34,7 @@ from sordino.core import bound as constants
 from sordino.core.bound import View
 from sordino.core.gaussian import sum_up, up
 from sordino.core.spec import NoisyGradient, Scheme, Spec
-from sordino.core.validate import InputError, instance_of, refuse
+from sordino.core.validate import InputError, refuse
 from sordino.models.base import Model
 from sordino.noise.lattice import Lattice
 
@@ -49,15 +49,6 @@ _UNIT = 2.0**-53
 # Spacings in the least noise of a step, and digits of an iterate in spacings: sums with noise stay below 2^53.
 _NOISE_DIGITS, _ITERATE_DIGITS = 30, 50
 _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT})
-
-
-def stated_rounding(spec: Spec, model: Model) -> float:
-    """What a spec of bounded gradients should state: `ROUNDING`, or the power of two above twice what is needed."""
-    chain = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
-    bound = None if spec.problem is None else spec.problem.gradient_bound
-    clip = chain.clipping.bound if chain.clipping is not None else math.inf if bound is None else bound.value
-    needed = rounding_needed(spec, chain, model, clip, _lattice(chain))
-    return ROUNDING if needed <= ROUNDING else math.ldexp(1.0, math.frexp(2.0 * needed)[1])
 
 
 def score_error(dim: int) -> float:

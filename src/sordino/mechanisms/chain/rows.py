@@ -8,7 +8,6 @@ treats many. Shared out, each device sums the gradients of its rows and the sums
 where gradients are bounded, because they are whole numbers (`lattice`).
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,8 +22,7 @@ from numpy.typing import NDArray
 
 from sordino.core.validate import refuse, whole_number
 from sordino.mechanisms.chain import kernel
-from sordino.mechanisms.chain.batch_stream import SMALLEST_BUCKET, Batches, bucket, power_of_two, power_of_two_within
-from sordino.mechanisms.chain.inputs import Fed
+from sordino.mechanisms.chain.batches import SMALLEST_BUCKET, Batches, bucket, power_of_two, power_of_two_within
 from sordino.mechanisms.checkpoint import content_digest
 from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import GROUP, Total
@@ -93,43 +91,23 @@ class Reading(NamedTuple):
 
 
 # Makes the steps of a block from theta, shape (chains, dim); answers the last iterates and the kept ones.
-Reader = Callable[[kernel.Program, kernel.Constants, Array, Fed], tuple[Array, Array]]
+Reader = Callable[[kernel.Program, kernel.Constants, Array, kernel.StepBlock], tuple[Array, Array]]
+Advanced = tuple[Array, Array]
 
 
-class Placement(ABC):
-    """On which devices rows in memory lie, and which device does what."""
+class Placement:
+    """On which devices rows in memory lie, and which device does what: everything on the default device."""
 
-    @abstractmethod
-    def records(
-        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
-    ) -> kernel.Records:
-        """The rows on the devices."""
+    def records(self, X: NDArray[Any], y: NDArray[Any], rows_per_block: int | None, reading: Reading) -> kernel.Records:
+        """The rows on the devices; they are worked on in blocks of rows where every step uses every row."""
+        return kernel.load(X, y, rows_per_block, *reading)
 
-    @abstractmethod
-    def advance(
-        self, records: kernel.Records, program: kernel.Program, constants: kernel.Constants, theta: Array, fed: Fed
-    ) -> tuple[Array, Array]:
-        """Make the block's steps."""
+    def advance(self, records: kernel.Records, program: kernel.Program, *given: Any) -> Advanced:
+        """Make a block's steps, given the constants, theta and the inputs of the block."""
+        return kernel.advance(program, records, *given)
 
-    @abstractmethod
     def described(self) -> str:
         """A text that is the same exactly where results are, bit for bit."""
-
-
-class OneDevice(Placement):
-    """Everything on the default device."""
-
-    def records(
-        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
-    ) -> kernel.Records:
-        return kernel.load(X, y, workload.rows_per_block if batches is None else None, *reading)
-
-    def advance(
-        self, records: kernel.Records, program: kernel.Program, constants: kernel.Constants, theta: Array, fed: Fed
-    ) -> tuple[Array, Array]:
-        return kernel.advance(program, records, constants, theta, fed.block)
-
-    def described(self) -> str:
         return "one device"
 
 
@@ -139,11 +117,11 @@ class Rows:
     def __init__(self, features: Any, target: Any, placement: Placement | None = None) -> None:
         self._X, self._y = checked_rows(features, target)
         self.count, self.width = self._X.shape
-        self._placement = OneDevice() if placement is None else placement
+        self._placement = Placement() if placement is None else placement
 
-    def reader(self, workload: Workload, batches: Batches | None, reading: Reading) -> Reader:
-        """What reads these rows during a run; `batches` is None where every step uses every row."""
-        return partial(self._placement.advance, self._placement.records(self._X, self._y, workload, batches, reading))
+    def reader(self, rows_per_block: int | None, reading: Reading) -> Reader:
+        """What reads these rows during a run, in blocks of rows where every step uses every row."""
+        return partial(self._placement.advance, self._placement.records(self._X, self._y, rows_per_block, reading))
 
     def identity(self, salt: bytes) -> dict[str, Any]:
         """What ties a checkpoint to these rows: `rows` (number and width), a keyed `content`, and `placement`."""
@@ -167,10 +145,14 @@ class _OnDevices(Placement):
         wanted = len(present) if devices is None else whole_number("devices", devices)
         if wanted > len(present):
             raise refuse("devices", f"to be at most the {len(present)} that JAX sees", wanted)
-        self._mesh = Mesh(np.array(present[:wanted]), (AXIS,))
+        self.mesh = Mesh(np.array(present[:wanted]), (AXIS,))
+
+    def records(self, X: NDArray[Any], y: NDArray[Any], rows_per_block: int | None, reading: Reading) -> kernel.Records:
+        given = kernel.load(X, y, rows_per_block, *reading)
+        return jax.device_put(given, NamedSharding(self.mesh, EVERYWHERE))
 
     def described(self) -> str:
-        return f"{self.shared} on {self._mesh.size} devices"
+        return f"{self.shared} on {self.mesh.size} devices"
 
 
 class ChainParallel(_OnDevices):
@@ -178,21 +160,13 @@ class ChainParallel(_OnDevices):
 
     shared = "chains"
 
-    def records(
-        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
-    ) -> kernel.Records:
-        if workload.chains % self._mesh.size:
-            raise refuse(
-                "algorithm.chains", f"to be a multiple of the {self._mesh.size} devices", workload.chains, "use fewer"
-            )
-        given = kernel.load(X, y, workload.rows_per_block if batches is None else None, *reading)
-        return jax.device_put(given, NamedSharding(self._mesh, EVERYWHERE))
-
-    def advance(
-        self, records: kernel.Records, program: kernel.Program, constants: kernel.Constants, theta: Array, fed: Fed
-    ) -> tuple[Array, Array]:
-        own_batches = fed.block.starts.shape[1] > 1
-        return _side_by_side(program, self._mesh, own_batches, records, constants, theta, fed.block)
+    def advance(self, records: kernel.Records, program: kernel.Program, *given: Any) -> Advanced:
+        constants, theta, block = given
+        if len(theta) % self.mesh.size:
+            allowed = f"to be a multiple of the {self.mesh.size} devices"
+            raise refuse("algorithm.chains", allowed, len(theta), "use fewer")
+        own_batches = block.starts.shape[1] > 1
+        return _side_by_side(program, self.mesh, own_batches, records, constants, theta, block)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
@@ -204,7 +178,7 @@ def _side_by_side(
     constants: kernel.Constants,
     theta: Array,
     block: kernel.StepBlock,
-) -> tuple[Array, Array]:
+) -> Advanced:
     whole, by_chain, of_batches = EVERYWHERE, _SECOND, _SECOND if own_batches else EVERYWHERE
     of_block: Any = (whole, whole, by_chain, by_chain, whole, whole, of_batches, of_batches)
     return jax.shard_map(
@@ -221,38 +195,29 @@ class DataParallel(_OnDevices):
 
     shared = "rows"
 
-    def records(
-        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
-    ) -> kernel.Records:
-        if batches is not None:
-            return jax.device_put(kernel.load(X, y, None, *reading), NamedSharding(self._mesh, EVERYWHERE))
-        return self.spread(X, y, workload.rows_per_block, reading)
-
-    @property
-    def mesh(self) -> Mesh:
-        """The devices."""
-        return self._mesh
+    def records(self, X: NDArray[Any], y: NDArray[Any], rows_per_block: int | None, reading: Reading) -> kernel.Records:
+        if rows_per_block is None:
+            return super().records(X, y, None, reading)
+        return self.spread(X, y, rows_per_block, reading)
 
     def spread(
         self, X: NDArray[Any], y: NDArray[Any], rows_per_block: int, reading: Reading, multiple: int = 1
     ) -> kernel.Records:
         """Every device has a share of the rows, a `multiple` of so many but for the last ones, and their number."""
-        share = -(-len(X) // (self._mesh.size * multiple)) * multiple
+        share = -(-len(X) // (self.mesh.size * multiple)) * multiple
         padded = kernel.padded_number(share, rows_per_block)
         parts = [
             kernel.padded_rows(X[k * share : (k + 1) * share], y[k * share : (k + 1) * share], padded, reading.dtype)
-            for k in range(self._mesh.size)
+            for k in range(self.mesh.size)
         ]
-        counts = np.clip(len(X) - share * np.arange(self._mesh.size), 0, share).astype(np.int32)
-        spread = NamedSharding(self._mesh, FIRST)
+        counts = np.clip(len(X) - share * np.arange(self.mesh.size), 0, share).astype(np.int32)
+        spread = NamedSharding(self.mesh, FIRST)
         columns = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         features, target, rows = (jax.device_put(column, spread) for column in (*columns, counts))
         return kernel.prepared(features, target, rows, reading.limits)
 
-    def advance(
-        self, records: kernel.Records, program: kernel.Program, constants: kernel.Constants, theta: Array, fed: Fed
-    ) -> tuple[Array, Array]:
-        return _shared_out(program, self._mesh, records, constants, theta, fed.block)
+    def advance(self, records: kernel.Records, program: kernel.Program, *given: Any) -> Advanced:
+        return _shared_out(program, self.mesh, records, *given)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -263,8 +228,12 @@ def _shared_out(
     constants: kernel.Constants,
     theta: Array,
     block: kernel.StepBlock,
-) -> tuple[Array, Array]:
-    shared = _SHARED[type(program.gradient_sum)](program.gradient_sum, mesh.size)
+) -> Advanced:
+    summed = program.gradient_sum
+    if isinstance(summed, kernel.GatheredRows):
+        shared = _OwnPart(replace(summed, capacity=-(-summed.capacity // mesh.size)))
+    else:
+        shared = _OwnRows(summed)
     of_records = FIRST if isinstance(shared, _OwnRows) else EVERYWHERE
     # A share may reach behind the last batch's padding by less than one record for each device.
     block = block._replace(records=jnp.pad(block.records, (0, mesh.size)))
@@ -281,7 +250,7 @@ def _shared_out(
 class _OwnRows:
     """A full batch: each device has rows of its own, and says how many."""
 
-    inner: kernel.EveryRow
+    inner: kernel.GradientSum
 
     def __call__(self, row_sum: kernel.RowSum, records: kernel.Records, theta: Array, batch: kernel.StepBatch) -> Total:
         own = records._replace(rows=records.rows[0])
@@ -300,11 +269,3 @@ class _OwnPart:
         return lax.psum(
             self.inner(row_sum, records, theta, kernel.StepBatch(batch.records, batch.starts + before, counts)), AXIS
         )
-
-
-_SHARED: dict[type[Any], Callable[[Any, int], kernel.GradientSum]] = {
-    kernel.EveryRow: lambda every, _: _OwnRows(every),
-    kernel.GatheredRows: lambda all_of_it, devices: _OwnPart(
-        replace(all_of_it, capacity=-(-all_of_it.capacity // devices))
-    ),
-}

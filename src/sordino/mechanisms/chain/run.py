@@ -19,10 +19,9 @@ from jax import Array
 from sordino.core.bound import View
 from sordino.core.spec import Average, AverageNoiseKind, Spec
 from sordino.core.validate import instance_of, refuse
-from sordino.mechanisms.chain.batch_stream import BatchState, Sampling
-from sordino.mechanisms.chain.batches import batches_for
+from sordino.mechanisms.chain.batches import described_batches
 from sordino.mechanisms.chain.claims import chain_lattice, described_chain, program_for, row_limits, run_constants
-from sordino.mechanisms.chain.inputs import Feed, FeedState, KeptSlots, first_points
+from sordino.mechanisms.chain.inputs import Feed, KeptSlots, first_points
 from sordino.mechanisms.chain.kernel import Constants, Program, check_shape, on_ball
 from sordino.mechanisms.chain.release import (
     ChainRelease,
@@ -178,11 +177,11 @@ class _Blocks:
         with nullcontext() if keeper is None else keeper.stop:
             waiting: list[tuple[Array, int]] = []
             before = self.feed.step
-            for fed in self.feed:
-                theta, kept = self.reader(self.program(), self.constants, theta, fed)
+            for block, filled in self.feed:
+                theta, kept = self.reader(self.program(), self.constants, theta, block)
                 # The host prepares the next block while the device works on this one, never further ahead than that.
                 self._collect(waiting)
-                waiting = [(kept if self.collector.needs_iterates else theta, fed.kept)]
+                waiting = [(kept if self.collector.needs_iterates else theta, filled)]
                 if progress is not None:
                     progress(Progress(before, self.steps, time.monotonic() - begun))
                 before = self.feed.step
@@ -206,21 +205,18 @@ class _Blocks:
         return theta
 
     def _moment(self, theta: Array) -> Snapshot:
-        step, mixing, batches = self.feed.state()
-        stream, waiting = (None, np.zeros(0)) if batches is None else (list(batches[:2]), batches.waiting)
-        values = {"block": self.block, "randomness": self.randomness.held(), "mixing": mixing, "batches": stream}
-        arrays = {"theta": np.asarray(theta), "collected": self.collector.state(), "waiting": waiting}
-        return Snapshot(step, Record(values, arrays))
+        values = {"block": self.block, "randomness": self.randomness.held()}
+        return Snapshot(
+            self.feed.step, Record(values, {"theta": np.asarray(theta), "collected": self.collector.state()})
+        )
 
     def _restored(self, moment: Snapshot, first: Array) -> Array:
         """The iterates of a moment, everything else put back; `ValueError` for what does not fit this run."""
-        values, arrays = moment.record.values, moment.record.arrays
-        stream, theta = values["batches"], arrays["theta"]
-        batches = None if stream is None else BatchState(str(stream[0]), stream[1], arrays["waiting"])
+        theta = moment.record.arrays["theta"]
         if (theta.shape, theta.dtype) != (first.shape, first.dtype) or not np.isfinite(theta).all():
             raise ValueError(theta.shape)
-        self.feed.restore(FeedState(moment.step, values["mixing"], batches))
-        self.collector.restore(arrays["collected"], moment.step)
+        self.feed.skip(moment.step)
+        self.collector.restore(moment.record.arrays["collected"], moment.step)
         return jnp.asarray(theta)
 
 
@@ -289,27 +285,12 @@ def run(
             keeper = Keeper(
                 checkpoint, algorithm.steps, lambda salt: identity(spec, model, averaged, rows.identity(salt), dtype)
             )
+            randomness = keeper.resumed(randomness)
         earlier = None if keeper is None else keeper.found
-        if checkpoint is not None and earlier is not None:
-            with validating(checkpoint.path):
-                randomness = randomness.resumed(earlier.record.values["randomness"])
         on_processor = jax.default_backend() == "cpu"
         workload = Workload(rows.count, algorithm.chains, spec.dim, rows.width, dtype.itemsize, on_processor)
-        batches = batches_for(
-            algorithm.batch.scheme,
-            Sampling(
-                rows=rows.count,
-                size=algorithm.divisor(spec.n),
-                rate=algorithm.batch.chance(spec.n),
-                chains=algorithm.chains,
-                steps=algorithm.steps,
-                generator=randomness.generator(Purpose.BATCHES),
-                round=algorithm.batches_per_epoch(spec.n),
-                uses=algorithm.batch.uses or 1,
-                cap=algorithm.batch.most,
-                separation=algorithm.batch.apart(spec.n),
-            ),
-        )
+        generator = randomness.generator(Purpose.BATCHES)
+        batches = described_batches(algorithm.batch, spec.n, rows.count, algorithm.steps, generator, algorithm.chains)
         length = steps_per_block or workload.steps_per_block(algorithm.steps, batches)
         if checkpoint is not None and earlier is not None:
             with validating(checkpoint.path):  # another length would be compiled, and rounded, differently
@@ -333,7 +314,7 @@ def run(
 
         blocks = _Blocks(
             Feed(spec, algorithm, batches, slots, randomness, dtype, lattice),
-            rows.reader(workload, batches, Reading(dtype, limits)),
+            rows.reader(workload.rows_per_block if batches is None else None, Reading(dtype, limits)),
             collector,
             program,
             constants,

@@ -22,9 +22,15 @@ from sordino.core.spec.matrices import (
     ToeplitzStrategy,
 )
 from sordino.core.validate import refuse
-from sordino.mechanisms.chain.batch_stream import BatchBlock, Batches, BatchState, Indices, Sampling
-from sordino.mechanisms.chain.batches import MinSeparation, Poisson, RandomAllocation
-from sordino.noise.randomness import generator_text, set_generator
+from sordino.mechanisms.chain.batches import (
+    BatchBlock,
+    Batches,
+    Indices,
+    MinSeparation,
+    Poisson,
+    RandomAllocation,
+    Sampling,
+)
 
 
 @dataclass(frozen=True)
@@ -94,17 +100,6 @@ class Turns(Batches):
 
     def _batch(self, turn: int) -> Indices:
         return np.flatnonzero(self._turn == turn).astype(np.int32)
-
-    def state(self) -> BatchState:
-        return BatchState(generator_text(self.sampling.generator), self._taken, self._turn.astype(np.int64))
-
-    def restore(self, state: BatchState, step: int) -> None:
-        if state.number != step or isinstance(state.number, bool) or state.waiting.shape != self._turn.shape:
-            raise ValueError(state.number)
-        if ((state.waiting < 0) | (state.waiting >= self._length)).any():
-            raise ValueError("turns that there are not")
-        set_generator(self.sampling.generator, state.generator)
-        self._taken, self._turn = state.number, state.waiting
 
 
 class BallsInBins(Turns):

@@ -1,12 +1,13 @@
-"""Sums of clipped gradients in whole numbers: what a training run needs so that floating point is covered.
+"""The sum of clipped gradients of a training run, in whole numbers, so that floating point can be covered.
 
 Statement. Let a block of examples be worked on by `WholeSums`. Every example then contributes a vector of whole numbers
 of the public spacing 2^exponent, at most the clip long as whole numbers are; the answer is the sum of those vectors,
 without rounding. So the sums of neighbours, over any blocks in any order, differ by one such vector (or two).
 
-Proof. A block goes through two programs. The first one is floating point: losses, derivatives, lengths, and from them
-for every leaf of the parameters either gradients of one example each, or factors whose products those gradients are
-(`norms`). Nothing is claimed of its accuracy. The second one makes whole numbers of it:
+Proof. A block goes through two programs. The first one is floating point: the loss runs forward and backward once, down
+to what every use of a parameter answered (`jaxpr.Traced`). From what the uses were given and the derivatives of their
+answers follow, for every leaf of the parameters, either gradients of one example each, or factors whose products those
+gradients are, and their lengths (`norms`). Nothing is claimed of its accuracy. The second one makes whole numbers:
 
 1. *gradients* times the example's weight are rounded to the lattice, entry by entry;
 2. *factors* are rounded each: what a layer was given to 2^bits whole numbers of a power of two of its own, derivatives
@@ -37,14 +38,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sordino.core.validate import InputError
-from sordino.mechanisms.networks.clipped_gradients import INSIDE, Clipped, backward, factored, halved, own_gradients
-from sordino.mechanisms.networks.jaxpr import Traced, traced, widened
-from sordino.mechanisms.networks.norms import Picked, Products
+from sordino.core.validate import POSITIVE, InputError, number, one_of, refuse
+from sordino.mechanisms.networks.jaxpr import Loss, Traced, traced, widened
+from sordino.mechanisms.networks.norms import Factors, Picked, Products, factors_of
 from sordino.mechanisms.networks.reproducible_ops import bound_with_own_bits
 from sordino.models.contributions import exponent_above, two_to
 from sordino.noise.lattice import check_sums, in_doubles, lattice_exponent
 
+# What is left of the clip for rounding of lengths and weights; of products of 8 binary digits there is more of it.
+INSIDE = {"float32": 1.0 - 2.0**-17, "mixed": 1.0 - 2.0**-7}
 # Of the clip, what is left for the rounding of factors: 2^-16 of each, and more where many of them cancel.
 _REACH = 1.0 - 2.0**-11
 _FACTOR_BITS = 16
@@ -78,38 +80,45 @@ class WholeSums:
     """Sums of clipped gradients over blocks of one size, as whole numbers of 2^exponent.
 
     Attributes:
-        clipped: the loss, the clip and the precision.
+        loss: `loss(params, example)`, a number.
+        clip: the longest contribution of an example.
         params: a tree of arrays or of their shapes.
+        example: one example, as a tree of shapes.
         block: how many examples a block has, a public number.
-        noise: the largest scale of noise that is added to a sum; whole numbers have to hold it.
+        noise: the largest scale of noise that is added to a sum in whole numbers, which have to hold it.
         records: the most examples that a sum may have.
+        precision: "float32", or "mixed": the network in bfloat16, lengths in single precision.
         own_bits: whether products with weights are exact (`reproducible_ops`), for devices where they differ by place.
     """
 
-    clipped: Clipped
+    loss: Loss
+    clip: float
     params: Any
     example: Any
     block: int
     noise: float
     records: int
+    precision: str = "float32"
     own_bits: bool = False
     _kinds: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.clip = number("clip", self.clip, POSITIVE)
+        one_of("precision", self.precision, tuple(INSIDE))
         self.leaves = [jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.float32) for leaf in jax.tree.leaves(self.params)]
         self.entries = sum(math.prod(leaf.shape) for leaf in self.leaves)
-        self.exponent = lattice_exponent(self.clipped.clip, max(self.entries, _FINE), self.noise)
-        check_sums(self.records, self.clipped.clip, self.exponent)
+        self.exponent = lattice_exponent(self.clip, max(self.entries, _FINE), self.noise)
+        check_sums(self.records, self.clip, self.exponent)
         if self.block * (self.most + 1) > _EXACT:
             raise InputError(
-                f"Expected blocks of at most {int(_EXACT / (self.most + 1))} examples for a clip of "
-                f"{self.clipped.clip:g} and {self.entries} parameters, so that sums of 53 bits hold them, got "
-                f"{self.block}; make microbatch smaller."
+                f"Expected blocks of at most {int(_EXACT / (self.most + 1))} examples for a clip of {self.clip:g} and "
+                f"{self.entries} parameters, so that sums of 53 bits hold them, got {self.block}; make microbatch "
+                "smaller."
             )
         given = (self.params, self.example)
-        if self.clipped.precision == "mixed":
+        if self.precision == "mixed":
             given = jax.tree.map(lambda leaf: jax.eval_shape(halved, leaf), given)
-        self.apart: Traced = traced(self.clipped.loss, *given)
+        self.apart: Traced = traced(self.loss, *given)
         if self.own_bits:
             self.apart = replace(self.apart, bind=bound_with_own_bits(self.apart.bind))
         self._factored, self._added = jax.jit(self._in_floating_point), jax.jit(self._in_whole_numbers)
@@ -117,7 +126,7 @@ class WholeSums:
     @property
     def most(self) -> float:
         """The clip in spacings."""
-        return math.ldexp(self.clipped.clip, -self.exponent)
+        return math.ldexp(self.clip, -self.exponent)
 
     @property
     def spacing(self) -> float:
@@ -158,10 +167,10 @@ class WholeSums:
 
     def _in_floating_point(self, params: Any, examples: Any, present: Array) -> tuple[Pieces, Array]:
         """Gradients or factors of every leaf, and the weights that shorten examples to the clip."""
-        if self.clipped.precision == "mixed":
+        if self.precision == "mixed":
             params, examples = (jax.tree.map(halved, tree) for tree in (params, examples))
         leaves, apart = jax.tree.leaves(params), self.apart
-        with jax.default_matmul_precision("highest" if self.clipped.precision == "float32" else "default"):
+        with jax.default_matmul_precision("highest" if self.precision == "float32" else "default"):
             given, derivatives = backward(apart, leaves, jax.tree.leaves(examples), self.block)
             found = {leaf: factored(apart, leaf, given, derivatives) for leaf in range(apart.leaves)}
             left = [leaf for leaf, (place, factors) in found.items() if place is not None and factors is None]
@@ -180,7 +189,7 @@ class WholeSums:
         sound = jnp.isfinite(lengths) & (present > 0)
         # Entries that are rounded one by one need nothing to speak of.
         left_over = _REACH if any(len(piece) > 1 for piece in pieces) else 1.0
-        reach = self.clipped.clip * min(left_over, INSIDE[self.clipped.precision])
+        reach = self.clip * min(left_over, INSIDE[self.precision])
         shortened = jnp.minimum(1.0, reach / jnp.maximum(jnp.where(sound, lengths, 1.0), _SMALLEST))
         return tuple(pieces), jnp.where(sound, shortened, 0.0)
 
@@ -297,3 +306,54 @@ def _kind_of(place: int | None, factors: Any, own: Array | None) -> tuple[Any, t
         # Gradients of one example are not much larger than their factors.
         return (place, layout), (jnp.einsum("egpi,egpo->egio", *map(widened, (rows, derivatives))),)
     return (place, layout), (rows, derivatives)
+
+
+def check_examples(examples: Any) -> int:
+    """The number of examples; every leaf has them along its first axis."""
+    sizes = {len(leaf) if getattr(leaf, "ndim", 0) else -1 for leaf in jax.tree.leaves(examples)}
+    if len(sizes) != 1 or -1 in sizes:
+        raise refuse("examples", "to be arrays with one first axis of examples", "others")
+    return sizes.pop()
+
+
+def halved(leaf: Array) -> Array:
+    """In bfloat16, where it is floats."""
+    return leaf.astype(jnp.bfloat16) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+
+def backward(apart: Traced, leaves: Sequence[Array], examples: Sequence[Array], rows: int) -> tuple[Any, Any]:
+    """What every use was given, and the derivatives of each example's loss in what it answered."""
+    taps = jax.tree.map(lambda tap: jnp.zeros((rows, *tap.shape), tap.dtype), apart.zeros())
+
+    def total(taps: Any) -> tuple[Array, Any]:
+        losses, given = jax.vmap(apart.forward, in_axes=(None, 0, 0))(list(leaves), taps, list(examples))
+        return jnp.sum(losses), given
+
+    derivatives, given = jax.grad(total, has_aux=True)(taps)
+    return given, derivatives
+
+
+def factored(apart: Traced, leaf: int, given: Any, derivatives: Any) -> tuple[int | None, Factors | None]:
+    """The first use of a leaf, None where it has none; and its gradients as products where a rule says so."""
+    places = [place for place, roots in enumerate(apart.roots) if leaf in roots]
+    if len(places) != 1 or apart.plain(places[0]) != leaf:
+        return (places[0] if places else None), None
+    return places[0], factors_of(apart.uses[places[0]], given[places[0]], derivatives[places[0]])
+
+
+def own_gradients(apart: Traced, leaves: Sequence[Array], left: Sequence[int], given: Any, derivatives: Any) -> Any:
+    """Gradients of each example in some of the leaves: (examples, *shape of the leaf)."""
+    touched = [place for place, roots in enumerate(apart.roots) if roots & set(left)]
+
+    def of_one(given_one: Any, derivatives_one: Any) -> Any:
+        def answered(some: Sequence[Array]) -> Any:
+            whole = list(leaves)
+            for leaf, value in zip(left, some, strict=True):
+                whole[leaf] = value
+            derived = apart.derived(whole)
+            return [apart.uses[place].answers(derived[place], given_one[place]) for place in touched]
+
+        pull = jax.vjp(answered, [leaves[leaf] for leaf in left])[1]
+        return pull([derivatives_one[place] for place in touched])[0]
+
+    return jax.vmap(of_one)(given, derivatives)

@@ -7,7 +7,7 @@ in what they answered, so with those two at hand for every example neither norms
 the network. Nothing depends on how a network was written: layers of any library become the same equations.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,11 +18,10 @@ from jax import Array
 from jax.extend import core as jex
 
 from sordino.core.validate import InputError
+from sordino.models.custom.pytree_loss import refuse_layers
 
 # Wrappers around equations that can be taken apart without changing what is computed.
 _WRAPPERS = frozenset({"jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2"})
-# Types whose very point is to mix the examples of a batch, in the libraries people use.
-_BATCH_STATISTICS = ("BatchNorm", "BatchNormalization", "SpectralNorm", "SyncBatchNorm")
 Loss = Callable[..., Array]
 
 
@@ -48,18 +47,11 @@ class Use:
 
     def answers(self, derived: Sequence[Array], given: Sequence[Array]) -> tuple[Array, ...]:
         """What the equation answers for one example, floats only."""
-        found = bound(self.equation, self._inputs(derived, given))
-        return tuple(one for one, var in zip(found, self.equation.outvars, strict=True) if _smooth(var.aval))
-
-    def wide_answer(self, derived: Array, given: Sequence[Array]) -> Array:
-        """The one answer of a use of one derived value, in single precision at least."""
-        return _bound_wide(self.equation, self._inputs((derived,), given))
-
-    def _inputs(self, derived: Sequence[Array], given: Sequence[Array]) -> list[Any]:
         inputs: list[Any] = [None] * len(self.equation.invars)
         for place, value in zip((*self.derived, *self.given), (*derived, *given), strict=True):
             inputs[place] = value
-        return inputs
+        found = bound(self.equation, inputs)
+        return tuple(one for one, var in zip(found, self.equation.outvars, strict=True) if _smooth(var.aval))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,15 +118,6 @@ class Traced:
         var = steps[-1].invars[0] if steps else use.equation.invars[use.derived[0]]
         return self.jaxpr.jaxpr.invars.index(var)
 
-    def rearranged(self, place: int, leaf: Array) -> Array:
-        """The derived value of a use of a plain leaf, in single precision at least.
-
-        Sums of gradients over examples pass through here, on their way back.
-        """
-        for equation in reversed(self._steps(place) or []):
-            leaf = _bound_wide(equation, (leaf,))
-        return leaf
-
     def restored(self, place: int, sums: Array) -> Array:
         """Sums of gradients in the derived value of a use of a plain leaf, as those in the leaf: only moved."""
         steps = self._steps(place) or []
@@ -152,18 +135,17 @@ class Traced:
 
     def _steps(self, place: int) -> list[Any] | None:
         """The equations that make a use's derived value of a leaf, the last one first; None where they compute."""
-        use, made = self.uses[place], self._made_by()
+        use = self.uses[place]
+        made = {var: equation for equation in self.jaxpr.jaxpr.eqns for var in equation.outvars}
         var, steps = use.equation.invars[use.derived[0]], []
         while var in made:
             equation = made[var]
-            if equation.primitive.name not in _REARRANGING or not _same_size(equation):
+            same_size = equation.invars[0].aval.size == equation.outvars[0].aval.size
+            if equation.primitive.name not in _REARRANGING or not same_size:
                 return None
             steps.append(equation)
             var = equation.invars[0]
         return steps
-
-    def _made_by(self) -> dict[Any, Any]:
-        return {var: equation for equation in self.jaxpr.jaxpr.eqns for var in equation.outvars}
 
     def _values(self, leaves: Sequence[Array], example: Sequence[Array] | None) -> dict[Any, Any]:
         jaxpr = self.jaxpr.jaxpr
@@ -178,10 +160,6 @@ class Traced:
 _REARRANGING = frozenset(
     {"reshape", "transpose", "squeeze", "expand_dims", "rev", "convert_element_type", "copy", "broadcast_in_dim"}
 )
-
-
-def _same_size(equation: Any) -> bool:
-    return equation.invars[0].aval.size == equation.outvars[0].aval.size
 
 
 def traced(loss: Loss, params: Any, example: Any) -> Traced:
@@ -255,11 +233,7 @@ def _classified(jaxpr: Any, leaves: int) -> Traced:
 
 def check_leaves(params: Any) -> None:
     """Refuse parameters that have no gradient, and layers known to mix examples, by name."""
-    for path in batch_statistics(params):
-        raise InputError(
-            f"Expected layers that look at one example, got {path}, which uses the statistics of a batch; put group "
-            "normalisation in its place."
-        )
+    refuse_layers(params, draws=True)
     found = jax.tree_util.tree_leaves_with_path(params)
     if not found:
         raise InputError("Expected at least one leaf of parameters to train, got none.")
@@ -269,23 +243,6 @@ def check_leaves(params: Any) -> None:
             raise InputError(f"Expected {name} to hold floats, got {dtype}; freeze it, or make it part of the loss.")
         if 0 in jnp.shape(leaf):
             raise InputError(f"Expected {name} to hold numbers, got an empty leaf of shape {jnp.shape(leaf)}.")
-
-
-def batch_statistics(tree: Any) -> Iterator[str]:
-    """Names of layers in a tree of parameters that are known to use the statistics of a batch."""
-    seen: list[str] = []
-
-    def visited(node: Any) -> bool:
-        if type(node).__name__ in _BATCH_STATISTICS:
-            seen.append(type(node).__name__)
-        return False
-
-    jax.tree.flatten(tree, is_leaf=visited)
-    yield from seen
-    for path, _ in jax.tree_util.tree_leaves_with_path(tree):
-        words = jax.tree_util.keystr(path)
-        if any(name in words for name in (*_BATCH_STATISTICS, "batch_stats")):
-            yield words
 
 
 def _read(values: Mapping[Any, Any], var: Any) -> Any:
@@ -301,21 +258,10 @@ def bound(equation: Any, inputs: Sequence[Any]) -> list[Any]:
     return list(found) if equation.primitive.multiple_results else [found]
 
 
-def _bound_wide(equation: Any, inputs: Sequence[Any]) -> Any:
-    """What an operation with one answer answers, in single precision at least."""
-    for name in ("new_dtype", "preferred_element_type"):
-        if _narrow(equation.params.get(name)):
-            equation = equation.replace(params={**equation.params, name: jnp.dtype(jnp.float32)})
-    return bound(equation, [widened(one) for one in inputs])[0]
-
-
-def widened(value: Any) -> Any:
+def widened(value: Array) -> Array:
     """A value in single precision at least; what is no array of floats stays."""
-    return jnp.asarray(value, jnp.float32) if _narrow(getattr(value, "dtype", None)) else value
-
-
-def _narrow(dtype: Any) -> bool:
-    return dtype is not None and jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits < 32
+    narrow = jnp.issubdtype(value.dtype, jnp.floating) and jnp.finfo(value.dtype).bits < 32
+    return value.astype(jnp.float32) if narrow else value
 
 
 def _smooth(aval: Any) -> bool:

@@ -29,17 +29,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.bound import View
-from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.data.scaling import row_lengths
 from sordino.mechanisms.posterior.network import Forward, label_residuals
-from sordino.mechanisms.rounds.registry import ExactRounds, query
+from sordino.mechanisms.rounds.registry import ExactRounds, noised_counts, query
 from sordino.models.families.networks import SkipNetwork, SkipRegression
 from sordino.noise import integer_sums as exact
 from sordino.noise.randomness import Randomness
@@ -125,44 +123,30 @@ class NaturalGradients:
 
 # Counts of records by what each one is, with noise.
 
-# Two records in different bins: one count less and one more.
-REPLACED = up(math.sqrt(2.0))
 
-
-class _Counts:
-    """The noised numbers of records in each of several bins.
-
-    A record is in one bin: adding or removing it moves the counts by 1, replacing it by at most sqrt 2.
-    """
+@query("sizes of residuals")
+class ResidualSizes:
+    """How many residuals are between these ends, the first bin from 0 on and the last one open."""
 
     name: ClassVar[str]
 
-    def _counted(self, spec: Spec, bins: NDArray[np.int64], number: int, randomness: Randomness) -> Array:
-        rounds = ExactRounds(spec, self.name, len(bins), number, randomness, REPLACED)
-        if rounds.algorithm.rounds != 1 or rounds.algorithm.contribution < 1.0:
-            raise refuse("the spec", "to have one round of contributions of at least 1", "another")
-        return rounds.noised(0, np.bincount(bins, minlength=number).astype(np.int64), 0)
-
-
-@query("sizes of residuals")
-class ResidualSizes(_Counts):
-    """How many residuals are between these ends, the first bin from 0 on and the last one open."""
-
     def __call__(self, spec: Spec, sizes: Array, ends: Array, randomness: Randomness) -> Array:
         """The counts of a described run."""
-        return self._counted(spec, np.searchsorted(ends, sizes).astype(np.int64), len(ends) + 1, randomness)
+        return noised_counts(spec, self.name, np.searchsorted(ends, sizes).astype(np.int64), len(ends) + 1, randomness)
 
 
 @query("records of each class")
-class ClassCounts(_Counts):
+class ClassCounts:
     """How many records have each label; labels are coded 0, 1, ... and their number is public."""
+
+    name: ClassVar[str]
 
     def __call__(self, spec: Spec, codes: Array, classes: int, randomness: Randomness) -> Array:
         """The counts of a described run."""
         bins = codes.astype(np.int64)
         if bins.size and not 0 <= bins.min() <= bins.max() < classes:
             raise refuse("labels", f"to be coded 0 to {classes - 1}", "others")
-        return self._counted(spec, bins, classes, randomness)
+        return noised_counts(spec, self.name, bins, classes, randomness)
 
 
 def residual_sizes(model: SkipNetwork, theta: Array, rows: Array, targets: Array) -> Array:

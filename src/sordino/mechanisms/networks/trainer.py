@@ -6,18 +6,17 @@ Whatever is done with a noised sum is post-processing: momentum, Adam, schedules
 kept points cost nothing. A spec of kind noised-sums has independent noise, one of kind matrix-mechanism correlated
 noise. Batches have any size: they go over the device in microbatches of one public size, the last one masked.
 
-In *whole numbers* (`WholeSteps`) sums are those of `integer_sums`. Noise is a whole-number Gaussian on their lattice,
-drawn on the host or on the accelerator, and nothing but the noised whole numbers reaches the optimiser. Three programs
-make a step, each of a shape that depends on public numbers alone: one moves examples into blocks, which changes no bit;
-one adds a block to the sum; one moves the parameters by the noised sum. So what floating point does before rounding and
-after noise is the same for neighbours, whatever the number of examples is.
+Sums are the whole numbers of `integer_sums`. Noise is a whole-number Gaussian on their lattice, drawn on the host or on
+the accelerator, and nothing but the noised whole numbers reaches the optimiser. Three programs make a step, each of a
+shape that depends on public numbers alone: one moves examples into blocks, which changes no bit; one adds a block to
+the sum; one moves the parameters by the noised sum. So what floating point does before rounding and after noise is the
+same for neighbours, whatever the number of examples is.
 
-In *single precision* (`FloatingSteps`) sums and noise are floats, and the release says that floating point is not
-covered. Correlated noise, which no lattice holds, has this way only.
+Correlated noise, which no lattice holds, is drawn in single precision, and the release says that floating point is not
+covered.
 """
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -33,7 +32,6 @@ from numpy.typing import NDArray
 from sordino.core.bound import NOT_COVERED, Certificate, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError, instance_of
-from sordino.mechanisms.chain.batch_stream import BatchState
 from sordino.mechanisms.chain.release import Progress, ProgressCallback
 from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, validating
 from sordino.mechanisms.checkpoint_file import Record
@@ -43,7 +41,7 @@ from sordino.mechanisms.networks.training import Training, TrainingRun
 from sordino.models.clip import check_sums
 from sordino.noise.device_gaussian import step_gaussians
 from sordino.noise.lattice import COVERED, Total, in_doubles
-from sordino.noise.port import ADDED, NoisePort, gaussian_call
+from sordino.noise.port import ADDED, gaussian_call
 from sordino.noise.randomness import Purpose, Randomness
 from sordino.noise.rounded_gaussian import SCALES
 
@@ -60,30 +58,36 @@ class TrainingState(NamedTuple):
     noise: Array
 
 
-class TrainingSteps(ABC):
+class TrainingSteps:
     """Makes the steps of a run, from the numbers of a batch's examples."""
 
-    def __init__(self, run: TrainingRun, randomness: Randomness) -> None:
-        self.run, self.randomness = run, randomness
-        self.size = run.block
+    def __init__(self, run: TrainingRun, randomness: Randomness, sums: WholeSums) -> None:
+        self.run, self.randomness, self.sums = run, randomness, sums
         words = randomness.generator(Purpose.DRAWS).integers(0, 2**32, 2, dtype=np.uint32)
         self.views_key = jax.random.wrap_key_data(jnp.asarray(words))
+        self.scales = np.maximum(np.ldexp(run.noise, -sums.exponent), SCALES.low)
         self.gathered, self.leaves_of = jax.jit(self._block), jax.jit(run.unravel)
+        self.as_floats, self.move = jax.jit(self._as_floats), jax.jit(self._moved, donate_argnums=0)
+        self._drawn: tuple[int, Any] = (0, ())
 
-    @abstractmethod
     def __call__(self, state: TrainingState, k: int, indices: NDArray[np.int32]) -> tuple[TrainingState, Any]:
         """The next state, and what is handed out of the noised sum."""
+        number = jnp.asarray(k, jnp.int32)
+        total = self._total(state.params, number, indices)
+        noised, past = (self._noised(total, k), state.noise) if self.run.exact else self._floating(total, k, state)
+        return self.move(state, number, noised, past)
 
-    def _total(self, total: Any, plus: Callable[..., Any], params: Array, k: Array, indices: NDArray[np.int32]) -> Any:
-        """A sum over examples, block by block: `plus` adds one block to it. The last one is filled up and masked."""
-        leaves = self.leaves_of(params)
-        for first in range(0, len(indices), self.size):
-            chosen = indices[first : first + self.size]
-            present = np.zeros(self.size, np.float32)
+    def _total(self, params: Array, k: Array, indices: NDArray[np.int32]) -> Array:
+        """The sum over examples, block by block; the last one is filled up and masked."""
+        leaves, total, size = self.leaves_of(params), self.sums.zeros(), self.sums.block
+        for first in range(0, len(indices), size):
+            chosen = indices[first : first + size]
+            present = np.zeros(size, np.float32)
             present[: len(chosen)] = 1.0
-            padded = jnp.asarray(np.pad(chosen, (0, self.size - len(chosen))))
+            padded = jnp.asarray(np.pad(chosen, (0, size - len(chosen))))
             # Examples are an input: as constants of the program they would be compiled into it.
-            total = plus(total, leaves, self.gathered(self.run.examples, k, padded), jnp.asarray(present))
+            block = self.gathered(self.run.examples, k, padded)
+            total = self.sums.plus(total, leaves, block, jnp.asarray(present))
         return total
 
     def seen(self, noised: Array) -> Any:
@@ -107,46 +111,6 @@ class TrainingSteps(ABC):
         words = jax.vmap(lambda row: jax.random.key_data(jax.random.fold_in(key, row)))(chosen)
         return jax.tree.map(lambda leaf: leaf[chosen], examples), words
 
-
-class FloatingSteps(TrainingSteps):
-    """Sums and noise in single precision."""
-
-    def __init__(self, run: TrainingRun, randomness: Randomness) -> None:
-        super().__init__(run, randomness)
-        self.plus, self.move = jax.jit(self._plus), jax.jit(self._noised_and_moved, donate_argnums=0)
-
-    def __call__(self, state: TrainingState, k: int, indices: NDArray[np.int32]) -> tuple[TrainingState, Any]:
-        number, none = jnp.asarray(k, jnp.int32), jnp.zeros(self.run.dim, jnp.float32)
-        total = self._total(none, self.plus, state.params, number, indices)
-        gaussian = self.randomness.gaussians(Purpose.NOISE, k, 1, (self.run.dim,), jnp.float32)[0]
-        return self.move(state, number, total, gaussian, jnp.asarray(self.run.noise[k], jnp.float32))
-
-    def _plus(self, total: Array, leaves: Any, block: Any, present: Array) -> Array:
-        return total + ravel_pytree(self.run.clipped.part(leaves, block, present))[0]
-
-    def _noised_and_moved(
-        self, state: TrainingState, k: Array, total: Array, gaussian: Array, scale: Array
-    ) -> tuple[TrainingState, Any]:
-        noise, past = self.run.correlation.step(gaussian, state.noise)
-        return self._moved(state, k, noised_total(self.randomness.port, total, scale, noise), past)
-
-
-class WholeSteps(TrainingSteps):
-    """Sums and noise in whole numbers."""
-
-    def __init__(self, run: TrainingRun, randomness: Randomness, sums: WholeSums) -> None:
-        super().__init__(run, randomness)
-        self.sums = sums
-        self.scales = np.maximum(np.ldexp(run.noise, -self.sums.exponent), SCALES.low)
-        self.move = jax.jit(lambda state, k, noised: self._moved(state, k, noised, state.noise), donate_argnums=0)
-        self.as_floats = jax.jit(self._as_floats)
-        self._drawn: tuple[int, Any] = (0, ())
-
-    def __call__(self, state: TrainingState, k: int, indices: NDArray[np.int32]) -> tuple[TrainingState, Any]:
-        number = jnp.asarray(k, jnp.int32)
-        total = self._total(self.sums.zeros(), self.sums.plus, state.params, number, indices)
-        return self.move(state, number, self._noised(total, k))
-
     def _noised(self, total: Array, k: int) -> Array:
         port = self.randomness.port
         if port is ADDED:
@@ -159,7 +123,7 @@ class WholeSteps(TrainingSteps):
         )
         return jnp.asarray(np.asarray(answer), jnp.float32)
 
-    def _as_floats(self, total: Array, noise: Array) -> Array:
+    def _as_floats(self, total: Array, noise: Array | int = 0) -> Array:
         return ((total + noise).astype(jnp.float64) * self.sums.spacing).astype(jnp.float32)
 
     def _noise(self, k: int) -> Any:
@@ -175,36 +139,45 @@ class WholeSteps(TrainingSteps):
         with in_doubles():
             return jnp.asarray(drawn[k - first])
 
+    def _floating(self, total: Array, k: int, state: TrainingState) -> tuple[Array, Array]:
+        """The noised sum in single precision, and the noise that later steps are correlated with."""
+        gaussian = self.randomness.gaussians(Purpose.NOISE, k, 1, (self.run.dim,), jnp.float32)[0]
+        noise, past = self.run.correlation.step(gaussian, state.noise)
+        with in_doubles():
+            sums = self.as_floats(total)
+        scale, port = jnp.asarray(self.run.noise[k], jnp.float32), self.randomness.port
+        added = sums + scale * noise if port is ADDED else port.added(Total(sums, jnp.zeros_like(sums)), scale, noise)
+        return added, past
 
-def whole_sums_of(run: TrainingRun) -> WholeSums | None:
-    """The sums of a run in whole numbers; None where it is in single precision, or where places are not alike here.
+
+def sums_of(run: TrainingRun) -> tuple[WholeSums, bool]:
+    """The sums of a run, and whether a contribution has the same bits in all places of a block here.
 
     Where a device's own products differ by place, `reproducible_ops` takes their place. What decides is public: a drawn
     example, the parameters that the run starts from, and the device.
     """
-    if not run.exact:
-        return None
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), run.examples)
     example = (one, jax.ShapeDtypeStruct((2,), jnp.uint32))
-    leaves, noise = run.unravel(run.first), float(run.noise.max())
+    leaves, noise = run.unravel(run.first), float(run.noise.max()) if run.exact else 0.0
+
+    def made(own_bits: bool) -> WholeSums:
+        most = max(run.rows, run.records)
+        clip, precision = run.algorithm.contribution, run.training.precision
+        return WholeSums(run.own_loss, clip, leaves, example, run.block, noise, most, precision, own_bits)
+
+    if not run.exact:
+        return made(False), False
     for own_bits in (False, True):
-        sums = WholeSums(run.clipped, leaves, example, run.block, noise, max(run.rows, run.records), own_bits)
+        sums = made(own_bits)
         if sums.places_alike(leaves, np.random.default_rng(0)):
-            return sums
+            return sums, True
     if run.training.exact:
         raise InputError(
             "Expected a program that computes the same bits for an example wherever it stands in a block, got one that "
             f"does not on {jax.devices()[0].device_kind}; set exact=False, and the release says that floating point is "
             "not covered, or microbatch=1, which is slow."
         )
-    return None
-
-
-def noised_total(port: NoisePort, total: Array, scale: Array, noise: Array) -> Array:
-    """The sum plus noise, through the port where noise meets statistics of rows."""
-    if port is ADDED:
-        return total + scale * noise
-    return port.added(Total(total, jnp.zeros_like(total)), scale, noise)
+    return made(False), False
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +190,7 @@ class Trained:
         averaged: their running average; the same as `params` where none was asked for.
         kept: the weights after each step that `Training.keep` names.
         watched: what `Training.watch` took of the noised sums, stacked over steps; None where it took nothing.
-        exact: whether sums and noise were whole numbers, so that floating point is covered.
+        exact: whether noise was drawn in whole numbers, as sums are, so that floating point is covered.
     """
 
     spec: Spec
@@ -267,16 +240,12 @@ def train(
     instance_of("randomness", randomness, Randomness)
     check_sums()
     run = TrainingRun(spec, loss, params, examples, training, trainable, randomness.draws_exactly)
-    sums = whole_sums_of(run)
-    run.exact = sums is not None
+    sums, run.exact = sums_of(run)
     keeper = None
     if checkpoint is not None:
         keeper = Keeper(checkpoint, run.steps, run.identity)
-        if keeper.found is not None:
-            with validating(checkpoint.path):
-                randomness = randomness.resumed(keeper.found.record.values["randomness"])
-    steps = FloatingSteps(run, randomness) if sums is None else WholeSteps(run, randomness, sums)
-    return _Loop(run, randomness, steps, keeper, progress).made()
+        randomness = keeper.resumed(randomness)
+    return _Loop(run, randomness, TrainingSteps(run, randomness, sums), keeper, progress).made()
 
 
 class _Loop:
@@ -306,7 +275,7 @@ class _Loop:
         watched: list[Any] = []
         begun, number = time.monotonic(), 0
         if self.keeper is not None:
-            state, number, kept, watched = self._taken_up(state)
+            state, number, kept, watched = self._taken_up(state, self.keeper)
         # A step is computed from copies, because its memory is given to the next one.
         state = jax.tree.map(jnp.array, state)
         with nullcontext() if self.keeper is None else self.keeper.stop:
@@ -343,51 +312,32 @@ class _Loop:
         return self.run.whole([np.asarray(leaf) for leaf in self.run.unravel(jnp.asarray(flat))])
 
     def _moment(self, state: TrainingState, step: int, kept: list[Any], watched: list[Any]) -> Snapshot:
-        stream = None if self.batches is None else self.batches.state()
-        values = {
-            "block": 1,
-            "randomness": self.randomness.held(),
-            "batches": None if stream is None else [stream.generator, int(stream.number)],
-        }
-        leaves = [*jax.tree.leaves(state), *kept, *jax.tree.leaves(watched)]
-        arrays = {f"leaf{place:05d}": np.asarray(leaf) for place, leaf in enumerate(leaves)}
-        arrays["waiting"] = np.zeros(0) if stream is None else np.asarray(stream.waiting)
+        values = {"block": 1, "randomness": self.randomness.held()}
+        leaves = jax.tree.leaves((state, kept, watched))
+        arrays = {f"leaf{place:07d}": np.asarray(leaf) for place, leaf in enumerate(leaves)}
         return Snapshot(step, Record(values, arrays))
 
-    def _taken_up(self, state: TrainingState) -> tuple[TrainingState, int, list[Any], list[Any]]:
+    def _taken_up(self, state: TrainingState, keeper: Keeper) -> tuple[TrainingState, int, list[Any], list[Any]]:
         """The state to begin from: the first one, or that of the moment an earlier process wrote."""
-        keeper = self.keeper
-        kept: list[Any] = []
-        watched: list[Any] = []
-        step = 0
-        if keeper is not None and keeper.found is not None:
+        kept, watched, step = list[Any](), list[Any](), 0
+        if keeper.found is not None:
             with validating(keeper.checkpoint.path):
                 state, kept, watched = self._restored(keeper.found, state)
                 step = keeper.found.step
-        if keeper is not None:
-            keeper.begin(self._moment(state, step, kept, watched))
+        keeper.begin(self._moment(state, step, kept, watched))
         return state, step, kept, watched
 
     def _restored(self, moment: Snapshot, first: TrainingState) -> tuple[TrainingState, list[Any], list[Any]]:
-        values, arrays = moment.record.values, moment.record.arrays
-        leaves, structure = jax.tree.flatten(first)
-        found = [arrays[name] for name in sorted(name for name in arrays if name.startswith("leaf"))]
-        for leaf, array in zip(leaves, found, strict=False):
+        training = self.run.training
+        seen = [] if training.watch is None else [jax.eval_shape(self.steps.seen, self.run.first)] * moment.step
+        kept = [first.params] * sum(one <= moment.step for one in training.keep)
+        expected, structure = jax.tree.flatten((first, kept, seen))
+        found = [array for _, array in sorted(moment.record.arrays.items())]
+        for leaf, array in zip(expected, found, strict=True):
             # A file holds a single number as an array of one.
             if (jnp.shape(leaf) or (1,)) != array.shape or jnp.result_type(leaf) != array.dtype:
                 raise ValueError(array.shape)
-        shaped = [jnp.asarray(array).reshape(jnp.shape(leaf)) for leaf, array in zip(leaves, found, strict=False)]
-        state = jax.tree.unflatten(structure, shaped)
-        many = sum(one <= moment.step for one in self.run.training.keep)
-        kept, rest = found[len(leaves) : len(leaves) + many], found[len(leaves) + many :]
-        watched: list[Any] = []
-        if self.run.training.watch is not None and moment.step:
-            shapes, inner = jax.tree.flatten(jax.eval_shape(self.steps.seen, self.run.first))
-            for k in range(moment.step):
-                some = rest[k * len(shapes) : (k + 1) * len(shapes)]
-                shaped = [array.reshape(shape.shape) for array, shape in zip(some, shapes, strict=True)]
-                watched.append(jax.tree.unflatten(inner, shaped))
         if self.batches is not None:
-            stream = values["batches"]
-            self.batches.restore(BatchState(str(stream[0]), stream[1], arrays["waiting"]), moment.step)
-        return state, kept, watched
+            self.batches.skip(moment.step)
+        shaped = [array.reshape(jnp.shape(leaf)) for leaf, array in zip(expected, found, strict=True)]
+        return jax.tree.unflatten(structure, shaped)

@@ -13,11 +13,20 @@ from numpy.typing import NDArray
 
 from sordino.core.bound import Relation, View
 from sordino.core.spec import MatrixMechanism, NoisedSums, Spec, SumShape, Unit
-from sordino.core.validate import COUNT, InputError, Interval, instance_of, number, refuse, whole_number
-from sordino.mechanisms.chain.batch_stream import Batches, Sampling
-from sordino.mechanisms.chain.batches import batches_for
+from sordino.core.validate import (
+    COUNT,
+    POSITIVE,
+    InputError,
+    Interval,
+    check_numbers,
+    instance_of,
+    number,
+    one_of,
+    refuse,
+    whole_number,
+)
+from sordino.mechanisms.chain.batches import Batches, described_batches
 from sordino.mechanisms.checkpoint import content_digest, described, platform, traced
-from sordino.mechanisms.networks.clipped_gradients import Clipped, check_examples
 from sordino.mechanisms.networks.correlated_noise import (
     INDEPENDENT,
     NoiseCorrelation,
@@ -25,6 +34,7 @@ from sordino.mechanisms.networks.correlated_noise import (
     correlation_of,
     participating,
 )
+from sordino.mechanisms.networks.integer_sums import INSIDE, check_examples
 from sordino.mechanisms.networks.jaxpr import Loss, check_leaves
 from sordino.noise.randomness import Purpose, Randomness
 
@@ -56,6 +66,32 @@ class Descent:
 
 
 @dataclass(frozen=True)
+class Adam:
+    """Kingma & Ba 2015 in the form of optax, for one array: running means of the gradient and of its square."""
+
+    mean_share: float = 0.9
+    square_share: float = 0.999
+    floor: float = 1e-8
+
+    def __post_init__(self) -> None:
+        check_numbers(self, mean_share=_SHARE, square_share=_SHARE, floor=POSITIVE)
+
+    def init(self, params: Array) -> Any:
+        """No mean, no square, and no step made."""
+        return jnp.zeros_like(params), jnp.zeros_like(params), jnp.zeros((), jnp.int32)
+
+    def update(self, gradient: Array, state: Any, params: Any = None) -> tuple[Array, Any]:
+        """The update for a rate of 1, and the next state; both means are corrected for their start."""
+        del params
+        mean = self.mean_share * state[0] + (1.0 - self.mean_share) * gradient
+        square = self.square_share * state[1] + (1.0 - self.square_share) * gradient * gradient
+        made = state[2].astype(gradient.dtype) + 1.0
+        centred = mean / (1.0 - self.mean_share**made)
+        spread = jnp.sqrt(square / (1.0 - self.square_share**made))
+        return -centred / (spread + self.floor), (mean, square, state[2] + 1)
+
+
+@dataclass(frozen=True)
 class Training:
     """Public choices of a training run; none of them touches the guarantee.
 
@@ -63,14 +99,14 @@ class Training:
         optimiser: turns noised mean gradients into updates, such as `optax.adam(1e-3)`.
         average: decay of the running average of the weights; 0 for none.
         microbatch: examples on the device at once.
-        precision: "float32" or "mixed" (see `Clipped`).
+        precision: "float32", or "mixed": the network in bfloat16.
         augment: `augment(key, example)`, another view of an example, or None.
         views: how many views of an example its gradient is averaged over before it is clipped.
         divisor: what sums are divided by where the spec does not say (matrix mechanisms).
         keep: numbers of the steps after which the weights are kept, such as those of an ensemble.
         watch: of every noised sum, a tree like the parameters, what is handed out beside the weights.
-        exact: whether sums and noise are whole numbers, which covers floating point; absent: wherever noise is
-            independent from step to step and the device computes the same bits in all places of a block.
+        exact: whether noise is drawn in whole numbers, as sums are, which covers floating point; absent: wherever
+            noise is independent from step to step and the device computes the same bits in all places of a block.
 
     Examples:
         >>> import optax
@@ -95,6 +131,8 @@ class Training:
             raise refuse("optimiser", "to have init and update, as those of optax", type(self.optimiser).__name__)
         object.__setattr__(self, "average", number("average", self.average, _SHARE))
         object.__setattr__(self, "views", whole_number("views", self.views))
+        object.__setattr__(self, "microbatch", whole_number("microbatch", self.microbatch))
+        one_of("precision", self.precision, tuple(INSIDE))
         if self.divisor is not None:
             object.__setattr__(self, "divisor", whole_number("divisor", self.divisor, COUNT))
         if self.views > 1 and self.augment is None:
@@ -135,7 +173,15 @@ class TrainingRun:
             raise refuse("algorithm.kind", "to be noised-sums or matrix-mechanism for a training run", words)
         self.algorithm = spec.algorithm
         self.rows = check_examples(examples)
-        self.exact = self._exactly(draws_exactly)
+        possible = isinstance(self.algorithm, NoisedSums) and draws_exactly
+        if training.exact and not possible:
+            raise refuse(
+                "exact",
+                "to be absent or False where noise is correlated, or drawn in floating point",
+                True,
+                "the release then says that floating point is not covered",
+            )
+        self.exact = possible if training.exact is None else training.exact
         self.noise, self.correlation = self._noise()
         self.examples = jax.tree.map(jnp.asarray, examples)
         trained, self.whole = frozen_apart(params, trainable)
@@ -143,19 +189,6 @@ class TrainingRun:
         flat, self.unravel = ravel_pytree([jnp.asarray(leaf, jnp.float32) for leaf in trained])
         self.first, self.dim = flat, len(flat)
         self.loss = loss
-        self.clipped = Clipped(self.own_loss, self._contribution, training.microbatch, training.precision)
-
-    def _exactly(self, draws_exactly: bool) -> bool:
-        """Whether sums and noise are whole numbers."""
-        possible = isinstance(self.algorithm, NoisedSums) and draws_exactly
-        if self.training.exact and not possible:
-            raise refuse(
-                "exact",
-                "to be absent or False where noise is correlated, or drawn in floating point",
-                True,
-                "the release then says that floating point is not covered",
-            )
-        return possible if self.training.exact is None else self.training.exact
 
     @property
     def block(self) -> int:
@@ -171,10 +204,6 @@ class TrainingRun:
     def steps(self) -> int:
         return self.algorithm.rounds if isinstance(self.algorithm, NoisedSums) else self.algorithm.steps
 
-    @property
-    def _contribution(self) -> float:
-        return self.algorithm.contribution
-
     def _noise(self) -> tuple[NDArray[np.float64], NoiseCorrelation]:
         """The noise of every step, and its correlation; what this run cannot be is refused."""
         run = self.algorithm
@@ -185,7 +214,9 @@ class TrainingRun:
                 raise refuse("algorithm.query", f"to begin with {QUERY!r} for a training run", run.query)
             if run.unit is not Unit.RECORD or run.shape is not SumShape.VECTOR:
                 raise refuse("algorithm.unit", "to be one record, and sums of vectors", run.words)
-            self._check_rows(run.records)
+            # Under replace-one the number of rows is public and stated; under add-remove it is not to be told.
+            if self.spec.relation is Relation.REPLACE_ONE and self.rows != run.records:
+                raise refuse("examples", f"to be algorithm.records = {run.records} rows", self.rows)
             return run.sum_noise, INDEPENDENT
         if self.training.divisor is None:
             raise refuse("divisor", "to be given for a matrix mechanism", None, "state the expected batch")
@@ -197,11 +228,6 @@ class TrainingRun:
                 "draw turns by balls-in-bins, poisson or random-allocation",
             )
         return np.full(run.steps, run.noise_multiplier * run.contribution), correlation_of(run.strategy, run.steps)
-
-    def _check_rows(self, records: int) -> None:
-        """Under replace-one the number of rows is public and stated; under add-remove it is not to be told."""
-        if self.spec.relation is Relation.REPLACE_ONE and self.rows != records:
-            raise refuse("examples", f"to be algorithm.records = {records} rows", self.rows)
 
     @property
     def divisor(self) -> int:
@@ -216,19 +242,7 @@ class TrainingRun:
         run = self.algorithm
         if isinstance(run, MatrixMechanism):
             return participating(run, self.rows, generator)
-        sampling = Sampling(
-            rows=self.rows,
-            size=run.batch_size,
-            rate=run.sampling.chance(run.records),
-            chains=1,
-            steps=run.rounds,
-            generator=generator,
-            round=run.batches_per_epoch,
-            uses=run.sampling.uses or 1,
-            cap=run.sampling.most,
-            separation=run.sampling.apart(run.records),
-        )
-        return batches_for(run.sampling.scheme, sampling)
+        return described_batches(run.sampling, run.records, self.rows, run.rounds, generator)
 
     def own_loss(self, leaves: Any, example: Any) -> Array:
         """The loss of an example, in the leaves that are trained, averaged over its views."""

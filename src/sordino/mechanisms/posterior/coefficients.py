@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.core.arrays import weighted_quantiles
+from sordino.core.results import PRIOR_DOMINATED
 from sordino.core.validate import NON_NEGATIVE, InputError, number, one_of, refuse, whole_number
 from sordino.mechanisms.posterior.laws import Posterior, Prediction, Values, checked_level
 
@@ -32,8 +33,6 @@ COUNTS = frozenset({"poisson", "negative-binomial"})
 # The key of a release's settings under which all that is not an array is stored.
 COEFFICIENTS = "coefficients"
 ARRAYS = frozenset({"draws", "weights", "parts", "to_table", "places"})
-# A coefficient is prior-dominated where at least this share of its variance is the prior's.
-PRIOR_DOMINATED = 0.5
 # Scores beyond this are no rates of anything.
 _LARGEST_SCORE = 50.0
 

@@ -62,12 +62,6 @@ class Posterior(ABC):
     def sample(self, generator: np.random.Generator, draws: int) -> Values:
         """Draws from the posterior, shape (draws, dim)."""
 
-    def log_prob(self, theta: Any) -> Values:
-        """The log-density at each row of `theta`: that of the Gaussian with this mean and covariance."""
-        root = np.linalg.cholesky(self.covariance)
-        scaled = np.linalg.solve(root, (np.atleast_2d(np.asarray(theta, np.float64)) - self.mean).T)
-        return -0.5 * (scaled**2).sum(axis=0) - np.log(np.diagonal(root)).sum() - 0.5 * self.dim * np.log(2.0 * np.pi)
-
     @abstractmethod
     def predict(self, features: Any) -> Prediction:
         """The target of each row, averaged over the posterior."""
@@ -188,12 +182,6 @@ class DrawsPosterior(Posterior):
         """Draw again from the draws, with replacement."""
         return self._flat[generator.integers(0, len(self._flat), whole_number("draws", draws))]
 
-    def log_prob(self, theta: Any) -> Values:
-        """The log-density of the Gaussian with the draws' mean and covariance; needs more draws than parameters."""
-        if len(self._flat) <= self.dim:
-            raise refuse("the number of draws", f"to exceed the {self.dim} parameters for a density", len(self._flat))
-        return super().log_prob(theta)
-
     def predict(self, features: Any) -> Prediction:
         """Mean over the draws; variance within draws plus variance between them."""
         X = jnp.asarray(np.asarray(features), self.draws.dtype)
@@ -262,12 +250,6 @@ class GaussianPosterior(Posterior):
         return np.diag(self._variances()) if self._diagonal else _block_diagonal(self._variances())
 
     @property
-    def precision(self) -> Values:
-        """The inverse of the covariance, shape (dim, dim)."""
-        parts = np.asarray(self.family.unpack(jnp.asarray(self.natural)).precision, np.float64)
-        return np.diag(parts) if self._diagonal else _block_diagonal(parts)
-
-    @property
     def gammas(self) -> tuple[tuple[float, float], ...]:
         """Shape and rate of each unknown precision."""
         pairs = zip(np.asarray(self.moments.shape), np.asarray(self.moments.rate), strict=True)
@@ -278,12 +260,6 @@ class GaussianPosterior(Posterior):
         if self._diagonal:
             return self.mean + standard * np.sqrt(self._variances())
         return self.mean + standard @ np.linalg.cholesky(self.covariance).T
-
-    def log_prob(self, theta: Any) -> Values:
-        if not self._diagonal:
-            return super().log_prob(theta)
-        scaled = (np.atleast_2d(np.asarray(theta, np.float64)) - self.mean) ** 2 / self._variances()
-        return -0.5 * np.sum(scaled + np.log(2.0 * np.pi * self._variances()), axis=1)
 
     def predict(self, features: Any) -> Prediction:
         found = self.site.predict(self.moments, self._rows(features))
@@ -421,10 +397,6 @@ class FactorisedPosterior(_OfModel):
     def sample(self, generator: np.random.Generator, draws: int) -> Values:
         standard = generator.standard_normal((whole_number("draws", draws), self.dim))
         return self.means + standard * self.deviations
-
-    def log_prob(self, theta: Any) -> Values:
-        points = np.atleast_2d(np.asarray(theta, np.float64))
-        return _log_density(points, self.mean, np.asarray(self.deviations, np.float64)).sum(axis=-1)
 
 
 def _log_density(points: Values, means: Any, deviations: Any) -> Values:

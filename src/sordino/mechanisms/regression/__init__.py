@@ -1,8 +1,9 @@
 """Private regression: noisy Newton steps on weighed rows, with slopes and squares of scores as they are released.
 
-No stand-in rows. Sizes are released before anything is cut, every point has a released gradient and released slopes,
-and intervals are a sandwich of released slopes and squares of scores, noise included. So they hold on tables that
-nobody tuned for, and where little is known they are wide.
+Sizes are released before anything is cut, every point has a released gradient and released slopes, and intervals are
+a sandwich of released slopes and squares of scores, noise included. Public rows only say how slopes bend and what
+hidden ones are drawn to. So intervals hold on tables that nobody tuned for; where little is known they are wide, and
+coefficients that rest on the prior are marked.
 
 Four plain functions; only `release` sees rows:
 
@@ -15,9 +16,10 @@ Four plain functions; only `release` sees rows:
 Coefficients are in encoded units, intercept first: a number's is the effect of half its declared range, a 0/1 column's
 the effect of having it; the target is in its own units. With several classes the contrasts with class 0 are innermost.
 
-Where to look: `statistics` has every released sum with its sensitivity and proof, `plan` the budget and all tuned
-numbers, `learn` the order of a fit, `posterior` and `prior` what is made of the answers, `families` and `survival` what
-targets say, `tails` and `matrices` how noised histograms and matrices are read, `rows` units, weights and blocks.
+Where to look: `statistics` and `point_statistics` have every released sum with its sensitivity and proof, `plan` the
+budget and its shares, `first_answers` and `learn` the order of a fit, `posterior` and `prior` what is made of the
+answers, `families` and `survival` what targets say, `tails` and `matrices` how noised histograms and matrices are read,
+`rows` units, weights and blocks.
 """
 
 from sordino.mechanisms.regression import survival as _survival  # noqa: F401  registers its family

@@ -78,7 +78,7 @@ class Family(ABC):
     """One kind of target; an instance in `FAMILIES` is known to every plan.
 
     `start` says what is read of the target first: "number", "class", "classes", "counts" or "events". `per_unit`:
-    bounds are on the sum over a unit's rows. `curve` names how a mean gradient bends: "", "logit" or "log".
+    bounds are on the sum over a unit's rows. `curve` names how a mean gradient bends: "", "logit", "classes" or "log".
     """
 
     name: ClassVar[str]
@@ -126,10 +126,6 @@ class Family(ABC):
         """A row's residual over what is taken for its standard deviation."""
         del exposure
         return (y - score[:, 0]) / at.scale * np.exp(-np.clip(spread, -MOST_SPREAD, MOST_SPREAD))
-
-    @abstractmethod
-    def drawn(self, generator: np.random.Generator, scores: Array) -> Array:
-        """Targets of simulated rows with these scores, in the units of `target`."""
 
     @abstractmethod
     def bound(self, declaration: Declaration, at: At) -> float:
@@ -187,10 +183,6 @@ class Linear(Family):
         low, high = declaration.target or (-1.0, 1.0)
         return (high - low) / 2.0, (high + low) / 2.0
 
-    def drawn(self, generator: np.random.Generator, scores: Array) -> Array:
-        errors = generator.standard_t(5, len(scores)) * generator.uniform(0.04, 0.15)
-        return np.clip(scores[:, 0] + errors, -1.0, 1.0)
-
     def bound(self, declaration: Declaration, at: At) -> float:
         return at.scale * (at.cut * (1.0 + abs(at.tilt)) + abs(at.shift) + abs(at.tilt) * at.size)
 
@@ -236,9 +228,6 @@ class Logistic(Family):
     def target(self, declaration: Declaration, y: Array) -> Array:
         return (y > 0.5).astype(np.float64)
 
-    def drawn(self, generator: np.random.Generator, scores: Array) -> Array:
-        return (generator.random(len(scores)) < special.expit(scores[:, 0])).astype(np.float64)
-
     def bound(self, declaration: Declaration, at: At) -> float:
         if at.level is None:
             return 1.0
@@ -271,6 +260,7 @@ class Multinomial(Family):
 
     name = "multinomial"
     start = "classes"
+    curve = "classes"
 
     def outputs(self, declaration: Declaration) -> int:
         return (declaration.classes or 2) - 1
@@ -285,10 +275,6 @@ class Multinomial(Family):
 
     def target(self, declaration: Declaration, y: Array) -> Array:
         return np.clip(np.rint(y), 0.0, (declaration.classes or 2) - 1.0)
-
-    def drawn(self, generator: np.random.Generator, scores: Array) -> Array:
-        basis = helmert(scores.shape[1] + 1)
-        return np.argmax(scores @ basis.T + generator.gumbel(size=(len(scores), len(basis))), axis=1).astype(np.float64)
 
     def bound(self, declaration: Declaration, at: At) -> float:
         return math.sqrt(2.0)
@@ -385,9 +371,6 @@ class Poisson(Family):
         low, high = declaration.target or (0.0, math.inf)
         return np.clip(np.rint(y), low, high)
 
-    def drawn(self, generator: np.random.Generator, scores: Array) -> Array:
-        return generator.poisson(np.exp(np.minimum(scores[:, 0], 10.0))).astype(np.float64)
-
     def bound(self, declaration: Declaration, at: At) -> float:
         return math.sqrt(at.typical) * (at.cut + at.factor * 0.25 / at.cut) * (1.0 + 2.0**-20)
 
@@ -424,10 +407,6 @@ class NegativeBinomial(Poisson):
     """Counts that vary more than a Poisson law: d is read off sizes of residuals, and a wrong d costs no validity."""
 
     name = "negative-binomial"
-
-    def drawn(self, generator: np.random.Generator, scores: Array) -> Array:
-        rate = np.exp(np.minimum(scores[:, 0], 10.0)) * generator.gamma(2.0, 0.5, len(scores))
-        return generator.poisson(rate).astype(np.float64)
 
 
 @lru_cache(maxsize=64)

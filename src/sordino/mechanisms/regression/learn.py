@@ -12,55 +12,44 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from sordino.core.arrays import Array
-from sordino.core.bound import Relation
-from sordino.mechanisms.regression import statistics as of
-from sordino.mechanisms.regression.families import HUBER, At, Poisson, helmert
+from sordino.core.validate import refuse
+from sordino.mechanisms.regression import point_statistics as points
+from sordino.mechanisms.regression.families import HUBER, At, Poisson
+from sordino.mechanisms.regression.first_answers import FirstAnswers
 from sordino.mechanisms.regression.matrices import inverse as inverse_of
 from sordino.mechanisms.regression.matrices import power, shrunk
-from sordino.mechanisms.regression.plan import HAIR, Plan
-from sordino.mechanisms.regression.prior import Effects, curve, moved
-from sordino.mechanisms.regression.statistics import Frame, Round, Statistic
-from sordino.mechanisms.regression.survival import FOLLOW, LEAST_FOLLOW, MOST_FOLLOW
+from sordino.mechanisms.regression.plan import Plan
+from sordino.mechanisms.regression.point_statistics import Round
+from sordino.mechanisms.regression.prior import Effects, ModelRows
+from sordino.mechanisms.regression.statistics import Statistic
 from sordino.mechanisms.regression.tails import Tail
 
 Steps = Generator[Statistic, Array, "Learned"]
-Answer = Generator[Statistic, Array, tuple[Array, float]]
 
 # Of normal errors, the median of sizes and what nine tenths of them are below, in standard deviations.
 _MEDIAN, _NINE_TENTHS = 0.6745, 1.645
-# Variance that a column's centre has before it is read, in encoded units: a third for a uniform law on its box.
-_CENTRE_VARIANCE = 0.3
-# Mean squares of columns differ by a factor of a third at least, as far as anyone knows before.
-_SQUARES_SPREAD = 0.3
 # Before the last point residuals of least squares are cut here; it is Huber's threshold where budgets are poor.
 _EARLY_CUT = 2.0
-# Counts before the last point are cut at three standard deviations, which the law corrects for.
-_COUNT_CUT = 3.0
 # Residuals in standard deviations are counted up to here.
 _MOST_RESIDUAL = 40.0
-# Rows count up to the length at which slopes are known to this share: 6 % widen intervals by less than 1 %.
-_SLOPES_KNOWN = 0.06
-# The longest two thousandths of rows do not decide how long rows may be.
-_LONGEST_SHARE = 0.002
-# Weights never begin below the length of a typical row, sqrt(p).
-_LEAST_TAU = 1.05
+# Slopes of cut residuals are the share that is not cut, of which this is the least that is believed.
+_LEAST_INSIDE = 0.05
 # What is cut of residuals may point somewhere beyond what is corrected for, by this share of its mean size.
 _STRAY = 0.01
 # The error of moving a gradient along a straight line, relative to the move and to its length: half the second
 # derivative of a logistic curve over its first.
-BEND = 0.5
+_BEND = 0.5
+# Public rows say how a gradient bends between two points; half of what they say may be wrong.
+_CURVE_ERROR = 0.5
 # Steps end here, in whitened units, so that no noise throws a point out of reach: targets that are numbers lie between
 # -1 and 1, and a step of 2.5 changes log odds or log rates of most rows by as much.
 _LONGEST_STEP = 2.5
 # How far squares of scores may be from what the model says, as a share.
 _MODEL_ERROR = 0.3
-# Shares of classes are kept this far from 0 and 1 at the first point.
-_LEAST_CLASS = 0.005
-# Floors of matrices, relative to what they are drawn to: columns, slopes of early points, slopes of the last.
-_SCATTER_FLOOR, _AGAIN_FLOOR, _STEP_FLOOR, _LAST_FLOOR = 1e-9, 0.02, 0.1, 0.02
+# Floors of slopes, relative to what they are drawn to: of early points, and of the last.
+_STEP_FLOOR, _LAST_FLOOR = 0.1, 0.02
 
 
 @dataclass
@@ -69,12 +58,14 @@ class Learned:
 
     Attributes:
         effects: the prior.
+        rows: how gradients bend.
         to_encoded: from whitened coefficients to encoded ones.
         at: the last point.
         gradient: the mean gradient at the last point, all rounds together.
         away: how far from it the rounds were asked on average, which their gradients are moved by.
         noise: the variance of the noise in it.
         slopes: the matrix of slopes there, and `open`, the variances that noise leaves of its entries.
+        slopes_noise: the standard deviation of the noise of slopes along any direction.
         sampling: the covariance of the gradient's sampling error.
         extra: the covariance of what corrections leave open.
         bend: the relative error of a straight line of length 1.
@@ -85,6 +76,7 @@ class Learned:
     """
 
     effects: Effects
+    rows: ModelRows
     to_encoded: Array
     at: Array
     gradient: Array
@@ -92,6 +84,7 @@ class Learned:
     noise: float
     slopes: Array
     open: Array
+    slopes_noise: float
     sampling: Array
     extra: Array
     bend: float
@@ -121,171 +114,12 @@ def steps(plan: Plan) -> Steps:
     return _Learner(plan).learn()
 
 
-class _Learner:
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.kind, self.declaration = plan, plan.kind, plan.declaration
-        self.n, self.tuned = float(plan.records), plan.tuned
-        replaced = plan.relation is Relation.REPLACE_ONE
-        self.two, self.root = (2.0, math.sqrt(2.0)) if replaced else (1.0, 1.0)
-        self.outputs, self.columns = plan.outputs, plan.declaration.columns
-        # How far an encoded row can be from a centre in its box.
-        reach = np.full(self.columns, 2.0)
-        for places in self.declaration.sets:
-            reach[places] = 1.0
-        self.reach = reach
-        self.scale = self.kind.effect_scale(self.declaration)
-        self.moved = (0.0, 0.0)
-
-    def noise(self, name: str) -> float:
-        """The noise multiplier of a statistic."""
-        return self.plan.multipliers[name] * HAIR
-
-    def ask(self, statistic: Statistic) -> Answer:
-        """The answer and the standard deviation of its noise, both for the mean over records."""
-        answer = yield statistic
-        deviation = self.noise(statistic.name) * statistic.sensitivity(self.plan.relation)
-        return statistic.read(answer) / self.n, deviation / self.n
-
-    def tail(self, statistic: Statistic, most: float) -> Generator[Statistic, Array, Tail]:
-        """A histogram, read."""
-        counts, noise = yield from self.ask(statistic)
-        return Tail(counts * self.n, most, noise * self.n, self.n)
-
+class _Learner(FirstAnswers):
     def learn(self) -> Steps:
         yield from self.read_target()
         yield from self.read_columns()
         yield from self.read_lengths()
         return (yield from self.follow())
-
-    # ----------------------------------------------------------------------------------------------- target, columns
-
-    def read_target(self) -> Generator[Statistic, Array, None]:
-        """The first point: intercepts that give the mean of the target."""
-        kind, declared = self.kind, self.declaration
-        self.first, self.reach_of_psi, self.share = At(), kind.reach, 1.0
-        if kind.start == "class":
-            mean, _ = yield from self.ask(of.TargetMean("target-mean", 1.0, 0.5, 0.5))
-            share = float(np.clip(0.5 + 0.5 * mean[0], _LEAST_CLASS, 1.0 - _LEAST_CLASS))
-            self.middle = np.array([special.logit(share)])
-            self.reach_of_psi, self.share = (
-                1.0 / math.sqrt(max(share * (1.0 - share), 0.01)),
-                4.0 * share * (1.0 - share),
-            )
-            self.first = At(level=(float(self.middle[0]),))
-        elif kind.start == "classes":
-            classes = declared.classes or 2
-            counts, _ = yield from self.ask(of.ClassCounts("class-counts", 1.0, classes))
-            shares = np.maximum(counts, _LEAST_CLASS)
-            shares /= shares.sum()
-            basis = helmert(classes)
-            self.middle = basis.T @ np.log(shares)
-            slope = float(np.mean(np.diag(basis.T @ (np.diag(shares) - np.outer(shares, shares)) @ basis)))
-            self.reach_of_psi, self.share = 1.0 / math.sqrt(max(slope, 0.01)), min(1.0, 2.0 * slope)
-        elif kind.start == "number":
-            tail = yield from self.tail(of.TargetSizes("target-sizes", 1.0, 0.0, 1.0), 1.0)
-            cut, _ = tail.best(self.noise("target-mean") * self.two)
-            mean, _ = yield from self.ask(of.TargetMean("target-mean", 1.0, 0.0, cut))
-            self.middle = np.clip(cut * mean, -1.0, 1.0)
-        else:
-            cut, longest = 1.0, 1.0 if declared.exposure is None else declared.exposure[1]
-            if kind.start == "counts":
-                top = (declared.target or (0.0, 1.0))[1]
-                tail = yield from self.tail(of.TargetSizes("target-sizes", 1.0, 0.0, top), top)
-                cut, _ = tail.best(self.noise("counts-and-exposure") * self.root * math.sqrt(2.0))
-                self.first = At(largest=2.0 * top, cut=_COUNT_CUT)
-            name = "counts-and-exposure"
-            both, noise = yield from self.ask(of.CountsAndExposure(name, math.sqrt(2.0), cut, longest))
-            count, exposure = cut * max(both[0], 0.5 * noise, 1e-3 / cut), longest * max(both[1], 1e-3)
-            self.middle = np.array([np.clip(math.log(count / exposure), -20.0, 20.0)])
-            if kind.start == "counts":
-                self.first = self.first._replace(typical=float(count))
-            else:
-                # A unit's mean of events over its rows, times its rows.
-                events = float(count) * declared.most_records
-                follow = float(np.clip(FOLLOW * events, LEAST_FOLLOW, MOST_FOLLOW))
-                self.first = At(follow=follow)
-                self.reach_of_psi, self.share = (1.0 + follow) / math.sqrt(max(events, 0.01)), min(1.0, events / follow)
-
-    def read_columns(self) -> Generator[Statistic, Array, None]:
-        """Where rows are centred, and the matrix that whitens them."""
-        declared, columns, tuned = self.declaration, self.columns, self.tuned
-        shifted, noise = yield from self.ask(of.Centre.declared(declared, self.plan.relation))
-        low, high = np.full(columns, -1.0), np.ones(columns)
-        for places in declared.sets:
-            low[places] = 0.0
-        shrink = _CENTRE_VARIANCE / (_CENTRE_VARIANCE + noise**2)
-        middle = (low + high) / 2.0
-        centre = middle + shrink * (np.clip(declared.shifts + shifted, low, high) - middle)
-        ones = np.ones(columns)
-        most = float(np.linalg.norm(self.reach**2))
-        tail = yield from self.tail(of.ColumnSizes("square-sizes", 1.0, centre, ones, 2, most), most)
-        cut, _ = tail.best(self.noise("squares") * self.root)
-        squares, noise = yield from self.ask(of.Squares("squares", 1.0, centre, ones, cut))
-        squares, noise = cut * squares, cut * noise
-        mean = max(float(squares.mean()), noise, 1e-6)
-        spread = max(float(np.mean((squares - mean) ** 2)) - noise**2, (_SQUARES_SPREAD * mean) ** 2)
-        squares = np.maximum(
-            mean + spread / (spread + noise**2) * (squares - mean), min(0.1 * mean, 0.5 * noise) + 1e-6
-        )
-        scales = np.sqrt(squares)
-        most = float(np.linalg.norm(self.reach / scales))
-        tail = yield from self.tail(of.ColumnSizes("row-sizes", 1.0, centre, scales, 1, most), most)
-        cut, _ = tail.best(self.noise("scatter") * self.root, square=True)
-        scatter, noise = yield from self.ask(of.Scatter("scatter", cut**2, centre, scales, cut))
-        bordered = np.eye(columns + 1)
-        bordered[1:, 1:] = scatter
-        inner = shrunk(bordered, noise, tuned.near, _SCATTER_FLOOR, np.eye(columns + 1)).matrix[1:, 1:]
-        values, vectors = np.linalg.eigh(inner)
-        whitening = (vectors / np.sqrt(np.maximum(values, 0.5 * noise + 1e-9))) @ vectors.T / scales[:, None]
-        if tuned.again:
-            centre, whitening = yield from self.whiten_again(centre, whitening)
-        self.frame = Frame(centre, whitening)
-
-    def longest(self, whitening: Array) -> float:
-        """No whitened row of the box is longer."""
-        return math.sqrt(1.0 + float(np.linalg.norm(whitening, 2) ** 2 * np.sum(self.reach**2)))
-
-    def whiten_again(self, centre: Array, whitening: Array) -> Generator[Statistic, Array, tuple[Array, Array]]:
-        """Second moments of whitened rows: what is left of their mean and correlation is removed."""
-        size, frame = self.columns + 1, Frame(centre, whitening)
-        most = self.longest(whitening)
-        tail = yield from self.tail(of.Lengths("lengths 1", 1.0, frame, most), most)
-        # What is cut here is no bias of any estimate, only rows that are whitened a little less.
-        least = 1.1 * math.sqrt(size)
-        cut, _ = tail.best(self.noise("again") * self.root, square=True, weight=0.5, least=least)
-        moments, noise = yield from self.ask(of.Again("again", cut**2, frame, cut))
-        moments = shrunk(moments, noise, self.tuned.near, _AGAIN_FLOOR, np.eye(size)).matrix
-        mean = moments[0, 1:] / moments[0, 0]
-        inner = moments[1:, 1:] / moments[0, 0] - np.outer(mean, mean) + 1e-3 * np.eye(size - 1)
-        values = np.linalg.eigvalsh(inner)
-        inner = inner + max(0.0, 1e-3 - float(values[0])) * np.eye(size - 1)
-        low, high = centre - self.reach, centre + self.reach
-        moved_centre = np.clip(centre + mean @ np.linalg.pinv(whitening), low, high)
-        return moved_centre, whitening @ power(inner, -0.5)
-
-    def read_lengths(self) -> Generator[Statistic, Array, None]:
-        """tau and far, with sampling, noise and the slopes' noise in mind."""
-        size, n, tuned = self.columns + 1, self.n, self.tuned
-        most = self.longest(self.frame.whitening)
-        tail = yield from self.tail(of.Lengths("lengths 2", 1.0, self.frame, most), most)
-        rounds = self.plan.rounds
-        gradients = tuned.gradient + 0.5 * sum(gradient for gradient, _ in tuned.rounds)
-        noise = self.noise(f"gradient {rounds}") * self.two * math.sqrt(tuned.gradient / gradients) * self.reach_of_psi
-        of_slopes = self.noise(f"slopes {rounds}") * self.root
-        top = tail.beyond(_LONGEST_SHARE)
-        self.top = top
-
-        def far(tau: Array) -> Array:
-            return np.maximum(tau, np.minimum(top, _SLOPES_KNOWN * 0.8 * self.share * n / (of_slopes * tau)))
-
-        weights = of.weigh(tail.middles[None], tail.cuts[:, None], far(tail.cuts)[:, None])
-        mass = tail.inside * tail.middles**2 / (n * size)
-        cost = (weights**2 @ mass / n + (noise * tail.cuts / n) ** 2) / np.maximum(weights @ mass, 1e-12) ** 2
-        least = min(_LEAST_TAU * math.sqrt(size), float(tail.cuts[-1]))
-        self.tau = float(tail.cuts[int(np.argmin(np.where(tail.cuts < least, np.inf, cost)))])
-        self.far = float(far(np.array(self.tau)))
-
-    # --------------------------------------------------------------------------------------------------------- rounds
 
     def round(self, point: Array, at: At, spread: Array | None = None) -> Round:
         """Public numbers of a round."""
@@ -294,7 +128,7 @@ class _Learner:
 
     def best_cut(self, tail: Tail, place: int, least: float) -> float:
         """Where to cut residuals: sampling, noise and what is left undirected, over the slope."""
-        n, slope = self.n, np.maximum(1.0 - tail.above / self.n, LEAST_INSIDE)
+        n, slope = self.n, np.maximum(1.0 - tail.above / self.n, _LEAST_INSIDE)
         noise = self.noise(f"gradient {place}") * self.two * self.tau / n
         sampling = (tail.square - tail.lost_squares / n) / n
         stray = _STRAY * math.sqrt(self.columns + 1.0) * tail.lost / n
@@ -317,10 +151,11 @@ class _Learner:
             if not last:
                 inverse = np.eye(len(point)) / known.whole
                 new, _ = settled(
-                    plan, effects, point, known.gradient + known.slopes @ known.away, known.slopes, inverse
+                    self.rows, effects, point, known.gradient + known.slopes @ known.away, known.slopes, inverse
                 )
                 step, point = float(np.linalg.norm(new - point)), new
-        assert known is not None
+        if known is None:
+            raise refuse("the plan", "to have a point", 0)
         sampling, extra = yield from self.read_meat(known)
         to = np.eye(1 + self.columns)
         to[0, 1:], to[1:, 1:] = -self.frame.centre @ whitening, whitening
@@ -331,11 +166,12 @@ class _Learner:
             "cut": at.cut,
             "noise": math.sqrt(known.variance),
             "sampling": math.sqrt(float(np.trace(sampling)) / len(point)),
-            "slopes_noise": known.slopes_noise,
+            "slopes_noise": known.slopes_noise / max(float(np.mean(np.diag(known.slopes))), 1e-300),
             "last_step": step,
         }
         return Learned(
             effects,
+            self.rows,
             np.asarray(np.kron(to, np.eye(self.outputs)), np.float64),
             point,
             known.gradient,
@@ -343,6 +179,7 @@ class _Learner:
             known.variance,
             known.slopes,
             known.open,
+            known.slopes_noise,
             sampling,
             extra,
             (1.0 if self.kind.start == "number" else self.top) / known.unit,
@@ -375,12 +212,12 @@ class _Learner:
         """Gradient and slopes at a point, and what earlier rounds say there."""
         plan, last, at = self.plan, place == self.plan.rounds, own.at
         point = own.point.ravel()
-        gradient, noise = yield from self.ask(of.Gradient(f"gradient {place}", own.gradient_bound, self.frame, own))
-        matrix, matrix_noise = yield from self.ask(of.Slopes(f"slopes {place}", own.slope_bound, self.frame, own))
+        gradient, noise = yield from self.ask(points.Gradient(f"gradient {place}", own.gradient_bound, self.frame, own))
+        matrix, matrix_noise = yield from self.ask(points.Slopes(f"slopes {place}", own.slope_bound, self.frame, own))
         # A direction that is flatter than the noise is read as flat as the noise.
         seen = matrix_noise / max(float(np.mean(np.diag(matrix)[self.outputs :])), matrix_noise)
         floor = max(_LAST_FLOOR, min(seen, _STEP_FLOOR)) if last else _STEP_FLOOR
-        like = self.like(point, matrix, matrix_noise)
+        like = self.rows.slopes(point)
         slopes, left = shrunk(matrix, matrix_noise, self.tuned.near, floor, like, self.outputs)
         if last and plan.corrected:
             inside = max(self.inside, 0.2)
@@ -392,7 +229,12 @@ class _Learner:
         distances = np.array([before - point for _, _, before in asked])
         squares, open_slopes = np.sum(distances**2, axis=1), float(np.mean(left))
         unit = at.cut * at.scale if self.kind.start == "number" else 1.0
-        bent = np.minimum(1.0, BEND**2 * squares / unit**2) * np.sum((distances @ slopes) ** 2, axis=1)
+        if self.rows.bends:
+            ways = np.array([self.rows.moved(point, before)[0] for _, _, before in asked])
+            bent = _CURVE_ERROR**2 * np.sum(((ways - distances) @ slopes) ** 2, axis=1)
+            distances = ways
+        else:
+            bent = np.minimum(1.0, _BEND**2 * squares / unit**2) * np.sum((distances @ slopes) ** 2, axis=1)
         variances = np.array([variance for _, variance, _ in asked]) + bent
         weights = 1.0 / (variances + open_slopes * squares)
         weights /= weights.sum()
@@ -406,22 +248,8 @@ class _Learner:
             slopes,
             left,
             unit,
-            matrix_noise / max(float(np.mean(np.diag(slopes))), 1e-300),
+            matrix_noise,
         )
-
-    def like(self, point: Array, matrix: Array, noise: float) -> Array:
-        """What noised slopes are drawn to: whitened rows, with the slope that the intercepts show."""
-        k = self.outputs
-        if k == 1 and self.kind.curve == "logit":
-            return curve("logit", point)[1]
-        if k == 1:
-            found = np.eye(len(matrix))
-            found[0, 0] = max(matrix[0, 0], noise) / max(float(np.mean(np.diag(matrix)[1:])), noise)
-            return found
-        inner = matrix[:k, :k]
-        values, vectors = np.linalg.eigh(inner)
-        inner = (vectors * np.maximum(values, noise + 0.02 * max(float(np.trace(inner)), 0.0) / k)) @ vectors.T
-        return np.asarray(np.kron(np.eye(len(matrix) // k), inner), np.float64)
 
     # ----------------------------------------------------------------------------------------------- numbers: scale
 
@@ -429,7 +257,7 @@ class _Learner:
         """The scale of residuals, by their median size; and where they are cut."""
         plain = self.round(point, At(cut=1.0))
         tail = yield from self.tail(
-            of.Residuals(f"residuals {place}", 1.0, self.frame, plain, self.most_residual), self.most_residual
+            points.Residuals(f"residuals {place}", 1.0, self.frame, plain, self.most_residual), self.most_residual
         )
         scale = max(tail.quantile(0.5) / _MEDIAN, 1e-9)
         self.most_residual = min(2.0, _MOST_RESIDUAL * scale)
@@ -443,27 +271,27 @@ class _Learner:
         cut, _ = tail.best(self.noise("cut-off") * self.two)
         cut = max(cut / at.scale - at.cut, 0.1)
         own = self.round(point, at)
-        four, noise = yield from self.ask(of.CutOff("cut-off", math.sqrt(3.0), self.frame, own, cut))
+        four, noise = yield from self.ask(points.CutOff("cut-off", math.sqrt(3.0), self.frame, own, cut))
         lost = float(np.interp(at.cut * at.scale, tail.cuts, tail.lost_squares)) / n**2
         self.moved = float(four[0]) * cut * at.scale, math.sqrt((noise * cut * at.scale) ** 2 + lost)
 
     def correct(self, point: Array, at: At, slopes: Array) -> Generator[Statistic, Array, tuple[At, Array]]:
         """Rich budgets: the scale of a row, the cut, and the means that add back what is cut."""
         own, n = self.round(point, at._replace(cut=1.0)), self.n
-        sums, noise = yield from self.ask(of.Spread("spread", 0.5 * of.MOST_SIZE * self.tau, self.frame, own))
+        sums, noise = yield from self.ask(points.Spread("spread", 0.5 * points.MOST_SIZE * self.tau, self.frame, own))
         # For normal errors min(|e|, 3) has mean .78 and moves by .7 with the logarithm of the scale.
-        gamma = np.linalg.solve(0.7 * slopes, sums + (0.5 * of.MOST_SIZE - 0.78) * slopes[:, 0])
+        gamma = np.linalg.solve(0.7 * slopes, sums + (0.5 * points.MOST_SIZE - 0.78) * slopes[:, 0])
         error = noise / (0.7 * float(np.mean(np.diag(slopes))))
         kept = max(float(np.mean(gamma[1:] ** 2)) - error**2, 0.02**2)
         spread = np.append(0.0, gamma[1:] * kept / (kept + error**2))
         own = self.round(point, at._replace(cut=1.0), spread)
-        statistic = of.Residuals("spread-residuals", 1.0, self.frame, own, _MOST_RESIDUAL)
+        statistic = points.Residuals("spread-residuals", 1.0, self.frame, own, _MOST_RESIDUAL)
         tail = yield from self.tail(statistic, _MOST_RESIDUAL)
         cut = self.best_cut(tail, self.plan.rounds, 0.8)
         off, left = tail.best(self.noise("cut-off") * self.two)
         off = max(off - cut, 0.2)
         own = self.round(point, at._replace(cut=cut), spread)
-        four, noise = yield from self.ask(of.CutOff("cut-off", math.sqrt(3.0), self.frame, own, off))
+        four, noise = yield from self.ask(points.CutOff("cut-off", math.sqrt(3.0), self.frame, own, off))
         shift = float(np.clip(four[0] * off, -0.5 * cut, 0.5 * cut))
         outer = max(float(four[3]) * cut, 0.2)
         tilt = float(np.clip(four[1] * cut / outer, -0.4, 0.4))
@@ -472,7 +300,7 @@ class _Learner:
         squares = (noise * off) ** 2 + (left / n) ** 2 + (tilt * noise * cut) ** 2
         self.error = at.scale * math.sqrt(squares)
         self.shift_cut, self.errors = off, tail
-        # What a row can add to the released means, see `statistics._cut_off`.
+        # What a row can add to the released means, see `point_statistics._cut_off`.
         self.most_shift = at.scale * (off + abs(shift) + abs(tilt) * cut)
         return at._replace(cut=cut, shift=shift, tilt=tilt, size=size), spread
 
@@ -484,7 +312,7 @@ class _Learner:
         if not last and not overdispersed:
             return at
         own = self.round(point, at)
-        statistic = of.Residuals(f"residuals {place}", 1.0, self.frame, own, _MOST_RESIDUAL)
+        statistic = points.Residuals(f"residuals {place}", 1.0, self.frame, own, _MOST_RESIDUAL)
         tail = yield from self.tail(statistic, _MOST_RESIDUAL)
         if overdispersed:
             # Mean squares are (1 + d m) / (1 + d' m) on average, m weighed by itself as a log-normal rate is.
@@ -500,7 +328,7 @@ class _Learner:
         off, left = tail.best(self.noise("cut-counts") * self.two)
         off = max(off - cut, 0.5)
         own = self.round(point, at._replace(cut=cut))
-        both, noise = yield from self.ask(of.CutCounts("cut-counts", math.sqrt(2.0), self.frame, own, off))
+        both, noise = yield from self.ask(points.CutCounts("cut-counts", math.sqrt(2.0), self.frame, own, off))
         seen, law = both * off
         factor = float(np.clip((seen + 1e-3) / (max(law, 0.0) + 1e-3), 0.0, 4.0))
         self.error = math.hypot(noise * off * math.hypot(1.0, factor), left / n) / math.sqrt(at.typical)
@@ -517,19 +345,21 @@ class _Learner:
             most = most + float(np.linalg.norm(direction)) * self.most_shift
         cut = most
         if not self.kind.per_unit:
-            statistic = of.ScoreSizes("score-sizes", 1.0, self.frame, own, most, most, direction, shift)
+            statistic = points.ScoreSizes("score-sizes", 1.0, self.frame, own, most, most, direction, shift)
             tail = yield from self.tail(statistic, most)
             cut = min(most, tail.best(self.noise("meat") * self.root, square=True)[0])
-        meat, noise = yield from self.ask(of.Meat("meat", cut**2, self.frame, own, cut, direction, shift))
+        meat, noise = yield from self.ask(points.Meat("meat", cut**2, self.frame, own, cut, direction, shift))
         half, less = power(slopes, 0.5), power(slopes, -0.5)
         own_noise, turned = noise * float(np.mean(np.diag(less @ less))), less @ meat @ less
         # Squares of scores are like slopes up to a factor, which the model knows unless a unit has several records.
-        # Then it is between 1 / m of that, for unlike ones, and all of it. What is released overrules that.
+        # Then it is between 1 / m of that, for unlike ones, and all of it, which is taken where noise hides it.
         expected, error = self.expected_factor(own.at)
+        least = max(expected - error, 0.1 * expected)
         seen = float(np.mean(np.diag(turned)[self.outputs :]))
         precision, prior = len(turned) / own_noise**2, 1.0 / error**2
-        factor = max((precision * seen + prior * expected) / (precision + prior), 0.1 * expected)
-        inner = shrunk(turned, own_noise, (0.2, 0.07), 0.1, np.eye(len(meat)), self.outputs, factor).matrix
+        factor = max((precision * seen + prior * expected) / (precision + prior), least)
+        floor = 0.3 if self.declaration.grouped else 0.5
+        inner = shrunk(turned, own_noise, (0.2, 0.07), floor, np.eye(len(meat)), self.outputs, factor).matrix
         extra = np.zeros_like(slopes)
         if self.plan.corrected:
             extra = self.error**2 * np.outer(self.direction, self.direction)
@@ -549,7 +379,7 @@ class _Learner:
         elif self.kind.per_unit:
             return 1.0 / self.declaration.most_records, _MODEL_ERROR / self.declaration.most_records
         apart = 0.5 * (1.0 - 1.0 / self.declaration.most_records) if self.declaration.grouped else 0.0
-        return model * (1.0 - apart), model * (_MODEL_ERROR + apart)
+        return model, model * (_MODEL_ERROR + apart)
 
     def residual_scale(self, at: At) -> tuple[float, float, float]:
         """The standard deviation of errors with its relative error, and the dispersion of counts."""
@@ -563,14 +393,14 @@ class _Learner:
 
 
 def settled(
-    plan: Plan, effects: Effects, at: Array, gradient: Array, slopes: Array, inverse: Array
+    rows: ModelRows, effects: Effects, at: Array, gradient: Array, slopes: Array, inverse: Array
 ) -> tuple[Array, Array]:
     """Where gradient and prior balance, with the prior's factors at their posterior mean; and these factors."""
-    t, bends = at.copy(), plan.kind.curve if plan.outputs == 1 else ""
+    t = at.copy()
     factors = np.ones(len(effects.whitening))
     for turn in range(12):
         prior = effects.precision(factors)
-        way, turned = moved(bends, at, t)
+        way, turned = rows.moved(at, t)
         own = slopes @ turned
         covariance = inverse_of(own.T @ inverse @ own + prior)
         d = covariance @ (own.T @ inverse @ (gradient - slopes @ way) - prior @ (t - effects.middle))
@@ -579,7 +409,3 @@ def settled(
         t = at + (t - at) * min(1.0, _LONGEST_STEP / max(float(np.linalg.norm(t - at)), 1e-12))
         factors = effects.likely_factors(t, covariance)
     return t, factors
-
-
-# Slopes of cut residuals are the share that is not cut, of which this is the least that is believed.
-LEAST_INSIDE = 0.05

@@ -107,7 +107,7 @@ def shrunk(
         spread = max(
             float(np.mean(away**2)) - variance * (1.0 + np.sqrt(2.0 / len(i))), (least * float(np.mean(unit))) ** 2
         )
-        own = spread * (unit / max(float(np.mean(unit)), 1e-300)) ** 2
+        own = spread * np.maximum(1.0, unit / max(float(np.mean(unit)), 1e-300)) ** 2
         kept = own / (own + variance)
         found[i, j] = found[j, i] = to[i, j] + kept * away
         left[i, j] = left[j, i] = kept * variance

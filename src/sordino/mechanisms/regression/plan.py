@@ -283,12 +283,16 @@ def _largest_mu(epsilon: float, delta: float) -> float:
 
 
 class Expected(NamedTuple):
-    """Standard deviations to expect of each encoded coefficient, intercept first, from the plan alone."""
+    """Standard deviations to expect of each encoded coefficient, intercept first, from the plan alone.
+
+    `whitened` is that of a coefficient of whitened rows, in units of the target's half range.
+    """
 
     sampling: Array
     privacy: Array
     prior: float
     budget: float
+    whitened: float
 
     @property
     def together(self) -> Array:
@@ -368,7 +372,7 @@ def expected(made: Plan) -> Expected:
     width = np.concatenate([[distance], _CORRELATED / spread])
     half, scale = made.kind.units(declaration)[0], made.kind.effect_scale(declaration)
     sides = [half * np.repeat(one * width, made.outputs) for one in (sampling, privacy)]
-    return Expected(sides[0], sides[1], half * scale, made.budget)
+    return Expected(sides[0], sides[1], half * scale, made.budget, math.hypot(sampling, privacy))
 
 
 def as_dict(made: Plan) -> dict[str, Any]:

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.arrays import Array, weighted_quantiles
+from sordino.core.results import PRIOR_DOMINATED
 from sordino.core.validate import OPEN_UNIT, number
-from sordino.mechanisms.posterior.coefficients import PRIOR_DOMINATED
 from sordino.mechanisms.regression.learn import Learned, settled, steps
 from sordino.mechanisms.regression.matrices import floored, roots_of_precisions
 from sordino.mechanisms.regression.matrices import inverse as inverse_of
 from sordino.mechanisms.regression.plan import LEAST_BUDGET, Plan
-from sordino.mechanisms.regression.prior import Effects, moved
+from sordino.mechanisms.regression.prior import Effects, ModelRows
 from sordino.mechanisms.regression.release import Released
 
 DRAWS = 2000
@@ -42,6 +42,14 @@ UNSETTLED = 1.5
 _STRAIGHT = 0.1
 # Noise of slopes, as a share of them, from which on what is read of them is mostly their prior.
 OPEN_SLOPES = 0.3
+# A coefficient's slope that is no two standard deviations of noise above 0 is hidden.
+HIDDEN = 0.5
+# Where along a coefficient the bend of the mean gradient is looked at, in standard deviations; and how far it must move
+# on both sides, in the same, for data to bound the coefficient at 95 %.
+_PLACES = np.array([-4.0, -3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0])
+_BOUNDED = 2.0
+# Beyond these places gradients are taken to move by at least this share of what a straight line does.
+_LEAST_BEND = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,13 +168,12 @@ def posterior_of(plan: Plan, known: Learned) -> Posterior:
     covariance = known.sampling + known.extra + known.noise * np.eye(size)
     inverse = inverse_of(covariance)
     gradient = known.gradient + known.slopes @ known.away
-    middle, factors = settled(plan, effects, known.at, gradient, known.slopes, inverse)
+    middle, factors = settled(known.rows, effects, known.at, gradient, known.slopes, inverse)
     chains = int(np.clip(_MOST_ENTRIES // size**2, 20, _CHAINS))
     noise = generator.standard_normal((chains, size, size))
     noise = np.triu(noise) + np.swapaxes(np.triu(noise, 1), 1, 2)
     slopes = floored(known.slopes + noise * np.sqrt(known.open), known.slopes, _FLOOR)
-    bends = plan.kind.curve if k == 1 else ""
-    way, turned = moved(bends, known.at, middle)
+    way, turned = known.rows.moved(known.at, middle)
     # The mean gradient at m, for slopes S at the point: g + S (away - way); and its slope there: S turned.
     gradients = known.gradient + (slopes @ (known.away - way))
     turned_slopes = slopes @ turned
@@ -189,16 +196,25 @@ def posterior_of(plan: Plan, known: Learned) -> Posterior:
     contrasts = np.kron(np.eye(1 + len(effects.whitening)), plan.kind.contrasts(plan.declaration))
     encode = contrasts @ known.to_encoded
     encoded = half * (found @ encode.T)
-    encoded[:, :k] += place
     own = known.slopes @ turned
     precision = effects.precision(factors)
     total = inverse_of(own.T @ inverse @ own + precision)
+    unbounded = _stretch(known.rows, centre, total, encode, encoded)
+    encoded[:, :k] += place
     gain = total @ own.T @ inverse
-    sampling, prior = gain @ known.sampling @ gain.T, total @ precision @ total
-    # What is left of the variance of draws is privacy: noise, and what it leaves open about slopes.
-    privacy = gain @ (covariance - known.sampling) @ gain.T
-    privacy = privacy + _positive(spread - total) + np.outer(bent * step, bent * step)
-    parts = np.array([half**2 * encode @ one @ encode.T for one in (sampling, privacy, prior)])
+    parts = (gain @ known.sampling @ gain.T, gain @ (covariance - known.sampling) @ gain.T, total @ precision @ total)
+    # A coefficient is a sum over the gradient in one direction. Where noise hides the slope along it, or the mean of
+    # the target hardly moves with it, its interval rests on what slopes are drawn to: its privacy counts as prior.
+    along = encode @ inverse_of(known.slopes)
+    along = along / np.linalg.norm(along, axis=1, keepdims=True)
+    hidden = known.slopes_noise / np.einsum("ij,jk,ik->i", along, known.slopes, along) > HIDDEN
+    hidden |= unbounded
+    sampling, privacy, prior = (half**2 * encode @ one @ encode.T for one in parts)
+    prior = prior + np.where(np.outer(hidden, hidden), privacy, 0.0)
+    privacy = np.where(np.outer(~hidden, ~hidden), privacy, 0.0)
+    # Parts of the covariance at the read slopes and likely factors; draws of these add to each in proportion.
+    wider = encoded.std(axis=0) / np.sqrt(np.diag(sampling + privacy + prior))
+    parts = np.array([sampling, privacy, prior]) * np.outer(wider, wider)
     trace = known.trace | {"unsettled": far, "bent": bent}
     return Posterior(
         plan,
@@ -213,9 +229,28 @@ def posterior_of(plan: Plan, known: Learned) -> Posterior:
     )
 
 
-def _positive(matrix: Array) -> Array:
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
-    return (vectors * np.maximum(values, 0.0)) @ vectors.T
+def _stretch(rows: ModelRows, t: Array, total: Array, encode: Array, encoded: Array) -> NDArray[np.bool_]:
+    """Bend draws of coefficients in place as the mean gradient bends along them; which of them data do not bound.
+
+    Draws are those of a straight line. Where few targets are expected the mean gradient flattens, and the value that
+    explains it is further away than a straight line says. No draw comes nearer than it was.
+    """
+    unbounded = np.zeros(len(encode), np.bool_)
+    if not rows.bends:
+        return unbounded
+    along = encode @ total
+    deviations = np.sqrt(np.einsum("ij,ij->i", along, encode))
+    for i, (direction, deviation) in enumerate(zip(along, deviations, strict=True)):
+        places = deviation * _PLACES
+        seen = rows.bent(t, direction / deviation**2, places)
+        ends = np.maximum(np.diff(seen)[[0, -1]] / np.diff(places)[[0, -1]], _LEAST_BEND)
+        middle = float(np.median(encoded[:, i]))
+        away = encoded[:, i] - middle
+        found = np.interp(away, seen, places)
+        found += np.minimum(away - seen[0], 0.0) / ends[0] + np.maximum(away - seen[-1], 0.0) / ends[1]
+        encoded[:, i] = middle + np.sign(away) * np.maximum(np.abs(away), np.abs(found))
+        unbounded[i] = min(-seen[0], seen[-1]) < _BOUNDED * deviation
+    return unbounded
 
 
 def _gibbs(

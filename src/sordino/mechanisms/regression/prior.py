@@ -1,17 +1,24 @@
-"""The prior on effects, and how mean gradients bend.
+"""What is assumed before the data speak: how large effects are, and how rows lie around what is released of them.
 
-Encoded coefficients of one column have a multivariate t law around 0 with the declared scale: normal given a factor of
-its own for each column, and the factor has an inverse gamma law. One degree of freedom (Cauchy) lets data overrule it:
-an effect of five prior standard deviations that is known to one of them is drawn in by .4 standard deviations, where a
-normal prior would halve it. Intercepts are nearly free.
+*Effects.* Encoded coefficients of one column have a multivariate t law around 0 with the declared scale: normal given a
+factor of its own for each column, and the factor has an inverse gamma law. One degree of freedom (Cauchy) lets data
+overrule it: an effect of five prior standard deviations that is known to one of them is drawn in by .4 standard
+deviations, where a normal prior would halve it. Intercepts are nearly free.
+
+*Rows.* Nothing is estimated from such rows. Gradients and slopes are released; rows say how slopes change between two
+points, relative to the released ones, and what slopes are drawn to where noise hides them. Their lengths are the
+released ones, numbers point anywhere, and declared 0/1 columns have the released shares of ones.
 """
-
-import math
 
 import numpy as np
 from scipy import special
 
 from sordino.core.arrays import Array
+from sordino.mechanisms.regression.declaration import Declaration
+from sordino.mechanisms.regression.families import class_shares, helmert
+from sordino.mechanisms.regression.matrices import power
+from sordino.mechanisms.regression.statistics import Frame, weigh
+from sordino.mechanisms.regression.tails import Tail
 
 DEGREES = 1.0
 # Half of a Cauchy law of this scale lies within .67 prior standard deviations, as half of a normal law does.
@@ -60,41 +67,106 @@ class Effects:
         return 0.5 * (DEGREES + squares) / generator.standard_gamma(0.5 * (DEGREES + self.outputs), squares.shape)
 
 
-# Levels beyond this are those of no table; slopes there would be 0 in double precision.
+# At least so many rows, and so many for each column: their second moments are made exact.
+_ROWS, _ROWS_PER_COLUMN = 600, 8
+_SEED = 20_369
+# Scores beyond this are those of no table; slopes there would be 0 in double precision.
 _LARGEST = 20.0
 # In units of a typical slope: no direction is flatter.
 _RIDGE = 1e-3
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
-def curve(kind: str, t: Array) -> tuple[Array, Array]:
-    """The mean gradient of Gaussian rows at coefficients t, and its derivative; for one output.
+class ModelRows:
+    """Rows z with their weights; `bends` is a family's curve: "", "logit", "classes" or "log"."""
 
-    Used for how a mean gradient bends between two points, relative to its released slope, and as what noised slopes of
-    classes are drawn to where noise hides them. Nothing else is taken from such rows. Rows are summed up at nodes along
-    the direction of the slopes, so the derivative is that of the sum, and positive definite.
-    """
-    slopes, size = t[1:], len(t)
-    level, reach = float(np.clip(t[0], -_LARGEST, _LARGEST)), float(np.linalg.norm(slopes))
-    along = slopes / max(reach, 1e-300)
-    if kind == "log":
-        mean = math.exp(min(level + reach**2 / 2.0, _LARGEST))
-        first, second = (mean, mean * reach), (mean, mean * reach, mean * (1.0 + reach**2))
-    else:
-        p = special.expit(level + reach * _NODES)
-        first = float(p @ _WEIGHTS), float((_NODES * p) @ _WEIGHTS)
-        second = tuple(float((_NODES**power * p * (1.0 - p)) @ _WEIGHTS) for power in range(3))
-    found = np.empty((size, size))
-    found[0, 0], found[0, 1:], found[1:, 0] = second[0], second[1] * along, second[1] * along
-    found[1:, 1:] = second[0] * np.eye(size - 1) + (second[2] - second[0]) * np.outer(along, along)
-    return np.append(first[0], first[1] * along), found + _RIDGE * second[0] * np.eye(size)
+    def __init__(
+        self,
+        bends: str,
+        declaration: Declaration,
+        frame: Frame,
+        lengths: Tail,
+        reach: tuple[float, float],
+        least: float,
+    ) -> None:
+        columns = declaration.columns
+        generator = np.random.default_rng([_SEED, columns])
+        half = max(_ROWS, _ROWS_PER_COLUMN * columns) // 2
+        z = generator.standard_normal((half, columns))
+        z = np.concatenate([z, -z])
+        z = z @ power(z.T @ z / len(z), -0.5)
+        drawn = np.interp(
+            (generator.permutation(half) + 0.5) / half * lengths.inside.sum(),
+            np.cumsum(lengths.inside) - 0.5 * lengths.inside,
+            lengths.middles,
+        )
+        wanted = np.sqrt(np.maximum(np.tile(drawn, 2) ** 2 - 1.0, 0.1))
+        z = z * (wanted / np.linalg.norm(z, axis=1))[:, None]
+        x = frame.centre + z @ np.linalg.pinv(frame.whitening, rcond=1e-6)
+        numbers = declaration.numbers
+        x[:, numbers] = np.clip(x[:, numbers], -1.0, 1.0)
+        for places in declaration.sets:
+            shares = np.clip(frame.centre[places], least, 1.0)
+            shares = shares / max(1.0, float(shares.sum()) + least)
+            # The rows in which the first column's latent value is largest have it, and so on: none has two of them.
+            order = np.argsort(-x[:, places[0]], kind="stable")
+            ends = np.rint(len(x) * np.cumsum(shares)).astype(int)
+            x[:, places] = 0.0
+            for place, first, stop in zip(places, [0, *ends[:-1]], ends, strict=True):
+                x[order[first : max(stop, first + 1)], place] = 1.0
+        self.bends = bends
+        self.z = np.column_stack([np.ones(len(x)), (x - frame.centre) @ frame.whitening])
+        self.weights = weigh(np.linalg.norm(self.z, axis=1), *reach) / len(x)
 
+    def gradient(self, t: Array) -> Array:
+        """The mean of w z times the mean of the target at coefficients t, up to a constant."""
+        scores, weighed = self._scores(t), self.z * self.weights[:, None]
+        return (weighed.T @ self._means(scores)).ravel()
 
-def moved(kind: str, a: Array, b: Array) -> tuple[Array, Array]:
-    """How far a mean gradient moves from a to b, over its slope at a; and its slope at b, over the same."""
-    if not kind:
-        return b - a, np.eye(len(a))
-    (at_a, slope_a), (at_b, slope_b) = curve(kind, a), curve(kind, b)
-    way, turned = np.linalg.solve(slope_a, at_b - at_a), np.linalg.solve(slope_a, slope_b)
-    return np.asarray(way, np.float64), np.asarray(turned, np.float64)
+    def _means(self, scores: Array) -> Array:
+        """Of targets with these scores, (rows, outputs)."""
+        if self.bends == "classes":
+            basis = helmert(scores.shape[1] + 1)
+            return np.column_stack(class_shares(scores, basis)) @ basis
+        return scores if not self.bends else np.exp(scores) if self.bends == "log" else special.expit(scores)
+
+    def bent(self, t: Array, direction: Array, places: Array) -> Array:
+        """How far the mean gradient moves along a direction from t, over its slope at t, at some distances."""
+        k = len(t) // self.z.shape[1]
+        scores, along = self._scores(t), self.z @ direction.reshape(-1, k)
+        moved = np.clip(scores[:, None] + places[:, None] * along[:, None], -_LARGEST, _LARGEST)
+        found = np.einsum("r,rk,rpk->p", self.weights, along, self._means(moved.reshape(-1, k)).reshape(moved.shape))
+        at, steps = int(np.argmin(np.abs(places))), places[[0, -1]] * 1e-3
+        near = np.clip(scores[:, None] + steps[:, None] * along[:, None], -_LARGEST, _LARGEST)
+        ends = np.einsum("r,rk,rpk->p", self.weights, along, self._means(near.reshape(-1, k)).reshape(near.shape))
+        slope = max(float((ends[1] - ends[0]) / (steps[1] - steps[0])), 1e-300)
+        return (found - found[at]) / slope
+
+    def slopes(self, t: Array) -> Array:
+        """Its derivative."""
+        scores = self._scores(t)
+        if self.bends == "classes":
+            basis = helmert(scores.shape[1] + 1)
+            p = np.column_stack(class_shares(scores, basis))
+            means, k = p @ basis, scores.shape[1]
+            inner = np.einsum("rc,ca,cb->rab", p, basis, basis) - means[:, :, None] * means[:, None, :]
+            found = np.empty((self.z.shape[1], k, self.z.shape[1], k))
+            for a in range(k):
+                for b in range(k):
+                    found[:, a, :, b] = (self.z * (self.weights * inner[:, a, b])[:, None]).T @ self.z
+            found = found.reshape(t.size, t.size)
+        else:
+            p = np.exp(scores) if self.bends == "log" else special.expit(scores)
+            v = np.ones_like(scores) if not self.bends else p if self.bends == "log" else p * (1.0 - p)
+            found = (self.z * (self.weights * v[:, 0])[:, None]).T @ self.z
+        return found + _RIDGE * float(np.mean(np.diag(found))) * np.eye(t.size)
+
+    def _scores(self, t: Array) -> Array:
+        return np.clip(self.z @ t.reshape(self.z.shape[1], -1), -_LARGEST, _LARGEST)
+
+    def moved(self, a: Array, b: Array) -> tuple[Array, Array]:
+        """How far a mean gradient moves from a to b, over its slope at a; and its slope at b, over the same."""
+        if not self.bends:
+            return b - a, np.eye(len(a))
+        slopes = self.slopes(a)
+        way = np.linalg.solve(slopes, self.gradient(b) - self.gradient(a))
+        return np.asarray(way, np.float64), np.asarray(np.linalg.solve(slopes, self.slopes(b)), np.float64)

@@ -2,28 +2,40 @@
 
 Sums of all products of columns are too many numbers for a small budget, and for hundreds of columns. Three things do
 without them. The centre is released. Columns are scaled by their declared kind, so that noise falls on them as they
-matter. And the products of rows with a few public directions (a sketch, as in block power iteration) show the few
-directions in which many columns vary together, where a step would overshoot.
+matter; a released histogram of the lengths of rows says how much of their bounds columns use. And the products of rows
+with a few public directions (a sketch, as in block power iteration) show the few directions in which many columns vary
+together, where a step would overshoot.
 
 The points of all rounds and the noised gradients g_k there say, with H the curvature, that the optimum t has
 mean(H t_k - g_k) = H t, up to noise. The next point is the posterior mean of t under a normal prior: early noise is
 averaged with late noise and nothing is lost by many rounds, whose points come so near that H hardly matters.
+
+The gradient of record i is r_i x_i', with r_i the derivative of its loss in the scores; a loss registers its own. It
+is taken as (r_i |x_i|) times the direction of x_i, each cut to digits of a public unit, so every product and sum is a
+whole number, whatever the order of the records (`integer_sums`). Scores are exact too: the parameters, which are
+public, are rounded to 32 digits before they meet the rows. All records are used in every round, and every round is
+seen, so how the next point is chosen from the noised gradients is post-processing.
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import special
 
 from sordino.core.arrays import Array
+from sordino.core.bound import View
 from sordino.core.spec import Spec
+from sordino.core.validate import instance_of, refuse
 from sordino.data import Category, Measurement, Schema
-from sordino.mechanisms.regression.gradients import OuterProducts
-from sordino.mechanisms.regression.newton import level_shares
-from sordino.mechanisms.rounds.registry import ExactRounds, query
+from sordino.mechanisms.rounds.registry import ExactRounds, noised_counts, query
+from sordino.models.base import LinearScoreModel
+from sordino.models.families.classification import Logistic, Softmax
+from sordino.models.families.regression import Huber
+from sordino.noise import integer_sums as exact
 from sordino.noise.integer_sums import checked_rows
 from sordino.noise.randomness import Randomness
 
@@ -32,13 +44,107 @@ _VARIANCE, _LEAST_VARIANCE, _NUMBER = 0.15, 0.02, 2.0
 _CENTRE_VARIANCE = 0.25
 # How far the centre of a number counts for the public length of rows, before it is known.
 _NUMBER_LENGTH = 0.3
-_LEAST_SHARE = 0.02
+# Shares of levels are at least this part of even ones, shares of flags at least the other.
+_LEAST_OF_EVEN, _LEAST_SHARE = 0.1, 0.02
+# Ends of the bins of lengths, half octaves around what is typical; and standard deviations of the log of a length:
+# within a table, and of the middle one before the data speak.
+LENGTHS = 2.0 ** np.arange(-5.0, 1.5, 0.5)
+_LENGTHS_SPREAD, _LENGTHS_PRIOR = 0.3, 1.0
 # A direction counts if it is seen above this many times the largest that noise would show, and what columns explain.
 _SEEN = 1.5
 _SEED = 20_268
 # Effects as parts of the declared ones, and the weights of those parts before the data speak.
 _SMALLER = np.array([0.25, 0.5, 1.0])
 _WEIGHTS = np.array([0.3, 0.3, 0.4])
+
+
+@singledispatch
+def residuals(model: LinearScoreModel, _scores: Array, _y: Array) -> Array:
+    """The derivative of each record's loss in its scores, shape (records, outputs)."""
+    raise refuse("the model", "to have registered residuals", type(model).__name__)
+
+
+@residuals.register
+def _(_model: Softmax, scores: Array, y: Array) -> Array:
+    found = special.softmax(scores, axis=1)
+    found[np.arange(len(y)), y.astype(np.int64)] -= 1.0
+    return found
+
+
+residuals.register(Logistic, lambda _, scores, y: -y[:, None] * special.expit(-y[:, None] * scores))
+residuals.register(Huber, lambda model, scores, y: np.clip(scores - y[:, None], -model.threshold, model.threshold))
+# Directions have length 2^20 at most, so scores stay below 2^53 (Cauchy and Schwarz).
+_PARAMETER_DIGITS = 32
+
+
+class OuterProducts(ABC):
+    """Private rows, each to be multiplied by values of its own and summed, products longer than the clip shortened."""
+
+    def __init__(self, X: Array, clip: float, outputs: int) -> None:
+        exact.check_size(X)
+        self._clip, self._outputs = clip, outputs
+        self._directions, self._lengths = exact.directions(X)
+        self._clip_exponent = math.frexp(clip)[1]
+        self.exponent = self._clip_exponent + exact.PRODUCT_EXPONENT
+
+    @abstractmethod
+    def values(self, scores: Array, part: slice) -> Array:
+        """What rows of this part are multiplied by, shape (rows, outputs); a row's own scores are all it may need."""
+
+    def sums(self, theta: Array) -> exact.Sums:
+        """The sum over records at the parameters, in units of 2^exponent; one record changes it by its clip at most."""
+        weights, unit = _whole(theta.reshape(-1, self._outputs))
+        gathered = np.zeros((self._directions.shape[1], self._outputs), np.int64)
+        for first in range(0, len(self._lengths), exact.ROWS_PER_BLOCK):
+            part = slice(first, first + exact.ROWS_PER_BLOCK)
+            rows, lengths = self._directions[part], self._lengths[part, None]
+            scores = (rows @ weights) * math.ldexp(1.0, unit - exact.DIGITS) * lengths
+            found = self.values(scores, part) * lengths
+            gathered += exact.products(rows, exact.shortened(found, self._clip, self._clip_exponent))
+        return gathered.ravel()
+
+
+class ClippedGradients(OuterProducts):
+    """Gradients: rows times the derivatives of their losses in the scores."""
+
+    def __init__(self, model: LinearScoreModel, X: Array, y: Array, clip: float) -> None:
+        super().__init__(X, clip, model.outputs)
+        self._model, self._y = model, y
+
+    def values(self, scores: Array, part: slice) -> Array:
+        return residuals(self._model, scores, self._y[part])
+
+
+def _whole(weights: Array) -> tuple[Array, int]:
+    """Parameters as whole numbers of 2^unit; those of one score have length at most 2^32 units."""
+    longest = float(np.sqrt(np.sum(weights * weights, axis=0)).max())
+    unit = math.frexp(longest)[1] - _PARAMETER_DIGITS
+    return np.trunc(np.ldexp(weights, -unit)), unit
+
+
+@query("gradients")
+class NoisedGradients:
+    """The noised mean gradient of a described run, at the point that is asked about in each round."""
+
+    # `noise` is the standard deviation of the noise on each entry in the first round.
+    name: ClassVar[str]
+
+    def __init__(
+        self, spec: Spec, model: LinearScoreModel, features: Any, target: Any, randomness: Randomness, size: int
+    ) -> None:
+        instance_of("model", model, LinearScoreModel)
+        if spec.view is not View.ALL_ITERATES:
+            raise refuse("the spec", "to be seen whole", spec.view.value, "use the view all-iterates")
+        X, y = checked_rows(features, target, np.float64)
+        self._rounds = ExactRounds(spec, self.name, len(X), size, randomness)
+        self.algorithm = self._rounds.algorithm
+        X, y = np.asarray(X, np.float64), np.asarray(y, np.float64)
+        self._sums = ClippedGradients(model, X, y, self.algorithm.contribution)
+        self.noise = self._rounds.scale(0) / self.algorithm.records
+
+    def __call__(self, theta: Array, k: int) -> Array:
+        """The answer of round k, which is to be asked for once: a second one would have the same noise."""
+        return self._rounds.noised(k, self._sums.sums(theta), self._sums.exponent) / self.algorithm.records
 
 
 class _Rows(OuterProducts):
@@ -73,6 +179,28 @@ class NoisedProducts:
         return found.reshape(directions.shape)
 
 
+@query("lengths of rows")
+class RowLengths:
+    """How many centred, scaled rows have a length between these ends, the first bin from 0 on and the last one open."""
+
+    name: ClassVar[str]
+
+    def __call__(self, spec: Spec, rows: Array, randomness: Randomness) -> Array:
+        """The counts of a described run; the intercept, which comes first, has no part in a length."""
+        bins = np.searchsorted(LENGTHS, exact.row_lengths(np.ascontiguousarray(rows[:, 1:])))
+        return noised_counts(spec, self.name, bins.astype(np.int64), len(LENGTHS) + 1, randomness)
+
+
+def typical_length(counts: Array, records: int, noise: float) -> float:
+    """The posterior geometric mean of the middle length, given noised counts: 1 where noise hides them."""
+    middles = np.geomspace(LENGTHS[0], LENGTHS[-1], 81)
+    inside = special.ndtr((np.log(LENGTHS)[:, None] - np.log(middles)) / _LENGTHS_SPREAD)
+    expected = records * np.diff(inside, axis=0, prepend=0.0, append=1.0)
+    misfit = np.sum((counts[:, None] - expected) ** 2 / (noise**2 + np.maximum(expected, 1.0)), axis=0)
+    weights = special.softmax(-0.5 * (misfit + (np.log(middles) / _LENGTHS_PRIOR) ** 2))
+    return math.exp(float(weights @ np.log(middles)))
+
+
 def public_middle(schema: Schema) -> Array:
     """What rows are centred by before anything is known: even shares of levels, 0 for the rest, the intercept too."""
     middle = np.zeros(len(schema.feature_names))
@@ -95,6 +223,15 @@ def _levels(kind: Category, block: slice) -> int:
     return block.stop - block.start + int(kind.drop_first)
 
 
+def level_shares(noised: Array, spread: float) -> Array:
+    """Shares of the levels, drawn towards even ones by as much as noise explains of their differences."""
+    even = 1.0 / len(noised)
+    found = max(float(np.var(noised)) - spread**2, 1e-4)
+    drawn = even + found / (found + spread**2) * (noised - even)
+    inside = np.clip(drawn, _LEAST_OF_EVEN * even, 1.0)
+    return inside / inside.sum()
+
+
 @dataclass(frozen=True, eq=False)
 class Geometry:
     """How rows are centred and scaled, with the intercept first and length about 1, and what their products are.
@@ -114,6 +251,12 @@ class Geometry:
     def rows(self, X: Array) -> Array:
         """Rows in these units; one row at a time, entry by entry."""
         return np.asarray((np.asarray(X, np.float64) - self.centre) * self.stretch)
+
+    def scaled_by(self, length: float) -> "Geometry":
+        """The same where rows have this length instead of 1: numbers that use a part of their bounds are stretched."""
+        stretch = self.stretch.copy()
+        stretch[1:] /= length
+        return replace(self, stretch=stretch)
 
     @cached_property
     def to_encoded(self) -> Array:
@@ -222,6 +365,19 @@ class RidgeFit:
     def _errors(self, rounds: int) -> Array:
         """Variances of b along the axes after so many rounds."""
         return self.gradient_noise**2 / self.used(rounds) + self._axes[0] / self.records
+
+    @property
+    def expected_share(self) -> float:
+        """The share of the scores' variance that the rounds are expected to tell, by the prior and the noise alone."""
+        values, variances = self._axes[0][1:], self._variances[1:]
+        signal = variances * values**2
+        return float(np.average(signal / (signal + self._errors(self.rounds)[1:]), weights=values * variances))
+
+    def expected_offset(self, located: float) -> float:
+        """The variance left in the intercept, in scores: its noised estimate drawn to a start of variance `located`."""
+        known, prior = float(self._errors(self.rounds)[0] / self._axes[0][0]), self.prior.intercept**2
+        weight = prior / (prior + known)
+        return located * (1.0 - weight) ** 2 + known * weight**2
 
     def _candidates(self) -> Array:
         """The variances with effects as large as declared, or smaller: a row for each of `_SMALLER`."""

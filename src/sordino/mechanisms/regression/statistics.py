@@ -32,11 +32,9 @@ from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
-from sordino.core.validate import instance_of
 from sordino.data.scaling import row_lengths
 from sordino.data.table import empty_columns
 from sordino.mechanisms.regression.declaration import Declaration
-from sordino.mechanisms.regression.families import At, Family, Poisson, Says, family_of
 from sordino.mechanisms.regression.rows import UnitRows
 from sordino.mechanisms.regression.tails import BINS, EDGES
 from sordino.noise.integer_sums import DIGITS, INSIDE, ExactWeights, digits, own_directions, products
@@ -70,6 +68,12 @@ def shorten(values: Array, bound: float) -> Array:
     """Rows of length at most `bound`, a hair less; longer ones are shortened."""
     most = INSIDE * bound
     return values * (most / np.maximum(row_lengths(values), most))[:, None]
+
+
+def weigh(lengths: Array, tau: float | Array, far: float | Array) -> Array:
+    """min(1, tau / length, tau far / length^2)."""
+    safe = np.maximum(lengths, 1e-300)
+    return np.minimum(1.0, np.minimum(tau / safe, (tau / safe) * (far / safe)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +120,14 @@ class Statistic(ABC):
     bound: float
 
     @property
-    @abstractmethod
+    def size(self) -> int:
+        """Entries of the vector, or rows of the matrix."""
+        return 1
+
+    @property
     def numbers(self) -> int:
         """How many numbers are released."""
+        return self.size * (self.size + 1) // 2 if self.shape == "matrix" else self.size
 
     @property
     def exponent(self) -> int:
@@ -164,13 +173,7 @@ def symmetric(upper: Array) -> Array:
     return found + np.triu(found, 1).T
 
 
-def _histogram(rows: UnitRows, sizes: Array, most: float) -> Sums:
-    """Masses by the bin of a size; sizes above `most` are in the last bin."""
-    places = np.clip(np.searchsorted(most * EDGES[1:-1], sizes, side="right"), 0, BINS - 1)
-    return _masses(rows, places, BINS)
-
-
-def _masses(rows: UnitRows, places: NDArray[np.intp], bins: int) -> Sums:
+def masses_sum(rows: UnitRows, places: NDArray[np.intp], bins: int) -> Sums:
     """Masses by place: at most 2^13 masses of 2^34 units at once, whose sum is a whole number below 2^53."""
     total = np.zeros(bins, np.int64)
     for part in rows.blocks():
@@ -179,7 +182,7 @@ def _masses(rows: UnitRows, places: NDArray[np.intp], bins: int) -> Sums:
     return total
 
 
-def _vectors(rows: UnitRows, values: Array) -> Sums:
+def vectors_sum(rows: UnitRows, values: Array) -> Sums:
     """The sum of masses times vectors that are at most about 1 long."""
     total = np.zeros(values.shape[1], np.int64)
     for part in rows.blocks():
@@ -187,13 +190,46 @@ def _vectors(rows: UnitRows, values: Array) -> Sums:
     return total
 
 
-def _squares(rows: UnitRows, values: Array, exponent: int) -> Sums:
+def products_sum(rows: UnitRows, values: Array, exponent: int) -> Sums:
     """The sum of v v' times masses: the upper triangle, in units of 2^(2 exponent - 40)."""
     total = np.zeros((values.shape[1],) * 2, np.int64)
     for part in rows.blocks():
         cut = digits(values[part] * np.sqrt(rows.mass(part))[:, None], exponent)
         total += products(cut, cut)
     return total[np.triu_indices(len(total))]
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram(Statistic):
+    """How many rows have a size in each bin: one bin a row, so the bound is 1. Sizes above `most` are in the last."""
+
+    shape: ClassVar[str] = "nonnegative"
+
+    @property
+    def size(self) -> int:
+        return BINS
+
+    @abstractmethod
+    def sizes(self, rows: UnitRows, known: Whitened | None) -> tuple[Array, float]:
+        """The sizes of all rows, and the largest that is told apart."""
+
+    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
+        sizes, most = self.sizes(rows, known)
+        places = np.clip(np.searchsorted(most * EDGES[1:-1], sizes, side="right"), 0, BINS - 1)
+        return masses_sum(rows, places, BINS), self.exponent
+
+
+@dataclass(frozen=True, eq=False)
+class Products(Statistic):
+    """The sum of v v' for vectors that are shortened to `cut`: positive semidefinite, bound cut^2."""
+
+    shape: ClassVar[str] = "matrix"
+
+    cut: float
+
+    @property
+    def exponent(self) -> int:
+        return 2 * (exponent_of(self.cut) - DIGITS)
 
 
 # ----------------------------------------------------------------------------------------------------------- columns
@@ -232,7 +268,7 @@ class Centre(Statistic):
         return CENTRE_SHARE * math.sqrt(len(declaration.numbers))
 
     @property
-    def numbers(self) -> int:
+    def size(self) -> int:
         return self.declaration.columns
 
     def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
@@ -240,31 +276,26 @@ class Centre(Statistic):
         centred = rows.x - self.declaration.shifts
         if len(numbers):
             centred[:, numbers] = shorten(centred[:, numbers], radius)
-        return _vectors(rows, centred), self.exponent
+        return vectors_sum(rows, centred), self.exponent
+
+
+def _scaled(rows: UnitRows, centre: Array, spread: Array, power: int) -> Array:
+    """Columns (x - c) / s, or their squares."""
+    centred = (rows.x - centre) / spread
+    return centred * centred if power == 2 else centred
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnSizes(Statistic):
-    """A histogram of |((x - c) / s)^power|, a row's length with every entry to that power: bound 1, one bin a row."""
-
-    shape: ClassVar[str] = "nonnegative"
+class ColumnSizes(Histogram):
+    """A histogram of |((x - c) / s)^power|, a row's length with every entry to that power."""
 
     centre: Array
     spread: Array
     power: int
     most: float
 
-    @property
-    def numbers(self) -> int:
-        return BINS
-
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        return _histogram(rows, row_lengths(_powers(rows, self)), self.most), self.exponent
-
-
-def _powers(rows: UnitRows, asked: "ColumnSizes | Squares | Scatter") -> Array:
-    centred = (rows.x - asked.centre) / asked.spread
-    return centred * centred if isinstance(asked, ColumnSizes | Squares) and asked.power == 2 else centred
+    def sizes(self, rows: UnitRows, known: Whitened | None) -> tuple[Array, float]:
+        return row_lengths(_scaled(rows, self.centre, self.spread, self.power)), self.most
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,36 +307,30 @@ class Squares(Statistic):
     centre: Array
     spread: Array
     cut: float
-    power: int = 2
 
     @property
-    def numbers(self) -> int:
+    def size(self) -> int:
         return len(self.centre)
 
     def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        return _vectors(rows, shorten(_powers(rows, self), self.cut) / self.cut), self.exponent
+        squares = _scaled(rows, self.centre, self.spread, 2)
+        return vectors_sum(rows, shorten(squares, self.cut) / self.cut), self.exponent
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter(Statistic):
-    """The sum of u u', u = (x - c) / s shortened to `cut`: positive semidefinite, bound cut^2."""
-
-    shape: ClassVar[str] = "matrix"
+class Scatter(Products):
+    """The sum of u u', u = (x - c) / s shortened to `cut`: bound cut^2."""
 
     centre: Array
     spread: Array
-    cut: float
 
     @property
-    def numbers(self) -> int:
-        return len(self.centre) * (len(self.centre) + 1) // 2
-
-    @property
-    def exponent(self) -> int:
-        return 2 * (exponent_of(self.cut) - DIGITS)
+    def size(self) -> int:
+        return len(self.centre)
 
     def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        return _squares(rows, shorten(_powers(rows, self), self.cut), exponent_of(self.cut)), self.exponent
+        scaled = _scaled(rows, self.centre, self.spread, 1)
+        return products_sum(rows, shorten(scaled, self.cut), exponent_of(self.cut)), self.exponent
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,62 +346,41 @@ class OfWhitened(Statistic):
 
 
 @dataclass(frozen=True, eq=False)
-class Lengths(OfWhitened):
-    """A histogram of the lengths of whitened rows: bound 1, one bin a row."""
-
-    shape: ClassVar[str] = "nonnegative"
+class Lengths(OfWhitened, Histogram):
+    """A histogram of the lengths of whitened rows."""
 
     most: float
 
-    @property
-    def numbers(self) -> int:
-        return BINS
-
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        return _histogram(rows, self.whitened(rows, known).lengths, self.most), self.exponent
+    def sizes(self, rows: UnitRows, known: Whitened | None) -> tuple[Array, float]:
+        return self.whitened(rows, known).lengths, self.most
 
 
 @dataclass(frozen=True, eq=False)
-class Again(OfWhitened):
+class Again(Products, OfWhitened):
     """The sum of z z' for whitened rows shortened to `cut`, the intercept included: bound cut^2."""
 
-    shape: ClassVar[str] = "matrix"
-
-    cut: float
-
     @property
-    def numbers(self) -> int:
-        size = 1 + self.frame.whitening.shape[1]
-        return size * (size + 1) // 2
-
-    @property
-    def exponent(self) -> int:
-        return 2 * (exponent_of(self.cut) - DIGITS)
+    def size(self) -> int:
+        return 1 + self.frame.whitening.shape[1]
 
     def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
         given = self.whitened(rows, known)
         short = np.minimum(given.lengths, INSIDE * self.cut) * 2.0**-DIGITS
-        return _squares(rows, given.directions * short[:, None], exponent_of(self.cut)), self.exponent
+        return products_sum(rows, given.directions * short[:, None], exponent_of(self.cut)), self.exponent
 
 
 # ------------------------------------------------------------------------------------------------------------ targets
 
 
 @dataclass(frozen=True, eq=False)
-class TargetSizes(Statistic):
-    """A histogram of |y - middle|: bound 1, one bin a row."""
-
-    shape: ClassVar[str] = "nonnegative"
+class TargetSizes(Histogram):
+    """A histogram of |y - middle|."""
 
     middle: float
     most: float
 
-    @property
-    def numbers(self) -> int:
-        return BINS
-
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        return _histogram(rows, np.abs(rows.y - self.middle), self.most), self.exponent
+    def sizes(self, rows: UnitRows, known: Whitened | None) -> tuple[Array, float]:
+        return np.abs(rows.y - self.middle), self.most
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,12 +390,8 @@ class TargetMean(Statistic):
     middle: float
     cut: float
 
-    @property
-    def numbers(self) -> int:
-        return 1
-
     def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        return _vectors(rows, np.clip((rows.y - self.middle) / self.cut, -1.0, 1.0)[:, None]), self.exponent
+        return vectors_sum(rows, np.clip((rows.y - self.middle) / self.cut, -1.0, 1.0)[:, None]), self.exponent
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,11 +403,11 @@ class ClassCounts(Statistic):
     classes: int
 
     @property
-    def numbers(self) -> int:
+    def size(self) -> int:
         return self.classes
 
     def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        return _masses(rows, rows.y.astype(np.intp), self.classes), self.exponent
+        return masses_sum(rows, rows.y.astype(np.intp), self.classes), self.exponent
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,341 +420,9 @@ class CountsAndExposure(Statistic):
     longest: float
 
     @property
-    def numbers(self) -> int:
+    def size(self) -> int:
         return 2
 
     def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
         both = np.column_stack([np.minimum(rows.y / self.cut, 1.0), np.minimum(rows.exposure / self.longest, 1.0)])
-        return _vectors(rows, both), self.exponent
-
-
-# ------------------------------------------------------------------------------------------------- at a point: rounds
-
-
-@dataclass(frozen=True, eq=False)
-class Round:
-    """Public numbers of a round: family, point, weights.
-
-    A row with u = g z has weight w = min(1, tau / |u|, tau far / |u|^2), so w |u| <= tau and w |u|^2 <= tau far.
-
-    Attributes:
-        family: of the target.
-        declaration: columns, target and exposure.
-        point: coefficients of whitened columns, (coefficients, outputs).
-        at: scale and cut of residuals.
-        tau: see above.
-        far: see above, at least tau.
-        spread: coefficients of the logarithm of a row's scale, or None.
-    """
-
-    family: str
-    declaration: Declaration
-    point: Array
-    at: At
-    tau: float
-    far: float
-    spread: Array | None = None
-
-    @property
-    def kind(self) -> Family:
-        """The family itself."""
-        return family_of(self.family)
-
-    @property
-    def gradient_bound(self) -> float:
-        """The most that a unit's gradient can be."""
-        return self.tau * self.kind.bound(self.declaration, self.at)
-
-    @property
-    def slope_bound(self) -> float:
-        """The most that a unit's matrix of slopes can be."""
-        return self.tau * self.far * self.kind.slope_bound(self.declaration, self.at)
-
-    def scored(self, given: Whitened) -> tuple[Array, Array, Array, Array]:
-        """Targets, scores, exposures and spreads of all rows."""
-        rows = given.rows
-        parts = rows.blocks()
-        scores = np.concatenate([given.scores(self.point, part) for part in parts])
-        if self.spread is None:
-            spread = np.zeros(len(scores))
-        else:
-            spread = np.concatenate([given.scores(self.spread[:, None], part)[:, 0] for part in parts])
-        y, exposure = self.kind.followed(rows.y, scores, rows.exposure, self.declaration, self.at)
-        return y, scores, exposure, spread
-
-    def asked(self, given: Whitened) -> tuple[Says, Array, Array]:
-        """What rows say, their stretched lengths |u| and their weights."""
-        says = self.kind.says(*self.scored(given), self.at)
-        lengths = given.lengths * says.stretch
-        return says, lengths, self.weights(lengths)
-
-    def weights(self, lengths: Array) -> Array:
-        """Of rows with these stretched lengths."""
-        return weigh(lengths, self.tau, self.far)
-
-    def pulls(self, given: Whitened) -> Array:
-        """w |u| psi times the mass, at most tau times the bound: row by row, or for all rows of a unit together."""
-        says, lengths, weights = self.asked(given)
-        found = says.psi * (weights * lengths)[:, None]
-        masses = given.rows.mass(slice(None))[:, None]
-        if not self.kind.per_unit:
-            return shorten(found, self.gradient_bound) * masses
-        found = found * masses
-        return found * given.rows.shares(row_lengths(found), INSIDE * self.gradient_bound)[:, None]
-
-
-def weigh(lengths: Array, tau: float | Array, far: float | Array) -> Array:
-    """min(1, tau / length, tau far / length^2)."""
-    safe = np.maximum(lengths, 1e-300)
-    return np.minimum(1.0, np.minimum(tau / safe, (tau / safe) * (far / safe)))
-
-
-@dataclass(frozen=True, eq=False)
-class AtPoint(OfWhitened):
-    """A statistic of what rows say at a point."""
-
-    round: Round
-
-    @property
-    def coefficients(self) -> int:
-        """How many there are."""
-        return self.round.point.size
-
-
-@dataclass(frozen=True, eq=False)
-class Gradient(AtPoint):
-    """The sum of w u psi': |w u| <= tau and |psi| <= b, so the bound is tau b; what is longer is shortened."""
-
-    @property
-    def numbers(self) -> int:
-        return self.coefficients
-
-    @property
-    def exponent(self) -> int:
-        return exponent_of(self.bound) - 2 * DIGITS
-
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        given = self.whitened(rows, known)
-        pulls = digits(self.round.pulls(given), exponent_of(self.bound))
-        total = np.zeros((given.directions.shape[1], pulls.shape[1]), np.int64)
-        for part in rows.blocks():
-            total += products(given.directions[part], pulls[part])
-        return total.ravel(), self.exponent
-
-
-@dataclass(frozen=True, eq=False)
-class Slopes(AtPoint):
-    """The sum of w u u' x v, v the sum of r r' over roots: w |u|^2 <= tau far and |v| <= c, so the bound is tau far c.
-
-    Each root gives a vector sqrt(w) u x r that is cut to whole numbers; products of these add up to the matrix. With
-    one root cut vectors are shorter. With several the family's bound has `cut_share` in it.
-    """
-
-    shape: ClassVar[str] = "matrix"
-
-    @property
-    def numbers(self) -> int:
-        return self.coefficients * (self.coefficients + 1) // 2
-
-    @property
-    def exponent(self) -> int:
-        return 2 * (exponent_of(math.sqrt(self.bound)) - DIGITS)
-
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        given, asked = self.whitened(rows, known), self.round
-        says, lengths, weights = asked.asked(given)
-        most = asked.kind.slope_bound(asked.declaration, asked.at)
-        reach = np.minimum(np.sqrt(weights) * lengths, INSIDE * math.sqrt(asked.tau * asked.far))
-        reach = reach * np.sqrt(rows.mass(slice(None)))
-        roots = says.roots
-        if asked.kind.per_unit:
-            shares = rows.shares(rows.mass(slice(None)) * roots[0][:, 0] ** 2, INSIDE * most)
-            roots = [roots[0] * np.sqrt(shares)[:, None]]
-        elif len(roots) == 1:
-            roots = [np.minimum(roots[0], INSIDE * math.sqrt(most))]
-        exponent = exponent_of(math.sqrt(self.bound))
-        total = np.zeros((self.coefficients,) * 2, np.int64)
-        for root in roots:
-            for part in rows.blocks():
-                vectors = _directed(given.directions[part], root[part] * reach[part, None], exponent)
-                total += products(vectors, vectors)
-        return total[np.triu_indices(len(total))], self.exponent
-
-
-@dataclass(frozen=True, eq=False)
-class Meat(AtPoint):
-    """The sum over units of q q', q a unit's gradient plus `direction` times what it adds to released means.
-
-    Row by row q is shortened to `cut`, so the bound is cut^2 for the mean of a unit's rows as for one row.
-    """
-
-    shape: ClassVar[str] = "matrix"
-
-    cut: float
-    direction: Array | None = None
-    shift_cut: float = 0.0
-
-    @property
-    def numbers(self) -> int:
-        return self.coefficients * (self.coefficients + 1) // 2
-
-    @property
-    def exponent(self) -> int:
-        return 2 * (exponent_of(self.cut) - DIGITS)
-
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        given, exponent = self.whitened(rows, known), exponent_of(self.cut)
-        vectors = digits(_scores_of(self, given), exponent)
-        whole_units = rows.per_unit(vectors) if rows.starts is not None else vectors
-        total = np.zeros((self.coefficients,) * 2, np.int64)
-        for part in rows.blocks():
-            block = whole_units[part]
-            if len(block):
-                total += products(block, block)
-        return total[np.triu_indices(len(total))], self.exponent
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreSizes(AtPoint):
-    """A histogram of |q| for rows, q as in `Meat`: bound 1, one bin a row."""
-
-    shape: ClassVar[str] = "nonnegative"
-
-    most: float
-    cut: float
-    direction: Array | None = None
-    shift_cut: float = 0.0
-
-    @property
-    def numbers(self) -> int:
-        return BINS
-
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        sizes = row_lengths(_scores_of(self, self.whitened(rows, known), masses=False))
-        return _histogram(rows, sizes, self.most), self.exponent
-
-
-def _scores_of(asked: Meat | ScoreSizes, given: Whitened, *, masses: bool = True) -> Array:
-    """q for every row, times its mass; a person's rows are shortened together where the family is bounded so."""
-    own, rows = asked.round, given.rows
-    if own.kind.per_unit:
-        return _directed(given.directions, own.pulls(given) * 2.0**-DIGITS, 0, cut=False)
-    says, lengths, weights = own.asked(given)
-    pulls = shorten(says.psi * (weights * lengths)[:, None], own.gradient_bound)
-    found = _directed(given.directions, pulls * 2.0**-DIGITS, 0, cut=False)
-    if asked.direction is not None:
-        found = found + _cut_off(own, given, asked.shift_cut)[:, None] * asked.direction
-    found = shorten(found, asked.cut)
-    return found * rows.mass(slice(None))[:, None] if masses else found
-
-
-def _cut_off(own: Round, given: Whitened, cut: float) -> Array:
-    """What a row of the linear family adds to the means that correct its score, in units of the target."""
-    at = own.at
-    e = own.kind.residual(*own.scored(given), at)
-    kept = np.clip(e, -at.cut, at.cut)
-    off = np.clip(e - kept, -cut, cut)
-    return at.scale * ((off - at.shift) + at.tilt * (np.abs(kept) - at.size))
-
-
-def _directed(directions: Array, values: Array, exponent: int, *, cut: bool = True) -> Array:
-    """Direction times values for every pair of entry and output, as whole numbers of 2^(exponent - 20)."""
-    scaled = values * math.ldexp(1.0, -exponent)
-    outputs = values.shape[1]
-    found = np.empty((len(values), directions.shape[1] * outputs), order="F")
-    for k in range(outputs):
-        own = found[:, k::outputs]
-        # Directions are whole numbers of 2^-20, so this product is in units of 2^(exponent - 20) already.
-        np.multiply(directions, scaled[:, k, None], out=own)
-        if cut:
-            np.trunc(own, out=own)
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class Residuals(AtPoint):
-    """A histogram of |residual| in its standard deviations: bound 1, one bin a row."""
-
-    shape: ClassVar[str] = "nonnegative"
-
-    most: float
-
-    @property
-    def numbers(self) -> int:
-        return BINS
-
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        own = self.round
-        sizes = np.abs(own.kind.residual(*own.scored(self.whitened(rows, known)), own.at))
-        return _histogram(rows, sizes, self.most), self.exponent
-
-
-# Sizes of residuals are cut here, in scales, and centred by half of that: the scale of a row is read from them.
-MOST_SIZE = 3.0
-
-
-@dataclass(frozen=True, eq=False)
-class Spread(AtPoint):
-    """The sum of w z (min(|r| / s, 3) - 3/2): |w z| <= tau, so the bound is 1.5 tau. Which rows have larger errors."""
-
-    @property
-    def numbers(self) -> int:
-        return self.coefficients
-
-    @property
-    def exponent(self) -> int:
-        return exponent_of(self.bound) - 2 * DIGITS
-
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        given, own = self.whitened(rows, known), self.round
-        sizes = np.abs(own.kind.residual(*own.scored(given), own.at))
-        values = np.minimum(sizes, MOST_SIZE) - 0.5 * MOST_SIZE
-        pulls = shorten((values * own.weights(given.lengths) * given.lengths)[:, None], self.bound)
-        cut = digits(pulls * rows.mass(slice(None))[:, None], exponent_of(self.bound))
-        total = np.zeros((given.directions.shape[1], 1), np.int64)
-        for part in rows.blocks():
-            total += products(given.directions[part], cut[part])
-        return total.ravel(), self.exponent
-
-
-@dataclass(frozen=True, eq=False)
-class CutOff(AtPoint):
-    """Four means of cut residuals of numbers: what is cut, over `cut`, and e inside, |c| and |e| inside, over k.
-
-    The first is between -1 and 1. |c| <= k, and e inside is 0 where |e| >= k, so the squares of the other three add up
-    to at most 3 inside and 1 outside, where alone the first is not 0: the bound is sqrt 3.
-    """
-
-    cut: float
-
-    @property
-    def numbers(self) -> int:
-        return 4
-
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        own = self.round
-        e = own.kind.residual(*own.scored(self.whitened(rows, known)), own.at)
-        kept, inside = np.clip(e, -own.at.cut, own.at.cut), np.abs(e) < own.at.cut
-        off = np.clip((e - kept) / self.cut, -1.0, 1.0)
-        four = np.column_stack([off, *(one / own.at.cut for one in (e * inside, np.abs(kept), np.abs(e) * inside))])
-        return _vectors(rows, shorten(four, self.bound)), self.exponent
-
-
-@dataclass(frozen=True, eq=False)
-class CutCounts(AtPoint):
-    """Two means of cut residuals of counts: what is cut, and what the law says is, both over `cut` and at most 1."""
-
-    cut: float
-
-    @property
-    def numbers(self) -> int:
-        return 2
-
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        own = self.round
-        kind = instance_of("the family", own.kind, Poisson)
-        y, scores, exposure, spread = own.scored(self.whitened(rows, known))
-        e = kind.residual(y, scores, exposure, spread, own.at)
-        off = np.clip((e - np.clip(e, -own.at.cut, own.at.cut)) / self.cut, -1.0, 1.0)
-        law = np.clip(kind.expected_cut(scores, exposure, own.at)[0] / self.cut, -1.0, 1.0)
-        return _vectors(rows, shorten(np.column_stack([off, law]), self.bound)), self.exponent
+        return vectors_sum(rows, both), self.exponent

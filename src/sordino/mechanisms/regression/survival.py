@@ -99,9 +99,6 @@ class Cox(Family):
     def target(self, declaration: Declaration, y: Array) -> Array:
         return (y > 0.5).astype(np.float64)
 
-    def drawn(self, generator: np.random.Generator, scores: Array) -> Array:
-        raise refuse("the family", "to be one whose rows are drawn one by one", self.name)
-
     def followed(
         self, y: Array, score: Array, exposure: Array, declaration: Declaration, at: At
     ) -> tuple[Array, Array]:

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from sordino.core.bound import View
 from sordino.core.spec import NoisedSums, Scheme, Spec
 from sordino.core.validate import instance_of, refuse
-from sordino.mechanisms.chain.batch_stream import Batches, Sampling, power_of_two, power_of_two_within
-from sordino.mechanisms.chain.batches import batches_for
+from sordino.mechanisms.chain.batches import Batches, described_batches, power_of_two, power_of_two_within
 from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, chosen_from, load, slice_of
 from sordino.mechanisms.chain.rows import AXIS, EVERYWHERE, FIRST, DataParallel, Reading
 from sordino.mechanisms.rounds.registry import SumsRelease, check_rows_fit, described
@@ -82,19 +81,8 @@ class Run:
 
     def batches(self) -> Batches | None:
         """The run's batches; None where every round uses every row."""
-        sampling = Sampling(
-            rows=self.rows,
-            size=self.algorithm.batch_size,
-            rate=self.algorithm.sampling.chance(self.algorithm.records),
-            chains=1,
-            steps=self.algorithm.rounds,
-            generator=self.randomness.generator(Purpose.BATCHES),
-            round=self.algorithm.batches_per_epoch,
-            uses=self.algorithm.sampling.uses or 1,
-            cap=self.algorithm.sampling.most,
-            separation=self.algorithm.sampling.apart(self.algorithm.records),
-        )
-        return batches_for(self.algorithm.sampling.scheme, sampling)
+        algorithm, generator = self.algorithm, self.randomness.generator(Purpose.BATCHES)
+        return described_batches(algorithm.sampling, algorithm.records, self.rows, algorithm.rounds, generator)
 
     def blocks(self, query: "Query") -> Iterator[tuple[int | None, "RoundBlock"]]:
         """The blocks in order, each with the largest batch; all have the same shapes."""

@@ -6,6 +6,7 @@ query says what is summed; on the host (`ExactRounds`) the caller asks for every
 """
 
 import importlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.bound import Relation
+from sordino.core.gaussian import up
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit
 from sordino.core.validate import InputError, instance_of, own_arrays, refuse
 from sordino.mechanisms.posterior.laws import Posterior
@@ -132,3 +134,20 @@ class ExactRounds:
         """
         part = slice(k * self._size, (k + 1) * self._size)
         return noised_sums(sums, exponent, self.scale(k) if scale is None else scale, self._noise, part)
+
+
+# Two records in different bins: one count less and one more.
+REPLACED = up(math.sqrt(2.0))
+
+
+def noised_counts(
+    spec: Spec, name: str, bins: NDArray[np.int64], number: int, randomness: Randomness
+) -> NDArray[np.float64]:
+    """The noised numbers of records in each of several bins.
+
+    A record is in one bin: adding or removing it moves the counts by 1, replacing it by at most sqrt 2.
+    """
+    rounds = ExactRounds(spec, name, len(bins), number, randomness, REPLACED)
+    if rounds.algorithm.rounds != 1 or rounds.algorithm.contribution < 1.0:
+        raise refuse("the spec", "to have one round of contributions of at least 1", "another")
+    return rounds.noised(0, np.bincount(bins, minlength=number).astype(np.int64), 0)

@@ -6,8 +6,8 @@ it says so. It does not say how far the table is from the population.
 """
 
 import math
-from collections.abc import Sequence
 from functools import singledispatch
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,22 +75,13 @@ def _between(name: str, value: float, half: float, low: float, high: float) -> R
 @answer.register
 def _(question: Counted, asked: Asked) -> list[Row]:
     most = float(asked.records) if asked.known else math.inf
-    names = [" x ".join(cell) for cell in _product(question.names)]
-    if len(question.columns) == 1:
-        names = list(question.names[0])
+    names = [" x ".join(cell) for cell in product(*question.names)]
     half = asked.reach * asked.noise
     if question.word == "histogram" and asked.options.get("levels") is not None:
         return _quantiles(question, asked)
     rows = [_between(name, float(value), half, 0.0, most) for name, value in zip(names, asked.sums, strict=True)]
     above = asked.options.get("above")
     return rows if above is None else sorted((row for row in rows if row.low > above), key=lambda row: -row.value)
-
-
-def _product(names: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    cells: list[tuple[str, ...]] = [()]
-    for column in names:
-        cells = [(*cell, name) for cell in cells for name in column]
-    return cells
 
 
 def _quantiles(question: Counted, asked: Asked) -> list[Row]:
@@ -203,7 +194,7 @@ def _(question: Bounds, asked: Asked) -> list[Row]:
             [] if ends is None else [Row(*row, math.nan, math.nan) for row in zip(("low", "high"), ends, strict=True)]
         )
     if not isinstance(asked.refined.question, Counted):
-        raise InputError(f"Expected counts in bins as the second round of {question.text!r}, got another question.")
+        raise InputError(f"The second round of {question.text!r} must be counts in bins.")
     counts, edges = np.asarray(asked.refined.sums[:-1], np.float64), np.asarray(asked.refined.question.edges[0])
     noise = asked.refined.noise
     left, right = _cut(counts, noise, asked.records), len(counts) - _cut(counts[::-1], noise, asked.records)

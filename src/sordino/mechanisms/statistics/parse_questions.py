@@ -59,7 +59,7 @@ def _parsed(text: str, schema: Schema, names: tuple[str, ...]) -> ParsedQuestion
         raise InputError(
             f"Expected a question such as 'mean: age', got {str(text)[:60]!r}; begin with one of {', '.join(WORDS)}."
         )
-    word, made = form[1], WORDS[form[1]]
+    word = form[1]
     options = _options(text, word, form[3])
     columns = _columns(form[2] or "", names)
     absent = [name for name in columns if name not in names]
@@ -75,9 +75,8 @@ def _parsed(text: str, schema: Schema, names: tuple[str, ...]) -> ParsedQuestion
                 f"Expected declared columns in {text!r}, got {shown_names(undeclared)}; declare them, or ask for "
                 "their bounds first."
             )
-    return ParsedQuestion(
-        made(text, columns, kinds, options, schema), word, {k: v for k, v in options.items() if k in _KEPT}
-    )
+    question = _made(word, text, columns, kinds, options, schema)
+    return ParsedQuestion(question, word, {name: value for name, value in options.items() if name in _KEPT})
 
 
 _KEPT = ("levels", "above")
@@ -96,7 +95,7 @@ def _options(text: str, word: str, given: str | None) -> dict[str, Any]:
         except ValueError:
             raise InputError(f"Expected numbers behind {key} in {text!r}, got {value!r}.") from None
     if any(not 0.0 < level < 1.0 for level in options.get("levels", ())):
-        raise InputError(f"Expected levels between 0 and 1 in {text!r}, got others.")
+        raise InputError(f"Levels in {text!r} must be between 0 and 1.")
     return options
 
 
@@ -107,94 +106,57 @@ def _columns(text: str, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
-def _bins(options: Mapping[str, Any], usual: int) -> int:
-    given = options.get("bins", usual)
-    return whole_number("bins", int(given) if given == int(given) else given, _BINS)
+_Kinds = Mapping[str, ColumnKind]
+# Bins of numbers unless they are stated, and how many columns a question of counts has.
+_COUNTS = {"histogram": (20, 1, 1), "quantiles": (64, 1, 1), "categories": (1, 1, 1), "table": (5, 2, 3)}
+WORDS = ("count", "histogram", "mean", "quantiles", "table", "missing", "correlation", "categories", "bounds")
 
 
-def _one(text: str, columns: tuple[str, ...]) -> str:
-    if len(columns) != 1:
+def _made(
+    word: str, text: str, columns: tuple[str, ...], kinds: _Kinds, options: dict[str, Any], schema: Schema
+) -> Question:
+    """The question that begins with a word."""
+    if word == "count":
+        if columns:
+            raise InputError(f"Expected no column in {text!r}, got {shown_names(columns)}; ask for a histogram of it.")
+        return Count(text, ())
+    if word == "correlation":
+        if not 2 <= len(set(columns)) == len(columns) <= 50:
+            raise InputError(f"Expected 2 to 50 different columns in {text!r}, got {len(columns)}.")
+        for name in columns:
+            _number(text, kinds, name, boolean=True)
+        return Correlation(text, columns, several_records=schema.unit_column is not None)
+    if word not in ("histogram", "table") and len(columns) != 1:
         raise InputError(f"Expected one column in {text!r}, got {len(columns)}; name one.")
-    return columns[0]
+    if word in ("mean", "bounds", "quantiles") and columns[0] in kinds:
+        _number(text, kinds, columns[0], boolean=word == "mean")
+    plain = {"missing": Missing, "mean": Mean, "bounds": Bounds}.get(word)
+    if plain is not None:
+        return plain(text, columns)
+    if word == "quantiles":
+        options.setdefault("levels", [0.25, 0.5, 0.75])
+    if word == "categories":
+        if not isinstance(kinds[columns[0]], Category):
+            raise InputError(f"{text!r} needs a category; ask for a histogram instead.")
+        options.setdefault("above", 0.0)
+    return _counted(text, columns, kinds, options, *_COUNTS[word])
 
 
-def _counted(usual: int, least: int = 1, most: int = 1) -> Any:
-    def made(text: str, columns: tuple[str, ...], kinds: Mapping[str, ColumnKind], options: Any, _: Schema) -> Question:
-        if not least <= len(columns) <= most:
-            wanted = f"{least} to {most} columns" if most > least else "one column"
-            raise InputError(f"Expected {wanted} in {text!r}, got {len(columns)}.")
-        cells = [cells_of(kinds[name], _bins(options, usual)) for name in columns]
-        question = Counted(text, columns, tuple(names for names, _ in cells), tuple(edges for _, edges in cells))
-        if question.size > MOST_CELLS:
-            raise InputError(f"Expected at most {MOST_CELLS} cells in {text!r}, got {question.size}; ask for less.")
-        return question
-
-    return made
-
-
-def _quantiles(
-    text: str, columns: tuple[str, ...], kinds: Mapping[str, ColumnKind], options: Any, schema: Schema
+def _counted(
+    text: str, columns: tuple[str, ...], kinds: _Kinds, options: Mapping[str, Any], usual: int, least: int, most: int
 ) -> Question:
-    _number(text, kinds, _one(text, columns))
-    options.setdefault("levels", [0.25, 0.5, 0.75])
-    return _counted(64)(text, columns, kinds, options, schema)
+    if not least <= len(columns) <= most:
+        wanted = f"{least} to {most} columns" if most > least else "one column"
+        raise InputError(f"Expected {wanted} in {text!r}, got {len(columns)}.")
+    given = options.get("bins", usual)
+    bins = whole_number("bins", int(given) if given == int(given) else given, _BINS)
+    cells = [cells_of(kinds[name], bins) for name in columns]
+    question = Counted(text, columns, tuple(names for names, _ in cells), tuple(edges for _, edges in cells))
+    if question.size > MOST_CELLS:
+        raise InputError(f"Expected at most {MOST_CELLS} cells in {text!r}, got {question.size}; ask for less.")
+    return question
 
 
-def _categories(
-    text: str, columns: tuple[str, ...], kinds: Mapping[str, ColumnKind], options: Any, schema: Schema
-) -> Question:
-    if not isinstance(kinds[_one(text, columns)], Category):
-        raise InputError(f"Expected a category in {text!r}, got another kind; ask for its histogram.")
-    options.setdefault("above", 0.0)
-    return _counted(1)(text, columns, kinds, options, schema)
-
-
-def _number(text: str, kinds: Mapping[str, ColumnKind], name: str, *, boolean: bool = False) -> None:
+def _number(text: str, kinds: _Kinds, name: str, *, boolean: bool = False) -> None:
     if not isinstance(kinds[name], (Measurement, Boolean) if boolean else Measurement):
         raise InputError(f"Expected a number in {text!r}, got the kind {kinds[name].word!r}; ask for its histogram.")
-
-
-def _mean(text: str, columns: tuple[str, ...], kinds: Mapping[str, ColumnKind], _o: Any, _s: Schema) -> Question:
-    _number(text, kinds, _one(text, columns), boolean=True)
-    return Mean(text, columns)
-
-
-def _missing(text: str, columns: tuple[str, ...], _k: Any, _o: Any, _s: Schema) -> Question:
-    return Missing(text, (_one(text, columns),))
-
-
-def _count(text: str, columns: tuple[str, ...], _k: Any, _o: Any, _s: Schema) -> Question:
-    if columns:
-        raise InputError(f"Expected no column in {text!r}, got {shown_names(columns)}; ask for a histogram of it.")
-    return Count(text, ())
-
-
-def _correlation(
-    text: str, columns: tuple[str, ...], kinds: Mapping[str, ColumnKind], _o: Any, schema: Schema
-) -> Question:
-    if not 2 <= len(set(columns)) == len(columns) <= 50:
-        raise InputError(f"Expected 2 to 50 different columns in {text!r}, got {len(columns)}.")
-    for name in columns:
-        _number(text, kinds, name, boolean=True)
-    return Correlation(text, columns, several_records=schema.unit_column is not None)
-
-
-def _bounds(text: str, columns: tuple[str, ...], kinds: Mapping[str, ColumnKind], _o: Any, _s: Schema) -> Question:
-    name = _one(text, columns)
-    if name in kinds:
-        _number(text, kinds, name)
-    return Bounds(text, columns)
-
-
-# What a question may begin with, and how it is made.
-WORDS: dict[str, Any] = {
-    "count": _count,
-    "histogram": _counted(20),
-    "mean": _mean,
-    "quantiles": _quantiles,
-    "table": _counted(5, 2, 3),
-    "missing": _missing,
-    "correlation": _correlation,
-    "categories": _categories,
-    "bounds": _bounds,
-}

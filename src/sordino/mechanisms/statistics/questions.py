@@ -50,7 +50,7 @@ class Rows:
         self._table = table if groups is None or len(groups.kept) == table.rows else table.take(groups.kept)
         self._kinds, self._tokens = dict(kinds), tokens
         self.number = table.rows if groups is None else groups.number
-        self.weights = _weights(self._table.rows, groups)
+        self.weights = record_weights(self._table.rows, None if groups is None else groups.units)
         self._numbers: dict[str, Array] = {}
 
     @classmethod
@@ -117,11 +117,12 @@ def _short(word: str) -> bytes:
     return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-def _weights(rows: int, groups: UnitGroups | None) -> Whole:
-    if groups is None:
+def record_weights(rows: int, units: NDArray[np.intp] | None) -> Whole:
+    """What each record counts, in whole numbers of 2^-20: a unit counts as one, spread evenly over its records."""
+    if units is None:
         return np.full(rows, ONE, np.int64)
-    sizes = np.bincount(groups.units, minlength=max(groups.number, 1))
-    return (ONE // np.maximum(sizes, 1))[groups.units]
+    sizes = np.bincount(units, minlength=1)
+    return (ONE // np.maximum(sizes, 1))[units]
 
 
 def _numbers(kind: ColumnKind | None, name: str, column: Column, tokens: tuple[str, ...]) -> Array:

@@ -27,14 +27,6 @@ from sordino.noise.randomness import Randomness
 Whole = NDArray[np.int64]
 
 
-def record_weights(rows: int, units: NDArray[np.intp] | None) -> Whole:
-    """What each record counts, in whole numbers of 2^-20."""
-    if units is None:
-        return np.full(rows, ONE, np.int64)
-    sizes = np.bincount(units, minlength=1)
-    return (ONE // np.maximum(sizes, 1))[units]
-
-
 class ScoredSums(NamedTuple):
     """Exact sums in whole numbers of 2^-40, and how far one unit moves them."""
 

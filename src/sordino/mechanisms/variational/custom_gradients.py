@@ -80,20 +80,24 @@ class PrivateTable:
         return make_rounds(run, asked, self.table, state, keep=keep)
 
 
-@dataclass(frozen=True)
-class OwnGradients(Query):
-    """What the three queries share: whitened gradients of each unit, averaged over pairs of draws."""
+class UnitQuery(Query):
+    """A query of a custom model, whose rows are units: a fit gives the first state, and makes the release."""
 
     keeps_units: ClassVar[bool] = True
 
-    model: CustomModel
-    pairs: int = 0
-
     def first(self, run: Run) -> Any:
-        raise SordinoError("Rounds of a model of one's own begin from a state that is given.")
+        raise SordinoError("Rounds of a custom model begin from a state that is given.")
 
     def release(self, spec: Spec, run: Run, state: Any, iterates: Any) -> Any:
-        raise SordinoError("Rounds of a model of one's own are released by the fit that asks them.")
+        raise SordinoError("Rounds of a custom model are released by the fit that asks them.")
+
+
+@dataclass(frozen=True)
+class OwnGradients(UnitQuery):
+    """What the three queries share: whitened gradients of each unit, averaged over pairs of draws."""
+
+    model: CustomModel
+    pairs: int = 0
 
     def inputs(self, run: Run, first: int, length: int) -> Any:
         if not self.pairs:

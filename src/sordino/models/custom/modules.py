@@ -20,9 +20,8 @@ import numpy as np
 from jax import Array
 
 from sordino.core.validate import InputError, refuse
-from sordino.models.custom.base import CustomModel, FrontEnd, front_end
+from sordino.models.custom.base import CustomModel, FrontEnd, RecordLayout, blank, front_end
 from sordino.models.custom.pytree_loss import PytreeLoss, arrays_apart, put_together, refuse_layers
-from sordino.models.custom.records import RecordLayout, blank
 
 _TRIED = 3
 _SAME = 1e-5
@@ -287,7 +286,7 @@ def _refuse_mixing(outputs: Callable[[Sequence[Array]], list[tuple[str, Any]]], 
         for first, second in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
             if jnp.ndim(first) == 0 or len(first) != _TRIED:
                 if name == "the module":
-                    raise InputError("Expected an output for each example of a batch, got another first axis.")
+                    raise InputError("The module must return one output for each example of a batch.")
                 continue
             difference = np.abs(np.asarray(first[0], np.float64) - np.asarray(second[0], np.float64))
             if np.any(difference > _SAME * (1.0 + np.abs(np.asarray(first[0], np.float64)))):

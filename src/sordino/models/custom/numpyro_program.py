@@ -23,7 +23,7 @@ from jax import Array, lax
 from jax.scipy.special import logsumexp
 
 from sordino.core.validate import InputError, refuse
-from sordino.models.custom.base import CustomModel, FrontEnd, ReleasedParameter, front_end
+from sordino.models.custom.base import CustomModel, FrontEnd, RecordLayout, ReleasedParameter, blank, front_end, key_of
 from sordino.models.custom.latents import (
     Latent,
     blocks_of,
@@ -35,7 +35,6 @@ from sordino.models.custom.latents import (
     substituted,
     values_of,
 )
-from sordino.models.custom.records import RecordLayout, blank, key_of
 
 Trace = dict[str, dict[str, Any]]
 # Two numbers of records that no other plate is likely to have; a frame whose size follows them is the data's.

@@ -16,8 +16,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from sordino.core.validate import POSITIVE, InputError, number, refuse
-from sordino.models.custom.base import CustomModel, FrontEnd, ReleasedParameter, front_end
-from sordino.models.custom.records import RecordLayout, blank
+from sordino.models.custom.base import CustomModel, FrontEnd, RecordLayout, ReleasedParameter, blank, front_end
 
 # Collections of parameters, and modules, that hold statistics over a batch, by the names that libraries give them.
 _BATCH_STATISTICS = ("batch_stats", "BatchNorm", "SpectralNorm")
@@ -129,15 +128,15 @@ def put_together(chosen: Any, rest: Any) -> Any:
     )
 
 
-def refuse_layers(params: Any, where: str = "params") -> None:
-    """Refuse layers whose output for one record depends on others or on a draw for a whole batch, by their place."""
+def refuse_layers(params: Any, where: str = "params", *, draws: bool = False) -> None:
+    """Refuse layers whose output for one record depends on others or, without `draws`, on a draw for a whole batch."""
     name = type(params).__name__
     if any(word in name for word in _BATCH_STATISTICS):
         raise InputError(
             f"Expected layers that treat every record alone, got {name} at {where}, which keeps statistics over the "
             "batch; use group or layer normalisation."
         )
-    if _DROPOUT in name and not getattr(params, "inference", False) and getattr(params, "p", 1.0):
+    if not draws and _DROPOUT in name and not getattr(params, "inference", False) and getattr(params, "p", 1.0):
         raise InputError(
             f"Expected layers without draws for a whole batch, got {name} at {where}; switch it to inference or leave "
             "it out."
@@ -149,13 +148,13 @@ def refuse_layers(params: Any, where: str = "params") -> None:
                     f"Expected parameters without statistics over the batch, got {key!r} at {where}; use group or "
                     "layer normalisation."
                 )
-            refuse_layers(value, f"{where}[{key!r}]")
+            refuse_layers(value, f"{where}[{key!r}]", draws=draws)
     elif isinstance(params, list | tuple):
         for place, value in enumerate(params):
-            refuse_layers(value, f"{where}[{place}]")
+            refuse_layers(value, f"{where}[{place}]", draws=draws)
     elif hasattr(params, "__dataclass_fields__"):
         for key in params.__dataclass_fields__:
-            refuse_layers(getattr(params, key, None), f"{where}.{key}")
+            refuse_layers(getattr(params, key, None), f"{where}.{key}", draws=draws)
 
 
 def _path(path: Any) -> str:

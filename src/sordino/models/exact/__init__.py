@@ -2,6 +2,7 @@
 
 from sordino.models.exact.chain_law import MOST_PATTERNS as MOST_PATTERNS
 from sordino.models.exact.chain_law import chain_law as chain_law
+from sordino.models.exact.chain_law import stable_chain_law as stable_chain_law
 from sordino.models.exact.divergence import ExactLaw as ExactLaw
 from sordino.models.exact.divergence import hockey_stick as hockey_stick
 from sordino.models.exact.divergence import renyi as renyi
@@ -10,12 +11,11 @@ from sordino.models.exact.gaussian_law import GaussianLaw as GaussianLaw
 from sordino.models.exact.gaussian_law import GaussianLoss as GaussianLoss
 from sordino.models.exact.gaussian_law import GaussianMixtureLaw as GaussianMixtureLaw
 from sordino.models.exact.line import LineMixture as LineMixture
+from sordino.models.exact.line import StableLaw1D as StableLaw1D
+from sordino.models.exact.line import shift_total_variation as shift_total_variation
+from sordino.models.exact.quadratic import ConjugateRegression as ConjugateRegression
+from sordino.models.exact.quadratic import InterimRegression as InterimRegression
 from sordino.models.exact.quadratic import QuadraticPair as QuadraticPair
 from sordino.models.exact.quadratic import Quadratics as Quadratics
+from sordino.models.exact.quadratic import ScalarAffine as ScalarAffine
 from sordino.models.exact.quadratic import extremal_pair as extremal_pair
-from sordino.models.exact.regression import ConjugateRegression as ConjugateRegression
-from sordino.models.exact.regression import InterimRegression as InterimRegression
-from sordino.models.exact.regression import ScalarAffine as ScalarAffine
-from sordino.models.exact.stable_chain import StableLaw1D as StableLaw1D
-from sordino.models.exact.stable_chain import shift_total_variation as shift_total_variation
-from sordino.models.exact.stable_chain import stable_chain_law as stable_chain_law

@@ -1,4 +1,4 @@
-"""The exact law of a Gaussian noisy gradient chain on quadratics, for every scheme, order and view.
+"""The exact law of a noisy gradient chain on quadratics: Gaussian for every view, stable in one dimension.
 
 A step is a random affine map theta -> A theta + o + N(0, C). Maps are composed and repeated, alone or in stacks.
 """
@@ -15,10 +15,20 @@ from numpy.typing import ArrayLike
 
 from sordino.core.arrays import Array
 from sordino.core.bound import View
-from sordino.core.spec import AverageNoiseKind, GaussianNoise, GaussianStart, NoisyGradient, PointStart, Scheme, Spec
+from sordino.core.spec import (
+    AverageNoiseKind,
+    GaussianNoise,
+    GaussianStart,
+    NoisyGradient,
+    PointStart,
+    Scheme,
+    Spec,
+    StableNoise,
+)
 from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.validate import InputError, instance_of
 from sordino.models.exact.gaussian_law import GaussianLaw, GaussianMixtureLaw
+from sordino.models.exact.line import LineMixture, StableFamily, StableLaw1D
 from sordino.models.exact.quadratic import Counts, Quadratics
 
 
@@ -415,3 +425,36 @@ def _averaged(spec: Spec, count: int, mean: Array, covariance: Array) -> tuple[A
     if average is None or average.noise.kind != AverageNoiseKind.GAUSSIAN or average.dim != mean.shape[1]:
         raise InputError("Expected an average of the iterates themselves, released with Gaussian noise.")
     return mean / count, covariance / count**2 + average.noise.scale**2 * np.eye(mean.shape[1])
+
+
+def stable_chain_law(
+    spec: Spec, data: Quadratics, batches: Sequence[ArrayLike] | None = None
+) -> StableLaw1D | LineMixture:
+    """The law of the last iterate: a stable law for a fixed order, a mixture of them for a random one.
+
+    One step maps location to a location + o and scale^alpha to |a|^alpha scale^alpha + tau^alpha.
+    """
+    run = ChainRun.of(spec, data)
+    noise = run.chain.noise
+    if not isinstance(noise, StableNoise) or data.dim != 1 or spec.view != View.LAST_ITERATE or run.chain.chains != 1:
+        raise InputError("Expected the last iterate of one chain with stable noise and one parameter.")
+    if run.start_scale > 0 and noise.alpha < 2:
+        raise InputError("Expected a point start: a Gaussian start plus stable noise is not a stable law.")
+    weights = np.ones(1)
+    # N(0, s^2) is the stable law of index 2 and scale s / sqrt(2).
+    location, power = run.start_mean.copy(), np.array([(run.start_scale / np.sqrt(2)) ** noise.alpha])
+    step = 0
+    for stage in run.stages(spec.n, batches):
+        before = len(weights)
+        weights = np.outer(weights, stage.weights).reshape(-1)
+        location, power = np.repeat(location, len(stage.weights)), np.repeat(power, len(stage.weights))
+        for position in range(stage.steps):
+            matrix, offset = run.maps(stage, position, step)
+            factor = np.tile(matrix[:, 0, 0], before)
+            location = factor * location + np.tile(offset[:, 0], before)
+            power = np.abs(factor) ** noise.alpha * power + run.noise_scales[step] ** noise.alpha
+            step += 1
+    scale = power ** (1 / noise.alpha)
+    if len(weights) == 1:
+        return StableLaw1D(noise.alpha, float(location[0]), float(scale[0]))
+    return LineMixture(StableFamily(noise.alpha), weights, location, scale)

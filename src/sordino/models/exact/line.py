@@ -1,4 +1,4 @@
-"""Laws on a line: Gaussian and stable families and their mixtures."""
+"""Laws on a line: Gaussian and stable families, their mixtures, and what a shift of a stable law shows."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sordino.core.arrays import Array
-from sordino.core.validate import InputError
+from sordino.core.gaussian import Bracket
+from sordino.core.validate import POSITIVE, InputError, check_numbers, number
 from sordino.models.exact import stable_standard
 from sordino.models.exact.stable_standard import probabilities, read_only, stable_table
 
@@ -219,3 +220,34 @@ def _part(like: LineMixture, kinds: Array, weights: Array) -> tuple[LineMixture,
     if total == 0.0:
         return like, 0.0
     return LineMixture(like.family, weights[used] / total, kinds[used, 0], kinds[used, 1]), total
+
+
+@dataclass(frozen=True)
+class StableLaw1D:
+    """The law of location + scale * X with E exp(itX) = exp(-|t|^alpha); at alpha = 2, N(location, 2 scale^2)."""
+
+    alpha: float
+    location: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", stable_standard.check_alpha(self.alpha))
+        object.__setattr__(self, "location", number("location", self.location))
+        check_numbers(self, scale=POSITIVE)
+
+    def line(self) -> LineMixture:
+        """The same law as a mixture of one."""
+        family = StableFamily(self.alpha)
+        return LineMixture(family, np.ones(1), np.array([self.location]), np.array([self.scale]))
+
+
+def shift_total_variation(alpha: float, shift: float, scale: float) -> Bracket:
+    """TV between a stable law and its shift, 2 F_alpha(|shift| / (2 scale)) - 1, exact in any dimension.
+
+    For rotation-invariant stable vectors `shift` is the Euclidean length: the best test is a half-space, and every
+    projection is the one-dimensional law.
+    """
+    scale = number("scale", scale, POSITIVE)
+    half = abs(number("shift", shift)) / (2 * scale)
+    value = float(stable_standard.central(stable_standard.check_alpha(alpha), half))
+    return Bracket(value * (1 - 1e-12), min(1.0, value * (1 + 1e-12)))

@@ -1,4 +1,4 @@
-"""Networks on a flat parameter vector: dense layers, one hidden layer beside a linear part, and LeNet-5."""
+"""Networks on a flat parameter vector: dense layers, and one hidden layer beside a linear part."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from math import prod
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
 from sordino.core.validate import POSITIVE, Interval, check_numbers, one_of, refuse, whole_number
 from sordino.models.base import Model, family
@@ -69,6 +69,8 @@ class DenseNetwork(Model):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.hidden, tuple | list):
+            raise refuse("hidden", "to be a list of layer widths such as [16]", self.hidden)
         object.__setattr__(self, "hidden", tuple(whole_number("hidden", width) for width in self.hidden))
         activation(self.activation)
 
@@ -184,60 +186,6 @@ class MLPClassification(NetworkOfClasses, DenseNetwork):
 
     def loss(self, theta: Array, x: Array, y: Array) -> Array:
         return -jax.nn.log_softmax(self.predict(theta, x))[y.astype(jnp.int32)]
-
-
-SIDE = 28
-CLASSES = 10
-_CONVOLUTIONS: Shapes = ((5, 5, 1, 6), (6,), (5, 5, 6, 16), (16,))
-_SHAPES: Shapes = _CONVOLUTIONS + dense_shapes((400, 120, 84, CLASSES))
-
-
-@family("lenet-5")
-@dataclass(frozen=True)
-class LeNet5(Model):
-    """Two convolutions with average pooling and three dense layers: 61,706 parameters, flat images in.
-
-    Gradients are certified by norm clipping alone, as for every network.
-    """
-
-    activation: str = "tanh"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        activation(self.activation)
-
-    def dim(self, features: int) -> int:
-        if features != SIDE * SIDE:
-            raise refuse("the features of LeNet-5", f"to be the {SIDE * SIDE} pixels of a flat image", features)
-        return size_of(_SHAPES)
-
-    def predict(self, theta: Array, x: Array) -> Array:
-        """The ten scores of one flat image."""
-        act = activation(self.activation)
-        first, first_bias, second, second_bias, *rest = unpack(theta, _SHAPES)
-        image = x.reshape(1, SIDE, SIDE, 1)
-        image = _halve(act(_convolve(image, first, "SAME") + first_bias))
-        image = _halve(act(_convolve(image, second, "VALID") + second_bias))
-        return dense(rest, image.ravel(), act)
-
-    def loss(self, theta: Array, x: Array, y: Array) -> Array:
-        return -jax.nn.log_softmax(self.predict(theta, x))[y.astype(jnp.int32)]
-
-    def as_labels(self, y: Array) -> Array:
-        return as_codes(y, CLASSES)
-
-    def facts(self, domain: Domain) -> LossFacts:
-        need_codes(domain, CLASSES, "LeNet-5")
-        return NOTHING_KNOWN
-
-
-def _convolve(image: Array, kernel: Array, padding: str) -> Array:
-    return lax.conv_general_dilated(image, kernel, (1, 1), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
-
-
-def _halve(image: Array) -> Array:
-    _, height, width, channels = image.shape
-    return image.reshape(1, height // 2, 2, width // 2, 2, channels).mean(axis=(2, 4))
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import pytest
 
 from sordino.accounting.bounds.heavy_tail import shift_total_variation
 from sordino.accounting.evaluate import evaluate, theorem_named
-from sordino.accounting.theorems.mixed_tails import inverse_root_law, mixed_mus, pushes
+from sordino.accounting.theorems.mixed_tails import inverse_root_law, mixed_mus
 from sordino.core.bound import Bound
 from sordino.core.gaussian import delta_range
-from sordino.core.guarantee import GaussianDP, Guarantee
+from sordino.core.guarantee import Guarantee
 from sordino.core.spec import Spec
 from tests.accounting.bounds.heavy_tail.stable_truth import SPACING, density, many_steps, one_step
 
@@ -101,7 +101,7 @@ def compared_shifts(alpha: float, decays: tuple[float, ...], lengths: tuple[int,
 
 
 def test_shifts_are_never_below_exact_last_iterates() -> None:
-    assert compared_shifts(1.5, (0.1,), (1, 30)) >= 20
+    assert compared_shifts(1.5, (0.1,), (1, 8)) >= 20
 
 
 @pytest.mark.slow
@@ -131,6 +131,7 @@ def compared_samples(alpha: float, rates: tuple[float, ...], shifts: tuple[int, 
     return comparisons
 
 
+@pytest.mark.slow
 def test_hidden_batches_are_never_below_exact_steps() -> None:
     assert compared_samples(1.6, (0.1,), (100,)) >= 15
 
@@ -138,15 +139,6 @@ def test_hidden_batches_are_never_below_exact_steps() -> None:
 @pytest.mark.slow
 def test_many_hidden_batches_are_never_below_exact_steps() -> None:
     assert sum(compared_samples(alpha, (0.01, 0.1, 0.5), (20, 100, 400)) for alpha in ALPHAS[::4]) >= 800
-
-
-def test_near_index_two_it_is_the_gaussian_bound() -> None:
-    for alpha, close in ((2 - 1e-3, 0.02), (2 - 1e-6, 2e-3), (2 - 1e-14, 2e-3)):
-        for steps in (1, 50):
-            changes = {"algorithm.steps": steps, "view": "all-iterates"}
-            epsilon = certified("mixed-composition", alpha, 0.3, **changes).epsilon(1e-5)
-            gaussian = GaussianDP(0.3 * math.sqrt(steps / 2)).epsilon(1e-5)
-            assert gaussian <= epsilon <= (1 + close) * gaussian
 
 
 def test_one_push_at_epsilon_zero_is_the_coupling() -> None:
@@ -184,33 +176,3 @@ def test_few_components_are_above_many_at_every_epsilon_and_equal_at_zero() -> N
             assert few >= many * (1 - 1e-12)
             assert few <= many * 1.05 + 1e-12
             assert epsilon > 0 or few <= many * (1 + 1e-7)
-
-
-@pytest.mark.parametrize(("contraction", "length"), [(0.0, 5), (0.3, 4), (0.9, 100), (0.9999, 50), (1 - 1e-12, 10**9)])
-def test_pushes_make_up_for_the_distance_and_leave_none_negative(contraction: float, length: int) -> None:
-    found = pushes(contraction, length, 2.0)
-    assert sum(count for _, count in found) <= length
-    heights = [ratio for ratio, _ in found]
-    assert heights == sorted(heights, reverse=True)
-    made, passed, rate = 0.0, 0, -math.log(max(contraction, 1e-300))
-    for ratio, count in found:
-        made += ratio * math.exp(-rate * passed) * math.expm1(-rate * count) / math.expm1(-rate)
-        passed += count
-    assert 2.0 <= made <= 2.0 * (1 + 1e-8)
-
-
-def test_passes_count_the_uses_of_a_record_and_schedules_their_largest_ratio() -> None:
-    path = {"view": "all-iterates", "problem.n": 3}
-    batch = {"scheme": "cyclic", "size": 1}
-    cyclic = certified("mixed-composition", 1.6, 0.4, **path, **{"algorithm.batch": batch, "algorithm.steps": 7})
-    uses = {"view": "all-iterates", "algorithm.steps": 3}
-    assert cyclic.epsilon(1e-5) == certified("mixed-composition", 1.6, 0.4, **uses).epsilon(1e-5)
-    falling = {"kind": "polynomial", "initial": 1.0, "offset": 4.0, "power": 1.0}
-    steps = {"algorithm.step_size": falling, "algorithm.steps": 40, "view": "all-iterates"}
-    found = certified("mixed-composition", 1.6, 0.4, **steps).epsilon(1e-5)
-    # Step sizes fall from at most 1 to more than a hundredth.
-    low, high = (
-        certified("mixed-composition", 1.6, 0.4 * size, **{"algorithm.steps": 40, "view": "all-iterates"}).epsilon(1e-5)
-        for size in (0.01, 1.0)
-    )
-    assert low < found < high

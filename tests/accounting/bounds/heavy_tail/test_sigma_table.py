@@ -1,4 +1,4 @@
-"""The noise that each bound asks for in the two experiments of Simsekli et al., section 5 (theory.md, section 7)."""
+"""The noise that each bound asks for in the two experiments of Simsekli et al., section 5."""
 
 import math
 
@@ -10,6 +10,7 @@ from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import explain
 from sordino.core.gaussian import least_true
 from sordino.core.spec import Spec
+from tests.accounting.described import noisy_chain
 
 # The step size is the largest that the theory permits, m / K1^2, which fixes K1 = R^2 + lambda and thus R.
 SQUARE = math.sqrt(5 / 0.12) - 5
@@ -37,8 +38,7 @@ def test_the_stated_bound_the_papers_way(name, alpha, expected):
 
 
 @pytest.mark.parametrize(
-    ("name", "alpha", "expected"),
-    [("linear", 2.0, 0.183), ("linear", 1.6, 0.267), ("logistic", 2.0, 0.151)],
+    ("name", "alpha", "expected"), [("linear", 2.0, 0.183), ("linear", 1.6, 0.267), ("logistic", 2.0, 0.151)]
 )
 def test_the_corrected_bound_with_C_one(name, alpha, expected):
     _, n, _, delta = SETTINGS[name]
@@ -51,26 +51,10 @@ def test_the_corrected_bound_with_C_one(name, alpha, expected):
 
 
 def spec(n: int, step: float, curvature: tuple[float, float], growth: tuple[float, float, float], alpha: float) -> Spec:
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": 2000,
-                "step_size": step,
-                "noise": {"kind": "stable", "alpha": alpha, "scale": 0.01},
-                "batch": {"scheme": "without-replacement", "size": 10},
-            },
-            "problem": {
-                "n": n,
-                "dim": 10,
-                "strong_convexity": curvature[0],
-                "smoothness": curvature[1],
-                "gradient_growth": dict(zip(("g0", "g1", "at_zero"), growth, strict=True)),
-            },
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
-    )
+    curved = dict(zip(("strong_convexity", "smoothness"), curvature, strict=True))
+    problem = {"n": n, "dim": 10, "gradient_growth": dict(zip(("g0", "g1", "at_zero"), growth, strict=True)), **curved}
+    noise = {"kind": "stable", "alpha": alpha, "scale": 0.01}
+    return noisy_chain(2000, step, noise, {"scheme": "without-replacement", "size": 10}, problem)
 
 
 def papers_spec(name: str, alpha: float) -> Spec:

@@ -3,12 +3,10 @@
 import math
 
 import mpmath
-import numpy as np
 import pytest
 
-from sordino.accounting.bounds.heavy_tail import absolute_moment, gaussian_moment, shift_total_variation
+from sordino.accounting.bounds.heavy_tail import gaussian_moment, shift_total_variation
 from sordino.models.exact import shift_total_variation as exact_total_variation
-from sordino.models.exact import stable_standard
 
 RATIOS = (1e-300, 1e-12, 1e-3, 0.1, 0.5, 1.0, 2.0, 4.0, 10.0, 1e3, 1e300)
 
@@ -28,25 +26,9 @@ def test_total_variation_of_a_moderate_shift_is_exact(alpha):
         assert shift_total_variation(alpha, ratio) == pytest.approx(exact, rel=1e-10)
 
 
-def test_nothing_moved_is_nothing_seen():
-    assert shift_total_variation(1.5, 0.0) == shift_total_variation(2.0, 0.0) == 0.0
-    assert shift_total_variation(1.5, math.inf) == shift_total_variation(2.0, math.inf) == 1.0
-
-
 def test_the_reference_values_of_section_seven():
     for alpha, expected in ((2.0, 0.140316), (1.8, 0.140708), (1.5, 0.142581)):
         assert shift_total_variation(alpha, 0.5) == pytest.approx(expected, abs=5e-7)
-
-
-@pytest.mark.parametrize(("alpha", "power"), [(1.5, 1.0), (1.5, 1.2), (1.8, 1.5), (2.0, 1.0), (2.0, 1.7), (2.0, 2.0)])
-def test_moments_on_the_line_agree_with_the_density(alpha, power):
-    # The tail beyond 10^6 follows its power law: P(X > x) = Gamma(alpha) sin(pi alpha / 2) / pi x^-alpha.
-    points = np.concatenate([np.linspace(0, 1, 4001) ** 2 * 20, np.geomspace(20, 1e6, 4001)[1:]])
-    tails = stable_standard.above(alpha, points)
-    inside = 2 * np.trapezoid(power * points ** (power - 1) * tails, points)
-    constant = math.gamma(alpha) * math.sin(math.pi * alpha / 2) / math.pi
-    outside = 2 * power * constant * 1e6 ** (power - alpha) / (alpha - power) if alpha < 2 else 0.0
-    assert absolute_moment(alpha, power, 1) == pytest.approx(inside + outside, rel=2e-5)
 
 
 def test_moments_are_rounded_up_in_any_dimension():

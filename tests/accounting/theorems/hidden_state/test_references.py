@@ -38,30 +38,6 @@ def test_one_pass_solves_the_recursion_of_lemma_3_2() -> None:
         assert_allclose(fixed_batches.one_pass(contraction, U, np.arange(1, 40)), expected, rtol=1e-10)
 
 
-def test_theorem_d_4_is_the_limit_without_contraction() -> None:
-    """With c = 1 Theorem 3.3 is u (K-1) / h + u / j, which Theorem D.4 improves to u (K-1) / l + u / j."""
-    near, limit = (fixed_batches.strongly_convex(c, U, PERIOD, 7, 3) for c in (1 - 1e-9, 1.0))
-    assert_allclose(near, limit, rtol=1e-6)
-    assert_allclose(limit, U * (7 / 5 + 1 / 3), rtol=1e-10)
-    assert_allclose(fixed_batches.convex(U, PERIOD, 7, 3), U * (7 / 10 + 1 / 3), rtol=1e-10)
-
-
-def test_balle_is_weaker_than_one_pass_of_the_exact_decay() -> None:
-    """u g^{j/2} / (j - 1) >= u c^{2(j-1)} / sum_{s<j} c^{2s} whenever c^2 <= g (arithmetic and geometric means)."""
-    for eta, m, smooth in ((0.02, 1.0, 4.0), (0.3, 1.0, 5.0), (0.33, 1.0, 5.0), (0.9, 1.0, 1.1)):
-        square = 1 - 2 * eta * m * smooth / (m + smooth)
-        lengths = np.arange(1, 60)
-        balle = fixed_batches.balle(square, U, PERIOD, 0, lengths)
-        assert np.all(balle >= fixed_batches.one_pass(1 - eta * m, U, lengths))
-        assert_allclose(fixed_batches.balle(square, U, PERIOD, 5, 1), U * (1 + 5 * square**5 / 9), rtol=1e-10)
-
-
-def test_the_improved_full_batch_theorem_is_below_its_predecessor() -> None:
-    for decay in (1e-6, 1e-3, 0.1, 0.9, 0.999):
-        for steps in (1, 2, 10, 1000, 10**7):
-            assert fixed_batches.full(decay, U, steps) <= fixed_batches.chourasia(decay, U, steps)
-
-
 @pytest.mark.every(5)
 @pytest.mark.parametrize("steps", [1, 7, 10, 25, 30, 1000])
 @pytest.mark.parametrize("period", [2, 3, 10])
@@ -77,16 +53,6 @@ def test_shuffled_averages_over_every_position(period: int, steps: int) -> None:
     assert_allclose(random_batches.shuffled(orders, 0.9, 0.3, period, steps), np.log(total) / (orders - 1), rtol=1e-8)
 
 
-def test_grouped_positions_bound_the_exact_average_closely() -> None:
-    orders, period = np.array([2.0, 20.0]), 5000
-    exact = np.mean(
-        np.exp((orders * (orders - 1))[:, None] * fixed_batches.one_pass(0.999, 0.5, np.arange(1, period + 1))), axis=1
-    )
-    found = random_batches.shuffled(orders, 0.999, 0.5, period, period)
-    assert np.all(found >= np.log(exact) / (orders - 1))
-    assert_allclose(found, np.log(exact) / (orders - 1), rtol=1e-2)
-
-
 @pytest.mark.parametrize(("contraction", "u", "rate"), [(0.98, 0.02, 0.1), (0.9999, 0.02, 0.01), (0.5, 3.0, 0.5)])
 def test_subsampled_follows_the_recursion_from_above(contraction: float, u: float, rate: float) -> None:
     orders = np.asarray(ORDERS)
@@ -98,10 +64,3 @@ def test_subsampled_follows_the_recursion_from_above(contraction: float, u: floa
             # The plain recursion loses digits where log S is tiny; blocks of steps cost at most 2e-4.
             assert np.all(found >= log_s / (orders - 1) * (1 - 1e-9) - 1e-11)
             assert_allclose(found, log_s / (orders - 1), rtol=2e-4, atol=1e-11)
-
-
-def test_a_billion_steps_reach_the_fixed_point_of_the_recursion() -> None:
-    """S = q e^A S + (1-q) S^{c^2} has the solution log S = log((1-q) / (1 - q e^A)) / (1 - c^2) where q e^A < 1."""
-    order, u, rate = 2.0, 0.02, 0.01
-    fixed = np.log((1 - rate) / (1 - rate * np.exp(order * u))) / (1 - C**2)
-    assert_allclose(random_batches.subsampled(np.array([order]), C, u, rate, 10**9), fixed, rtol=1e-9)

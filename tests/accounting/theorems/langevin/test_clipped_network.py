@@ -1,18 +1,12 @@
 """A norm-clipped network with weight decay, of whose loss nothing is known: what certify finds and prints."""
 
-import math
-from pathlib import Path
-
 import pytest
 
 from sordino.accounting.evaluate import evaluate, explain, theorems
 from sordino.accounting.theorems.langevin import constant_drift
-from sordino.accounting.theorems.shifted_bounded import drift_bounded
-from sordino.cli import main
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec, read_spec
-from sordino.report.steps import at_steps, forgetful_crossings
 from tests.conformance.examples import FOLDER
 
 PATH = FOLDER / "clipped-mlp-weight-decay.json"
@@ -35,31 +29,6 @@ def test_clipping_alone_makes_the_theorems_apply():
     assert found.tightest.theorem == "shifted.drift-bounded"
     evidence = {certificate.constant.name: certificate.evidence.word for certificate in found.tightest.certificates}
     assert evidence["gradient_bound"] == "by-construction"
-
-
-def test_the_crossing_is_the_first_step_from_which_the_drift_bound_is_smaller():
-    crossings = {crossing.after: crossing for crossing in forgetful_crossings(RUN)}
-    crossing = crossings["shifted.drift-bounded"]
-    assert crossing.before == "composition.gaussian"
-    # kappa^2 T / l against (b kappa)^2 (1 + rho)/(1 - rho): T = n b 199 steps, up to the end of an epoch of 50.
-    assert crossing.steps == 500 * 10 * 199 + 1
-    for name, crossing in crossings.items():
-        assert mu(name, at_steps(RUN, crossing.steps)) < mu("composition.gaussian", at_steps(RUN, crossing.steps))
-        earlier = at_steps(RUN, crossing.steps - 1)
-        assert mu(name, earlier) >= mu("composition.gaussian", earlier) * (1 - 2e-9)
-
-
-def test_certify_prints_the_bounds_and_the_crossing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["certify", str(PATH)]) == 0
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in EXPECTED)
-    assert "from step 995001 on, shifted.drift-bounded is smaller than composition.gaussian\n" in shown
-    assert "on, langevin.last-iterate is smaller than composition.gaussian (this run has 2000000 steps)" in shown
-
-
-@pytest.mark.parametrize("name", ["golden-poisson", "langevin-path", "posterior-bounded", "sgld-list"])
-def test_other_runs_have_no_crossing(name: str) -> None:
-    assert forgetful_crossings(read_spec(Path(FOLDER / f"{name}.json"))) == ()
 
 
 def test_poisson_batches_may_hold_more_than_their_divisor() -> None:
@@ -108,16 +77,3 @@ def test_the_same_curvature_as_the_regulariser_is_a_constant_gradient_too() -> N
     assert isinstance(evaluate(constant_drift, run), Bound)
     steeper = evaluate(constant_drift, run.with_values({"problem.smoothness": 0.6}))
     assert isinstance(steeper, Inapplicable)
-
-
-def test_a_step_too_large_for_the_papers_constant_still_has_shifts() -> None:
-    run = RUN.with_values({"algorithm.step_size": 39.0})
-    names = {bound.theorem for bound, _ in explain(run, 1e-5).bounds}
-    assert "shifted.drift-bounded" in names
-    assert mu("shifted.drift-bounded", run) == pytest.approx(
-        2 * 39.0 / 3.0 * math.sqrt((1 + 0.95) / (1 - 0.95)), rel=1e-9
-    )
-    rough = run.with_values({"algorithm.step_size": 41.0})
-    names = {bound.theorem for bound, _ in explain(rough, 1e-5).bounds}
-    assert "langevin.last-iterate" not in names
-    assert drift_bounded.failure(rough) is None

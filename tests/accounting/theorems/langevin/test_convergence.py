@@ -3,14 +3,8 @@
 import numpy as np
 import pytest
 
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.theorems.transfer import distance_to_posterior, langevin_distance, transfer_langevin
-from sordino.core.bound import Bound, Inapplicable
-from sordino.core.guarantee import GaussianDP
-from sordino.core.spec import read_spec
-from sordino.core.validate import InputError
+from sordino.accounting.theorems.transfer import langevin_distance
 from sordino.models.exact import GaussianLaw, total_variation
-from tests.conformance.examples import FOLDER
 
 
 def exact(curvatures: np.ndarray, start: np.ndarray, steps: int) -> float:
@@ -54,33 +48,3 @@ def test_it_falls_with_the_step_size_and_the_number_of_steps():
     by_number = [langevin_distance(1e-4, 1e-4, 1, 100.0, steps) for steps in (10_000, 50_000, 200_000)]
     assert by_number == sorted(by_number, reverse=True)
     assert langevin_distance(1e-6, 1e-6, 1, 1e200, 1) == 1.0
-
-
-def test_a_step_that_does_not_contract_is_refused():
-    for decay, steepness in ((0.1, 2.0), (0.2, 0.1), (0.0, 0.1)):
-        with pytest.raises(InputError):
-            langevin_distance(decay, steepness, 1, 0.0, 10)
-
-
-def test_the_example_is_a_little_above_the_posteriors_own_privacy():
-    spec = read_spec(FOLDER / "ula-transfer-rate.json")
-    assert 0 < distance_to_posterior(spec) < 0.003
-    answer = evaluate(transfer_langevin, spec)
-    assert isinstance(answer, Bound)
-    # theory.md, section 3: the posterior's mu = Delta / sqrt(n m).
-    posterior = GaussianDP(2.0 / (1000 * 0.1) ** 0.5)
-    assert posterior.epsilon(0.02) < answer.guarantee.epsilon(0.02) < posterior.epsilon(0.02) + 0.1
-
-
-def test_a_start_far_from_the_origin_takes_longer():
-    spec = read_spec(FOLDER / "ula-transfer-rate.json").with_values({"algorithm.steps": 10_000_000})
-    far = spec.with_values({"algorithm.start": {"kind": "point", "values": [300.0, -400.0]}})
-    spread = spec.with_values({"algorithm.start": {"kind": "gaussian", "scale": 500.0}})
-    assert distance_to_posterior(spec) < distance_to_posterior(far) < distance_to_posterior(spread)
-
-
-def test_batches_are_out_of_scope():
-    spec = read_spec(FOLDER / "ula-transfer-rate.json")
-    answer = evaluate(transfer_langevin, spec.with_values({"algorithm.batch": {"scheme": "cyclic", "size": 10}}))
-    assert isinstance(answer, Inapplicable)
-    assert "cyclic" in answer.reason

@@ -1,4 +1,4 @@
-"""theory.md, section 5: Bertazzi et al. 2025's constants, the repaired ones and ours, at the digits printed."""
+"""Reference values: Bertazzi et al. 2025's constants, the repaired ones and ours, at the digits printed."""
 
 import math
 
@@ -13,28 +13,16 @@ from sordino.accounting.theorems.shifted_bounded import drift_bounded
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
-from sordino.core.validate import InputError
+from tests.accounting.described import noisy_chain
 
 STEPS = 100_000
 
 
 def spec(a: float, smooth: float, step: float, steps: int = STEPS) -> Spec:
     """beta = v = 1: clipping alone says how large the drift is."""
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": step,
-                "noise": {"kind": "gaussian", "scale": math.sqrt(2 * step)},
-                "batch": {"scheme": "full"},
-                "clipping": {"kind": "norm", "bound": 1.0},
-            },
-            "problem": {"n": 10, "dim": 3, "regulariser": {"strong_convexity": a, "smoothness": smooth}},
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
-    )
+    problem = {"n": 10, "dim": 3, "regulariser": {"strong_convexity": a, "smoothness": smooth}}
+    clipping = {"clipping": {"kind": "norm", "bound": 1.0}}
+    return noisy_chain(steps, step, math.sqrt(2 * step), "full", problem, algorithm=clipping)
 
 
 def constant(theorem: Theorem, run: Spec) -> float:
@@ -121,16 +109,3 @@ def test_the_path_is_composition_in_other_letters():
     # Theorem 5.8: C_8 = beta c^2 n gamma / s^2, with c = 2 for gradients clipped to 1.
     assert constant(path, run) == pytest.approx(beta * 4 * 500 * step / batch**2, rel=1e-12)
     assert girsanov.path_constant(beta, 2 / batch, 500 * step) == pytest.approx(constant(path, run), rel=1e-12)
-
-
-def test_the_papers_conversion_is_valid_and_looser():
-    """epsilon = C / 4 + sqrt(C log(1 / delta)); theorems 5.7 and 5.8 print C in place of C / 4."""
-    for value in (0.01, 1.0, 30.0):
-        mu = girsanov.mu_of(value)
-        for delta in (1e-9, 1e-5, 1e-2):
-            assert GaussianDP(mu).epsilon(delta) <= value / 4 + math.sqrt(value * math.log(1 / delta))
-
-
-def test_a_step_beyond_the_root_is_refused():
-    with pytest.raises(InputError, match="2 a / L"):
-        girsanov.last_iterate_constant(1.0, 1.0, 1.0, 2.0, 0.5)

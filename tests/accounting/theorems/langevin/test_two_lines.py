@@ -3,18 +3,12 @@
 import numpy as np
 import pytest
 
-from sordino.accounting.bounds.contraction import Contraction, near_modulus
 from sordino.accounting.bounds.solver import TwoLines, optimal_shift, two_line_shift
 from sordino.accounting.evaluate import Theorem, evaluate
-from sordino.accounting.theorems.composition import gaussian
-from sordino.accounting.theorems.shifted_bounded import drift_bounded, drift_bounded_smooth
-from sordino.core.bound import Bound, Inapplicable
+from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP
-from sordino.core.spec import Spec, read_spec
+from sordino.core.spec import Spec
 from tests.accounting.bounds.programmed_shift import dynamic_shift
-from tests.conformance.examples import FOLDER
-
-EXAMPLE = read_spec(FOLDER / "clipped-smooth-weight-decay.json")
 
 
 def lines(steps: int, far: tuple[float, float], near: tuple[float, float], period: int = 1) -> TwoLines:
@@ -81,27 +75,6 @@ def mu(theorem: Theorem, run: Spec) -> float:
     return answer.guarantee.mu
 
 
-def test_the_example_is_better_than_composition_and_the_drift_bound():
-    assert mu(drift_bounded_smooth, EXAMPLE) < 0.8 * min(mu(gaussian, EXAMPLE), mu(drift_bounded, EXAMPLE))
-
-
-@pytest.mark.parametrize("steps", [1, 30, 1000, 100_000, 10**7])
-@pytest.mark.parametrize("scheme", ["full", "cyclic"])
-def test_it_interpolates_between_composition_and_the_drift_bound(steps, scheme):
-    run = EXAMPLE.with_values(
-        {"algorithm.steps": steps, "algorithm.batch": {"scheme": scheme, "size": 10 if scheme == "cyclic" else None}}
-    )
-    found = mu(drift_bounded_smooth, run)
-    assert found <= min(mu(gaussian, run), mu(drift_bounded, run)) * (1 + 1e-9)
-
-
-def test_varying_schedules_are_covered():
-    steps = 300
-    sizes = {"kind": "polynomial", "initial": 0.05, "offset": 10.0, "power": 0.3}
-    run = EXAMPLE.with_values({"algorithm.steps": steps, "algorithm.step_size": sizes})
-    assert mu(drift_bounded_smooth, run) <= min(mu(gaussian, run), mu(drift_bounded, run)) * (1 + 1e-9)
-
-
 def test_clipping_keeps_a_loss_of_any_shape_as_smooth_as_it_was():
     """Numerically: |clip(g(x)) - clip(g(y))| <= beta |x - y| for a beta-smooth non-convex loss in two dimensions."""
     generator = np.random.default_rng(2)
@@ -115,18 +88,3 @@ def test_clipping_keeps_a_loss_of_any_shape_as_smooth_as_it_was():
     # The Hessian cos(.) [[1, 1], [1, 1]] has norm at most 2.
     stretched = np.linalg.norm(clipped(x) - clipped(y), axis=1) / np.linalg.norm(x - y, axis=1)
     assert 1.5 < stretched.max() <= 2.0 * (1 + 1e-9)
-
-
-def test_what_a_step_stretches_is_certified_or_missing():
-    found = near_modulus(EXAMPLE)
-    assert isinstance(found, Contraction)
-    # 1 - 0.05 * 0.1 for the regulariser, 0.05 * 0.2 for the loss.
-    assert found.at(0.05) == pytest.approx(0.995 + 0.01, rel=1e-12)
-    assert found.at(0.05) >= 0.995 + 0.01
-    smooth = near_modulus(EXAMPLE.with_values({"problem.unclipped_smoothness": None, "problem.smoothness": 0.3}))
-    assert isinstance(smooth, Contraction)
-    # The regulariser's smoothness 0.4 is larger: a batch may hold fewer records than its divisor.
-    assert smooth.at(0.05) == pytest.approx(1 + 0.05 * 0.4, rel=1e-12)
-    rough = evaluate(drift_bounded_smooth, EXAMPLE.with_values({"problem.unclipped_smoothness": None}))
-    assert isinstance(rough, Inapplicable)
-    assert "unclipped_smoothness" in rough.reason

@@ -1,4 +1,4 @@
-"""Theorem IV.1 of Heller & Fetaya: a private posterior whose SGLD sample leaks; theory.md, section 6."""
+"""Theorem IV.1 of Heller & Fetaya: a private posterior whose SGLD sample leaks."""
 
 from fractions import Fraction
 

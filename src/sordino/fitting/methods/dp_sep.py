@@ -1,0 +1,228 @@
+"""DP-SEP, private stochastic expectation propagation (Vinaroz & Park 2022), for four kinds of models.
+
+All records refine one shared factor at once, from one cavity, as in parallel expectation propagation: every round
+releases a noised sum of clipped messages, and the factor moves a share of the way there. Messages are written around
+the cavity's mean, where the same clip keeps more of them than it does of natural parameters. The posterior is that of
+the model and knows nothing of the privacy noise, so its intervals are not reported.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from sordino.core.arrays import Array
+from sordino.core.bound import Certificate, exactly_computed
+from sordino.core.spec import ListSchedule, Spec
+from sordino.fitting.methods.base import (
+    Method,
+    Outcome,
+    Plan,
+    in_parts,
+    method,
+    sums_of,
+    sums_over_all,
+)
+from sordino.fitting.methods.dp_vi import (
+    SHARE_OF_CHECK,
+    check_rounds,
+    check_spec,
+    noised_residual_variance,
+    scores_at,
+)
+from sordino.fitting.problem import USUAL_HIDDEN, FitProblem, Sources, model_for
+from sordino.fitting.tasks import Task
+from sordino.mechanisms.messages import (
+    CentredCoordinates,
+    MessagePassingRelease,
+    Prior,
+    RaiseEigenvalues,
+    Refinement,
+    run_message_passing,
+)
+from sordino.mechanisms.posterior.laws import DenseGaussianPosterior, FactorisedPosterior, Posterior
+from sordino.models.base import Model
+from sordino.models.families.networks import MLPRegression
+from sordino.models.message_passing.gaussians import Site
+from sordino.models.message_passing.likelihoods import GaussianSite, LogisticSite, MixtureSite
+from sordino.models.message_passing.network import NetworkSite, PublicPrecision
+from sordino.noise.lattice import COVERED
+
+QUERY = "messages of stochastic expectation propagation"
+# A full Gaussian has a precision for each pair of columns; a network's are independent.
+_MOST_COLUMNS, _MOST_PARAMETERS = 64, 20_000
+# The standard deviation of residuals that messages are computed with, in units of scaled targets.
+_RESIDUAL = 0.2
+# Rows and targets of a network are multiplied by these, so that a usual spread is about 1.
+_ROW_UNIT, _TARGET_UNIT = 2.5, 4.0
+# The spread of a mixture's components in the units that its rounds were chosen in.
+_SPREAD = 0.5
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The likelihood of a record, and how its messages are clipped, weighed and averaged; all of it is public.
+
+    `unit` multiplies rows, `target_unit` targets. Shares of the way that a round moves fall from `first` to `last`.
+    """
+
+    site: Site
+    number: int
+    clip: float
+    weight: float
+    first: float
+    last: float
+    floor: float
+    start_scale: float = 0.0
+    unit: float = 1.0
+    target_unit: float = 1.0
+
+
+def _of_numbers(problem: FitProblem) -> Rounds:
+    site, norm = GaussianSite(noise_precision=_RESIDUAL**-2), problem.row_norm
+    return Rounds(site, 30, 1.8 * norm / _RESIDUAL, _RESIDUAL / norm, 0.6, 0.06, max(1.0, 0.05 * problem.records))
+
+
+def _of_classes(problem: FitProblem) -> Rounds:
+    norm = problem.row_norm
+    return Rounds(LogisticSite(), 30, norm, 2.0 / norm, 0.6, 0.06, max(1.0, 0.002 * problem.records))
+
+
+def _of_mixture(problem: FitProblem) -> Rounds:
+    components = problem.settings["components"]
+    site = MixtureSite((1.0 / components,) * components, _SPREAD)
+    floor = max(1.0, 0.1 * problem.records / components / _SPREAD**2)
+    clip, unit = 2.0 * math.sqrt(problem.features), _SPREAD / problem.settings["spread"]
+    return Rounds(site, 200, clip, 1.0, 0.3, 0.01, floor, 1.0, unit)
+
+
+def _of_network(problem: FitProblem) -> Rounds:
+    site, floor = NetworkSite(_hidden(problem), PublicPrecision(10.0)), max(1.0, 0.003 * problem.records)
+    return Rounds(site, 160, 0.5, 0.3, 0.1, 0.003, floor, 0.5, _ROW_UNIT, _TARGET_UNIT)
+
+
+_ROUNDS_OF: dict[Task, Callable[[FitProblem], Rounds]] = {
+    Task.REGRESSION: _of_numbers,
+    Task.CLASSIFICATION: _of_classes,
+    Task.MIXTURE: _of_mixture,
+    Task.NETWORK_REGRESSION: _of_network,
+}
+
+
+def rounds_of(problem: FitProblem) -> Rounds:
+    """The rounds of a task, from the declaration alone.
+
+    A record of length R and residual s has a message of about (R / s, R^2 / s^2), so that weight s / R balances it.
+    """
+    return _ROUNDS_OF[problem.task](problem)
+
+
+def _hidden(problem: FitProblem) -> int:
+    return (problem.settings["hidden"] or USUAL_HIDDEN)[0]
+
+
+@method("dp-sep", *_ROUNDS_OF)
+class StochasticExpectationPropagation(Method):
+    """Noised sums of clipped messages over all records."""
+
+    automatic: ClassVar[bool] = False
+    floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
+
+    def refusal(self, problem: FitProblem) -> str | None:
+        if isinstance(site := rounds_of(problem).site, NetworkSite):
+            hidden = problem.settings["hidden"]
+            if hidden is not None and len(hidden) > 1:
+                return "has one hidden layer, and several were asked for; method 'dp-vi' has as many as asked for"
+            size = site.family(problem.features).dim
+            return (
+                None if size <= _MOST_PARAMETERS else f"needs at most {_MOST_PARAMETERS} weights, and there are {size}"
+            )
+        if problem.classes not in (None, 2):
+            return f"needs two classes, and the schema has {problem.classes}"
+        if problem.features > _MOST_COLUMNS:
+            return f"needs at most {_MOST_COLUMNS} encoded columns, and the schema has {problem.features}"
+        return None
+
+    def plan(self, problem: FitProblem) -> Plan:
+        rounds = rounds_of(problem)
+        steps = _steps_spec(problem, rounds)
+        spec = in_parts(problem, steps, check_spec(problem)) if check_rounds(problem) else steps
+        return Plan(self, problem, spec, _predicted(problem, rounds, steps), {"steps": steps})
+
+    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+        problem, rounds = plan.problem, rounds_of(plan.problem)
+        release = run_message_passing(
+            plan.details["steps"],
+            rounds.site,
+            rounds.unit * X,
+            rounds.target_unit * y,
+            sources.fresh(),
+            prior=Prior(),
+            refinement=Refinement(
+                CentredCoordinates(rounds.weight),
+                RaiseEigenvalues(max(rounds.floor, _noise_of_precision(problem, rounds, plan.details["steps"]))),
+                start_scale=rounds.start_scale,
+            ),
+        )
+        model = _model(problem, _RESIDUAL**2)
+        posterior = _posterior(problem, release, model, rounds)
+        if not check_rounds(problem):
+            return Outcome(posterior, model)
+        residual = noised_residual_variance(problem, y - scores_at(model, posterior.mean, X)[:, 0], sources)
+        return Outcome(posterior, _model(problem, residual), {"residual_variance": residual})
+
+
+def _steps_spec(problem: FitProblem, rounds: Rounds) -> Spec:
+    """The rounds in words, with what the check of residuals leaves of the budget."""
+    share = 1.0 - SHARE_OF_CHECK if check_rounds(problem) else 1.0
+    damping = problem.records * np.linspace(rounds.first, rounds.last, rounds.number)
+    return sums_over_all(
+        problem,
+        QUERY,
+        rounds.number,
+        rounds.clip,
+        problem.mu * math.sqrt(share / rounds.number),
+        damping=ListSchedule(tuple(damping.tolist())),
+    )
+
+
+def _noise_of_precision(problem: FitProblem, rounds: Rounds, steps: Spec) -> float:
+    """About how large the noise in a precision is after the last rounds: below it, an eigenvalue says nothing."""
+    noise = float(sums_of(steps).sum_noise[0]) / rounds.weight
+    width = 1 if isinstance(rounds.site, NetworkSite) else problem.features
+    return noise * math.sqrt(rounds.last * width)
+
+
+def _model(problem: FitProblem, residual_variance: float) -> Model:
+    """The model of the task; a network has the activation of its site."""
+    model = model_for(problem, residual_variance)
+    return replace(model, activation="relu") if isinstance(model, MLPRegression) else model
+
+
+def _posterior(problem: FitProblem, release: MessagePassingRelease, model: Model, rounds: Rounds) -> Posterior:
+    """The release as a posterior over the model's parameters, for rows and targets in encoded units."""
+    found = release.posterior
+    if isinstance(rounds.site, MixtureSite):
+        return DenseGaussianPosterior(model, found.mean / rounds.unit, found.covariance / rounds.unit**2)
+    if not isinstance(rounds.site, NetworkSite):
+        return DenseGaussianPosterior(model, found.mean, found.covariance)
+    hidden, features = _hidden(problem), problem.features
+    # The site divides the inputs of a layer, a bias among them, by the root of their number and stacks the first
+    # layer unit by unit; the model stacks weights and biases, input by input.
+    inner = np.full((hidden, features + 1), 1.0 / math.sqrt(features + 1))
+    inner[:, :-1] *= rounds.unit
+    outer = np.full(hidden + 1, 1.0 / (math.sqrt(hidden + 1) * rounds.target_unit))
+    means, deviations = (
+        np.concatenate([(inner * values[: inner.size].reshape(inner.shape)).T.ravel(), outer * values[inner.size :]])
+        for values in (found.mean, np.sqrt(found.variance))
+    )
+    return FactorisedPosterior(model, means, deviations)
+
+
+def _predicted(problem: FitProblem, rounds: Rounds, steps: Spec) -> float:
+    """Noise beside what all messages sum to takes the error from half the constant's to all of it."""
+    size = rounds.site.family(problem.features).dim
+    noise = float(sums_of(steps).noise_multiplier.values(1)[0]) * math.sqrt(size * rounds.last)
+    return min(1.5, 0.5 + 2.0 * noise / problem.records)

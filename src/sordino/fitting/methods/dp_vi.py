@@ -1,0 +1,236 @@
+"""DP-VI, private variational inference: independent Gaussians over the parameters, noised full gradients.
+
+Every round is released, at the same cost as the last one, so the spread of the last rounds' means around their average
+is known: the privacy noise that wanders in the parameters. It is added to the variational variances, which know nothing
+of it. A twentieth of the budget is spent on what was fitted: for a number on the noised sum of squared residuals, so
+that intervals of new targets have a residual variance that was measured; for classes of a network on the steepness of
+its scores (`temperature`). Logistic regression and mixtures spend all of it on gradients.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sordino.core.arrays import Array
+from sordino.core.bound import Certificate, exactly_computed
+from sordino.core.gaussian import up
+from sordino.core.spec import Spec
+from sordino.core.validate import InputError
+from sordino.fitting.methods.base import (
+    METHODS,
+    Method,
+    Outcome,
+    Plan,
+    in_parts,
+    method,
+    sums_of,
+    sums_over_all,
+)
+from sordino.fitting.problem import USUAL_HIDDEN, FitProblem, Sources, model_for
+from sordino.fitting.tasks import Task
+from sordino.mechanisms.posterior.laws import FactorisedPosterior
+from sordino.mechanisms.rounds.registry import ExactRounds
+from sordino.mechanisms.variational.evidence_bound import VariationalOptions, VariationalRelease, run_variational
+from sordino.mechanisms.variational.families import FactorisedGaussian
+from sordino.models.base import Model
+from sordino.models.families.networks import DenseNetwork
+from sordino.noise.integer_sums import DIGITS, digits, own_products
+from sordino.noise.lattice import COVERED, in_doubles
+
+ROUNDS = 2
+_LENGTH = 4.0
+_STEEPEST, _CURVED = math.sqrt(2.0) * _LENGTH, 0.5 * _LENGTH**2
+_LEAST, _LARGEST = 0.2, 3.0
+_LEAST_CURVATURE = 0.02
+
+# The largest length of one record's pair (g / its bound, h / its bound), rounded up.
+LENGTH = up(math.sqrt(2.0), 2)
+
+
+def contributions(z: Array, codes: NDArray[np.int64], t: float) -> Array:
+    """Each record's (g, h) at t over their bounds, shape (records, 2)."""
+    centred = z - z.mean(axis=1, keepdims=True)
+    centred *= np.minimum(1.0, _LENGTH / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-300))
+    shares = special.softmax(t * centred, axis=1)
+    mean = (shares * centred).sum(axis=1)
+    slope = mean - centred[np.arange(len(codes)), codes]
+    curvature = (shares * centred**2).sum(axis=1) - mean**2
+    return np.stack([np.clip(slope / _STEEPEST, -1.0, 1.0), np.clip(curvature / _CURVED, 0.0, 1.0)], axis=1)
+
+
+def temperature(z: Array, codes: NDArray[np.int64], noised_mean: Callable[[Array, int], Array]) -> float:
+    """The factor of the scores; `noised_mean` answers each round with the noised mean of contributions.
+
+    Clipped gradients make a network too sure of itself, or not sure enough. With scores z, centred and cut to a public
+    length, the loss of softmax(t z) has the derivatives g = (p - y).z and h = the variance of z under p; the sums of
+    both, noised, give a step of Newton's method in t. One record moves g by at most sqrt(2) times the length and h by
+    half its square.
+    """
+    t = 1.0
+    for k in range(ROUNDS):
+        slope, curvature = noised_mean(contributions(z, codes, t), k) * np.array([_STEEPEST, _CURVED])
+        t = float(np.clip(t - slope / max(curvature, _LEAST_CURVATURE), max(_LEAST, 0.4 * t), min(_LARGEST, 2.0 * t)))
+    return t
+
+
+_ROUNDS, _STEP_SIZE = 150, 0.03
+# The clip of a gradient: of a network a number; of one score in units of the longest row, of a mixture in those of one
+# row that lies a spread away from its component.
+_CLIPS = {
+    Task.NETWORK_REGRESSION: 2.0,
+    Task.NETWORK_CLASSIFICATION: 1.0,
+    Task.REGRESSION: 10.0,
+    Task.CLASSIFICATION: 0.6,
+    Task.MIXTURE: 1.0,
+}
+_NETWORKS = frozenset({Task.NETWORK_REGRESSION, Task.NETWORK_CLASSIFICATION})
+# The variance of residuals of scaled targets that a model is fitted with, and what it is kept between later.
+_RESIDUAL_VARIANCE = 0.02
+_LEAST_VARIANCE, _LARGEST_VARIANCE = 1e-3, 1.0
+SHARE_OF_CHECK = 0.05
+_OPTIONS = VariationalOptions(family=FactorisedGaussian(first_deviation=0.02), start_scale=0.3, averaged=0.3)
+_MOST_PARAMETERS = 200_000
+_ROWS_PER_BLOCK = 4096
+_SQUARES, _STEEPNESS = (
+    "squares of residuals, less a half",
+    "slopes and curvatures of the loss in the steepness of scores",
+)
+
+
+@method("dp-vi", *_CLIPS)
+class VariationalInference(Method):
+    """Clipped noised gradients of the evidence bound."""
+
+    floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
+
+    def refusal(self, problem: FitProblem) -> str | None:
+        size = model_for(problem, _RESIDUAL_VARIANCE).dim(problem.features)
+        return None if size <= _MOST_PARAMETERS else f"needs at most {_MOST_PARAMETERS} weights, and there are {size}"
+
+    def considered(self, problem: FitProblem) -> bool:
+        # Where one hidden layer beside a linear part will do, "natural" has the smaller error and intervals that hold;
+        # models of one score and mixtures have better methods too.
+        return problem.task in _NETWORKS and METHODS["natural"].refusal(problem) is not None
+
+    def plan(self, problem: FitProblem) -> Plan:
+        steps = _steps_spec(problem)
+        spec = in_parts(problem, steps, check_spec(problem)) if check_rounds(problem) else steps
+        return Plan(self, problem, spec, _predicted(problem, steps), {"steps": steps})
+
+    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+        problem = plan.problem
+        model = _model(problem)
+        labels = (y + 1.0) / 2.0 if problem.task is Task.NETWORK_CLASSIFICATION and problem.classes == 2 else y
+        release = run_variational(plan.details["steps"], model, X, labels, sources.fresh(), options=_OPTIONS)
+        posterior = _with_wandering(release, model)
+        if problem.task is Task.NETWORK_CLASSIFICATION:
+            return Outcome(_steepened(problem, model, posterior, X, labels, sources), model)
+        if not check_rounds(problem):
+            return Outcome(posterior, model)
+        residual = noised_residual_variance(problem, y - scores_at(model, posterior.mean, X)[:, 0], sources)
+        return Outcome(posterior, model_for(problem, residual), {"residual_variance": residual})
+
+
+def _model(problem: FitProblem) -> Model:
+    """The model of the task; the penalty of one score or of a mixture is that of a prior of precision 1."""
+    model = model_for(problem, _RESIDUAL_VARIANCE)
+    return model if problem.task in _NETWORKS else replace(model, weight_decay=1.0 / problem.records)
+
+
+def _with_wandering(release: VariationalRelease, model: Model) -> FactorisedPosterior:
+    """The variational posterior, its variances plus those of the last rounds' means."""
+    if release.iterates is None:
+        raise InputError("Expected a run that was seen whole, got one that was not; use the view all-iterates.")
+    mean, log_deviation = np.split(np.asarray(release.phi, np.float64), 2)
+    last = np.asarray(release.iterates[-int(_OPTIONS.averaged * _ROUNDS) :, : len(mean)], np.float64)
+    return FactorisedPosterior(model, mean, np.sqrt(np.exp(2.0 * log_deviation) + last.var(axis=0)))
+
+
+def noised_residual_variance(problem: FitProblem, residuals: Array, sources: Sources) -> float:
+    """The mean of squared residuals, noised, a standard deviation of its noise added: rarely too small."""
+    squares = np.minimum(residuals**2, _LARGEST_VARIANCE)
+    total = np.array([digits(squares - 0.5).astype(np.int64).sum()])
+    rounds = ExactRounds(check_spec(problem), _SQUARES, len(residuals), 1, sources.fresh())
+    noised = float(rounds.noised(0, total, -DIGITS)[0])
+    mean_square = 0.5 + (noised + rounds.scale(0)) / problem.records
+    return float(np.clip(mean_square, _LEAST_VARIANCE, _LARGEST_VARIANCE))
+
+
+def _steepened(
+    problem: FitProblem, model: Model, posterior: FactorisedPosterior, X: Array, codes: Array, sources: Sources
+) -> FactorisedPosterior:
+    """The posterior with its last layer multiplied by the temperature."""
+    rounds = ExactRounds(check_spec(problem), _STEEPNESS, len(codes), 2, sources.fresh())
+
+    def noised_mean(given: Array, k: int) -> Array:
+        sums = digits(given).astype(np.int64).sum(axis=0)
+        return rounds.noised(k, sums, -DIGITS) / problem.records
+
+    t = temperature(scores_at(model, posterior.mean, X), codes.astype(np.int64), noised_mean)
+    last = ((problem.settings["hidden"] or USUAL_HIDDEN)[-1] + 1) * (problem.classes or 2)
+    means, deviations = np.array(posterior.means), np.array(posterior.deviations)
+    means[-last:] *= t
+    deviations[-last:] *= t
+    return FactorisedPosterior(model, means, deviations)
+
+
+def scores_at(model: Model, mean: Array, X: Array) -> Array:
+    """Every row's scores, from that row alone: sums over them must not depend on how rows are cut into blocks."""
+    if not isinstance(model, DenseNetwork):
+        return own_products(X, mean[:, None])
+    network = model
+    found = np.empty((len(X), network.outputs))
+    with in_doubles():
+        for first in range(0, len(X), _ROWS_PER_BLOCK):
+            rows = X[first : first + _ROWS_PER_BLOCK]
+            padded = np.zeros((_ROWS_PER_BLOCK, X.shape[1]))
+            padded[: len(rows)] = rows
+            found[first : first + len(rows)] = _outputs(network, mean, padded)[: len(rows)]
+    return found
+
+
+_outputs = jax.jit(lambda network, theta, rows: network.record_outputs(theta, rows), static_argnums=0)
+
+
+def _mu_of_check(problem: FitProblem) -> float:
+    return problem.mu * math.sqrt(SHARE_OF_CHECK / check_rounds(problem))
+
+
+def check_rounds(problem: FitProblem) -> int:
+    """How many noised sums judge what was fitted."""
+    if problem.task in (Task.CLASSIFICATION, Task.MIXTURE):
+        return 0
+    return 1 if problem.classes is None else ROUNDS
+
+
+def _steps_spec(problem: FitProblem) -> Spec:
+    mu = problem.mu * math.sqrt((1.0 - (SHARE_OF_CHECK if check_rounds(problem) else 0.0)) / _ROUNDS)
+    query, clip = "gradients of the evidence bound", _CLIPS[problem.task]
+    if problem.task is Task.MIXTURE:
+        clip /= problem.settings["spread"]
+    elif problem.task not in _NETWORKS:
+        clip *= problem.row_norm
+    return sums_over_all(problem, query, _ROUNDS, clip, mu, step_size=_STEP_SIZE)
+
+
+def check_spec(problem: FitProblem) -> Spec:
+    """One sum of numbers between -1/2 and 1/2, or sums of pairs for the temperature."""
+    query, bound = (_SQUARES, 0.5) if problem.classes is None else (_STEEPNESS, LENGTH)
+    return sums_over_all(problem, query, check_rounds(problem), bound, _mu_of_check(problem))
+
+
+def _predicted(problem: FitProblem, steps: Spec) -> float:
+    """The share of a move that is noise takes the error from half the constant's to all of it.
+
+    Means and deviations make twice as many noised entries as there are weights; the last rounds are averaged.
+    """
+    size = model_for(problem, _RESIDUAL_VARIANCE).dim(problem.features)
+    noise = float(sums_of(steps).noise_multiplier.values(1)[0])
+    ratio = noise * math.sqrt(2 * size) / problem.records / math.sqrt(_ROUNDS / 3)
+    return min(1.5, 0.5 + 2.0 * ratio)

@@ -1,0 +1,346 @@
+"""A folder and its signature: a manifest of every file, and one signature over it.
+
+What is signed. `manifest.json` lists name, size and SHA-256 of every file of the folder but two, itself and
+`signature.json`. The signature is over five lines: a title with the version of this scheme, the algorithm, the
+fingerprint of the key, the purpose, and the SHA-256 of the manifest's bytes. So neither algorithm, version, key nor
+purpose can be exchanged without the signature failing, and nothing that a parser might read in two ways is signed: both
+files must be, byte for byte, the one canonical form of what they say.
+
+What is refused. Files that are missing, changed, renamed or extra; folders, links, pipes and devices in the folder;
+names that are not plain (so no path leads out of it, and no two differ in case only); files beyond a size; keys of JSON
+that repeat. A signature by an algorithm that this version does not know is refused, never skipped.
+
+What it shows. With the fingerprint of a key that the reader knows from elsewhere: whoever holds that key signed exactly
+these files. Without: that nothing changed since somebody, whoever it is, made the manifest. The time in a manifest is
+the signer's word and proves nothing.
+"""
+
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sordino.core import __version__
+from sordino.core.atomic_write import write_file
+from sordino.core.spec.document import check_plain, parse
+from sordino.core.validate import InputError
+from sordino.ledger.signing_keys import ALGORITHM, SigningKey, fingerprint, need_cryptography, signature_holds
+
+MANIFEST, SIGNATURE = "manifest.json", "signature.json"
+VERSION = 1
+RELEASE, DOSSIER = "release", "dossier"
+# What a folder must hold to be what its manifest says it is.
+NEEDED = {RELEASE: ("arrays.safetensors", "release.json"), DOSSIER: ("answers.json", "index.html", "release.json")}
+MOST_FILES, LARGEST_FILE = 64, 2**30
+_LARGEST_LIST = 64 * 1024
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}(\.[a-z0-9]{1,16}){0,2}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_SIGNATURE = re.compile(r"[0-9a-f]{128}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_SOFTWARE = re.compile(r"[0-9A-Za-z.+-]{1,64}")
+
+
+class ManifestEntry(NamedTuple):
+    """One file of a manifest."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class SignedFolder:
+    """A folder whose files are those of its manifest, signed by the key it names.
+
+    Attributes:
+        about: what it is, a release or a dossier.
+        files: what the manifest lists.
+        made: when, by the signer's clock: a claim.
+        software: the version that made the manifest.
+        signer: the fingerprint of the key that signed.
+        known: whether that is the fingerprint the verifier asked for; otherwise only integrity was checked.
+    """
+
+    about: str
+    files: tuple[ManifestEntry, ...]
+    made: str
+    software: str
+    signer: str
+    known: bool
+
+
+def canonical(value: Any) -> bytes:
+    """The one form in which a value is written: sorted keys, ASCII, a line for each."""
+    return json.dumps(value, indent=1, sort_keys=True, allow_nan=False).encode("ascii") + b"\n"
+
+
+def now() -> str:
+    """The time in UTC, by this machine's clock."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def signed_files(about: str, files: Mapping[str, bytes], key: SigningKey, made: str | None = None) -> dict[str, bytes]:
+    """The files with manifest and signature beside them, to be written as one folder."""
+    listed = [ManifestEntry(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in files.items()]
+    return dict(files) | _signature_files(about, listed, key, made)
+
+
+def sign_folder(folder: str | Path, about: str, key: SigningKey, *, replace: bool = False) -> SignedFolder:
+    """Sign a folder as it stands; a signature that is there stays, unless it is to be replaced."""
+    place = Path(folder)
+    with _opened(place) as handle:
+        names = _names(place, handle)
+        if not replace and names & {MANIFEST, SIGNATURE}:
+            raise InputError(
+                f"Expected {str(place)!r} to be unsigned, got a signature; --replace puts a new one there."
+            )
+        listed = [_listed(place, handle, name) for name in sorted(names - {MANIFEST, SIGNATURE})]
+    made = _signature_files(about, listed, key, None)
+    # Killed between the two, the folder has a manifest without its signature, which is refused.
+    for name, content in made.items():
+        write_file(place / name, content)
+    return verify_folder(place, key.fingerprint)
+
+
+def _signature_files(about: str, listed: list[ManifestEntry], key: SigningKey, made: str | None) -> dict[str, bytes]:
+    names = {one.name for one in listed}
+    for name in sorted(names):
+        _check_name(name)
+    missing = sorted(set(NEEDED[about]) - names)
+    if missing or names & {MANIFEST, SIGNATURE}:
+        raise InputError(
+            f"Expected a {about} to hold {', '.join(NEEDED[about])}, got one without {', '.join(missing)}."
+        )
+    if len(listed) > MOST_FILES:
+        raise InputError(f"Expected at most {MOST_FILES} files to sign, got {len(listed)}.")
+    manifest = canonical({
+        "format": "sordino-manifest",
+        "version": VERSION,
+        "about": about,
+        "made": made or now(),
+        "software": __version__,
+        "files": [one._asdict() for one in sorted(listed)],
+    })  # fmt: skip
+    signature = canonical({
+        "format": "sordino-signature",
+        "version": VERSION,
+        "algorithm": ALGORITHM,
+        "public_key": key.public.hex(),
+        "signature": key.sign(_message(about, key.fingerprint, manifest)).hex(),
+    })  # fmt: skip
+    return {MANIFEST: manifest, SIGNATURE: signature}
+
+
+def _message(about: str, signer: str, manifest: bytes) -> bytes:
+    """What is signed, in words of fixed alphabets with a line for each."""
+    digest = hashlib.sha256(manifest).hexdigest()
+    return f"Sordino signature {VERSION}\n{ALGORITHM}\n{signer}\n{about}\n{digest}\n".encode("ascii")
+
+
+def is_signed(folder: str | Path) -> bool:
+    """Whether a folder says that it is signed; nothing is checked."""
+    return any(os.path.lexists(Path(folder) / name) for name in (MANIFEST, SIGNATURE))
+
+
+def broken_signature(folder: str | Path) -> str:
+    """Why the signature of a folder does not hold; empty where it does, by whomever, or where there is none."""
+    try:
+        if is_signed(folder):
+            verify_folder(folder)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def verify_folder(folder: str | Path, expected: str | None = None) -> SignedFolder:
+    """Check every byte of a signed folder.
+
+    Args:
+        folder: a signed release or dossier.
+        expected: the fingerprint of the key that must have signed; None: only integrity is checked.
+
+    Raises:
+        InputError: in one sentence, what is not as it was signed.
+    """
+    place = Path(folder)
+    with _opened(place) as handle:
+        names = _names(place, handle)
+        for name in (MANIFEST, SIGNATURE):
+            if name not in names:
+                raise InputError(
+                    f"{str(place)!r} is not signed: it has no {name}, so anyone may have written it. Ask the sender "
+                    "for a signed folder and for the fingerprint of the key. If the folder is your own, sign it with "
+                    "`sordino sign release`."
+                )
+        need_cryptography()
+        manifest = _read(place, handle, MANIFEST, _LARGEST_LIST)
+        signature = _read(place, handle, SIGNATURE, _LARGEST_LIST)
+        about, made, software, listed = _manifest(place, manifest)
+        public, signed = _signature(place, signature)
+        signer = fingerprint(public)
+        # The key first: what a stranger signed is of no interest, however well it holds.
+        if expected is not None and signer != expected:
+            raise InputError(f"Expected {str(place)!r} to be signed by {expected}, got {signer}; do not trust it.")
+        if not signature_holds(public, signed, _message(about, signer, manifest)):
+            raise InputError(f"Expected a signature of {MANIFEST} in {str(place)!r}, got one that does not hold.")
+        problems = list(_differences(place, handle, names, listed))
+    if problems:
+        more = f" and {len(problems) - 6} more" if len(problems) > 6 else ""
+        raise InputError(f"Expected {str(place)!r} as it was signed, got: {'; '.join(problems[:6])}{more}.")
+    return SignedFolder(about, tuple(listed), made, software, signer, expected is not None)
+
+
+def _differences(place: Path, handle: int, names: set[str], listed: list[ManifestEntry]) -> Iterator[str]:
+    stated = {one.name for one in listed}
+    for name in sorted(names - stated - {MANIFEST, SIGNATURE}):
+        yield f"{name[:80]!r} was added"
+    for one in listed:
+        if one.name not in names:
+            yield f"{one.name} is missing"
+            continue
+        found = _listed(place, handle, one.name)
+        if found != one:
+            yield f"{one.name} was changed"
+
+
+def _manifest(place: Path, content: bytes) -> tuple[str, str, str, list[ManifestEntry]]:
+    document = _document(place, MANIFEST, content, ("about", "files", "format", "made", "software", "version"))
+    about, made, software, files = (document[name] for name in ("about", "made", "software", "files"))
+    plain = about in NEEDED and _matches(_TIME, made) and _matches(_SOFTWARE, software)
+    if not plain or not isinstance(files, list) or not 0 < len(files) <= MOST_FILES:
+        raise _odd(place, MANIFEST)
+    listed = []
+    for one in files:
+        if not isinstance(one, dict) or set(one) != {"name", "size", "sha256"}:
+            raise _odd(place, MANIFEST)
+        found = ManifestEntry(one["name"], one["size"], one["sha256"])
+        sized = type(found.size) is int and 0 <= found.size <= LARGEST_FILE
+        if not sized or not _matches(_DIGEST, found.sha256) or not isinstance(found.name, str):
+            raise _odd(place, MANIFEST)
+        _check_name(found.name)
+        listed.append(found)
+    names = [one.name for one in listed]
+    # Sorted and without repetition: a file is listed once.
+    if names != sorted(set(names)) or set(names) & {MANIFEST, SIGNATURE} or not set(NEEDED[about]) <= set(names):
+        raise _odd(place, MANIFEST)
+    return about, made, software, listed
+
+
+def _signature(place: Path, content: bytes) -> tuple[bytes, bytes]:
+    document = _document(place, SIGNATURE, content, ("algorithm", "format", "public_key", "signature", "version"))
+    if document["algorithm"] != ALGORITHM:
+        raise InputError(
+            f"Expected {str(place)!r} to be signed with {ALGORITHM}, got {str(document['algorithm'])[:40]!r}, which "
+            "this version does not know; nothing was checked."
+        )
+    if not _matches(_DIGEST, document["public_key"]) or not _matches(_SIGNATURE, document["signature"]):
+        raise _odd(place, SIGNATURE)
+    return bytes.fromhex(document["public_key"]), bytes.fromhex(document["signature"])
+
+
+def _document(place: Path, name: str, content: bytes, keys: tuple[str, ...]) -> dict[str, Any]:
+    """The object in a file that is, byte for byte, its canonical form."""
+    try:
+        document = parse(content.decode("ascii"))
+        check_plain(document)
+        known = canonical(document) == content
+    except (InputError, ValueError):
+        raise _odd(place, name) from None
+    if not known or not isinstance(document, dict) or document.get("format") != f"sordino-{name.removesuffix('.json')}":
+        raise _odd(place, name)
+    if type(document.get("version")) is not int or document["version"] != VERSION:
+        raise InputError(
+            f"Expected {name} in {str(place)!r} of version {VERSION}, got {str(document.get('version'))[:20]!r}; use a "
+            "newer Sordino."
+        )
+    if set(document) != set(keys):
+        raise _odd(place, name)
+    return document
+
+
+def _matches(pattern: re.Pattern[str], value: Any) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _odd(place: Path, name: str) -> InputError:
+    return InputError(f"Expected {name} in {str(place)!r} as Sordino writes it, got something else; it was changed.")
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"Expected files with plain names (lower case letters, digits, - and _), got {name[:80]!r}; rename or move "
+            "it."
+        )
+
+
+@contextmanager
+def _opened(place: Path) -> Iterator[int]:
+    """The folder itself, so that no part of its path can be exchanged while its files are read."""
+    try:
+        handle = os.open(place, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a folder name"
+        raise InputError(f"Expected {str(place)!r} to be a folder, got: {reason}.") from None
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _names(place: Path, handle: int) -> set[str]:
+    """The names in a folder; anything that is no file is refused."""
+    found: set[str] = set()
+    with os.scandir(handle) as entries:
+        for entry in entries:
+            if not entry.is_file(follow_symlinks=False):
+                raise InputError(
+                    f"Expected nothing but files in {str(place)!r}, got {entry.name[:80]!r}: a folder, link, pipe or "
+                    "device."
+                )
+            found.add(entry.name)
+            if len(found) > 4 * MOST_FILES:
+                raise InputError(f"Expected at most {MOST_FILES} files in {str(place)!r}, got many more.")
+    return found
+
+
+def _file(place: Path, handle: int, name: str) -> int:
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        found = os.open(name, flags, dir_fd=handle)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a file name"
+        raise InputError(f"Expected {name[:80]!r} in {str(place)!r} to be a readable file, got: {reason}.") from None
+    status = os.fstat(found)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_FILE:
+        os.close(found)
+        raise InputError(
+            f"Expected {name[:80]!r} in {str(place)!r} to be a file of at most {LARGEST_FILE} bytes, got something "
+            "else."
+        )
+    return found
+
+
+def _listed(place: Path, handle: int, name: str) -> ManifestEntry:
+    """A file as it is, read once: at most as long as it was when it was opened."""
+    with os.fdopen(_file(place, handle, name), "rb") as file:
+        left, size, digest = os.fstat(file.fileno()).st_size, 0, hashlib.sha256()
+        while left > 0 and (piece := file.read(min(left, 2**20))):
+            digest.update(piece)
+            size, left = size + len(piece), left - len(piece)
+    return ManifestEntry(name, size, digest.hexdigest())
+
+
+def _read(place: Path, handle: int, name: str, most: int) -> bytes:
+    with os.fdopen(_file(place, handle, name), "rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise InputError(f"Expected {name} in {str(place)!r} of at most {most} bytes, got more.")
+    return content

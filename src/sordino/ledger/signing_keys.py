@@ -1,0 +1,292 @@
+"""Signing keys: Ed25519, in files that only their owner reads, never overwritten, sealed with a passphrase if wished.
+
+A fingerprint is the SHA-256 of the public key in its standard form (SubjectPublicKeyInfo), behind the name of the
+algorithm. That form names the algorithm as well, so a key of another algorithm cannot have the same fingerprint, and
+`openssl pkey -pubin -in KEY.pub -outform DER | sha256sum` computes it without Sordino. It is never shortened: a part of
+it can be searched for.
+
+`cryptography` is an extra and is loaded where a key is used.
+"""
+
+import hashlib
+import json
+import os
+import re
+import stat
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sordino.core.spec.document import check_plain, parse
+from sordino.core.validate import InputError
+
+ALGORITHM = "ed25519"
+KEY_FORMAT, KEY_VERSION = "sordino-key", 1
+SHORTEST_PASSPHRASE = 12
+_LARGEST_KEY_FILE = 16 * 1024
+# The SubjectPublicKeyInfo of an Ed25519 key is these bytes and then its 32 own (RFC 8410, section 4).
+_INFO = bytes.fromhex("302a300506032b6570032100")
+_HEX = re.compile(r"[0-9a-f]*")
+_FINGERPRINT = re.compile(r"(?:ed25519:)?([0-9a-f]{64})")
+# What guessing a passphrase costs: 128 MiB and a third of a second for each guess. Files that ask for other numbers are
+# refused, so that no file can make guessing cheap or reading it expensive.
+_SCRYPT = {"n": 2**17, "r": 8, "p": 1}
+_SCRYPT_MEMORY = 2**28
+
+
+def fingerprint(public: bytes) -> str:
+    """The name of a public key, to be compared in full."""
+    return f"{ALGORITHM}:{hashlib.sha256(_INFO + public).hexdigest()}"
+
+
+def read_fingerprint(text: str) -> str:
+    """A fingerprint as a person types it; parts of one are refused."""
+    found = _FINGERPRINT.fullmatch(text.strip().lower())
+    if found is None:
+        raise InputError(
+            f"Expected --key to be a whole fingerprint ({ALGORITHM}: and 64 hexadecimal digits), got {text[:80]!r}; "
+            "`sordino sign fingerprint KEY` prints it."
+        )
+    return f"{ALGORITHM}:{found[1]}"
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A private key in memory; never shown.
+
+    Attributes:
+        public: the 32 bytes of its public half.
+    """
+
+    public: bytes
+    _secret: bytes = field(repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.public)
+
+    def sign(self, message: bytes) -> bytes:
+        return _ed25519().Ed25519PrivateKey.from_private_bytes(self._secret).sign(message)
+
+
+def signature_holds(public: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether whoever holds the private half signed exactly this message."""
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
+
+    try:
+        _ed25519().Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _ed25519() -> Any:
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
+    except ImportError:
+        raise InputError(
+            "Expected the package cryptography for signatures, got none; install it with: pip install 'sordino[sign]'."
+        ) from None
+    return ed25519
+
+
+def need_cryptography() -> None:
+    """Refuse at once where signatures cannot be made or checked."""
+    _ed25519()
+
+
+def new_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
+    """Make a key: a private file at `path`, readable by its owner only, and the public half at `path`.pub.
+
+    Args:
+        path: where there is no file yet; nothing is ever overwritten.
+        passphrase: seals the private file; absent: whoever reads the file can sign.
+
+    Returns:
+        The key.
+    """
+    private = Path(path)
+    public = private.with_name(private.name + ".pub")
+    for place in (private, public):
+        if os.path.lexists(place):
+            raise InputError(f"Expected no file at {str(place)!r}, got one; keys are never overwritten.")
+    _check_passphrase(passphrase)
+    made = _ed25519().Ed25519PrivateKey.generate()
+    key = SigningKey(made.public_key().public_bytes_raw(), made.private_bytes_raw())
+    _write_new(private, _key_document(key, passphrase), 0o600)
+    try:
+        _write_new(public, public_text(key.public), 0o644)
+    except InputError:
+        with suppress(OSError):  # made above, by this call
+            private.unlink()
+        raise
+    return key
+
+
+def public_text(public: bytes) -> bytes:
+    """A public key as other programs read it (PEM)."""
+    import base64  # noqa: PLC0415
+
+    body = base64.b64encode(_INFO + public).decode()
+    return f"-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n".encode()
+
+
+def _check_passphrase(passphrase: str | None) -> None:
+    if passphrase is not None and len(passphrase) < SHORTEST_PASSPHRASE:
+        raise InputError(
+            f"Expected a passphrase of at least {SHORTEST_PASSPHRASE} characters, got {len(passphrase)}; several words "
+            "are best."
+        )
+
+
+def _key_document(key: SigningKey, passphrase: str | None) -> bytes:
+    head = {"format": KEY_FORMAT, "version": KEY_VERSION, "algorithm": ALGORITHM, "public_key": key.public.hex()}
+    if passphrase is None:
+        return _text(head | {"private_key": key._secret.hex()})
+    salt, nonce = os.urandom(16), os.urandom(12)
+    sealed = _cipher(passphrase, salt).encrypt(nonce, key._secret, _text(head))
+    return _text(
+        head | {"sealed": {**_SCRYPT, "kdf": "scrypt", "salt": salt.hex(), "nonce": nonce.hex(), "text": sealed.hex()}}
+    )
+
+
+def _cipher(passphrase: str, salt: bytes) -> Any:
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305  # noqa: PLC0415
+
+    derived = hashlib.scrypt(passphrase.encode(), salt=salt, **_SCRYPT, maxmem=_SCRYPT_MEMORY, dklen=32)
+    return ChaCha20Poly1305(derived)
+
+
+def _text(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def is_sealed(path: str | Path) -> bool:
+    """Whether a private key file asks for a passphrase."""
+    return "sealed" in _read(Path(path))
+
+
+def read_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
+    """Read a private key; a file that others could read is refused, as is one for which the passphrase is wrong."""
+    place = Path(path)
+    document = _read(place)
+    public = _bytes(place, document, "public_key", 32)
+    if "sealed" in document:
+        if passphrase is None:
+            raise InputError(f"Expected the passphrase of {str(place)!r}, got none; give --passphrase-file.")
+        secret = _opened(place, document, passphrase)
+    elif passphrase is not None:
+        raise InputError(f"Expected no passphrase for {str(place)!r}, which is not sealed, got one; leave it out.")
+    else:
+        secret = _bytes(place, document, "private_key", 32)
+    if _ed25519().Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw() != public:
+        raise InputError(f"The two halves in {str(place)!r} do not belong to one key; the file was changed.")
+    return SigningKey(public, secret)
+
+
+def _opened(place: Path, document: dict[str, Any], passphrase: str) -> bytes:
+    from cryptography.exceptions import InvalidTag  # noqa: PLC0415
+
+    head = {name: document[name] for name in ("format", "version", "algorithm", "public_key")}
+    sealed = document["sealed"]
+    if not isinstance(sealed, dict) or {name: sealed.get(name) for name in (*_SCRYPT, "kdf")} != _SCRYPT | {
+        "kdf": "scrypt"
+    }:
+        raise _no_key(place)
+    salt, nonce, text = (
+        _bytes(place, sealed, name, size) for name, size in (("salt", 16), ("nonce", 12), ("text", 48))
+    )
+    need_cryptography()
+    try:
+        return _cipher(passphrase, salt).decrypt(nonce, text, _text(head))
+    except InvalidTag:
+        raise InputError(f"Wrong passphrase for {str(place)!r}, or the file was changed.") from None
+
+
+def public_of(path: str | Path) -> bytes:
+    """The public half of a private key file, which needs no passphrase, or of a file ending in .pub."""
+    place = Path(path)
+    if place.suffix != ".pub":
+        return _bytes(place, _read(place), "public_key", 32)
+    content = _content(place, private=False)
+    body = re.fullmatch(rb"-----BEGIN PUBLIC KEY-----\n([A-Za-z0-9+/=]{60})\n-----END PUBLIC KEY-----\n", content)
+    if body is not None:
+        import base64  # noqa: PLC0415
+
+        info = base64.b64decode(body[1])
+        if info.startswith(_INFO) and public_text(info[len(_INFO) :]) == content:
+            return info[len(_INFO) :]
+    raise InputError(f"Expected {str(place)!r} to be an Ed25519 public key, got something else; `sordino sign key`.")
+
+
+def _read(place: Path) -> dict[str, Any]:
+    """The document of a private key file, its head checked."""
+    content = _content(place, private=True)
+    try:
+        document = parse(content.decode("ascii"))
+        check_plain(document)
+    except (UnicodeDecodeError, InputError):
+        raise _no_key(place) from None
+    if not isinstance(document, dict) or document.get("format") != KEY_FORMAT:
+        raise _no_key(place)
+    if document.get("version") != KEY_VERSION or document.get("algorithm") != ALGORITHM:
+        raise InputError(
+            f"{str(place)!r} is not a key of version {KEY_VERSION} for {ALGORITHM}; use the version of Sordino that "
+            "made it."
+        )
+    return document
+
+
+def _content(place: Path, *, private: bool) -> bytes:
+    try:
+        # Not blocking: a pipe in the place of a key must not stop the program.
+        handle = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a file name"
+        raise InputError(f"Expected {str(place)!r} to be a readable key file, got: {reason}.") from None
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_KEY_FILE:
+        os.close(handle)
+        raise _no_key(place)
+    with os.fdopen(handle, "rb") as file:
+        if private and os.name == "posix" and status.st_mode & 0o077:
+            raise InputError(
+                f"Expected {str(place)!r} to be readable by its owner only, got mode "
+                f"{stat.S_IMODE(status.st_mode):04o}; think who may have read it, then run chmod 600, or make another."
+            )
+        return file.read(_LARGEST_KEY_FILE)
+
+
+def _bytes(place: Path, document: dict[str, Any], name: str, size: int) -> bytes:
+    value = document.get(name)
+    if not isinstance(value, str) or len(value) != 2 * size or not _HEX.fullmatch(value):
+        raise _no_key(place)
+    return bytes.fromhex(value)
+
+
+def _no_key(place: Path) -> InputError:
+    return InputError(
+        f"Expected {str(place)!r} to be a private key file, got something else; `sordino sign key` makes one."
+    )
+
+
+def _write_new(place: Path, content: bytes, mode: int) -> None:
+    """A new file with its mode from the first moment; one that is there is refused by the system itself."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        handle = os.open(place, flags, mode)
+    except FileExistsError:
+        raise InputError(f"Expected no file at {str(place)!r}, got one; keys are never overwritten.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a file name"
+        raise InputError(f"Expected a writable place for {str(place)!r}, got: {reason}.") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        with suppress(OSError):
+            place.unlink()
+        raise InputError(f"Expected to write {str(place)!r}, got: {error.strerror}; nothing was kept.") from None
