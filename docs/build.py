@@ -1,6 +1,6 @@
-"""`make docs`, first half: write the pages that are made from the code and kept; a test says whether they are new.
+"""`make docs`, first half: writes the pages that are generated from the code and kept in git; a test compares them.
 
-The second half is Sphinx, with docs/conf.py; the pages of the API are written there, and not kept.
+The second half is Sphinx with docs/conf.py, which writes the pages of the API.
 """
 
 import sys
@@ -11,9 +11,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from docs.evidence_page import evidence_page
-from sordino.accounting.assumptions import CheckedBy
 from sordino.accounting.evaluate import Theorem, theorems
-from sordino.accounting.scope import Cell, statable
+from sordino.accounting.scope import Cell, CheckedBy, statable
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ALGORITHMS, Algorithm
 
@@ -21,11 +20,13 @@ FOLDER = Path(__file__).parent
 
 _INTRODUCTION = """# Theorems
 
-Written by `make docs` from the registry; do not edit. [How to add one](developer/adding-a-theorem.md).
+This page lists every theorem that Sordino applies: its statement, source and assumptions, and the runs that it covers.
+`sordino certify` tries all of them. [How to add one](../developer/adding-a-theorem.md).
 
-A theorem answers for the runs in its cells of the table, if its assumptions hold; outside them it says why not. Stable
-noise with alpha = 2 is Gaussian and counts as such. A dash stands for kinds without batches, or without noise of their
-own.
+A theorem covers the runs in its cells of the table, if its assumptions hold. Otherwise it gives a reason. Stable noise
+with alpha = 2 is Gaussian and listed as such. A dash marks kinds without batches, or without noise.
+
+`make docs` writes this page from the registry; do not edit.
 """
 
 _STATUS = {
@@ -38,7 +39,7 @@ _STATUS = {
 _EMPTY = """
 ## Cells without a theorem
 
-Runs that a spec can state and that no theorem is about, by kind, relation, scheme, view and noise, with the reason.
+No theorem covers these runs, which a spec can describe: by kind, relation, scheme, view and noise, with the reason.
 """
 
 # Why nothing is known of a cell: the first reason whose condition holds.
@@ -48,35 +49,34 @@ _REASONS: tuple[tuple[Callable[[Cell], bool], str], ...] = (
             cell.relation is Relation.ADD_REMOVE
             and cell.scheme in {"cyclic", "shuffle-once", "reshuffled", "without-replacement", "with-replacement"}
         ),
-        "A record that appears or vanishes shifts every later batch of a pass, and changes from how many records a "
-        "batch of fixed size is drawn: all batches differ, and no bound smaller than that of changing all of them is "
-        "known. A table with a public number of rows in which an absent record leaves a row whose gradient is 0 is "
-        "covered by replace-one: the record against such a row.",
+        "A record that joins or leaves shifts every later batch of a pass, and changes the number of records from "
+        "which a batch of fixed size is drawn. All batches differ, and no bound below that of changing all of them is "
+        "known. If an absent record leaves a row whose gradient is 0 in a table with a public number of rows, "
+        "replace-one covers it: the record against such a row.",
     ),
     (
         lambda cell: cell.noise == "stable",
-        "Given its mixing variables a step with stable noise is Gaussian, with a noise of its own. The theorems about "
-        "batches in which a record is used more than once, or whose uses depend on one another, are about steps that "
-        "share one noise.",
+        "Given its mixing variables, a step with stable noise is Gaussian with its own scale. The theorems about "
+        "repeated or dependent uses of a record require steps that share one scale.",
     ),
     (
         lambda cell: cell.kind == "random-shift",
-        "A replaced record's shift gives way to that of another, drawn by itself; the law of the pair is not stated by "
-        "the law of one.",
+        "Replacing a record exchanges its shift for an independent one. The spec states the distribution of one shift, "
+        "not of the pair.",
     ),
     (
         lambda cell: cell.kind == "randomised-response",
-        "Every record has an answer of its own, so how many answers there are tells whether a record is there.",
+        "Every record has its own answer, so the number of answers reveals whether a record is present.",
     ),
     (
         lambda cell: cell.kind == "propose-test-sample" and cell.relation is Relation.ADD_REMOVE,
-        "The paper's sensitivities are those of replacing a record, and its tests rest on the number of records.",
+        "The paper's sensitivities are those of replacing a record, and its tests use the number of records.",
     ),
 )
 
 
 def theorems_page() -> str:
-    """docs/theorems.md."""
+    """docs/reference/theorems.md."""
     sections = (line for theorem in theorems() for line in _section(theorem))
     return "\n".join([_INTRODUCTION, *_table(), *sections, *_empty_section()])
 
@@ -153,8 +153,8 @@ def _section(theorem: Theorem) -> Iterator[str]:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "theorems.md": theorems_page,
-    "evidence.md": evidence_page,
+    "reference/theorems.md": theorems_page,
+    "reference/evidence.md": evidence_page,
 }
 
 

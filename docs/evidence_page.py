@@ -1,12 +1,10 @@
-"""The page of evidence: for each kind of release what is proved, by construction, tested and assumed of arithmetic."""
+"""Writes the page of evidence: what is proved, tested and assumed about the arithmetic of each kind of release."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 from sordino.core.bound import NOT_COVERED, Evidence
 from sordino.estimators import METHODS
-from sordino.mechanisms.chain import rounding as hidden
-from sordino.mechanisms.regression.gradients import MINIMISER_COVERED
 from sordino.noise import integer_sums as sums
 from sordino.noise import lattice
 
@@ -22,7 +20,7 @@ class Claim(NamedTuple):
 
 
 class Release(NamedTuple):
-    """A kind of release: the word its line about floating point has, and what that rests on."""
+    """A kind of release: the evidence that its line about floating point states, and the claims behind it."""
 
     name: str
     word: Evidence
@@ -33,7 +31,7 @@ class Release(NamedTuple):
 
 
 _DRAWS = Claim(
-    "whole-number Gaussians have the stated law as real numbers: tables of whole numbers, decisions by comparison",
+    "integer Gaussians have exactly the stated distribution: tables of integers, decisions by comparison",
     ("src/sordino/noise/rounded_gaussian.py", f"{_NOISE}/test_rounded_gaussians.py"),
 )
 _KARNEY = Claim(
@@ -41,41 +39,39 @@ _KARNEY = Claim(
     ("src/sordino/noise/gaussian.py", f"{_NOISE}/test_gaussians.py", f"{_NOISE}/test_whole_laplace.py"),
 )
 _LATTICE = Claim(
-    "a noised answer is a function of the floored whole-number sum plus noise alone, however the sum was added up",
+    "a noised answer depends only on the integer sum plus noise, in whatever order the sum was computed",
     ("src/sordino/noise/lattice.py", f"{_NOISE}/test_lattice.py"),
 )
 _SUMS = Claim(
-    "sums are whole numbers, the same in any order, block, batch or on any number of devices",
+    "sums are integers: the same in any order, block, batch or number of devices",
     ("src/sordino/noise/lattice.py", "tests/noise/test_exact_sums.py"),
 )
 _OWN_BITS = Claim(
-    "a contribution has the same bits wherever its record stands and whatever stands beside it",
+    "a contribution has the same bits at every position and beside any other records",
     ("tests/noise/test_exact_sums.py", "tests/mechanisms/test_removal.py"),
 )
 _LAST_BITS = Claim(
-    "an attack on the last bits sees nothing, and sees the same release in floating point",
+    "an attack on the last bits finds nothing here, and breaks the same release in floating point",
     ("tests/noise/test_last_bits.py", f"{_NOISE}/test_lattice.py"),
 )
 _AVERAGE = Claim(
-    "iterates are added up as whole numbers, and roundings are in the move of the average",
+    "iterates are added as integers, and the bound on the average includes rounding",
     ("src/sordino/mechanisms/chain/release.py", "tests/mechanisms/chain/test_exact_average.py"),
 )
 _PROPOSED = Claim(
-    "counts and slope have discrete Laplace noise, and the real posterior draw is rounded, decided in fractions",
+    "counts and slope have discrete Laplace noise; the posterior draw is rounded exactly, by fractions",
     ("src/sordino/mechanisms/propose_test_sample.py", "tests/mechanisms/test_propose_test_sample.py"),
 )
 _SHIFT = Claim(
     "the floating-point error of a hidden step is a shift at every step of the bound; exact on quadratics",
     ("src/sordino/accounting/bounds/closed_forms.py", "tests/accounting/test_rounding_shift.py"),
 )
-_CLIPPED = Claim(
-    "no contribution is longer than its bound, whatever the record is", ("tests/mechanisms/chain/test_claims.py",)
-)
-_BITS = "bits of the generator are fair (ChaCha20 of randomgen, keyed by the operating system)"
-_IEEE = "double precision is IEEE 754 on the device, and whole numbers of 64 bits are exact"
+_CLIPPED = Claim("no contribution exceeds its bound, for any record", ("tests/mechanisms/chain/test_claims.py",))
+_BITS = "the generator's bits are fair (ChaCha20 of randomgen, keyed by the operating system)"
+_IEEE = "double precision is IEEE 754 on the device, and integers of 64 bits are exact"
 _PLACES = (
-    "compiled elementwise operations treat all places of a block alike, and equal sub-programs round alike in programs "
-    "for other padded sizes of the table (tested, not proved)"
+    "compiled elementwise operations treat all places of a block alike. Equal sub-programs round alike in programs for "
+    "other padded table sizes (tested, not proved)"
 )
 _ELEMENTARY = "exponentials, logarithms, hyperbolic tangents and quotients are accurate to 2^-40 (tested)"
 
@@ -88,20 +84,20 @@ COMPILED = Release(
     (_BITS, _IEEE, _PLACES),
 )
 HOST = Release(
-    "noised sums on the host (bounded influence, statistics, Newton, ridge, gradients, constant, `look`, checks)",
+    "noised sums on the host (regressions, constants, `look`, checks)",
     Evidence.PROVED,
     (_KARNEY,),
-    (Claim("contributions are cut to whole numbers of a public unit", ("src/sordino/noise/integer_sums.py",)),),
+    (Claim("contributions are truncated to integers of a public unit", ("src/sordino/noise/integer_sums.py",)),),
     (Claim("sums", (f"{_NOISE}/test_record_sums.py",)), _LAST_BITS),
-    (_BITS, _IEEE, "equal inputs have equal exponentials wherever they stand in an array (tested)"),
+    (_BITS, _IEEE, "equal inputs have equal exponentials at every position of an array (tested)"),
 )
 HIDDEN = Release(
-    "last iterates of chains, and kept draws, whose spec states `algorithm.rounding` (method `chain`)",
+    "last iterates of chains, and kept draws, whose spec states `algorithm.rounding`",
     Evidence.PROVED,
     (_DRAWS, _SHIFT),
     (_CLIPPED,),
     (
-        Claim("steps are as far off as stated at most", ("tests/mechanisms/chain/test_rounding.py",)),
+        Claim("the error of a step is at most the stated one", ("tests/mechanisms/chain/test_rounding.py",)),
         _LAST_BITS,
     ),
     (_BITS, _IEEE, _ELEMENTARY),
@@ -113,59 +109,46 @@ NETWORKS = Release(
     (
         _DRAWS,
         Claim(
-            "contributions are whole numbers whose length is bounded as whole numbers, also where only products of "
-            "them are summed; sums are exact in any order and block",
+            "contributions are integer vectors of bounded length, also where only their products are summed; sums are "
+            "exact in any order and block",
             ("src/sordino/mechanisms/networks/integer_sums.py", f"{_TRAINING}/test_integer_sums.py"),
         ),
     ),
     (
         Claim(
-            "blocks and steps are programs whose shapes depend on public numbers alone",
+            "the shapes of blocks and steps depend on public numbers alone",
             ("src/sordino/mechanisms/networks/trainer.py",),
         ),
         Claim(
-            "where a device's own products and convolutions differ by place (convolutions on an H200 do), products "
-            "with weights are sums of whole numbers below 2^53, the same in any order",
+            "some devices compute convolutions differently by place (an H200 does). There, "
+            "products with weights are sums of integers below 2^53, the same in any order",
             ("src/sordino/mechanisms/networks/reproducible_ops.py", f"{_TRAINING}/test_reproducible_ops.py"),
         ),
     ),
     (
         _LAST_BITS,
         Claim(
-            "a contribution has the same bits wherever its record stands and whatever stands beside it",
+            "a contribution has the same bits at every position and beside any other records",
             (f"{_TRAINING}/test_integer_sums.py", "bench/lattice_bits.py"),
         ),
         Claim(
-            "draws on the device are those of whole numbers on the same words",
+            "draws on the device equal integer draws from the same words",
             ("src/sordino/noise/device_gaussian.py", f"{_NOISE}/test_device_gaussians.py"),
         ),
     ),
     (
         _BITS,
         _IEEE,
-        "the program that computes gradients treats all places of a block alike and mixes none of them (every run "
-        "compares bits of one drawn record in all places before it begins, and is not called exact where they differ)",
+        "the gradient program treats all places of a block alike and mixes none of them. Before it begins, every run "
+        "compares the bits of one simulated record in all places; if they differ, the run is not called exact",
     ),
-)
-OUTPUT = Release(
-    "output perturbation",
-    Evidence.PROVED,
-    (_KARNEY,),
-    (
-        Claim(
-            "a gradient, roundings included, bounds the distance from the minimiser",
-            ("src/sordino/mechanisms/regression/gradients.py",),
-        ),
-    ),
-    (Claim("minimisers", ("tests/mechanisms/regression/test_minimiser.py",)), _LAST_BITS),
-    (_BITS, _IEEE, _ELEMENTARY),
 )
 AVERAGE = Release(
     "averages along chains whose spec states `algorithm.rounding` (view `average`)",
     Evidence.PROVED,
-    (_DRAWS, _AVERAGE, Claim("moves with roundings are those of coupled chains", (_SHIFT.shown[1],))),
+    (_DRAWS, _AVERAGE, Claim("shifts with rounding are those of coupled chains", (_SHIFT.shown[1],))),
     (_CLIPPED,),
-    (Claim("steps are as far off as stated at most", ("tests/mechanisms/chain/test_rounding.py",)), _LAST_BITS),
+    (Claim("the error of a step is at most the stated one", ("tests/mechanisms/chain/test_rounding.py",)), _LAST_BITS),
     (_BITS, _IEEE, _ELEMENTARY),
 )
 PROPOSED = Release(
@@ -180,47 +163,47 @@ NAMED = (
     Release(
         "stable noise",
         Evidence.ASSUMED,
-        assumed=("the scale of every step is a computed power of a random number: no lattice holds it exactly",),
+        assumed=(
+            "the scale of every step is a computed power of a random number, which no lattice represents exactly",
+        ),
     ),
     Release(
         "posterior draws (but the slope of Propose-Test-Sample)",
         Evidence.ASSUMED,
         assumed=(
-            "the draw itself is the mechanism, from a law whose parameters are computed from private rows in floating "
-            "point; fractions decide it for one Gaussian number only",
+            "the draw itself is the mechanism, and its distribution has parameters computed from private rows in "
+            "floating point; exact fractions exist for one Gaussian number only",
         ),
     ),
     Release(
         "last iterates, kept draws and averages bounded by contraction, where the spec states no `algorithm.rounding`",
         Evidence.ASSUMED,
-        assumed=("the bound is about real numbers; a bound for noised sums of the same run is covered",),
+        assumed=("the bound is about real numbers; a bound on noised sums of the same run is covered",),
     ),
     Release(
         "chains whose gradients have no bound, and averages of functions other than parameters",
         Evidence.ASSUMED,
-        assumed=("sums have no lattice; a function of one's own is computed in floating point",),
+        assumed=("sums have no lattice; a custom function is computed in floating point",),
     ),
     Release(
         "networks trained with correlated noise (matrix mechanisms), with `exact=False`, or on a device whose bits "
-        "depend on the place in a block even so (none is known)",
+        "still depend on the place in a block (none is known)",
         Evidence.ASSUMED,
         assumed=(
             "sums and noise are in single precision; noise that is a combination of earlier noise is on no lattice",
         ),
     ),
     Release(
-        "steps of one's own with `sordino.chain` and JAX keys",
+        "custom steps with `sordino.chain` and JAX keys",
         Evidence.ASSUMED,
         assumed=("sums are exact, noise is drawn in floating point inside the caller's program",),
     ),
 )
-RELEASES = (HOST, COMPILED, NETWORKS, HIDDEN, AVERAGE, OUTPUT, PROPOSED, *NAMED)
+RELEASES = (HOST, COMPILED, NETWORKS, HIDDEN, AVERAGE, PROPOSED, *NAMED)
 # The line of every method of the estimators, and the kind of release it belongs to.
 _LINES = {
     sums.COVERED: HOST,
     lattice.COVERED: COMPILED,
-    hidden.COVERED: HIDDEN,
-    MINIMISER_COVERED: OUTPUT,
     NOT_COVERED.reason: None,
 }
 
@@ -235,8 +218,9 @@ def evidence_page() -> str:
     lines = [
         "# Evidence: what floating point does to a guarantee",
         "",
-        "Written by `make docs` from the code; do not edit. Every claim links to the module that argues it or the test",
-        "that shows it. *Proved* is a claim about the code under the assumptions listed beside it, and no others.",
+        "This page lists, for each kind of release, what is proved, built in, tested and assumed about floating point.",
+        "Every claim links to the module that proves it or to its test. *Proved* refers to the code, under the listed",
+        "assumptions and no others. `make docs` writes this page from the code; do not edit.",
         "",
         "| method | line about floating point | kind of release |",
         "| --- | --- | --- |",
@@ -244,7 +228,7 @@ def evidence_page() -> str:
     for name in sorted(METHODS):
         kind = kind_of(name)
         lines.append(
-            f"| `{name}` | {METHODS[name].floating_point.evidence.word} | {kind.name if kind else 'named below'} |"
+            f"| `{name}` | {METHODS[name].floating_point.evidence.word} | {kind.name if kind else 'listed below'} |"
         )
     for release in RELEASES:
         lines += ["", f"## {release.name[0].upper()}{release.name[1:]}", "", f"Line: *{release.word.word}*.", ""]
@@ -257,4 +241,4 @@ def evidence_page() -> str:
 
 
 def _links(files: tuple[str, ...]) -> str:
-    return ", ".join(f"[{Path(name).stem}](../{name})" for name in files)
+    return ", ".join(f"[{Path(name).stem}](../../{name})" for name in files)
