@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sordino.core.validate import InputError, one_of
 from sordino.data import read_parquet
 from sordino.data.raw_columns import NumberColumn, TextColumn
+from sordino.data.sources.in_memory import from_arrays
 from sordino.data.sources.registry import existing_file
 from sordino.data.table import Table
 
@@ -116,6 +117,29 @@ def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
         raise InputError(f"Expected the arrays {', '.join(names)} in {file.name}, got a bad file: {error}.") from None
 
 
+# YearPredictionMSD.txt of the UCI repository: the year, then 90 numbers; the last 51,630 records are for testing.
+_YEAR_ROWS, _YEAR_TRAINING, _YEAR_WIDTH = 515_345, 463_715, 90
+
+
+def _year(folder: Path) -> Benchmark:
+    file = existing_file(folder / "YearPredictionMSD.txt")
+    try:
+        numbers = np.loadtxt(file, delimiter=",", ndmin=2)
+    except ValueError as error:
+        raise InputError(f"Expected numbers between commas in {file.name}, got a bad file: {error}.") from None
+    if numbers.shape[1:] != (_YEAR_WIDTH + 1,) or len(numbers) not in (_YEAR_ROWS, SLICE_ROWS):
+        raise InputError(
+            f"Expected {_YEAR_ROWS} records of a year and {_YEAR_WIDTH} numbers in {file.name}, got shape "
+            f"{numbers.shape}; fetch the file again."
+        )
+    features = tuple(f"x{place}" for place in range(_YEAR_WIDTH))
+    names = ("y", *features)
+    table = from_arrays({name: numbers[:, place] for place, name in enumerate(names)})
+    cut = _YEAR_TRAINING if len(numbers) == _YEAR_ROWS else len(numbers) * 9 // 10
+    split = Split(np.arange(cut), np.arange(cut, len(numbers)))
+    return TableBenchmark("year", table, features, "y", (split,))
+
+
 # Records and features of the regression sets.
 SHAPES = MappingProxyType(
     {"kin8nm": (8192, 8), "power": (9568, 4), "wine_red": (1599, 11), "protein": (45730, 9), "naval": (11934, 16)}
@@ -124,6 +148,7 @@ BENCHMARKS |= {name: _regression(name, *shape) for name, shape in SHAPES.items()
 BENCHMARKS |= {
     "adult": _adult,
     "mnist": _mnist,
+    "year": _year,
 }
 
 
@@ -133,7 +158,7 @@ BENCHMARKS |= {
 def write_slice(name: str, folder: Path, seed: int = 0) -> None:
     """Write a set of SLICE_ROWS generated records under the names and shapes that `load_benchmark` reads."""
     one_of("benchmark", name, ("mnist", *SHAPES))
-    rng = np.random.default_rng([seed, sorted(BENCHMARKS).index(name)])
+    rng = np.random.default_rng([seed, sorted(BENCHMARKS).index(name)])  # "year" is last: others keep their places
     if name == "mnist":
         _write_images(folder / "mnist.npz", rng)
         return

@@ -19,7 +19,9 @@ def bound_of(theorem_id: str, spec: Spec) -> Bound | None:
     """What one theorem says of a run, or None where it does not apply."""
     found = next((theorem for theorem in theorems() if theorem.id == theorem_id), None)
     if found is None:
-        raise InputError(f"Expected the id of a registered theorem, got {theorem_id!r}; see docs/theorems.md.")
+        raise InputError(
+            f"Expected the id of a registered theorem, got {theorem_id!r}; see docs/reference/theorems.md."
+        )
     answer = evaluate(found, spec)
     return answer if isinstance(answer, Bound) else None
 

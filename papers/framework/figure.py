@@ -123,10 +123,17 @@ _BACKENDS = {"svg": "matplotlib.backends.backend_svg", "png": "matplotlib.backen
 _CLIP = re.compile(rb"\bp[0-9a-f]{10}\b")
 
 
+# On a dark page light and dark change places, and colours keep their hue.
+_STYLE_END = b"stroke-linecap: butt}</style>"
+_DARK = (
+    b"stroke-linecap: butt} @media (prefers-color-scheme: dark) {svg {filter: invert(0.93) hue-rotate(180deg)}}</style>"
+)
+
+
 def _numbered(svg: bytes) -> bytes:
-    """The same picture with its clips named in the order in which they appear."""
+    """The same picture for light and dark pages, its clips named in the order in which they appear."""
     names = {name: b"clip%d" % place for place, name in enumerate(dict.fromkeys(_CLIP.findall(svg)), start=1)}
-    return _CLIP.sub(lambda found: names[found[0]], svg)
+    return _CLIP.sub(lambda found: names[found[0]], svg).replace(_STYLE_END, _DARK, 1)
 
 
 def require_matplotlib() -> None:

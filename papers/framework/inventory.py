@@ -28,7 +28,7 @@ class Entry:
         what: What it says, in a few words.
         verdict: How what we find relates to it.
         items: The items that have it again.
-        errata: Executed cases of docs/errata.md about it.
+        errata: Executed cases of docs/reference/errata.md about it.
         tests: Files of tests that hold it.
         reason: Why nothing has it again, or what the verdict leaves open.
     """

@@ -3,6 +3,7 @@
 import importlib
 import math
 import re
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +19,7 @@ from papers.framework.item import Item, Options, Outcome, Table, VerdictKind, ev
 from papers.framework.kinds import made_on, this_kind, unlike, write_made_on
 from papers.framework.records import recorded_on, records_of
 from sordino.core import __version__
-from sordino.core.atomic_write import replace_folder, write_file
+from sordino.core.atomic_write import write_file, write_new_folder
 from sordino.core.bound import Citation, bibliography
 from sordino.core.validate import InputError, SordinoError
 
@@ -107,7 +108,12 @@ def run_item(name: str, options: Options, out: Path) -> Outcome:
     target = out / item.folder
     _refuse_foreign(target)
     outcome, files = _made(item, options)
-    replace_folder(target, files)
+    # The old folder stays until the new one is written.
+    fresh = target.with_name(f".{target.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    write_new_folder(fresh, files)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
     write_made_on(out, (item.name,), this_kind())
     return outcome
 
@@ -354,7 +360,7 @@ def _short(paper: str) -> str:
 
 def _where(entry: Entry) -> str:
     links = [f"[{name}]({(item_named(name).folder / 'README.md').as_posix()})" for name in entry.items]
-    links += [f"[errata](../docs/errata.md): `{name}`" for name in entry.errata]
+    links += [f"[errata](../docs/reference/errata.md): `{name}`" for name in entry.errata]
     links += [f"`{name}`" for name in entry.tests]
     return ", ".join(links) or "-"
 

@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array, lax
 from jax.sharding import Mesh
 
+from papers.heller_fetaya.lenet import LeNet5
 from sordino.auditing.fleet.engine import Fleet, Performance, Watch, train_fleet
 from sordino.auditing.fleet.network import FleetNetwork, network_for
 from sordino.auditing.fleet.plan import Device, FleetPlan, FleetRecords, Members, Probe
@@ -24,7 +25,6 @@ from sordino.core.spec import Scheme
 from sordino.core.validate import SordinoError, instance_of
 from sordino.models.base import Model
 from sordino.models.clip import working_bound
-from sordino.models.families.networks import LeNet5
 
 _SHARED_MEMORY = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papers.framework.benchmark import ImageBenchmark
+from papers.heller_fetaya.lenet import LeNet5
 from papers.heller_fetaya.network_audit import Halves, NeuralFindings, findings_of
 from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound
 from sordino.auditing.fleet.plan import FleetPlan
 from sordino.core.spec import Batch, Scheme
 from sordino.core.validate import InputError
 from sordino.models.facts import Domain
-from sordino.models.families.networks import LeNet5, MLPClassification
+from sordino.models.families.networks import MLPClassification
 
 # Section V and Appendix E of Heller & Fetaya: LeNet-5 on MNIST, in batches of four, plain and clipped.
 

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from papers.heller_fetaya.canaries import deepfool, inside_domain
+from sordino.auditing.fleet.deepfool import deepfool, inside_domain, visit
 from sordino.auditing.fleet.network import FleetNetwork, network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Replacement
 from sordino.core.guarantee import check_delta
@@ -183,7 +183,7 @@ def _of_records(
         shortest = next(fooling(_LENGTHS), None)
         made: list[Canary] = []
         for length, x_star in fooling(shortest[0] * beyond) if shortest else ():
-            gained, odds = _visit(network.model, clip_norm, thetas, jnp.asarray(x_star), jnp.float32(record.target))
+            gained, odds = visit(network.model, clip_norm, thetas, jnp.asarray(x_star), jnp.float32(record.target))
             pull = float(np.mean(np.asarray(gained)) / (np.std(np.asarray(odds)) + 1e-6))
             made.append(Canary(int(row), int(record.target), data.features[row], x_star, length, pull))
         if made:
@@ -219,17 +219,3 @@ def _decisions(network: FleetNetwork, thetas: Array, rows: NDArray[np.float32]) 
 @partial(jax.jit, static_argnums=0)
 def _chosen(network: FleetNetwork, thetas: Array, rows: Array) -> Array:
     return jnp.argmax(network.scores(network.split(thetas), rows), axis=2)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _visit(model: Model, clip_norm: float | None, thetas: Array, x: Array, y: Array) -> tuple[Array, Array]:
-    """What one step of length one on this record adds to its own log-odds, to first order; and these log-odds."""
-
-    def of_one(theta: Array) -> tuple[Array, Array]:
-        loss, gradient = jax.value_and_grad(model.loss)(theta, x, y)
-        length = jnp.linalg.norm(gradient)
-        clipped = length if clip_norm is None else jnp.minimum(length, clip_norm)
-        wrong = -jnp.expm1(-loss)
-        return length * clipped / jnp.maximum(wrong, 1e-6), -loss - jnp.log(jnp.maximum(wrong, 1e-30))
-
-    return jax.lax.map(of_one, thetas)

@@ -183,7 +183,7 @@ def mixed_tails(options: Options) -> Outcome:
             "It does not apply to unclipped ridge regression, whose gradients are unbounded: Theorem 9 and coupling "
             "do. In one dimension it is loose at large epsilon: there the exact loss of a step is bounded.",
             "Exact laws are by quadrature over the mixing variable, to about a thousandth; "
-            "tests/accounting/heavy_tail compares with Fourier inversion, more than 10,000 times, none below.",
+            "tests/accounting/bounds/heavy_tail compares with Fourier inversion, more than 10,000 times, none below.",
         ),
     )
 

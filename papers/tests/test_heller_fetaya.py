@@ -1,4 +1,4 @@
-"""Heller & Fetaya's items: theory.md's reference values in what is written."""
+"""Heller & Fetaya's items: reference values in what is written."""
 
 import pytest
 

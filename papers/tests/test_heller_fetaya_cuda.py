@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from papers.heller_fetaya import lenet_on_cuda, network_audit
+from papers.heller_fetaya.lenet import LeNet5
 from papers.heller_fetaya.lenet_on_cuda import LeNetOnCuda, train_with_kernel
 from papers.tests import small_network
 from sordino.auditing.fleet.engine import Compiled, Performance, train_fleet
@@ -19,7 +20,7 @@ from sordino.auditing.fleet.network import FleetNetwork, network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
 from sordino.auditing.fleet.trainer import KeyPurpose, gaussians, member_keys
 from sordino.core.spec import Batch, Scheme
-from sordino.models.families.networks import LeNet5, MLPClassification
+from sordino.models.families.networks import MLPClassification
 
 HERE = Path(__file__).parent / "cuda_on_host"
 MODELS, STEPS, RECORDS, FIRST_STEP = 1, 2, 9, 7

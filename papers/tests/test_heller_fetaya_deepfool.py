@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from papers.heller_fetaya.canaries import class_targets, deepfool, ensemble_decision
+from papers.heller_fetaya.lenet import LeNet5
+from sordino.auditing.fleet.deepfool import class_targets, deepfool, ensemble_decision
 from sordino.core.validate import InputError
 from sordino.data.neighbours import EncodedRecord
-from sordino.models import Domain, GaussianLinear, LeNet5, Logistic, MLPClassification, Softmax
+from sordino.models import Domain, GaussianLinear, Logistic, MLPClassification, Softmax
 
 WIDE = Domain(4, 1e3, target_bound=1.0, target_width=2.0, classes=2)
 

@@ -1,4 +1,4 @@
-"""Heller & Fetaya's counterexample: theory.md, section 6, and tests that beat the paper's."""
+"""Heller & Fetaya's counterexample, on their regression, and tests that beat the paper's."""
 
 import time
 from dataclasses import replace
@@ -93,7 +93,7 @@ def test_the_epoch_of_lemma_a6():
 
 
 def test_the_construction_gives_the_paper_s_number_of_records():
-    """n_p of Figure 1 for gamma_2 = 1.1455777897, the power that theory.md derives from it."""
+    """n_p of Figure 1 for gamma_2 = 1.1455777897, the power that follows from it."""
     assert np.exp(DOMAIN.log_records_for_posterior(1.1455777897, 0.5, DELTA)) == pytest.approx(N, abs=0.01)
 
 

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -208,18 +207,6 @@ def test_eight_devices_find_what_one_device_finds_bit_for_bit(found) -> None:
     answered = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
     scores = findings.readings["probabilities"].tobytes().hex()
     assert answered == ["8", str(canary.row), canary.x_star.tobytes().hex(), scores]
-
-
-@pytest.mark.slow
-def test_a_cluster_of_two_workers_finds_what_one_device_finds_bit_for_bit(found) -> None:
-    from sordino.auditing.cluster import ClusterOptions, train_on_cluster
-
-    canary, findings = found
-    train = partial(train_on_cluster, options=ClusterOptions("local", workers=2, unit=5))
-    elsewhere, others = audit_network(MODEL, data(), setting(), train=train)
-    assert np.array_equal(elsewhere.x_star, canary.x_star)
-    assert others.epochs == findings.epochs
-    assert all(np.array_equal(others.readings[name], findings.readings[name]) for name in findings.readings)
 
 
 def test_dp_accounting_and_dask_are_not_imported_with_the_audit() -> None:

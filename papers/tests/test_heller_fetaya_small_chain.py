@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from papers.heller_fetaya.canaries import deepfool, ensemble_decision
 from sordino.accounting.evaluate import explain
 from sordino.auditing.attack.audit import audit_by_attack, model_scores
 from sordino.auditing.attack.chains import ChainFit
 from sordino.auditing.attack.experiment import Claim
+from sordino.auditing.fleet.deepfool import deepfool, ensemble_decision
 from sordino.auditing.lower_bound import AuditOptions, VerdictKind, verdict
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Clipping, ClippingKind, Spec

@@ -139,6 +139,12 @@ def test_the_gallery_shows_every_committed_figure_in_words_too():
     assert not any(f"![{caption}]" in gallery for caption in captions), "a screen reader would hear a caption twice"
 
 
+def test_every_figure_has_colours_for_a_dark_page():
+    drawings = [path for found in found_pages(RESULTS).values() for path in (RESULTS / found.page).parent.glob("*.svg")]
+    assert len(drawings) >= 30
+    assert all("prefers-color-scheme: dark" in path.read_text(encoding="utf-8") for path in drawings)
+
+
 def test_the_legend_names_every_verdict_that_is_used():
     page = (RESULTS / "README.md").read_text(encoding="utf-8")
     used = {found.verdict for found in found_pages(RESULTS).values()} | {entry.verdict for entry in INVENTORY}

@@ -1,4 +1,4 @@
-"""The figures of Simsekli et al.: the noise of theory.md's table, and runs whose error follows it."""
+"""The figures of Simsekli et al.: the noise of the reference table, and runs whose error follows it."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ def test_the_noise_at_alpha_two(name, stated, corrected, coupling, sharp):
     found = item_named(name).run(QUICK)
     noise, _, error = found.tables
     values = [row[1] for row in noise.rows]
-    # The table of theory.md has the linear coupling bound; the exact cdf asks for up to 4 % less.
+    # The reference table has the linear coupling bound; the exact cdf asks for up to 4 % less.
     for value, expected in zip(values, (stated, corrected, coupling, sharp), strict=True):
         assert 0.95 * expected <= value.value <= 1.01 * expected
     assert [isinstance(value, NotProved) for value in values] == [True, True, False, False]

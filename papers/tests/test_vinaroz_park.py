@@ -11,7 +11,10 @@ from papers.vinaroz_park import chosen, networks, own_methods, propagation, publ
 from papers.vinaroz_park import networks as natural
 from papers.vinaroz_park.budget import Budget, certified, scored
 from papers.vinaroz_park.cells import published_spec
+from papers.vinaroz_park.message_passing import stochastic_ep
 from papers.vinaroz_park.mixture import (
+    PRIOR_PRECISION,
+    SITE,
     Posterior,
     by_gibbs,
     distances,
@@ -24,8 +27,12 @@ from papers.vinaroz_park.mixture import (
 )
 from papers.vinaroz_park.networks import centred, linear_fit, whitened
 from papers.vinaroz_park.propagation import mismatch_leak
-from papers.vinaroz_park.sets import DECLARED, HALF_WIDTH, SUITE, RegressionSet, teacher
+from papers.vinaroz_park.sets import DECLARED, HALF_WIDTH, SUITE, RegressionSet, regression_set, teacher
 from sordino.core.bound import Relation
+from sordino.core.spec import Scheme
+from sordino.core.validate import InputError
+from sordino.mechanisms.messages import Prior, RaiseEigenvalues, Refinement
+from sordino.noise.randomness import SeededRandomness
 
 RELATIONS = tuple(Relation)
 QUICK = Options(quick=True, data_dir=None, seed=0)
@@ -213,3 +220,46 @@ def test_the_page_of_our_own_methods_carries_no_name_of_the_papers():
     assert {row[0] for row in outcome.tables[0].rows} == set(published.TABLE_3)
     kept = {row.method.removesuffix(", no noise") for row in own_methods.own_rows()}
     assert kept == {method.name.removesuffix(", no noise") for method in own_methods.METHODS}
+
+
+def test_year_is_read_from_the_file_of_its_repository(tmp_path):
+    """200 generated records in the form of YearPredictionMSD.txt: the year first, the last tenth for testing."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(200, 90))
+    years = np.round(1990 + 5 * X[:, 0])
+    np.savetxt(tmp_path / "YearPredictionMSD.txt", np.column_stack([years, X]), delimiter=",", fmt="%.5f")
+    found = regression_set("year", tmp_path)
+    assert found.X.shape == (200, 90)
+    assert np.array_equal(found.y, years)
+    ((train, test),) = found.splits
+    assert (len(train), len(test), test[0]) == (180, 20, 180)
+    (tmp_path / "YearPredictionMSD.txt").write_text("2001,1.0\n", encoding="utf-8")
+    with pytest.raises(InputError, match="515345 records of a year"):
+        regression_set("year", tmp_path)
+
+
+def test_a_run_that_begins_with_two_components_swapped_ends_with_them_swapped():
+    """The hypothesis about Table 1: weights are equal, so places are kept and covariances stay right."""
+    data, ends = points(0), []
+    for order in ([0, 1, 2, 3], [1, 0, 2, 3]):
+        prior = Prior(PRIOR_PRECISION, tuple(data.means[order].ravel().tolist()))
+        found = stochastic_ep(
+            SITE,
+            data.X[:300],
+            np.zeros(300),
+            SeededRandomness(1),
+            prior=prior,
+            refinement=Refinement(repair=RaiseEigenvalues(1e-2)),
+            steps=600,
+            sampling=Scheme.RESHUFFLED,
+            batch=1,
+            damping=300.0,
+            clip=1.0,
+        ).posterior
+        blocks = found.covariance.reshape(4, 4, 4, 4)
+        ends.append((found.mean.reshape(4, 4), np.stack([blocks[k, :, k] for k in range(4)])))
+    (means, covariances), (swapped, others) = ends
+    assert swapped[[1, 0, 2, 3]] == pytest.approx(means, abs=1e-3)
+    assert others[[1, 0, 2, 3]] == pytest.approx(covariances, abs=1e-3)
+    gap = np.linalg.norm(swapped - data.means), np.linalg.norm(means - data.means)
+    assert gap[0] > gap[1] + 0.5 * np.linalg.norm(data.means[0] - data.means[1])

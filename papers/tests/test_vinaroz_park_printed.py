@@ -13,13 +13,13 @@ from papers.vinaroz_park import mixture_printed, printed, published, record, var
 from papers.vinaroz_park.budget import certified
 from papers.vinaroz_park.cells import diverged, published_spec, same, training_records
 from papers.vinaroz_park.mixture import RECORDS
-from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite
 from papers.vinaroz_park.printed import EP, Setting
 from papers.vinaroz_park.sets import RegressionSet, completed, standard_splits
 from sordino.accounting.evaluate import explain
 from sordino.core.validate import InputError
 from sordino.models.message_passing.gaussians import BlockGaussian, DiagonalGaussian, Moments
 from sordino.models.message_passing.likelihoods import GaussianSite, MixtureSite
+from sordino.models.message_passing.network import GammaPrecision, NetworkSite
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
 N, SPLITS, FLOOR = 12, 2, 1e-2

@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 
+from papers.framework.bounds import renyi_of
 from papers.framework.item import NotValid, Options, VerdictKind, item_named
 from papers.tests.rows_of import columns, table
 from papers.ye_shokri import normalisation
 from papers.ye_shokri import printed_algorithms as pseudocode
 from papers.ye_shokri.ryffel import Sampled, log_sobolev
-from sordino.core.spec import Scheme
+from sordino.core.spec import Scheme, Spec
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
 
@@ -113,3 +114,46 @@ def test_the_statistics_move_no_further_than_they_are_charged_for():
         pair *= (length * rng.uniform(0, 1, 2) / np.linalg.norm(pair, axis=1))[:, None]
         assert np.linalg.norm(pair[0] ** 2 - pair[1] ** 2) <= math.sqrt(2) * length**2 * (1 + 1e-12)
     assert normalisation.cost(2.0).mu == pytest.approx(math.sqrt(0.5))
+
+
+@pytest.mark.parametrize("variance", [0.0, 0.01, 1.0, 100.0, "two points"])
+@pytest.mark.parametrize("steps", [1, 5, 40])
+def test_a_random_start_costs_no_more_than_a_point(variance, steps):
+    """The reduction of Appendix D: parabolas whose start has a law of its own, against Theorem D.6 for a point."""
+    step, curvature, noise, order = 0.2, 1.0, 0.3, 4.0
+    spec = Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "noisy-gradient",
+                "steps": steps,
+                "step_size": step,
+                "noise": {"kind": "gaussian", "scale": noise},
+                "batch": {"scheme": "full"},
+            },
+            "problem": {
+                "n": 1,
+                "dim": 1,
+                "gradient_sensitivity": 1.0,
+                "strong_convexity": curvature,
+                "smoothness": curvature,
+            },
+            "relation": "replace-one",
+            "view": "last-iterate",
+        }
+    )
+    bound = renyi_of("hidden-state.full", spec, order)
+    assert bound is not None
+    factor = 1 - step * curvature
+    gap = step * (1 - factor**steps) / (1 - factor)
+    spread = noise**2 * (1 - factor ** (2 * steps)) / (1 - factor**2)
+    if variance == "two points":  # a mixture that is not Gaussian, by quadrature
+        x = np.linspace(-12.0, 12.0, 400_001)
+        centres = factor**steps * np.array([-3.0, 3.0])
+        logs = [
+            np.logaddexp(*(-((x - centre - shift) ** 2) / (2 * spread) for centre in centres)) for shift in (gap, 0.0)
+        ]
+        first, second = (one - np.log(np.trapezoid(np.exp(one), x)) for one in logs)
+        exact = math.log(np.trapezoid(np.exp(order * first - (order - 1) * second), x)) / (order - 1)
+    else:
+        exact = order * gap**2 / (2 * (spread + factor ** (2 * steps) * variance))
+    assert exact <= bound * (1 + 1e-9)

@@ -14,6 +14,7 @@ from papers.vinaroz_park.refinements import linear_decay
 from papers.vinaroz_park.sets import HALF_WIDTH, Fold
 from sordino.core.bound import View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
+from sordino.mechanisms.networks.training import Adam
 from sordino.mechanisms.statistics.second_moments import (
     StatisticsOptions,
     StatisticsRelease,
@@ -21,13 +22,8 @@ from sordino.mechanisms.statistics.second_moments import (
     run_statistics,
     statistics_spec,
 )
-from sordino.mechanisms.variational.evidence_bound import (
-    Adam,
-    FactorisedGaussian,
-    PointMass,
-    VariationalOptions,
-    run_variational,
-)
+from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
+from sordino.mechanisms.variational.families import FactorisedGaussian, PointMass
 from sordino.models.families.networks import MLPRegression
 from sordino.noise.randomness import SeededRandomness
 

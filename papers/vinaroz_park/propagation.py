@@ -8,7 +8,6 @@ from papers.round_words import rounds
 from papers.vinaroz_park import budget as residual
 from papers.vinaroz_park.budget import DELTA, Budget
 from papers.vinaroz_park.message_passing import mismatched_sep, stochastic_ep
-from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from papers.vinaroz_park.networks import Fitted
 from papers.vinaroz_park.printed import KIN8NM, claimed_multiplier
 from papers.vinaroz_park.refinements import linear_decay
@@ -20,6 +19,7 @@ from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.mechanisms.messages import CentredCoordinates, Prior, RaiseEigenvalues, Refinement, run_message_passing
 from sordino.mechanisms.posterior.laws import GaussianPosterior
 from sordino.models.message_passing.likelihoods import GaussianSite
+from sordino.models.message_passing.network import NetworkSite, PublicPrecision
 from sordino.noise.randomness import SeededRandomness
 
 HIDDEN = 50

@@ -232,8 +232,9 @@ def notes(found: list[Found], agreement: float) -> tuple[str, ...]:
             "true means. The covariances at C = 1 agree (0.047, paper 0.046), so that the clip acts here as it does "
             f"there. Hypothesis: two components that change places in a run put it {_swapped():.1f} away on average, "
             "and "
-            "two or three such runs of five give the paper's distances. For it: covariances of such a run stay right. "
-            "Against it: none of our random starts ended so, and the code was not at hand."
+            "two or three such runs of five give the paper's distances. For it: a run that begins with two components "
+            "swapped ends so, and its covariances stay right (papers/tests/test_vinaroz_park.py). Against it: none of "
+            "our random starts ended so, and the code was not at hand."
         )
     mismatched = named(found, printed.MISMATCHED, clip=recorded.CLIP, epsilon=50.0)
     literal = named(found, printed.DP_PRINTED, clip=recorded.CLIP, epsilon=50.0)

@@ -92,7 +92,7 @@ def theory(options: Options) -> Outcome:
             VerdictKind.REFUTED,
             "Proposition 1 is right and attained; Proposition 2 is refuted for permuted passes and holds for batches "
             "drawn afresh; Theorem 4.1 is not proved, and Appendix A's divergence corrected.",
-            counterexample="permuted passes: two records, one pass (`permuted_passes` in docs/errata.md).",
+            counterexample="permuted passes: two records, one pass (`permuted_passes` in docs/reference/errata.md).",
         ),
         (
             f"The paper prints no sigma: by its accounting, computed here, epsilon {TARGET:g} on kin8nm needs "
