@@ -28,13 +28,13 @@ from sordino.auditing.confidence import (
 from sordino.auditing.hunter.search import proved_epsilon
 from sordino.auditing.joint_test import joint_epsilon
 from sordino.auditing.lower_bound import TradeOffPoint
+from sordino.auditing.methods.one_run import KnownGaussian, mu_lower
 from sordino.auditing.one_run.guesses import (
     epsilon_from_errors,
     epsilon_from_guesses,
     planned_guesses,
     weighed_errors,
 )
-from sordino.auditing.one_run.known_laws import KnownGaussian, mu_lower
 from sordino.auditing.one_run.trade_off import mu_refuted
 from sordino.auditing.replay.plan import _independent, _many_times
 from sordino.core import gaussian

@@ -23,8 +23,8 @@ from sordino.auditing.confidence import (
     epsilon_of_gaussian_pair,
 )
 from sordino.auditing.joint_test import joint_cap, joint_epsilon
+from sordino.auditing.methods.one_run import KnownGaussian, mu_lower
 from sordino.auditing.one_run.guesses import epsilon_from_errors, planned_guesses, right_guesses, weighed_errors
-from sordino.auditing.one_run.known_laws import KnownGaussian, mu_lower
 from sordino.auditing.one_run.trade_off import epsilon_of_gaussian_guesses
 from sordino.core import gaussian
 from sordino.core.bound import Citation

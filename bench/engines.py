@@ -38,7 +38,8 @@ from sordino.engines.totals import Engine, PartAnswer, Totals, Work, engine_of
 from sordino.fitting.fit import fit_table
 from sordino.mechanisms.regression import Declaration
 from sordino.mechanisms.regression.families import At
-from sordino.mechanisms.regression.statistics import Centre, Frame, Gradient, Round
+from sordino.mechanisms.regression.point_statistics import Gradient, Round
+from sordino.mechanisms.regression.statistics import Centre, Frame
 from sordino.noise.randomness import cores
 
 ROWS_OF_A_FILE = 2_500_000
@@ -149,13 +150,13 @@ def made(word: str) -> tuple[Engine, int]:
     if kind == "dask" and size:
         from distributed import Client, LocalCluster  # noqa: PLC0415  where it is asked for
 
-        from sordino.engines.dask_cluster import DaskCluster  # noqa: PLC0415
+        from sordino.engines.clusters import DaskCluster  # noqa: PLC0415
 
         cluster = LocalCluster(n_workers=int(size), threads_per_worker=1, dashboard_address=":0", memory_limit=0)
         client = Client(cluster, set_as_default=False)
         return DaskCluster(client, own=(client, cluster)), int(size)
     if kind == "spark" and size:
-        from sordino.engines.spark_cluster import SparkCluster, own_session  # noqa: PLC0415  where it is asked for
+        from sordino.engines.clusters import SparkCluster, own_session  # noqa: PLC0415  where it is asked for
 
         session = own_session(f"local[{size}]")
         return SparkCluster(session, own=True), int(size)

@@ -22,13 +22,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from papers.heller_fetaya.lenet import LeNet5
 from papers.heller_fetaya.lenet_on_cuda import LeNetOnCuda
 from sordino.auditing.fleet.engine import Compiled
 from sordino.auditing.fleet.network import AnyModel, FleetNetwork, network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
 from sordino.auditing.fleet.trainer import Trainer
 from sordino.core.spec import Batch, GaussianStart, Scheme
-from sordino.models.families.networks import LeNet5
 
 BATCH, DIM = 4, 61_706
 TARGETS = {"asked": 600_000, "stretch": 1_000_000}

@@ -42,7 +42,8 @@ AIMS = {
     "audit: files": 50,
 }
 
-# What runs while a module is imported (class bodies, decorators) is no part of the walk.
+# What runs while a module is imported (class bodies, decorators) is no part of the walk, and comprehensions are part of
+# their function: Python 3.12 does not report them apart.
 _TRACED = """
 import json, sys
 from pathlib import Path
@@ -57,7 +58,7 @@ def follow(frame, event, argument):
     name, function = frame.f_code.co_filename, frame.f_code.co_qualname
     if function == "<module>" or name.startswith("<frozen importlib"):
         importing += 1 if event == "call" else -1
-    elif event == "call" and not importing and name.startswith(root):
+    elif event == "call" and not importing and name.startswith(root) and not function.endswith(("comp>", "genexpr>")):
         functions.setdefault((name[len(root) + 1:], function))
 sys.setprofile(follow)
 code = main(sys.argv[1:])

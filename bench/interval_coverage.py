@@ -30,6 +30,7 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.estimators import ArrayBounds, BudgetWarning
 from sordino.fitting.choose import BEATS_CONSTANT
+from sordino.fitting.tasks import EXPECTED_ERROR
 from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES, measured_task
 from sordino.mechanisms.regression import Declaration, plan, with_bins
 from sordino.mechanisms.regression.plan import expected
@@ -130,8 +131,7 @@ def hopeless(model: Any) -> bool:
             columns = with_bins(Declaration((-1.0,) * (width - 1), (1.0,) * (width - 1)), EDGES)
         made = plan(stated["family"], columns, stated["records"], Relation(stated["relation"]), model.epsilon, DELTA)
         return expected(made).refused
-    settings = model.release_.settings
-    return settings["predicted_error"] > BEATS_CONSTANT * settings["predicted_error_of_constant"]
+    return model.release_.settings[EXPECTED_ERROR] > BEATS_CONSTANT
 
 
 def counts(generator: np.random.Generator, design: str, records: int) -> Drawn:
@@ -261,7 +261,7 @@ def class_constants() -> Iterator[Any]:
 
 DESIGNS = ("uniform", "real", "rare")
 # Methods that "auto" chooses from by what they promise; others count where those do.
-CHOSEN = ("statistics", "gradients", "newton", "natural", "variational", INFLUENCE)
+CHOSEN = ("natural", "dp-vi", INFLUENCE)
 _FEW = [(d, n, e) for d in ("uniform", "real") for n in (2000, 10_000) for e in (1.0, 4.0)]
 _NATURAL = [(d, n, e) for n in (2000, 10_000) for e in (1.0, 4.0) for d in DESIGNS]
 _SLOW = [(d, n, e) for d in DESIGNS for n in SIZES[:3] for e in EPSILONS]
@@ -278,18 +278,11 @@ AREAS: dict[str, Callable[[], Iterator[Any]]] = {
     "cox-influence": lambda: designed(
         estimators.PrivateCoxRegression, hazards, (COEFFICIENTS, PROBABILITIES), INFLUENCE, _SLOW, time=0, bins=EDGES
     ),
-    "linear": lambda: designed(LINEAR, numbers, (COEFFICIENTS, NEW_TARGETS), "statistics"),
-    "robust": lambda: designed(ROBUST, numbers, (COEFFICIENTS, NEW_TARGETS), "gradients"),
-    "logistic": lambda: designed(LOGISTIC, classes(2), (COEFFICIENTS, PROBABILITIES), "newton"),
-    "softmax": lambda: designed(LOGISTIC, classes(3), (COEFFICIENTS, PROBABILITIES), "newton", _SLOW),
-    "linear-output": lambda: designed(LINEAR, numbers, (COEFFICIENTS, NEW_TARGETS), "output", _SLOW),
-    "logistic-output": lambda: designed(LOGISTIC, classes(2), (COEFFICIENTS, PROBABILITIES), "output", _SLOW),
-    "chain": lambda: designed(LOGISTIC, classes(2), (COEFFICIENTS, PROBABILITIES), "chain", _SLOW),
     "network-regressor": lambda: designed(
-        estimators.PrivateBayesianNetworkRegressor, numbers, (NEW_TARGETS,), "variational", _FEW, hidden=(8,)
+        estimators.PrivateBayesianNetworkRegressor, numbers, (NEW_TARGETS,), "dp-vi", _FEW, hidden=(8,)
     ),
     "network-classifier": lambda: designed(
-        estimators.PrivateBayesianNetworkClassifier, classes(2), (PROBABILITIES,), "variational", _FEW, hidden=(8,)
+        estimators.PrivateBayesianNetworkClassifier, classes(2), (PROBABILITIES,), "dp-vi", _FEW, hidden=(8,)
     ),
     "network-regressor-natural": lambda: designed(
         estimators.PrivateBayesianNetworkRegressor, numbers, (NEW_TARGETS,), "natural", _NATURAL

@@ -1,9 +1,9 @@
 """The ranges of measured rates that the package prints beside intervals, and where they are told.
 
-What is written is, for each model, method and quantity, the smallest and largest rate over cells, widened to what an
-independent measurement of the same version found (`EARLIER`). Methods that were not measured now keep their rows. Rates
-of coefficients by bounded influence are those of random designs, bench/recorded/designs.json. The file that releases
-are read with, the table in docs/estimators.md and docstrings of estimators say the same.
+What is written is, for each model, method and quantity, the smallest and largest rate over cells. Methods that were not
+measured now keep their rows. Rates of coefficients by bounded influence are those of random designs,
+bench/recorded/designs.json. The file that releases are read with, the table in docs/reference/estimators.md and
+docstrings of estimators say the same.
 """
 
 import inspect
@@ -20,26 +20,13 @@ from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS
 
 FILE = Path(coverage.__file__).with_name("measured_coverage.json")
 HERE = Path(__file__).parent
-DESIGNS, PAGE = HERE / "recorded" / "designs.json", HERE.parent / "docs" / "estimators.md"
-# Areas of methods that were named; they count in the cells in which the other area's choice was no constant.
-BESIDE = {"chain": "logistic", "logistic-output": "logistic", "linear-output": "linear"}
-# 95 % intervals of coefficients, by an independent measurement of 60 tables a cell on the designs above and others.
-EARLIER = {
-    ("classification", "newton"): (0.47, 0.97),
-    ("robust-regression", "gradients"): (0.28, 1.0),
-    ("classification", "output"): (0.31, 0.67),
-    ("regression", "output"): (0.31, 0.67),
-    ("classification", "chain"): (0.73, 0.76),
-    ("regression", "statistics"): (0.94, 1.0),
-}
+DESIGNS, PAGE = HERE / "recorded" / "designs.json", HERE.parent / "docs" / "reference" / "estimators.md"
 
 
 def ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """For each task, method, quantity and level: the smallest and largest rate over cells."""
-    grouped, kept = defaultdict(list), {(row["area"], row["cell"]) for row in rows}
+    grouped = defaultdict(list)
     for row in rows:
-        if row["area"] in BESIDE and (BESIDE[row["area"]], row["cell"]) not in kept:
-            continue
         grouped[row["task"], row["method"], row["of"], row["level"]].append(row)
     found = []
     lowest: dict[tuple[str, str, str], float] = {}
@@ -49,8 +36,6 @@ def ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         half = max(row.get("rounded", 0.0) for row in held_rows)
         low, high = round(min(rates) - half, 5), round(max(rates) + half, 5)
         low = min(low, lowest.get((task, method, quantity), 1.0))
-        if quantity == COEFFICIENTS and level == 0.95 and (task, method) in EARLIER:
-            low, high = min(low, EARLIER[task, method][0]), max(high, EARLIER[task, method][1])
         lowest[task, method, quantity] = low
         found.append({
             "task": task, "method": method, "of": quantity, "level": level,
@@ -70,7 +55,7 @@ TASKS = {
     "cox": "hazard-regression",
 }
 # A design with fewer intervals than this says little about its own rate.
-LEAST_INTERVALS = 100
+LEAST_INTERVALS = 40
 
 
 def of_designs() -> list[dict[str, Any]]:
@@ -92,11 +77,11 @@ def restate(found: list[dict[str, Any]]) -> None:
     words = {(*(row[key] for key in KEYS), row["level"]): coverage.Coverage(**row).words for row in found}
     keys = dict.fromkeys(one[:3] for one in words)
     lines = [[*key, *(words.get((*key, level), "") for level in LEVELS)] for key in keys]
-    before, title, after = PAGE.read_text(encoding="utf-8").partition("## How often intervals hold")
+    before, title, after = PAGE.read_text(encoding="utf-8").partition("## Measured coverage")
     head, rule, table = after.partition("| --- | --- | --- | --- | --- | --- |\n")
-    rest = "".join(line for line in table.splitlines(keepends=True) if not line.startswith("|"))
-    rows = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    PAGE.write_text(before + title + head + rule + rows + rest, encoding="utf-8")
+    _, gap, rest = table.partition("\n\n")
+    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    PAGE.write_text(before + title + head + rule + rows + gap + rest, encoding="utf-8")
     homes = {kind: task for kind, task in zip(DOCUMENTED, dict.fromkeys(TASKS.values()), strict=True) if kind}
     for kind, task in homes.items():
         row = next(

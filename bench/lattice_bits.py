@@ -15,7 +15,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "mnist
 from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness, run
 from sordino.mechanisms.mixture import EmOptions, run_em
-from sordino.mechanisms.networks.clipped_gradients import Clipped
 from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.models import GaussianMixture, Logistic, MLPRegression
 
@@ -50,10 +49,10 @@ def network_sums(block: int, records: int) -> dict[str, bool]:
     def loss(params: Any, example: Any) -> Any:
         return digits.cross_entropy(digits.network_scores(params, example[0]), example[1])
 
-    sums = WholeSums(Clipped(loss, 0.1), params, one, block, 1.0, records)
+    sums = WholeSums(loss, 0.1, params, one, block, 1.0, records)
     plainly = sums.places_alike(params, np.random.default_rng(0))
     if not plainly:
-        sums = WholeSums(Clipped(loss, 0.1), params, one, block, 1.0, records, own_bits=True)
+        sums = WholeSums(loss, 0.1, params, one, block, 1.0, records, own_bits=True)
     alike = sums.places_alike(params, np.random.default_rng(0))
 
     def total(order: Any) -> Any:

@@ -27,7 +27,6 @@ from targets import Target, as_dicts
 
 from papers.round_words import stated_spec
 from papers.vinaroz_park.message_passing import refine
-from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.chain.kernel import Records
@@ -44,6 +43,7 @@ from sordino.mechanisms.messages import (
 )
 from sordino.mechanisms.rounds.device import Public, RoundBlock, RoundProgram, advance
 from sordino.models.contributions import RowSizes
+from sordino.models.message_passing.network import NetworkSite, PublicPrecision
 from sordino.noise.lattice import in_doubles
 
 RECORDS, FEATURES, HIDDEN = 7373, 8, 50

@@ -30,7 +30,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "mnist
 import digits
 
 from sordino.core.guarantee import GaussianDP
-from sordino.mechanisms.networks.clipped_gradients import Clipped
 
 DELTA = 1e-5
 CUT = 50_000
@@ -180,8 +179,21 @@ def network(
         image, label, scale = example
         return scale * digits.cross_entropy(digits.network_scores(params, image, activation), label)
 
-    clipped = Clipped(loss, 1.0, min(size, 5000))
     flat, unravel = ravel_pytree(start)
+
+    def clipped(w: Array, some: Any) -> Array:
+        """The sum of gradients, each shortened to length 1, a few examples at a time."""
+
+        def one(example: Any) -> Array:
+            gradient = jax.grad(lambda flat: loss(unravel(flat), example))(w)
+            return gradient / jnp.maximum(1.0, jnp.linalg.norm(gradient))
+
+        def added(total: Array, part: Any) -> tuple[Array, None]:
+            return total + jnp.sum(jax.vmap(one)(part), axis=0), None
+
+        parts = jax.tree.map(lambda leaf: leaf.reshape(-1, min(size, 500), *leaf.shape[1:]), some)
+        return lax.scan(added, jnp.zeros_like(w), parts)[0]
+
     noise = jnp.sqrt(steps) / mu / len(images)
 
     def body(k: Array, carry: Any) -> Any:
@@ -191,7 +203,7 @@ def network(
             some = (images[chosen], labels[chosen])
         else:
             some = (images, labels)
-        total = ravel_pytree(clipped(unravel(w), (*some, jnp.full(size, 1.0) / clip), jnp.ones(size)))[0]
+        total = clipped(w, (*some, jnp.full(size, 1.0) / clip))
         drawn = jax.random.normal(jax.random.fold_in(key, k + 1_000_000), total.shape)
         velocity = momentum * velocity + total / size + noise * drawn
         w = w - rate * jnp.where(fall, 1.0 - k / steps, 1.0) * velocity

@@ -46,26 +46,18 @@ class Case(NamedTuple):
 _BOTH = (
     ("linear", "bounded-influence", 0),
     ("linear", "constant", 0),
-    ("linear", "output", 0),
     ("linear", "ridge", 0),
-    ("linear", "statistics", 0),
     ("logistic", "bounded-influence", 2),
-    ("logistic", "chain", 2),
     ("logistic", "constant", 2),
-    ("logistic", "newton", 2),
-    ("logistic", "output", 2),
     ("logistic", "ridge", 2),
-    ("robust", "gradients", 0),
     ("poisson", "bounded-influence", 0),
-    ("network-regressor", "variational", 0),
-    ("network-classifier", "variational", 2),
+    ("network-regressor", "dp-vi", 0),
+    ("network-classifier", "dp-vi", 2),
     ("mixture", "em", 0),
 )
 CASES = (
     *(Case(model, method, "add-remove", classes) for model, method, classes in _BOTH),
     Case("logistic", "constant", classes=3, words="3 classes"),
-    Case("logistic", "newton", classes=3, words="3 classes"),
-    Case("logistic", "output", classes=3, words="3 classes"),
     Case("logistic", "bounded-influence", classes=2, words="people"),
     Case("poisson", "bounded-influence", words="overdispersed"),
     Case("cox", "bounded-influence"),
@@ -83,6 +75,7 @@ class Edit(NamedTuple):
 
 _SUMS, _KERNEL, _LOOP = "noise/port.py", "mechanisms/chain/kernel.py", "mechanisms/rounds/device.py"
 _STATISTICS, _CONSTANT = "mechanisms/regression/statistics.py", "fitting/methods/constant.py"
+_AT_POINT = "mechanisms/regression/point_statistics.py"
 MISTAKES: dict[str, tuple[Edit, ...]] = {
     "as it is": (),
     "half the noise is drawn": (
@@ -128,8 +121,7 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
             "np.clip(y / target_bound(problem), -1.0, 1.0)",
             "y / target_bound(problem)",
         ),
-        Edit("fitting/methods/output.py", "np.clip(y, -bound, bound)", "y"),
-        # Sums of statistics, gradients, ridge and newton: rows into the ball, products to their clip, targets.
+        # Sums of ridge and of natural gradients: rows into the ball, products to their clip, targets.
         Edit(_SUMS, "digits(rows * (INSIDE / np.maximum(row_lengths(rows), INSIDE))[:, None])", "digits(rows)"),
         Edit(
             _SUMS,
@@ -146,12 +138,12 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
         Edit(_STATISTICS, "return values * (most / np.maximum(row_lengths(values), most))[:, None]", "return values"),
         Edit(_STATISTICS, "np.minimum(1.0, np.minimum(tau / safe, (tau / safe) * (far / safe)))", "np.ones_like(safe)"),
         Edit(
-            _STATISTICS,
+            _AT_POINT,
             "return found * given.rows.shares(row_lengths(found), INSIDE * self.gradient_bound)[:, None]",
             "return found",
         ),
         Edit(
-            _STATISTICS,
+            _AT_POINT,
             "np.minimum(np.sqrt(weights) * lengths, INSIDE * math.sqrt(asked.tau * asked.far))",
             "np.sqrt(weights) * lengths",
         ),
@@ -199,9 +191,9 @@ _ROWS = (
         "summed = total(statistic)\n            run.gi_frame.f_locals['self'].n = float(summed.units)",
     ),
     Edit(
-        "fitting/methods/variational.py",
+        "fitting/methods/dp_vi.py",
         "(noised + rounds.scale(0)) / problem.records",
-        "(noised + rounds.scale(0)) / len(X)",
+        "(noised + rounds.scale(0)) / len(residuals)",
     ),
     Edit("fitting/methods/constant.py", "_shrunk(count / problem.records,", "_shrunk(count / len(y),"),
     Edit("fitting/methods/constant.py", "second / problem.records", "second / len(y)"),
@@ -260,7 +252,7 @@ def _releases(seconds: float) -> Any:
 
     from sordino.auditing.replay.port import Recorder  # noqa: PLC0415
     from sordino.estimators import ArrayBounds  # noqa: PLC0415
-    from sordino.estimators.registry import ESTIMATORS  # noqa: PLC0415
+    from sordino.estimators.fit import ESTIMATORS  # noqa: PLC0415
     from sordino.estimators.replay import replay_release  # noqa: PLC0415
 
     recorder, rng = Recorder(), np.random.default_rng(1)
@@ -313,7 +305,7 @@ def _of_people(X: Any, y: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _chains() -> Any:
-    from sordino.auditing.replay.chain import replay_chain  # noqa: PLC0415
+    from sordino.auditing.replay.tables import replay_chain  # noqa: PLC0415
     from sordino.core.spec import Spec  # noqa: PLC0415
 
     both = [(scheme, relation) for relation in ("replace-one", "add-remove") for scheme in SCHEMES]

@@ -23,7 +23,7 @@ The first column is the code as it is. Seconds are CPU time of the slowest audit
 - *another sampler*: by participation.
 
 A dash: the mistake cannot be made there. Under replace-one the number of rows is public, as is the size of batches that
-always have the same; output, statistics and the counts of two classes divide by nothing.
+always have the same; the counts of two classes divide by nothing.
 """
 _NOTES = f"""
 Notes. An audit stops at the first refutation. As it is, no further table is begun after {SECONDS:g} s of a clock on the
@@ -32,7 +32,7 @@ wall (a busy machine: between 1 and 24 pairs were tried), with a mistake after {
 
 
 # Methods that divide by no number of records, so that there is none to put the rows' in place of.
-_DIVIDES_BY_NOTHING = ("output", "statistics", "logistic, constant")
+_DIVIDES_BY_NOTHING = ("logistic, constant",)
 _RANDOM_SIZES = ("poisson", "random-allocation", "truncated-poisson", "min-separation")
 
 

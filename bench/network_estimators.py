@@ -5,7 +5,7 @@
     python bench/network_estimators.py --page FILE
 
 The first form measures and appends a line of JSON for each fit; the second writes bench/pages/network-estimators.md
-from them, and brings `measured_coverage.json` and docs/estimators.md to the rates of the natural method.
+from them, and brings `measured_coverage.json` and docs/reference/estimators.md to the rates of the natural method.
 
 *uci*: the five regression sets of Vinaroz & Park on the standard splits, columns and targets between the bounds that
 `papers/vinaroz_park/sets.py` writes down, epsilon 1 at delta 1e-5, by default settings. *adult*: the classifier beside
@@ -125,7 +125,7 @@ def jobs(
                     if cells in f"{area}: {words}":
                         yield from (("cover", (area, place, number)) for number in few)
     if "uci" in only:
-        yield from ((kind, (*given[:4], "variational")) for kind, given in reversed(splits_of) if given[2] < 2)
+        yield from ((kind, (*given[:4], "dp-vi")) for kind, given in reversed(splits_of) if given[2] < 2)
     if "adult" in only:
         yield from adult[len(adult) // 2 :]
 
@@ -157,7 +157,7 @@ def page(rows: list[Row]) -> str:
             grouped[key].append(row)
     lines = []
     for name, aim in AIMS.items():
-        for method, relation in (("natural", "replace-one"), ("variational", "replace-one")):
+        for method, relation in (("natural", "replace-one"), ("dp-vi", "replace-one")):
             found = grouped.get(("uci", name, method, relation), [])
             if found:
                 held = [

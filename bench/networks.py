@@ -4,9 +4,9 @@
 
 Every contender runs in a process of its own: the same network (the small convolutional one of opacus's MNIST example,
 or a dense one of 784-256-10), the same batch on the device, a clip of 1. Timed is what a step needs before noise: the
-sum of clipped gradients, or the plain gradient; the best of five rounds counts. *sordino exact* is the same sum in
-whole numbers, which covers floating point. FOLDER holds packages that are not
-installed (opacus, jax-privacy and what they need); installed ones come first.
+sum of clipped gradients, in whole numbers for Sordino, or the plain gradient; the best of five rounds counts. FOLDER
+holds packages that are not installed (opacus, jax-privacy and what they need); installed ones come first. Recorded rows
+of *sordino* and *sordino mixed* are of sums in single precision, which the package no longer has.
 """
 
 import argparse
@@ -22,7 +22,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 CONTENDERS = (
     "plain jax",
-    "sordino",
     "sordino exact",
     "sordino mixed",
     "plain jax mixed",
@@ -94,30 +93,29 @@ def in_jax(contender: str, network: str, batch: int) -> float:
                 return jnp.sum(jax.vmap(loss, in_axes=(None, 0))(params, examples))
 
         step = jax.jit(jax.grad(total))
-    elif contender == "sordino exact":
-        from sordino.mechanisms.networks.clipped_gradients import Clipped  # noqa: PLC0415
+    elif contender.startswith("sordino"):
         from sordino.mechanisms.networks.integer_sums import WholeSums  # noqa: PLC0415
 
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), examples)
+        computed = "mixed" if contender.endswith("mixed") else "float32"
         # As a run does: where the device's own products differ by place, products of whole numbers.
-        sums = WholeSums(Clipped(loss, 1.0), params, one, batch, 1.0, batch)
+        sums = WholeSums(loss, 1.0, params, one, batch, 1.0, batch, computed)
         if not sums.places_alike(params, np.random.default_rng(0)):
-            sums = WholeSums(Clipped(loss, 1.0), params, one, batch, 1.0, batch, own_bits=True)
+            sums = WholeSums(loss, 1.0, params, one, batch, 1.0, batch, computed, own_bits=True)
         given, nothing = (params, examples, jnp.ones(batch)), sums.zeros()
 
         def step(*given: Any) -> Any:
             return sums.plus(nothing, *given)
-    elif contender.startswith("sordino"):
-        from sordino.mechanisms.networks.clipped_gradients import Clipped  # noqa: PLC0415
-
-        clipped = Clipped(loss, 1.0, batch, "mixed" if contender.endswith("mixed") else "float32")
-        given = (params, examples, jnp.ones(batch))
-        step = jax.jit(clipped)
     elif contender == "naive jax":
-        from sordino.mechanisms.networks.clipped_gradients import naive  # noqa: PLC0415
 
-        given = (params, examples, jnp.ones(batch))
-        step = jax.jit(lambda *given: naive(loss, 1.0, *given))
+        def clipped(params: Any, examples: Any) -> Any:
+            gradients = jax.vmap(jax.grad(loss), in_axes=(None, 0))(params, examples)
+            leaves = jax.tree.leaves(gradients)
+            squares = sum(jnp.sum(jnp.square(leaf.reshape(batch, -1)), axis=1) for leaf in leaves)
+            weights = jnp.minimum(1.0, 1.0 / jnp.maximum(jnp.sqrt(squares), 1e-30))
+            return jax.tree.map(lambda leaf: jnp.tensordot(weights, leaf, 1), gradients)
+
+        given, step = (params, examples), jax.jit(clipped)
     else:
         from jax_privacy.clipping import clipped_grad  # noqa: PLC0415
 

@@ -25,6 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from papers.framework.benchmark import load_benchmark
+from papers.heller_fetaya.lenet import LeNet5
 from papers.heller_fetaya.lenet_on_cuda import LeNetOnCuda
 from papers.heller_fetaya.mnist_experiment import run_variant
 from papers.heller_fetaya.mnist_setting import CLIP_NORM, NOISE, RECORDS, STEP, VARIANTS, Variant, mnist_data
@@ -33,7 +34,6 @@ from sordino.auditing.fleet.engine import Compiled
 from sordino.auditing.fleet.network import network_for
 from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
 from sordino.core.spec import Batch, Scheme
-from sordino.models.families.networks import LeNet5
 
 # A rectified unit that rounding puts on the other side of zero changes a gradient by more than rounding.
 AGREES = 1e-3

@@ -36,7 +36,7 @@ from sordino.mechanisms import (
     noisy_sgd,
     run,
 )
-from sordino.mechanisms.regression.gradients import ClippedGradients, residuals
+from sordino.mechanisms.regression.ridge import ClippedGradients, residuals
 from sordino.mechanisms.statistics.second_moments import StatisticsStack
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.port import noised_numbers

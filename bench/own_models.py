@@ -174,18 +174,15 @@ def sordino_steps(data: dict[str, Any], rounds: int) -> Callable[[], Any]:
     from sordino.core.spec import Spec  # noqa: PLC0415
     from sordino.mechanisms import SecureRandomness  # noqa: PLC0415
     from sordino.mechanisms.variational.custom_gradients import PrivateTable  # noqa: PLC0415
-    from sordino.mechanisms.variational.guides import (  # noqa: PLC0415
-        GuidedGradients,
-        guide_for,
-        standards,
-    )
+    from sordino.mechanisms.variational.evidence_bound import GuidedGradients, VariationalOptions  # noqa: PLC0415
+    from sordino.mechanisms.variational.families import FactorisedGaussian  # noqa: PLC0415
+    from sordino.models.custom.base import pack, read_layout  # noqa: PLC0415
     from sordino.models.custom.numpyro_program import NumPyroProgram  # noqa: PLC0415
-    from sordino.models.custom.records import pack, read_layout  # noqa: PLC0415
     from sordino.noise.lattice import in_doubles  # noqa: PLC0415
 
     layout = read_layout(data)
-    model, family = NumPyroProgram(regression, layout), guide_for("diagonal")
-    asked = GuidedGradients(model, family, standards(family, model.size))
+    model = NumPyroProgram(regression, layout)
+    asked = GuidedGradients(model, VariationalOptions(FactorisedGaussian(), averaged=0.5))
     algorithm = {
         "kind": "noised-sums",
         "query": asked.name,

@@ -23,11 +23,11 @@ def _bench(rows: dict[str, Row]) -> str:
     counts = Counter(row.ahead if row.ahead in {"Sordino", "even"} else "peer" for row in compared)
     narrow, fit = (_ratio(rows, name) for name in ("accounting-width-1e-3-dp-accounting", "fit-cpu-diffprivlib"))
     return (
-        f"- Of {len(compared)} [comparisons with other libraries](bench/pages/bench.md) Sordino leads in "
+        f"- In {len(compared)} [comparisons with other libraries](bench/pages/bench.md) Sordino leads in "
         f"{counts['Sordino']}, ties in {counts['even']} and trails in {counts['peer']}. It bounds epsilon to within "
-        f"0.1 % [{narrow} times faster](bench/pages/bench.md#accounting-width-1e-3-dp-accounting) than dp-accounting; "
-        "a private classifier takes "
-        f"[{1 / float(fit):.1f} times as long](bench/pages/bench.md#fit-cpu-diffprivlib) as diffprivlib's."
+        f"0.1 % [{narrow} times faster](bench/pages/bench.md#accounting-width-1e-3-dp-accounting) than dp-accounting. "
+        "A private classifier takes "
+        f"[{1 / float(fit):.1f} times as long](bench/pages/bench.md#fit-cpu-diffprivlib) as that of diffprivlib."
     )
 
 
@@ -37,9 +37,9 @@ def _utility(rows: dict[str, Row]) -> str:
     one = rows["utility-adult-opacus-add-remove"]
     ours, theirs = (f"{spread.median:.3f}" for spread in (one.ours, one.theirs) if spread is not None)
     return (
-        f"- At epsilon 1 its classifier of Adult has a [log-loss](bench/pages/utility.md) of {ours}; DP-SGD by opacus "
-        f"has {theirs}. Of {len(found)} comparisons of test error it leads in {words['Sordino']} and trails in "
-        f"{words['peer']}."
+        f"- At epsilon 1 its classifier has a [log-loss](bench/pages/utility.md) of {ours} on the Adult data; DP-SGD "
+        f"by opacus has {theirs}. In {len(found)} comparisons of test error it leads in {words['Sordino']} and trails "
+        f"in {words['peer']}."
     )
 
 
@@ -50,7 +50,7 @@ def _scaling(figures: dict[str, Any]) -> str:
     slope = figures["upper exponents"][axis]["slope"]
     return (
         f"- An exact gradient over {int(float(largest)):,} records of 20 columns takes {taken[len(taken) // 2]:.2g} "
-        f"CPU-seconds. The cost [grows](bench/pages/scaling.md) with the power {slope:.2f} of the number of records."
+        f"CPU-seconds. The cost [grows](bench/pages/scaling.md) like n to the power {slope:.2f}, with n records."
     )
 
 

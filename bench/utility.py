@@ -2,11 +2,13 @@
 
     python bench/utility.py --data-dir DATA_DIR [--quick] [--libraries sordino,...] [--only adult,...] [--processes 2]
 
+With `--libraries sordino` alone, the page keeps the columns of its peers.
+
 Tables: fourteen public ones (peers/utility_public.py: eight drawn, six that come with scikit-learn and statsmodels),
 and those of the data folder (peers/utility_data.py: all of Adult, 800 records of it, five UCI regression sets).
 
-Every setting was fixed before this ran: those of the library (src/sordino/estimators/tuned.json) and of DP-SGD
-(peers/utility_settings.json) by bench/tune_utility.py on drawn tables of other seeds, bounds and caps by hand. What a
+Every setting was fixed before this ran: those of the library (fitting/methods/ridge.py) and of DP-SGD
+(peers/utility_settings.json) on drawn tables of other seeds, bounds and caps by hand. What a
 set itself decided is said on the page. Noise is seeded, so the numbers repeat; scores read test rows and are
 NON-PRIVATE.
 
@@ -39,7 +41,7 @@ sys.path.insert(0, str(Path(__file__).parent / "peers"))
 from environments import ONE_THREAD, SCRIPTS, python_of
 from machine import measured_code, own_versions
 from utility_data import UCI, Adult, load_adult, uci_schema
-from utility_page import write_page
+from utility_page import restate, write_page
 from utility_public import Sample, public_classes, public_numbers, public_sample
 from utility_settings import dp_sgd_setting
 
@@ -307,7 +309,9 @@ def main() -> None:
     file = usual if given.out is None else given.out
     document: Row = {"delta": DELTA, "seeds": seeds, "code": code, "versions": versions, "rows": rows}
     file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    if not given.quick and file == usual and names == every:
+    if not given.quick and names == every and given.libraries == OURS:
+        restate(document)
+    elif not given.quick and file == usual and names == every:
         write_page(document)
 
 

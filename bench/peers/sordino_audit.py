@@ -15,8 +15,8 @@ from sordino.auditing.confidence import (
     epsilon_lower,
     epsilon_of_mu,
 )
+from sordino.auditing.methods.one_run import KnownGaussian, mu_lower
 from sordino.auditing.one_run.guesses import planned_guesses, right_guesses
-from sordino.auditing.one_run.known_laws import KnownGaussian, mu_lower
 from sordino.auditing.one_run.trade_off import epsilon_of_gaussian_guesses
 from sordino.core.bound import Citation
 

@@ -8,18 +8,15 @@ import vi_task
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.mechanisms import SeededRandomness
-from sordino.mechanisms.variational.evidence_bound import (
-    FactorisedGaussian,
-    GradientDescent,
-    VariationalOptions,
-    run_variational,
-)
+from sordino.mechanisms.networks.training import Descent
+from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
+from sordino.mechanisms.variational.families import FactorisedGaussian
 from sordino.models.families.networks import MLPRegression
 
 X, Y = vi_task.data()
 MODEL = MLPRegression(hidden=(vi_task.HIDDEN,), activation="tanh")
 OPTIONS = VariationalOptions(
-    family=FactorisedGaussian(first_deviation=vi_task.FIRST_DEVIATION), optimiser=GradientDescent(), start_scale=0.1
+    family=FactorisedGaussian(first_deviation=vi_task.FIRST_DEVIATION), optimiser=Descent(1.0), start_scale=0.1
 )
 
 
