@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sordino.accounting.evaluate import explain
+from sordino.accounting.evaluate import as_json, explain
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, audit
-from sordino.cli.answers import audit_as_json
 from sordino.core.bound import Bound
 from sordino.core.spec import read_spec
 from sordino.core.spec.instance import NamedModel
@@ -35,16 +34,19 @@ def make(folder: Path) -> tuple[Bound, LowerBound]:
     generator = np.random.default_rng(0)
     x, y = generator.uniform(-0.5, 0.5, (500, 3)), generator.choice([-1.0, 1.0], 500)
     iterates = np.asarray(run(spec, Logistic(), x, y, SeededRandomness(1)).iterates, np.float32)  # pyright: ignore
-    bound = explain(spec, DELTA).tightest
+    explanation = explain(spec, DELTA)
+    bound = explanation.tightest
     if bound is None:
         raise SystemExit("No theorem answers for this run.")
     lower = audit(spec, "exact", AuditOptions(delta=DELTA))
     kept = {"draws": iterates.reshape(1, -1, 3)}
-    release = StoredRelease("kept-iterates", spec, bound, DELTA, True, kept, model=NamedModel("logistic"))
+    release = StoredRelease(
+        "kept-iterates", spec, bound, DELTA, True, kept, model=NamedModel("logistic"), answers=as_json(explanation)
+    )
     written = write_release(folder / "release", release)
-    told = folder / "audit.json"
-    told.write_text(json.dumps(audit_as_json(lower, bound)), encoding="utf-8")
-    write_report([open_subject(written, told)], folder / "report.html")
+    audit_file = folder / "audit.json"
+    audit_file.write_text(json.dumps(lower.answer(bound)), encoding="utf-8")
+    write_report([open_subject(written, audit_file)], folder / "report.html")
     return bound, lower
 
 

@@ -216,12 +216,11 @@ def main() -> None:
 
 def _written(folder: Path, fitted: FittedNetwork) -> Path:
     """The release folder, with its audit."""
-    from sordino.cli.answers import audit_as_json  # noqa: PLC0415  (only where folders are written)
-    from sordino.ledger.release import write_release  # noqa: PLC0415
+    from sordino.ledger.release import write_release  # noqa: PLC0415  (only where folders are written)
 
     written = write_release(folder, fitted.release)
     if fitted.audit is not None:
-        answer = json.dumps(audit_as_json(fitted.audit, fitted.release.bound))
+        answer = json.dumps(fitted.audit.answer(fitted.release.bound))
         (written / "audit.json").write_text(answer, encoding="utf-8")
     return written
 

@@ -1,8 +1,8 @@
 """Execute the cells of the notebooks and write them with their outputs: `python examples/notebooks/build.py`.
 
-A notebook is a list of texts and cells of code in NOTEBOOKS below. Cells run in this process, in order, in an empty
-folder; what they print and what their last expression shows becomes their output, as a notebook would have it. All is
-seeded, so that the files come out the same again, and a test compares them.
+A notebook is a list of texts and code cells in NOTEBOOKS below. Cells run in this process, in order, in an empty
+folder. Their output is what they print and the value of their last expression. Everything is seeded, and a test
+compares the files.
 """
 
 import ast
@@ -45,16 +45,16 @@ NOTEBOOKS: dict[str, list[tuple[str, str]]] = {
     "read": [
         (
             "markdown",
-            "# Fit and read\n\nRows are made up with a seed. `random_state` makes a fit that comes out the same "
-            "again; whoever knows it can subtract the noise, so a release is made without it.",
+            "# Fit and read\n\nThe rows are simulated with a seed. `random_state` makes the fit repeatable. Anyone who "
+            "knows it can subtract the noise, so omit it for a real release.",
         ),
         ("code", ROWS),
-        ("markdown", "Declare what is public, from what columns mean and not from the rows."),
+        ("markdown", "Declare what is public. Take bounds from what the columns mean, not from the rows."),
         ("code", DECLARED),
         (
             "code",
-            'import sordino\n\nmade = sordino.plan("logistic", schema, epsilon=1.0, delta=1e-6, '
-            'relation="replace-one")\n{e: round(made.at(e).line("treated").width, 3) for e in (0.5, 1.0, 2.0)}',
+            'import sordino\n\nplan = sordino.plan("logistic", schema, epsilon=1.0, delta=1e-6, '
+            'relation="replace-one")\n{e: round(plan.at(e).line("treated").width, 3) for e in (0.5, 1.0, 2.0)}',
         ),
         (
             "code",
@@ -70,8 +70,8 @@ NOTEBOOKS: dict[str, list[tuple[str, str]]] = {
     "look-and-choose": [
         (
             "markdown",
-            "# Look, choose and check, for a price\n\nEvery question to private rows is charged before a row is "
-            "read. Here a seed takes the place of secret noise, so that outputs come out the same again.",
+            "# Private summaries, selection and checks\n\nThe ledger charges every question before a row is read. Here "
+            "a seed replaces the secret noise, so that the outputs are repeatable.",
         ),
         ("code", ROWS),
         ("code", DECLARED),
@@ -87,8 +87,8 @@ NOTEBOOKS: dict[str, list[tuple[str, str]]] = {
         (
             "markdown",
             "Each trial draws a candidate, fits it and scores it with noise; the best score wins. A candidate may "
-            "never be drawn: with seed 0 the worse of these two is returned, and seed 2 is taken here to show the "
-            "other case. What is printed says how likely that is.",
+            "never be drawn: with seed 0 the worse of these two is returned. Seed 2 shows the other case. The output "
+            "says how likely each case is.",
         ),
         (
             "code",
@@ -102,8 +102,8 @@ NOTEBOOKS: dict[str, list[tuple[str, str]]] = {
     "certify-and-audit": [
         (
             "markdown",
-            "# Certify and audit\n\nAn upper bound by theorem and a lower bound by exact calculation, for a "
-            "described run; no data.",
+            "# Certify and audit\n\nAn upper bound by a theorem and a lower bound by exact calculation, for a "
+            "described run. No data are needed.",
         ),
         (
             "code",
@@ -118,7 +118,7 @@ NOTEBOOKS: dict[str, list[tuple[str, str]]] = {
             "explained = sordino.accounting.explain(spec, 1e-5)\nfor one, epsilon in explained.bounds[:5]:\n    "
             'print(f"{one.theorem:40} {epsilon:.4f}")',
         ),
-        ("markdown", "The largest leak that the description allows, worked out exactly: how tight the bound is."),
+        ("markdown", "How tight is the bound? The audit computes exactly what the worst case reveals."),
         ("code", "lower = sordino.audit(spec, delta=1e-5)\nprint(lower.method, round(lower.epsilon, 4))"),
     ],
 }

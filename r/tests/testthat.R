@@ -1,0 +1,3 @@
+library(testthat)
+library(sordino)
+test_check("sordino")
