@@ -132,7 +132,7 @@ def write(docs: Path) -> None:
 
 
 def _stem(name: Name) -> str:
-    """A file name; names that differ only in case are told apart on disks that do not."""
+    """A file name; names that differ only in case stay distinct on disks that ignore case."""
     twins = [other for other in face() if other.name.lower() == name.name.lower()]
     return name.name if len(twins) == 1 else f"{name.name}-{type(name.value).__name__}"
 

@@ -1,4 +1,4 @@
-"""The verb `audit`: the largest leak that a method finds of a described run, or of somebody's callable."""
+"""The verb `audit`: the largest leak that a method finds of a described run, or of a user's callable."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -64,7 +64,7 @@ def audit(
         confidence: of the whole statement, for methods that sample; absent: 0.95, and 0.999 for a claim.
         models: how many models an attack may train, all sides together.
         seed: for an audit that can be repeated; absent: from the operating system.
-        claim: what somebody says of the callable: epsilon, delta, relation and the domain of its tables; absent:
+        claim: what its author says of the callable: epsilon, delta, relation and the domain of its tables; absent:
             what its module says in `CLAIMS`, under its name.
         seconds: how long to look for a counterexample to a claim.
         python: the interpreter of the environment that the callable lives in; absent: this one.

@@ -76,7 +76,7 @@ def connected(options: ClusterOptions) -> Iterator[Any]:
 
 @contextmanager
 def _silent(package: str) -> Iterator[None]:
-    """What dask logs about lost connections is said once, in a sentence, by whoever loses one."""
+    """The task that loses a connection reports it in one sentence; dask's own log of it is dropped."""
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == package]
     before = {name: logging.getLogger(name).level for name in names}
     for name in names:

@@ -141,7 +141,7 @@ def _one_side(subtracted: NDArray[np.float64], divisor: NDArray[np.float64], del
 class ErrorCurve(NamedTuple):
     """Every rule that cuts somewhere, cheapest first: thresholds and both error counts, shape (..., models + 1).
 
-    The last rule says "first" always. Where scores are tied, `distinct` marks the one rule that can be told apart.
+    The last rule says "first" always. Where scores are tied, `distinct` marks the one rule that differs.
     """
 
     thresholds: Scores

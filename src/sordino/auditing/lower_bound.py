@@ -3,7 +3,7 @@
 A test between two neighbours has two errors, and they prove an epsilon (`TradeOffPoint`). A lower bound on epsilon
 carries everything that makes it checkable. An audit is a function from a described run and options to a lower bound. It
 lives in a file of its own under `auditing/methods/`, which is named after it and registers it; a new file is found by
-itself, and imported when somebody asks for it.
+itself, and imported on first use.
 """
 
 import importlib
@@ -101,7 +101,7 @@ class LowerBound(Result):
     Attributes:
         epsilon: the lower bound, rounded down; 0 when nothing was found, infinite when no epsilon is enough.
         delta: the delta it holds at.
-        relation: the relation of the two datasets that were told apart.
+        relation: the relation of the two datasets that were distinguished.
         view: what the test was allowed to see.
         method: the registered name of the audit, such as "exact".
         confidence: joint probability that the statement holds; 1 when nothing was sampled.

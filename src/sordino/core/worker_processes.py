@@ -158,7 +158,7 @@ def _serve(pipe: Connection, work: Any) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """A parent that was killed cannot say so, and nobody wants what its workers still compute."""
+    """A parent that was killed cannot say so, and nobody reads what its workers still compute."""
     while os.getppid() == parent:
         time.sleep(_LOOK_EVERY)
     os._exit(1)

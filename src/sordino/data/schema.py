@@ -153,7 +153,7 @@ class Schema(Section):
     refuse such certificates.
 
     Attributes:
-        records: the public number of records, or of units where a column says whose a record is.
+        records: the public number of records, or of units where a unit column is declared.
         features: the declared columns that are learned from.
         target: the declared column that is learned, if there is one.
         intercept: whether a column of ones is added.
@@ -295,7 +295,7 @@ class Schema(Section):
 
     @property
     def can_refuse(self) -> tuple[tuple[str, str], ...]:
-        """Column and content that may stop a run: whether it stops is seen by whoever runs it."""
+        """Column and content that may stop a run; that it stopped is visible."""
         return tuple((column.name, content) for column in self.declared_columns() for content in column.kind.can_refuse)
 
     def declared_columns(self) -> tuple[DeclaredColumn, ...]:
@@ -304,7 +304,7 @@ class Schema(Section):
 
     @property
     def unit_column(self) -> str | None:
-        """The column that says whose a record is, if one does."""
+        """The column that identifies the unit, if one does."""
         return None if self.unit is None else self.unit.column
 
     @property

@@ -219,7 +219,7 @@ def _may_be_a_key(column: Column, schema: Schema) -> bool:
 
 
 def _repeating_findings(schema: Schema, table: Table) -> list[SchemaFinding]:
-    """Columns that look as if they said whose a record is, and repeat, where no unit is declared."""
+    """Columns that look like unit identifiers, and repeat, where no unit is declared."""
     named = set(schema.named_columns())
     findings: list[SchemaFinding] = []
     for name, column in table.columns.items():
@@ -340,7 +340,7 @@ def new_schema_template(
 
     Columns are declared as numbers unless `kinds` says category or boolean. `read_schema` refuses the result until
     each null is replaced: bounds, categories and the number of records must come from public knowledge. `unit` names
-    the column that says whose a record is; `records` then is the number of units. `file` says how a CSV file is
+    the column that identifies the unit; `records` then is the number of units. `file` says how a CSV file is
     written.
     """
     names = unique_names(columns)

@@ -7,7 +7,7 @@
 | ``ward: maternity|medicine|surgery``, ``site: 1|2|3`` | a category: words or whole numbers |
 | ``stage: I < II < III`` | words in an order |
 | ``smoker: yes/no`` | a boolean, the word for true first |
-| ``patient: unit of 12`` | whose a record is; at most so many records of one are used |
+| ``patient: unit of 12`` | the privacy unit; at most this many records of each are used |
 | ``weight: weight 0.2..5 mean 1`` | survey weights, their bounds and their public mean, 1 if left out |
 | ``remarks: ignore`` | nothing: the column is left out |
 | ``records = 600`` | a key of the whole schema; also ``intercept``, ``delimiter``, ``decimal``, ``encoding`` |
@@ -88,7 +88,7 @@ def declared_lines(text: str, names: Sequence[str] | None = None, target: str | 
 
     Args:
         text: the lines; blank ones and those that begin with # are skipped.
-        names: the columns of the table, if it is known; features stand in their order.
+        names: the columns of the table, if it is known; features keep their order.
         target: the name of the target, if no line is marked as such.
 
     Returns:

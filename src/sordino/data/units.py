@@ -5,7 +5,7 @@ no feature, its values are never quoted, and what is released does not depend on
 
 A unit with more than `most_records` records keeps the first ones, in the order in which the table holds them. Which
 ones these are is decided by the unit's own records alone, so another unit neither adds nor removes one, and nothing is
-refused: a refusal would tell that somebody has many records. Records without a key, or with one that says nothing, are
+refused: a refusal would reveal a person with many records. Records without a key, or with one that says nothing, are
 one unit together, for nobody knows that they are not.
 
 Keys are text or integers. A column of floats is refused by its type: beyond 2^53 floats join neighbouring integers.
@@ -32,7 +32,7 @@ from sordino.data.words import TextLine
 
 # Sums over so many records of one unit are still exact; see `sordino.mechanisms.regression.statistics`.
 MOST_RECORDS = Interval(1, 4096)
-# What columns are called that say whose a record is; a name is public, so this may be said of a schema alone.
+# Common names of columns that identify the unit. A name is public, so the schema alone decides.
 _KEYS = {"id", "ids", "key", "uid", "uuid", "guid", "identifier", "pseudonym", "ssn", "nhs", "mrn"}
 _HOLDERS = {"person", "patient", "subject", "participant", "respondent", "individual", "client", "customer", "member"}
 _NAMES = _KEYS | _HOLDERS | {"user", "account", "household", "family"}
@@ -131,7 +131,7 @@ def keys(name: str, column: Column, tokens: Sequence[str], code_of: Callable[[st
 
 
 def sounds_like_an_identifier(name: str) -> bool:
-    """Whether a column's name says that its values tell whose a record is."""
+    """Whether a column's name suggests that it identifies the unit."""
     words = "".join(letter if letter.isalnum() else " " for letter in name.replace("ID", " id ")).lower().split()
     ended = {word.removesuffix(end) for word in words for end in _ENDINGS if word.endswith(end)}
     return not _NAMES.isdisjoint(words) or not _BEFORE_ENDINGS.isdisjoint(ended)

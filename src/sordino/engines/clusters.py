@@ -339,7 +339,7 @@ def own_session(master: str) -> Any:
     builder = needed("pyspark.sql", "spark").SparkSession.builder.master(master).appName("sordino")
     settings = {f"spark.executorEnv.{name}": value for name, value in WORKERS_OWN.items()}
     settings |= {"spark.sql.execution.arrow.maxRecordsPerBatch": str(2**16)}
-    if master.startswith("local"):  # else Spark listens on every interface and obeys whoever connects
+    if master.startswith("local"):  # else Spark listens on every interface and obeys any client
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
         settings |= {"spark.authenticate": "true"}
     for name, value in settings.items():

@@ -1,6 +1,6 @@
 """Units that lie in several parts are brought together before anything is computed of them.
 
-A unit's rows have masses that see how many there are, so they are summed by whoever has all of them. Every row goes to
+A unit's rows have masses that see how many there are, so one worker sums all rows of a unit. Every row goes to
 one of several buckets by a keyed hash of its unit: the key is drawn for the run, so nobody can choose names that fill a
 bucket, and a bucket's number tells nothing of who is in it. Rows keep the order of the table, which decides which of a
 unit's rows are used where it has more than may be.

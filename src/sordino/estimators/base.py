@@ -41,13 +41,13 @@ class PrivateEstimator(BaseEstimator):
         draws: how many draws of the posterior predictions average over.
         ledger: a `Ledger` or its path; the fit is debited there before a row is read, or refused.
         random_state: None for secure randomness; a whole number for a reproducible fit, whose release is marked
-            NON-PRIVATE because whoever knows the number can subtract the noise.
+            NON-PRIVATE because anyone who knows the number can subtract the noise.
 
     After `fit`: `posterior_` over encoded coefficients, `bound_` (the tightest bound), `explanation_` (what every
     theorem says), `release_` (a `StoredRelease`, for `write_release`), `cautions_` (what a reader must know first),
     `method_`, `n_features_in_` and, for tables, `feature_names_in_`. Where only a constant was learned, `posterior_`
-    holds that and no other coefficient, and `cautions_` says so. The unit of privacy is a record, whoever it belongs
-    to, unless the schema declares another.
+    holds that and no other coefficient, and `cautions_` says so. The unit of privacy is a record, unless
+    the schema declares another.
     """
 
     _task: ClassVar[Task]
@@ -107,8 +107,8 @@ class PrivateEstimator(BaseEstimator):
     def posterior_(self) -> "Posterior":
         """The posterior over the coefficients of encoded rows, with the privacy noise as far as the method knows it.
 
-        Intervals of "bounded-influence" hold the truth about as often as they say, those of most other methods less
-        often: docs/reference/estimators.md has the rates.
+        Coverage of its intervals is measured on random designs for "bounded-influence" alone, and is poor on some:
+        docs/reference/estimators.md has the rates.
         """
         check_is_fitted(self, "release_")
         return self._predictor.posterior

@@ -64,7 +64,7 @@ def fit(
         delta: at which it is certified.
         relation: replace-one or add-remove.
         records: public number of records, or of units; under replace-one absent: that of the data.
-        unit: the name of the array that says whose a record is; absent: a record is the unit. `records` is needed.
+        unit: the name of the array that identifies the unit; absent: each record is one. `records` is needed.
         most_records: records of one unit that are used at most, the first ones.
         method: natural, variational (with options guide, rounds, step_size, clip), rounds (rounds, step_size, clip) or
             training (rounds, batch, clip, average, canaries, measure and those of `Training`); auto takes natural for a

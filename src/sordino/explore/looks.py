@@ -1,4 +1,4 @@
-"""A look at a table, for a price: questions in words, one charge, intervals on all; how, is in `look_plan`."""
+"""Private summary statistics: questions in words, one charge, intervals on all answers; see `look_plan`."""
 
 import math
 from collections.abc import Sequence

@@ -67,9 +67,9 @@ def scored_predictor(release: StoredRelease) -> Predictor:
     return predictor
 
 
-# Digits of scores behind the point when exponentials are looked up, and the largest size that is told apart.
+# Digits of scores behind the point when exponentials are looked up, and the largest size that is distinguished.
 _STEPS, _LARGEST = 2**12, 40
-# Probabilities are told apart by this much when their logarithm is looked up.
+# Resolution of probabilities when their logarithm is looked up.
 _CELLS = 2**20
 _WHOLE = float(2**DIGITS)
 _MOST_WEIGHT, _MOST_COLUMN = 2.0**14, 8.0

@@ -35,7 +35,7 @@ class DeltaWarning(UserWarning):
 
 
 class NonPrivateWarning(UserWarning):
-    """Something that was seen in private rows: for the eyes of whoever may see the rows, never part of a release.
+    """Something seen in private rows: only for people who may see the rows, never part of a release.
 
     Examples:
         >>> import sordino

@@ -1,4 +1,4 @@
-"""The ways to fit a model of one's own, and the registry that `fit` chooses from.
+"""The ways to fit a custom model, and the registry that `fit` chooses from.
 
 A method plans from public numbers alone and runs what it planned; what it finds are draws of the unconstrained
 parameters, or one point. A method is a class registered under the word that `method=` takes.

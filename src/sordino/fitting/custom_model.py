@@ -1,4 +1,4 @@
-"""Fit a model of one's own: plan, certify, debit, and only then read rows."""
+"""Fit a custom model: plan, certify, debit, and only then read rows."""
 
 import importlib
 import inspect

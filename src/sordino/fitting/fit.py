@@ -82,7 +82,7 @@ def array_rows(
 
 
 def table_rows(schema: Any, task: Task, relation: Relation, X: Any, y: Any) -> RowSource:
-    """A table with a full schema; rows of an array without names were preprocessed by whoever made it."""
+    """A table with a full schema; rows of an array without names were preprocessed by the caller."""
     declaration = declared(schema, task, relation, X, y)
     bare = isinstance(X, np.ndarray) and X.dtype.names is None
     read = partial(encoded_rows, relation=relation, X=X, y=y)

@@ -49,7 +49,7 @@ def fit_chain(
     ledger: Any = None,
     random_state: int | None = None,
 ) -> StoredRelease:
-    """Fit a model of one's own by the noisy gradient chain of a spec, with the noise that an epsilon needs.
+    """Fit a custom model by the noisy gradient chain of a spec, with the noise that an epsilon needs.
 
     Noise is calibrated and certified from the spec, the ledger is debited, and only then are rows read.
 

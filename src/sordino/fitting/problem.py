@@ -52,7 +52,7 @@ class FitProblem:
 
     @property
     def records(self) -> int:
-        """The declared number of records, or of units where a column says whose a record is."""
+        """The declared number of records, or of units where a unit column is declared."""
         return self.schema.records
 
     @property
@@ -104,7 +104,7 @@ class Sources:
         return self.seed is None and self.replayed is None
 
     def ready(self) -> None:
-        """Refuse where no secure source can be had, or programs add up wrongly; asked before anything is debited."""
+        """Refuse before the debit where there is no secure source, or where compiled programs add up wrongly."""
         check_sums()
         if self.private:
             SecureRandomness()

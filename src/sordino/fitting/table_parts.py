@@ -80,7 +80,7 @@ class TableInParts:
         word: what the engine is called.
         parts: of the table.
         columns: that are read.
-        whole_units: whether somebody declares that no unit has rows in two parts.
+        whole_units: whether the user declares that no unit has rows in two parts.
         told: about progress.
         keep: the file in which rounds are kept, if they are.
     """

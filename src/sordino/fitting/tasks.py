@@ -68,7 +68,7 @@ def asked_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def effect_settings(effect_scale: float | None = None) -> dict[str, Any]:
-    """How large effects are taken to be before the data speak, see `mechanisms.regression.Declaration`."""
+    """The prior standard deviation of effects, see `mechanisms.regression.Declaration`."""
     return {} if effect_scale is None else {"effect_scale": number("effect_scale", effect_scale, POSITIVE)}
 
 

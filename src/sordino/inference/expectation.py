@@ -384,7 +384,7 @@ def plan(
         relation: "replace-one" or "add-remove"; there is no default.
         records: how many records or units there are; None takes the schema's number.
         level: of intervals and tests.
-        effect_scale: how large effects are taken to be before the data speak, as for a fit; None takes its default.
+        effect_scale: the prior standard deviation of effects, as for a fit; None takes its default.
         exposure: of counts, the declared column that says how long each record was watched.
         time: of cox, the declared column of times; the target says whether the event happened then.
         bins: of cox, as for a fit: how many time bins there are, or their edges; None takes 4.

@@ -8,7 +8,7 @@ Three things keep two debits apart, because each fails somewhere:
 - a lock file beside the ledger, made only where there is none. Network disks may keep locks to one machine; the lock
   file is seen by all. One left behind by a process of this machine, or on a local disk, is known to be stale once the
   lock on the ledger is held; one of another machine is for people to remove.
-- the log only grows at its end, and whoever finds that it did not grow where it should has not debited (`log`).
+- the log only grows at its end, and a writer that finds it did not grow has not debited (`log`).
 """
 
 import errno
@@ -36,7 +36,7 @@ LOCK_ENDING = ".lock"
 _FARTHEST = 2**62  # beyond any file
 _CHUNK = 2**26
 _LONGEST_WAIT = 0.005  # seconds between two looks at a lock
-# Disks that belong to one machine: whoever opens a file on them shares its locks.
+# Disks that belong to one machine: every process that opens a file on them shares its locks.
 _LOCAL = frozenset(
     {"bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "ntfs3", "overlay", "ramfs", "reiserfs"}
     | {"squashfs", "tmpfs", "vfat", "xfs", "zfs"}
@@ -74,7 +74,7 @@ def _remove_drafts(path: Path) -> None:
 
 
 def check_hands(path: Path, status: os.stat_result) -> None:
-    """Refuse a ledger that somebody else could rewrite or replace: by its owner and mode, and those of its folder."""
+    """Refuse a ledger that another user could rewrite or replace: by its owner and mode, and those of its folder."""
     if pwd is None:
         return
     folder = path.parent.stat()

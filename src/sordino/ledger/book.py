@@ -2,7 +2,7 @@
 
 Keyed digests tie the entries into a chain, so that damage is noticed.
 
-The key is random, made at opening, and kept inside the ledger: whoever can read the ledger can recompute the digests,
+The key is random, made at opening, and kept inside the ledger: a reader of the ledger can recompute the digests,
 so they protect against accidents and not against the owner of the file.
 """
 

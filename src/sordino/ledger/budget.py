@@ -88,7 +88,7 @@ def charged(bound: Bound, spec: Spec, budget: "Budget") -> Guarantee:
 
     The unit of the release is stated in its spec, and the same unit costs what the bound says. Otherwise:
 
-    - A release about records, charged to units of at most k records: whoever comes or goes brings k records at most, so
+    - A release about records, charged to units of at most k records: a unit brings k records at most, so
       an add-remove bound is charged as a group of k (of 2 k under replace-one). A replace-one bound is refused: it says
       nothing about tables of different size, and two units need not have equally many records.
     - A release about units, charged to records: one record that changes hands changes two units, and one that comes

@@ -306,7 +306,7 @@ class Ledger:
     def name_release(self, entry: Entry, digest: str) -> None:
         """Write down which release was made on a debit, by the SHA-256 of its release.json.
 
-        Whoever holds folder and ledger can then tell the release that was paid for from any other that claims its
+        With folder and ledger one can then tell the release that was paid for from any other that claims its
         entry. An entry names one release; another one is refused.
         """
         validate.instance_of("entry", entry, Entry)

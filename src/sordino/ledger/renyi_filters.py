@@ -105,7 +105,7 @@ def epsilon_alone(guarantee: Guarantee, delta: float) -> float:
 class Filter(Tagged, ABC):
     """A rule, fixed at opening, that says whether the releases so far and one more stay within a budget.
 
-    Valid for fully adaptive choice: whoever chooses the next release may look at everything released before. Its JSON
+    Valid for fully adaptive choice: the analyst may choose each release in view of all earlier ones. Its JSON
     form is stored in the ledger, so that later versions cannot move the goalposts.
     """
 

@@ -10,8 +10,8 @@ What is refused. Files that are missing, changed, renamed or extra; folders, lin
 names that are not plain (so no path leads out of it, and no two differ in case only); files beyond a size; keys of JSON
 that repeat. A signature by an algorithm that this version does not know is refused, never skipped.
 
-What it shows. With the fingerprint of a key that the reader knows from elsewhere: whoever holds that key signed exactly
-these files. Without: that nothing changed since somebody, whoever it is, made the manifest. The time in a manifest is
+What it shows. With the fingerprint of a key that the reader knows from elsewhere: the holder of that key signed exactly
+these files. Without: that nothing changed since someone unknown made the manifest. The time in a manifest is
 the signer's word and proves nothing.
 """
 

@@ -71,7 +71,7 @@ class SigningKey:
 
 
 def signature_holds(public: bytes, signature: bytes, message: bytes) -> bool:
-    """Whether whoever holds the private half signed exactly this message."""
+    """Whether the holder of the private half signed exactly this message."""
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
 
     try:
@@ -101,7 +101,7 @@ def new_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
 
     Args:
         path: where there is no file yet; nothing is ever overwritten.
-        passphrase: seals the private file; absent: whoever reads the file can sign.
+        passphrase: seals the private file; absent: anyone who can read the file can sign.
 
     Returns:
         The key.

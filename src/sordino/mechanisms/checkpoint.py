@@ -97,7 +97,7 @@ def platform() -> dict[str, Any]:
 
 def traced(function: Callable[..., Any], *arguments: jax.ShapeDtypeStruct) -> str:
     """A digest of what a function computes: the programs JAX makes of it and of its gradient, and their constants."""
-    # A name is not enough: two functions may have one, and one may hold numbers that change. A rule of one's own for
+    # A name is not enough: two functions may have one, and one may hold numbers that change. A custom rule for
     # the gradient shows in the gradient alone.
     program = jax.make_jaxpr(function)(*arguments)
     programs = [program, *_of_gradient(function, program, arguments)]
@@ -239,7 +239,7 @@ class Keeper:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to write, or somebody asked to stop."""
+        """Whether it is time to write, or a stop was requested."""
         return self.stop.asked or time.monotonic() - self._written >= self.checkpoint.every
 
     def begin(self, moment: Snapshot) -> None:
@@ -250,7 +250,7 @@ class Keeper:
         self._written, self._step = time.monotonic(), moment.step
 
     def keep(self, moment: Snapshot) -> None:
-        """Write a moment; if somebody asked to stop, stop."""
+        """Write a snapshot, and stop if a stop was requested."""
         try:
             self._write(moment)
             self._step = moment.step

@@ -94,7 +94,7 @@ def posterior_draws(
 
 
 def perturb(spec: Spec, draw: ArrayLike, randomness: Randomness) -> Array:
-    """Add the noise of a `perturbed` run to one draw of a sampler of one's own.
+    """Add the noise of a `perturbed` run to one draw of a custom sampler.
 
     Formal guarantees: those of `posterior.perturbed`, if the sampler is within the stated distance whatever the data.
     """

@@ -165,7 +165,7 @@ NOTHING_KNOWN = LossFacts()
 class Residual:
     """What is known of a residual: sup |r|, the largest eigenvalue of its Jacobian, sup |r| at theta = 0.
 
-    None where there is no bound. `because` proves the numbers; `source` says who did, where somebody did.
+    None where there is no bound. `because` proves the numbers; `source` cites a published proof, if there is one.
     """
 
     bound: float | None

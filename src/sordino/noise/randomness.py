@@ -198,7 +198,7 @@ class Randomness(ABC):
 class SeededRandomness(Randomness):
     """Reproducible streams from a seed, for research and tests: the same seed gives the same run, bit for bit.
 
-    Whoever knows the seed can subtract the noise, so a release that is to be private needs a secret seed.
+    An attacker who knows the seed can subtract the noise, so a private release needs a secret seed.
     """
 
     seed: int

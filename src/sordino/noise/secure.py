@@ -3,8 +3,8 @@
 ChaCha20 is a keystream that is secret as long as its key is: whole numbers of 32 bits, additions, exclusive ors and
 rotations, so the same bits on every machine.
 
-The keys of a pure chain are JAX keys whose type says whether somebody could know the noise that is drawn from them. A
-key of `jax.random.key(seed)` can be made again by whoever knows the seed. A `secure_key` has 256 bits of the operating
+The keys of a pure chain are JAX keys whose type says whether anyone could know the noise drawn from them. A
+key of `jax.random.key(seed)` is known to anyone who knows the seed. A `secure_key` has 256 bits of the operating
 system's entropy, and ChaCha20 behind every split, fold and draw. Both are ordinary JAX keys: `jax.random.split`,
 `fold_in`, `vmap` and `scan` take them. The type survives tracing: a compiled chain knows which kind it was given.
 """

@@ -217,7 +217,7 @@ def vertical_axis(frame: DrawingArea, y: Axis) -> list[Markup]:
 
 @dataclass(frozen=True)
 class Series:
-    """A named line; its role decides how it looks, and lines without one are told apart by number."""
+    """A named line; its role decides how it looks, and lines without a role differ by number."""
 
     # A point that is missing, infinite or not drawable on the axes leaves a gap.
     name: str

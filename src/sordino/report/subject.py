@@ -135,7 +135,7 @@ def lacks(release: StoredRelease) -> str:
     elif is_fit(release.settings):
         return "the kind of its task"
     else:
-        needed = ()  # a kind that somebody registered
+        needed = ()  # a kind registered elsewhere
     for name in (*stated, *needed, *_SETTINGS.get(release.kind, ())):
         if name not in release.settings or release.settings[name] != stated.get(name, release.settings[name]):
             return f"the setting {name!r}"
@@ -172,7 +172,7 @@ class Subject:
 
     @property
     def shown_unchanged(self) -> bool:
-        """Whether a signature, or the ledger that was named, would tell if somebody had changed the folder."""
+        """Whether a signature, or the ledger that was named, would show a changed folder."""
         return self.named_by_ledger or (self.signed and not self.broken_signature)
 
     @property

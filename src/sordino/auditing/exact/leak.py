@@ -39,7 +39,7 @@ _MOST_USES, _RARE_USES = 200, 1e-18
 
 
 class Leak(Protocol):
-    """How far two laws can be told apart; every answer is a lower bound, errors of tests are upper bounds."""
+    """How well two laws can be distinguished; every answer is a lower bound, errors of tests are upper bounds."""
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon that is not refuted at `delta`, rounded down."""
@@ -78,7 +78,7 @@ class Placed:
 
 @dataclass(frozen=True, eq=False)
 class LeakFinding:
-    """How far two neighbours can be told apart, and which they are, in words.
+    """How well two neighbours can be distinguished, and which they are, in words.
 
     `placed` says what other records would have shown, where that depends on the record; absent, every record shows
     the same.

@@ -2,7 +2,7 @@
 
 One compiled program makes an epoch of a group of models, probes included. How many models it trains at once depends on
 what is trained and on the kind of device, never on how many models there are: all programs of a fleet then have the
-same shapes, and a model comes out the same bit for bit whoever is trained with it.
+same shapes, and a model has the same bits whatever is trained beside it.
 
 Where a fleet has got to is kept on disk on request: one file for each chunk, replaced as a whole after every epoch.
 Files are for their owner only, and gone when the fleet is complete: they hold iterates, which no release may contain.
@@ -213,7 +213,7 @@ class FleetProgress(NamedTuple):
 class Performance:
     """What changes how long training takes and what it needs, but not what is computed, except by rounding.
 
-    With the same trainer on the same kind of device, any member comes out the same bit for bit, whoever is trained with
+    With the same trainer on the same kind of device, any member has the same bits, whatever is trained beside
     it and on however many devices. A chunk of `chunk` models, or a little more, goes through all epochs before the next
     one begins, and is what a checkpoint holds; absent, a chunk is what the devices train at once. A trainer of your own
     takes the place of the compiled program.

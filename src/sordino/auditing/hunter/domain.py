@@ -1,4 +1,4 @@
-"""What somebody claims of a mechanism, which tables it may be given, and the neighbours worth trying.
+"""What an author claims of a mechanism, which tables it may be given, and the neighbours worth trying.
 
 A table is a tuple of records, a record a cell or a tuple of cells. Pairs of neighbours are made from the declared
 domain alone: extremes, empty tables, ties and duplicates, special numbers, huge and tiny ones, likelier ones first.
@@ -138,7 +138,7 @@ class TableDomain:
 
 @dataclass(frozen=True)
 class PrivacyClaim:
-    """What somebody says of a mechanism: for all neighbours of this domain, epsilon and delta.
+    """What an author says of a mechanism: for all neighbours of this domain, epsilon and delta.
 
     Attributes:
         epsilon: claimed.

@@ -1,4 +1,4 @@
-"""Calls of somebody's callable or program, in processes that may hang or die: outputs in order, or one clear sentence.
+"""Calls of a user's callable or program, in processes that may hang or die: outputs in order, or one clear sentence.
 
 Workers hear from this process alone, through pipes. A call that hangs is ended after a while, a process that dies is
 started again, and both are outputs like any other: a mechanism that dies on one dataset only tells it from its

@@ -50,7 +50,7 @@ class HunterReport:
 
     @property
     def sentence(self) -> str:
-        """The verdict, and what it rests on."""
+        """The verdict and its evidence."""
         claimed = f"epsilon {self.claim.epsilon:g}, delta {self.claim.delta:g} ({self.claim.relation.value})"
         if self.refutation is None:
             return (

@@ -1,4 +1,4 @@
-"""The process that runs somebody's callable: stands alone, so that any interpreter can run it (Python 3.8 and later).
+"""The process that runs a user's callable: stands alone, so that any interpreter can run it (Python 3.8 and later).
 
 It is started as a script, with the interpreter of the environment the callable lives in; nothing of Sordino is imported
 there. Requests are lines of JSON on standard input, answers lines of JSON on what was standard output when it started:

@@ -1,4 +1,4 @@
-"""`attack`: many models of two neighbours of a described run, fitted by its own kernel and told apart.
+"""`attack`: many models of two neighbours of a described run, fitted by its own kernel and distinguished.
 
 Where the law of a score is known, Gaussian with a shift that is not, the difference of mean scores bounds the shift,
 and the shift fixes epsilon. Everywhere else errors are counted.

@@ -2,7 +2,7 @@
 
 How many fair coins can be guessed from one release of an (epsilon, delta)-private mechanism: exactly.
 
-m fair coins decide, independently, which of two neighbouring choices each of m records takes; whoever sees the
+m fair coins decide, independently, which of two neighbouring choices each of m records takes; an attacker who sees the
 release guesses r of the coins (Steinke, Nasr & Jagielski 2023). With q = e^epsilon / (1 + e^epsilon) and W ~ Bin(r,
 q) [ours]:
 
@@ -229,7 +229,7 @@ def _median_outcome(clarity: float, directions: int, each: int) -> tuple[NDArray
     """Numbers of guesses that can be planned, and how many of them are right in the middle of all runs.
 
     One coin shifts the score of its direction by `clarity` one way or the other, the others there are noise to it, and
-    whoever is farther than a threshold from the middle is guessed.
+    records farther than a threshold from the middle are guessed.
     """
     coins = directions * each
     guesses = np.unique(np.round(np.geomspace(1, coins, _SIZES)).astype(np.int64))

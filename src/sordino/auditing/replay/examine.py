@@ -35,7 +35,7 @@ from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import OPEN_UNIT, InputError, SordinoError, number
 from sordino.noise.port import Law
 
-# A release is audited as often as somebody likes, and sound code must not be called broken in one of twenty audits.
+# A release may be audited many times, and sound code must not be called broken in one of twenty audits.
 CONFIDENCE = 0.9999
 SECONDS = 100.0
 # A call that some pair moved so far needs no better pair. Records of a trial are varied so often at most, for so much

@@ -6,7 +6,7 @@ call. Statement: if for all neighbours and all answers the shifts over scales of
 add up to at most mu^2, the release is mu-GDP; with Laplace noise l1 shifts over scales add up to epsilon, and so do the
 log ratios of forced selections. Kinds of noise are never mixed into one number.
 
-What it shows and what not. A shift above its plan refutes the *sensitivity* that the certificate rests on, for this
+What it shows. A shift above its plan refutes the *sensitivity* that the certificate rests on, for this
 code and this pair; it refutes epsilon only where shifts do not depend on answers. Shifts are compared with the plan of
 their own call, never with a bound that hides iterates, samples batches or couples runs. Batches are forced to be the
 same, so samplers are not tested; nor is the law of the noise. Stable noise, posterior draws and Propose-Test-Sample
@@ -235,7 +235,7 @@ _PIECE, _PIECES = 8192, 3
 
 
 def key_faults(fresh: Callable[[], Randomness]) -> list[str]:
-    """What contradicts that two sources of private fits are secret and independent; refused where none can be had."""
+    """What contradicts that two sources of private fits are secret and independent; refused where there is none."""
     sources = fresh(), fresh()
     if not all(isinstance(source, SecureRandomness) for source in sources):
         return ["the noise of a private fit comes from a source that can be made again"]

@@ -350,7 +350,7 @@ UNIT = WordOrObject(Word(Unit), Nested(ColumnUnit))
 
 
 def column_of(unit: AnyUnit) -> str | None:
-    """The column that says whose a record is; None where a record is a unit by itself."""
+    """The column that identifies the unit; None where each record is a unit."""
     return unit.column if isinstance(unit, ColumnUnit) else None
 
 

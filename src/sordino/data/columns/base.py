@@ -33,7 +33,7 @@ class MissingRule:
     """What happens to a missing value, declared per column and never decided by looking at the rows.
 
     ``refuse`` stops; ``value`` uses a declared constant; ``indicator`` encodes 0 and sets a column of its own. A cell
-    that the kind cannot read counts as missing. Whether a ``refuse`` rule stops is visible to whoever runs the program
+    that the kind cannot read counts as missing. Whether a ``refuse`` rule stops is visible to its user
     and is not covered by any guarantee; the other two rules treat every record alike and never stop.
     """
 

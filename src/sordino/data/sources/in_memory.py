@@ -2,7 +2,7 @@
 
 Frames are taken through Arrow's C stream, `__arrow_c_stream__`, which pyarrow, polars, DuckDB, Ibis, Modin, cuDF and
 others have. pandas has it too, but guesses the type of a column of objects from its cells and adds its index, so its
-frames are taken column by column. None of these packages is imported here: whoever made the frame did that. Files pass
+frames are taken column by column. None of these packages is imported here: the caller did that. Files pass
 through here too.
 
 A column has the type that it is stored in. Lists and columns of Python objects have none, and none is guessed: a guess

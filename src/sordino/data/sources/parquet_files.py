@@ -1,7 +1,7 @@
 """Parquet and Arrow (Feather) files in: one file, a folder, a partitioned dataset, a pattern, or a list of paths.
 
 Folders such as ``year=2024`` say a column of all rows below them, as Hive and Spark write it. Hidden files and those
-that begin with an underscore are notes of whoever wrote the folder. Every file is a part; one of many row groups is
+that begin with an underscore are notes of the writer. Every file is a part; one of many row groups is
 several, so that all cores have work. A file that would expand more than a thousandfold is taken for a bomb.
 """
 

@@ -51,7 +51,7 @@ from sordino.noise.randomness import Purpose
 _MOST_PARAMETERS = 500
 # Squared rows may be this much longer than their mean before they are shortened.
 _ROOM = 1.5
-# Coefficients of whitened rows have this variance before the data speak, in units of the target's.
+# Prior variance of coefficients of whitened rows, in units of the target's.
 _EFFECTS = 0.1
 _LEAST_SPREAD, _LEAST_SHARE = 0.02, 0.03
 # Noise in the second moments that whiten rows makes steps too short in some directions and too long in others. With D

@@ -46,7 +46,7 @@ TOO_RARE = (
     "parameters for them; there intervals of probabilities were seen not to hold"
 )
 
-# Of models of one's own by draws along a chain (bench/own_models.py coverage --method sgld).
+# Of custom models by draws along a chain (bench/own_models.py coverage --method sgld).
 CHAINS = (
     "draws along a private chain include neither the bias of clipping nor the distance from convergence: 90 % "
     "intervals of a regression of 2,000 records at epsilon 1 covered the truth in 4 % of cases"

@@ -346,7 +346,7 @@ def _flag(value: Any) -> bool:
     return value
 
 
-# What each kind of release stores, and the posterior that can be had back from it.
+# What each kind of release stores, and the posterior that is rebuilt from it.
 
 
 class Contents(NamedTuple):
@@ -384,7 +384,7 @@ _POSTERIORS: dict[tuple[str, ...], Any] = {
 
 
 def posterior_arrays(posterior: Posterior) -> dict[str, NDArray[Any]]:
-    """The arrays a posterior can be had back from."""
+    """The arrays from which a posterior is rebuilt."""
     if isinstance(posterior, CoefficientPosterior):
         return posterior.arrays
     if isinstance(posterior, GaussianPosterior):

@@ -42,7 +42,7 @@ _FOR_THE_LATTICE = 2.0**-23
 def check_regulariser(spec: Spec, model: Model) -> None:
     """Refuse a spec that claims another weight decay, or a better prior, than the model has."""
     # A chain is certified from its spec, so a spec written for a stronger regulariser would certify what does not run.
-    # A model that certifies nothing about its penalty leaves the claim to whoever declared it.
+    # A model that certifies nothing about its penalty leaves the claim to the user who declared it.
     claimed = None if spec.problem is None else spec.problem.regulariser
     own = model.regulariser_certificates()
     if claimed is None or "regulariser.strong_convexity" not in own:

@@ -2,7 +2,7 @@
 
 A step here and a step of `run` are the same kernel (`noised_drift`, `row_sum`) with the same limits on rows, gradients
 and iterates (`claims`), so the same draws give the same bits. What differs is who draws: `run` draws itself; here
-whoever calls gives keys. What that leaves of the spec's certificate is `PureChain.certified_spec`.
+the caller gives keys. What that leaves of the spec's certificate is `PureChain.certified_spec`.
 """
 
 from collections.abc import Callable
@@ -193,9 +193,9 @@ class PureChain:
     def certified_spec(self, state: ChainState) -> Spec:
         """The spec that a chain with this state is certified by: `sordino.certify` takes it.
 
-        With secure keys, the spec's batches and no optimiser it is the spec itself. Batches or keys of one's own, and
+        With secure keys, the spec's batches and no optimiser it is the spec itself. The caller's batches or keys, and
         an optimiser, leave composition alone: a record counts as if it were in every batch and every iterate were
-        seen, because nothing is known of how batches were chosen and where the iterates go. A start of one's own takes
+        seen, because nothing is known of how batches were chosen and where the iterates go. The caller's start takes
         away the constants of theorems that read the start. Keys that are not secure make what leaves NON-PRIVATE.
 
         Args:
@@ -257,7 +257,7 @@ class PureChain:
         return self._program(unravel, summed), drawn.data, _one_list(drawn.records, drawn.count)
 
     def _model(self, unravel: Callable[[Array], Any]) -> Model:
-        """The model on flat parameters: a loss of one's own reads them in the form that `init` was given."""
+        """The model on flat parameters: a custom loss reads them in the form that `init` was given."""
         if isinstance(self.model, Model):
             return self.model
         loss = self.model

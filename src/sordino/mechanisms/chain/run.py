@@ -248,7 +248,7 @@ def run(
         randomness: `SecureRandomness` for a release, `SeededRandomness` to try things out.
         function: what is averaged, given exactly when the view is average, with the constant that the spec states.
         steps_per_block: changes how much memory the run takes; its result only by rounding.
-        checkpoint: where the run is written down, so that it can be stopped and gone on with.
+        checkpoint: the file from which an interrupted run resumes.
         progress: called after every block of steps.
         placement: spreads the work over devices.
 

@@ -1,6 +1,6 @@
 """Noise that is correlated over steps: what a matrix mechanism adds to the sums of a run.
 
-A matrix mechanism releases C G + s Z, with G the sums of all steps, one a row, and Z independent noise. Whoever trains
+A matrix mechanism releases C G + s Z, with G the sums of all steps, one a row, and Z independent noise. A trainer
 needs G, so it is multiplied by the inverse of C: step k is given its sum plus s n_k, with n = C^-1 Z. For a lower
 triangular Toeplitz matrix that is a recursion over a few past steps: n_k = (z_k - c_1 n_{k-1} - ...) / c_0 for a
 band c, and n_k = z_k - r_1 z_{k-1} - ... where the inverse is the band. With the band (1, -1/2) of the inverse

@@ -228,7 +228,7 @@ def train(
         randomness: `SecureRandomness` for a release, `SeededRandomness` to try things out.
         training: the optimiser and other public choices.
         trainable: told the path of a leaf, such as "['head']['w']", whether it is trained; absent: all are.
-        checkpoint: where the run is written down, to be gone on with after it was stopped.
+        checkpoint: the file from which an interrupted run resumes.
         progress: called after every step.
 
     Returns:

@@ -44,7 +44,7 @@ _SHARE = Interval(0.0, 1.0, high_open=True)
 
 @dataclass(frozen=True)
 class Descent:
-    """Gradient descent with momentum, for whoever has no optax.
+    """Gradient descent with momentum, for users without optax.
 
     Where `fall` is given, the rate falls to 0 in a straight line over that many steps.
     """

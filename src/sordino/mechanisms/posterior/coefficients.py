@@ -160,7 +160,7 @@ class CoefficientPosterior(Posterior):
 
     @property
     def prior(self) -> Values:
-        """The share that the declared size of effects holds."""
+        """The share of the variance that the prior sets."""
         return self.shares[2]
 
     @property

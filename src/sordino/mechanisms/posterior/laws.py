@@ -73,7 +73,7 @@ class Posterior(ABC):
     def interval(self, level: float) -> tuple[Values, Values]:
         """Central intervals of each parameter that hold `level` of the posterior: lower and upper ends.
 
-        How often they hold the truth is another question, which is measured for the estimators and not for every run.
+        How often they cover the true value is measured for the estimators, not for every run.
         """
         half = special.ndtri(0.5 + 0.5 * checked_level(level)) * np.sqrt(self.variance)
         return self.mean - half, self.mean + half

@@ -195,7 +195,7 @@ def median_size(counts: Array, ends: Array, records: int) -> float:
 
 _EXPONENTS = np.geomspace(MOST_PEAKED, FLATTEST, 32)
 _DEVIATIONS = np.geomspace(0.2, 5.0, 120)
-# The logarithm of an exponent over 2 has this deviation before the data speak.
+# Prior standard deviation of the logarithm of an exponent over 2.
 _SHAPES = 0.3
 
 

@@ -35,7 +35,7 @@ class Declaration:
         target: bounds of the target, for families whose target is a number.
         classes: how many classes the target has, for families of classes.
         exposure: bounds of the exposure, for families of counts.
-        effect_scale: the standard deviation of coefficients in encoded units before the data speak; None takes the
+        effect_scale: the prior standard deviation of coefficients in encoded units; None takes the
             family's own: 1 where effects are log odds or log rates, a twentieth of the target's range otherwise.
         names: what the columns are called.
         unit: whether rows belong to people (or other units) and a person's rows count as one.

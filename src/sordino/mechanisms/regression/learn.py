@@ -72,7 +72,7 @@ class Learned:
         moved: what the intercept is moved by, with its standard error.
         scale: of residuals of numbers; 0 elsewhere. `scale_error` is its relative error.
         dispersion: of counts.
-        trace: numbers of interest to whoever studies the engine.
+        trace: intermediate numbers for studies of the engine.
     """
 
     effects: Effects

@@ -65,7 +65,7 @@ class Posterior:
         scale_error: the relative error of that.
         dispersion: of counts, as it was read; 0 elsewhere.
         far: how far the last point was from the root of its equation, in posterior standard deviations.
-        trace: numbers of interest to whoever studies the engine.
+        trace: intermediate numbers for studies of the engine.
     """
 
     plan: Plan

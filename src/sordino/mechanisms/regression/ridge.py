@@ -47,13 +47,13 @@ _NUMBER_LENGTH = 0.3
 # Shares of levels are at least this part of even ones, shares of flags at least the other.
 _LEAST_OF_EVEN, _LEAST_SHARE = 0.1, 0.02
 # Ends of the bins of lengths, half octaves around what is typical; and standard deviations of the log of a length:
-# within a table, and of the middle one before the data speak.
+# within a table, and of the middle one in the prior.
 LENGTHS = 2.0 ** np.arange(-5.0, 1.5, 0.5)
 _LENGTHS_SPREAD, _LENGTHS_PRIOR = 0.3, 1.0
 # A direction counts if it is seen above this many times the largest that noise would show, and what columns explain.
 _SEEN = 1.5
 _SEED = 20_268
-# Effects as parts of the declared ones, and the weights of those parts before the data speak.
+# Effects as parts of the declared ones, and the prior weights of those parts.
 _SMALLER = np.array([0.25, 0.5, 1.0])
 _WEIGHTS = np.array([0.3, 0.3, 0.4])
 
@@ -313,7 +313,7 @@ def with_sketch(geometry: Geometry, noised: Array, noise: float) -> Geometry:
 
 
 class RidgePrior(NamedTuple):
-    """Deviations before the data speak: of effects, of the scores that they make together, and of the intercept.
+    """Prior standard deviations: of effects, of the scores that they make together, and of the intercept.
 
     With many columns the deviation of scores decides, so that effects are as much smaller as there are more of them.
     """
@@ -354,7 +354,7 @@ class RidgeFit:
 
     @cached_property
     def _variances(self) -> Array:
-        """Of coefficients along the axes, before the data speak."""
+        """Prior variances of coefficients along the axes."""
         geometry, prior = self.geometry, self.prior
         columns = geometry.length**2 * float(np.trace(geometry.products[1:, 1:]))
         effects = min(prior.effects, prior.scores / math.sqrt(columns))

@@ -211,7 +211,7 @@ class Histogram(Statistic):
 
     @abstractmethod
     def sizes(self, rows: UnitRows, known: Whitened | None) -> tuple[Array, float]:
-        """The sizes of all rows, and the largest that is told apart."""
+        """The sizes of all rows, and the largest that is distinguished."""
 
     def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
         sizes, most = self.sizes(rows, known)

@@ -4,7 +4,7 @@ Every record becomes a vector that depends on that record and the question alone
 that sums are exact. No cell stops a look: one that cannot be read counts as missing, a word that was not declared as
 another one, a number outside the bounds as the nearer bound.
 
-Units. Where a column says whose a record is, a unit counts as one, spread evenly over those of its k records that are
+Units. Where a column identifies the unit, it counts as one, spread evenly over those of its k records that are
 used: each counts floor(2^20 / k) whole numbers of 2^-20. So a unit adds a convex combination of vectors of records and
 of zero. The length of a difference of two such combinations is a convex function of both, hence largest where each is
 one vector of a record or zero: a question's `added` and `replaced` hold for units as well, if `replaced` is at least

@@ -1,7 +1,7 @@
 """Sums of what a released model gets wrong on private rows: losses, residuals by band, and squares of differences.
 
 Every record becomes a vector that depends on that record and on released numbers alone, cut to 20 binary digits, so
-that sums are exact. Where a column says whose a record is, a unit counts as one, spread evenly over its k records, each
+that sums are exact. Where a column identifies the unit, it counts as one, spread evenly over its k records, each
 floor(2^20 / k) whole numbers of 2^-20: a unit adds a convex combination of vectors of records and of zero. The length
 of a difference of two such combinations is a convex function of both, hence largest where each is one vector or zero,
 so that `added` and `replaced` hold for units as well.

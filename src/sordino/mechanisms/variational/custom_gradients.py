@@ -1,4 +1,4 @@
-"""Queries about the gradients of a model of one's own: their lengths, their products, and their sum.
+"""Queries about the gradients of a custom model: their lengths, their products, and their sum.
 
 Each unit's gradient g is whitened with a public matrix W and divided by a public clip C, both found from what earlier
 rounds released; what is summed has length at most 1. So one spec with contributions of 1 describes every round,
@@ -33,7 +33,7 @@ from sordino.models.custom.base import CustomModel
 from sordino.noise.lattice import GROUP
 from sordino.noise.randomness import Purpose, Randomness
 
-# Octaves of lengths that are told apart: from 2^-16 up.
+# Octaves of lengths that are distinguished: from 2^-16 up.
 OCTAVES, FIRST_OCTAVE = 48, -16
 _APART = up(math.sqrt(2.0))
 

@@ -86,7 +86,7 @@ class NaturalPosterior(NamedTuple):
 
     `noise` is the part of the covariance that the privacy noise makes; `doubt` is the relative error, by noise, of the
     information in one direction. `changed` is the information at the end over that which the last stage began with: far
-    from 1 the fit was still on its way. Draws have the shape (draws, size).
+    from 1 the fit had not converged. Draws have the shape (draws, size).
     """
 
     mean: Array

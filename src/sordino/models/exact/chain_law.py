@@ -68,7 +68,7 @@ class AffineStep:
 
 # Which kinds of records each step of a chain uses: one pattern for a fixed order, all of them for a random one.
 #
-# A batch matters only through how many records of each kind it holds, so identical records are never told apart. A
+# A batch matters only through how many records of each kind it holds, so identical records are interchangeable. A
 # run is a sequence of stages that are independent of each other; a stage has alternatives with probabilities, and
 # every alternative is a periodic sequence of batches.
 
