@@ -49,13 +49,6 @@ COMPARED = (
         "Any mechanism. Sordino: the number of guesses is planned from the certificate before the run",
     ),
     (
-        "one run gaussian",
-        "one run with 1000 canaries, the trade-off known to be Gaussian",
-        "one run, Gaussian",
-        {PEER: "one run, Gaussian"},
-        "Both by Mahloujifar et al. 2025; Sordino with a planned number of guesses",
-    ),
-    (
         "one run known noise",
         "one run with 1000 canaries, Gaussian noise of known size",
         "one run, known noise",

@@ -17,34 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from sordino.auditing.confidence import (
-    ErrorCounts,
-    GaussianClaim,
-    band_epsilon,
-    choose_threshold,
-    count_errors,
-    epsilon_of_gaussian_pair,
-)
+from sordino.auditing.confidence import ErrorCounts, band_epsilon, choose_threshold, count_errors, joint_epsilon
 from sordino.auditing.hunter.search import proved_epsilon
-from sordino.auditing.joint_test import joint_epsilon
 from sordino.auditing.lower_bound import TradeOffPoint
 from sordino.auditing.methods.one_run import KnownGaussian, mu_lower
-from sordino.auditing.one_run.guesses import (
-    epsilon_from_errors,
-    epsilon_from_guesses,
-    planned_guesses,
-    weighed_errors,
-)
-from sordino.auditing.one_run.trade_off import mu_refuted
+from sordino.auditing.methods.one_run_guesses import epsilon_from_guesses, planned_guesses, right_guesses
 from sordino.auditing.replay.plan import _independent, _many_times
 from sordino.core import gaussian
-from sordino.core.bound import Citation
 from sordino.core.spec import Scheme
 
 AUDITS, CONFIDENCE, DELTA = 10_000, 0.95, 1e-3
 LEVEL = 1 - CONFIDENCE
 ROOT = Path(__file__).parents[1]
-_PAIR = GaussianClaim(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
 
 
 class Null(NamedTuple):
@@ -114,20 +98,6 @@ def _band(mu: float, models: int) -> Callable[..., NDArray[np.bool_]]:
     return exceeded
 
 
-def _pair(mu: float, models: int) -> Callable[..., NDArray[np.bool_]]:
-    def exceeded(rng: np.random.Generator, audits: int) -> NDArray[np.bool_]:
-        errors = special.ndtr(-mu / 2)
-        first, second = rng.binomial(models, errors, audits), rng.binomial(models, errors, audits)
-        found = _counted(
-            lambda a, b: epsilon_of_gaussian_pair(ErrorCounts(a, models, b, models), DELTA, CONFIDENCE, _PAIR),
-            first,
-            second,
-        )
-        return found > gaussian.epsilon_lower(mu, DELTA)
-
-    return exceeded
-
-
 def _response(epsilon: float, coins: int) -> Callable[..., NDArray[np.bool_]]:
     """Randomised response that tells all coins with probability delta: what attains the theorem."""
 
@@ -140,42 +110,17 @@ def _response(epsilon: float, coins: int) -> Callable[..., NDArray[np.bool_]]:
     return exceeded
 
 
-def _weighed(epsilon: float, coins: int, steps: int) -> Callable[..., NDArray[np.bool_]]:
-    """Randomised response, all coins guessed, errors counted up to `steps` times, as often for each."""
-    clearer = tuple(coins - coins * step // steps for step in range(1, steps))
-    each = -np.diff((coins, *clearer, 0))
+def _canaries(mu: float, coins: int) -> Callable[..., NDArray[np.bool_]]:
+    """Planned guesses of orthogonal canaries."""
 
     def exceeded(rng: np.random.Generator, audits: int) -> NDArray[np.bool_]:
-        wrong = special.expit(-epsilon)
-        errors = np.arange(1, steps + 1) @ rng.binomial(each[:, None], wrong, (steps, audits))
-        errors[rng.random(audits) < DELTA / 100] = 0
-        shown = {
-            v: epsilon_from_errors(coins, coins, clearer, v, DELTA / 100, CONFIDENCE) for v in set(errors.tolist())
-        }
-        return np.array([shown[v] for v in errors.tolist()]) > epsilon
-
-    return exceeded
-
-
-def _canaries(mu: float, coins: int, *, known: bool) -> Callable[..., NDArray[np.bool_]]:
-    """Planned guesses of orthogonal canaries: against epsilon, or against mu where the trade-off is known."""
-
-    def exceeded(rng: np.random.Generator, audits: int) -> NDArray[np.bool_]:
-        advantage = float(2 * special.ndtr(mu / 2) - 1)
-        plan = planned_guesses(coins, coins, advantage, DELTA, CONFIDENCE, weigh=not known)
-        sums = np.empty(audits, int)
+        plan = planned_guesses(coins, coins, float(2 * special.ndtr(mu / 2) - 1), DELTA, CONFIDENCE)
+        right = np.empty(audits, int)
         for audit in range(audits):
             heads = rng.integers(0, 2, coins).astype(bool)
-            scores = mu * heads + rng.standard_normal(coins)
-            sums[audit] = weighed_errors(scores, heads, (plan.guesses, *plan.clearer))
-        if known:
-            right = (plan.guesses - sums).tolist()
-            values = {v: mu_refuted(coins, plan.guesses, v, CONFIDENCE) for v in set(right)}
-            return np.array([values[v] for v in right]) > mu
-        shown = {
-            v: epsilon_from_errors(coins, plan.guesses, plan.clearer, v, DELTA, CONFIDENCE) for v in set(sums.tolist())
-        }
-        return np.array([shown[v] for v in sums.tolist()]) > gaussian.epsilon_lower(mu, DELTA)
+            right[audit] = right_guesses(mu * heads + rng.standard_normal(coins), heads, plan.guesses)
+        shown = {v: epsilon_from_guesses(coins, plan.guesses, v, DELTA, CONFIDENCE) for v in set(right.tolist())}
+        return np.array([shown[v] for v in right.tolist()]) > gaussian.epsilon_lower(mu, DELTA)
 
     return exceeded
 
@@ -236,17 +181,13 @@ NULLS = (
         "one run, known noise and baseline", "1,000 canaries, mu 2", _sum(2.0, 1000, baseline=0.0, mirrored=False), True
     ),
     Null("one run, guesses", "randomised response, epsilon 1, 300 coins", _response(1.0, 300), True),
-    Null("one run, weighed errors", "randomised response, epsilon 3, 300 coins", _weighed(3.0, 300, 12), True),
-    Null("one run, guesses", "Gaussian, 400 canaries, mu 1", _canaries(1.0, 400, known=False), False),
-    Null("one run, trade-off known", "Gaussian, 400 canaries, mu 1", _canaries(1.0, 400, known=True), False),
-    Null("one run, trade-off known", "Gaussian, 400 canaries, mu 2", _canaries(2.0, 400, known=True), False),
+    Null("one run, guesses", "Gaussian, 400 canaries, mu 1", _canaries(1.0, 400), False),
     Null("one rule, joint test", "both errors 0.269, 40 models a side", _joint(_CORNER, _CORNER, 40), True),
     Null("one rule, joint test", "errors 0.05 and 0.6, 40 models a side", _joint(0.05, 0.6, 40), False),
     Null("attack, threshold chosen", "Gaussian, mu 1, 60 models a side", _attack(1.0, 60), False),
     Null("attack, threshold chosen", "Gaussian, mu 0, 60 models a side", _attack(0.0, 60), False),
     Null("attack, all thresholds", "Gaussian, mu 1, 200 models a side", _band(1.0, 200), False),
     Null("attack, all thresholds", "Gaussian, mu 0, 200 models a side", _band(0.0, 200), False),
-    Null("many runs, Gaussian pair", "mu 1, 250 models a side", _pair(1.0, 250), False),
     Null("many runs, known law", "mu 1, 100 models a side", _sum(1.0, 200, baseline=None, mirrored=True), True),
     Null("replay, size of the noise", "200 numbers of the stated size", _size_of_noise(200), True),
     Null("replay, participation", "two records, 160 Poisson batches of rate 1/8", _batches(160, 0.125), False),

@@ -13,28 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.auditing.attack.experiment import Parts
 from sordino.auditing.confidence import (
     ErrorCounts,
-    GaussianClaim,
     band_epsilon,
     choose_threshold,
     count_errors,
-    epsilon_of_gaussian_pair,
+    epsilon_of_mu,
+    joint_epsilon,
 )
-from sordino.auditing.joint_test import joint_cap, joint_epsilon
+from sordino.auditing.experiment import Parts
 from sordino.auditing.methods.one_run import KnownGaussian, mu_lower
-from sordino.auditing.one_run.guesses import epsilon_from_errors, planned_guesses, right_guesses, weighed_errors
-from sordino.auditing.one_run.trade_off import epsilon_of_gaussian_guesses
+from sordino.auditing.methods.one_run_guesses import epsilon_from_guesses, planned_guesses, right_guesses
 from sordino.core import gaussian
-from sordino.core.bound import Citation
 from sordino.core.gaussian import show_down
 
 PAGE = Path(__file__).with_name("pages") / "audit-power.md"
 DELTA, CONFIDENCE, REPETITIONS, MANY = 1e-5, 0.95, 9, 500
 SHIFTS = (1.0, 2.0, 3.0)
 MODELS = (100, 400, 1000, 4000, 10_000, 40_000)
-_PAIR = GaussianClaim(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
 _SUM = KnownGaussian("orthogonal canaries in one Gaussian sum")
 
 _INTRODUCTION = f"""# What an audit proves for its models
@@ -44,17 +40,14 @@ mu on its neighbour, so that epsilon at delta = {DELTA:g} is known. Each entry i
 {REPETITIONS} audits with fixed seeds, joint confidence {100 * CONFIDENCE:g} %.
 
 - **models**: trained, both datasets together; for one run, the number of canaries instead.
-- **attack**: a quarter of the models chooses the threshold, the others are counted, both errors in one exact test, as
-  in the method `attack` with an instance, where a score is learnt from a quarter more.
+- **attack**: a quarter of the models would teach a score, a quarter chooses the threshold, the others are counted, both
+  errors in one exact test, as in the method `attack` with an instance.
 - **all thresholds**: every model counted, limits that hold for all thresholds at once; the score is fixed beforehand,
   as in the method `attack` without an instance, where the law of the score is not known.
-- **Gaussian pair**: errors read as a lower bound on mu; valid only because the pair is Gaussian by theorem.
+- **known law**: difference of mean scores, as in the method `attack` where the law of the score is known.
 - **cap**: the bound of an attack that never errs.
 - **one run**: a single model with that many canaries in orthogonal directions, as many of the clearest guessed as was
-  planned, errors the heavier the clearer a guess seemed (add-remove, each canary of length mu under noise 1); valid for
-  any mechanism.
-- **trade-off**: the same run, errors of one weight, against Gaussian trade-off curves; valid only because the
-  trade-off is known.
+  planned (add-remove, each canary of length mu under noise 1); valid for any mechanism.
 - **known noise**: the same run, read by the difference of mean scores; valid only because the noise is Gaussian, its
   scale known or the same for all, and baselines equal.
 """
@@ -67,10 +60,9 @@ class PowerRow:
     models: int
     attack: float
     all_thresholds: float
-    gaussian_pair: float
+    known_law: float
     cap: float
     one_run: float
-    trade_off: float
     known_noise: float
 
 
@@ -79,10 +71,10 @@ def power_rows(shift: float, numbers: Sequence[int] = MODELS) -> Iterator[PowerR
     for models in numbers:
         generator = np.random.default_rng([models, round(1000 * shift)])
         bounds = np.array([_audited(generator, shift, models) for _ in range(REPETITIONS)])
-        attack, thresholds, pair, one_run, curve, known = (float(value) for value in np.median(bounds, axis=0))
-        counted = Parts.of(models, learns=False).count
-        most = joint_cap(counted, counted, DELTA, CONFIDENCE)
-        yield PowerRow(models, attack, thresholds, pair, most, one_run, curve, known)
+        attack, thresholds, pair, one_run, known = (float(value) for value in np.median(bounds, axis=0))
+        counted = Parts.of(models).count
+        most = joint_epsilon(ErrorCounts(0, counted, 0, counted), DELTA, CONFIDENCE)
+        yield PowerRow(models, attack, thresholds, pair, most, one_run, known)
 
 
 def power_page() -> str:
@@ -98,14 +90,14 @@ def _many() -> Iterator[str]:
     for canaries, shift in ((1000, 2.0), *((10_000, shift) for shift in SHIFTS)):
         plan = planned_guesses(canaries, canaries, float(2 * special.ndtr(shift / 2) - 1), DELTA, CONFIDENCE)
         generator = np.random.default_rng([MANY, canaries, round(shift)])
-        sums = []
+        counts = []
         for _ in range(MANY):
             coins = generator.integers(0, 2, canaries).astype(bool)
             scores = shift * coins + generator.standard_normal(canaries)
-            sums.append(weighed_errors(scores, coins, (plan.guesses, *plan.clearer)))
-        # Fewer errors prove more, so the upper of the two middle sums is the lower bound.
-        middle = int(np.sort(sums)[MANY // 2])
-        bound = epsilon_from_errors(canaries, plan.guesses, plan.clearer, middle, DELTA, CONFIDENCE)
+            counts.append(right_guesses(scores, coins, plan.guesses))
+        # The lower of the two middle counts is the lower bound.
+        middle = int(np.sort(counts)[(MANY - 1) // 2])
+        bound = epsilon_from_guesses(canaries, plan.guesses, middle, DELTA, CONFIDENCE)
         truth = show_down(gaussian.epsilon_lower(shift, DELTA))
         yield f"| {canaries} | {shift:g} | {truth} | {np.floor(100 * bound) / 100:.2f} |"
     yield ""
@@ -114,16 +106,15 @@ def _many() -> Iterator[str]:
 def _section(shift: float) -> Iterator[str]:
     truth = show_down(gaussian.epsilon_lower(shift, DELTA))
     yield f"## mu = {shift:g}: epsilon = {truth}\n"
-    yield "| models | attack | all thresholds | Gaussian pair | cap | one run | trade-off | known noise |"
-    yield "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    yield "| models | attack | all thresholds | known law | cap | one run | known noise |"
+    yield "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     for row in power_rows(shift):
         bounds = (
             row.attack,
             row.all_thresholds,
-            row.gaussian_pair,
+            row.known_law,
             row.cap,
             row.one_run,
-            row.trade_off,
             row.known_noise,
         )
         # Two decimals, so that the page does not depend on the last digits of a machine's arithmetic.
@@ -134,14 +125,15 @@ def _section(shift: float) -> Iterator[str]:
 def _audited(generator: np.random.Generator, shift: float, models: int) -> tuple[float, ...]:
     first = generator.standard_normal(models // 2)
     second = generator.standard_normal(models // 2) + shift
-    chosen = Parts.of(models, learns=False).choose
+    chosen = Parts.of(models).choose
     threshold = float(choose_threshold(first[:chosen], second[:chosen], DELTA, CONFIDENCE))
-    counts = _counts(first[chosen:], second[chosen:], threshold)
-    middle = _counts(first[chosen:], second[chosen:], float(first[:chosen].mean() + second[:chosen].mean()) / 2)
+    counts = _counts(first[2 * chosen :], second[2 * chosen :], threshold)
+    heads = np.repeat([False, True], models // 2)
+    law = mu_lower(np.concatenate([first, second]), heads, _SUM, CONFIDENCE)
     return (
         joint_epsilon(counts, DELTA, CONFIDENCE),
         float(band_epsilon(first, second, DELTA, CONFIDENCE)),
-        epsilon_of_gaussian_pair(middle, DELTA, CONFIDENCE, _PAIR),
+        epsilon_of_mu(law, DELTA),
         *_one_run(generator, shift, models),
     )
 
@@ -154,17 +146,12 @@ def _counts(first: NDArray[np.float64], second: NDArray[np.float64], threshold: 
 def _one_run(generator: np.random.Generator, shift: float, canaries: int) -> tuple[float, ...]:
     coins = generator.integers(0, 2, canaries).astype(bool)
     # Planned from what a certificate of this release would say.
-    advantage = float(2 * special.ndtr(shift / 2) - 1)
-    weighed, plan = (
-        planned_guesses(canaries, canaries, advantage, DELTA, CONFIDENCE, weigh=weigh) for weigh in (True, False)
-    )
+    plan = planned_guesses(canaries, canaries, float(2 * special.ndtr(shift / 2) - 1), DELTA, CONFIDENCE)
     scores = shift * coins + generator.standard_normal(canaries)
     right = right_guesses(scores, coins, plan.guesses)
-    known = mu_lower(scores, coins, _SUM, CONFIDENCE)
     return (
-        weighed.epsilon(scores, coins, DELTA, CONFIDENCE),
-        epsilon_of_gaussian_guesses(canaries, plan.guesses, right, DELTA, CONFIDENCE, _PAIR),
-        gaussian.epsilon_lower(known, DELTA),
+        epsilon_from_guesses(canaries, plan.guesses, right, DELTA, CONFIDENCE),
+        gaussian.epsilon_lower(mu_lower(scores, coins, _SUM, CONFIDENCE), DELTA),
     )
 
 

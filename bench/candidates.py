@@ -178,8 +178,7 @@ def drawn_cases(shape: str, records: int, seeds: int) -> list[Case]:
     for seed in range(seeds):
         one = draw(SHAPES[shape], records, 9000 + seed)
         Z, held = (
-            by_kinds(one.schema, encode_features(one.schema, read_table(part)).features)
-            for part in (one.train, one.test)
+            by_kinds(one.schema, encode_features(one.schema, read_table(part))) for part in (one.train, one.test)
         )
         signs = [np.where(part["y"], 1.0, -1.0) for part in (one.train, one.test)]
         found.append(Case(one.schema, one.train, one.test, Z, signs[0], held, signs[1]))

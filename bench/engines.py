@@ -175,7 +175,7 @@ def main() -> None:
     words.add_argument("--rows", type=int, default=10_000_000)
     words.add_argument("--columns", type=int, default=20)
     words.add_argument("--folder", type=Path, required=True)
-    words.add_argument("--engines", default="streamed:1,streamed,duckdb,polars")
+    words.add_argument("--engines", default="streamed:1,streamed")
     words.add_argument("--reads", type=int, default=1)
     words.add_argument("--repeats", type=int, default=3)
     words.add_argument("--warm", type=int, default=1, help="short passes before; Spark needs about eight")

@@ -24,10 +24,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from papers.heller_fetaya.lenet import LeNet5
 from papers.heller_fetaya.lenet_on_cuda import LeNetOnCuda
-from sordino.auditing.fleet.engine import Compiled
-from sordino.auditing.fleet.network import AnyModel, FleetNetwork, network_for
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
-from sordino.auditing.fleet.trainer import Trainer
+from sordino.auditing.fleet.engine import Compiled, Trainer
+from sordino.auditing.fleet.plan import (
+    AnyModel,
+    FleetNetwork,
+    FleetPlan,
+    FleetRecords,
+    Members,
+    Replacement,
+    network_for,
+)
 from sordino.core.spec import Batch, GaussianStart, Scheme
 
 BATCH, DIM = 4, 61_706
@@ -58,7 +64,7 @@ def rate(
 ) -> dict[str, Any]:
     """Model-steps per second over whole epochs, batches and noise included, after one epoch that compiles."""
     begin = time.perf_counter()
-    trainer = kind(network, plan(clip_norm), records(count), {}, jax.local_devices()[:1])
+    trainer = kind(network, plan(clip_norm), records(count), {}, jax.local_devices()[0])
     lanes = trainer.lanes(Members.of_both(models // 2), models)
     theta = jax.block_until_ready(trainer.epoch(lanes, trainer.first_points(lanes), 0)[0])
     compiled = time.perf_counter() - begin
@@ -102,12 +108,12 @@ def agreement(clip_norm: float | None = None) -> dict[str, Any]:
     results = {}
     with jax.default_matmul_precision("highest"):
         for kind in (Compiled, LeNetOnCuda):
-            trainer = kind(network, chosen, data, {}, jax.local_devices()[:1])
+            trainer = kind(network, chosen, data, {}, jax.local_devices()[0])
             lanes = trainer.lanes(Members.of_both(66), 132)
             start = trainer.first_points(lanes)
             results[kind] = (np.asarray(start), np.asarray(trainer.epoch(lanes, start, 0)[0]))
     (begin, expected), (_, found) = results[Compiled], results[LeNetOnCuda]
-    trainer = LeNetOnCuda(network, chosen, data, {}, jax.local_devices()[:1])
+    trainer = LeNetOnCuda(network, chosen, data, {}, jax.local_devices()[0])
     few = trainer.lanes(Members((131, 5, 70), (True, False, True)), 132)
     alone = np.asarray(trainer.epoch(few, trainer.first_points(few), 0)[0])[:3]
     return {

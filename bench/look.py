@@ -25,7 +25,7 @@ from sordino.core.validate import InputError
 from sordino.data import Boolean, Feature, MissingRule, Number, Schema, Table, Target, from_arrays
 from sordino.data.columns.number import Number as NumberKind
 from sordino.fitting.fit import fit_table
-from sordino.inference.prediction import Predictor
+from sordino.fitting.predictor import Predictor
 
 HERE = Path(__file__).parent
 EPSILON, LOOK_EPSILON, DELTA, RELATION = 1.0, 0.1, 1e-6, "add-remove"

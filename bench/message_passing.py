@@ -43,7 +43,7 @@ from sordino.mechanisms.messages import (
 )
 from sordino.mechanisms.rounds.device import Public, RoundBlock, RoundProgram, advance
 from sordino.models.contributions import RowSizes
-from sordino.models.message_passing.network import NetworkSite, PublicPrecision
+from sordino.models.message_passing.sites import NetworkSite, PublicPrecision
 from sordino.noise.lattice import in_doubles
 
 RECORDS, FEATURES, HIDDEN = 7373, 8, 50
@@ -149,7 +149,7 @@ def memory() -> tuple[dict[str, Any], list[Target]]:
             gaussians = jax.ShapeDtypeStruct((64, family.size), jnp.float32)
             block = RoundBlock(whole, whole, steps, gaussians, MessageInputs(steps, steps), indices, places, places)
             with in_doubles():
-                state = MessageState(vector, vector, vector, vector, jax.ShapeDtypeStruct((2,), jnp.int32))
+                state = MessageState(vector, vector, vector, jax.ShapeDtypeStruct((2,), jnp.int32))
                 arguments = Records(X, y, sizes, whole), Public(number, number, number), state, block
                 held[name][n] = _bytes(advance.lower(program, *arguments))
     growth = {name: counts[100_000] / counts[1_000] for name, counts in held.items()}

@@ -165,11 +165,10 @@ def use(changes: dict[str, Any], task: str) -> None:
     """Settings for this process alone."""
     from sordino.fitting.methods import METHODS  # noqa: PLC0415
     from sordino.fitting.methods.natural import SETTINGS, NaturalNetwork  # noqa: PLC0415
-    from sordino.fitting.tasks import Task  # noqa: PLC0415
 
     method: Any = METHODS["natural"]
     assert isinstance(method, NaturalNetwork)
-    method.settings = method.settings | {Task(task): replace(SETTINGS[Task(task)], **changes)}
+    method.settings = method.settings | {task: replace(SETTINGS[task], **changes)}
 
 
 def scored(kind: str, number: int, changes: dict[str, Any], place: int) -> dict[str, Any]:

@@ -23,7 +23,6 @@ ROOT = Path(__file__).resolve().parents[1]
 CONTENDERS = (
     "plain jax",
     "sordino exact",
-    "sordino mixed",
     "plain jax mixed",
     "naive jax",
     "jax-privacy",
@@ -97,11 +96,10 @@ def in_jax(contender: str, network: str, batch: int) -> float:
         from sordino.mechanisms.networks.integer_sums import WholeSums  # noqa: PLC0415
 
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), examples)
-        computed = "mixed" if contender.endswith("mixed") else "float32"
         # As a run does: where the device's own products differ by place, products of whole numbers.
-        sums = WholeSums(loss, 1.0, params, one, batch, 1.0, batch, computed)
+        sums = WholeSums(loss, 1.0, params, one, batch, 1.0, batch)
         if not sums.places_alike(params, np.random.default_rng(0)):
-            sums = WholeSums(loss, 1.0, params, one, batch, 1.0, batch, computed, own_bits=True)
+            sums = WholeSums(loss, 1.0, params, one, batch, 1.0, batch, own_bits=True)
         given, nothing = (params, examples, jnp.ones(batch)), sums.zeros()
 
         def step(*given: Any) -> Any:

@@ -28,8 +28,8 @@ records, relation add-remove, delta 1e-5, one run for each row, scored on the 10
 temperature of the scores were chosen on 10,000 training rows that were cut off (`bench/mnist_settings.py`), never on
 test rows; that choice is outside the guarantee. One standard error of an accuracy is .12 points at 98.5 %. Runs were
 seeded, so that they can be made again: such a run is no release. *At least* is the lower bound of the audit by
-canaries in the same run, at a confidence of 95 %. Sums and noise are whole numbers; rows marked * are in single
-precision (`--floating`).
+canaries in the same run, at a confidence of 95 %. Sums and noise are whole numbers; rows marked * are of an
+earlier version, in single precision.
 
 | recipe | epsilon | at least | accuracy | calibration error | log-loss |
 | --- | --- | --- | --- | --- | --- |

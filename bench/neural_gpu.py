@@ -31,8 +31,7 @@ from papers.heller_fetaya.mnist_experiment import run_variant
 from papers.heller_fetaya.mnist_setting import CLIP_NORM, NOISE, RECORDS, STEP, VARIANTS, Variant, mnist_data
 from papers.heller_fetaya.network_canary import Canary, NeuralData, NeuralSetting, PilotRound
 from sordino.auditing.fleet.engine import Compiled
-from sordino.auditing.fleet.network import network_for
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement, network_for
 from sordino.core.spec import Batch, Scheme
 
 # A rectified unit that rounding puts on the other side of zero changes a gradient by more than rounding.
@@ -46,8 +45,8 @@ def agreement(activation: str, clip_norm: float | None, models: int) -> dict[str
     images = generator.random((100, 784)) * (generator.random((100, 784)) < 0.2)
     data = FleetRecords(images, generator.integers(0, 10, 100), (Replacement(7, generator.random(784), 3.0),))
     plan = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, 4), 1, seed=3, clip_norm=clip_norm)
-    network, device = network_for(_model(activation), 784), jax.local_devices()[:1]
-    kinds = (Compiled, LeNetOnCuda) if device[0].platform == "gpu" else (Compiled, Compiled)
+    network, device = network_for(_model(activation), 784), jax.local_devices()[0]
+    kinds = (Compiled, LeNetOnCuda) if device.platform == "gpu" else (Compiled, Compiled)
     ends = []
     for kind in kinds:
         trainer = kind(network, plan, data, {}, device)
@@ -68,8 +67,8 @@ def speed(activation: str, clip_norm: float | None, models: int, records: int) -
     generator = np.random.default_rng(0)
     data = FleetRecords(generator.random((records, 784)), generator.integers(0, 10, records))
     plan = FleetPlan(STEP, NOISE, Batch(Scheme.SHUFFLE_ONCE, 4), 1, seed=1, clip_norm=clip_norm)
-    device = jax.local_devices()[:1]
-    kind = LeNetOnCuda if device[0].platform == "gpu" else Compiled
+    device = jax.local_devices()[0]
+    kind = LeNetOnCuda if device.platform == "gpu" else Compiled
     trainer = kind(network_for(_model(activation), 784), plan, data, {}, device)
     lanes = trainer.lanes(Members.of_one(models), models)
     theta = jax.block_until_ready(trainer.epoch(lanes, trainer.first_points(lanes), 0)[0])

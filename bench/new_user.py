@@ -116,7 +116,7 @@ def main() -> int:
         if code:
             sys.stderr.write(terminal.said[-3000:])
         dossier = folder / "stays-release-dossier"
-        signed = "The key is the one that was asked for." in terminal.said
+        signed = "The key is the one that you named." in terminal.said
         found = code == 0 and changed_is_found(sordino, dossier)
         ran = [line.removeprefix("$ ") for line in terminal.said.splitlines() if line.startswith("$ sordino")]
         reached = code == 0 and (folder / "stays.html").is_file() and signed and found

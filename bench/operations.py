@@ -1,16 +1,11 @@
-"""What running safely costs: secure noise, checkpoints, devices; a part of `make bench-full`.
+"""What running safely costs: secure and exact noise, checkpoints; a part of `make bench-full`.
 
     python bench/operations.py
 
-Every target is a ratio of two medians measured in turns in this one run, as in bench/chains.py. Devices are virtual
-ones of this processor, so that part shows what sharing out costs, not what more machines would gain.
+Every target is a ratio of two medians measured in turns in this one run, as in bench/chains.py.
 """
 
-import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,14 +20,11 @@ from targets import Target, as_dicts
 
 from sordino.core.spec import Batch, Problem, Scheme
 from sordino.mechanisms import (
-    ChainParallel,
     Checkpoint,
-    DataParallel,
     Purpose,
     Randomness,
     SecureRandomness,
     SeededRandomness,
-    noisy_gd,
     noisy_sgd,
     run,
 )
@@ -40,8 +32,6 @@ from sordino.mechanisms.regression.ridge import ClippedGradients, residuals
 from sordino.mechanisms.statistics.second_moments import StatisticsStack
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.port import noised_numbers
-
-DEVICES = (1, 2)
 
 
 def in_turns(ways: dict[str, Callable[[], Any]], repetitions: int = 7) -> dict[str, float]:
@@ -140,52 +130,14 @@ def checkpoints() -> tuple[dict[str, float], list[Target]]:
     ]
 
 
-def on_devices() -> dict[str, float]:
-    """Times on as many devices as there are now; called in a process for each number."""
-    n, d = 100_000, 50
-    X, y = rows_of(n, d)
-    spec = noisy_gd(Problem(n=n, dim=d), step_size=0.1, noise_scale=0.01, steps=32, chains=16, **OPTIONS)
-    return in_turns(
-        {
-            "chains": lambda: run(spec, MODEL, X, y, SeededRandomness(0), placement=ChainParallel()).iterates,
-            "rows": lambda: run(spec, MODEL, X, y, SeededRandomness(0), placement=DataParallel()).iterates,
-        },
-        5,
-    )
-
-
-def sharding() -> tuple[dict[str, Any], list[Target]]:
-    """One virtual device, on which XLA uses every core, against two that share them: what sharing out costs."""
-    taken = {}
-    for devices in DEVICES:
-        flags = f"--xla_force_host_platform_device_count={devices}"
-        answer = subprocess.run(
-            [sys.executable, __file__, "--on-devices"],
-            env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        taken[devices] = json.loads(answer.stdout)
-    one, many = taken[DEVICES[0]], taken[DEVICES[1]]
-    targets = [
-        Target(f"{way} on {DEVICES[1]} virtual devices over one", many[way] / one[way], None, False)
-        for way in ("chains", "rows")
-    ]
-    return {f"{devices} devices": times for devices, times in taken.items()}, targets
-
-
 def measure(full: bool) -> area.Measured:  # noqa: ARG001
     figures: dict[str, Any] = {}
     targets: list[Target] = []
-    for part in (secure_noise, exact_noise, checkpoints, sharding):
+    for part in (secure_noise, exact_noise, checkpoints):
         figures[part.__name__], reached = part()
         targets += reached
     return area.Measured([], figures | {"targets": as_dicts(targets)}, {})
 
 
 if __name__ == "__main__":
-    if "--on-devices" in sys.argv:
-        print(json.dumps(on_devices()))
-    else:
-        area.main("operations", measure, __doc__)
+    area.main("operations", measure, __doc__)

@@ -27,7 +27,7 @@ from sordino.core.bound import Relation
 from sordino.data import UNIT, Boolean, Feature, Number, RowNorm, Schema, Target
 from sordino.fitting.methods import ridge
 from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import Task
+from sordino.fitting.tasks import TASKS
 from sordino.mechanisms.regression import ridge as fits
 
 FIRST_SEED = 3001
@@ -104,7 +104,7 @@ def main() -> None:
     scores: dict[str, dict[str, list[float]]] = {choice: {name: [] for name in TABLES} for choice in CHOICES}
     for name, records, epsilon, relation in cells():
         cases = [TABLES[name](records, given.first + seed) for seed in range(given.seeds)]
-        problem = FitProblem(Task.CLASSIFICATION, cases[0].schema, 2, epsilon, DELTA, relation)
+        problem = FitProblem(TASKS["classification"], cases[0].schema, epsilon, DELTA, relation)
         plan = method.plan(problem)
         for choice, (multiples, weights) in CHOICES.items():
             fits._SMALLER, fits._WEIGHTS = np.array(multiples), np.array(weights)

@@ -40,7 +40,7 @@ STEP_SIZES = {SMALL: (0.03, 0.1, 0.3, 1.0, 2.0), LARGE: (1.0, 2.0, 4.0)}
 @cache
 def table(name: str, records: int, seed: int) -> tuple[Any, ...]:
     drawn = draw(SHAPES[name], records, seed)
-    train, test = (encode_features(drawn.schema, read_table(part)).features for part in (drawn.train, drawn.test))
+    train, test = (encode_features(drawn.schema, read_table(part)) for part in (drawn.train, drawn.test))
     signs = [np.where(part["y"], 1.0, -1.0) for part in (drawn.train, drawn.test)]
     share = np.mean(signs[0] > 0)
     constant = -np.mean(np.log(np.where(signs[1] > 0, share, 1 - share)))

@@ -114,7 +114,7 @@ def target_of(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
 
 def encoded(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     """Rows as Sordino encodes and caps them, intercept first: what libraries without a schema are given."""
-    first, second = (encode_features(sample.schema, table).features for table in (sample.train, sample.test))
+    first, second = (encode_features(sample.schema, table) for table in (sample.train, sample.test))
     return first, second
 
 

@@ -148,8 +148,6 @@ def _section(theorem: Theorem) -> Iterator[str]:
         if listed:
             yield f"- Assumptions, {title}:"
             yield from (f"  - {statement}." for statement in listed)
-    for path, direction in theorem.monotone:
-        yield f"- Epsilon {direction.name.lower()} as `{path}` grows."
 
 
 PAGES: dict[str, Callable[[], str]] = {

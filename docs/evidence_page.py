@@ -186,7 +186,7 @@ NAMED = (
         assumed=("sums have no lattice; a custom function is computed in floating point",),
     ),
     Release(
-        "networks trained with correlated noise (matrix mechanisms), with `exact=False`, or on a device whose bits "
+        "networks trained with correlated noise (matrix mechanisms), or on a device whose bits "
         "still depend on the place in a block (none is known)",
         Evidence.ASSUMED,
         assumed=(

@@ -79,7 +79,7 @@ def test_every_module_can_be_imported_without_the_extras():
     assert run.returncode == 0, run.stderr[-2000:]
     *_, modules, sentence = run.stdout.splitlines()
     assert int(modules) == len(list(SOURCE.rglob("*.py")))
-    assert sentence.endswith("install sordino[numpyro].")
+    assert sentence.endswith("Install sordino[numpyro].")
 
 
 def top_level_imports(folder: Path) -> set[str]:

@@ -8,7 +8,6 @@ from scipy.special import ndtr
 
 from sordino.auditing.confidence import (
     ErrorCounts,
-    GaussianClaim,
     band_epsilon,
     choose_threshold,
     count_errors,
@@ -16,11 +15,8 @@ from sordino.auditing.confidence import (
     epsilon_of_mu,
 )
 from sordino.auditing.methods.one_run import KnownGaussian, mu_lower
-from sordino.auditing.one_run.guesses import planned_guesses, right_guesses
-from sordino.auditing.one_run.trade_off import epsilon_of_gaussian_guesses
-from sordino.core.bound import Citation
+from sordino.auditing.methods.one_run_guesses import epsilon_from_guesses, planned_guesses, right_guesses
 
-_PAIR = GaussianClaim(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
 _SUM = KnownGaussian("one Gaussian release of two known means, noise of standard deviation 1")
 _CHOSEN = task.MODELS // 8  # a quarter of the models of each dataset chooses the threshold
 # What the certificate lets one coin be told; plans are made from that, before any run.
@@ -44,14 +40,8 @@ def gaussian_pair(seed: int) -> float:
 def one_run(seed: int) -> float:
     coins, scores = task.one_run(seed)
     plan = planned_guesses(task.CANARIES, task.CANARIES, _ADVANTAGE, task.DELTA, task.CONFIDENCE)
-    return plan.epsilon(scores, coins, task.DELTA, task.CONFIDENCE)
-
-
-def one_run_gaussian(seed: int) -> float:
-    coins, scores = task.one_run(seed)
-    plan = planned_guesses(task.CANARIES, task.CANARIES, _ADVANTAGE, task.DELTA, task.CONFIDENCE, weigh=False)
     right = right_guesses(scores, coins, plan.guesses)
-    return epsilon_of_gaussian_guesses(task.CANARIES, plan.guesses, right, task.DELTA, task.CONFIDENCE, _PAIR)
+    return epsilon_from_guesses(task.CANARIES, plan.guesses, right, task.DELTA, task.CONFIDENCE)
 
 
 def one_run_known_noise(seed: int) -> float:
@@ -76,7 +66,6 @@ if __name__ == "__main__":
         "chosen threshold": chosen_threshold,
         "gaussian pair": gaussian_pair,
         "one run": one_run,
-        "one run, Gaussian": one_run_gaussian,
         "one run, known noise": one_run_known_noise,
     }
     task.report(ways, {name: version(name) for name in ("numpy", "scipy")})

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sordino.auditing.fleet.engine import Compiled
-from sordino.auditing.fleet.network import FleetNetwork, network_for
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members
+from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, FleetRecords, Members, network_for
 from sordino.core.spec import Batch, GaussianStart, Scheme
 from sordino.models.families.networks import MLPRegression
 
@@ -23,7 +22,7 @@ PRIVATE = {"clip_norm": task.CLIP_NORM, "noise_scale": task.STEP_SIZE * task.NOI
 def trained(network: FleetNetwork, steps: int, clip_norm: float | None = None, noise_scale: float = 0.0) -> Array:
     batch = Batch(Scheme.WITHOUT_REPLACEMENT, task.BATCH)
     plan = FleetPlan(task.STEP_SIZE, noise_scale, batch, 1, 1, clip_norm, GaussianStart(0.2))
-    trainer = Compiled(network, plan, RECORDS, {}, jax.local_devices()[:1])
+    trainer = Compiled(network, plan, RECORDS, {}, jax.local_devices()[0])
     lanes = trainer.lanes(Members.of_one(task.MODELS), task.MODELS)
     theta = trainer.first_points(lanes)
     for epoch in range(steps // PER_EPOCH):

@@ -15,8 +15,7 @@ import numpy as np
 import task
 
 from sordino.auditing.fleet.engine import Compiled
-from sordino.auditing.fleet.network import network_for
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, network_for
 from sordino.core import guarantee as loss_distribution
 from sordino.core.bound import Relation, View
 from sordino.core.guarantee import LossDistribution
@@ -114,7 +113,7 @@ def models(number: int) -> Cost:
     X = generator.standard_normal((2048, 8), np.float32)
     records = FleetRecords(X, np.tanh(X[:, 0]))
     plan = FleetPlan(0.05, 0.002, Batch(Scheme.WITHOUT_REPLACEMENT, 32), 1, 1, 1.0, GaussianStart(0.2))
-    trainer = Compiled(network_for(MLPRegression((50,)), 8), plan, records, {}, jax.local_devices()[:1])
+    trainer = Compiled(network_for(MLPRegression((50,)), 8), plan, records, {}, jax.local_devices()[0])
     lanes = trainer.lanes(Members.of_one(number), number)
     epochs = max(1, 256 // number)
 

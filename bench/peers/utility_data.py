@@ -10,16 +10,28 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from papers.framework.benchmark import load_benchmark
-from sordino.data import Boolean, Category, Feature, Number, RowNorm, Scaling, Schema, Table, Target, encode_features
-from sordino.data.raw_columns import NumberColumn
+from sordino.data import (
+    UNSCALED,
+    Boolean,
+    Category,
+    Feature,
+    Number,
+    RowNorm,
+    Schema,
+    Table,
+    Target,
+    encode_features,
+    from_arrays,
+)
 
-# Public constants: what the census form allows, or nearly, and a unit in which each number is of order one.
+# Public constants: units in which capital is of order one, and what the census form allows, or nearly.
+_UNITS = {"capital-gain": 10_000.0, "capital-loss": 2_000.0}
 _NUMBERS = {
     "age": Number(17, 90),
     "fnlwgt": Number(0, 1_000_000),
     "education-num": Number(1, 16),
-    "capital-gain": Number(0, 20_000, Scaling("constants", 0.0, 10_000.0)),
-    "capital-loss": Number(0, 4_400, Scaling("constants", 0.0, 2_000.0)),
+    "capital-gain": Number(0, 2.0, UNSCALED),
+    "capital-loss": Number(0, 2.2, UNSCALED),
     "hours-per-week": Number(1, 99),
 }
 ROW_NORM = 4.0
@@ -81,10 +93,12 @@ class Adult:
 def load_adult(data: Path) -> Adult:
     found = load_benchmark("adult", data)
     split = found.splits[0]
-    labels = np.asarray(found.table.columns["y"].values).astype(np.float64)
-    table = Table({**found.table.columns, "y": NumberColumn(labels)})
+    columns = found.table.columns
+    labels = columns["y"].numbers(())
+    numbers = {"y": labels} | {name: columns[name].numbers(()) / unit for name, unit in _UNITS.items()}
+    table = Table({**columns, **from_arrays(numbers).columns})
     bare = Adult(table, found.features, split.train, table.take(split.test), labels, labels[split.test], *(_EMPTY,) * 2)
-    rows = encode_features(bare.schema(len(split.train)), table).features
+    rows = encode_features(bare.schema(len(split.train)), table)
     return Adult(table, found.features, split.train, bare.test, labels, labels[split.test], rows, rows[split.test])
 
 

@@ -97,7 +97,7 @@ class Scattering:
         ]
         return [np.concatenate(piece) for piece in pieces]
 
-    def fit(self, epsilon: float, exact: bool | None, common: dict[str, Any]) -> FittedNetwork:
+    def fit(self, epsilon: float, common: dict[str, Any]) -> FittedNetwork:
         """One head; its running average is released."""
         chosen = setting("scattering", epsilon)
         rows, shown = self.whitened(chosen)
@@ -105,9 +105,9 @@ class Scattering:
         def measure(params: Any) -> dict[str, Any]:
             return quality(digits.linear_scores(params, shown), chosen.temperature, self.test)
 
-        return self._fitted(rows, chosen, epsilon, chosen.training(microbatch=8192, exact=exact), measure, common)
+        return self._fitted(rows, chosen, epsilon, chosen.training(microbatch=8192), measure, common)
 
-    def ensemble(self, epsilon: float, exact: bool | None, common: dict[str, Any]) -> FittedNetwork:
+    def ensemble(self, epsilon: float, common: dict[str, Any]) -> FittedNetwork:
         """Kept points of the second half of noisy gradient descent, and the mean of their predictions."""
         chosen = setting("sgld", epsilon)
         rows, shown = self.whitened(chosen)
@@ -121,7 +121,7 @@ class Scattering:
             return classification_quality(np.mean(each, axis=0), self.test.labels) | {"points": len(each)}
 
         rate = chosen.pace / chosen.clip
-        training = Training(Descent(rate), microbatch=8192, keep=keep, exact=exact)
+        training = Training(Descent(rate), microbatch=8192, keep=keep)
         return self._fitted(rows, chosen, epsilon, training, measure, common)
 
     def _fitted(self, rows: Any, chosen: Setting, epsilon: float, training: Training, measure: Any, common: Any) -> Any:
@@ -139,9 +139,7 @@ class Scattering:
         )
 
 
-def fit_cnn(
-    train: digits.Digits, test: digits.Digits, epsilon: float, exact: bool | None, common: dict[str, Any]
-) -> FittedNetwork:
+def fit_cnn(train: digits.Digits, test: digits.Digits, epsilon: float, common: dict[str, Any]) -> FittedNetwork:
     """The small convolutional network."""
     chosen = setting("cnn", epsilon)
     activation = digits.ACTIVATIONS[chosen.activation]
@@ -157,7 +155,7 @@ def fit_cnn(
         epsilon=epsilon,
         rounds=chosen.rounds,
         clip=chosen.clip,
-        training=chosen.training(microbatch=4096, exact=exact),
+        training=chosen.training(microbatch=4096),
         measure=measure,
         query="of a small convolutional network",
         **common,
@@ -173,7 +171,6 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 3.0, 8.0])
     parser.add_argument("--canaries", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=None, help="reproducible, and then NON-PRIVATE")
-    parser.add_argument("--floating", action="store_true", help="sums in single precision: floating point not covered")
     parser.add_argument("--rows", type=int, default=None, help="of the training rows, the first so many")
     asked = parser.parse_args()
     train, test = digits.read(asked.data_dir)
@@ -185,16 +182,15 @@ def main() -> None:
         "canaries": asked.canaries,
         "random_state": asked.seed,
     }
-    exact = False if asked.floating else None
     features = None if asked.recipe == "cnn" else Scattering(train, test)
     asked.out.mkdir(parents=True, exist_ok=True)
     results, folders = [], []
     for epsilon in asked.epsilon:
         begun = time.monotonic()
         if features is None:
-            fitted = fit_cnn(train, test, epsilon, exact, common)
+            fitted = fit_cnn(train, test, epsilon, common)
         else:
-            fitted = (features.fit if asked.recipe == "scattering" else features.ensemble)(epsilon, exact, common)
+            fitted = (features.fit if asked.recipe == "scattering" else features.ensemble)(epsilon, common)
         measured = {name: value for name, value in fitted.release.settings["measured"].items() if name != "bins"}
         lower = fitted.audit
         results.append(

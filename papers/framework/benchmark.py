@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, one_of
-from sordino.data import read_parquet
-from sordino.data.raw_columns import NumberColumn, TextColumn
+from sordino.data import read_table
+from sordino.data.raw_columns import NUMBER, TEXT
 from sordino.data.sources.in_memory import from_arrays
-from sordino.data.sources.registry import existing_file
+from sordino.data.sources.registry import column_kinds, existing_file
 from sordino.data.table import Table
 
 
@@ -77,7 +77,7 @@ def load_benchmark(name: str, data_dir: str | Path) -> Benchmark:
 
 def _regression(name: str, rows: int, width: int) -> Callable[[Path], Benchmark]:
     def load(folder: Path) -> Benchmark:
-        table = read_parquet(folder / f"{name}.parquet")
+        table = read_table(folder / f"{name}.parquet")
         features = tuple(f"x{index}" for index in range(width))
         if table.names != (*features, "y") or table.rows not in (rows, SLICE_ROWS):
             raise InputError(
@@ -93,12 +93,12 @@ def _regression(name: str, rows: int, width: int) -> Callable[[Path], Benchmark]
 
 
 def _adult(folder: Path) -> Benchmark:
-    table = read_parquet(folder / "adult.parquet")
-    label, side = table.columns.get("y"), table.columns.get("split")
-    if table.rows not in (48842, SLICE_ROWS) or not isinstance(label, NumberColumn) or not isinstance(side, TextColumn):
+    table = read_table(folder / "adult.parquet")
+    kinds = column_kinds(table)
+    if table.rows not in (48842, SLICE_ROWS) or (kinds.get("y"), kinds.get("split")) != (NUMBER, TEXT):
         raise InputError("Expected 48842 records with the columns y and split in adult.parquet; fetch the file again.")
-    official = np.array(side.values.to_pylist(), dtype=object)
-    split = Split(np.flatnonzero(official == "train"), np.flatnonzero(official == "test"))
+    train = table.columns["split"].codes(lambda word: int(word == "train")) == 1
+    split = Split(np.flatnonzero(train), np.flatnonzero(~train))
     kept = {name: column for name, column in table.columns.items() if name not in ("income", "split")}
     return TableBenchmark("adult", Table(kept), tuple(name for name in kept if name != "y"), "y", (split,))
 

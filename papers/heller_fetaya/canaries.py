@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from sordino.auditing.fleet.deepfool import inside_domain
+from sordino.auditing.instance import class_scores
 from sordino.core.spec import Clipping
 from sordino.core.validate import InputError
 from sordino.data.neighbours import EncodedRecord
@@ -65,3 +65,29 @@ def _gradients(model: Model, clipping: Clipping | None, points: Array, rows: Arr
 
     over_points = jax.vmap(gradient, in_axes=(None, None, 0))
     return jax.vmap(over_points, in_axes=(0, 0, None))(rows, targets, points)
+
+
+def inside_domain(record: EncodedRecord, domain: Domain) -> EncodedRecord:
+    """The nearest record of the public domain: what encoding makes of a record that lies outside of it."""
+    row = np.asarray(record.features, float)
+    if row.shape != (domain.features,) or not np.isfinite(row).all() or not np.isfinite(record.target):
+        raise InputError(f"Expected {domain.features} finite features and a finite target, got shape {row.shape}.")
+    length = float(np.linalg.norm(row))
+    cap = domain.row_norm.value
+    shortened = row if length <= cap else row * (cap / length) * (1 - 1e-12)
+    return EncodedRecord(shortened, _target_inside(record.target, domain))
+
+
+def _target_inside(target: float, domain: Domain) -> float:
+    if domain.target_bound is None:
+        codes = np.arange(domain.classes) if domain.classes is not None else np.array([target])
+        return float(codes[np.argmin(np.abs(codes - target))])
+    bound = domain.target_bound.value
+    inside = float(np.clip(target, -bound, bound))
+    return inside if domain.classes is None else bound * (1.0 if inside >= 0 else -1.0)
+
+
+def ensemble_decision(model: Model, ensemble: ArrayLike, row: ArrayLike) -> int:
+    """The class, by its place in `class_targets`, that the mean score of an ensemble decides for."""
+    x, thetas = jnp.asarray(row, float), jnp.atleast_2d(jnp.asarray(ensemble, float))
+    return int(jnp.argmax(jax.vmap(lambda theta: class_scores(model, theta, x))(thetas).mean(axis=0)))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.heller_fetaya.interim import InterimLeak, interim_leak
+from papers.heller_fetaya.proposed_sample import turning_epoch
 from sordino.accounting.evaluate import explain
-from sordino.auditing.exact.proposed_sample import turning_epoch
 from sordino.core.spec import Spec
 from sordino.models.exact import InterimRegression
 

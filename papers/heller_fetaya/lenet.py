@@ -5,14 +5,13 @@ a strided-batched product, which libraries do well; the grouped convolution it w
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sordino.auditing.fleet.deepfool import class_scores, class_targets
-from sordino.auditing.fleet.network import (
+from sordino.auditing.fleet.plan import (
     NETWORKS,
     SLOPES,
     FleetNetwork,
@@ -46,6 +45,7 @@ class LeNet5(Model):
     """
 
     activation: str = "tanh"
+    classes: ClassVar[int] = CLASSES
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -213,5 +213,3 @@ def _kernel_squares(patches: Array, delta: Array) -> Array:
 
 
 NETWORKS[LeNet5] = LeNetFleet
-class_scores.register(LeNet5, lambda model, theta, x: model.predict(theta, x))
-class_targets.register(LeNet5, lambda _: tuple(float(code) for code in range(CLASSES)))

@@ -6,7 +6,6 @@ The CUDA source is compiled at run time and launched on JAX arrays, with the lib
 import ctypes
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -14,13 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.sharding import Mesh
 
 from papers.heller_fetaya.lenet import LeNet5
-from sordino.auditing.fleet.engine import Fleet, Performance, Watch, train_fleet
-from sordino.auditing.fleet.network import FleetNetwork, network_for
-from sordino.auditing.fleet.plan import Device, FleetPlan, FleetRecords, Members, Probe
-from sordino.auditing.fleet.trainer import BY_MODEL, SHARED, FleetRows, Lanes, Trainer, by_share, records_of_epoch
+from sordino.auditing.fleet.engine import Fleet, FleetRows, Lanes, Trainer, Watch, records_of_epoch, train_fleet
+from sordino.auditing.fleet.plan import Device, FleetNetwork, FleetPlan, FleetRecords, Members, Probe, network_for
 from sordino.core.spec import Scheme
 from sordino.core.validate import SordinoError, instance_of
 from sordino.models.base import Model
@@ -162,37 +158,37 @@ class LeNetOnCuda(Trainer):
         plan: FleetPlan,
         records: FleetRecords,
         probes: Mapping[str, Probe],
-        devices: Sequence[Device],
+        device: Device,
     ) -> None:
-        super().__init__(network, plan, records, probes, devices)
+        super().__init__(network, plan, records, probes, device)
         model = instance_of("model", network.model, LeNet5)
         code = compiled(SOURCE, "sm_90", macros(model, plan.clip_norm, network.dim))
         room = _SHARED_BYTES if plan.clip_norm is None else _CLIPPED_SHARED_BYTES
-        self._kernels = {device: Kernel(code, "lenet_steps", device, room) for device in devices}
+        self._kernel = Kernel(code, "lenet_steps", device, room)
         self._labels = self.placed.target.astype(jnp.int32)
 
     @staticmethod
-    def applies(network: FleetNetwork, plan: FleetPlan, records: int, devices: Sequence[Device]) -> bool:
-        """Whether the kernel can train such a fleet on these devices."""
+    def applies(network: FleetNetwork, plan: FleetPlan, records: int, device: Device) -> bool:
+        """Whether the kernel can train such a fleet on this device."""
         model = network.model
         return (
             isinstance(model, LeNet5)
             and model.activation in _ACTIVATIONS
             and plan.batch_size(records) == _BATCH
             and records % _BATCH == 0
-            and all(device.platform == "gpu" for device in devices)
-            and all(float(getattr(device, "compute_capability", "0")) >= _CAPABILITY for device in devices)
+            and device.platform == "gpu"
+            and float(getattr(device, "compute_capability", "0")) >= _CAPABILITY
             and available()
         )
 
     def width(self, members: int) -> int:
         # Whole waves of blocks, one block on each multiprocessor; what a model becomes does not depend on their number.
-        return _BLOCKS * min(_MOST_WAVES, -(-members // (_BLOCKS * self.mesh.size)))
+        return _BLOCKS * min(_MOST_WAVES, -(-members // _BLOCKS))
 
     def epoch(self, lanes: Lanes, theta: Array, number: int) -> tuple[Array, dict[str, Array]]:
         # The padded copy is a buffer of our own, which the kernel may therefore write to.
         padded, orders, keys = jax.block_until_ready(
-            _prepared(self.plan.batch.scheme, self.mesh, lanes, theta, jnp.uint32(number), self.placed)
+            _prepared(self.plan.batch.scheme, lanes, theta, jnp.uint32(number), self.placed)
         )
         steps = self.plan.steps_per_epoch(self.rows)
         plan = self.plan
@@ -204,14 +200,9 @@ class LeNetOnCuda(Trainer):
             ctypes.c_float(plan.noise_scale),
         )
         arrays = (padded, self.placed.features, self._labels, orders, keys)
-        for device, kernel in self._kernels.items():
-            shares = [
-                next(shard.data for shard in array.addressable_shards if shard.device == device) for array in arrays
-            ]
-            kernel.launch(shares[0].shape[0], _THREADS, (*shares, *numbers))
-        for kernel in self._kernels.values():
-            kernel.wait()
-        return _finished(self.network, self.mesh, padded, self.probes)
+        self._kernel.launch(padded.shape[0], _THREADS, (*arrays, *numbers))
+        self._kernel.wait()
+        return _finished(self.network, padded, self.probes)
 
 
 def train_with_kernel(
@@ -220,16 +211,15 @@ def train_with_kernel(
     plan: FleetPlan,
     members: Members,
     probes: Mapping[str, Probe] | None = None,
-    performance: Performance | None = None,
+    *,
     watch: Watch | None = None,
+    trainer: type[Trainer] | None = None,
 ) -> Fleet:
     """Train as `train_fleet` does, by the kernel where it applies; another trainer that is named is used as it is."""
-    chosen = performance or Performance()
-    devices = tuple(jax.local_devices()[:1]) if chosen.devices is None else chosen.devices
     network = network_for(model, records.features.shape[1])
-    if chosen.trainer is None and LeNetOnCuda.applies(network, plan, len(records), devices):
-        chosen = replace(chosen, trainer=LeNetOnCuda)
-    return train_fleet(model, records, plan, members, probes, chosen, watch)
+    if trainer is None and LeNetOnCuda.applies(network, plan, len(records), jax.local_devices()[0]):
+        trainer = LeNetOnCuda
+    return train_fleet(model, records, plan, members, probes, watch=watch, trainer=trainer)
 
 
 def macros(model: LeNet5, clip_norm: float | None, dim: int) -> dict[str, str]:
@@ -240,31 +230,19 @@ def macros(model: LeNet5, clip_norm: float | None, dim: int) -> dict[str, str]:
     return chosen
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _prepared(
-    scheme: Scheme, mesh: Mesh, lanes: Lanes, theta: Array, number: Array, rows: FleetRows
-) -> tuple[Array, Array, Array]:
-    def of_share(lanes: Lanes, theta: Array, number: Array, rows: FleetRows) -> tuple[Array, Array, Array]:
-        padded = jnp.pad(theta, ((0, 0), (0, _STRIDE - theta.shape[1])))
-        return padded, records_of_epoch(scheme, _BATCH, lanes, number, rows), jnp.stack(lanes.noise, axis=-1)
-
-    return by_share(of_share, mesh, (BY_MODEL, BY_MODEL, SHARED, SHARED), (BY_MODEL, BY_MODEL, BY_MODEL))(
-        lanes, theta, number, rows
-    )
+@partial(jax.jit, static_argnums=0)
+def _prepared(scheme: Scheme, lanes: Lanes, theta: Array, number: Array, rows: FleetRows) -> tuple[Array, Array, Array]:
+    padded = jnp.pad(theta, ((0, 0), (0, _STRIDE - theta.shape[1])))
+    return padded, records_of_epoch(scheme, _BATCH, lanes, number, rows), jnp.stack(lanes.noise, axis=-1)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _finished(
-    network: FleetNetwork, mesh: Mesh, padded: Array, probes: dict[str, Probe]
-) -> tuple[Array, dict[str, Array]]:
-    def of_share(padded: Array, probes: dict[str, Probe]) -> tuple[Array, dict[str, Array]]:
-        theta = padded[:, : network.dim]
+@partial(jax.jit, static_argnums=0)
+def _finished(network: FleetNetwork, padded: Array, probes: dict[str, Probe]) -> tuple[Array, dict[str, Array]]:
+    theta = padded[:, : network.dim]
 
-        def probed(some: Array) -> dict[str, Array]:
-            parts = network.split(some)
-            return {name: probe(network, parts) for name, probe in probes.items()}
+    def probed(some: Array) -> dict[str, Array]:
+        parts = network.split(some)
+        return {name: probe(network, parts) for name, probe in probes.items()}
 
-        readings = lax.map(probed, theta.reshape(-1, _PROBED_AT_ONCE, network.dim))
-        return theta, jax.tree.map(lambda read: read.reshape(theta.shape[0], -1), readings)
-
-    return by_share(of_share, mesh, (BY_MODEL, SHARED), (BY_MODEL, BY_MODEL))(padded, probes)
+    readings = lax.map(probed, theta.reshape(-1, _PROBED_AT_ONCE, network.dim))
+    return theta, jax.tree.map(lambda read: read.reshape(theta.shape[0], -1), readings)

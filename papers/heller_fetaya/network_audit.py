@@ -22,16 +22,16 @@ from scipy import linalg, special
 
 from papers.heller_fetaya.lenet_on_cuda import train_with_kernel
 from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound, find_canaries
-from sordino.auditing.attack.audit import bound_from_counts
-from sordino.auditing.attack.experiment import Claim, Releases, Score, ScoreFunction, Scores
 from sordino.auditing.confidence import ErrorCounts, cap, choose_threshold, count_errors, epsilon_lower
+from sordino.auditing.experiment import Claim, Releases, Score, ScoreFunction, Scores, bound_from_counts
 from sordino.auditing.fleet.engine import Fleet
-from sordino.auditing.fleet.network import FleetNetwork, Parts
 from sordino.auditing.fleet.plan import (
     FanInStart,
+    FleetNetwork,
     FleetPlan,
     FleetRecords,
     Members,
+    Parts,
     Probe,
     Replacement,
 )

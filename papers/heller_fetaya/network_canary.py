@@ -15,9 +15,9 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from sordino.auditing.fleet.deepfool import deepfool, inside_domain, visit
-from sordino.auditing.fleet.network import FleetNetwork, network_for
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Replacement
+from papers.heller_fetaya.canaries import inside_domain
+from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, FleetRecords, Replacement, network_for
+from sordino.auditing.instance import deepfool, visit
 from sordino.core.guarantee import check_delta
 from sordino.core.validate import OPEN_UNIT, Interval, instance_of, number, refuse, whole_number
 from sordino.data.neighbours import EncodedRecord
@@ -178,7 +178,7 @@ def _of_records(
     agreed = np.flatnonzero((_decisions(network, thetas, rows) == wanted).all(axis=0))
     for row in agreed[:tries]:
         record = EncodedRecord(data.features[row].astype(float), float(wanted[row]))
-        push = deepfool(network.model, thetas, record, data.domain).features - record.features
+        push = inside_domain(deepfool(network.model, thetas, record), data.domain).features - record.features
         fooling = partial(_fooling, network, data, thetas, record, push)
         shortest = next(fooling(_LENGTHS), None)
         made: list[Canary] = []

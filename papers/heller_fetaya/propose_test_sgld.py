@@ -17,7 +17,7 @@ def propose_test_sgld_not_private(
     """Algorithm 1 with `epochs` passes of cyclic SGLD, batches of one, step 1 / (alpha + n_1 x_h^2 beta)^2.
 
     For no epsilon and no delta < 1/6 is this private (Heller & Fetaya 2023, Claim IV.9): no theorem certifies it, and
-    the exact audit of its spec shows the leak.
+    `proposed_sample` shows the leak.
     """
     run = stage_of(spec)
     instance_of("randomness", randomness, Randomness)

@@ -20,8 +20,8 @@ from papers.framework.item import (
     VerdictKind,
     item,
 )
+from papers.heller_fetaya.proposed_sample import ProposedLeak, sgld_variant_leak, variant_leak
 from sordino.accounting.evaluate import explain
-from sordino.auditing.exact.proposed_sample import ProposedLeak, sgld_variant_leak, variant_leak
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.mechanisms.propose_test_sample import least_records, margin, propose_test_sample

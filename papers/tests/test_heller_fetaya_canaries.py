@@ -5,11 +5,11 @@ import pytest
 
 from papers.heller_fetaya.canaries import (
     gradients_as_run,
+    inside_domain,
     longest_gradient,
     most_distant_gradients,
     out_of_range,
 )
-from sordino.auditing.fleet.deepfool import inside_domain
 from sordino.core.spec import Clipping, ClippingKind
 from sordino.core.validate import InputError
 from sordino.data.neighbours import EncodedRecord

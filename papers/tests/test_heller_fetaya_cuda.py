@@ -15,10 +15,8 @@ from papers.heller_fetaya import lenet_on_cuda, network_audit
 from papers.heller_fetaya.lenet import LeNet5
 from papers.heller_fetaya.lenet_on_cuda import LeNetOnCuda, train_with_kernel
 from papers.tests import small_network
-from sordino.auditing.fleet.engine import Compiled, Performance, train_fleet
-from sordino.auditing.fleet.network import FleetNetwork, network_for
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
-from sordino.auditing.fleet.trainer import KeyPurpose, gaussians, member_keys
+from sordino.auditing.fleet.engine import Compiled, KeyPurpose, gaussians, member_keys, train_fleet
+from sordino.auditing.fleet.plan import FleetNetwork, FleetPlan, FleetRecords, Members, Replacement, network_for
 from sordino.core.spec import Batch, Scheme
 from sordino.models.families.networks import MLPClassification
 
@@ -101,23 +99,23 @@ class Card:
 
 FITS = FleetPlan(0.05, 0.01, Batch(Scheme.CYCLIC, 4), 1, seed=3)
 LENET = network_for(LeNet5(), 784)
-OTHERS: dict[str, tuple[FleetNetwork, FleetPlan, int, tuple[Card, ...]]] = {
-    "another network": (network_for(MLPClassification((4,), classes=10), 784), FITS, 100, (Card(),)),
-    "an activation that it has not": (network_for(LeNet5("softplus"), 784), FITS, 100, (Card(),)),
-    "batches of five": (LENET, replace(FITS, batch=Batch(Scheme.CYCLIC, 5)), 100, (Card(),)),
-    "a last batch that is not full": (LENET, FITS, 102, (Card(),)),
-    "a processor": (LENET, FITS, 100, (Card(), Card("cpu"))),
-    "an earlier card": (LENET, FITS, 100, (Card(), Card(compute_capability="8.9"))),
+OTHERS: dict[str, tuple[FleetNetwork, FleetPlan, int, Card]] = {
+    "another network": (network_for(MLPClassification((4,), classes=10), 784), FITS, 100, Card()),
+    "an activation that it has not": (network_for(LeNet5("softplus"), 784), FITS, 100, Card()),
+    "batches of five": (LENET, replace(FITS, batch=Batch(Scheme.CYCLIC, 5)), 100, Card()),
+    "a last batch that is not full": (LENET, FITS, 102, Card()),
+    "a processor": (LENET, FITS, 100, Card("cpu")),
+    "an earlier card": (LENET, FITS, 100, Card(compute_capability="8.9")),
 }
 
 
 def test_the_kernel_trains_lenet_in_batches_of_four_on_cards_that_have_room(monkeypatch) -> None:
     monkeypatch.setattr(lenet_on_cuda, "available", lambda: True)
-    assert LeNetOnCuda.applies(LENET, FITS, 100, (Card(), Card()))
-    assert LeNetOnCuda.applies(network_for(LeNet5("relu"), 784), replace(FITS, clip_norm=2.0), 100, (Card(),))
+    assert LeNetOnCuda.applies(LENET, FITS, 100, Card())
+    assert LeNetOnCuda.applies(network_for(LeNet5("relu"), 784), replace(FITS, clip_norm=2.0), 100, Card())
     assert [name for name, given in OTHERS.items() if LeNetOnCuda.applies(*given)] == []
     monkeypatch.setattr(lenet_on_cuda, "available", lambda: False)
-    assert not LeNetOnCuda.applies(LENET, FITS, 100, (Card(),))
+    assert not LeNetOnCuda.applies(LENET, FITS, 100, Card())
 
 
 class Counted(Compiled):
@@ -145,8 +143,8 @@ def test_the_audit_of_a_network_is_trained_by_the_kernel_where_it_applies(monkey
     assert Counted.used == setting.plan.epochs
     network_audit.canary_against_ensemble(model, data, setting)
     assert Counted.used == setting.plan.epochs + setting.ensemble_epochs
-    named = Performance(trainer=Compiled)
-    assert np.array_equal(train_with_kernel(model, records, setting.plan, members, None, named).theta, expected)
+    named = train_with_kernel(model, records, setting.plan, members, trainer=Compiled)
+    assert np.array_equal(named.theta, expected)
     assert Counted.used == setting.plan.epochs + setting.ensemble_epochs
 
 
@@ -159,7 +157,7 @@ def test_on_a_device_the_kernel_agrees_with_the_compiled_program_and_ignores_com
     plan = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, 4), 1, seed=3, clip_norm=clip_norm)
     together, apart = Members.of_both(66), Members((131, 5), (True, False))
     fleets = {
-        (kind, members): train_fleet(LeNet5(), records, plan, members, performance=Performance(trainer=kind)).theta
+        (kind, members): train_fleet(LeNet5(), records, plan, members, trainer=kind).theta
         for kind, members in ((Compiled, apart), (LeNetOnCuda, apart), (LeNetOnCuda, together))
     }
     assert np.array_equal(fleets[LeNetOnCuda, apart], fleets[LeNetOnCuda, together][[131, 5]])

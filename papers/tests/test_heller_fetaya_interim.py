@@ -8,7 +8,7 @@ import pytest
 
 from papers.heller_fetaya.counterexample import Domain, construct
 from papers.heller_fetaya.interim import interim_leak, stated_leak
-from sordino.auditing.exact.proposed_sample import turning_epoch
+from papers.heller_fetaya.proposed_sample import turning_epoch
 from sordino.core.validate import InputError
 from sordino.models.exact import InterimRegression
 from sordino.models.exact.gaussian_law import GaussianMixtureLaw

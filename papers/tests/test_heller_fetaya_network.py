@@ -1,6 +1,5 @@
 """A network's audit from end to end on sixteen models, wherever these are trained."""
 
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -26,8 +25,7 @@ from papers.heller_fetaya.network_canary import Canary, NeuralSetting, PilotRoun
 from sordino.accounting.evaluate import explain
 from sordino.auditing.confidence import cap
 from sordino.auditing.fleet.engine import train_fleet
-from sordino.auditing.fleet.network import network_for
-from sordino.auditing.fleet.plan import FleetRecords, Members, plan_of
+from sordino.auditing.fleet.plan import FleetRecords, Members, network_for, plan_of
 from sordino.auditing.lower_bound import VerdictKind, verdict
 from sordino.core.bound import View
 from sordino.core.validate import InputError
@@ -180,33 +178,6 @@ def test_odd_halves_are_refused() -> None:
             tries=4,
             claimed=setting().claimed,
         )
-
-
-SCRIPT = """
-import jax
-from functools import partial
-from sordino.auditing.fleet.engine import Performance, train_fleet
-from papers.heller_fetaya.network_audit import audit_network
-from papers.tests.small_network import MODEL, data, setting
-many = partial(train_fleet, performance=Performance(devices=tuple(jax.local_devices())))
-canary, findings = audit_network(MODEL, data(), setting(), train=many)
-found = findings.readings["probabilities"].tobytes().hex()
-print(len(jax.local_devices()), canary.row, canary.x_star.tobytes().hex(), found)
-"""
-
-
-@pytest.mark.slow
-def test_eight_devices_find_what_one_device_finds_bit_for_bit(found) -> None:
-    canary, findings = found
-    environment = os.environ | {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
-        "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": os.pathsep.join(["src", ".", os.environ.get("PYTHONPATH", "")]),
-    }
-    command = [sys.executable, "-c", SCRIPT]
-    answered = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
-    scores = findings.readings["probabilities"].tobytes().hex()
-    assert answered == ["8", str(canary.row), canary.x_star.tobytes().hex(), scores]
 
 
 def test_dp_accounting_and_dask_are_not_imported_with_the_audit() -> None:

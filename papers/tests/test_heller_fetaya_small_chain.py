@@ -9,11 +9,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from papers.heller_fetaya.canaries import ensemble_decision, inside_domain
 from sordino.accounting.evaluate import explain
-from sordino.auditing.attack.audit import audit_by_attack, model_scores
-from sordino.auditing.attack.chains import ChainFit
-from sordino.auditing.attack.experiment import Claim
-from sordino.auditing.fleet.deepfool import deepfool, ensemble_decision
+from sordino.auditing.experiment import ChainFit, Claim, audit_by_attack, model_scores
+from sordino.auditing.instance import deepfool
 from sordino.auditing.lower_bound import AuditOptions, VerdictKind, verdict
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Clipping, ClippingKind, Spec
@@ -72,7 +71,7 @@ def attack(spec, seed):
     data = drawn()
     ensemble = ChainFit(described(1e-4), MODEL)(data, np.arange(MODELS // 2, dtype=np.uint64))[:5]
     inside = data.features[data.target == 1][0]
-    canary = deepfool(MODEL, ensemble, EncodedRecord(1.2 * inside, 1.0), DOMAIN)
+    canary = inside_domain(deepfool(MODEL, ensemble, EncodedRecord(1.2 * inside, 1.0)), DOMAIN)
     assert ensemble_decision(MODEL, ensemble, canary.features) != canary.target
     base = neighbours(data, Relation.REPLACE_ONE, 0, canary).second
     pair = neighbours(base, Relation.REPLACE_ONE, 0, EncodedRecord(canary.features, 1.0 - canary.target))

@@ -163,7 +163,7 @@ def test_a_record_elsewhere_may_be_apart_by_the_tolerance(numbered, tmp_path, ca
 def test_afresh_is_for_full_runs(capsys):
     assert main(["reproduce", "--list", "--afresh"]) == 2
     assert main(["reproduce", "heller-fetaya-fig1", "--quick", "--afresh"]) == 2
-    assert "Expected --afresh with full runs" in capsys.readouterr().err
+    assert "`--afresh` cannot be combined" in capsys.readouterr().err
 
 
 def test_every_kept_record_is_registered_with_what_it_was_made_on():

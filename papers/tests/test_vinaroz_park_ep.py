@@ -9,7 +9,7 @@ from papers.vinaroz_park.message_passing import expectation_propagation, stochas
 from sordino.core.spec import Scheme
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.messages import Prior, Refinement
-from sordino.models.message_passing.likelihoods import GaussianSite, LogisticSite, MixtureSite, ProbitSite
+from sordino.models.message_passing.sites import GaussianSite, LogisticSite, MixtureSite, ProbitSite
 
 
 def regression(n=12, dim=3, seed=0):

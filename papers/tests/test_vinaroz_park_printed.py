@@ -18,8 +18,8 @@ from papers.vinaroz_park.sets import RegressionSet, completed, standard_splits
 from sordino.accounting.evaluate import explain
 from sordino.core.validate import InputError
 from sordino.models.message_passing.gaussians import BlockGaussian, DiagonalGaussian, Moments
-from sordino.models.message_passing.likelihoods import GaussianSite, MixtureSite
-from sordino.models.message_passing.network import GammaPrecision, NetworkSite
+from sordino.models.message_passing.sites import GammaPrecision, GaussianSite, MixtureSite, NetworkSite
+from tests.mechanisms.messages.conftest import natural
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
 N, SPLITS, FLOOR = 12, 2, 1e-2
@@ -216,7 +216,7 @@ def test_inverses_written_out_are_those_of_the_general_family():
         covariance = jnp.asarray(roots @ roots.swapaxes(1, 2) + 0.3 * np.eye(4))
         empty = jnp.zeros(0)
         moments = Moments(jnp.asarray(rng.normal(size=(4, 4))), covariance, empty, empty)
-        theta = general.family(4).natural(moments)
+        theta = natural(general.family(4), moments)
         np.testing.assert_allclose(quick.family(4).moments(theta).covariance, covariance, rtol=1e-8)
         x, y = jnp.asarray(rng.normal(size=4)), jnp.zeros(())
         messages = [

@@ -20,7 +20,7 @@ from sordino.mechanisms.messages import CentredCoordinates, Prior, RaiseEigenval
 from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.mechanisms.posterior.laws import GaussianPosterior
 from sordino.models.families.mixture import GaussianMixture
-from sordino.models.message_passing.likelihoods import MixtureSite
+from sordino.models.message_passing.sites import MixtureSite
 from sordino.noise.randomness import SeededRandomness
 
 Array = NDArray[np.float64]

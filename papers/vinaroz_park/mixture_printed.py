@@ -37,7 +37,7 @@ from papers.vinaroz_park.printed import Setting
 from sordino.core.atomic_write import write_file
 from sordino.core.bound import Relation
 from sordino.models.message_passing.gaussians import BlockGaussian, GaussianFamily, Moments, Natural, Slopes
-from sordino.models.message_passing.likelihoods import MixtureSite
+from sordino.models.message_passing.sites import MixtureSite
 
 PASSES, FLOOR, CLIP = 100, 1e-2, 1.0
 CLIPS, EPSILONS = (20.0, 10.0, 1.0), (50.0, 5.0, 1.0)

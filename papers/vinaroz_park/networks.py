@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass, replace
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,7 @@ from papers.round_words import rounds
 from papers.vinaroz_park import budget as residual
 from papers.vinaroz_park.budget import Budget
 from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, hidden_units, run_natural_gradients
+from papers.vinaroz_park.noised_regression import NoisedSecondMoments, fit
 from papers.vinaroz_park.refinements import linear_decay
 from papers.vinaroz_park.sets import HALF_WIDTH, Fold
 from sordino.core.bound import View
@@ -41,7 +44,7 @@ _ROOM = 1.5
 # A round that only whitens wants x x' alone.
 _WHITENING = StatisticsStack(cross=0.01, square=0.01)
 _LAST = StatisticsStack(cross=1.0, square=0.5)
-_PRIOR_PRECISION = 1e-2
+_PRIOR_PRECISION, _LEAST_VARIANCE = 1e-2, 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +120,10 @@ def linear_fit(budget: Budget, X: Array, y: Array, rounds: int, seed: int) -> Li
     """All but the last round whiten, the last one fits; every round has the same share of the budget."""
     basis = whitened(budget, X, y, (rounds - 1) / rounds, rounds - 1, seed)
     release = _round(budget, basis, X, y, 1.0 / rounds, _LAST, seed + rounds)
-    fitted, scale = release.fitted, HALF_WIDTH / basis.row_norm
+    gram, cross, square = _LAST.parts(release.statistics, basis.transform.shape[1])
+    noise = release.noise
+    sums = NoisedSecondMoments(gram, cross, square, noise, noise / _LAST.cross, len(X), noise / _LAST.square)
+    fitted, scale = fit(sums, _PRIOR_PRECISION, _LEAST_VARIANCE), HALF_WIDTH / basis.row_norm
     mapped = basis.transform * scale
     return LinearFit(
         mapped @ fitted.mean,
@@ -130,13 +136,7 @@ def linear_fit(budget: Budget, X: Array, y: Array, rounds: int, seed: int) -> Li
 def _round(
     budget: Budget, basis: Whitened, X: Array, y: Array, share: float, stack: StatisticsStack, seed: int
 ) -> StatisticsRelease:
-    options = StatisticsOptions(
-        row_norm=basis.row_norm,
-        target_bound=HALF_WIDTH,
-        prior_precision=_PRIOR_PRECISION,
-        least_variance=1e-5,
-        stack=stack,
-    )
+    options = StatisticsOptions(row_norm=basis.row_norm, target_bound=HALF_WIDTH, stack=stack)
     spec = statistics_spec(len(X), budget.multiplier(share, 1), budget.relation, options)
     return run_statistics(spec, basis.rows(X), y, SeededRandomness(seed), options=options)
 
@@ -196,19 +196,25 @@ def fit_network(setting: NetworkSetting, fold: Fold, budget: Budget, seed: int) 
         start_scale=setting.start_scale,
     )
     posterior = run_variational(spec, model, X, fold.y, SeededRandomness(seed), options=options).posterior
+    # Predictions average over draws of a fixed seed.
+    thetas = posterior.sample(np.random.default_rng(20_240), 256) if setting.gaussian else posterior.mean[None]
+
+    def outputs(rows: Array) -> Array:
+        X, draws = jnp.asarray(rows, jnp.float32), jnp.asarray(thetas, jnp.float32)
+        predicted = jax.lax.map(lambda theta: jax.vmap(lambda x: model.predict(theta, x)[0])(X), draws)
+        return np.asarray(predicted, np.float64)
 
     def mean(rows: Array) -> Array:
-        return posterior.predict(rows).mean
+        return outputs(rows).mean(axis=0)
 
     generator = np.random.default_rng([seed, 1])
     if setting.noised:
         noise = residual.released_variance(budget, mean, X, fold.y, generator)
     else:
         noise = float(np.mean((fold.y - mean(X)) ** 2))
-    found = posterior.predict(test_rows)
-    spread = np.maximum(found.variance - 1.0 / setting.noise_precision, 0.0)
+    found = outputs(test_rows)
     released = (*specs, spec, residual.residual_spec(budget, fold.records)) if setting.noised else ()
-    return Fitted(found.mean, spread + noise, released)
+    return Fitted(found.mean(axis=0), found.var(axis=0) + noise, released)
 
 
 def network_spec(setting: NetworkSetting, budget: Budget, records: int) -> Spec:

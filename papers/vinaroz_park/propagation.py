@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 import numpy as np
 
 from papers.round_words import rounds
@@ -16,10 +17,10 @@ from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.core import gaussian
 from sordino.core.bound import View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
+from sordino.core.validate import instance_of
 from sordino.mechanisms.messages import CentredCoordinates, Prior, RaiseEigenvalues, Refinement, run_message_passing
 from sordino.mechanisms.posterior.laws import GaussianPosterior
-from sordino.models.message_passing.likelihoods import GaussianSite
-from sordino.models.message_passing.network import NetworkSite, PublicPrecision
+from sordino.models.message_passing.sites import GaussianSite, NetworkSite, PublicPrecision
 from sordino.noise.randomness import SeededRandomness
 
 HIDDEN = 50
@@ -89,15 +90,21 @@ def fit_rounds(setting: RoundsSetting, fold: Fold, budget: Budget, seed: int, no
 def _with_noise_variance(
     posterior: GaussianPosterior, known: float, spec: Spec, fold: Fold, budget: Budget, seed: int, noised: bool
 ) -> Fitted:
-    def mean(rows: np.ndarray) -> np.ndarray:
-        return posterior.predict(rows).mean
+    site = instance_of("site", posterior.site, NetworkSite)
 
-    found = posterior.predict(fold.test_rows)
-    spread = np.maximum(found.variance - known, 0.0)
+    def predict(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = site.predict(posterior.moments, jnp.asarray(rows, posterior.natural.dtype))
+        return np.asarray(found.mean, np.float64), np.asarray(found.variance, np.float64)
+
+    def mean(rows: np.ndarray) -> np.ndarray:
+        return predict(rows)[0]
+
+    middle, variance = predict(fold.test_rows)
+    spread = np.maximum(variance - known, 0.0)
     if not noised:
-        return Fitted(found.mean, spread + float(np.mean((fold.y - mean(fold.X)) ** 2)), ())
+        return Fitted(middle, spread + float(np.mean((fold.y - mean(fold.X)) ** 2)), ())
     noise = residual.released_variance(budget, mean, fold.X, fold.y, np.random.default_rng([seed, 1]))
-    return Fitted(found.mean, spread + noise, (spec, residual.residual_spec(budget, fold.records)))
+    return Fitted(middle, spread + noise, (spec, residual.residual_spec(budget, fold.records)))
 
 
 # An audit of the mismatched mode: two datasets that differ in one record, told apart from the released posterior.

@@ -34,7 +34,7 @@ from papers.vinaroz_park.sets import SPLITS, YEAR, RegressionSet, regression_set
 from papers.vinaroz_park.variational import ADAM, AVERAGED, DP_VI, DP_VI_CORRECTED, POINT, READINGS, VI, Reading
 from sordino.core.atomic_write import write_file
 from sordino.mechanisms.messages import Messages, Prior, Refinement
-from sordino.models.message_passing.network import GammaPrecision, NetworkSite
+from sordino.models.message_passing.sites import GammaPrecision, NetworkSite
 
 Array = NDArray[np.float64]
 FOLDER = Path(__file__).with_name("recorded")

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from papers.framework.benchmark import TableBenchmark, load_benchmark
 from sordino.core.validate import InputError, instance_of
-from sordino.data.raw_columns import NumberColumn
 
 # Public bounds for the columns of the regression sets, written down from their descriptions as round numbers.
 #
@@ -184,9 +183,7 @@ def regression_set(name: str, data_dir: Path) -> RegressionSet:
     """A benchmark set from the folder of benchmark data, with its ten splits."""
     found = instance_of("benchmark", load_benchmark(name, data_dir), TableBenchmark)
     columns = [found.table.columns[column] for column in (*found.features, found.target)]
-    numbers = np.column_stack([column.values for column in columns if isinstance(column, NumberColumn)]).astype(
-        np.float64
-    )
+    numbers = np.column_stack([column.numbers(()) for column in columns])
     kept = tuple((split.train, split.test) for split in found.splits)
     return RegressionSet(name, numbers[:, :-1], numbers[:, -1], completed(name, len(numbers), kept))
 

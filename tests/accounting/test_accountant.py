@@ -30,7 +30,7 @@ def test_composition_adds_up_and_keeps_one_relation():
     four = once.compose(once, times=2)
     assert four.epsilon(DELTA) == pytest.approx(GaussianDP(1.0).epsilon(DELTA), rel=1e-6)
     assert four.compose(once).epsilon(DELTA) == pytest.approx(GaussianDP(math.sqrt(5) / 2).epsilon(DELTA), rel=1e-6)
-    with pytest.raises(InputError, match="one relation"):
+    with pytest.raises(InputError, match="different relations"):
         once.compose(accounting.gaussian(noise_multiplier=2.0, relation="replace-one"))
 
 
@@ -55,23 +55,15 @@ def test_calibrated_noise_meets_the_target_and_hardly_more(run):
     assert 0.69 < met.epsilon(DELTA) <= 0.7
 
 
-def test_chains_are_certified():
-    problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, smoothness=1.0, strong_convexity=0.1)
-    hidden = {"steps": 500, "relation": "replace-one", "view": "last-iterate"}
-    seen = hidden | {"view": "all-iterates"}
-    last = accounting.noisy_gd(problem, step_size=0.5, noise_scale=0.01, **hidden).epsilon(DELTA)
-    assert 0 < last < accounting.noisy_gd(problem, step_size=0.5, noise_scale=0.01, **seen).epsilon(DELTA)
-
-
 @pytest.mark.parametrize("scheme", ["poisson", "without-replacement"])
 def test_a_run_needs_its_batches_said_once(scheme):
     words = {"noise_multiplier": 1.0, "steps": 10, "relation": "add-remove", "scheme": scheme}
-    with pytest.raises(InputError, match="both or neither"):
+    with pytest.raises(InputError, match="exactly one of the two"):
         accounting.dp_sgd(**words)
-    with pytest.raises(InputError, match="both or neither"):
+    with pytest.raises(InputError, match="exactly one of the two"):
         accounting.dp_sgd(**words, sampling_rate=0.1, batch_size=10, records=100)
     if scheme != "poisson":
-        with pytest.raises(InputError, match="got sampling_rate"):
+        with pytest.raises(InputError, match="not sampling_rate"):
             accounting.dp_sgd(**words, sampling_rate=0.1)
 
 

@@ -1,39 +1,22 @@
 """Calibration ends on the private side, and a little less private is too much."""
 
 import math
-from pathlib import Path
 
 import pytest
 
 from sordino.accounting.calibration import KNOBS, calibrate
 from sordino.accounting.evaluate import explain
 from sordino.core.guarantee import TotalVariation
-from sordino.core.spec import Batch, Problem, Spec, read_spec
+from sordino.core.spec import Batch
 from sordino.core.validate import InputError
-from sordino.mechanisms import heavy_tailed_sgd, noisy_gd
+from sordino.mechanisms import heavy_tailed_sgd
 from sordino.models import Domain, GaussianLinear
+from tests.accounting.described import example
 
-SPECS = Path(__file__).parents[2] / "examples" / "specs"
 DELTA = 1e-5
-
-
-def example(name: str) -> Spec:
-    return read_spec(SPECS / f"{name}.json")
-
-
-NOISY = (
-    "golden-poisson",
-    "golden-poisson-replace-one",
-    "without-replacement-all-iterates",
-    "cyclic-last-iterate",
-    "full-add-remove",
-    "reshuffled-passes",
-    "sgld-polynomial",
-    "sgld-list",
-    "em",
-    "variational",
-    "message-passing-rounds",
-)
+NOISY = ("golden-poisson", "golden-poisson-replace-one", "without-replacement-all-iterates", "cyclic-last-iterate")
+NOISY += ("full-add-remove", "reshuffled-passes", "sgld-polynomial", "sgld-list", "em", "variational")
+NOISY += ("message-passing-rounds",)
 
 
 @pytest.mark.every(2)
@@ -56,26 +39,23 @@ def test_one_step_more_than_calibrated_is_too_many(name):
     assert explain(more, DELTA).epsilon > 2.0
 
 
-def test_a_chains_batch_is_the_smallest_that_meets_the_target():
-    found = calibrate(example("golden-poisson"), 1.5, DELTA, "batch")
-    assert found.explanation.epsilon <= 1.5
-    smaller = found.spec.with_values({"algorithm.batch.size": round(found.value) - 1})
-    assert explain(smaller, DELTA).epsilon > 1.5
+def batch_of(change):
+    return lambda spec, value: spec.with_values({change[0]: round(value) + change[1]})
 
 
-def test_a_rounds_batch_is_the_largest_that_meets_the_target():
-    spec = example("message-passing-poisson-add-remove")
-    found = calibrate(spec, 1.0, DELTA, "batch")
-    assert found.explanation.epsilon <= 1.0
-    larger = found.spec.with_values({"algorithm.sampling.size": round(found.value) + 1})
-    assert explain(larger, DELTA).epsilon > 1.0
-
-
-def test_the_clip_is_the_largest_that_meets_the_target():
-    found = calibrate(example("residual-clipping"), 1.0, DELTA, "clip")
-    assert found.explanation.epsilon <= 1.0
-    wider = KNOBS["clip"].turned(found.spec, found.value * 1.01)
-    assert explain(wider, DELTA).epsilon > 1.0
+@pytest.mark.parametrize(
+    ("name", "target", "over", "riskier"),
+    [
+        ("golden-poisson", 1.5, "batch", batch_of(("algorithm.batch.size", -1))),
+        ("message-passing-poisson-add-remove", 1.0, "batch", batch_of(("algorithm.sampling.size", 1))),
+        ("residual-clipping", 1.0, "clip", lambda spec, value: KNOBS["clip"].turned(spec, value * 1.01)),
+    ],
+)
+def test_the_batch_or_clip_is_the_last_that_meets_the_target(name, target, over, riskier):
+    """The smallest batch of a chain, the largest of rounds, the largest clip."""
+    found = calibrate(example(name), target, DELTA, over)
+    assert found.explanation.epsilon <= target
+    assert explain(riskier(found.spec, found.value), DELTA).epsilon > target
 
 
 @pytest.mark.parametrize(
@@ -116,17 +96,6 @@ def test_epsilon_zero_asks_for_a_total_variation():
     assert calibrate(found.spec, 0.0, 0.05, "steps").value >= 50
 
 
-def test_a_gaussian_run_reaches_epsilon_zero_too_and_a_negative_target_is_refused():
-    problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0)
-    spec = noisy_gd(problem, step_size=0.5, noise_scale=0.1, steps=5, relation="replace-one", view="all-iterates")
-    found = calibrate(spec, 0.0, 0.01, "noise")
-    assert found.explanation.epsilon == 0.0
-    with pytest.raises(InputError, match="epsilon"):
-        calibrate(spec, -0.1, 0.01, "noise")
-    with pytest.raises(InputError, match="no finite epsilon"):
-        calibrate(_heavy(0.001), 0.0, 0.001, "noise")
-
-
 def test_an_unreachable_target_says_what_was_reached():
     with pytest.raises(InputError, match="still gives epsilon"):
         calibrate(example("golden-poisson"), 0.01, DELTA, "batch")
@@ -135,5 +104,34 @@ def test_an_unreachable_target_says_what_was_reached():
 def test_a_run_no_theorem_covers_is_refused_with_reasons():
     gone = {"problem.gradient_bound": None, "problem.gradient_sensitivity": None, "algorithm.clipping": None}
     bare = example("golden-poisson").with_values(gone)
-    with pytest.raises(InputError, match="at least one theorem covers"):
+    with pytest.raises(InputError, match="No theorem covers this run"):
         calibrate(bare, 1.0, DELTA, "noise")
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("name", ["heavy-tail-ridge", "heavy-tail-sgd"])
+@pytest.mark.parametrize("delta", [0.1, 1e-3])
+@pytest.mark.parametrize("start", [1e-6, 1e-3, 10.0])
+def test_the_least_noise_for_a_delta_is_found_from_either_side(name, delta, start):
+    spec = example(name, {"algorithm.noise.scale": start})
+    found = calibrate(spec, 1.0, delta, "noise")
+    assert found.explanation.epsilon == 0.0
+    assert found.explanation.bounds[0][0].guarantee.delta(0.0) <= delta
+    less = KNOBS["noise"].turned(found.spec, found.value * 0.999)
+    assert explain(less, delta).epsilon == math.inf
+
+
+def test_a_step_next_to_a_smooth_bound_ends_on_the_private_side():
+    """Gaussian noise at a large delta: the Gaussian bound falls to epsilon 0 within the search."""
+    spec = example("full-last-iterate")
+    found = calibrate(spec, 0.05, 0.3, "noise")
+    assert found.explanation.epsilon <= 0.05
+    assert explain(KNOBS["noise"].turned(found.spec, found.value * 0.99), 0.3).epsilon > 0.05
+
+
+def test_a_delta_that_no_noise_reaches_is_refused():
+    """More noise moves the chain further out, and unclipped gradients with it: some deltas stay out of reach."""
+    growth = {"g0": 1.0, "g1": 1e6, "at_zero": 0.5}
+    spec = example("heavy-tail-ridge", {"problem.gradient_growth": growth})
+    with pytest.raises(InputError, match="no finite epsilon"):
+        calibrate(spec, 1.0, 1e-3, "noise")

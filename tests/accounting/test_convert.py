@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sordino.accounting.convert import (
     group_of,
-    group_of_two,
     replace_one_from_add_remove,
     to_loss_distribution,
     to_renyi,
@@ -129,43 +128,7 @@ def test_a_pair_from_a_curve_dominates_it(mu, points, reach):
         assert exact < 1e-40 or hockey_stick(pair.losses, pair.masses, float(epsilon), pair.infinite_mass) >= exact
 
 
-def test_a_pair_from_a_curve_is_tight_and_keeps_its_mass():
-    epsilons = np.linspace(0.0, 12.0, 400)
-    pair = pair_from_curve(epsilons, GaussianDP(1.0).deltas(epsilons))
-    assert math.fsum(pair.masses) + pair.infinite_mass == pytest.approx(1.0, abs=1e-12)
-    for epsilon in (0.0, 0.7, 3.1):
-        exact = gaussian_delta(1.0, epsilon)
-        assert hockey_stick(pair.losses, pair.masses, epsilon, pair.infinite_mass) <= exact * mp.mpf("1.01")
-
-
-@pytest.mark.parametrize(
-    ("epsilons", "deltas"), [([], []), ([0.1], [0.1]), ([0.0, 0.0], [0.1, 0.1]), ([0.0], [1.5]), ([0.0, 1.0], [0.1])]
-)
-def test_malformed_curves_are_refused(epsilons, deltas):
-    with pytest.raises(InputError):
-        pair_from_curve(epsilons, deltas)
-
-
 # --- groups and relations
-
-
-@pytest.mark.parametrize("mu", [0.05, 0.5, 2.0])
-def test_two_records_under_a_gaussian(mu):
-    assert group_of_two(GaussianDP(mu)) == GaussianDP(2 * mu)
-    general = group_of_two(to_loss_distribution(GaussianDP(mu)))
-    for epsilon in EPSILONS:
-        # Two records can really move N(0, 1) by 2 mu: anything less would be too private.
-        assert general.delta(epsilon) >= gaussian_delta(2 * mu, epsilon)
-
-
-def test_two_records_under_pure_and_approximate_guarantees():
-    assert group_of_two(PureDP(0.4)) == PureDP(0.8)
-    grouped = group_of_two(ApproxDP(0.5, 1e-6))
-    assert grouped.epsilon_value == 1.0
-    assert (1 + mp.exp(mp.mpf(0.5))) * mp.mpf(1e-6) <= grouped.delta_value <= 1.0001 * (1 + math.exp(0.5)) * 1e-6
-    assert group_of_two(TotalVariation(0.3)) == TotalVariation(0.6)
-    assert group_of_two(TotalVariation(0.8)) == TotalVariation(1.0)
-    assert group_of_two(ApproxDP(800.0, 1e-310)).delta_value == 1.0
 
 
 @pytest.mark.every(5)
@@ -191,20 +154,6 @@ def test_a_group_under_pure_and_approximate_guarantees():
     assert group_of(ApproxDP(300.0, 0.0), 3).delta_value == 0.0
     assert 0.9 <= group_of(TotalVariation(0.3), 3).value <= 0.9 + 1e-15
     assert group_of(TotalVariation(0.5), 3) == TotalVariation(1.0)
-
-
-@pytest.mark.parametrize("size", [3, 6])
-def test_a_group_of_randomised_response_bits(size):
-    """Every bit answered with epsilon: changing all of them is a composition, which the group bound covers."""
-    for epsilon in (0.0, 0.3, 0.7):
-        assert group_of(PureDP(0.4), size).delta(epsilon) >= response_delta(0.4, 0.0, size, epsilon)
-        assert group_of(ApproxDP(0.4, 1e-3), size).delta(epsilon) >= response_delta(0.4, 0.0, size, epsilon)
-
-
-@pytest.mark.parametrize("size", [0, 2.5])
-def test_a_group_has_at_least_one_record(size):
-    with pytest.raises(InputError, match="the size of a group"):
-        group_of(PureDP(0.4), size)
 
 
 def test_add_remove_from_replace_one_is_refused():

@@ -2,31 +2,23 @@
 
 import math
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from sordino.accounting.bounds.matrix import sensitivity
-from sordino.accounting.evaluate import evaluate, explain, theorem_named
+from sordino.accounting.evaluate import explain
+from sordino.accounting.scope import run_of
 from sordino.auditing.lower_bound import AuditOptions, audit
-from sordino.core.bound import Bound
 from sordino.core.gaussian import epsilon_upper
-from sordino.core.spec import MatrixMechanism, Spec, read_spec
+from sordino.core.spec import MatrixMechanism, Spec
 from sordino.core.validate import InputError
-
-FOLDER = Path(__file__).parents[2] / "examples" / "specs"
-
-
-def example(name: str, values: dict[str, Any] | None = None) -> Spec:
-    return read_spec(FOLDER / f"{name}.json").with_values(values or {})
+from tests.accounting.described import described, example, guarantee
 
 
 def delta(name: str, spec: Spec, epsilon: float) -> float:
-    answer = evaluate(theorem_named(name), spec)
-    assert isinstance(answer, Bound)
-    return answer.guarantee.delta(epsilon)
+    return guarantee(name, spec).delta(epsilon)
 
 
 def test_one_laplace_answer_has_its_textbook_curve() -> None:
@@ -67,11 +59,10 @@ def test_a_mechanism_composes_with_a_chain() -> None:
 
 
 def matrix_run(strategy: dict[str, Any], steps: int, **participation: Any) -> MatrixMechanism:
-    algorithm = {"kind": "matrix-mechanism", "steps": steps, "strategy": strategy, "contribution": 1.0}
-    algorithm |= {"noise_multiplier": 1.0, "participation": participation}
-    run = Spec.from_dict({"algorithm": algorithm, "relation": "add-remove", "view": "all-iterates"}).algorithm
-    assert isinstance(run, MatrixMechanism)
-    return run
+    sizes = {"steps": steps, "contribution": 1.0, "noise_multiplier": 1.0}
+    return run_of(
+        described("matrix-mechanism", strategy=strategy, participation=participation, **sizes), MatrixMechanism
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,40 +108,6 @@ REFUSED = [
     ("random-shift", {"algorithm.shifts": [0.0, 0.0, 0.0]}, "one above 0"),
     ("randomised-response", {"algorithm.truth": 1.0}, "algorithm.truth"),
     ("randomised-response", {"algorithm.categories": 1}, "algorithm.categories"),
-]
-
-
-@pytest.mark.parametrize(("name", "values", "words"), REFUSED)
-def test_what_cannot_be_is_refused_in_one_line(name: str, values: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError) as refused:
-        example(name, values)
-    assert words in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "laplace-answer",
-        "sampled-laplace-answer",
-        "discrete-laplace-answer",
-        "gaussian-answer",
-        "discrete-gaussian-answer",
-        "randomised-response",
-        "random-shift",
-        "tree-aggregation",
-        "banded-toeplitz",
-        "blt-min-separation",
-        "bisr-min-separation",
-    ],
-)
-def test_the_exact_lower_end_meets_the_certificate(name: str) -> None:
-    spec = example(name)
-    lower, upper = audit(spec, "exact", AuditOptions(delta=1e-5)).epsilon, explain(spec, 1e-5).epsilon
-    assert 0.995 * upper <= lower <= upper
-
-
-BATCHES = [
     ("random-allocation", {"algorithm.batch.uses": 101}, "uses to be at most 100 = ceil(problem.n 10000 / size 100)"),
     ("golden-poisson", {"algorithm.batch.uses": 2}, "uses to be absent for poisson batches"),
     ("golden-poisson", {"algorithm.batch.cap": 200}, "cap to be absent for poisson batches"),
@@ -163,11 +120,24 @@ BATCHES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "values", "words"), BATCHES)
-def test_batches_that_cannot_be_are_refused_with_both_sides(name: str, values: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError) as refused:
-        example(name, values)
-    assert words in str(refused.value)
+def test_what_cannot_be_is_refused_in_one_line() -> None:
+    for name, values, words in REFUSED:
+        with pytest.raises(InputError) as refused:
+            example(name, values)
+        assert words in str(refused.value)
+        assert "\n" not in str(refused.value)
+
+
+EXACT = ["laplace-answer", "sampled-laplace-answer", "discrete-laplace-answer", "gaussian-answer", "random-shift"]
+EXACT += ["discrete-gaussian-answer", "randomised-response", "tree-aggregation", "banded-toeplitz"]
+EXACT += ["blt-min-separation", "bisr-min-separation"]
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_the_exact_lower_end_meets_the_certificate(name: str) -> None:
+    spec = example(name)
+    lower, upper = audit(spec, "exact", AuditOptions(delta=1e-5)).epsilon, explain(spec, 1e-5).epsilon
+    assert 0.995 * upper <= lower <= upper
 
 
 def test_a_cap_costs_only_when_it_is_met() -> None:
@@ -184,6 +154,4 @@ def test_records_in_every_step_of_a_round_are_in_full_batches() -> None:
     spec = spec.with_values({"algorithm.steps": 10})
     exact = epsilon_upper(math.sqrt(10) / 50, 1e-5)
     for name in ("composition.random-allocation", "composition.allocated-uses"):
-        answer = evaluate(theorem_named(name), spec)
-        assert isinstance(answer, Bound)
-        assert answer.guarantee.epsilon(1e-5) == pytest.approx(exact, rel=2e-3)
+        assert guarantee(name, spec).epsilon(1e-5) == pytest.approx(exact, rel=2e-3)

@@ -15,7 +15,6 @@ from sordino.accounting.bounds.matrix import sensitivity
 from sordino.accounting.bounds.renyi import poisson_renyi
 from sordino.accounting.bounds.revealed import _grouped
 from sordino.accounting.evaluate import Bound, evaluate, explain, for_group, theorem_named
-from sordino.accounting.theorems.mechanisms import randomised_response
 from sordino.accounting.theorems.posterior import regression_divergence
 from sordino.accounting.theorems.posterior_drawn import least_acceptance
 from sordino.core.bound import Relation
@@ -33,6 +32,7 @@ from sordino.core.spec import (
 )
 from sordino.core.spec.document import NegativeBinomialTrials
 from sordino.ledger.budget import Budget, LedgerUnit, charged
+from tests.accounting.described import composite, curved, described, few_and_many, guarantee, noised_sums, noisy_chain
 
 mp.mp.dps = 60
 
@@ -59,19 +59,8 @@ def _worst_delta(width: float, draws: int, epsilon: float) -> mp.mpf:
 
 
 def test_draws_of_a_bounded_range() -> None:
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "posterior-sample",
-                "potential": {"kind": "bounded", "lipschitz": 1, "diameter": 37.45927346935494},
-                "draws": 4,
-            },
-            "relation": "replace-one",
-            "view": "one-sample",
-            "delta": 1.154604759368529e-09,
-        }
-    )
-    delta = 1.154604759368529e-09
+    delta, potential = 1.154604759368529e-09, {"kind": "bounded", "lipschitz": 1, "diameter": 37.45927346935494}
+    spec = described("posterior-sample", "replace-one", "one-sample", potential=potential, draws=4, delta=delta)
     assert _worst_delta(37.45927346935494, 4, 142.9987) > 0.229
     found = explain(spec, delta)
     assert found.tightest is not None
@@ -80,7 +69,8 @@ def test_draws_of_a_bounded_range() -> None:
     assert _worst_delta(37.45927346935494, 4, found.epsilon) <= delta
 
 
-def _check_ranges(seed: int, number: int) -> None:
+@few_and_many((20260201, 30), (20260202, 4000))
+def test_random_bounded_ranges(seed: int, number: int) -> None:
     generator = np.random.default_rng(seed)
     for _ in range(number):
         width, draws = float(10 ** generator.uniform(-8, 4)), int(generator.integers(2, 30))
@@ -90,15 +80,6 @@ def _check_ranges(seed: int, number: int) -> None:
         assert found >= truth, (width, draws, epsilon)
         if truth > 1e-200 and epsilon < 0.999 * width * draws:
             assert found <= truth * (1 + 1e-4) or found <= 1.001 * BoundedRange(width, draws).renyi().delta(epsilon)
-
-
-def test_random_bounded_ranges() -> None:
-    _check_ranges(20260201, 30)
-
-
-@pytest.mark.slow
-def test_many_random_bounded_ranges() -> None:
-    _check_ranges(20260202, 4000)
 
 
 # Units of several records with truncated Poisson batches.
@@ -129,24 +110,9 @@ def _unit_truth(records: int, size: int, cap: int, rate: float, noise: float, ep
     return float(beyond(with_unit, high) - mp.exp(e) * beyond(without, high))
 
 
-def _sums(records: int, size: int, rate: float, cap: int | None, noise: float, rounds: int = 1) -> Spec:
-    sampling = {"scheme": "poisson" if cap is None else "truncated-poisson", "size": size, "rate": rate}
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noised-sums",
-                "query": "sums",
-                "records": records,
-                "rounds": rounds,
-                "sampling": sampling | ({} if cap is None else {"cap": cap}),
-                "contribution": 1,
-                "noise_multiplier": noise,
-            },
-            "relation": "add-remove",
-            "view": "all-iterates",
-            "delta": 0.001,
-        }
-    )
+def _sums(records: int, size: int, rate: float, cap: int, noise: float) -> Spec:
+    sampling = {"scheme": "truncated-poisson", "size": size, "rate": rate, "cap": cap}
+    return noised_sums(records, 1, noise, sampling, delta=0.001)
 
 
 def _bounds(spec: Spec, delta: float) -> list[Bound]:
@@ -166,19 +132,13 @@ def test_units_with_truncated_batches(
         epsilon = charged(bound, spec, budget).epsilon(0.001)
         assert _unit_truth(records, unit, cap, rate, noise, epsilon) <= 0.001, bound.theorem
     assert charged(_bounds(spec, 0.001)[0], spec, budget).epsilon(0.001) < 1.3 * truth
-    composite = Spec.from_dict(
-        {
-            "algorithm": {"kind": "composite", "parts": [{"algorithm": spec.to_dict()["algorithm"]}]},
-            "relation": "add-remove",
-            "view": "all-iterates",
-            "delta": 0.001,
-        }
-    )
-    for bound in _bounds(composite, 0.001):
-        assert _unit_truth(records, unit, cap, rate, noise, charged(bound, composite, budget).epsilon(0.001)) <= 0.001
+    listed = composite({"algorithm": spec.to_dict()["algorithm"]}, relation="add-remove", delta=0.001)
+    for bound in _bounds(listed, 0.001):
+        assert _unit_truth(records, unit, cap, rate, noise, charged(bound, listed, budget).epsilon(0.001)) <= 0.001
 
 
-def _check_units(seed: int, number: int) -> None:
+@few_and_many((20260203, 2), (20260211, 150))
+def test_random_units_with_truncated_batches(seed: int, number: int) -> None:
     generator = np.random.default_rng(seed)
     for _ in range(number):
         records, unit = int(generator.integers(1, 9)), int(generator.integers(2, 6))
@@ -192,64 +152,23 @@ def _check_units(seed: int, number: int) -> None:
             assert truth <= delta, (bound.theorem, records, unit, cap, rate, noise)
 
 
-def test_random_units_with_truncated_batches() -> None:
-    _check_units(20260203, 2)
-
-
-@pytest.mark.slow
-def test_many_random_units_with_truncated_batches() -> None:
-    _check_units(20260211, 150)
-
-
 def test_capped_units_of_a_matrix_mechanism() -> None:
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "matrix-mechanism",
-                "steps": 1,
-                "strategy": {"kind": "toeplitz", "coefficients": [1.0]},
-                "contribution": 1,
-                "noise_multiplier": 3.0,
-                "participation": {"scheme": "poisson", "rate": 0.9, "cap": 5, "units": 4},
-            },
-            "relation": "add-remove",
-            "view": "all-iterates",
-            "delta": 0.001,
-        }
-    )
+    run = {"steps": 1, "strategy": {"kind": "toeplitz", "coefficients": [1.0]}, "contribution": 1, "delta": 0.001}
+    use = {"scheme": "poisson", "rate": 0.9, "cap": 5, "units": 4}
+    spec = described("matrix-mechanism", participation=use, noise_multiplier=3.0, **run)
     for bound in _bounds(spec, 0.001):
         assert _unit_truth(4, 4, 5, 0.9, 3.0, for_group(bound, spec, 4).epsilon(0.001)) <= 0.001, bound.theorem
 
 
 def test_groups_ask_about_larger_tables() -> None:
     """Curvature and sums of the larger tables on the way: every add-remove theorem about chains that reads n."""
-    chain = {
-        "algorithm": {
-            "kind": "noisy-gradient",
-            "steps": 3,
-            "step_size": 0.9,
-            "noise": {"kind": "gaussian", "scale": 1.0},
-            "batch": {"scheme": "poisson", "size": 8, "rate": 0.5},
-        },
-        "problem": {
-            "n": 8,
-            "dim": 1,
-            "gradient_bound": 0.5,
-            "strong_convexity": 0.1,
-            "smoothness": 1.8,
-            "regulariser": {"strong_convexity": 0.1, "smoothness": 0.1},
-        },
-        "relation": "add-remove",
-        "view": "last-iterate",
-        "delta": 1e-5,
-    }
-    spec = Spec.from_dict(chain)
+    problem = {"n": 8, "gradient_bound": 0.5, "strong_convexity": 0.1, "smoothness": 1.8, "regulariser": curved(0.1)}
+    batch = {"scheme": "poisson", "size": 8, "rate": 0.5}
+    spec = noisy_chain(3, 0.9, 1.0, batch, problem, relation="add-remove", delta=1e-5)
     named = theorem_named("shifted.revealed-batches")
-    bound = evaluate(named, spec)
-    assert isinstance(bound, Bound)
     wider = evaluate(named, replace(spec, together=9))
     # Batches of up to 17 records may stretch distances, those of up to 9 do not.
-    assert not isinstance(wider, Bound) or wider.guarantee.epsilon(1e-5) > bound.guarantee.epsilon(1e-5)
+    assert not isinstance(wider, Bound) or wider.guarantee.epsilon(1e-5) > guarantee(named, spec).epsilon(1e-5)
 
 
 # Batches that are revealed: patterns that are rarer than the rounding of 1.
@@ -257,28 +176,9 @@ def test_groups_ask_about_larger_tables() -> None:
 
 def test_revealed_batches_keep_rare_patterns() -> None:
     rate, epsilon = 6.981368212788805e-09, 581.932
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": 24,
-                "step_size": 1.0,
-                "noise": {"kind": "gaussian", "scale": 1.0},
-                "batch": {"scheme": "poisson", "size": 1, "rate": rate},
-            },
-            "problem": {
-                "n": 10**9,
-                "dim": 1,
-                "gradient_bound": 28.5,
-                "strong_convexity": 0.7,
-                "smoothness": 0.7,
-                "regulariser": {"strong_convexity": 0.7, "smoothness": 0.7},
-            },
-            "relation": "add-remove",
-            "view": "last-iterate",
-            "delta": 5e-18,
-        }
-    )
+    problem = {"n": 10**9, "gradient_bound": 28.5, **curved(0.7), "regulariser": curved(0.7)}
+    batch = {"scheme": "poisson", "size": 1, "rate": rate}
+    spec = noisy_chain(24, 1.0, 1.0, batch, problem, relation="add-remove", delta=5e-18)
     q, c, threshold = mp.mpf(rate), mp.mpf("0.3"), mp.mpf("35.2")
     deviation = mp.sqrt(mp.fsum(c ** (2 * lag) for lag in range(24)))
     reached = mp.fsum(
@@ -290,9 +190,7 @@ def test_revealed_batches_keep_rare_patterns() -> None:
     )
     truth = reached - mp.exp(epsilon) * _above(threshold)
     assert truth > 2.4e-17
-    bound = evaluate(theorem_named("shifted.revealed-batches"), spec)
-    assert isinstance(bound, Bound)
-    assert bound.guarantee.delta(epsilon) >= truth
+    assert guarantee("shifted.revealed-batches", spec).delta(epsilon) >= truth
 
 
 def test_groups_of_rare_values_keep_their_weight() -> None:
@@ -326,29 +224,15 @@ def _with_replacement(size: int, records: int, mu: float, epsilon: float, listed
 
 
 def test_with_replacement_from_very_many() -> None:
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noised-sums",
-                "query": "sums",
-                "records": 10**12,
-                "rounds": 1,
-                "sampling": {"scheme": "with-replacement", "size": 10**12},
-                "contribution": 1,
-                "noise_multiplier": 0.25,
-            },
-            "relation": "replace-one",
-            "view": "all-iterates",
-        }
-    )
+    sampling = {"scheme": "with-replacement", "size": 10**12}
+    spec = noised_sums(10**12, 1, 0.25, sampling, relation="replace-one")
     truth = _with_replacement(10**12, 10**12, 8.0, 400.0, 40)
     assert truth > 0.018967
-    bound = evaluate(theorem_named("composition.subsampled-with-replacement"), spec)
-    assert isinstance(bound, Bound)
-    assert truth <= bound.guarantee.delta(400.0) <= 1.01 * truth
+    assert truth <= guarantee("composition.subsampled-with-replacement", spec).delta(400.0) <= 1.01 * truth
 
 
-def _check_with_replacement(seed: int, number: int) -> None:
+@few_and_many((20260205, 4), (20260206, 400))
+def test_random_draws_with_replacement(seed: int, number: int) -> None:
     generator = np.random.default_rng(seed)
     for _ in range(number):
         records = int(10 ** generator.uniform(0.5, 13))
@@ -357,15 +241,6 @@ def _check_with_replacement(seed: int, number: int) -> None:
         found = LossDistribution(((WithReplacementPair(size, records, mu), 1),)).delta(epsilon)
         listed = min(size, 20 + 3 * math.ceil(10 * size / records))
         assert found >= _with_replacement(size, records, mu, epsilon, listed) * (1 - mp.mpf(10) ** -30)
-
-
-def test_random_draws_with_replacement() -> None:
-    _check_with_replacement(20260205, 4)
-
-
-@pytest.mark.slow
-def test_many_random_draws_with_replacement() -> None:
-    _check_with_replacement(20260206, 400)
 
 
 # The same kinds of rounding elsewhere.
@@ -436,7 +311,8 @@ def test_expected_numbers_of_trials() -> None:
         assert abs(NegativeBinomialTrials(shape, stop).mean / truth - 1) < 1e-13, (shape, stop)
 
 
-def _check_renyi(seed: int, number: int) -> None:
+@few_and_many((20260209, 60), (20260210, 3000))
+def test_renyi_divergences_of_sampled_steps(seed: int, number: int) -> None:
     generator = np.random.default_rng(seed)
     for _ in range(number):
         order, mu = int(generator.integers(2, 100)), float(10 ** generator.uniform(-6, 1.2))
@@ -450,15 +326,6 @@ def _check_renyi(seed: int, number: int) -> None:
         found, truth = poisson_renyi(float(order), rate, mu, Relation.ADD_REMOVE), mp.log1p(excess) / (order - 1)
         assert truth <= found, (order, rate, mu)
         assert found <= truth * (1 + mp.mpf(10) ** -2) + mp.mpf(10) ** -15, (order, rate, mu)
-
-
-def test_renyi_divergences_of_sampled_steps() -> None:
-    _check_renyi(20260209, 60)
-
-
-@pytest.mark.slow
-def test_many_renyi_divergences_of_sampled_steps() -> None:
-    _check_renyi(20260210, 3000)
 
 
 # Logarithms and sums that lose their digits where two numbers are near each other, or where there are many.
@@ -480,8 +347,7 @@ def test_matrices_of_millions_of_steps(participation: dict[str, Any]) -> None:
     steps, weight = 3_000_000, Fraction(0.1)
     strategy = {"kind": "blt", "weights": [0.1], "decays": [1.0]}
     sizes = {"steps": steps, "contribution": 1.0, "noise_multiplier": 1.0}
-    run = {"kind": "matrix-mechanism", "strategy": strategy, "participation": participation} | sizes
-    found = Spec.from_dict({"algorithm": run, "relation": "add-remove", "view": "all-iterates"}).algorithm
+    found = described("matrix-mechanism", strategy=strategy, participation=participation, **sizes).algorithm
     assert isinstance(found, MatrixMechanism)
     # Row a of the second has a + 1 uses: 1 of the last, the weight of each before.
     before = (steps * (steps - 1) // 2, (steps - 1) * steps * (2 * steps - 1) // 6)
@@ -505,9 +371,7 @@ def test_regressions_with_hardly_enough_records() -> None:
 def test_randomised_response_next_to_a_fair_coin() -> None:
     for categories, excess in itertools.product((2, 3, 10), (1e-3, 1e-9, 1e-13)):
         truth = (1 + excess) / categories
-        run = {"kind": "randomised-response", "categories": categories, "truth": truth}
-        spec = Spec.from_dict({"algorithm": run, "relation": "replace-one", "view": "all-iterates"})
-        guarantee = randomised_response.proof(spec)
-        assert isinstance(guarantee, LossDistribution)
+        spec = described("randomised-response", "replace-one", categories=categories, truth=truth)
         exact = mp.log(mp.mpf(truth) * (categories - 1) / (1 - mp.mpf(truth)))
-        assert exact <= guarantee.factors[0][0].largest_loss <= exact * (1 + mp.mpf(10) ** -14)
+        found = guarantee("mechanism.randomised-response", spec).factors[0][0].largest_loss
+        assert exact <= found <= exact * (1 + mp.mpf(10) ** -14)

@@ -10,7 +10,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from sordino.core.guarantee import LossDistribution
-from sordino.core.loss.atomic_pairs import DiscreteGaussianPair, DiscreteLaplacePair, ExplicitPair, LaplacePair
+from sordino.core.loss.atomic_pairs import DiscreteGaussianPair, DiscreteLaplacePair, ExplicitPair
 from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import PoissonRemovePair, PoissonReplacePair
 
@@ -82,30 +82,3 @@ def test_mechanisms_overlap_dp_accounting(name, count):
     ours = LossDistribution(((pair, count),)).epsilon_bracket(1e-4)
     assert overlaps(ours, low, high)
     assert ours.high <= 1.01 * high + 1e-3
-
-
-@pytest.mark.parametrize(("scale", "count"), [(1.0, 1), (2.0, 10), (10.0, 300)])
-def test_laplace_overlaps_dp_accounting(scale, count):
-    low, high = bounds(lambda **options: pld.from_laplace_mechanism(scale, **options), count, 1e-6)
-    assert overlaps(LossDistribution(((LaplacePair(1 / scale), count),)).epsilon_bracket(1e-6), low, high)
-
-
-@pytest.mark.slow
-def test_the_golden_case_overlaps_dp_accounting():
-    for relation, kind in (
-        (NeighboringRelation.ADD_OR_REMOVE_ONE, PoissonRemovePair),
-        (NeighboringRelation.REPLACE_ONE, PoissonReplacePair),
-    ):
-        ends = [
-            pld.from_gaussian_mechanism(
-                1.0,
-                sampling_prob=0.01,
-                neighboring_relation=relation,
-                pessimistic_estimate=side,
-                value_discretization_interval=1e-4,
-            )
-            .self_compose(1000)
-            .get_epsilon_for_delta(1e-5)
-            for side in (False, True)
-        ]
-        assert overlaps(LossDistribution(((kind(0.01, 1.0), 1000),)).epsilon_bracket(1e-5), *ends)

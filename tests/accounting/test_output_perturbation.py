@@ -3,32 +3,16 @@
 import numpy as np
 import pytest
 
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.theorems.posterior import strongly_convex
-from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, PureDP
-from sordino.core.spec import Spec
 from sordino.models.exact import GaussianLaw, hockey_stick
+from tests.accounting.described import described, guarantee
 
 
-def answer(lipschitz, convexity, scale, *, kind="gaussian", tolerance=0.0, dim=1):
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "output-perturbation",
-                "lipschitz": lipschitz,
-                "strong_convexity": convexity,
-                "tolerance": tolerance,
-                "dim": dim,
-                "noise": {"kind": kind, "scale": scale},
-            },
-            "relation": "replace-one",
-            "view": "posterior-parameters",
-        }
-    )
-    found = evaluate(strongly_convex, spec)
-    assert isinstance(found, Bound)
-    return found.guarantee
+def answer(lipschitz, convexity, scale, *, kind="gaussian", dim=1):
+    run = {"lipschitz": lipschitz, "strong_convexity": convexity, "tolerance": 0.0, "dim": dim}
+    noise = {"kind": kind, "scale": scale}
+    spec = described("output-perturbation", "replace-one", "posterior-parameters", noise=noise, **run)
+    return guarantee("output.strongly-convex", spec)
 
 
 def test_a_ridge_in_one_dimension_attains_the_bound():

@@ -6,24 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.auditing.exact.extremal_chain import extremal_findings
 from sordino.auditing.exact.leak import renewals
-from sordino.core.bound import Bound
-from sordino.core.spec import Spec, read_spec
-from tests.conformance.examples import FOLDER
+from sordino.core.spec import Spec
+from tests.accounting.described import example, guarantee
 
-DRAWN, COUNTED = "composition.min-separation", "composition.separated-uses"
+DRAWN = "composition.min-separation"
 
 
-def example(changes: dict[str, Any] | None = None) -> Spec:
-    return read_spec(FOLDER / "min-separation.json").with_values(changes or {})
+def min_separation(changes: dict[str, Any] | None = None) -> Spec:
+    return example("min-separation", changes)
 
 
 def epsilon(name: str, spec: Spec) -> float:
-    answer = evaluate(theorem_named(name), spec)
-    assert isinstance(answer, Bound)
-    return answer.guarantee.epsilon(1e-5)
+    return guarantee(name, spec).epsilon(1e-5)
 
 
 def poisson(spec: Spec, rate: float) -> float:
@@ -34,7 +30,7 @@ def poisson(spec: Spec, rate: float) -> float:
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_it_costs_what_poisson_batches_at_the_rate_of_free_records_do(relation: str) -> None:
     """Of 10,000 records 100 a step, 50 steps apart: a free one is drawn with probability .01 / .51."""
-    spec = example({"relation": relation})
+    spec = min_separation({"relation": relation})
     assert epsilon(DRAWN, spec) == pytest.approx(poisson(spec, 0.01 / 0.51), rel=1e-9)
     alone = spec.with_values({"algorithm.batch.separation": 1})
     assert epsilon(DRAWN, alone) == pytest.approx(poisson(spec, 0.01), rel=1e-9)
@@ -60,7 +56,7 @@ def test_uses_are_counted_as_they_are_drawn() -> None:
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_the_exact_lower_end_is_below(relation: str) -> None:
     """The sum of all steps alone shows two fifths of what is certified."""
-    spec = example({"relation": relation, "algorithm.steps": 2000, "algorithm.noise.scale": 0.02})
+    spec = min_separation({"relation": relation, "algorithm.steps": 2000, "algorithm.noise.scale": 0.02})
     lower = max(finding.leak.epsilon(1e-5) for finding in extremal_findings(spec))
     upper = epsilon(DRAWN, spec)
     assert 0.4 * upper < lower <= upper

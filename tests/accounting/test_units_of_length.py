@@ -19,17 +19,9 @@ from sordino.core.loss.pair import GridLaw, mixture
 SPECS = Path(__file__).parents[2] / "examples" / "specs"
 LENGTHS = {"scale", "bound", "gradient_sensitivity", "gradient_bound", "sensitivity", "contribution", "radius"}
 # What is proportional to a length there, besides those.
-RUNS = {
-    "average-without-replacement": set(),
-    "average-gaussian": set(),
-    "golden-poisson": set(),
-    "sgld-list": set(),
-    "gaussian-answer": set(),
-    "laplace-answer": set(),
-    "kept-draws": set(),
-    "langevin-weight-decay": {"drift_bound"},
-    "output-perturbation-mean": {"lipschitz"},
-}
+NAMES = ("average-without-replacement", "average-gaussian", "golden-poisson", "sgld-list", "gaussian-answer")
+RUNS = {name: set[str]() for name in (*NAMES, "laplace-answer", "kept-draws")}
+RUNS |= {"langevin-weight-decay": {"drift_bound"}, "output-perturbation-mean": {"lipschitz"}}
 
 
 def spec_of(name: str) -> dict[str, Any]:
@@ -40,6 +32,16 @@ def in_units(given: Any, unit: float, keys: set[str], key: str = "") -> Any:
     if isinstance(given, dict):
         return {name: in_units(value, unit, keys, key if name == "value" else name) for name, value in given.items()}
     return given * unit if key in keys and isinstance(given, float) else given
+
+
+def with_value(name: str, path: tuple[Any, ...], value: float) -> Spec:
+    """An example with one number of its algorithm changed."""
+    given = spec_of(name)
+    place: Any = given["algorithm"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return Spec.from_dict(given)
 
 
 def epsilons(given: dict[str, Any]) -> dict[str, float]:
@@ -89,12 +91,7 @@ def test_matrices_in_other_units_have_the_same_epsilon_or_are_refused(name):
 )
 def test_noise_so_short_that_its_square_is_no_float_certifies_nothing(name, path):
     """The square of a Python float that is too large is an error, and was an internal failure."""
-    given = spec_of(name)
-    place: Any = given["algorithm"]
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = 1e-160
-    spec = Spec.from_dict(given)
+    spec = with_value(name, path, 1e-160)
     assert explain(spec, spec.delta).epsilon == np.inf
 
 
@@ -108,12 +105,7 @@ def test_noise_so_short_that_its_square_is_no_float_certifies_nothing(name, path
 )
 def test_uses_that_move_far_are_shown_by_pairs_that_fit_on_a_grid(name, path, value):
     """The grid of an audit had no end, or was larger than memory; a smaller move shows no more."""
-    given = spec_of(name)
-    place: Any = given["algorithm"]
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
-    factors, _ = hidden_uses(Spec.from_dict(given).algorithm)
+    factors, _ = hidden_uses(with_value(name, path, value).algorithm)
     moves = [pair.mu for pair, _ in factors if isinstance(pair, AllocationPair)]
     assert moves
     assert max(moves) == LARGEST_MU
@@ -123,9 +115,7 @@ def test_uses_that_move_far_are_shown_by_pairs_that_fit_on_a_grid(name, path, va
 
 @pytest.mark.slow
 def test_the_audit_of_such_a_run_ends_below_its_bound():
-    given = spec_of("banded-random-allocation")
-    given["algorithm"]["strategy"]["coefficients"][2] = 37.5
-    spec = Spec.from_dict(given)
+    spec = with_value("banded-random-allocation", ("strategy", "coefficients", 2), 37.5)
     assert 0.0 < audit(spec).epsilon <= explain(spec, spec.delta).epsilon
 
 

@@ -13,23 +13,15 @@ import pytest
 from papers.heller_fetaya.network_audit import LogisticScore
 from papers.round_words import stated_spec
 from sordino.accounting.evaluate import explain
-from sordino.auditing.attack.audit import audit_by_attack
-from sordino.auditing.attack.chains import (
-    ChainFit,
-    ConstantPull,
-    FirstAxis,
-    constant_pull_model,
-    exposed_position,
-    extremal_rows,
-    extremal_scores,
-)
-from sordino.auditing.attack.experiment import Claim, LinearScore
+from sordino.auditing.experiment import ChainFit, Claim, LinearScore, Score, ScoreFunction, audit_by_attack
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, VerdictKind, verdict
+from sordino.auditing.quadratic import ConstantPull, exposed_position, extremal_decay, extremal_rows, extremal_score
 from sordino.core.bound import Bound, Citation, Relation, Status, View
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
 from sordino.data.neighbours import Dataset, EncodedRecord, neighbours
 from sordino.models import Logistic
+from tests.auditing.chains import chain as described
 
 NO_CURVATURE = {"problem.strong_convexity": None, "problem.smoothness": None}
 
@@ -60,24 +52,26 @@ def options(delta: float, models: int) -> AuditOptions:
 
 def chain(**changes: Any) -> Spec:
     """Ten steps of noisy gradient descent with full batches of 20 records in one dimension, with these changes."""
-    algorithm = {"kind": "noisy-gradient", "steps": 10, "step_size": 0.1, "batch": {"scheme": "full"}}
-    problem = {"n": 20, "dim": 1, "gradient_sensitivity": 2.0, "gradient_bound": 1.0}
-    described = Spec.from_dict(
-        {
-            "algorithm": algorithm | {"noise": {"kind": "gaussian", "scale": 0.1}},
-            "problem": problem | {"strong_convexity": 0.5, "smoothness": 0.5},
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
-    )
-    return described.with_values(changes) if changes else described
+    pulls = {"gradient_sensitivity": 2.0, "gradient_bound": 1.0, "strong_convexity": 0.5, "smoothness": 0.5}
+    return described(step_size=0.1, n=20, **pulls).with_values(changes)
+
+
+@dataclass(frozen=True)
+class Fixed(Score):
+    """A score that needs no model to learn from."""
+
+    function: ScoreFunction
+
+    def learn(self, first, second):
+        return self.function
 
 
 def extremal(spec: Spec, asked: AuditOptions, view: View | None = None, made=lambda fit: fit) -> LowerBound:
     """Attack the extremal quadratic of what really runs; `view` is what the release says it shows."""
-    pair, model = extremal_rows(spec, exposed_position(spec)), constant_pull_model(spec)
-    scores, claim = extremal_scores(spec, pair, model.weight_decay), Claim(spec.relation, view or spec.view)
-    return audit_by_attack(made(ChainFit(spec, model)), pair.first, pair.second, scores, claim, asked, "quadratic")
+    decay = extremal_decay(spec)
+    pair, fit = extremal_rows(spec, exposed_position(spec)), made(ChainFit(spec, ConstantPull(weight_decay=decay)))
+    score, claim = Fixed(extremal_score(spec, pair, decay)), Claim(spec.relation, view or spec.view)
+    return audit_by_attack(fit, pair.first, pair.second, (score,), claim, asked, "quadratic")
 
 
 def noise_too_small():
@@ -176,11 +170,6 @@ def seed_reused():
     return Case(claimed(spec, 1e-5), lambda: extremal(spec, asked, made=written_in), lambda: extremal(spec, asked))
 
 
-class Up(FirstAxis):
-    def learn(self, first, second):
-        return lambda releases: releases[:, 0]
-
-
 def realised_divisor():
     """A Poisson batch's sum is divided by how many records it happens to hold, not by the public constant.
 
@@ -201,7 +190,15 @@ def realised_divisor():
         # All others pull one way and the record in question the other: a division by the batch's size hides the
         # others and magnifies it.
         others, claim = np.ones(99), Claim(spec.relation, spec.view)
-        return audit_by_attack(step, others, np.append(others, -1.0), (Up(1),), claim, asked, "99 records against one")
+        return audit_by_attack(
+            step,
+            others,
+            np.append(others, -1.0),
+            (Fixed(lambda releases: releases[:, 0]),),
+            claim,
+            asked,
+            "99 records against one",
+        )
 
     return Case(claimed(spec, 0.002), lambda: attack(True), lambda: attack(False))
 

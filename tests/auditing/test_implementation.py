@@ -16,7 +16,7 @@ from sordino.auditing.lower_bound import VerdictKind
 from sordino.auditing.replay.plan import _many_times
 from sordino.auditing.replay.tables import replay_chain
 from sordino.cli import main
-from sordino.core.spec import Scheme, Spec, read_spec
+from sordino.core.spec import Scheme, read_spec
 from sordino.core.validate import InputError
 from sordino.data import Category, Feature, Number, Schema, Target
 from sordino.estimators import ArrayBounds, PrivateCoxRegression, PrivateLinearRegression
@@ -25,6 +25,7 @@ from sordino.fitting.methods import constant
 from sordino.ledger.release import write_release
 from sordino.mechanisms.chain import batches, kernel
 from sordino.noise import port
+from tests.auditing.chains import chain as described
 
 RECORDS = 80
 SCHEMA = Schema(
@@ -110,24 +111,12 @@ def test_mistakes_in_a_fit_are_violations(mistake, said, monkeypatch):
 
 
 def chain(scheme, relation="replace-one", steps=96):
-    batch = {"scheme": scheme} | ({} if scheme == "full" else {"size": 8})
-    batch |= {"separation": 4} if scheme == "min-separation" else {}
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": 0.5,
-                "noise": {"kind": "gaussian", "scale": 0.05},
-                "batch": batch,
-                "clipping": {"kind": "norm", "bound": 0.25},
-                "keep": "all",
-            },
-            "problem": {"n": 64, "dim": 4, "gradient_sensitivity": 0.5, "gradient_bound": 0.25},
-            "relation": relation,
-            "view": "all-iterates",
-        }
-    )
+    more = {"clipping": {"kind": "norm", "bound": 0.25}, "keep": "all"}
+    if scheme == "min-separation":
+        more["batch"] = {"scheme": scheme, "size": 8, "separation": 4}
+    size, pulls = None if scheme == "full" else 8, {"gradient_sensitivity": 0.5, "gradient_bound": 0.25}
+    run = {"relation": relation, "view": "all-iterates", "algorithm": more}
+    return described(scheme, size, steps=steps, step_size=0.5, noise=0.05, n=64, dim=4, **run, **pulls)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +170,7 @@ def test_another_sampler_than_described_is_a_violation(scheme, instead, said, mo
 
 def test_a_sum_divided_by_the_size_of_its_batch_is_a_violation(monkeypatch):
     """Noise included, so that no shift over scale tells: what leaves depends on who was in the batch."""
-    drawn, batch, drift = {}, kernel.StepBatch, kernel.noised_drift
+    drawn, batch, drift = {}, kernel.StepBatch, kernel.drift
 
     def counted(records, starts, counts):
         drawn["sizes"] = counts.astype(float)[:, None]
@@ -192,7 +181,7 @@ def test_a_sum_divided_by_the_size_of_its_batch_is_a_violation(monkeypatch):
         return drift(program, constants._replace(divisor=jnp.where(sizes > 0, sizes, constants.divisor)), *rest)
 
     monkeypatch.setattr(kernel, "StepBatch", counted)
-    monkeypatch.setattr(kernel, "noised_drift", by_size)
+    monkeypatch.setattr(kernel, "drift", by_size)
     found = replay_chain(chain("poisson", "add-remove", steps=24), confidence=0.99, seed=1)
     assert kind(found) is VerdictKind.VIOLATED
     assert "iterates differs in what leaves (the same rows in other batches)" in found.verdict.evidence
@@ -278,7 +267,7 @@ def test_a_violation_ends_with_code_4_and_names_the_pair(tmp_path, capsys, monke
 def test_options_of_other_methods_are_refused(option, capsys):
     spec = str(Path(__file__).parents[2] / "examples" / "specs" / "full-last-iterate.json")
     assert main(["audit", spec, "--method", "replay", *option]) == 2
-    assert "with --method replay" in capsys.readouterr().err
+    assert "`--method replay` cannot be combined" in capsys.readouterr().err
 
 
 def test_a_release_that_does_not_say_what_was_asked_is_refused_in_one_line(tmp_path, capsys):
@@ -287,7 +276,7 @@ def test_a_release_that_does_not_say_what_was_asked_is_refused_in_one_line(tmp_p
     write_release(tmp_path / "release", replace(release, settings=old))
     assert main(["audit", str(tmp_path / "release"), "--method", "replay"]) == 2
     shown = capsys.readouterr()
-    assert "earlier version" in shown.err
+    assert "record the settings" in shown.err
     assert shown.err.count("\n") == 1
     assert main(["audit", str(tmp_path / "release"), "--json"]) == 2
-    assert "earlier version" in json.loads(capsys.readouterr().out)["implementation"]["not_replayable"]
+    assert "record the settings" in json.loads(capsys.readouterr().out)["implementation"]["not_replayable"]

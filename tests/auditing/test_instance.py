@@ -11,27 +11,15 @@ from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.data import write_schema
 from sordino.models import GaussianLinear, Logistic
+from tests.auditing.chains import chain
 from tests.data.neighbouring import are_neighbours
 
 LINEAR: dict[str, Any] = {"kind": "synthetic", "generator": "linear", "records": 20, "features": 2, "seed": 3}
 
 
 def spec(relation: str = "replace-one", **instance: Any) -> Spec:
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": 10,
-                "step_size": 0.1,
-                "noise": {"kind": "gaussian", "scale": 0.1},
-                "batch": {"scheme": "full"},
-            },
-            "problem": {"n": 20, "dim": 2, "gradient_sensitivity": 2.0},
-            "relation": relation,
-            "view": "last-iterate",
-            "instance": {"model": {"name": "ridge"}, "dataset": LINEAR} | instance,
-        }
-    )
+    named = {"model": {"name": "ridge"}, "dataset": LINEAR} | instance
+    return chain(step_size=0.1, relation=relation, instance=named, n=20, dim=2, gradient_sensitivity=2.0)
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
@@ -92,7 +80,7 @@ def test_a_file_is_read_with_its_schema(tmp_path):
 def test_a_table_is_given_to_a_spec_that_names_a_schema():
     with pytest.raises(InputError, match="of kind file"):
         on_table(spec(), {"x0": [0.0]})
-    with pytest.raises(InputError, match="no data to audit a claim"):
+    with pytest.raises(InputError, match="Omit the data"):
         sordino.audit("python:statistics:mean", claim={}, data={"x0": [0.0]})
 
 

@@ -9,16 +9,12 @@ from pathlib import Path
 import pytest
 
 from sordino.auditing import methods
-from sordino.auditing.lower_bound import AuditOptions, audit, audit_method, audit_methods, method_names
+from sordino.auditing.lower_bound import AuditOptions, audit, method_names
 from sordino.cli import main
 from sordino.core.spec import Spec, read_spec
-from sordino.core.validate import InputError, SordinoError
+from sordino.core.validate import InputError
 
 SPEC = str(Path(__file__).parents[2] / "examples" / "specs" / "full-last-iterate.json")
-
-
-def test_exact_is_registered_under_its_name():
-    assert "exact" in audit_methods()
 
 
 def test_an_unknown_method_is_refused_with_the_known_ones():
@@ -56,7 +52,6 @@ def test_the_file_that_the_page_shows_is_an_audit_without_any_other_edit(folder,
     [code] = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     (folder / "one_step.py").write_text(code, encoding="utf-8")
     assert "one-step" in method_names()
-    assert set(audit_methods()) == set(method_names())
     path = tmp_path / "spec.json"
     path.write_text(read_spec(Path(SPEC)).with_values({"algorithm.steps": 1}).to_json(), encoding="utf-8")
     answers = {}
@@ -71,23 +66,12 @@ def test_the_file_that_the_page_shows_is_an_audit_without_any_other_edit(folder,
     assert "one full-batch step" in capsys.readouterr().err
 
 
-def test_a_file_that_registers_nothing_is_named(folder):
-    (folder / "empty_handed.py").write_text("", encoding="utf-8")
-    with pytest.raises(SordinoError, match="empty_handed to register an audit called 'empty-handed'"):
-        audit(read_spec(Path(SPEC)), "empty-handed", AuditOptions(delta=1e-5))
-
-
 def test_asking_which_audits_there_are_loads_none_of_them():
     code = (
         "import sys; from sordino.auditing.lower_bound import method_names; names = method_names();"
         "sys.exit('jax' in sys.modules or len(names) < 5)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_two_audits_cannot_share_a_name():
-    with pytest.raises(SordinoError, match="exact"):
-        audit_method("exact")(lambda spec, options: audit(spec, "exact", options))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from sordino.accounting.evaluate import tightest
 from sordino.auditing.lower_bound import AuditOptions
-from sordino.auditing.one_run.training import train_and_audit
+from sordino.auditing.training_canaries import train_and_audit
 from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.networks import trainer as steps
@@ -42,17 +42,16 @@ def described(relation="add-remove", **sampling):
     )
 
 
-def audited(spec, trainable=None, **more):
+def audited(spec, source=SeededRandomness):
     return train_and_audit(
         spec,
         loss,
         jnp.zeros(3),
         (X, Y),
-        SeededRandomness(4),
-        Training(Descent(0.1), **more),
+        source(4),
+        Training(Descent(0.1)),
         AuditOptions(delta=1e-5, seed=3),
         canaries=CANARIES,
-        trainable=trainable,
     )
 
 
@@ -73,22 +72,12 @@ def test_hidden_batches_are_audited_by_guesses():
     assert dict(lower.counts)["coins"] == CANARIES
 
 
-def test_augmented_records_are_audited_and_canaries_stay_what_they_are():
-    def other_view(_key, example):
-        return -example[0], -example[1]
+class Floating(SeededRandomness):
+    """Has no whole numbers to give."""
 
-    spec = described()
-    paths = []
-
-    def trainable(path):
-        paths.append(path)
-        return path == ""
-
-    plain, first = audited(spec)
-    seen, second = audited(spec, trainable, augment=other_view, views=2)
-    assert paths == [""]  # as without canaries
-    assert second.epsilon == pytest.approx(first.epsilon, rel=1e-4)
-    np.testing.assert_allclose(seen.params, plain.params, atol=1e-5)
+    @property
+    def draws_exactly(self):
+        return False
 
 
 def test_halved_noise_and_skipped_clips_are_found(monkeypatch):
@@ -100,7 +89,7 @@ def test_halved_noise_and_skipped_clips_are_found(monkeypatch):
         assert audited(spec)[1].epsilon > certified
     with monkeypatch.context() as patched:
         patched.setattr(NoiseCorrelation, "step", lambda self, standard, kept: (0.5 * standard, kept))
-        assert audited(spec, exact=False)[1].epsilon > certified
+        assert audited(spec, Floating)[1].epsilon > certified
     with monkeypatch.context() as patched:
         patched.setattr(steps, "WholeSums", lambda loss, clip, *others: WholeSums(loss, 8.0 * clip, *others))
         assert audited(spec)[1].epsilon > certified

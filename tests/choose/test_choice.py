@@ -19,7 +19,7 @@ from sordino.explore.scoring import read_rows
 from sordino.explore.selection import ChoicePlan, SelectionTrial, best_of_trials, choice_spec, largest_trial, spent
 from sordino.fitting.charge import RowAccess
 from sordino.fitting.problem import Sources
-from sordino.fitting.tasks import Task
+from sordino.fitting.tasks import TASKS
 from sordino.noise.randomness import SeededRandomness
 
 LINES = "records = {n}\na: -1..1\nb: -1..1\ny: yes/no [target]"
@@ -94,7 +94,7 @@ def test_replay_moves_no_trial_beyond_what_the_certificate_counts(relation):
     n, declared = 400, schema(400)
     data = columns(n)
     named = [Candidate("a", "y ~ a"), Candidate("both", "y ~ a + b")]
-    plan = ChoicePlan.of(Task.CLASSIFICATION, declared, named, data, 8.0, 1e-5, relation, 4.0)
+    plan = ChoicePlan.of(TASKS["classification"], declared, named, data, 8.0, 1e-5, relation, 4.0)
     multiplier = plan.spec.algorithm.base.algorithm.relative_noise(relation)[0]
     reached = 0.0
     for seed, row in enumerate(({"a": 1.0, "b": 1.0, "y": "no"}, {"a": -1.0, "b": 1.0, "y": "yes"})):
@@ -131,7 +131,7 @@ def test_replay_moves_no_trial_beyond_what_the_certificate_counts(relation):
 def test_the_certificate_counts_fit_and_score_of_the_dearest_candidate():
     declared, data = schema(5000), columns(5000)
     named = [Candidate("a", "y ~ a"), Candidate("both", "y ~ a + b")]
-    plan = ChoicePlan.of(Task.CLASSIFICATION, declared, named, data, 2.0, 1e-6, Relation.REPLACE_ONE, 6.0)
+    plan = ChoicePlan.of(TASKS["classification"], declared, named, data, 2.0, 1e-6, Relation.REPLACE_ONE, 6.0)
     base = plan.spec.algorithm.base.algorithm
     mu = 1.0 / base.relative_noise(Relation.REPLACE_ONE)[0]
     for one in plan.plans:
@@ -192,9 +192,9 @@ def test_the_ledger_is_debited_before_a_row_is_read(tmp_path):
         ({"candidates": ["y ~ a", "y ~ a"]}, "twice"),
         ({"candidates": ["y ~ a", "y ~ c"]}, "names of declared columns"),
         ({"candidates": ["y ~ a", "a ~ b"]}, "with the target 'y'"),
-        ({"candidates": "y ~ a"}, "a list of candidates"),
+        ({"candidates": "y ~ a"}, "Candidates must be a list"),
         ({"model": "cox"}, "model"),
-        ({"epsilon": 1e-4}, "too little for|that a choice can keep"),
+        ({"epsilon": 1e-4}, "too small for|that a choice can keep"),
         ({"trials": 1.0}, "trials"),
     ],
 )

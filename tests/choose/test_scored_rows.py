@@ -13,11 +13,11 @@ from sordino.auditing.replay.plan import compare as compare_calls
 from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.core.bound import Relation
-from sordino.estimators import Predictor
 from sordino.explore import check, compare, scoring
 from sordino.explore.checks import _placed
 from sordino.explore.scoring import exact_scores, losses, means, probabilities, sum_plan
 from sordino.fitting.charge import RowAccess
+from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.statistics.questions import EXPONENT, record_weights
 from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, band_sums, cube_lengths, totals
@@ -209,8 +209,8 @@ def test_a_comparison_finds_the_better_model_and_says_by_how_much(tmp_path, caps
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "epsilon and delta for private rows"),
-        ({"public": True, "epsilon": 1.0}, "no epsilon for public rows"),
+        ({}, "Private rows need epsilon and delta"),
+        ({"public": True, "epsilon": 1.0}, "epsilon is for private rows"),
         ({**BUDGET, "bands": 1}, "bands"),
         ({**BUDGET, "level": 1.0}, "level"),
     ],

@@ -11,47 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from sordino.auditing import cluster as connection
-from sordino.auditing import cluster as units
-from sordino.auditing.attack.chains import ChainFit
-from sordino.auditing.cluster import ClusterOptions, FitOnCluster
-from sordino.auditing.fleet.engine import Checkpoints
+from sordino.auditing import cluster
+from sordino.auditing.cluster import Checkpoints, ClusterOptions, FitOnCluster
+from sordino.auditing.experiment import ChainFit
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.cli import main
 from sordino.core.spec import read_spec
+from tests.cli.console import answer
 from tests.core.doubling import listening
 
 SPEC = str(Path(__file__).parents[2] / "examples" / "specs" / "logistic-instance.json")
-ATTACK = ["audit", SPEC, "--method", "attack", "--models", "16", "--seed", "3", "--json"]
+ATTACK = ["audit", SPEC, "--method", "attack", "--models", "16", "--seed", "3"]
+MANY = [*ATTACK[:5], "4096", *ATTACK[6:]]  # four blocks
 
 
-@pytest.fixture(scope="module")
-def here() -> dict:
-    """The audit on one device, as a person would run it, with eight virtual ones in sight."""
-    code = (
-        "import sys, jax; from sordino.cli import main;"
-        "code = main(sys.argv[1:]); print(len(jax.local_devices()), 'distributed' in sys.modules, file=sys.stderr);"
-        "sys.exit(code)"
-    )
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *ATTACK], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stderr.split()[-2:] == ["8", "False"]
-    return json.loads(done.stdout)
-
-
-def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
-    assert main([*ATTACK, *arguments]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-@pytest.mark.slow
-def test_one_device_and_eight_virtual_ones_give_the_same_numbers(here, capsys) -> None:
-    assert answer(capsys) == here
-
-
-def test_an_audit_that_was_stopped_takes_up_where_it_was(here, capsys, tmp_path, monkeypatch) -> None:
+def test_an_audit_that_was_stopped_takes_up_where_it_was(capsys, tmp_path, monkeypatch) -> None:
     fitted: list[int] = []
     block = ChainFit._block
 
@@ -67,33 +41,43 @@ def test_an_audit_that_was_stopped_takes_up_where_it_was(here, capsys, tmp_path,
         assert main([*ATTACK, "--keep", str(folder)]) == 130
     [file] = folder.iterdir()
     assert file.stat().st_mode & 0o077 == 0
-    capsys.readouterr()
     monkeypatch.setattr(ChainFit, "_block", lambda self, data, seeds: fitted.append(0) or block(self, data, seeds))
-    assert answer(capsys, "--keep", str(folder)) == here
+    found = answer(capsys, *ATTACK, "--keep", folder)
     assert fitted == [8, 0]  # the first side before the stop, the second one after it
     assert not folder.exists()
+    assert answer(capsys, *ATTACK) == found
 
 
 @pytest.mark.slow
-def test_two_workers_give_the_numbers_of_one_device(here, capsys) -> None:
-    assert answer(capsys, "--cluster", "local", "--workers", "2") == here
+def test_one_device_eight_virtual_ones_and_two_workers_give_the_same_numbers(capsys) -> None:
+    code = (
+        "import sys, jax; from sordino.cli import main;"
+        "code = main(sys.argv[1:]); print(len(jax.local_devices()), 'distributed' in sys.modules, file=sys.stderr);"
+        "sys.exit(code)"
+    )
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", code, *ATTACK, "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr.split()[-2:] == ["8", "False"]
+    here = json.loads(done.stdout)
+    assert answer(capsys, *ATTACK) == here
+    assert answer(capsys, *ATTACK, "--cluster", "local", "--workers", "2") == here
 
 
 @pytest.mark.slow
-def test_a_worker_killed_in_the_middle_of_an_audit_changes_nothing() -> None:
+def test_a_worker_killed_in_the_middle_of_an_audit_changes_nothing(tmp_path, monkeypatch) -> None:
     killed: list[int] = []
 
-    def kill_one(done: int, wanted: int) -> None:
-        if not killed:
-            killed.append(multiprocessing.active_children()[0].pid or 0)
-            os.kill(killed[0], signal.SIGKILL)
+    def kill_one() -> None:
+        killed.append(multiprocessing.active_children()[0].pid or 0)
+        os.kill(killed[0], signal.SIGKILL)
 
     spec = read_spec(Path(SPEC))
-    wanted = audit(spec, "attack", AuditOptions(delta=1e-5, models=16, seed=3))
-    elsewhere = FitOnCluster(ClusterOptions("local", workers=2), progress=kill_one)
+    struck(monkeypatch, kill_one)
+    elsewhere = FitOnCluster(ClusterOptions("local", workers=2), tmp_path / "kept")
     found = audit(spec, "attack", AuditOptions(delta=1e-5, models=16, seed=3, fit_sides=elsewhere))
     assert killed
-    assert found == wanted
+    assert found == audit(spec, "attack", AuditOptions(delta=1e-5, models=16, seed=3))
 
 
 class Scheduler:
@@ -109,12 +93,15 @@ class Scheduler:
         self.address: str = json.loads(self.file.read_text())["address"]
 
     def _run(self, what: str, *arguments: object) -> "subprocess.Popen[bytes]":
-        # Workers import the tests' own modules, and no other worker of theirs is watched.
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--no-dashboard", *map(str, arguments)]
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def add_worker(self) -> None:
         self.workers.append(self._run("worker", self.address, "--nthreads", "1", "--no-nanny"))
+
+    def lose_workers(self) -> None:
+        for worker in self.workers:
+            worker.kill()
 
     def end(self) -> None:
         for process in (*self.workers, self.scheduler):
@@ -132,9 +119,6 @@ def scheduler(tmp_path):
     made.end()
 
 
-MANY = [*ATTACK[:5], "4096", *ATTACK[6:]]  # four blocks
-
-
 def struck(monkeypatch: pytest.MonkeyPatch, blow) -> None:
     """Something happens as soon as the first block is kept."""
     saved, kept = Checkpoints.save, []
@@ -150,7 +134,7 @@ def struck(monkeypatch: pytest.MonkeyPatch, blow) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads the sockets of processes from /proc")
-def test_nothing_listens_while_an_audit_runs_on_local_workers(tmp_path, capsys, monkeypatch) -> None:
+def test_nothing_listens_while_an_audit_runs_on_local_workers(tmp_path, monkeypatch) -> None:
     seen: list[set[str]] = []
     before = listening([os.getpid()])
 
@@ -165,93 +149,65 @@ def test_nothing_listens_while_an_audit_runs_on_local_workers(tmp_path, capsys, 
     assert seen[0] <= before
 
 
+def sentence(capture) -> str:
+    """The one line on stderr that is not a warning."""
+    (line,) = (line for line in capture.readouterr().err.splitlines() if "WARNING" not in line)
+    return line
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Dask warns about its own sockets.
-def test_a_lost_scheduler_is_one_sentence_and_the_audit_goes_on_from_what_was_kept(
-    scheduler, tmp_path, capfd, monkeypatch
-) -> None:
+def test_a_lost_scheduler_or_all_workers_is_one_sentence_and_the_audit_goes_on(scheduler, tmp_path, capfd, monkeypatch):
+    there = ["--cluster", scheduler.address, "--keep", str(tmp_path / "kept")]
+    with monkeypatch.context() as patch:  # others come in the place of those that are lost
+
+        def replaced() -> None:
+            scheduler.lose_workers()
+            scheduler.add_worker()
+
+        struck(patch, replaced)
+        elsewhere = answer(capfd, *MANY, *there)
+    here = answer(capfd, *MANY)
+    assert elsewhere == here
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster, "_PATIENCE", 5)
+        struck(patch, scheduler.lose_workers)
+        assert main([*MANY, *there[:3], str(tmp_path / "lost")]) == 1
+        assert "was lost before the work was done" in sentence(capfd)
+    scheduler.add_worker()
     with monkeypatch.context() as patch:
         struck(patch, scheduler.scheduler.kill)
-        arguments = [*MANY, "--cluster", scheduler.address, "--keep", str(tmp_path / "kept")]
-        assert main(arguments) == 1
-    said = [line for line in capfd.readouterr().err.splitlines() if "WARNING" not in line]
-    assert len(said) == 1
-    assert said[0].startswith("sordino: The cluster at ")
-    assert "--keep" in said[0]
+        assert main([*MANY, *there]) == 1
+    said = sentence(capfd)
+    assert said.startswith("sordino: The cluster at ")
+    assert "--keep" in said
     assert len(list((tmp_path / "kept").iterdir())) >= 1
     fitted: list[int] = []
     block = ChainFit._block
     monkeypatch.setattr(ChainFit, "_block", lambda self, data, seeds: fitted.append(1) or block(self, data, seeds))
-    assert main([*MANY, "--keep", str(tmp_path / "kept")]) == 0
+    assert answer(capfd, *MANY, "--keep", tmp_path / "kept") == here
     assert len(fitted) < 4
-    gone_on = json.loads(capfd.readouterr().out)
-    assert main(MANY) == 0
-    assert json.loads(capfd.readouterr().out) == gone_on
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_losing_every_worker_that_held_the_work_is_survived_when_others_come(
-    scheduler, tmp_path, capfd, monkeypatch
-) -> None:
-    def both_holders_lost() -> None:
-        for worker in scheduler.workers:
-            worker.kill()
-        scheduler.add_worker()
-
-    with monkeypatch.context() as patch:
-        struck(patch, both_holders_lost)
-        assert main([*MANY, "--cluster", scheduler.address, "--keep", str(tmp_path / "kept")]) == 0
-    elsewhere = json.loads(capfd.readouterr().out)
-    assert main(MANY) == 0
-    assert json.loads(capfd.readouterr().out) == elsewhere
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_losing_every_worker_for_good_is_one_sentence(scheduler, tmp_path, capfd, monkeypatch) -> None:
-    def all_lost() -> None:
-        for worker in scheduler.workers:
-            worker.kill()
-
-    monkeypatch.setattr(units, "_PATIENCE", 5)
-    struck(monkeypatch, all_lost)
-    assert main([*MANY, "--cluster", scheduler.address, "--keep", str(tmp_path / "kept")]) == 1
-    said = [line for line in capfd.readouterr().err.splitlines() if "WARNING" not in line]
-    assert len(said) == 1
-    assert "was lost before the work was done" in said[0]
-
-
-@pytest.mark.parametrize(
-    ("address", "warned"), [("tcp://127.0.0.1:9", True), ("127.0.0.1:9", True), ("tls://127.0.0.1:9", False)]
-)
-def test_a_scheduler_without_authentication_is_warned_about(address, warned, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(connection, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
-    assert main(["audit", SPEC, "--method", "attack", "--models", "16", "--cluster", address]) == 2
-    assert ("WARNING" in capsys.readouterr().err) is warned
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--cluster", "local"], "Expected --cluster with --method attack"),
-        (["--keep", "folder"], "Expected --keep with --method attack"),
-        (["--method", "attack", "--keep", "folder"], "Expected --keep with --seed"),
-        (["--method", "attack", "--models", "16", "--cluster", "no::where"], "Expected a dask scheduler at"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_in_a_sentence(arguments, words, capsys) -> None:
-    pytest.importorskip("distributed", reason="needs the extra cluster")
-    assert main(["audit", SPEC, *arguments]) == 2
-    said = [line for line in capsys.readouterr().err.splitlines() if "WARNING" not in line]
-    assert len(said) == 1
-    assert words in said[0]
-
-
-def test_a_missing_extra_is_named(capsys, monkeypatch) -> None:
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "127.0.0.1:9", "tls://127.0.0.1:9"])
+def test_a_missing_extra_is_named_and_a_scheduler_without_tls_warned_about(address, capsys, monkeypatch) -> None:
     def absent(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(connection, "import_module", absent)
-    assert main(["audit", SPEC, "--method", "attack", "--models", "16", "--cluster", "tls://host:8786"]) == 2
-    assert "install sordino[cluster]" in capsys.readouterr().err
+    monkeypatch.setattr(cluster, "import_module", absent)
+    assert main(["audit", SPEC, "--method", "attack", "--models", "16", "--cluster", address]) == 2
+    said = capsys.readouterr().err
+    assert ("WARNING" in said) is ("tls" not in address)
+    assert "Install sordino[cluster]" in said
+
+
+def test_what_cannot_be_done_is_refused_in_a_sentence(capsys) -> None:
+    pytest.importorskip("distributed", reason="needs the extra cluster")
+    for arguments, words in (
+        (["--cluster", "local"], "Expected --cluster with --method attack"),
+        (["--keep", "folder"], "Expected --keep with --method attack"),
+        (["--method", "attack", "--keep", "folder"], "`--keep` needs `--seed`"),
+        (["--method", "attack", "--models", "16", "--cluster", "no::where"], "Expected a dask scheduler at"),
+    ):
+        assert main(["audit", SPEC, *arguments]) == 2
+        assert words in sentence(capsys)

@@ -1,34 +1,26 @@
-"""The command-line contract: exit codes, one line on stderr for bad input, the JSON answer."""
+"""`sordino certify` and `sordino calibrate`: exit codes, one line on stderr for bad input, JSON, table and figure."""
 
 import json
 import math
+import os
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
 from sordino.cli import main
+from sordino.cli.shared import write_text
 from sordino.core.spec import read_spec
+from sordino.core.validate import InputError
+from tests.cli.console import answer, refusal, shown
 
 SPECS = Path(__file__).parents[2] / "examples" / "specs"
 GOLDEN = str(SPECS / "golden-poisson.json")
-
-
-def answer(capsys, *arguments: str) -> dict:
-    assert main(arguments) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def refusal(capsys, *arguments: str) -> str:
-    assert main(arguments) == 2
-    streams = capsys.readouterr()
-    assert streams.out == ""
-    assert streams.err.endswith("\n")
-    assert streams.err.count("\n") == 1
-    return streams.err
+FULL = SPECS / "full-last-iterate.json"
 
 
 def test_certify_answers_the_golden_case_in_the_contracts_shape(capsys):
-    found = answer(capsys, "certify", GOLDEN, "--json")
+    found = answer(capsys, "certify", GOLDEN)
     assert set(found) == {"relation", "view", "delta", "tightest", "bounds", "inapplicable"}
     assert (found["relation"], found["view"], found["delta"]) == ("add-remove", "all-iterates", 1e-5)
     assert found["tightest"]["theorem"] == "composition.subsampled-poisson"
@@ -37,69 +29,46 @@ def test_certify_answers_the_golden_case_in_the_contracts_shape(capsys):
     for bound in found["bounds"]:
         assert {"theorem", "epsilon", "delta_at_zero", "guarantee", "citation", "status"} <= set(bound)
     assert all(set(item) == {"theorem", "reason"} for item in found["inapplicable"])
+    loose = answer(capsys, "certify", GOLDEN, "--delta", "1e-3")
+    assert loose["delta"] == 1e-3
+    assert loose["tightest"]["epsilon"] < 1.8282
 
 
 def test_certify_names_a_unit_that_is_not_a_record(capsys):
-    path = str(SPECS / "second-moments-and-gradients.json")
-    assert answer(capsys, "certify", path, "--json")["unit"] == {"column": "patient", "most_records": 12}
-    assert main(["certify", path]) == 0
-    assert "unit one value of 'patient'" in capsys.readouterr().out
+    path = SPECS / "second-moments-and-gradients.json"
+    assert answer(capsys, "certify", path)["unit"] == {"column": "patient", "most_records": 12}
+    assert "unit one value of 'patient'" in shown(capsys, "certify", path)
 
 
 @pytest.mark.every(8)
 @pytest.mark.parametrize("path", sorted(SPECS.glob("*.json")), ids=lambda path: path.stem)
 def test_certify_answers_every_example_with_valid_json(capsys, path):
-    found = answer(capsys, "certify", str(path), "--json", "--delta", "1e-5")
+    found = answer(capsys, "certify", path, "--delta", "1e-5")
     epsilons = [bound["epsilon"] for bound in found["bounds"] if bound["epsilon"] is not None]
     assert all(math.isfinite(epsilon) and epsilon >= 0 for epsilon in epsilons)
-    assert (found["tightest"] is None) == (not epsilons)
-    if epsilons:
-        assert found["tightest"]["epsilon"] == min(epsilons)
-
-
-def test_the_delta_flag_wins_over_the_specs(capsys):
-    loose = answer(capsys, "certify", GOLDEN, "--json", "--delta", "1e-3")
-    assert loose["delta"] == 1e-3
-    assert loose["tightest"]["epsilon"] < 1.8282
+    assert (found["tightest"] or {"epsilon": None})["epsilon"] == min(epsilons, default=None)
 
 
 def test_the_choice_of_a_composites_theorems_follows_the_delta_flag(tmp_path, capsys):
     """Total variations of 4e-5 each: free together at the spec's delta 1e-4, and useless at the flag's 1e-6."""
+    chain = {"kind": "noisy-gradient", "steps": 100, "step_size": 1.0, "noise": {"kind": "gaussian", "scale": 40.0}}
     part = {
-        "algorithm": {
-            "kind": "noisy-gradient",
-            "steps": 100,
-            "step_size": 1.0,
-            "noise": {"kind": "gaussian", "scale": 40.0},
-            "batch": {"scheme": "full"},
-        },
+        "algorithm": chain | {"batch": {"scheme": "full"}},
         "problem": {"n": 1000, "dim": 1, "gradient_sensitivity": 2.0, "strong_convexity": 0.5, "smoothness": 0.5},
     }
     path = tmp_path / "spec.json"
     whole = {"algorithm": {"kind": "composite", "parts": [part, part]}, "relation": "replace-one"}
     path.write_text(json.dumps({**whole, "view": "last-iterate", "delta": 1e-4}), encoding="utf-8")
-    assert answer(capsys, "certify", str(path), "--json")["tightest"]["epsilon"] == 0.0
-    found = answer(capsys, "certify", str(path), "--json", "--delta", "1e-6")
-    assert found["tightest"] is not None
-    assert 0.0 < found["tightest"]["epsilon"] < 0.01
+    assert answer(capsys, "certify", path)["tightest"]["epsilon"] == 0.0
+    assert 0.0 < answer(capsys, "certify", path, "--delta", "1e-6")["tightest"]["epsilon"] < 0.01
 
 
-def test_the_table_names_winner_losers_and_reasons(capsys):
-    assert main(["certify", GOLDEN]) == 0
-    out = capsys.readouterr().out
-    assert out.index("composition.subsampled-poisson") < out.index("composition.renyi")
-    assert "Tightest: composition.subsampled-poisson" in out
-    assert "gradient_bound = 1 (declared" in out
-    assert "cannot use strong_convexity" in out
-
-
-def test_certify_shows_near_misses_and_the_rest_with_all(capsys):
-    found = answer(capsys, "certify", GOLDEN, "--json")
-    assert main(["certify", GOLDEN]) == 0
-    short = capsys.readouterr().out
-    assert main(["certify", GOLDEN, "--all"]) == 0
-    whole = capsys.readouterr().out
-    names = [one["theorem"] for one in found["inapplicable"]]
+def test_the_table_names_winner_losers_and_near_misses_and_the_rest_with_all(capsys):
+    short, whole = shown(capsys, "certify", GOLDEN), shown(capsys, "certify", GOLDEN, "--all")
+    assert short.index("composition.subsampled-poisson") < short.index("composition.renyi")
+    assert "Tightest: composition.subsampled-poisson" in short
+    assert "gradient_bound = 1 (declared" in short
+    names = [one["theorem"] for one in answer(capsys, "certify", GOLDEN)["inapplicable"]]
     assert all(f"  {name}: " in whole for name in names)
     # Its scope holds such runs, and clipping keeps it from applying; matrices are about other runs.
     assert "Near miss, shifted.affine: cannot use" in short or "Near miss, composition.kept-random: cannot use" in short
@@ -111,100 +80,90 @@ def test_certify_shows_near_misses_and_the_rest_with_all(capsys):
 
 def test_calibrate_writes_a_spec_that_certify_accepts_at_the_target(capsys, tmp_path):
     target = tmp_path / "calibrated.json"
-    found = answer(capsys, "calibrate", GOLDEN, "--epsilon", "1", "--output", str(target), "--json")
+    found = answer(capsys, "calibrate", GOLDEN, "--epsilon", "1", "--output", target)
     assert found["over"] == "noise"
     assert json.loads(target.read_text()) == found["spec"]
-    again = answer(capsys, "certify", str(target), "--json")
+    again = answer(capsys, "certify", target)
     assert again["tightest"]["epsilon"] == found["certificate"]["tightest"]["epsilon"] <= 1.0
 
 
-def test_version_and_help_and_no_arguments(capsys):
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out.strip() == "0.1.0"
-    assert main([]) == 0
-    assert "certify" in capsys.readouterr().out
-    for command in ("certify", "calibrate", "demo"):
-        assert main([command, "--help"]) == 0
-        assert "Usage" in capsys.readouterr().out
+def test_version_and_no_arguments(capsys):
+    assert shown(capsys, "--version").strip() == "0.1.0"
+    assert "certify" in shown(capsys)
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"frobnicate": 1}, "frobnicate"),
-        ({"delta": 1.5}, "delta"),
-        ({"delta": "small"}, "delta"),
-        ({"relation": None}, "relation"),
-        ({"view": None}, "view"),
-        ({"view": "one-sample"}, "view"),
-        ({"algorithm.steps": -3}, "algorithm.steps"),
-        ({"algorithm.steps": 2.5}, "algorithm.steps"),
-        ({"algorithm.noise.scale": 0}, "algorithm.noise.scale"),
-        ({"algorithm.batch.size": 10**6}, "algorithm.batch.size"),
-        ({"problem.n": None}, "problem.n"),
-        ({"problem.gradient_bound": -1.0}, "gradient_bound"),
-        ({"problem.strong_convexity": 2.0, "problem.smoothness": 1.0}, "strong_convexity"),
-        ({"algorithm.batch.scheme": "cyclic", "algorithm.batch.rate": 0.1}, "rate"),
-    ],
-)
-def test_a_bad_spec_is_one_line_that_names_the_key(capsys, tmp_path, change, named):
-    spec = json.loads(Path(GOLDEN).read_text())
-    for path, value in change.items():
-        *parents, last = path.split(".")
-        target = spec
-        for parent in parents:
-            target = target[parent]
-        target[last] = value
+BAD_KEYS = [
+    ({"frobnicate": 1}, "frobnicate"),
+    ({"delta": 1.5}, "delta"),
+    ({"delta": "small"}, "delta"),
+    ({"relation": None}, "relation"),
+    ({"view": None}, "view"),
+    ({"view": "one-sample"}, "view"),
+    ({"algorithm.steps": -3}, "algorithm.steps"),
+    ({"algorithm.steps": 2.5}, "algorithm.steps"),
+    ({"algorithm.noise.scale": 0}, "algorithm.noise.scale"),
+    ({"algorithm.batch.size": 10**6}, "algorithm.batch.size"),
+    ({"problem.n": None}, "problem.n"),
+    ({"problem.gradient_bound": -1.0}, "gradient_bound"),
+    ({"problem.strong_convexity": 2.0, "problem.smoothness": 1.0}, "strong_convexity"),
+    ({"algorithm.batch.scheme": "cyclic", "algorithm.batch.rate": 0.1}, "rate"),
+]
+
+
+def test_a_bad_spec_is_one_line_that_names_the_key(capsys, tmp_path):
     file = tmp_path / "spec.json"
-    file.write_text(json.dumps(spec))
-    line = refusal(capsys, "certify", str(file), "--json")
-    assert named in line
-    assert "Expected" in line
-
-
-@pytest.mark.parametrize("text", ["", "[1, 2]", "{", '{"delta": NaN}', "null", '{"a": 1, "a": 2}', "\x00"])
-def test_a_file_that_is_not_a_spec_is_one_line(capsys, tmp_path, text):
-    file = tmp_path / "spec.json"
-    file.write_text(text)
-    refusal(capsys, "certify", str(file))
+    for change, named in BAD_KEYS:
+        spec = json.loads(Path(GOLDEN).read_text())
+        for path, value in change.items():
+            *parents, last = path.split(".")
+            target = spec
+            for parent in parents:
+                target = target[parent]
+            target[last] = value
+        file.write_text(json.dumps(spec))
+        line = refusal(capsys, "certify", file, "--json")
+        assert named in line
+        assert line.endswith(".\n")
+    for text in ("", "[1, 2]", "{", '{"delta": NaN}', "null", '{"a": 1, "a": 2}', "\x00"):
+        file.write_text(text)
+        refusal(capsys, "certify", file)
 
 
 def test_unknown_commands_options_and_values_are_one_line(capsys, tmp_path):
-    assert "frobnicate" in refusal(capsys, "frobnicate")
-    assert "--frob" in refusal(capsys, "certify", GOLDEN, "--frob")
-    assert "epsilon" in refusal(capsys, "calibrate", GOLDEN)
-    assert "epsilon" in refusal(capsys, "calibrate", GOLDEN, "--epsilon", "-1")
-    assert "over" in refusal(capsys, "calibrate", GOLDEN, "--epsilon", "1", "--over", "magic")
-    assert "delta" in refusal(capsys, "certify", GOLDEN, "--delta", "0")
-    assert "nowhere" in refusal(capsys, "certify", str(tmp_path / "nowhere.json"))
-    unwritable = str(tmp_path / "missing" / "out.json")
-    assert "out.json" in refusal(capsys, "calibrate", GOLDEN, "--epsilon", "1", "--output", unwritable)
+    unwritable, calibrate = tmp_path / "missing" / "out.json", ("calibrate", GOLDEN, "--epsilon", "1")
+    for words, said in (
+        (("frobnicate",), "frobnicate"),
+        (("certify", GOLDEN, "--frob"), "--frob"),
+        (("calibrate", GOLDEN), "epsilon"),
+        (("calibrate", GOLDEN, "--epsilon", "-1"), "epsilon"),
+        ((*calibrate, "--over", "magic"), "over"),
+        ((*calibrate, "--output", unwritable), "out.json"),
+        (("certify", GOLDEN, "--delta", "0"), "delta"),
+        (("certify", tmp_path / "nowhere.json"), "nowhere"),
+        (("certify", FULL, "--plot", tmp_path / "out.svg.pdf"), "ends in .svg"),
+        (("certify", FULL, "--plot", tmp_path / "missing" / "out.svg"), "writable place"),
+    ):
+        assert said in refusal(capsys, *words)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_spec_without_delta_asks_for_one(capsys, tmp_path):
     spec = json.loads(Path(GOLDEN).read_text())
     del spec["delta"]
-    file = tmp_path / "spec.json"
-    file.write_text(json.dumps(spec))
-    assert "--delta" in refusal(capsys, "certify", str(file))
-    assert answer(capsys, "certify", str(file), "--json", "--delta", "1e-5")["delta"] == 1e-5
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    assert "--delta" in refusal(capsys, "certify", tmp_path / "spec.json")
+    assert answer(capsys, "certify", tmp_path / "spec.json", "--delta", "1e-5")["delta"] == 1e-5
 
 
 def test_writing_never_leaves_a_half_written_file(monkeypatch, tmp_path):
-    import os
-
-    from sordino.cli import shared as files
-    from sordino.core.validate import InputError
-
-    target = tmp_path / "spec.json"
-    target.write_text("old")
-
     def full(_descriptor):
         raise OSError(28, "No space left on device")
 
+    target = tmp_path / "spec.json"
+    target.write_text("old")
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError, match="No space left"):
-        files.write_text(target, "new")
+        write_text(target, "new")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 
@@ -213,12 +172,36 @@ def test_certify_says_what_only_the_caller_can_check(tmp_path, capsys):
     """A declared sensitivity under without-replacement is over any two records; clipping answers that by itself."""
     clipped = read_spec(SPECS / "without-replacement-all-iterates.json")
     declared = clipped.with_values({"algorithm.clipping": None, "problem.gradient_bound": None})
+    path = tmp_path / "spec.json"
     for spec, asked in ((clipped, False), (declared, True)):
-        path = tmp_path / "spec.json"
         path.write_text(spec.to_json(), encoding="utf-8")
-        assert main(["certify", str(path)]) == 0
-        shown = " ".join(capsys.readouterr().out.split())
-        assert ("For you to check, no program can:" in shown) is asked
-        assert ("any two records there may be, not only of a record and its replacement" in shown) is asked
-        found = answer(capsys, "certify", str(path), "--json")
+        text = " ".join(shown(capsys, "certify", path).split())
+        assert ("For you to check, no program can:" in text) is asked
+        assert ("any two records there may be, not only of a record and its replacement" in text) is asked
+        found = answer(capsys, "certify", path)
         assert any("any two records" in line for line in found["bounds"][0]["caller_checked"]) is asked
+
+
+def test_a_plot_is_written_and_its_crossings_named(tmp_path, capsys):
+    target = tmp_path / "out.svg"
+    text = shown(capsys, "certify", FULL, "--plot", target)
+    assert ET.fromstring(target.read_text(encoding="utf-8")).tag.endswith("svg")
+    assert f"Epsilon against steps: {target}" in text
+    assert "shifted.full beats composition.gaussian from step" in text
+    drawn = answer(capsys, "certify", FULL, "--plot", target)
+    crossings = drawn.pop("crossings")
+    assert drawn == answer(capsys, "certify", FULL)
+    assert crossings
+    assert all(set(crossing) == {"steps", "from", "to"} for crossing in crossings)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_a_plot_of_few_steps_has_ticks_at_steps_only(steps, tmp_path):
+    spec, target = read_spec(FULL).with_values({"algorithm.steps": steps}), tmp_path / "out.svg"
+    (tmp_path / "spec.json").write_text(spec.to_json(), encoding="utf-8")
+    assert main(["certify", str(tmp_path / "spec.json"), "--plot", str(target)]) == 0
+    texts = ET.fromstring(target.read_text(encoding="utf-8")).iter("{http://www.w3.org/2000/svg}text")
+    middle = [text.text or "" for text in texts if text.get("text-anchor") == "middle"]
+    below = [float(text) for text in middle if text.replace(".", "", 1).isdigit()]
+    assert below
+    assert all(tick == round(tick) for tick in below)

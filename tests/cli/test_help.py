@@ -5,15 +5,11 @@ import shlex
 import subprocess
 import sys
 
-from sordino.cli.main import main
+import pytest
+
+from sordino.cli import main
 from sordino.cli.shared import EXIT_CODES, epilog
-from tests.cli.every_subcommand import EVERY, NAMED
-
-
-def help_of(capsys, *path: str) -> str:
-    capsys.readouterr()
-    assert main([*path, "--help"]) == 0
-    return capsys.readouterr().out
+from tests.cli.console import EVERY, NAMED, shown
 
 
 def shown_examples(text: str) -> list[list[str]]:
@@ -25,50 +21,29 @@ def shown_examples(text: str) -> list[list[str]]:
 
 
 @NAMED
-def test_every_argument_and_option_is_explained(capsys, path, command):
-    text = help_of(capsys, *path)
+def test_every_help_explains_every_option_and_has_examples_that_parse(capsys, path, command):
+    text = shown(capsys, *path, "--help")
     assert text.startswith(f"Usage: sordino {' '.join(path)}")
+    assert max(map(len, text.splitlines())) <= 80
+    words = " ".join(text.split())
+    assert words.endswith(EXIT_CODES)
     for parameter in command.params:
         assert parameter.help, parameter.name
         assert parameter.help.endswith("."), parameter.name
         # A default that is a value is shown; flags, and options whose absence means something, say so in words.
         if parameter.default not in {None, False} and not parameter.required:
-            assert f"[default: {parameter.default}" in " ".join(text.split()), parameter.name
-
-
-@NAMED
-def test_every_subcommand_answers_a_machine(capsys, path, command):
+            assert f"[default: {parameter.default}" in words, parameter.name
     assert "--json" in [option for parameter in command.params for option in parameter.opts]
-
-
-@NAMED
-def test_every_help_has_examples_that_parse_and_the_exit_codes(capsys, path, command):
-    text = help_of(capsys, *path)
-    assert " ".join(text.split()).endswith(EXIT_CODES)
-    examples = shown_examples(text)
-    assert examples
-    for words in examples:
-        assert words[: 1 + len(path)] == ["sordino", *path]
+    for example in shown_examples(text):
+        assert example[: 1 + len(path)] == ["sordino", *path]
         # Parsing refuses unknown options, missing ones and values of the wrong kind; nothing runs.
-        command.make_context(path[-1], words[1 + len(path) :])
-
-
-@NAMED
-def test_a_terminal_of_eighty_columns_is_wide_enough(capsys, path, command):
-    assert max(len(line) for line in help_of(capsys, *path).splitlines()) <= 80
-
-
-def test_the_list_of_subcommands_is_not_cut_short(capsys):
-    for group in ((), ("schema",), ("ledger",)):
-        text = help_of(capsys, *group)
-        assert "..." not in text.split("Commands:")[1].split("Example")[0]
+        command.make_context(path[-1], example[1 + len(path) :])
 
 
 def test_the_first_help_shows_the_way_from_a_table_to_a_report(capsys):
-    known = {path[0] for path, _ in EVERY}
-    examples = shown_examples(help_of(capsys))
-    assert [words[1] for words in examples] == ["demo", "schema", "fit", "report"]
-    assert known >= {words[1] for words in examples}
+    for group in ((), ("schema",), ("ledger",)):
+        assert "..." not in shown(capsys, *group, "--help").split("Commands:")[1].split("Example")[0]
+    assert [words[1] for words in shown_examples(shown(capsys, "--help"))] == ["demo", "schema", "fit", "report"]
 
 
 def test_long_examples_are_folded_so_that_they_can_be_copied():
@@ -86,13 +61,31 @@ CONTRACT = {
 }  # fmt: skip
 
 
-def test_there_are_at_most_16_commands_and_those_of_the_contract_are_there():
-    names = {path[0] for path, _ in EVERY} - {"sites"}
-    assert names >= CONTRACT
-    assert names - CONTRACT == {"start", "explore", "sign"}
-    assert len(names) <= 16
+def test_the_commands_are_those_of_the_contract_and_three_more():
+    assert {path[0] for path, _ in EVERY} == CONTRACT | {"start", "explore", "sign"}
 
 
 def test_the_command_line_starts_without_jax():
     code = "import sys, sordino.cli.main; sys.exit(any(name in sys.modules for name in ('jax', 'sklearn', 'pandas')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+COMPLETED = {
+    "re": {"report", "reproduce"},
+    "schema n": {"new"},
+    "fit --rel": {"--relation"},
+    "fit li": {"linear"},
+    "calibrate x --over ": {"batch", "clip", "noise", "steps"},
+    "audit x --method e": {"exact"},
+    "certify examp": set(),
+}
+
+
+@pytest.mark.parametrize("words", COMPLETED)
+def test_the_tab_key_offers_what_can_follow(capsys, monkeypatch, words):
+    given = {"_SORDINO_COMPLETE": "complete_bash", "COMP_WORDS": f"sordino {words}"}
+    for name, value in (given | {"COMP_CWORD": str(len(words.split(" ")))}).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        main([])
+    assert set(capsys.readouterr().out.split()) == COMPLETED[words]

@@ -1,16 +1,19 @@
 """`sordino start` before a person: a pseudo-terminal types the answers, and Ctrl-C at every step spends nothing."""
 
 import json
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bench.terminal import Terminal
 from sordino import Ledger, read_release
-from sordino.cli import main
+from tests.cli.console import refusal
 
 pytest.importorskip("pty")
+ROOT = Path(__file__).parents[2]
 START = (sys.executable, "-m", "sordino", "start", "stays.csv")
 ANSWERS = [
     ("How many records", "3000"),
@@ -101,6 +104,15 @@ def test_ctrl_c_spends_nothing_and_the_next_start_goes_on_there(folder):
 
 
 @pytest.mark.slow
+def test_a_new_user_gets_from_a_nasty_file_to_the_end(tmp_path):
+    script = [sys.executable, str(ROOT / "bench" / "new_user.py"), "--record", str(tmp_path / "figures.md")]
+    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith("reached a signed dossier")
+    assert "sordino fit logistic stays.csv" in (tmp_path / "figures.md").read_text()
+
+
+@pytest.mark.slow
 def test_ctrl_c_at_every_question_spends_nothing_and_loses_no_answer(folder):
     for place, (question, _) in enumerate(ANSWERS[:-1]):
         interrupted_at(folder, BEFORE.get(question, ANSWERS[place - 1 : place]), question)
@@ -130,8 +142,5 @@ def test_a_table_that_does_not_fit_is_refused_before_the_debit_and_read_again_wh
 
 def test_without_a_terminal_it_is_one_sentence_and_code_2(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
-    assert main(["start", "stays.csv"]) == 2
-    said = capsys.readouterr()
-    assert said.err.startswith("sordino: Expected a terminal for `sordino start`, got none;")
-    assert said.err.count("\n") == 1
+    assert "`sordino start` needs a terminal." in refusal(capsys, "start", "stays.csv")
     assert sorted(path.name for path in folder.iterdir()) == ["stays.csv"]

@@ -7,6 +7,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +40,11 @@ PHRASES = (
     r"z is their quotient", r"declared size of effects holds", r"for the step of units", r"no earlier one to stop",
     r"still on its way", r"how long a record was watched", r"what it rests on", r"\bh(?:e|o)ld the truth\b",
     r"seven estimators", r"\b862 runs", r"keys of all sites",
+    # After "got" comes what the user gave, never a pronoun or a description.
+    r"\bgot (?:one|none|it|them|both|neither|nothing|something|some|several|more|other)\b",
+    r"\bgot an? \w+ (?:that|which)\b", r"(?-i:(?:^|[.:] )Of [a-z][^.]*:)", r"\brests? on\b",
+    r"\bgo(?:es|ing|ne)? on (?:with|from)\b", r"\btell apart\b", r"\blearnt\b", r"\bafter so many\b",
+    r"\ball of its own error\b", r"\bfor good\b", r"\bto anybody\b",
 )  # fmt: skip
 STUMBLING = re.compile("|".join(PHRASES), re.IGNORECASE)
 _BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -83,10 +89,14 @@ def stumbling(markdown: str) -> list[str]:
     return STUMBLING.findall(" ".join(re.sub(r"^```(?!text).*?^```$", "", markdown, flags=re.M | re.S).split()))
 
 
+@cache
+def _trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
 def messages() -> Iterator[Message]:
     """Every message template of the package, found by its syntax tree, with the help of every command."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for path, tree in _trees().items():
         for node in ast.walk(tree):
             place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.Call) and _called(node.func) in _SPOKEN:
@@ -99,8 +109,7 @@ def messages() -> Iterator[Message]:
 
 def literals() -> Iterator[Message]:
     """Every text of four words or more in the code of the package: whatever can be printed, docstrings left out."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for path, tree in _trees().items():
         skipped = {
             id(node.body[0].value)
             for node in ast.walk(tree)

@@ -29,19 +29,12 @@ def bounds(draw):
 
 
 @st.composite
-def scalings(draw, low, high):
-    width = high - low
-    words = st.sampled_from(("symmetric", "unit", "none")).map(Scaling)
-    centres = st.floats(0.0, 1.0).map(lambda share: low + share * width)
-    constants = st.builds(lambda centre, scale: Scaling("constants", centre, scale), centres, st.floats(0.01, 100.0))
-    return draw(words | constants)
-
-
-@st.composite
 def numbers(draw, kind, rules):
     low, high = draw(bounds())
     fills = st.floats(0.0, 1.0).map(lambda share: MissingRule("value", min(high, low + share * (high - low))))
-    return kind(low, high, draw(scalings(low, high)), draw(rules | fills), draw(st.sampled_from(("clip", "refuse"))))
+    return kind(
+        low, high, draw(st.sampled_from(Scaling)), draw(rules | fills), draw(st.sampled_from(("clip", "refuse")))
+    )
 
 
 @st.composite
@@ -70,11 +63,7 @@ def schemas_of(draw):
     targets = (
         numbers(Number, st.just(REFUSE))
         | category_targets()
-        | st.builds(
-            lambda labels, rule: Boolean(labels=labels, missing=rule),
-            st.sampled_from(("signs", "bits")),
-            st.just(REFUSE) | BOOLEAN_FILLS,
-        )
+        | (st.just(REFUSE) | BOOLEAN_FILLS).map(lambda rule: Boolean(missing=rule))
     )
     count = draw(st.integers(1, 4))
     # A number in front keeps encoded names such as "3:a=b" of different columns apart.

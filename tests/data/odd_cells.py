@@ -101,7 +101,7 @@ def schema(target="number"):
     """Every kind, products among them, with rules that never stop."""
     found = with_formula(declared_lines(LINES + TARGETS[target]), FORMULA)
     if target == "boolean":
-        found = found.with_target(Target("y", Boolean(("1",), ("2",), MissingRule("value", True), labels="bits")))
+        found = found.with_target(Target("y", Boolean(("1",), ("2",), MissingRule("value", True))))
     assert found.can_refuse == ()
     return found
 
@@ -138,13 +138,6 @@ def array(cells):
     return found
 
 
-def _structured(columns):
-    found = np.empty(len(columns["a"]), dtype=[(name, object) for name in columns])
-    for name, cells in columns.items():
-        found[name] = array(cells)
-    return found
-
-
 def _categories(columns):
     """Categories of pandas whose words are Python objects; what cannot be hashed is no category."""
     frame = {name: pd.Series(array(cells), dtype=object) for name, cells in columns.items()}
@@ -161,7 +154,6 @@ UNTYPED = {
     "lists": dict,
     "tuples": lambda columns: {name: tuple(cells) for name, cells in columns.items()},
     "arrays of objects": lambda columns: {name: array(cells) for name, cells in columns.items()},
-    "structured array": _structured,
     "pandas objects": lambda columns: pd.DataFrame(
         {name: pd.Series(array(cells), dtype=object) for name, cells in columns.items()}
     ),
@@ -316,13 +308,12 @@ TYPED = {
     "arrow file": _feather,
     "pandas by Arrow types": lambda table, _: table.to_pandas(types_mapper=pd.ArrowDtype),
     "polars": lambda table, _: pl.from_arrow(table),
-    "polars lazy": lambda table, _: pl.from_arrow(table).lazy(),
     "polars series": lambda table, _: {name: pl.from_arrow(table)[name] for name in table.column_names},
     "pandas": lambda table, _: table.to_pandas(types_mapper=_NULLABLE.get),
     "duckdb": _duckdb,
     "numpy": _numpy,
 }
-ONLY_UTF8 = ("polars", "polars lazy", "polars series", "pandas", "pandas by Arrow types", "duckdb", "numpy")
+ONLY_UTF8 = ("polars", "polars series", "pandas", "pandas by Arrow types", "duckdb", "numpy")
 _NULLABLE = {
     pa.int64(): pd.Int64Dtype(),
     pa.int8(): pd.Int8Dtype(),

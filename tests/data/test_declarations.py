@@ -28,8 +28,6 @@ from sordino.data import (
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Scaling("unit", 1.0, 2.0), "without centre and scale"),
-        (lambda: Scaling("constants"), "scaling.centre to be a number"),
         (lambda: MissingRule("value"), "exactly when its rule is 'value'"),
         (lambda: MissingRule("refuse", 3), "exactly when its rule is 'value'"),
         (lambda: Number(0, 5e-324), "to be further apart"),
@@ -38,8 +36,6 @@ from sordino.data import (
         (lambda: Target("y", Number(0, 1, missing=INDICATOR)), 'missing to be "refuse" or a value'),
         (lambda: Target("y", Category(("a", "b"), drop_first=True)), "drop_first to be absent here.*for a feature"),
         (lambda: Target("y", Category(("a",))), "values to list at least two classes"),
-        (lambda: Feature("x", Boolean(labels="bits")), "labels to be absent here.*for a target"),
-        (lambda: Boolean(labels="words"), "labels to be one of bits, signs"),
         (lambda: Category(("a", "b"), missing=MissingRule("value", "c")), "one of the declared values"),
         (lambda: Boolean(missing=MissingRule("value", 1.0)), "true or false"),
         (lambda: Feature("x", 3), "kind to be a JSON object or a column kind"),

@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import lzma
 
 import numpy as np
 import pyarrow as pa
@@ -68,34 +67,32 @@ def test_rows_never_decide_about_the_delimiter(tmp_path):
 def test_decimal_commas_are_declared_and_a_point_is_no_longer_one(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text(TEXT)
-    assert numbers(CsvFile(path, Dialect(decimal=",")).read(), "cost") == [1.5, 20.25]
+    assert numbers(read_table(CsvFile(path, Dialect(decimal=","))), "cost") == [1.5, 20.25]
     cost = Schema(2, (Feature("cost", Number(0, 100)),), None, False, extra_columns="ignore")
     with pytest.raises(InputError, match="If its decimal mark is a comma, declare that"):
         encode_features(cost, read_table(path))
     path.write_text("age;cost\n47;1.234\n")
-    assert np.isnan(numbers(CsvFile(path, Dialect(decimal=",")).read(), "cost")).all()
+    assert np.isnan(numbers(read_table(CsvFile(path, Dialect(decimal=","))), "cost")).all()
     with pytest.raises(InputError, match="decimal mark is declared a comma") as caught:
-        encode_features(cost, CsvFile(path, Dialect(decimal=",")).read())
+        encode_features(cost, read_table(CsvFile(path, Dialect(decimal=","))))
     assert "1.234" not in str(caught.value)
-    assert numbers(CsvFile(path, Dialect(decimal=",")).read().take(np.array([0])), "age") == [47.0]
+    assert numbers(read_table(CsvFile(path, Dialect(decimal=","))).take(np.array([0])), "age") == [47.0]
 
 
 @pytest.mark.parametrize(
     ("ending", "packed"),
-    [(".csv.gz", gzip.compress), (".csv.bz2", bz2.compress), (".csv.xz", lzma.compress), (".csv", gzip.compress)],
+    [(".csv.gz", gzip.compress), (".csv.bz2", bz2.compress), (".csv", gzip.compress)],
 )
 def test_compressed_files_are_told_by_their_first_bytes(tmp_path, ending, packed):
     path = tmp_path / f"table{ending}"
     path.write_bytes(packed(b"a,b\n1,2\n"))
     assert numbers(read_table(path), "b") == [2.0]
     path.write_bytes(packed(b"a,b\n1,2\n" * 99)[:-9])
-    with pytest.raises(InputError, match=r"cannot be unpacked"):
+    with pytest.raises(InputError, match="is damaged"):
         read_table(path)
 
 
-@pytest.mark.parametrize(
-    "packed", [gzip.compress, bz2.compress, lzma.compress, zstandard], ids=lambda one: one.__name__
-)
+@pytest.mark.parametrize("packed", [gzip.compress, bz2.compress, zstandard], ids=lambda one: one.__name__)
 def test_a_damaged_compressed_file_is_one_line_whoever_reads_it(tmp_path, packed):
     path, random = tmp_path / "table.csv.gz", np.random.default_rng(3)
     whole = packed(b"a,b\n" + b"".join(b"%d,%d\n" % tuple(pair) for pair in random.integers(0, 10**6, (400, 2))))
@@ -120,16 +117,16 @@ def zipped_zeros(path, size: int) -> None:
 
 def test_files_that_expand_too_much_together_are_refused_from_every_reader(tmp_path, monkeypatch):
     """Each of the files alone would pass."""
-    monkeypatch.setattr(registry, "ALWAYS_ALLOWED", 2**18)
+    monkeypatch.setattr(registry, "ALWAYS_ALLOWED", 2**20)
     monkeypatch.setattr(registry, "LARGEST_EXPANSION", 10)
     for place in range(3):
         zipped_zeros(tmp_path / f"{place}.csv.gz", 2**17)
     assert read_table(tmp_path / "0.csv.gz").rows == 2**15
-    with pytest.raises(InputError, match="sensible size"):
+    with pytest.raises(InputError, match="would expand from"):
         read_table(str(tmp_path / "*.csv.gz"))
-    zipped_zeros(tmp_path / "0.csv.gz", 2**20)
+    zipped_zeros(tmp_path / "0.csv.gz", 2**21)
     for part in parts_of(str(tmp_path / "*.csv.gz"))[:1]:
-        with pytest.raises(InputError, match="sensible size"):
+        with pytest.raises(InputError, match="would expand from"):
             list(part.tables(("a",)))
 
 
@@ -144,7 +141,7 @@ def test_a_compressed_file_that_expands_a_thousandfold_is_refused(tmp_path, monk
     monkeypatch.setattr(registry, "LARGEST_EXPANSION", 10)
     path = tmp_path / "table.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 2**20))
-    with pytest.raises(InputError, match="sensible size"):
+    with pytest.raises(InputError, match="would expand from"):
         read_table(path)
 
 
@@ -162,7 +159,7 @@ def test_other_encodings_are_declared(tmp_path):
     path.write_bytes("größe;b\n1;ü\n".encode("windows-1252"))
     with pytest.raises(InputError, match="or give its encoding, such as `schema new --encoding windows-1252`"):
         read_table(path)
-    table = CsvFile(path, Dialect(encoding="windows-1252")).read()
+    table = read_table(CsvFile(path, Dialect(encoding="windows-1252")))
     assert (table.names, table.columns["b"].values.to_pylist()) == (("größe", "b"), ["ü"])
     for wrong in ("no-such-encoding", "rot13"):
         with pytest.raises(InputError, match="encoding to be one that Python knows"):
@@ -178,14 +175,14 @@ def test_a_family_of_files_is_one_table(tmp_path):
     (tmp_path / "visits-2026.csv").write_text("b,a\n1,2\n")
     with pytest.raises(InputError, match="must have the same header"):
         read_table(pattern)
-    with pytest.raises(InputError, match="got none; check the pattern"):
+    with pytest.raises(InputError, match="No file matches"):
         read_table(tmp_path / "none-*.csv")
 
 
 def test_an_excel_file_is_named_as_such(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes(b"PK\x03\x04 and so on")
-    with pytest.raises(InputError, match="save its table as CSV"):
+    with pytest.raises(InputError, match="Save its table as CSV"):
         read_table(path)
 
 
@@ -208,7 +205,7 @@ def test_arrow_files_and_the_types_they_tell(tmp_path):
         assert kinds == {"n": "number", "flag": "boolean", "word": "category", "day": "date"}
     assert declared_types(table) == kinds
     (tmp_path / "t.arrow").write_bytes(b"nothing of the kind")
-    with pytest.raises(InputError, match="Expected an Arrow file"):
+    with pytest.raises(InputError, match="The Arrow file"):
         read_table(tmp_path / "t.arrow")
 
 

@@ -60,7 +60,7 @@ def test_a_formula_chooses_columns_and_expands_products():
 
 def test_products_are_of_centred_numbers_and_words():
     schema = with_formula(SCHEMA, "ill ~ age:`shoe size` + age:ward + smoker:ward + age:ward:smoker")
-    rows = encode_features(schema, table()).features
+    rows = encode_features(schema, table())
     found = dict(zip(schema.feature_names, rows.T.tolist(), strict=True))
     assert found["age:shoe size"] == pytest.approx([1.0, 1.0, 0.1, 0.0])  # (60 - 50)(45 - 40) of 50 * 10
     assert found["age:ward=b"] == pytest.approx([0.0, 1.0, 0.0, 0.0])
@@ -81,10 +81,10 @@ def test_no_record_found_by_search_leaves_the_derived_bounds_and_each_is_encoded
         given = table(**cells) if np.isfinite(list(cells.values())).all() else None
         if given is None:
             continue
-        rows = encode_features(schema, given).features
+        rows = encode_features(schema, given)
         assert np.abs(rows[:, 1:]).max() <= 1.0
         longest = max(longest, np.linalg.norm(rows, axis=1).max())
-        alone = np.concatenate([encode_features(schema, given.take(np.array([row]))).features for row in range(4)])
+        alone = np.concatenate([encode_features(schema, given.take(np.array([row]))) for row in range(4)])
         assert rows.tobytes() == alone.tobytes()
     assert 0.5 * schema.norm_bound < longest <= schema.norm_bound
     assert all(np.linalg.norm(record.features) <= schema.norm_bound for record in worst_records(schema))
@@ -106,9 +106,9 @@ WRONG = {
     "ill ~ log(age)": "got 'log(age)'; transform columns by public rules before",
     "ill ~ agee": "got 'agee'; the schema declares",
     "ill age": "Expected a formula with one tilde",
-    "ill ~ 0 + age": "Expected a formula with an intercept",
-    "ill ~ ill + age": "'ill' on both sides",
-    "ill ~": "Expected a term behind the tilde",
+    "ill ~ 0 + age": "A formula needs its intercept",
+    "ill ~ ill + age": "'ill' is on both sides",
+    "ill ~": "no term after the tilde",
     "ill ~ age +": "Expected a formula that can be read",
     "ill + age ~ smoker": "Expected one target before the tilde",
     "stage ~ age": "kind that a target can have",

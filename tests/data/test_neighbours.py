@@ -84,7 +84,7 @@ def test_two_changes_are_no_neighbours():
     [
         (Relation.REPLACE_ONE, 5, RECORD, "position in"),
         (Relation.REPLACE_ONE, -1, RECORD, "position in"),
-        (Relation.REPLACE_ONE, 0, None, "Expected a record to put in place"),
+        (Relation.REPLACE_ONE, 0, None, "a record must take the place"),
         (Relation.ADD_REMOVE, 6, RECORD, "position in"),
         (Relation.ADD_REMOVE, 5, None, "position in"),
         (Relation.REPLACE_ONE, 0, EncodedRecord(np.zeros(2), 1.0), "3 finite features"),

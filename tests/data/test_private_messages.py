@@ -22,7 +22,6 @@ from sordino.data import (
     Target,
     check,
     encode,
-    infer_schema,
     read_table,
     write_schema,
 )
@@ -122,7 +121,7 @@ def test_rows_that_do_not_parse_are_not_quoted(tmp_path, rows):
 
 def test_a_first_record_without_a_header_is_not_quoted(tmp_path):
     (tmp_path / "a.csv").write_text(f"{NUMBER},2\n3,4\n")
-    with pytest.raises(InputError, match="look like a record") as caught:
+    with pytest.raises(InputError, match="like a record") as caught:
         read_table(tmp_path / "a.csv")
     quiet(str(caught.value))
 
@@ -136,14 +135,6 @@ def test_a_damaged_parquet_file_is_not_quoted(tmp_path):
             read_table(path)
         except InputError as error:
             quiet_chain(error)
-
-
-def test_even_inference_which_reads_rows_says_nothing_of_them(tmp_path):
-    many = pd.DataFrame({"x": [f"{SECRET} {place}" for place in range(1500)]})
-    many.to_csv(tmp_path / "a.csv", index=False)
-    with pytest.raises(InputError, match="at most 1000 categories") as caught:
-        infer_schema(read_table(tmp_path / "a.csv"), None)
-    quiet(str(caught.value))
 
 
 ADDRESSES = (

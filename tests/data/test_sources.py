@@ -18,22 +18,17 @@ from sordino.data import (
     Category,
     Feature,
     Number,
-    NumberColumn,
     ObjectColumn,
-    OpaqueColumn,
     Schema,
     Table,
     Target,
-    TextColumn,
     column_names,
     encode,
     from_arrays,
     from_matrix,
-    read_parquet,
     read_table,
     register_source,
 )
-from sordino.data.raw_columns import DateColumn
 from sordino.estimators import PrivateLinearRegression
 
 AGE = [31, 42, 53]
@@ -59,11 +54,6 @@ def csv(folder):
 def parquet(folder):
     pq.write_table(pa.table(COLUMNS), folder / "people.parquet")
     return str(folder / "people.parquet")
-
-
-def structured(_):
-    dtype = [("âge", "i4"), ("job", "U8"), ("fit", "?"), ("pay", "f4")]
-    return np.array(list(zip(AGE, JOB, FIT, PAY, strict=True)), dtype=dtype)
 
 
 class Streamed:
@@ -94,7 +84,6 @@ SOURCES = {
     "polars decimal": lambda _: pl.DataFrame(COLUMNS).with_columns(pl.col("pay").cast(pl.Decimal(8, 2))),
     "arrays": lambda _: {name: np.array(values) for name, values in COLUMNS.items()},
     "object arrays": lambda _: {name: np.array(values, dtype=object) for name, values in COLUMNS.items()},
-    "structured": structured,
     "table": lambda _: from_arrays(COLUMNS),
 }
 
@@ -116,15 +105,13 @@ def test_names_are_read_without_a_row():
     """Names are compared before a debit, rows are read after it."""
 
     class Unread(dict):
-        def __getitem__(self, name):
+        def values(self):
             raise AssertionError("a column was read")
-
-        values = items = get = __getitem__
 
     assert column_names(Unread(COLUMNS)) == tuple(COLUMNS)
     for frame in (pd.DataFrame(COLUMNS), pl.DataFrame(COLUMNS), pa.table(COLUMNS)):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("sordino.data.sources.in_memory.arrow_column", None)
+            patched.setattr("sordino.data.raw_columns.valid_text", lambda array: array if not len(array) else 1 / 0)
             assert column_names(frame) == tuple(COLUMNS)
 
 
@@ -175,20 +162,15 @@ def test_types_survive():
             }
         )
     )
-    kinds = {name: type(column) for name, column in table.columns.items()}
-    assert kinds == {
-        "big": NumberColumn,
-        "decimal": NumberColumn,
-        "flag": NumberColumn,
-        "when": DateColumn,
-        "nothing": TextColumn,
-        "word": TextColumn,
+    assert {name: (column.kind, column.tells_keys_apart) for name, column in table.columns.items()} == {
+        "big": ("number", True),
+        "decimal": ("number", False),
+        "flag": ("boolean", False),
+        "when": ("date", False),
+        "nothing": ("category", True),
+        "word": ("category", True),
     }
-    big = table.columns["big"]
-    assert isinstance(big, NumberColumn)
-    assert big.missing is not None
-    assert big.values[0] == 2**60 + 1
-    assert big.missing.tolist() == [False, True]
+    assert table.columns["big"].values.to_pylist() == [2**60 + 1, None]
 
 
 def test_an_opaque_column_is_harmless_until_declared():
@@ -202,7 +184,8 @@ def test_lists_and_objects_have_no_type():
     for mixed in (pd.DataFrame({"x": [1, "a", 2.5]}), {"x": [1, "a", {}]}, {"x": np.array([1, "a", {}], dtype=object)}):
         assert isinstance(read_table(mixed).columns["x"], ObjectColumn)
     assert isinstance(from_arrays({"x": [1.0, 2.0]}).columns["x"], ObjectColumn)
-    assert isinstance(from_arrays({"x": np.array([1j])}).columns["x"], OpaqueColumn)
+    with pytest.raises(InputError, match="complex128 values"):
+        from_arrays({"x": np.array([1j])})
 
 
 @pytest.mark.parametrize(
@@ -227,14 +210,14 @@ def test_names_must_be_text(columns):
 def test_a_matrix_needs_its_names():
     table = from_matrix(np.arange(6.0).reshape(3, 2), ["a", "b"])
     assert (table.rows, table.names) == (3, ("a", "b"))
-    with pytest.raises(InputError, match=r"each of the 1 names, got shape \(3, 2\)"):
+    with pytest.raises(InputError, match=r"each of the 1 names"):
         from_matrix(np.zeros((3, 2)), ["a"])
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({}, "at least one column"),
+        ({}, "has no columns"),
         ({"a": [1, 2], "b": [1]}, "a different length in 'b'"),
         ({"a": np.zeros((2, 2))}, "one-dimensional"),
         ({"a": "text"}, "a list or an array, got a str"),
@@ -253,32 +236,18 @@ def test_a_table_takes_rows_of_every_type():
     taken = table.take(np.array([2, 0]))
     assert taken.rows == 2
     assert all(type(taken.columns[name]) is type(table.columns[name]) for name in table.names)
-    numbers, texts = taken.columns["n"], taken.columns["t"]
-    assert isinstance(numbers, NumberColumn)
-    assert isinstance(texts, TextColumn)
-    assert numbers.values.tolist() == [3, 1]
-    assert texts.values.to_pylist() == [None, "a"]
-
-
-def test_a_table_cannot_be_changed_through_its_columns():
-    table = from_arrays({"x": np.zeros(3)})
-    column = table.columns["x"]
-    assert isinstance(column, NumberColumn)
-    with pytest.raises(ValueError, match="read-only"):
-        column.values[0] = 1.0
-    with pytest.raises(TypeError):
-        table.columns["y"] = column
+    assert [taken.columns[name].values.to_pylist() for name in ("n", "t", "w")] == [[3, 1], [None, "a"], [[3], [1]]]
 
 
 @pytest.mark.parametrize("content", [b"", b"not parquet", b"PAR1\x00\x00PAR1"])
 def test_a_bad_parquet_file_is_refused(tmp_path, content):
     (tmp_path / "bad.parquet").write_bytes(content)
     with pytest.raises(InputError):
-        read_parquet(tmp_path / "bad.parquet")
+        read_table(tmp_path / "bad.parquet")
 
 
 def test_an_empty_table_object_is_refused():
-    with pytest.raises(InputError, match="at least one column"):
+    with pytest.raises(InputError, match="has no columns"):
         Table({})
 
 
@@ -295,6 +264,6 @@ def test_a_frame_that_cannot_be_taken_is_refused_without_its_words():
             raise TypeError("HIV-positive")
 
     for read in (read_table, column_names):
-        with pytest.raises(InputError, match="a frame that Arrow can take, got a Broken") as caught:
+        with pytest.raises(InputError, match="Arrow cannot take this Broken") as caught:
             read(Broken())
         assert caught.value.__context__ is None

@@ -74,7 +74,7 @@ def test_all_mistakes_of_a_unit_are_named_at_once():
     for words in ("unit.column to be one printable line", "unit.most_records in [1, 4096], got 0", "got unit.colour"):
         assert words in str(refused.value)
     document["unit"] = {"column": "patient"}
-    with pytest.raises(InputError, match=r"Expected unit\.most_records to be given"):
+    with pytest.raises(InputError, match=r"unit\.most_records is missing"):
         schema_from_dict(document)
 
 
@@ -152,7 +152,7 @@ def test_keys_that_say_nothing_are_one_unit_with_those_that_are_missing():
 def test_a_column_that_is_no_key_is_refused_in_one_line():
     dates = from_arrow(pa.table({"patient": pa.array([0] * 6, pa.timestamp("s")), "x": VALUES, "y": VALUES}))
     floats = table(np.array([7.0, 8.0, 7.0, 7.0, np.nan, 8.0]))
-    for given, held in ((dates, "dates"), (floats, "float64 values"), (table(np.ones(6, bool)), "bool values")):
+    for given, held in ((dates, "dates"), (floats, "double values"), (table(np.ones(6, bool)), "bool values")):
         with pytest.raises(InputError, match=f"the unit's column 'patient' to hold text or integers, got {held}"):
             encode(SCHEMA, given, Relation.ADD_REMOVE)
     with pytest.raises(InputError, match="Expected the unit's column 'patient' in the table"):
@@ -160,8 +160,8 @@ def test_a_column_that_is_no_key_is_refused_in_one_line():
 
 
 def test_prediction_needs_no_units_column_and_does_not_mind_one():
-    assert len(encode_features(SCHEMA, table_without_patients()).features) == 6
-    assert len(encode_features(SCHEMA, table()).features) == 6
+    assert len(encode_features(SCHEMA, table_without_patients())) == 6
+    assert len(encode_features(SCHEMA, table())) == 6
 
 
 def test_check_says_what_the_unit_is_and_what_the_rows_say_of_it():
@@ -188,11 +188,8 @@ def test_check_says_when_an_identifier_repeats():
     assert found.reads_private_data
     assert "up to 3 records share one of 3" in found.message
     assert "declare it as the unit" in found.message
-    codes = from_arrays({"code": ["q1", "q2", "q1", "q3", "q4", "q5"], "x": VALUES, "y": VALUES})
-    assert [finding.column for finding in check(plain, codes) if "repeat" in finding.message] == ["code"]
-    for harmless in (["q1", "q2", "q3", "q4", "q5", "q6"], ["1.5", "1.5", "2.5", "3.5", "4.5", "5.5"]):
-        given = from_arrays({"code": harmless, "x": VALUES, "y": VALUES})
-        assert not [finding for finding in check(plain, given) if "repeat" in finding.message]
+    given = table(["q1", "q2", "q3", "q4", "q5", "q6"])
+    assert not [finding for finding in check(plain, given) if "repeat" in finding.message]
 
 
 def test_check_of_a_schema_alone_notices_an_identifier_by_its_name():
@@ -217,4 +214,4 @@ def test_a_new_schema_may_name_the_unit(capsys, tmp_path):
     assert template["unit"] == {"column": "patient", "most_records": None}
     assert [column["name"] for column in template["columns"]] == ["x"]
     assert main(["schema", "new", str(file), "--target", "y", "--unit", "y"]) == 2
-    assert "a unit's column of its own" in capsys.readouterr().err
+    assert "cannot be the unit's column" in capsys.readouterr().err

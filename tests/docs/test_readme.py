@@ -38,7 +38,9 @@ def test_the_commands_run_in_order(monkeypatch, tmp_path):
     for line in COMMANDS:
         program, *arguments = shlex.split(line)
         assert program == "sordino"
-        assert main(arguments) == 0, line
+        # The replay of a release tries pairs of neighbours as long as it may.
+        short = ["--seconds", "3"] if arguments[0] == "audit" else []
+        assert main([*arguments, *short]) == 0, line
 
 
 def test_the_table_shown_is_the_table_printed(monkeypatch, capsys):

@@ -18,8 +18,8 @@ from sordino.data import Table
 from sordino.mechanisms.regression import Declaration, Plan, person_bins, plan, with_bins
 from sordino.mechanisms.regression.release import release_sums
 from sordino.mechanisms.regression.rows import Given, InMemory, UnitRows, unit_rows
-from sordino.mechanisms.regression.statistics import Statistic
 from sordino.noise.integer_sums import Summed
+from sordino.noise.port import Statistic
 from sordino.noise.randomness import SeededRandomness
 
 FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", "negative-binomial", "cox")
@@ -173,5 +173,4 @@ def frames(folder: Path) -> dict[str, Any]:
         "Arrow C stream": Streams(whole),
         "pandas frame": whole.to_pandas(),
         "Polars frame": frame,
-        "Polars lazy frame": frame.lazy(),
     }

@@ -13,8 +13,6 @@ from sordino.engines.totals import Engine, Totals, engine_of
 from sordino.engines.unit_buckets import Spread
 from tests.engines.tables import COLUMNS, FAMILIES, asked_in_memory, planned, table, written
 
-LOCAL = ("streamed", "duckdb", "polars")
-
 
 def totals(engine: Engine, source, family: str, relation: Relation, unit: bool, buckets: int = 3) -> Totals:
     _, encoded = planned(family, relation, unit=unit)
@@ -31,21 +29,16 @@ def agree(engine: Engine, source, family: str, relation: Relation, unit: bool) -
         assert (found.exponent, found.units) == (summed.exponent, summed.units)
 
 
-@pytest.mark.every(4)
-@pytest.mark.parametrize("engine", LOCAL)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_engines_of_this_process_give_the_sums_of_memory(tmp_path, engine, family):
-    pytest.importorskip(engine if engine != "streamed" else "pyarrow")
-    relation = Relation.REPLACE_ONE if FAMILIES.index(family) % 2 else Relation.ADD_REMOVE
-    agree(engine_of(engine), written(tmp_path, family), family, relation, unit=False)
-
-
 @pytest.mark.every(2)
-@pytest.mark.parametrize("engine", LOCAL)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_streamed_table_gives_the_sums_of_memory(tmp_path, family):
+    relation = Relation.REPLACE_ONE if FAMILIES.index(family) % 2 else Relation.ADD_REMOVE
+    agree(engine_of("streamed"), written(tmp_path, family), family, relation, unit=False)
+
+
 @pytest.mark.parametrize(("family", "relation"), [("linear", Relation.REPLACE_ONE), ("poisson", Relation.ADD_REMOVE)])
-def test_people_in_several_files_count_once(tmp_path, engine, family, relation):
-    pytest.importorskip(engine if engine != "streamed" else "pyarrow")
-    asking = engine_of(engine)
+def test_people_in_several_files_count_once(tmp_path, family, relation):
+    asking = engine_of("streamed")
     agree(asking, written(tmp_path, family), family, relation, unit=True)
     files = asking._files
     assert files
@@ -78,15 +71,13 @@ def test_no_bucket_divides_a_person_and_the_key_decides():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", LOCAL)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("unit", [False, True])
-def test_all_families_relations_and_units_on_engines_of_this_process(tmp_path, engine, family, relation, unit):
-    pytest.importorskip(engine if engine != "streamed" else "pyarrow")
+def test_all_families_relations_and_units_streamed(tmp_path, family, relation, unit):
     if family == "cox" and unit:
         pytest.skip("a subject of a survival fit is a record")
-    asking = engine_of(engine)
+    asking = engine_of("streamed")
     agree(asking, written(tmp_path, family), family, relation, unit)
     asking.close()
 
@@ -156,12 +147,9 @@ def test_spark_gives_the_sums_of_memory(tmp_path):
         session.stop()
 
 
-def test_an_engine_that_is_not_there_is_refused(monkeypatch):
-    with pytest.raises(InputError, match="polars, spark, streamed"):
+def test_an_engine_that_is_not_there_is_refused():
+    with pytest.raises(InputError, match="dask, spark, streamed, tls"):
         engine_of("flink")
-    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
-    with pytest.raises(InputError, match=r"sordino\[duckdb\]"):
-        engine_of("duckdb")
     for word in ("dask", "dask://local", "tls://local"):
         with pytest.raises(InputError, match=r"tls://HOST:PORT or dask://HOST:PORT.*'streamed'"):
             engine_of(word)

@@ -16,7 +16,7 @@ from sordino.data.sources.registry import TablePart, parts_of
 from sordino.engines import local
 from sordino.engines.local import Helper, Helpers, Streamed, Unanswered, pickled
 from sordino.engines.totals import Engine, PartAnswer, Totals, Work
-from sordino.estimators import Predictor
+from sordino.fitting.predictor import Predictor
 from tests.engines.tables import COLUMNS, ROWS, asked_in_memory, planned, written
 from tests.engines.test_fit_with_an_engine import fitted, folder, schema
 from tests.engines.test_other_verbs import looked, same_answers
@@ -77,36 +77,23 @@ class Scripted:
         self.closed += 1
 
 
-def test_helpers_are_used_again_and_closed_in_the_end():
-    made = [Scripted(None, None, None)]
+def test_helpers_are_used_again_also_after_a_refusal_and_closed_in_the_end():
+    made = [Scripted(None, InputError("Expected rows."), None)]
     asking, work = Helpers(lambda: made[0]), Asked()
-    assert [asking.answer(work, Nothing(), key).sums for key in "abc"] == [b"there"] * 3
-    assert not work.here
+    assert asking.answer(work, Nothing(), "a").sums == b"there"
+    with pytest.raises(InputError, match="Expected rows"):
+        asking.answer(work, Nothing(), "b")
+    assert asking.answer(work, Nothing(), "c").sums == b"there"
+    assert (work.here, made[0].closed) == ([], 0)
     asking.close()
     assert made[0].closed == 1
 
 
-def test_a_part_whose_helper_died_is_answered_here_and_another_helper_is_started():
-    made = [Scripted(None), Scripted(Unanswered(again=True))]
-    asking, work = Helpers(made.pop), Asked()
-    dead = made[1]
-    assert [asking.answer(work, Nothing(), key).sums for key in "ab"] == [b"here", b"there"]
-    assert dead.closed == 1
-    assert work.here == ["a"]
-
-
-def test_no_helper_is_asked_again_what_no_helper_can_know():
-    made = [Scripted(Unanswered(again=False))]
-    asking, work = Helpers(made.pop), Asked()
-    assert [asking.answer(work, Nothing(), key).sums for key in "abc"] == [b"here"] * 3
-
-
-def test_what_a_helper_refuses_is_refused_and_the_helper_kept():
-    made = [Scripted(InputError("Expected rows."), None)]
-    asking, work = Helpers(made.pop), Asked()
-    with pytest.raises(InputError, match="Expected rows"):
-        asking.answer(work, Nothing(), "a")
-    assert asking.answer(work, Nothing(), "b").sums == b"there"
+def test_a_part_whose_helper_died_is_answered_here_and_so_are_all_others():
+    dead = Scripted(Unanswered())
+    asking, work = Helpers([dead].pop), Asked()
+    assert [asking.answer(work, Nothing(), key).sums for key in "ab"] == [b"here"] * 2
+    assert (dead.closed, work.here) == (1, ["a", "b"])
 
 
 def test_rows_of_this_process_stay_in_it():
@@ -122,45 +109,29 @@ def test_helpers_read_on_after_a_while_where_there_is_more_than_one_core(monkeyp
     assert found == {b"there" if used else b"here"}
 
 
-def test_without_an_interpreter_to_start_there_is_no_helper(monkeypatch):
+def test_without_an_interpreter_to_start_or_with_a_question_that_cannot_travel_there_is_no_answer(monkeypatch):
+    with pytest.raises(Unanswered):
+        Helper.__new__(Helper).answer(lambda: None, Nothing(), "a")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(Unanswered) as found:
+    with pytest.raises(Unanswered):
         Helper()
-    assert not found.value.again
-
-
-class ByOneHelper(Engine):
-    """Parts one after the other by a single helper, as long as it lives."""
-
-    def __init__(self) -> None:
-        self.made: list[Helper] = []
-        self.helpers = Helpers(self._start)
-
-    def _start(self) -> Helper:
-        if self.made:
-            raise Unanswered(again=False)
-        self.made.append(Helper())
-        return self.made[0]
-
-    def answers(self, work, parts):
-        for key, part in parts.items():
-            yield self.helpers.answer(work, part, key)
 
 
 @pytest.mark.slow
 def test_a_helper_gives_the_sums_of_memory_and_they_stay_when_it_is_killed(tmp_path):
-    parts, engine = parts_of(written(tmp_path, FAMILY)), ByOneHelper()
+    parts, engine = parts_of(written(tmp_path, FAMILY)), Streamed(2, patience=0.0)
     _, encoded = planned(FAMILY, Relation.ADD_REMOVE, unit=False)
     (first, summed), (second, rest) = asked_in_memory(FAMILY, Relation.ADD_REMOVE, False)[:2]
     total = Totals(engine, parts, encoded, COLUMNS, together=False)
     assert total(first).sums == summed.sums
-    assert [helper.pid for helper in engine.helpers._idle] == [engine.made[0].pid]
+    helpers = list(engine._helpers._idle)
     with pytest.raises(InputError, match="part-0"):
-        engine.made[0].answer(Work(first, encoded, COLUMNS, False), replace(parts[0], path="part-0"), "0")
-    os.kill(engine.made[0].pid, signal.SIGKILL)
+        helpers[0].answer(Work(first, encoded, COLUMNS, False), replace(parts[0], path="part-0"), "0")
+    for helper in helpers:
+        os.kill(helper.pid, signal.SIGKILL)
     assert total(second).sums == rest.sums
-    assert engine.helpers._idle == []
-    engine.helpers.close()
+    assert engine._helpers._idle == []
+    engine.close()
 
 
 class Travelled(Engine):
@@ -181,10 +152,3 @@ def test_fits_looks_and_predictions_can_travel(folder):
     text = RowsAsText(memory, 0.9, 0)
     parts = list(texts_in_parts(schema(), folder, Travelled(), predictor.columns_to_read, text))
     assert sum(many for _, _, many in parts) == ROWS
-
-
-def test_a_question_that_cannot_travel_is_not_sent():
-    helper = Helper.__new__(Helper)
-    with pytest.raises(Unanswered) as found:
-        helper.answer(lambda: None, Nothing(), "a")
-    assert not found.value.again

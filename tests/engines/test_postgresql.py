@@ -60,7 +60,7 @@ def test_a_table_of_postgresql_gives_the_sums_of_memory(server):
         asking = Totals(engine_of("streamed"), parts_of(source), encoded, COLUMNS, together=False)
         for asked, summed in asked_in_memory(FAMILY, Relation.ADD_REMOVE, False)[:3]:
             assert asking(asked).sums == summed.sums
-    with pytest.raises(InputError, match="PostgreSQL can answer") as refused:
+    with pytest.raises(InputError, match="PostgreSQL cannot answer") as refused:
         parts_of(f"{server}#nothing")[0].names()
     assert "clinic" not in str(refused.value)
 
@@ -88,6 +88,6 @@ def test_no_cell_changes_how_others_are_read_or_stops(server):
 
 def test_a_server_that_is_not_there_is_refused_without_its_address():
     pytest.importorskip("adbc_driver_postgresql", reason="needs sordino[postgresql]")
-    with pytest.raises(InputError, match="PostgreSQL can answer") as refused:
+    with pytest.raises(InputError, match="PostgreSQL cannot answer") as refused:
         PostgreSQLTable("postgresql://somebody:password@localhost:1/none", "visits").names()
     assert "password" not in str(refused.value)

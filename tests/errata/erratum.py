@@ -31,15 +31,7 @@ class Severity(StrEnum):
         return self not in {Severity.LOOSE, Severity.SCOPE, Severity.HYPOTHESIS, Severity.NOT_REPRODUCED}
 
 
-@dataclass(frozen=True)
-class Number:
-    """One executed number: what it is, and the number itself, as it is printed."""
-
-    what: str
-    value: str
-
-
-Numbers = tuple[Number, ...]
+Numbers = dict[str, float | int | str]  # by what they are
 
 
 @dataclass(frozen=True)
@@ -64,7 +56,7 @@ _ERRATA: list[Erratum] = []
 
 
 def erratum(
-    *, paper: str, place: str, severity: Severity, printed: str, reason: str, instead: str
+    paper: str, *, place: str, severity: Severity, printed: str, reason: str, instead: str
 ) -> Callable[[Callable[[], Numbers]], Callable[[], Numbers]]:
     """Register a function that asserts an erratum and answers its numbers."""
 
@@ -83,10 +75,6 @@ def errata() -> tuple[Erratum, ...]:
     return tuple(_ERRATA)
 
 
-def numbers(**values: float | int | str) -> Numbers:
-    """Numbers by what they are, floats to four digits."""
-    return tuple(Number(name, _shown(value)) for name, value in values.items())
-
-
-def _shown(value: float | str) -> str:
+def shown(value: float | str) -> str:
+    """A number as the page prints it: floats to four digits."""
     return value if isinstance(value, str) else f"{value:.4g}" if isinstance(value, float) else f"{value:,}"

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from sordino.core.bound import Citation
-from tests.errata.erratum import Erratum, Severity, errata
+from tests.errata.erratum import Erratum, Severity, errata, shown
 
 _INTRODUCTION = """# Errata
 
@@ -63,7 +63,7 @@ def _contents(entries: list[Erratum]) -> list[str]:
 
 
 def _entry(entry: Erratum, doubt: str) -> str:
-    found = "\n".join(f"| {number.what} | {number.value} |" for number in entry.compute())
+    found = "\n".join(f"| {what} | {shown(value)} |" for what, value in entry.compute().items())
     place = entry.place if entry.severity.refutes else f"{_short(entry.paper)}: {entry.place}"
     return (
         f"\n### {place}\n\n*{str(entry.severity).capitalize()}.*\n\n"

@@ -74,10 +74,10 @@ def test_weights_beside_arrays_count_within_their_declared_bounds():
         odd = slope(np.where(half, np.nan, 0.2), **declared)
     assert odd.coef_.tolist() == slope(np.where(half, 1.0, 0.2), **declared).coef_.tolist()
     for given, bounds, words in (
-        (weights, {}, "declared bounds for sample_weight"),
+        (weights, {}, "sample_weight has no declared bounds"),
         (weights[:9], declared, "one weight for each of 4000 records"),
         (weights.astype(str), declared, "sample_weight"),
-        (None, {"weight": (2.0, 3.0, 2.5)}, "because 1 is outside"),
+        (None, {"weight": (2.0, 3.0, 2.5)}, "exclude 1"),
         (weights, {"weight": (2.0, 1.0)}, "Bounds of sample_weight: Expected high above"),
         (weights, {"weight": 3.0}, "low, high, mean"),
     ):
@@ -89,5 +89,5 @@ def test_weights_of_a_table_stand_in_its_column():
     schema = declared_lines("records = 400\nage: 0..100\nw: weight 0.2..4\ny: 0..2 [target]")
     X, y = frame()
     table = {"age": X["age"].to_numpy(), "w": np.ones(400), "y": y}
-    with pytest.raises(InputError, match="put them into the table"):
+    with pytest.raises(InputError, match="into the table"):
         PrivateLinearRegression(schema=schema, **BUDGET).fit(table, sample_weight=np.ones(400))

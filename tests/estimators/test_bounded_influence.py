@@ -11,10 +11,11 @@ from sordino.auditing.replay.port import Recorder
 from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
 from sordino.data import Boolean, Category, Feature, Number, RowNorm, Schema, Target
-from sordino.estimators import METHODS, ArrayBounds, Predictor, PrivateLinearRegression, PrivateLogisticRegression
+from sordino.estimators import METHODS, ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.fitting.methods.bounded_influence import public_columns
+from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import Task
+from sordino.fitting.tasks import TASKS
 from sordino.ledger.release import read_release, write_release
 from sordino.mechanisms.regression.learn import steps
 
@@ -36,9 +37,9 @@ def table(records: int = 3000, seed: int = 0) -> dict[str, np.ndarray]:
     return {"age": age, "site": site, "dose": dose, "y": y}
 
 
-def problem(task: Task, relation: Relation, epsilon: float, classes: int | None = None) -> FitProblem:
+def problem(task, relation: Relation, epsilon: float, classes: int | None = None) -> FitProblem:
     target = Category(("0", "1", "2")) if classes == 3 else Boolean() if classes else None
-    return FitProblem(task, schema(500, target), classes, epsilon, 1e-6, relation)
+    return FitProblem(task, schema(500, target), epsilon, 1e-6, relation)
 
 
 def fitted(relation: str = "replace-one", seed: int = 1, **changes: object) -> PrivateLinearRegression:
@@ -52,7 +53,9 @@ def fitted(relation: str = "replace-one", seed: int = 1, **changes: object) -> P
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize(
-    ("task", "classes"), [(Task.REGRESSION, None), (Task.ROBUST, None), (Task.CLASSIFICATION, 2)], ids=str
+    ("task", "classes"),
+    [(TASKS["regression"], None), (TASKS["robust-regression"], None), (TASKS["classification"], 2)],
+    ids=str,
 )
 def test_the_certificate_is_at_most_the_budget_and_hardly_less(task, classes, relation, epsilon):
     plan = METHODS[WORD].plan(problem(task, relation, epsilon, classes))
@@ -62,7 +65,7 @@ def test_the_certificate_is_at_most_the_budget_and_hardly_less(task, classes, re
 
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize(
-    ("task", "classes"), [(Task.REGRESSION, None), (Task.CLASSIFICATION, 2), (Task.CLASSIFICATION, 3)]
+    ("task", "classes"), [(TASKS["regression"], None), (TASKS["classification"], 2), (TASKS["classification"], 3)]
 )
 def test_noise_in_a_run_is_what_the_spec_says(task, classes, relation):
     """Part by part: the scale that the noise port was told over the spec's noise is the bound it is in units of."""
@@ -141,21 +144,21 @@ def test_classes_are_told_by_their_words():
 
 
 def test_the_first_level_of_a_category_is_the_reference():
-    found = public_columns(problem(Task.REGRESSION, Relation.ADD_REMOVE, 1.0))
+    found = public_columns(problem(TASKS["regression"], Relation.ADD_REMOVE, 1.0))
     assert found.names == ("intercept", "age", "site=b", "site=c", "site is unseen", "dose")
     assert found.declaration.kinds == ("number", "category", "category", "category", "number")
     assert found.places.tolist() == [0, 1, 3, 4, 5, 6]
     dropped = schema(features=(Feature("site", replace(SITE, drop_first=True)),))
-    kept = public_columns(FitProblem(Task.REGRESSION, dropped, None, 1.0, 1e-6, Relation.ADD_REMOVE))
+    kept = public_columns(FitProblem(TASKS["regression"], dropped, 1.0, 1e-6, Relation.ADD_REMOVE))
     assert kept.names == ("intercept", "site=b", "site=c", "site is unseen")
 
 
 def test_tables_too_wide_for_a_matrix_are_left_to_other_methods():
     """With 200 correlated columns and no matrix, 95 % intervals held 58 to 76 %: better none than those."""
     wide = schema(features=tuple(Feature(f"x{place}", Number(0.0, 1.0)) for place in range(200)))
-    asked = FitProblem(Task.REGRESSION, wide, None, 1.0, 1e-6, Relation.REPLACE_ONE)
+    asked = FitProblem(TASKS["regression"], wide, 1.0, 1e-6, Relation.REPLACE_ONE)
     assert "at most 160 coefficients, and the schema has 201" in METHODS[WORD].refusal(asked)
-    assert METHODS[WORD].refusal(problem(Task.REGRESSION, Relation.REPLACE_ONE, 1.0)) is None
+    assert METHODS[WORD].refusal(problem(TASKS["regression"], Relation.REPLACE_ONE, 1.0)) is None
 
 
 def test_a_yes_or_no_target_can_be_taken_for_a_number():

@@ -11,19 +11,19 @@ from sordino.data import Boolean, Category, Feature, Number, Schema, Target
 from sordino.fitting.choose import BudgetWarning, beats_constant, choose, enough_epsilon
 from sordino.fitting.methods import METHODS
 from sordino.fitting.problem import FitProblem
-from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, Task
+from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, TASKS
 
 ENGINE, RIDGE = "bounded-influence", "ridge"
-NUMBERS, CLASSES = (Task.REGRESSION, Number(-1.0, 1.0), None), (Task.CLASSIFICATION, Boolean(), 2)
+NUMBERS, CLASSES = (TASKS["regression"], Number(-1.0, 1.0)), (TASKS["classification"], Boolean())
 
 
 def asked(kind, columns: int, records: int, epsilon: float, levels: int = 0) -> FitProblem:
-    task, target, classes = kind
+    task, target = kind
     features = [Feature(f"x{place}", Number(-1.0, 1.0)) for place in range(columns)]
     if levels:
         features.append(Feature("site", Category(tuple(f"level {place}" for place in range(levels)))))
     schema = Schema(records=records, features=tuple(features), target=Target("y", target), intercept=True)
-    return FitProblem(task, schema, classes, epsilon, 1e-6, Relation.REPLACE_ONE)
+    return FitProblem(task, schema, epsilon, 1e-6, Relation.REPLACE_ONE)
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_what_was_learned_has_no_such_caution():
 @pytest.mark.parametrize("name", ["logistic", "network-classifier"])
 def test_there_is_no_interval_of_a_rows_probability(name):
     model, table = fitted(name)
-    with pytest.raises(InputError, match="only a constant was learned"):
+    with pytest.raises(InputError, match="Only a constant was learned"):
         model.predict_interval(table)
     assert model.predict_proba(table).shape == (N, 2)
     assert set(model.sample_predictive(table, 3, seed=0).ravel()) <= {False, True}
@@ -144,7 +144,7 @@ def test_the_command_line_says_it_on_both_streams(tmp_path, capsys):
     assert "Nothing was read and nothing was spent" in streams.err
     assert "would be enough" in streams.err
     assert main([*line, "--or-constant", "--method", "ridge", "--out", str(tmp_path / "one")]) == 2
-    assert "--or-constant with method auto" in capsys.readouterr().err
+    assert "`--or-constant` needs `--method auto`" in capsys.readouterr().err
     line.append("--or-constant")
     assert main([*line, "--out", str(tmp_path / "one")]) == 0
     streams = capsys.readouterr()

@@ -15,11 +15,12 @@ from sordino.core.bound import Relation
 from sordino.core.spec import Unit
 from sordino.core.validate import InputError
 from sordino.data import Boolean, DeclaredUnit, Feature, Number, Schema, Target, write_schema
-from sordino.estimators import ArrayBounds, Predictor, PrivateCoxRegression, PrivatePoissonRegression
+from sordino.estimators import ArrayBounds, PrivateCoxRegression, PrivatePoissonRegression
 from sordino.fitting.choose import choose
 from sordino.fitting.declaration import declared_columns
+from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import Task
+from sordino.fitting.tasks import TASKS
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
 
@@ -103,7 +104,7 @@ def test_what_the_schema_does_not_allow_is_refused_before_a_row_is_read(tmp_path
     Ledger.open(path, "clinic", "replace-one", 5.0, 1e-5)
     number = Target("died", Number(0, 9))
     for changes, words in (
-        ({"time": None}, "name of the declared column of times"),
+        ({"time": None}, "name of a declared column"),
         ({"time": "months"}, "one of the declared columns"),
         ({"time": "drug"}, "number without an indicator"),
         ({"bins": 1}, "bins"),
@@ -141,10 +142,10 @@ def _extreme(g):
 def test_no_subject_moves_a_sum_by_more_than_the_spec_says_of_one_record(relation):
     """The search: a subject replaced by extreme ones, or absent; its rows of all bins move together."""
     g, records = np.random.default_rng(3), 40
-    task = Task.SURVIVAL
+    task = TASKS["hazard-regression"]
     declared = declared_columns(schema(records), task)
     settings = {"time": "years", "bins": EDGES}
-    plan = choose(FitProblem(task, declared.schema, None, 50.0, 1e-6, relation, settings), "bounded-influence")
+    plan = choose(FitProblem(task, declared.schema, 50.0, 1e-6, relation, settings), "bounded-influence")
     frame = subjects(records, seed=4)
 
     def rows(frame):

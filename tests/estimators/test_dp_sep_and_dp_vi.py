@@ -1,5 +1,6 @@
 """DP-SEP and DP-VI as methods of the estimators: they learn, are charged, report no interval."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -8,10 +9,12 @@ from sordino import ArrayBounds
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.fitting.choose import choose
-from sordino.fitting.fit import array_rows, problem_of
+from sordino.fitting.fit import array_rows
 from sordino.fitting.methods import METHODS
 from sordino.fitting.methods.dp_sep import _model, _posterior, rounds_of
-from sordino.fitting.tasks import SETTINGS, Task
+from sordino.fitting.methods.dp_vi import scores_at
+from sordino.fitting.problem import FitProblem
+from sordino.fitting.tasks import TASKS
 from sordino.mechanisms.messages import MessagePassingRelease, Repairs
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
@@ -67,14 +70,14 @@ def test_a_network_learns_what_a_line_cannot(method, rows):
 
 
 def _problem(task, **settings):
-    target = {} if task is Task.MIXTURE else {"target": (-1.0, 1.0)}
+    target = {} if task is TASKS["mixture"] else {"target": (-1.0, 1.0)}
     bounds = ArrayBounds(-1, 1, records=500, **target)
     given = array_rows(bounds, task, Relation.ADD_REMOVE, np.zeros((1, 3)), np.zeros(1))
-    return problem_of(task, given.declaration, 1.0, 1e-6, Relation.ADD_REMOVE, SETTINGS[task](**settings))
+    return FitProblem(task, given.declaration.schema, 1.0, 1e-6, Relation.ADD_REMOVE, settings)
 
 
 def test_the_model_of_a_network_predicts_what_its_site_predicts():
-    problem = _problem(Task.NETWORK_REGRESSION, hidden=(5,))
+    problem = _problem(TASKS["network-regression"], hidden=(5,))
     rounds = rounds_of(problem)
     family = rounds.site.family(problem.features)
     generator = np.random.default_rng(7)
@@ -83,13 +86,14 @@ def test_the_model_of_a_network_predicts_what_its_site_predicts():
     spec = choose(problem, "dp-sep").details["steps"]
     release = MessagePassingRelease(spec, rounds.site, family, natural, Repairs(0, 0), None)
     X = np.column_stack([np.ones(50), generator.uniform(-1, 1, (50, problem.features - 1))])
-    ours = _posterior(problem, release, _model(problem, 0.04), rounds).predict(X).mean
-    theirs = release.posterior.predict(rounds.unit * X).mean / rounds.target_unit
-    assert ours == pytest.approx(theirs, abs=2e-3)
+    model = _model(problem, 0.04)
+    ours = scores_at(model, _posterior(problem, release, model, rounds).mean, X)[:, 0]
+    theirs = rounds.site.predict(release.posterior.moments, jnp.asarray(rounds.unit * X, jnp.float32)).mean
+    assert ours == pytest.approx(np.asarray(theirs) / rounds.target_unit, abs=2e-3)
 
 
 def test_auto_never_takes_them_for_a_line_and_several_layers_are_refused_before_a_row_is_read():
-    linear = _problem(Task.REGRESSION)
+    linear = _problem(TASKS["regression"])
     assert not any(METHODS[name].considered(linear) for name in ("dp-sep", "dp-vi"))
     with pytest.raises(InputError, match="'dp-vi' has as many as asked for"):
-        choose(_problem(Task.NETWORK_REGRESSION, hidden=(4, 4)), "dp-sep")
+        choose(_problem(TASKS["network-regression"], hidden=(4, 4)), "dp-sep")

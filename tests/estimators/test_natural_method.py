@@ -19,9 +19,9 @@ from sordino.estimators.replay import replay_release
 from sordino.fitting.methods import METHODS, natural
 from sordino.fitting.methods.natural import _Run
 from sordino.fitting.methods.natural_plan import SETTINGS, network_of, settings_for
+from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem
-from sordino.fitting.tasks import Task, network_settings
-from sordino.inference.prediction import Predictor
+from sordino.fitting.tasks import TASKS
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.coverage import (
     LEAST_OF_RAREST,
@@ -37,7 +37,7 @@ from sordino.mechanisms.posterior.network import Forward, NetworkPosterior, labe
 from sordino.models.families.networks import SkipClassification
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
-NETWORK = Task.NETWORK_CLASSIFICATION
+NETWORK = TASKS["network-classification"]
 NUMBERS, CLASSES = ArrayBounds(-1, 1, target=(-1, 1)), ArrayBounds(-1, 1, classes=(0, 1))
 
 
@@ -93,12 +93,12 @@ def test_probabilities_are_learned_and_their_intervals_hold(network):
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-@pytest.mark.parametrize("task", [Task.NETWORK_REGRESSION, Task.NETWORK_CLASSIFICATION])
+@pytest.mark.parametrize("task", [TASKS["network-regression"], TASKS["network-classification"]])
 @pytest.mark.parametrize("epsilon", [0.3, 5.0])
 def test_all_parts_together_keep_the_budget_and_use_it(task, relation, epsilon):
-    numbers = task is Task.NETWORK_REGRESSION
-    schema = (NUMBERS if numbers else CLASSES).schema(3, 5000, None)
-    problem = FitProblem(task, schema, None if numbers else 2, epsilon, 1e-6, relation, network_settings())
+    numbers = task is TASKS["network-regression"]
+    schema = NUMBERS.schema(3, 5000, None) if numbers else CLASSES.schema(3, 5000, (0, 1))
+    problem = FitProblem(task, schema, epsilon, 1e-6, relation)
     spec = METHODS["natural"].plan(problem).spec
     found = explain(spec, 1e-6)
     assert 0.999 * epsilon < found.epsilon <= epsilon
@@ -145,33 +145,25 @@ def test_changed_releases_are_refused(curve):
 
 def test_several_layers_and_many_columns_are_left_to_the_other_method(rows):
     X, y, _ = rows
-    deep = network_settings((4, 4))
+    deep = {"hidden": (4, 4)}
     schema = NUMBERS.schema(2, 4000, None)
-    problem = FitProblem(Task.NETWORK_REGRESSION, schema, None, 4.0, 1e-6, Relation.REPLACE_ONE, deep)
+    problem = FitProblem(TASKS["network-regression"], schema, 4.0, 1e-6, Relation.REPLACE_ONE, deep)
     assert METHODS["dp-vi"].considered(problem)
     with pytest.raises(InputError, match="one hidden layer"):
         PrivateBayesianNetworkRegressor(schema=NUMBERS, hidden=(4, 4), method="natural", **BUDGET).fit(X, y)
-    wide = FitProblem(
-        Task.NETWORK_REGRESSION,
-        NUMBERS.schema(600, 4000, None),
-        None,
-        4.0,
-        1e-6,
-        Relation.REPLACE_ONE,
-        network_settings(),
-    )
+    wide = replace(problem, schema=NUMBERS.schema(600, 4000, None), settings={})
     assert "500 parameters" in METHODS["natural"].refusal(wide)
-    assert METHODS["natural"].refusal(FitProblem(**{**vars(problem), "settings": network_settings()})) is None
+    assert METHODS["natural"].refusal(replace(problem, settings={})) is None
 
 
 def test_hidden_units_see_numbers_alone_where_categories_are_many():
     kinds = [Feature(f"x{k}", Number(-1.0, 1.0)) for k in range(3)]
     kinds += [Feature(f"c{k}", Category(tuple("abcdefghij"))) for k in range(5)]
     schema = Schema(records=20_000, features=tuple(kinds), target=Target("y", Number(-1, 1)), intercept=True)
-    problem = FitProblem(Task.NETWORK_REGRESSION, schema, None, 1.0, 1e-6, Relation.ADD_REMOVE, network_settings())
+    problem = FitProblem(TASKS["network-regression"], schema, 1.0, 1e-6, Relation.ADD_REMOVE)
     from sordino.fitting.methods.natural_plan import columns_read, room_for_parameters
 
-    settings = SETTINGS[Task.NETWORK_REGRESSION]
+    settings = SETTINGS["network-regression"]
     model = network_of(problem, settings)
     columns = columns_read(problem, room=room_for_parameters(problem, settings))
     assert (model.seen, columns.count, columns.first.shape) == (3, 53, (55, 53))
@@ -182,21 +174,20 @@ def test_hidden_units_see_numbers_alone_where_categories_are_many():
 def test_few_records_of_numbers_have_fewer_units_and_more_damping():
     """By the declared number of records and the budget; classes have one setting."""
     for task, records, epsilon, changed in (
-        (Task.NETWORK_REGRESSION, 2000, 1.0, True),
-        (Task.NETWORK_REGRESSION, 2000, 4.0, False),
-        (Task.NETWORK_REGRESSION, 6000, 1.0, False),
+        (TASKS["network-regression"], 2000, 1.0, True),
+        (TASKS["network-regression"], 2000, 4.0, False),
+        (TASKS["network-regression"], 6000, 1.0, False),
         (NETWORK, 2000, 1.0, False),
     ):
         target = Target("y", Number(-1, 1) if task is not NETWORK else Category(("a", "b")))
         kinds = tuple(Feature(f"x{k}", Number(-1.0, 1.0)) for k in range(5))
         schema = Schema(records=records, features=kinds, target=target, intercept=True)
-        number = None if task is not NETWORK else 2
-        problem = FitProblem(task, schema, number, epsilon, 1e-6, Relation.REPLACE_ONE, network_settings())
-        found = settings_for(problem, SETTINGS[task])
-        assert (found != SETTINGS[task]) is changed
+        problem = FitProblem(task, schema, epsilon, 1e-6, Relation.REPLACE_ONE)
+        found = settings_for(problem, SETTINGS[task.word])
+        assert (found != SETTINGS[task.word]) is changed
         if changed:
             assert (found.share, found.damping) == (0.05, 0.15)
-            assert network_of(problem, found).hidden < network_of(problem, SETTINGS[task]).hidden
+            assert network_of(problem, found).hidden < network_of(problem, SETTINGS[task.word]).hidden
 
 
 def test_whitened_rows_depend_on_their_own_row_alone_to_the_last_bit():
@@ -256,8 +247,8 @@ def test_noised_counts_of_classes_say_where_intervals_are_withheld(monkeypatch, 
     g = np.random.default_rng(8)
     X = g.uniform(-1, 1, (2000, 2))
     schema, outputs = ArrayBounds(-1, 1, classes=tuple(range(classes))), 1 if classes == 2 else 3
-    short = replace(SETTINGS[NETWORK], rounds=2)
-    monkeypatch.setattr(METHODS["natural"], "settings", SETTINGS | {NETWORK: short})
+    short = replace(SETTINGS[NETWORK.word], rounds=2)
+    monkeypatch.setattr(METHODS["natural"], "settings", SETTINGS | {NETWORK.word: short})
     for fewest, told in ((5, False), (195, True)):
         counts = [2000 - fewest, fewest] if classes == 2 else [1800 - fewest, 200, fewest]
         y = np.repeat(np.arange(classes), counts)
@@ -272,7 +263,7 @@ def test_noised_counts_of_classes_say_where_intervals_are_withheld(monkeypatch, 
 
 def test_the_first_point_has_the_shares_that_were_counted():
     run = object.__new__(natural._Run)
-    run.settings = replace(SETTINGS[NETWORK], output=0.0)
+    run.settings = replace(SETTINGS[NETWORK.word], output=0.0)
     linear = natural._Linear(0.0, 1.0, np.zeros(2))
     for classes in (2, 3):
         model, counts = SkipClassification(2, 2, classes=classes), np.array([700.0, 250.0, 50.0])[:classes]
@@ -284,7 +275,7 @@ def test_the_first_point_has_the_shares_that_were_counted():
 def test_noise_in_whitening_widens_intervals_of_classes(monkeypatch):
     """By one factor for all directions, 1 where the moments are known, and the more the fewer records there are."""
     g, wider = np.random.default_rng(7), []
-    short = SETTINGS | {NETWORK: replace(SETTINGS[NETWORK], rounds=10)}
+    short = SETTINGS | {NETWORK.word: replace(SETTINGS[NETWORK.word], rounds=10)}
     for records in (300, 6000):
         X, y = g.uniform(-1, 1, (records, 4)), g.integers(0, 2, records)
         found = []

@@ -28,10 +28,9 @@ from sordino.data import declared_lines, from_arrays, read_table
 from sordino.data.units import grouped
 from sordino.fitting.array_schema import bare_features, bare_target
 from sordino.fitting.declaration import declared, declared_columns, encoded_arrays, encoded_rows
-from sordino.fitting.fit import problem_of
 from sordino.fitting.methods import METHODS
-from sordino.fitting.problem import Sources
-from sordino.fitting.tasks import SETTINGS, TASKS, Task
+from sordino.fitting.problem import FitProblem, Sources
+from sordino.fitting.tasks import TASKS
 from sordino.ledger import Ledger
 from sordino.mechanisms.statistics.parse_questions import parsed
 from sordino.mechanisms.statistics.questions import Rows
@@ -51,8 +50,8 @@ ATTACKS = {
 def test_one_cell_moves_no_sum_beyond_its_plan(line, cells, odd, relation):
     """These three moved sums by 352 to 644 times what their certificates rest on."""
     schema = declared_lines(f"records = {N}\n{line}\ny: 0..1 [target]")
-    declaration = declared_columns(schema, Task.REGRESSION)
-    problem = problem_of(Task.REGRESSION, declaration, 400.0, 1e-5, relation, SETTINGS[TASKS["linear"]]())
+    declaration = declared_columns(schema, TASKS["regression"])
+    problem = FitProblem(TASKS["regression"], schema, 400.0, 1e-5, relation)
     plan = METHODS["bounded-influence"].plan(problem)
     a, y = RNG.uniform(0, 1, N).tolist(), RNG.uniform(0, 1, N).tolist()
 
@@ -154,10 +153,10 @@ def test_no_cell_stops_a_fit_after_the_debit(fit, unit, relation, tmp_path):
 DATES = np.array(["2020-01-01"] * N, "M8[D]")
 FLOATS = np.array([2.0**60 + place for place in range(N)])
 TYPES = {
-    "float keys": ("a: 0..1\nwho: unit of 2", {"who": FLOATS}, "'who' to hold text or integers, got float64 values"),
+    "float keys": ("a: 0..1\nwho: unit of 2", {"who": FLOATS}, "'who' to hold text or integers, got double values"),
     "dates among numbers": ("a: 0..1", {"a": DATES}, "'a' to hold numbers, got dates"),
     "dates as words": ("a: p|q", {"a": DATES}, "'a' to hold text, whole numbers or booleans, got dates"),
-    "numbers among dates": ("a: 2020-01-01..2021-01-01", {"a": FLOATS}, "'a' to hold dates, got float64 values"),
+    "numbers among dates": ("a: 2020-01-01..2021-01-01", {"a": FLOATS}, "'a' to hold dates, got double values"),
     "durations": ("a: 0..1", {"a": np.ones(N, "m8[us]")}, "to hold numbers, got (timedelta64|duration)"),
     "weights": ("a: 0..1\nw: weight 0..1", {"w": DATES}, "'w' to hold numbers, got dates"),
     "a target": ("a: 0..1", {"y": DATES}, "'y' to hold numbers, got dates"),
@@ -197,10 +196,10 @@ def test_one_file_with_float_keys_is_refused_before_the_debit(tmp_path):
     schema = declared_lines(f"records = {N}\na: 0..1\nwho: unit of 2\ny: 0..1 [target]")
     ledger = Ledger.open(tmp_path / "ledger", "clinic", "add-remove", 50.0, 1e-4)
     budget = {"epsilon": 1.0, "delta": 1e-6, "relation": "add-remove", "random_state": 0, "ledger": ledger}
-    with pytest.raises(sordino.InputError, match="to hold text or integers, got float64 values"):
+    with pytest.raises(sordino.InputError, match="to hold text or integers, got double values"):
         PrivateLinearRegression(schema=schema, method="constant", **budget).fit(tmp_path)
     for engine in (None, "streamed"):
-        with pytest.raises(sordino.InputError, match="to hold text or integers, got float64 values"):
+        with pytest.raises(sordino.InputError, match="to hold text or integers, got double values"):
             sordino.explore.look(tmp_path, ["mean: y"], schema=schema, engine=engine, **budget)
     assert ledger.balance().releases == 0
 
@@ -242,7 +241,7 @@ def test_no_cell_of_a_list_changes_how_arrays_without_names_are_read(classes):
     bounds = ArrayBounds(
         -1, 1, target=None if classes else (0, 1), classes=labels if classes else None, records=ROWS, weight=(0.5, 2)
     )
-    task = Task.CLASSIFICATION if classes else Task.REGRESSION
+    task = TASKS["classification"] if classes else TASKS["regression"]
 
     def rows(X, y, weights):
         given = bare_features(X), bare_target(y, classes), bare_target(weights, False)

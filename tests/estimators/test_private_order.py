@@ -8,7 +8,7 @@ import pytest
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.data import Boolean, Category, Feature, Number, Schema, Target, infer_schema, read_table
+from sordino.data import Boolean, Category, Feature, Number, Schema, Target
 from sordino.estimators import (
     METHODS,
     ArrayBounds,
@@ -19,7 +19,7 @@ from sordino.estimators import (
 from sordino.fitting.choose import choose
 from sordino.fitting.declaration import declared
 from sordino.fitting.problem import FitProblem
-from sordino.fitting.tasks import Task
+from sordino.fitting.tasks import TASKS
 from sordino.ledger import Ledger, LedgerRefusal
 from sordino.ledger.release import read_release, write_release
 
@@ -34,11 +34,10 @@ def rows():
     return X, 0.5 * X[:, 0] + generator.normal(0, 0.1, 3000)
 
 
-def problem(task=Task.REGRESSION, relation=Relation.REPLACE_ONE, epsilon=1.0, records=3000, width=3):
+def problem(task=TASKS["regression"], relation=Relation.REPLACE_ONE, epsilon=1.0, records=3000, width=3):
     bounds = ArrayBounds(-1, 1, target=(-1, 1), classes=(0, 1), records=records)
     found = declared(bounds, task, relation, np.zeros((1, width)), None)
-    classes = None if found.labels is None else len(found.labels)
-    return FitProblem(task, found.schema, classes, epsilon, 1e-6, relation)
+    return FitProblem(task, found.schema, epsilon, 1e-6, relation)
 
 
 @pytest.mark.every(3)
@@ -47,12 +46,12 @@ def problem(task=Task.REGRESSION, relation=Relation.REPLACE_ONE, epsilon=1.0, re
 @pytest.mark.parametrize(
     ("task", "name"),
     [
-        (Task.REGRESSION, "constant"),
-        (Task.REGRESSION, "ridge"),
-        (Task.CLASSIFICATION, "ridge"),
-        (Task.CLASSIFICATION, "constant"),
-        (Task.REGRESSION, "bounded-influence"),
-        (Task.CLASSIFICATION, "bounded-influence"),
+        (TASKS["regression"], "constant"),
+        (TASKS["regression"], "ridge"),
+        (TASKS["classification"], "ridge"),
+        (TASKS["classification"], "constant"),
+        (TASKS["regression"], "bounded-influence"),
+        (TASKS["classification"], "bounded-influence"),
     ],
 )
 def test_every_plan_keeps_its_budget_and_uses_nearly_all_of_it(task, name, epsilon, relation):
@@ -75,7 +74,7 @@ def test_every_method_is_registered_for_some_task():
         "dp-sep",
         "em",
     }
-    assert all(method.tasks and method.name == name for name, method in METHODS.items())
+    assert {name for task in TASKS.values() for name in task.methods} == set(METHODS)
 
 
 def test_rows_are_read_after_the_debit_and_never_when_the_ledger_refuses(rows, tmp_path):
@@ -130,7 +129,7 @@ def test_a_seed_marks_the_release_and_its_absence_does_not(rows):
 
 
 def test_a_release_and_a_pickle_predict_what_the_estimator_predicts(rows, tmp_path):
-    from sordino.estimators import Predictor
+    from sordino.fitting.predictor import Predictor
 
     X, y = rows
     model = PrivateLogisticRegression(schema=ArrayBounds(-1, 1, classes=("no", "yes")), **BUDGET)
@@ -158,7 +157,9 @@ def test_a_budget_without_hope_is_refused_unless_a_constant_is_asked_for(tmp_pat
     X, y = rows
     ledger = Ledger.open(tmp_path / "ledger", "rows", Relation.REPLACE_ONE, 1.0, 1e-5)
     given = BUDGET | {"epsilon": 0.001, "schema": BOUNDS}
-    with pytest.raises(InputError, match=r"too small: epsilon 0\.001 .* nothing was spent.*--or-constant") as refused:
+    with pytest.raises(
+        InputError, match=r"too small to learn from: epsilon 0\.001 .* nothing was spent.*--or-constant"
+    ) as refused:
         PrivateLinearRegression(ledger=ledger, **given).fit(X, y)
     assert len(ledger.entries()) == 0
     enough = float(re.search(r"about epsilon ([0-9.e-]+) would be enough", str(refused.value)).group(1))
@@ -193,10 +194,11 @@ def test_a_fit_is_never_much_worse_than_the_constant(epsilon):
 def test_what_cannot_be_private_is_refused(rows):
     X, y = rows
     table = {"a": X[:, 0], "y": y > 0}
-    inferred = infer_schema(read_table(table), "y")
-    with pytest.raises(InputError, match="inferred from private rows"):
+    features = (Feature("a", Number(-9, 9)),)
+    inferred = Schema(len(y), features, Target("y", Boolean()), True, reads_private_data=True)
+    with pytest.raises(InputError, match="taken from private rows"):
         PrivateLogisticRegression(schema=inferred, **BUDGET).fit(table)
-    with pytest.raises(InputError, match="records under add-remove"):
+    with pytest.raises(InputError, match="Under add-remove ArrayBounds need records"):
         PrivateLinearRegression(schema=BOUNDS, **BUDGET | {"relation": "add-remove"}).fit(X, y)
     with pytest.raises(InputError, match="relation"):
         PrivateLinearRegression(schema=BOUNDS, **BUDGET | {"relation": "same"}).fit(X, y)
@@ -244,7 +246,7 @@ WORDS = {
 @pytest.mark.parametrize(("kind", "given", "labels"), WORDS.values(), ids=WORDS)
 def test_boolean_targets_keep_their_words(rows, tmp_path, kind, given, labels):
     """Predictions are in declared words, and `score` takes every declared spelling."""
-    from sordino.estimators import Predictor
+    from sordino.fitting.predictor import Predictor
 
     X, y = rows
     schema = Schema(3000, (Feature("a", Number(-1, 1)),), Target("target", kind), intercept=True)

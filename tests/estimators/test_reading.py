@@ -13,7 +13,7 @@ from sordino import InputError
 from sordino.cli import main
 from sordino.core.results import ResultTable, latex
 from sordino.data import declared_lines, with_formula
-from sordino.estimators import Predictor
+from sordino.fitting.predictor import Predictor
 from sordino.inference.margins import effects, margins, raw_kinds, representative
 from sordino.inference.release import named_draws, to_arviz
 from sordino.inference.summary import _column_remarks, summary_of
@@ -122,7 +122,7 @@ def test_margins_read_products_of_a_formula_and_dates_in_the_tables_own_words():
     ("given", "words"),
     [
         ({"columns": ["dose"]}, "Expected columns among 'age'"),
-        ({"at": {"dose": 1}}, "Expected values of 'age'"),
+        ({"at": {"dose": 1}}, "is not one of 'age'"),
         ({"columns": ["age"], "values": {"age": [400]}}, "between 0 and 110"),
         ({"columns": ["age"], "values": {"age": ["old"]}}, "to be a number"),
         ({"at": {"ward": "maternity"}}, "to be one of 'medicine', 'surgery'"),

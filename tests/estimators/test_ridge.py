@@ -11,7 +11,7 @@ from sordino.data import Boolean, Category, Feature, Number, Schema, Target, enc
 from sordino.fitting.choose import choose
 from sordino.fitting.methods import METHODS
 from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import AUTO, Task
+from sordino.fitting.tasks import AUTO, TASKS
 from sordino.ledger.release.coverage import WITHHELD
 from sordino.mechanisms.regression.ridge import (
     LENGTHS,
@@ -53,7 +53,7 @@ def survey(records: int, seed: int) -> tuple[Schema, dict, dict]:
 
 
 def problem(schema: Schema, epsilon: float = 1.0, relation: Relation = Relation.ADD_REMOVE) -> FitProblem:
-    return FitProblem(Task.CLASSIFICATION, schema, 2, epsilon, 1e-5, relation)
+    return FitProblem(TASKS["classification"], schema, epsilon, 1e-5, relation)
 
 
 def error(name: str, asked: FitProblem, rows: tuple, held: tuple, seed: int) -> float:
@@ -69,9 +69,7 @@ def test_a_small_table_of_many_levels_is_learned():
     found = []
     for seed in range(2):
         schema, *parts = survey(800, seed)
-        rows, held = (
-            (encode_features(schema, read_table(one)).features, np.where(one["y"], 1.0, -1.0)) for one in parts
-        )
+        rows, held = ((encode_features(schema, read_table(one)), np.where(one["y"], 1.0, -1.0)) for one in parts)
         found.append(error(WORD, problem(schema, 0.5), rows, held, seed))
     assert np.mean(found) < 0.86
 
@@ -104,7 +102,7 @@ def test_numbers_of_many_columns_are_learned_too(shared):
     scores = np.concatenate([rows[0], held[0]])[:, 1:] @ generator.standard_normal(200)
     y = np.clip(0.3 + 0.15 * scores / scores.std() + generator.normal(0, 0.1, len(scores)), -1, 1)
     schema = replace(schema, target=Target("y", Number(-1.0, 1.0)))
-    asked = FitProblem(Task.REGRESSION, schema, None, 1.0, 1e-6, Relation.REPLACE_ONE)
+    asked = FitProblem(TASKS["regression"], schema, 1.0, 1e-6, Relation.REPLACE_ONE)
     plan = choose(asked, AUTO)
     assert plan.method.name == WORD
     outcome = plan.method.run(plan, rows[0], y[: len(rows[0])], Sources(1))
@@ -117,7 +115,7 @@ def test_numbers_of_many_columns_are_learned_too(shared):
 
 def test_the_centre_and_kinds_of_columns_make_rows_of_length_about_one():
     schema, train, _ = survey(4000, 3)
-    X = encode_features(schema, read_table(train)).features
+    X = encode_features(schema, read_table(train))
     geometry = read_geometry(schema, (X - public_middle(schema))[:, 1:].mean(axis=0), 1e-6)
     assert np.allclose(geometry.centre, np.append(0.0, X[:, 1:].mean(axis=0)), atol=0.01)
     rows = geometry.rows(X)

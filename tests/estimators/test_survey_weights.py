@@ -14,10 +14,9 @@ from sordino.core.bound import Relation
 from sordino.data import DeclaredWeight, declared_lines, read_schema, schema_from_text, schema_to_text
 from sordino.estimators.replay import replay_release
 from sordino.fitting.declaration import declared_columns, encoded_rows
-from sordino.fitting.fit import problem_of
 from sordino.fitting.methods import METHODS
-from sordino.fitting.problem import Sources
-from sordino.fitting.tasks import SETTINGS, TASKS
+from sordino.fitting.problem import FitProblem, Sources
+from sordino.fitting.tasks import MODELS, TASKS
 from sordino.mechanisms.regression import release as released
 
 LINES = "records = {n}\na: -1..1\nb: p|q|r\ntreated: yes/no\nw: weight 0.2..4 mean {mean}\n{target} [target]"
@@ -66,9 +65,9 @@ ENDS = {"linear": (-5.0, 5.0), "robust": (-5.0, 5.0), "logistic": ("yes", "no"),
 )
 def test_replay_moves_no_weighted_sum_beyond_its_plan(family, relation, units):
     n = 60
-    declaration = declared_columns(schema(family, n, units=units), TASKS[family])
-    settings = SETTINGS[TASKS[family]]()
-    problem = problem_of(TASKS[family], declaration, 400.0, 1e-5, relation, settings)
+    task, fixed = MODELS[family]
+    declaration = declared_columns(schema(family, n, units=units), task)
+    problem = FitProblem(task, declaration.schema, 400.0, 1e-5, relation, fixed, declaration.labels)
     plan = METHODS["bounded-influence"].plan(problem)
     rest = table(family, n - 1, units=units)
     reached = 0.0
@@ -209,8 +208,8 @@ def test_methods_and_models_without_weights_refuse_them():
 
 
 def test_a_release_of_sums_needs_weights_that_are_numbers():
-    declaration = declared_columns(schema("linear", 60), TASKS["linear"])
-    problem = problem_of(TASKS["linear"], declaration, 400.0, 1e-5, Relation.REPLACE_ONE, {})
+    declaration = declared_columns(schema("linear", 60), TASKS["regression"])
+    problem = FitProblem(TASKS["regression"], declaration.schema, 400.0, 1e-5, Relation.REPLACE_ONE)
     plan = METHODS["bounded-influence"].plan(problem)
     own = encoded_rows(declaration, Relation.REPLACE_ONE, table("linear", 60), None)
     from sordino.noise.randomness import SeededRandomness

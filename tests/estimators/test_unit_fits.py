@@ -28,12 +28,11 @@ from sordino.estimators import (
     PrivatePoissonRegression,
     PrivateRobustRegression,
 )
-from sordino.estimators.fit import methods_of
 from sordino.estimators.replay import replay_release
 from sordino.fitting.choose import choose
 from sordino.fitting.methods import METHODS
 from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import Task
+from sordino.fitting.tasks import MODELS, TASKS
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
 from sordino.noise.integer_sums import check_capacity
@@ -85,7 +84,7 @@ def people(units, correlation, seed, rows=ROWS):
 
 
 def planned(declared, relation=Relation.REPLACE_ONE, epsilon=1.0):
-    return choose(FitProblem(Task.REGRESSION, declared, None, epsilon, 1e-6, relation), WORD)
+    return choose(FitProblem(TASKS["regression"], declared, epsilon, 1e-6, relation), WORD)
 
 
 def learned(plan, table, sources):
@@ -160,7 +159,7 @@ def test_a_table_without_the_column_is_refused_before_anything_is_debited(tmp_pa
 def test_methods_that_do_not_keep_units_together_refuse_and_name_the_one_that_does(kind, model):
     declared = schema(100, target=Target("y", Boolean() if model == "logistic" else Number(-3, 3)))
     frame = people(100, 0.5, 4).frame()
-    for method in set(methods_of(model)) - {"auto", "auto-or-constant", WORD}:
+    for method in set(MODELS[model][0].methods) - {WORD}:
         estimator = kind(epsilon=1.0, delta=1e-6, relation="replace-one", schema=declared, method=method)
         with pytest.raises(InputError, match="does not keep the records of a unit together, as bounded-influence does"):
             estimator.fit(frame)
@@ -204,7 +203,7 @@ def test_classes_and_counts_keep_units_together_too():
 def test_no_constant_is_learned_about_units_and_nothing_is_debited(tmp_path):
     ledger = Ledger.open(tmp_path / "ledger", "visits", "replace-one", 5.0, 1e-5, unit={"column": "patient"})
     shared = {"epsilon": 0.01, "delta": 1e-6, "relation": "replace-one", "schema": schema(100), "ledger": ledger}
-    with pytest.raises(InputError, match="that method 'constant' refuses"):
+    with pytest.raises(InputError, match="method 'constant' refuses it"):
         PrivateLinearRegression(method="auto-or-constant", **shared).fit(people(100, 0.5, 4).frame())
     assert ledger.balance().releases == 0
 
@@ -218,7 +217,7 @@ def test_a_table_of_coefficients_says_whom_it_is_about_and_what_was_not_measured
 
 
 def test_the_largest_table_that_can_be_declared_is_summed_exactly():
-    asked = FitProblem(Task.REGRESSION, schema(2**53, 4096), None, 1.0, 1e-6, Relation.REPLACE_ONE)
+    asked = FitProblem(TASKS["regression"], schema(2**53, 4096), 1.0, 1e-6, Relation.REPLACE_ONE)
     assert METHODS[WORD].refusal(asked) is None
     check_capacity(asked.records * asked.schema.unit.most_records)
 

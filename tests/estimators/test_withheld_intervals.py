@@ -11,7 +11,7 @@ from sordino.data import Feature, Number, Schema, Target
 from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.fitting.methods import METHODS
 from sordino.fitting.problem import FitProblem
-from sordino.fitting.tasks import Task
+from sordino.fitting.tasks import TASKS
 from sordino.inference.expectation import plan
 from sordino.inference.release import answering
 from sordino.ledger.release import read_release, write_release
@@ -72,7 +72,7 @@ def test_auto_counts_withheld_intervals_as_none():
     for columns, tells in ((MOST_COEFFICIENTS - 1, True), (MOST_COEFFICIENTS, False)):
         features = tuple(Feature(f"x{place}", Number(-1, 1)) for place in range(columns))
         schema = Schema(records=3000, features=features, target=Target("y", Number(-4, 4)), intercept=True)
-        problem = FitProblem(Task.REGRESSION, schema, None, 8.0, 1e-6, Relation.REPLACE_ONE)
+        problem = FitProblem(TASKS["regression"], schema, 8.0, 1e-6, Relation.REPLACE_ONE)
         assert METHODS["bounded-influence"].tells_intervals(problem) is tells
         assert not any(METHODS[name].tells_intervals(problem) for name in WITHHELD)
 

@@ -12,7 +12,7 @@ import pytest
 from sordino.core.spec import read_spec
 from sordino.mechanisms import Checkpoint, CheckpointError
 from sordino.mechanisms.checkpoint import Keeper, Snapshot
-from sordino.mechanisms.checkpoint_file import _MARK, Record, read_record
+from sordino.mechanisms.checkpoint_file import _MARK, read_record
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_bytes, changed_json
 from tests.fuzz.watch import read_or_refused
@@ -29,9 +29,8 @@ def identity(_: bytes) -> dict[str, Any]:
 def whole(tmp_path_factory) -> bytes:
     """A checkpoint as a run writes it."""
     path = tmp_path_factory.mktemp("whole") / "run.checkpoint"
-    values = {"block": 4, "randomness": {"kind": "seeded", "seed": 1}}
-    arrays = {"theta": np.zeros((1, 3)), "collected": np.arange(4)}
-    Keeper(Checkpoint(path), 10, identity).begin(Snapshot(2, Record(values, arrays)))
+    arrays = {"theta": np.zeros((1, 3)), "kept": np.arange(4)}
+    Keeper(Checkpoint(path), 10, identity).begin(Snapshot(2, arrays, {"kind": "seeded", "seed": 1}))
     use(path)
     return path.read_bytes()
 

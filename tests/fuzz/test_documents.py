@@ -16,8 +16,8 @@ from sordino.core.spec import read_spec
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError
 from sordino.data import declared_lines, read_schema, schema_to_dict, write_schema
-from sordino.estimators import Predictor
 from sordino.fitting.fit import fit_table
+from sordino.fitting.predictor import Predictor
 from sordino.inference.summary import summary_of
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, write_release
 from sordino.ledger.release.folder import to_bytes

@@ -40,7 +40,7 @@ def records(path: Path) -> list[dict[str, Any]]:
 def sealed(path: Path, contents: list[dict[str, Any]]) -> None:
     """Write a ledger with these records, whatever they say, and digests that agree with them."""
     opening, *further = contents
-    path.write_bytes(log.preamble(log.BLOCK).ljust(log.BLOCK, b"\0") + log.image(opening, further))
+    path.write_bytes(log.PREAMBLE + log.image(opening, further))
 
 
 def unwrapped(record: dict[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from sordino.data import (
     check,
     column_names,
     encode,
-    infer_schema,
     read_table,
 )
 from sordino.data.sources.registry import parts_of
@@ -54,8 +53,7 @@ def look_at(path: Path) -> None:
     column_names(path)
     table: Table = read_table(path)
     check(SCHEMA, table)
-    for use in (lambda: encode(SCHEMA, table, Relation.ADD_REMOVE), lambda: infer_schema(table, None)):
-        read_or_refused(use, path.parent)
+    read_or_refused(lambda: encode(SCHEMA, table, Relation.ADD_REMOVE), path.parent)
     for part in parts_of(path):
         for piece in part.tables(part.names()):
             assert piece.rows >= 0
@@ -182,7 +180,7 @@ def test_arrow_files_are_checked_in_full_before_a_cell_is_read(tmp_path, read):
         batch = pa.record_batch({"x": column})
         with ipc.new_file(tmp_path / "a.arrow", batch.schema) as writer:
             writer.write_batch(batch)
-        refused = pytest.raises(InputError, match=r"rows that can be read in .*a\.arrow") if damaged else nullcontext()
+        refused = pytest.raises(InputError, match=r"a\.arrow.* cannot be read") if damaged else nullcontext()
         with refused:
             read(tmp_path / "a.arrow")
 

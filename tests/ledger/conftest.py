@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sordino.accounting.evaluate import evaluate, theorems
+from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.core.bound import Bound
 from sordino.core.guarantee import Guarantee
 from sordino.core.spec import Spec
@@ -15,23 +15,15 @@ RECORDS = 1000
 
 def make_gaussian_release(mu: float, relation: str = "replace-one") -> tuple[Bound, Spec]:
     """One full-batch step with noise for exactly `mu` (up to rounding), and its bound."""
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": 1,
-                "step_size": 1.0,
-                "noise": {"kind": "gaussian", "scale": 1.0 / (RECORDS * mu)},
-                "batch": {"scheme": "full", "size": RECORDS},
-                "start": {"kind": "point"},
-            },
-            "problem": {"n": RECORDS, "dim": 2, "gradient_sensitivity": 1.0, "gradient_bound": 1.0},
-            "relation": relation,
-            "view": "all-iterates",
-        }
-    )
-    (found,) = [theorem for theorem in theorems() if theorem.id == "composition.gaussian"]
-    bound = evaluate(found, spec)
+    chain = {"kind": "noisy-gradient", "steps": 1, "step_size": 1.0, "start": {"kind": "point"}}
+    chain |= {
+        "noise": {"kind": "gaussian", "scale": 1.0 / (RECORDS * mu)},
+        "batch": {"scheme": "full", "size": RECORDS},
+    }
+    problem = {"n": RECORDS, "dim": 2, "gradient_sensitivity": 1.0, "gradient_bound": 1.0}
+    run = {"algorithm": chain, "problem": problem, "relation": relation, "view": "all-iterates"}
+    spec = Spec.from_dict(run)
+    bound = evaluate(theorem_named("composition.gaussian"), spec)
     assert isinstance(bound, Bound)
     return bound, spec
 

@@ -75,8 +75,7 @@ def races(folder: Path, release, options) -> list[dict]:
     told = []
     for number in range(options["races"]):
         path = folder / f"ledger-{number}"
-        terms = {"filter_kind": options["filter"]} if "filter" in options else {}
-        ledger = Ledger.open(path, "clinic", "replace-one", options["epsilon"], 1e-5, **terms)
+        ledger = Ledger.open(path, "clinic", "replace-one", options["epsilon"], 1e-5)
         names = [path]
         if options.get("mounted"):
             names.append(mounted(path, folder / "elsewhere"))

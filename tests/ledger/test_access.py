@@ -24,12 +24,12 @@ def refused(action) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666, 0o664])
-def test_a_ledger_that_others_may_write_is_refused(ledger, path, mode, gaussian_release, monkeypatch):
+def test_a_ledger_that_others_may_write_is_refused(ledger, path, gaussian_release, monkeypatch):
     monkeypatch.setattr(access, "_group_of_one", lambda *_: False)
-    path.chmod(mode)
-    for use in (ledger.balance, ledger.entries, lambda: ledger.debit(*gaussian_release(0.1))):
-        assert f"mode {mode:04o}" in refused(use)
+    for mode in (0o620, 0o602, 0o666, 0o664):
+        path.chmod(mode)
+        for use in (ledger.balance, ledger.entries, lambda: ledger.debit(*gaussian_release(0.1))):
+            assert f"mode {mode:04o}" in refused(use)
     path.chmod(0o600)
     assert ledger.debit(*gaussian_release(0.1)).sequence == 1
 
@@ -62,17 +62,19 @@ def test_a_group_of_its_owner_alone_is_not_others(ledger, path, gaussian_release
 
 
 def test_a_group_is_of_one_when_it_has_its_owners_name_and_no_other_member(monkeypatch):
-    class Found:
-        def __init__(self, **words):
-            self.__dict__.update(words)
-
-    groups = {7: Found(gr_name="ann", gr_mem=[]), 8: Found(gr_name="ann", gr_mem=["ann", "bob"])}
-    groups[9] = Found(gr_name="staff", gr_mem=[])
-    monkeypatch.setattr(access.pwd, "getpwuid", lambda user: {5: Found(pw_name="ann")}[user])
+    """The list of a group does not name those whose primary group it is."""
+    ann, bob = (SimpleNamespace(pw_name=name, pw_uid=uid, pw_gid=7) for name, uid in (("ann", 5), ("bob", 6)))
+    named = {7: ("ann", []), 8: ("ann", ["ann", "bob"]), 9: ("staff", [])}
+    groups = {number: SimpleNamespace(gr_name=name, gr_mem=members) for number, (name, members) in named.items()}
+    monkeypatch.setattr(access.pwd, "getpwuid", lambda user: {5: ann}[user])
     monkeypatch.setattr(access.grp, "getgrgid", lambda group: groups[group])
-    monkeypatch.setattr(access.pwd, "getpwall", lambda: [])
+    monkeypatch.setattr(access.pwd, "getpwall", lambda: [ann])
     assert [access._group_of_one(5, group) for group in (7, 8, 9, 10)] == [True, False, False, False]
     assert not access._group_of_one(6, 7)
+    status = SimpleNamespace(st_mode=0o100660, st_uid=5, st_gid=7)
+    assert not access.shared(status)
+    monkeypatch.setattr(access.pwd, "getpwall", lambda: [ann, bob])
+    assert access.shared(status)
 
 
 @needs_root
@@ -193,21 +195,20 @@ a broken line
 """
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("/srv/ledger", "ext4"),
-        ("/home/ann/ledger", "nfs4"),
-        ("/home/ann/local/ledger", "xfs"),
-        ("/homes/ledger", "ext4"),
-        ("/with space/ledger", "cifs"),
-        ("/over/ledger", "fuse.sshfs"),
-        ("/mnt/one/ledger", "overlay"),
-    ],
-)
-def test_the_kind_of_disk_is_read_off_the_mounts(path, kind):
-    assert access.kind_of_disk(MOUNTS, Path(path)) == kind
-    assert (kind in access._LOCAL) == (kind in {"ext4", "xfs", "overlay"})
+KINDS = {
+    "/srv/ledger": "ext4",
+    "/home/ann/ledger": "nfs4",
+    "/home/ann/local/ledger": "xfs",
+    "/homes/ledger": "ext4",
+    "/with space/ledger": "cifs",
+    "/over/ledger": "fuse.sshfs",
+    "/mnt/one/ledger": "overlay",
+}
+
+
+def test_the_kind_of_disk_is_read_off_the_mounts():
+    assert {path: access.kind_of_disk(MOUNTS, Path(path)) for path in KINDS} == KINDS
+    assert access._LOCAL & set(KINDS.values()) == {"ext4", "xfs", "overlay"}
 
 
 def test_a_debit_does_not_cost_more_in_a_long_ledger(tmp_path, gaussian_release, monkeypatch):
@@ -252,16 +253,3 @@ def test_a_hundred_thousand_debits_take_minutes(gaussian_release):
         assert sorted(laps[-10:])[5] < 3 * sorted(laps[:10])[5]
     finally:
         shutil.rmtree(folder)
-
-
-def test_a_group_that_is_the_primary_one_of_somebody_else_is_shared(monkeypatch, tmp_path):
-    """The list of a group does not name those whose primary group it is."""
-    one = SimpleNamespace(pw_name="ann", pw_uid=1001, pw_gid=1001)
-    other = SimpleNamespace(pw_name="bob", pw_uid=1002, pw_gid=1001)
-    monkeypatch.setattr(access.pwd, "getpwuid", lambda user: one)
-    monkeypatch.setattr(access.grp, "getgrgid", lambda group: SimpleNamespace(gr_name="ann", gr_mem=[]))
-    status = SimpleNamespace(st_mode=0o100660, st_uid=1001, st_gid=1001)
-    monkeypatch.setattr(access.pwd, "getpwall", lambda: [one])
-    assert not access.shared(status)
-    monkeypatch.setattr(access.pwd, "getpwall", lambda: [one, other])
-    assert access.shared(status)

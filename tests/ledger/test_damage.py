@@ -27,13 +27,13 @@ def sentence(action) -> str:
         action()
     text = str(caught.value)
     assert "\n" not in text
-    assert text.startswith("Expected ")
+    assert text.endswith(".")
     return text
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"hello", b"SQLite format 3\x00", bytes(5000), b"\xff" * 100, log.preamble(4096), log.preamble(2**64 - 1)],
+    [b"", b"hello", b"SQLite format 3\x00", bytes(5000), b"\xff" * 100, log.PREAMBLE, log.PREAMBLE[:64]],
     ids=lambda content: f"{content[:6].hex()}-{len(content)}",
 )
 def test_a_file_that_is_no_ledger_is_one_sentence(path, content):
@@ -81,7 +81,7 @@ def rewritten(path: Path, place: int, old: bytes, new: bytes) -> None:
         (0, b"1.0", b"9.0"),
         (0, b'"key":"', b'"kez":"'),
         (0, b'"opened":"2', b'"opened":"1'),
-        (3, b'"total":{"amounts":[0.0', b'"total":{"amounts":[0.1'),
+        (3, b'"total":{"alone":null,"amounts":[0.0', b'"total":{"alone":null,"amounts":[0.1'),
         (3, b'"releases":3', b'"releases":2'),
         (3, b'"charge":{"alone":0', b'"charge":{"alone":1'),
         (3, b"composition", b"compositiom"),
@@ -91,7 +91,7 @@ def rewritten(path: Path, place: int, old: bytes, new: bytes) -> None:
 )
 def test_a_ledger_whose_opening_or_last_entry_was_changed_is_refused(spent, path, place, old, new, gaussian_release):
     rewritten(path, place, old, new)
-    assert "restore" in sentence(spent.balance)
+    assert "Restore" in sentence(spent.balance)
     sentence(spent.entries)
     sentence(lambda: spent.debit(*gaussian_release(0.01)))
 
@@ -100,7 +100,7 @@ def test_a_ledger_whose_opening_or_last_entry_was_changed_is_refused(spent, path
     ("place", "old", "new"),
     [
         (1, b'"charge":{"alone":0', b'"charge":{"alone":1'),
-        (2, b'"total":{"amounts":[0.0', b'"total":{"amounts":[0.1'),
+        (2, b'"total":{"alone":null,"amounts":[0.0', b'"total":{"alone":null,"amounts":[0.1'),
         (2, b'"time":"2', b'"time":"1'),
         (1, b"composition", b"compositiom"),
         (2, b"\n0", b"\n1"),

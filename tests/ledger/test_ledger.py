@@ -18,16 +18,16 @@ from sordino.core.bound import GRADIENT_SENSITIVITY, Certificate, Evidence, Stat
 from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP, RenyiDP, TotalVariation
 from sordino.core.spec import read_spec
 from sordino.core.validate import InputError
-from sordino.ledger import ContentWarning, EntryVerdict, Ledger, LedgerError, LedgerRefusal, book, filter_kinds, log
+from sordino.ledger import ContentWarning, EntryVerdict, Ledger, LedgerError, LedgerRefusal, book, log
 from sordino.ledger.book import fingerprint
 
 
 def test_opening_fixes_the_terms_and_makes_a_file_only_its_owner_can_read(path):
-    made = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5, filter_kind="gaussian", reserve=0.25)
+    made = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5, reserve=0.25)
     found = Ledger.at(path)
     assert found.budget == made.budget
     assert (found.budget.dataset, found.budget.relation, found.budget.epsilon) == ("clinic", "replace-one", 1.0)
-    assert (found.budget.delta, found.budget.reserve, found.rule.kind) == (1e-5, 0.25, "gaussian")
+    assert (found.budget.delta, found.budget.reserve) == (1e-5, 0.25)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(path.parent.iterdir()) == [path]  # no draft, no log left behind
 
@@ -51,9 +51,7 @@ def test_a_budget_is_opened_once(ledger, path):
         ({"dataset": "two\nlines"}, "dataset"),
         ({"dataset": "a" * 201}, "dataset"),
         ({"reserve": 1.0}, "reserve"),
-        ({"filter_kind": "sum"}, "either, gaussian, renyi"),
         ({"timeout": -1}, "timeout"),
-        ({"epsilon": 1e-9, "delta": 1e-12, "filter_kind": "renyi"}, "affords some release"),
     ],
 )
 def test_bad_terms_are_one_sentence_and_make_no_file(path, change, named):
@@ -98,9 +96,8 @@ def test_a_refusal_says_the_balance_and_what_would_still_fit_and_changes_nothing
     assert GaussianDP(balance.largest_mu).epsilon(1e-5) == balance.largest_epsilon
 
 
-@pytest.mark.parametrize("kind", filter_kinds())
-def test_releases_of_many_kinds_share_one_budget(path, kind, release_with):
-    ledger = Ledger.open(path, "clinic", "replace-one", 2.0, 1e-5, filter_kind=kind, reserve=0.5)
+def test_releases_of_many_kinds_share_one_budget(path, release_with):
+    ledger = Ledger.open(path, "clinic", "replace-one", 2.0, 1e-5, reserve=0.5)
     spent = [ledger.balance().spent_epsilon]
     for guarantee in (GaussianDP(0.1), PureDP(0.1), ApproxDP(0.1, 1e-6), TotalVariation(1e-6)):
         ledger.debit(*release_with(guarantee))
@@ -111,8 +108,7 @@ def test_releases_of_many_kinds_share_one_budget(path, kind, release_with):
         ledger.debit(*release_with(TotalVariation(4e-6)))
 
 
-def test_the_odometer_is_at_least_the_level_spent(path, gaussian_release):
-    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5, filter_kind="gaussian")
+def test_the_odometer_is_at_least_the_level_spent(ledger, gaussian_release):
     ledger.debit(*gaussian_release(0.2))
     balance = ledger.balance()
     assert balance.odometer_epsilon > balance.spent_epsilon >= GaussianDP(0.2).epsilon(1e-5)
@@ -121,10 +117,10 @@ def test_the_odometer_is_at_least_the_level_spent(path, gaussian_release):
 def test_an_add_remove_bound_is_a_group_of_two_in_a_replace_one_budget_and_not_conversely(
     path, tmp_path, gaussian_release
 ):
-    replace_one = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5, filter_kind="gaussian")
+    replace_one = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
     entry = replace_one.debit(*gaussian_release(0.1, "add-remove"))
     mu = entry.bound.guarantee.mu
-    assert entry.charge.amounts == (pytest.approx(4 * mu * mu),)
+    assert entry.charge.amounts[0] == pytest.approx(4 * mu * mu)
     assert [found.verdict for found in replace_one.verify().findings] == [EntryVerdict.AGREES]
     add_remove = Ledger.open(tmp_path / "other", "clinic", "add-remove", 1.0, 1e-5)
     with pytest.raises(InputError, match="under add-remove"):
@@ -134,10 +130,10 @@ def test_an_add_remove_bound_is_a_group_of_two_in_a_replace_one_budget_and_not_c
 
 def test_a_bound_must_be_of_its_spec_and_rest_on_public_knowledge(ledger, gaussian_release):
     bound, spec = gaussian_release(0.1)
-    with pytest.raises(InputError, match="of this spec"):
+    with pytest.raises(InputError, match="the spec has"):
         ledger.debit(bound, replace(spec, relation="add-remove"))
     private = Certificate(GRADIENT_SENSITIVITY, 1.0, Evidence.PROVED, "largest row", reads_private_data=True)
-    with pytest.raises(InputError, match="reads private"):
+    with pytest.raises(InputError, match="read from private data"):
         ledger.debit(replace(bound, certificates=(private,)), spec)
     with pytest.raises(InputError, match="Bound"):
         ledger.debit(bound.guarantee, spec)
@@ -154,23 +150,22 @@ def test_a_clock_that_goes_backwards_is_harmless(ledger, gaussian_release, monke
 
 def test_a_real_run_is_charged_and_verified(path, pytestconfig):
     spec = read_spec(pytestconfig.rootpath / "examples" / "specs" / "golden-poisson.json")
-    ledger = Ledger.open(path, "clinic", "add-remove", 3.0, 1e-5, filter_kind="renyi")
+    ledger = Ledger.open(path, "clinic", "add-remove", 3.0, 1e-5)
     entry = ledger.debit(tightest(spec, 1e-5), spec)
     assert 0 < entry.charge.failure < 1e-8  # the far tail that the grid cuts off
     # Reference: Rényi accounting of the golden case gives 2.1014; the shares of delta cost a little more.
-    assert 2.1014 <= ledger.balance().spent_epsilon < 2.25
+    assert 2.1014 <= ledger.balance().odometer_epsilon < 2.25
     assert ledger.verify().sound
 
 
-@pytest.mark.parametrize("kind", filter_kinds())
-def test_the_bound_that_fits_is_debited_and_not_the_one_with_the_smallest_epsilon(path, pytestconfig, kind):
+def test_the_bound_that_fits_is_debited_and_not_the_one_with_the_smallest_epsilon(path, pytestconfig):
     """A total variation just below delta makes epsilon 0 for one release, and four of them make infinity."""
     spec = read_spec(pytestconfig.rootpath / "examples" / "specs" / "full-last-iterate.json")
     spec = spec.with_values({"algorithm.noise.scale": 400.0})
     bound = tightest(spec, 1e-5)
     assert isinstance(bound.guarantee, TotalVariation)
     assert bound.guarantee.value > 0.9e-5
-    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5, filter_kind=kind)
+    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
     entries = [ledger.debit(bound, spec) for _ in range(4)]
     assert {entry.theorem for entry in entries} == {"shifted.full"}
     assert all(entry.charge.failure == 0 for entry in entries)
@@ -189,7 +184,7 @@ def test_of_several_bounds_the_one_that_leaves_most_is_debited(path, gaussian_re
     assert ledger.debit([whole, failing], spec).bound == failing
     with pytest.raises(LedgerRefusal, match="failure 9"):
         ledger.debit([whole, unfit], spec)
-    with pytest.raises(InputError, match="at least one bound"):
+    with pytest.raises(InputError, match="has no bound"):
         ledger.debit([], spec)
 
 
@@ -203,9 +198,9 @@ def test_a_bound_that_its_theorem_does_not_give_is_debited_as_it_is(ledger, gaus
 
 
 def test_verify_notices_that_more_was_spent_than_the_budget(ledger, gaussian_release, monkeypatch):
-    from sordino.ledger.filters import EitherFilter
+    from sordino.ledger.privacy_filter import PrivacyFilter
 
-    monkeypatch.setattr(EitherFilter, "fits", lambda *_: True)
+    monkeypatch.setattr(PrivacyFilter, "fits", lambda *_: True)
     for _ in range(3):
         ledger.debit(*gaussian_release(0.2))
     assert ledger.verify().sound
@@ -267,9 +262,9 @@ def test_an_export_is_json_and_holds_neither_key_nor_fingerprint(ledger, gaussia
     assert found["balance"]["releases"] == 1
     with log.reading(ledger.path) as held:
         key = book.header(ledger.path, held.opening).key
-        ((_, found_fingerprint),) = book.fingerprints(held)
-    assert key.hex() not in text
-    assert found_fingerprint.hex() not in text
+        rows = book.known_rows(held)
+    assert len(rows) == 2
+    assert not any(secret in text for secret in (key.hex(), *rows.values()))
 
 
 def test_other_rows_only_warn(ledger, gaussian_release):
@@ -286,7 +281,7 @@ def test_other_rows_only_warn(ledger, gaussian_release):
         {"age": np.append(ages, 5.0), "ill": np.append(ill, 0)},  # more rows
     )
     for other in others:
-        with pytest.warns(ContentWarning, match="not those of release 1"):
+        with pytest.warns(ContentWarning, match="not those of earlier"):
             ledger.check_content(entry, other)
     for column, complaint in ((np.array([object()]), "numbers or text"), (np.float64(3.0), "one length")):
         with pytest.raises(InputError, match=complaint):
@@ -307,7 +302,7 @@ def test_other_columns_of_the_same_rows_do_not_warn(ledger, gaussian_release):
             ledger.check_content(ledger.debit(*gaussian_release(0.05)), {name: table[name] for name in names})
         ledger.check_content(ledger.debit(*gaussian_release(0.05)), table | {"age": table["age"] + 1})
     entry = ledger.debit(*gaussian_release(0.05))
-    with pytest.warns(ContentWarning, match="not those of release 2"):
+    with pytest.warns(ContentWarning, match="not those of earlier"):
         ledger.check_content(entry, {"intercept": np.ones(9), "visits": generator.normal(size=9)})
 
 
@@ -334,10 +329,10 @@ def test_a_relative_path_and_odd_names_work(tmp_path, monkeypatch, gaussian_rele
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(wishes=st.lists(st.floats(0.01, 0.25), min_size=1, max_size=6), kind=st.sampled_from(filter_kinds()))
-def test_spend_never_decreases_and_refused_requests_change_nothing(tmp_path_factory, gaussian_release, wishes, kind):
+@given(wishes=st.lists(st.floats(0.01, 0.25), min_size=1, max_size=6))
+def test_spend_never_decreases_and_refused_requests_change_nothing(tmp_path_factory, gaussian_release, wishes):
     path = tmp_path_factory.mktemp("ledger") / "ledger"
-    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5, filter_kind=kind)
+    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
     for mu in wishes:
         before = ledger.balance()
         try:

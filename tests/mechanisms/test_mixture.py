@@ -106,7 +106,7 @@ def test_a_private_mixture_is_closer_than_the_prior(rows):
         release = run_em(spec, MODEL, rows, SeededRandomness(seed), options=options)
         order = [np.linalg.norm(release.means - mean, axis=1).min() for mean in MEANS]
         errors.append(np.sqrt(np.sum(np.square(order))))
-        assert np.isfinite(release.posterior.log_predictive(rows[:5], np.zeros(5))).all()
+        assert (release.posterior.variance > 0.0).all()
     assert np.median(errors) < 0.5 * np.linalg.norm(MEANS)
 
 

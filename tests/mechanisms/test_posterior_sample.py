@@ -182,7 +182,7 @@ def test_what_contradicts_itself_is_refused(potential: dict[str, Any], drawn: di
 def test_a_potential_that_breaks_its_constants_is_refused() -> None:
     """Half the curvature that is stated: the envelope is too narrow, and a proposal shows it."""
     asked = spec(CONCAVE, {"kind": "rejection", "trials": 4000, "dim": 1, "smoothness": 3.0})
-    with pytest.raises(InputError, match="above its envelope"):
+    with pytest.raises(InputError, match="below its envelope"):
         posterior_draws(
             asked, lambda rows: rows[:, 0] ** 2 / 4, SeededRandomness(0), gradient=lambda point: point / 2, start=[3.0]
         )

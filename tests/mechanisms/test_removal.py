@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from papers.round_words import stated_spec
 from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
 from sordino.core.spec import Spec
-from sordino.mechanisms import DataParallel, SeededRandomness, run
+from sordino.mechanisms import SeededRandomness, run
 from sordino.mechanisms.messages import (
     CentredCoordinates,
     NaturalCoordinates,
@@ -30,7 +30,7 @@ from sordino.mechanisms.networks.training import Descent
 from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
 from sordino.mechanisms.variational.families import PointMass
 from sordino.models import GaussianLinear, GaussianMixture, JaxModel, MLPRegression
-from sordino.models.message_passing.likelihoods import GaussianSite
+from sordino.models.message_passing.sites import GaussianSite
 
 Array = NDArray[np.float64]
 MANY, MOST = 200_001, 10_000_001
@@ -122,7 +122,7 @@ def of_mixture(rows: Rows, planned: int) -> Array:
 
 def of_messages(coordinates) -> Summed:
     """Rows so short, and targets so large, that precisions stay near the prior's and only linear parts are seen."""
-    refinement = Refinement(coordinates, RaiseEigenvalues(1e-6), clamp=(1e-12, 1e12))
+    refinement = Refinement(coordinates, RaiseEigenvalues(1e-6))
 
     def summed(rows, planned):
         spec = rounds("message-passing", planned, 1.0, damping=float(planned))
@@ -157,7 +157,6 @@ PATHS: dict[str, Callable[..., Summed]] = {
     "chain": of_chain,
     "chain with a certified bound": lambda: of_chain(certified=True),
     "chain of an own loss": lambda: of_chain(JaxModel(own_loss, 2)),
-    "chain with rows on devices": lambda: of_chain(placement=DataParallel(1)),
     "variational": lambda: of_variational(MODEL),
     "variational network": lambda: of_variational(MLPRegression(hidden=(2,))),
     "variational with an own loss": lambda: of_variational(JaxModel(own_loss, 2)),

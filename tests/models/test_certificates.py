@@ -187,20 +187,15 @@ def test_private_domains_mark_every_certificate_of_the_loss(clipping):
 @pytest.mark.parametrize(
     ("model", "target"),
     [
-        (Logistic(), Boolean(labels="bits")),
         (Probit(), Category(("u", "v", "w"))),
         (Logistic(), Number(0.0, 5.0)),
         (Softmax(3), Category(("u", "v"))),
-        (Softmax(2), Boolean(labels="signs")),
+        (Softmax(2), Boolean()),
     ],
 )
 def test_a_target_coded_for_another_model_is_refused(model, target):
     with pytest.raises(InputError, match="the target of"):
         model.certificates(Domain.from_schema(schema(target)), None)
-
-
-def test_softmax_reads_bits():
-    assert "gradient_bound" in values(Softmax(2), Domain.from_schema(schema(Boolean(labels="bits"))))
 
 
 def test_the_problem_section_survives_a_spec_unchanged():

@@ -41,13 +41,13 @@ def test_sums_are_right_where_the_flag_came_in_time_and_a_run_is_refused_where_i
     usual = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     assert said(SOON, JAX_PLATFORMS="cpu", XLA_FLAGS=usual) == "right\n"
     # Where a later release of XLA is right without the flag, nothing is refused and this test says so.
-    assert "import sordino first" in said(LATE, JAX_PLATFORMS="cpu")
+    assert "Import sordino first" in said(LATE, JAX_PLATFORMS="cpu")
 
 
 def test_whoever_chose_otherwise_is_believed_and_refused_if_it_is_wrong():
     chosen = "--xla_cpu_experimental_ynn_fusion_type=+reduce"
     assert with_flag(chosen, (0, 10, 2)) == chosen
-    assert "import sordino first" in said(LATE, JAX_PLATFORMS="cpu", XLA_FLAGS=chosen)
+    assert "Import sordino first" in said(LATE, JAX_PLATFORMS="cpu", XLA_FLAGS=chosen)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_wrong_sum_is_seen(monkeypatch):
     # One of 512 sums is off by one.
     monkeypatch.setattr(compiled, "_summed", lambda x, v: summed(x, v).at[511].add(1.0))
     check_sums.cache_clear()
-    with pytest.raises(compiled.InputError, match="compiled sums"):
+    with pytest.raises(compiled.InputError, match="wrong sum of products"):
         check_sums()
     monkeypatch.undo()
     check_sums()

@@ -1,169 +1,63 @@
 """Mistakes in the cell gate: one cell that decides how others are read, or that stops what no rule lets stop."""
 
-from tests.mutations.mutation import Mutation
+from tests.mutations.mutation import mutations
 
-_CELLS, _COLUMNS, _MEMORY = "data/cells.py", "data/raw_columns.py", "data/sources/in_memory.py"
-_ONE_CELL = ("tests/data/test_one_cell.py", "-k", "not duckdb")
-_OWN = ("tests/own_models/test_own_refusals.py", "tests/own_models/test_fit_network.py")
-IN_CELLS = (
-    Mutation(
-        "cells: a list is one array",
-        "_column",
-        """\
-if isinstance(given, Sequence) and not isinstance(given, str | bytes) and not _is_typed(given):
-    return ObjectColumn.of(given)
-""",
-        """\
-if isinstance(given, Sequence) and not isinstance(given, str | bytes) and not _is_typed(given):
-    return _array_column(np.asarray(given))
-""",
-        _ONE_CELL,
-    ),
-    Mutation(
-        "cells: Arrow guesses the type of a column of objects",
-        "_array_column",
-        """\
-if kind in "OT":
-    return ObjectColumn.of(values)
-""",
-        """\
-if kind in "OT":
-    return arrow_column(arrow().array(values.tolist(), from_pandas=True))
-""",
-        _ONE_CELL,
-    ),
-    Mutation(
-        "cells: a float beyond 2^53 names a whole number",
-        "word",
-        "whole = abs(cell) <= EXACT and cell == int(cell)",
-        "whole = math.isfinite(cell) and cell == int(cell)",
-        _ONE_CELL,
-    ),
-    Mutation(
-        "cells: large decimals are floats",
-        "arrow_column",
-        """\
-if types.is_decimal(whole.type) and whole.type.scale == 0:
-    if whole.type.precision > _DIGITS:
-        return TextColumn(whole.cast(pa.large_string()), kind="number")
-    whole = whole.cast(pa.int64())
-""",
-        """\
-if types.is_decimal(whole.type) and whole.type.scale < 0:
-    if whole.type.precision > _DIGITS:
-        return TextColumn(whole.cast(pa.large_string()), kind="number")
-    whole = whole.cast(pa.int64())
-""",
-        _ONE_CELL,
-    ),
-    Mutation(
-        "cells: true is 1",
-        "word",
-        'return "true" if cell else "false"',
-        'return "1" if cell else "0"',
-        _ONE_CELL,
-    ),
-    Mutation(
-        "cells: equal cells of different types have one code",
-        "ObjectColumn.codes",
-        "key = type(cell), cell",
-        "key = cell",
-        _ONE_CELL,
-    ),
-    Mutation(
-        "cells: one text that is no number makes all text missing",
-        "TextColumn.numbers",
-        "readable = compute.if_else(compute.is_in(present, wrong), pa.scalar(None, pa.large_string()), present)",
-        "readable = pa.nulls(len(present), pa.large_string())",
-        (*_ONE_CELL, "tests/look/test_sensitivity.py"),
-    ),
-    Mutation(
-        "cells: bytes that are no UTF-8 are spelled out in every cell",
-        "valid_text",
-        'words = [level.decode("utf-8", "backslashreplace") for level in encoded.dictionary.to_pylist()]',
-        'words = [level.decode("ascii", "backslashreplace") + "?" for level in encoded.dictionary.to_pylist()]',
-        _ONE_CELL,
-    ),
-    Mutation(
-        "cells: floats are keys",
-        "keys",
-        'column.values.dtype.kind not in "iu"',
-        'column.values.dtype.kind not in "fiub"',
-        ("tests/data/test_units.py", "-k", "no_key"),
-    ),
-    Mutation(
-        "cells: a key that says nothing has a unit of its own",
-        "keys",
-        "return np.maximum(column.codes(code), MISSING)",
-        "return column.codes(code)",
-        ("tests/data/test_units.py",),
-    ),
-    Mutation(
-        "cells: a weight that is none stops",
-        "DeclaredWeight.shares",
-        """\
-values = as_numbers(column, self.column, tokens)
-values[np.isnan(values)] = self.mean
-""",
-        "values = as_numbers(column, self.column, tokens)",
-        _ONE_CELL,
-    ),
-    Mutation(
-        "cells: an undeclared word in an order stops",
-        "Ordered.measured",
-        "return np.where(codes < 0, np.nan, codes.astype(np.float64))",
-        "return np.where(codes == -1, np.nan, codes.astype(np.float64))",
-        _ONE_CELL,
-    ),
-    Mutation(
-        "cells: types are looked at after the debit",
-        "declared",
-        """\
-_check_types(found.schema, X, {} if target is None else {target.name: y})
-return found
-""",
-        "return found",
-        ("tests/estimators/test_odd_cells.py", "-k", "types"),
-    ),
-    Mutation(
-        "custom models: a number that is not finite stays",
-        "finite",
-        "return np.clip(np.nan_to_num(array, nan=0.0), -largest, largest)",
-        "return array",
-        (_OWN[0], "-k", "no_model_gets"),
-    ),
-    Mutation(
-        "custom models: a missing cell of a frame makes whole numbers real",
-        "_array",
-        "return values if missing is None else np.where(missing, values.dtype.type(0), values)",
-        "return values if missing is None else np.where(missing, np.nan, values)",
-        (_OWN[0], "-k", "frame"),
-    ),
-    Mutation(
-        "custom models: units by an array of all keys",
-        "_unit_codes",
-        "codes = keys(unit, column, (), lambda word: known.setdefault(word, len(known)))",
-        "codes = keys(unit, column, (), lambda word: known.setdefault(str(float(word)), len(known)))",
-        (_OWN[0], "-k", "digit"),
-    ),
-    Mutation(
-        "networks: the number of rows where none is declared",
-        "_public_number",
-        """\
-if records is None:
-    raise InputError(
-        "Expected records, a public number, under add-remove, where the number of examples is private, got "
-        "none; declare it."
-    )
-""",
-        """\
-if records is None:
-    return check_examples(examples)
-    raise InputError(
-        "Expected records, a public number, under add-remove, where the number of examples is private, got "
-        "none; declare it."
-    )
-""",
-        (_OWN[1],),
-    ),
+IN_CELLS = mutations(
+    """
+@@ cells: a list is one array | _column | data/test_one_cell.py -k not duckdb
+- ObjectColumn.of(given)
++ _array_column(np.asarray(given))
+@@ cells: Arrow guesses the type of a column of objects | _array_column | data/test_one_cell.py -k not duckdb
+- ObjectColumn.of(values)
++ stored(arrow().array(values.tolist(), from_pandas=True))
+@@ cells: a float beyond 2^53 names a whole number | word | data/test_one_cell.py -k not duckdb
+- whole = abs(cell) <= EXACT and cell == int(cell)
++ whole = math.isfinite(cell) and cell == int(cell)
+@@ cells: large decimals are floats | stored | data/test_one_cell.py -k not duckdb
+- types.is_floating(whole.type)
++ types.is_floating(whole.type) or types.is_decimal(whole.type)
+@@ cells: true is 1 | word | data/test_one_cell.py -k not duckdb
+- return "true" if cell else "false"
++ return "1" if cell else "0"
+@@ cells: equal cells of different types have one code | ObjectColumn.codes | data/test_one_cell.py -k not duckdb
+- key = type(cell), cell
++ key = cell
+@@ cells: one text that is no number makes all text missing
+@@ | StoredColumn._parsed | data/test_one_cell.py look/test_sensitivity.py -k not duckdb
+- readable = compute.if_else(compute.is_in(present, wrong), pa.scalar(None, pa.large_string()), present)
++ readable = pa.nulls(len(present), pa.large_string())
+@@ cells: bytes that are no UTF-8 are spelled out in every cell | valid_text | data/test_one_cell.py -k not duckdb
+- words = [level.decode("utf-8", "backslashreplace") for level in encoded.dictionary.to_pylist()]
++ words = [level.decode("ascii", "backslashreplace") + "?" for level in encoded.dictionary.to_pylist()]
+@@ cells: floats are keys | keys | data/test_units.py -k no_key
+- not column.tells_keys_apart
++ not column.tells_keys_apart and column.kind != "number"
+@@ cells: a key that says nothing has a unit of its own | keys | data/test_units.py
+- return np.maximum(column.codes(code), MISSING)
++ return column.codes(code)
+@@ cells: a weight that is none stops | DeclaredWeight.shares | data/test_one_cell.py -k not duckdb
+  values = as_numbers(column, self.column, tokens)
+- values[np.isnan(values)] = self.mean
+@@ cells: an undeclared word in an order stops | Ordered.measured | data/test_one_cell.py -k not duckdb
+- return np.where(codes < 0, np.nan, codes.astype(np.float64))
++ return np.where(codes == -1, np.nan, codes.astype(np.float64))
+@@ cells: types are looked at after the debit | declared | estimators/test_odd_cells.py -k types
+- _check_types(found.schema, X, {} if target is None else {target.name: y})
+  return found
+@@ custom models: a number that is not finite stays | finite | own_models/test_own_refusals.py -k no_model_gets
+- return np.clip(np.nan_to_num(array, nan=0.0), -largest, largest)
++ return array
+@@ custom models: a missing cell of a frame makes whole numbers real | _array | own_models/test_own_refusals.py -k frame
+- return numpy_values(values.fill_null(False if column.kind == BOOLEAN else 0))
++ return np.nan_to_num(column.numbers(()))
+@@ custom models: units by an array of all keys | _unit_codes | own_models/test_own_refusals.py -k digit
+- codes = keys(unit, column, (), lambda word: known.setdefault(word, len(known)))
++ codes = keys(unit, column, (), lambda word: known.setdefault(str(float(word)), len(known)))
+@@ networks: the number of rows where none is declared | _public_number | own_models/test_fit_network.py
+  if records is None:
++     return check_examples(examples)
+      raise InputError(
+          "Under add-remove the number of examples is private. Declare records, a public number."
+      )
+"""
 )

@@ -1,298 +1,131 @@
 """Mistakes in compiled rounds, in chains, in Propose-Test-Sample and in draws of a posterior."""
 
-from tests.mutations.mutation import Mutation, engines, replay
+from tests.mutations.mutation import mutations
 
-_DRAWN = ("tests/mechanisms/test_posterior_sample.py",)
-_PURE = ("tests/mechanisms/chain/test_functional.py",)
-IN_RUNS = (
-    Mutation(
-        "rounds: one clip under replace-one",
-        "",
-        "{SumShape.VECTOR: 2.0, SumShape.RANK_ONE: up(2.0**0.5)}",
-        "{SumShape.VECTOR: 1.0, SumShape.RANK_ONE: up(2.0**0.5)}",
-        engines("natural-gradients"),
-    ),
-    Mutation(
-        "rounds: noise halved",
-        "Run.blocks",
-        "self.part(self.sum_noise, first, length)",
-        "self.part(self.sum_noise / 2, first, length)",
-        engines("em-full"),
-    ),
-    Mutation(
-        "rounds: any number of rows under replace-one",
-        "check_rows_fit",
-        """\
-if spec.relation is Relation.REPLACE_ONE and rows != records:
-    raise refuse("the number of rows", f"to be algorithm.records = {records} under replace-one", rows)
-""",
-        """\
-if False:
-    raise refuse("the number of rows", f"to be algorithm.records = {records} under replace-one", rows)
-""",
-        ("tests/mechanisms/regression",),
-    ),
-    Mutation(
-        "rounds: passes where subsets are described",
-        "Run.batches",
-        "described_batches(algorithm.sampling, algorithm.records, self.rows, algorithm.rounds, generator)",
-        "described_batches(replace(algorithm.sampling, scheme=Scheme.RESHUFFLED), algorithm.records, self.rows,"
-        " algorithm.rounds, generator)",
-        engines("scheme"),
-    ),
-    Mutation(
-        "rounds: subsets where Poisson batches are described",
-        "Run.batches",
-        "described_batches(algorithm.sampling, algorithm.records, self.rows, algorithm.rounds, generator)",
-        "described_batches(replace(algorithm.sampling, scheme=Scheme.WITHOUT_REPLACEMENT), algorithm.records,"
-        " self.rows, algorithm.rounds, generator)",
-        engines("scheme"),
-    ),
-    Mutation(
-        "rounds: noise of a block used in every block",
-        "Run._noise",
-        "self.randomness.whole_gaussians(Purpose.NOISE, first, length, scales, size)",
-        "self.randomness.whole_gaussians(Purpose.NOISE, 0, length, scales, size)",
-        engines("noise_of_its_own"),
-    ),
-    Mutation(
-        "EM: contributions not shortened",
-        "Query.total.of_some",
-        "clipped_total(parts, some.present, public.contribution)",
-        "clipped_total(parts, some.present, 1e3 * public.contribution)",
-        engines("em-full"),
-    ),
-    Mutation(
-        "EM: counts limited by the actual number of records",
-        "ExpectedStatistics.release",
-        "np.clip(counts, self.options.least_count, run.algorithm.records)",
-        "np.clip(counts, self.options.least_count, run.rows)",
-        replay("mixture-em-add-remove"),
-    ),
-    Mutation(
-        "EM: noise halved",
-        "Run._noise",
-        "lattice.in_spacings(self.sum_noise)",
-        "lattice.in_spacings(0.5 * self.sum_noise)",
-        engines("em-full"),
-    ),
-    Mutation(
-        "variational inference: clip doubled in the run only",
-        "EvidenceGradients.total.of_some",
-        "clipped_total(parts, some.present, public.contribution, weights=squares)",
-        "clipped_total(parts, some.present, 2.0 * public.contribution, weights=squares)",
-        engines("variational-full"),
-    ),
-    Mutation(
-        "variational inference: the actual number of records as divisor",
-        "make_rounds",
-        "(bound, algorithm.records, algorithm.batch_size)",
-        "(bound, algorithm.records, run.rows)",
-        engines("variational-full-add-remove"),
-    ),
-    Mutation(
-        "variational inference: several draws not shortened",
-        "Query.total.of_some",
-        "clipped_total(parts, some.present, public.contribution)",
-        "clipped_total(parts, some.present, 1e3 * public.contribution)",
-        engines("two-draws"),
-    ),
-    Mutation(
-        "variational inference: the length forgets the deviations",
-        "FactorisedGaussian.squares",
-        "return 1.0 + self._moved(phi, standard) ** 2",
-        "return jnp.ones_like(standard)",
-        engines("variational-full"),
-    ),
-    Mutation(
-        "message passing: clip doubled in the run only",
-        "make_rounds",
-        "(bound, algorithm.records, algorithm.batch_size)",
-        "(2.0 * bound, algorithm.records, algorithm.batch_size)",
-        engines("messages-full"),
-    ),
-    Mutation(
-        "chain: noise halved",
-        "Feed._noise",
-        "self._lattice.in_spacings(self._noise_scales)",
-        "self._lattice.in_spacings(self._noise_scales / 2)",
-        engines("chain-full"),
-    ),
-    Mutation(
-        "chain: noise on the sum of a step of half the size",
-        "Feed._scales",
-        "_part(self._noise_scales, first, self._slots.block)[:, None]",
-        "_part(self._noise_scales, first, self._slots.block)[:, None] / 2",
-        engines("chain-full"),
-    ),
-    Mutation(
-        "chain: clip doubled in the run only",
-        "gradient_reach",
-        'checked_bound("algorithm.clipping.bound", algorithm.clipping.bound)',
-        "2.0 * algorithm.clipping.bound",
-        engines("chain-full"),
-    ),
-    Mutation(
-        "chain: the actual number of rows as divisor",
-        "run",
-        "constants = run_constants(spec, algorithm, model)",
-        "constants = run_constants(spec, algorithm, model)._replace(divisor=jnp.asarray(rows.count, float))",
-        engines("chain-full-add-remove"),
-    ),
-    Mutation(
-        "chain: not projected",
-        "projected",
-        "return on_ball(theta, constants.radius) if program.projected else theta",
-        "return theta",
-        engines("projected_chain"),
-    ),
-    Mutation(
-        "chain: residuals not cut",
-        "_cut",
-        "values = jnp.clip(part.values, -caps, caps)",
-        "values = part.values",
-        engines("chain-full"),
-    ),
-    Mutation(
-        "clipping: vectors not shortened",
-        "shortened",
-        "bound / jnp.maximum(jnp.sqrt(squares), bound)",
-        "1.0",
-        engines("em-full"),
-    ),
-    Mutation(
-        "chain: the released average without its noise",
-        "_Averaged.release",
-        "lambda: mean + scale * noise(randomness.generator(Purpose.AVERAGE), mean.shape)",
-        "lambda: mean + 0.5 * scale * noise(randomness.generator(Purpose.AVERAGE), mean.shape)",
-        ("tests/mechanisms/chain/test_release.py",),
-    ),
-    Mutation(
-        "EM: sums grown by the actual number of records",
-        "make_rounds",
-        "(bound, algorithm.records, algorithm.batch_size)",
-        "(bound, run.rows, algorithm.batch_size)",
-        replay("mixture-em-add-remove"),
-    ),
-    Mutation(
-        "message passing: the actual number of records in the cavity",
-        "make_rounds",
-        "(bound, algorithm.records, algorithm.batch_size)",
-        "(bound, run.rows, algorithm.batch_size)",
-        engines("messages-full-natural-add-remove"),
-    ),
-    Mutation(
-        "chain: stable noise halved",
-        "Feed._scales",
-        "tau * mixing_scales(self._mixing, noise.alpha, shape)",
-        "0.5 * tau * mixing_scales(self._mixing, noise.alpha, shape)",
-        ("tests/noise/test_noise.py",),
-    ),
-    Mutation(
-        "Propose-Test-Sample: the slope's noise halved",
-        "clean",
-        "slope_scale(run, cap, cleaned)",
-        "slope_scale(run, cap, cleaned) / 2",
-        ("tests/mechanisms/test_propose_test_sample.py",),
-    ),
-    Mutation(
-        "Propose-Test-Sample: the first count without its margin",
-        "clean",
-        "count = _noisy_count(run, len(rows), generator)",
-        "count = _noisy_count(run, len(rows), generator) + margin(run)",
-        ("tests/mechanisms/test_propose_test_sample.py",),
-    ),
-    Mutation(
-        "Propose-Test-Sample: the last count without its noise",
-        "clean",
-        "kept = _noisy_count(run, int(near.sum()), generator)",
-        "kept = int(near.sum()) - margin(run)",
-        ("tests/mechanisms/test_propose_test_sample.py",),
-    ),
-    Mutation(
-        "pure chain: noise halved",
-        "PureChain._noise",
-        "scale = jnp.asarray(self._sum_noise)[step]",
-        "scale = 0.5 * jnp.asarray(self._sum_noise)[step]",
-        _PURE,
-    ),
-    Mutation(
-        "pure chain: noise of the first step at every step",
-        "PureChain._noise",
-        "standard_gaussians(key_for(key, Purpose.NOISE, step), (self.spec.dim,))",
-        "standard_gaussians(key_for(key, Purpose.NOISE), (self.spec.dim,))",
-        _PURE,
-    ),
-    Mutation(
-        "pure chain: gradients reach twice as far",
-        "PureChain.step",
-        "constants = run_constants(self.spec, self.algorithm, program.model)",
-        """\
-constants = run_constants(self.spec, self.algorithm, program.model)
-constants = constants._replace(reach=2.0 * constants.reach)
-""",
-        _PURE,
-    ),
-    Mutation(
-        "pure chain: the actual number of rows as divisor",
-        "PureChain.step",
-        "constants._replace(divisor=jnp.where(covered, constants.divisor, jnp.nan))",
-        "constants._replace(divisor=jnp.where(covered, listed.counts[0].astype(float), jnp.nan))",
-        _PURE,
-    ),
-    Mutation(
-        "pure chain: not projected",
-        "PureChain.step",
-        "after = kernel.projected(program, constants, moved)[0]",
-        "after = moved[0]",
-        _PURE,
-    ),
-    Mutation(
-        "pure chain: steps beyond the last",
-        "PureChain.step",
-        "covered = state.step < self.algorithm.steps",
-        "covered = state.step >= 0",
-        _PURE,
-    ),
-    Mutation(
-        "pure chain: own batches keep what sampling gives",
-        "PureChain.certified_spec",
-        """\
-if self.own_batches or self.optimiser is not None or not state.secure:
-    return composition_only(spec)
-""",
-        """\
-if self.optimiser is not None or not state.secure:
-    return composition_only(spec)
-""",
-        _PURE,
-    ),
-    Mutation(
-        "pure chain: a record of a batch counts as one of all",
-        "composition_only",
-        "growth = Fraction(spec.n, algorithm.divisor(spec.n))",
-        "growth = Fraction(1)",
-        _PURE,
-    ),
-    Mutation(
-        "posterior draws: every proposal is accepted",
-        "_accepted",
-        "generator.random(count) < np.exp(-excess)",
-        "generator.random(count) < 2.0",
-        _DRAWN,
-    ),
-    Mutation(
-        "posterior draws: the envelope is half as wide as it must be",
-        "_gaussian_envelope.attempt",
-        "generator.standard_normal((count, drawn.dim)) / math.sqrt(m)",
-        "generator.standard_normal((count, drawn.dim)) / math.sqrt(4 * m)",
-        _DRAWN,
-    ),
-    Mutation(
-        "posterior draws: half the noise",
-        "_noised",
-        "generator.normal(0.0, noise.scale, len(draw))",
-        "generator.normal(0.0, noise.scale / 2, len(draw))",
-        _DRAWN,
-    ),
+IN_RUNS = mutations(
+    """
+@@ rounds: one clip under replace-one |  | replay/test_engines.py -k natural-gradients
+- {SumShape.VECTOR: 2.0, SumShape.RANK_ONE: up(2.0**0.5)}
++ {SumShape.VECTOR: 1.0, SumShape.RANK_ONE: up(2.0**0.5)}
+@@ rounds: noise halved | Run.blocks | replay/test_engines.py -k em-full
+- self.part(self.sum_noise, first, length)
++ self.part(self.sum_noise / 2, first, length)
+@@ rounds: any number of rows under replace-one | check_rows_fit | mechanisms/regression
+- spec.relation is Relation.REPLACE_ONE and rows != records
++ False
+@@ rounds: passes where subsets are described | Run.batches | replay/test_engines.py -k scheme
+- algorithm.sampling
++ replace(algorithm.sampling, scheme=Scheme.RESHUFFLED)
+@@ rounds: subsets where Poisson batches are described | Run.batches | replay/test_engines.py -k scheme
+- algorithm.sampling
++ replace(algorithm.sampling, scheme=Scheme.WITHOUT_REPLACEMENT)
+@@ rounds: noise of a block used in every block | Run._noise | replay/test_engines.py -k noise_of_its_own
+- self.randomness.whole_gaussians(Purpose.NOISE, first, length, scales, size)
++ self.randomness.whole_gaussians(Purpose.NOISE, 0, length, scales, size)
+@@ EM: contributions not shortened | Query.total.of_some | replay/test_engines.py -k em-full
+- clipped_total(parts, some.present, public.contribution)
++ clipped_total(parts, some.present, 1e3 * public.contribution)
+@@ EM: counts limited by the actual number of records
+@@ | ExpectedStatistics.release | replay/test_estimators.py -k mixture-em-add-remove
+- np.clip(counts, self.options.least_count, run.algorithm.records)
++ np.clip(counts, self.options.least_count, run.rows)
+@@ EM: noise halved | Run._noise | replay/test_engines.py -k em-full
+- lattice.in_spacings(self.sum_noise)
++ lattice.in_spacings(0.5 * self.sum_noise)
+@@ variational inference: clip doubled in the run only
+@@ | EvidenceGradients.total.of_some | replay/test_engines.py -k variational-full
+- clipped_total(parts, some.present, public.contribution, weights=squares)
++ clipped_total(parts, some.present, 2.0 * public.contribution, weights=squares)
+@@ variational inference: the actual number of records as divisor
+@@ | make_rounds | replay/test_engines.py -k variational-full-add-remove
+- (bound, algorithm.records, algorithm.batch_size)
++ (bound, algorithm.records, run.rows)
+@@ expectation maximisation: contributions not shortened | Query.total.of_some | replay/test_engines.py -k em-full
+- clipped_total(parts, some.present, public.contribution)
++ clipped_total(parts, some.present, 1e3 * public.contribution)
+@@ variational inference: the length forgets the deviations
+@@ | FactorisedGaussian.squares | replay/test_engines.py -k variational-full
+- return 1.0 + self._moved(phi, standard) ** 2
++ return jnp.ones_like(standard)
+@@ message passing: clip doubled in the run only | make_rounds | replay/test_engines.py -k messages-full
+- (bound, algorithm.records, algorithm.batch_size)
++ (2.0 * bound, algorithm.records, algorithm.batch_size)
+@@ chain: noise halved | Feed._noise | replay/test_engines.py -k chain-full
+- self.lattice.in_spacings(self._scales)
++ self.lattice.in_spacings(self._scales / 2)
+@@ chain: noise on the sum of a step of half the size | Feed._noise_scales | replay/test_engines.py -k chain-full
+- _part(self._scales, first, length)[:, None]
++ _part(self._scales, first, length)[:, None] / 2
+@@ chain: clip doubled in the run only | ChainPlan.reach | replay/test_engines.py -k chain-full
+- checked_bound("algorithm.clipping.bound", self.chain.clipping.bound)
++ 2.0 * self.chain.clipping.bound
+@@ chain: the actual number of rows as divisor | run | replay/test_engines.py -k chain-full-add-remove
+- plan.constants()
++ plan.constants()._replace(divisor=jnp.asarray(len(X), float))
+@@ chain: not projected | projected | replay/test_engines.py -k projected_chain
+- return on_ball(theta, constants.radius) if program.projected else theta
++ return theta
+@@ chain: residuals not cut | _cut | replay/test_engines.py -k chain-full
+- values = jnp.clip(part.values, -caps, caps)
++ values = part.values
+@@ clipping: vectors not shortened | shortened | replay/test_engines.py -k em-full
+- bound / jnp.maximum(jnp.sqrt(squares), bound)
++ 1.0
+@@ chain: the released average with half its noise | noised_average | mechanisms/chain/test_release.py
+- float(np.ldexp(noise.scale, -noise.exponent))
++ float(np.ldexp(noise.scale, -noise.exponent)) / 2
+@@ EM: sums grown by the actual number of records | make_rounds | replay/test_estimators.py -k mixture-em-add-remove
+- (bound, algorithm.records, algorithm.batch_size)
++ (bound, run.rows, algorithm.batch_size)
+@@ message passing: the actual number of records in the cavity
+@@ | make_rounds | replay/test_engines.py -k messages-full-natural-add-remove
+- (bound, algorithm.records, algorithm.batch_size)
++ (bound, run.rows, algorithm.batch_size)
+@@ chain: stable noise halved | Feed._noise_scales | noise/test_noise.py
+- mixing_scale(self._mixing.random((length, self._chain.chains, 2)), noise.alpha, np)
++ 0.5 * mixing_scale(self._mixing.random((length, self._chain.chains, 2)), noise.alpha, np)
+@@ Propose-Test-Sample: the slope's noise halved | clean | mechanisms/test_propose_test_sample.py
+- slope_scale(run, cap, cleaned)
++ slope_scale(run, cap, cleaned) / 2
+@@ Propose-Test-Sample: the first count without its margin | clean | mechanisms/test_propose_test_sample.py
+- count = _noisy_count(run, len(rows), generator)
++ count = _noisy_count(run, len(rows), generator) + margin(run)
+@@ Propose-Test-Sample: the last count without its noise | clean | mechanisms/test_propose_test_sample.py
+- kept = _noisy_count(run, int(near.sum()), generator)
++ kept = int(near.sum()) - margin(run)
+@@ pure chain: noise halved | PureChain._inputs | mechanisms/chain/test_functional.py
+- scale = jnp.asarray(self._plan.sum_noise)[step]
++ scale = 0.5 * jnp.asarray(self._plan.sum_noise)[step]
+@@ pure chain: noise of the first step at every step | PureChain._inputs | mechanisms/chain/test_functional.py
+- standard_gaussians(key_for(key, Purpose.NOISE, step), (self.spec.dim,))
++ standard_gaussians(key_for(key, Purpose.NOISE), (self.spec.dim,))
+@@ pure chain: gradients reach twice as far | PureChain.step | mechanisms/chain/test_functional.py
+- plan.constants()
++ plan.constants()._replace(reach=2.0 * plan.constants().reach)
+@@ pure chain: the actual number of rows as divisor | PureChain.step | mechanisms/chain/test_functional.py
+- constants._replace(divisor=jnp.where(covered, constants.divisor, jnp.nan))
++ constants._replace(divisor=jnp.where(covered, listed.counts[0].astype(float), jnp.nan))
+@@ pure chain: not projected | projected | mechanisms/chain/test_functional.py
+- return on_ball(theta, constants.radius) if program.projected else theta
++ return theta if theta.shape[0] == 1 else on_ball(theta, constants.radius)
+@@ pure chain: steps beyond the last | PureChain.step | mechanisms/chain/test_functional.py
+- covered = state.step < self.algorithm.steps
++ covered = state.step >= 0
+@@ pure chain: own batches keep what sampling gives | PureChain.certified_spec | mechanisms/chain/test_functional.py
+- self.own_batches or self.optimiser is not None or not state.secure
++ self.optimiser is not None or not state.secure
+@@ pure chain: a record of a batch counts as one of all | composition_only | mechanisms/chain/test_functional.py
+- growth = Fraction(spec.n, algorithm.divisor(spec.n))
++ growth = Fraction(1)
+@@ posterior draws: every proposal is accepted | _accepted | mechanisms/test_posterior_sample.py
+- generator.random(count) < np.exp(-excess)
++ generator.random(count) < 2.0
+@@ posterior draws: the envelope is half as wide as it must be
+@@ | _gaussian_envelope.attempt | mechanisms/test_posterior_sample.py
+- generator.standard_normal((count, drawn.dim)) / math.sqrt(m)
++ generator.standard_normal((count, drawn.dim)) / math.sqrt(4 * m)
+@@ posterior draws: half the noise | _noised | mechanisms/test_posterior_sample.py
+- generator.normal(0.0, noise.scale, len(draw))
++ generator.normal(0.0, noise.scale / 2, len(draw))
+"""
 )

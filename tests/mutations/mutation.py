@@ -1,6 +1,7 @@
 """A mistake that would break a guarantee without changing a word of its certificate, and the tests that find it."""
 
 import ast
+import re
 import textwrap
 from collections.abc import Iterator
 from functools import cache
@@ -15,14 +16,21 @@ class Mutation(NamedTuple):
 
     `where` is a qualified name, empty for the level of a module. `old` is an expression or a few statements, compared
     as syntax trees: neither a move to another file nor a new layout loses it, and a rename fails a test at once.
-    `tests` are arguments of pytest: they choose fast tests that pass as things are and fail with the change.
+    `tests` are paths under tests/ and `-k` with words: fast tests that pass as things are and fail with the change.
     """
 
     name: str
     where: str
     old: str
     new: str
-    tests: tuple[str, ...]
+    tests: str
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The tests as arguments of pytest."""
+        files, _, words = self.tests.partition(" -k ")
+        paths = tuple(f"tests/{file}" for file in files.split())
+        return (*paths, "-k", words) if words else paths
 
 
 class Place(NamedTuple):
@@ -31,6 +39,22 @@ class Place(NamedTuple):
     file: Path
     start: int
     end: int
+
+
+def mutations(rows: str) -> tuple[Mutation, ...]:
+    """The mutations that a text states, each with a head and the change of a few lines in the manner of `diff`.
+
+    A head is `@@ name | where | tests`, in two lines if need be.
+    """
+    return tuple(_mutation(row.splitlines()) for row in re.split(r"^@@ (?!\|)", rows, flags=re.MULTILINE)[1:])
+
+
+def _mutation(lines: list[str]) -> Mutation:
+    if lines[1].startswith("@@ "):
+        lines[:2] = [lines[0] + lines[1][2:]]
+    name, where, tests = (part.strip() for part in lines[0].split("|"))
+    old, new = ("\n".join(line[2:] for line in lines[1:] if line[0] in signs) for signs in (" -", " +"))
+    return Mutation(name, where, old, new, tests)
 
 
 def places(package: Path, mutation: Mutation) -> list[Place]:
@@ -108,16 +132,3 @@ def _place(file: Path, nodes: list[Any]) -> Place:
     above = getattr(first, "decorator_list", [])
     line, column = (above[0].lineno, above[0].col_offset - 1) if above else (first.lineno, first.col_offset)
     return Place(file, starts[line - 1] + column, starts[last.end_lineno - 1] + last.end_col_offset)
-
-
-def replay(words: str) -> tuple[str, ...]:
-    """The replays of fits whose names fit the words."""
-    return ("tests/replay/test_estimators.py", "-k", words)
-
-
-def engines(words: str) -> tuple[str, ...]:
-    """The replays of runs below the estimators whose names fit the words."""
-    return ("tests/replay/test_engines.py", "-k", words)
-
-
-SECURE = ("tests/estimators/test_secure_mode.py",)

@@ -20,7 +20,6 @@ from tests.mutations.in_runs import IN_RUNS
 from tests.mutations.in_sampling import IN_SAMPLING
 from tests.mutations.in_secure import IN_SECURE
 from tests.mutations.in_units import IN_UNITS
-from tests.mutations.in_weights import IN_WEIGHTS
 from tests.mutations.mutation import mutated, places
 from tests.mutations.survived import SURVIVED
 
@@ -37,7 +36,6 @@ MUTATIONS = (
     *IN_UNITS,
     *IN_LOOKS,
     *IN_CHOICES,
-    *IN_WEIGHTS,
     *IN_CELLS,
 )
 NAMES = [mutation.name for mutation in MUTATIONS]
@@ -49,7 +47,7 @@ def test_every_mutation_fits_one_place_of_the_package():
     assert {name: found for name, found in fits.items() if len(found) != 1} == {}
     for mutation in MUTATIONS:
         ast.parse(mutated(fits[mutation.name][0], mutation))
-        paths = [ROOT / word for word in mutation.tests if word.startswith("tests/")]
+        paths = [ROOT / word for word in mutation.arguments if word.startswith("tests/")]
         assert paths, mutation.name
         assert all(path.exists() for path in paths), mutation.name
 
@@ -91,7 +89,7 @@ def run_tests(copy: Path, arguments: tuple[str, ...]) -> subprocess.CompletedPro
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", sorted({mutation.tests for mutation in MUTATIONS}), ids=" ".join)
+@pytest.mark.parametrize("arguments", sorted({mutation.arguments for mutation in MUTATIONS}), ids=" ".join)
 def test_the_tests_pass_without_a_mutation(arguments, copied):
     done = run_tests(copied, arguments)
     assert done.returncode == PASSED, done.stdout[-2000:]
@@ -105,7 +103,7 @@ def test_every_mutation_makes_a_fast_test_fail(mutation, copied):
     path = copied / place.file.relative_to(PACKAGE)
     path.write_text(mutated(place, mutation), encoding="utf-8")
     try:
-        done = run_tests(copied, mutation.tests)
+        done = run_tests(copied, mutation.arguments)
     finally:
         path.write_bytes(place.file.read_bytes())
     assert done.returncode == FAILED, done.stdout[-2000:]

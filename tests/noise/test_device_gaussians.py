@@ -104,7 +104,7 @@ def test_steps_depend_on_their_numbers_alone_and_are_given_once(kind):
     other = np.asarray(step_gaussians(again.resumed(again.held()), Purpose.AVERAGE, 0, scales, 700))
     assert not np.isin(other, together).any()
     if isinstance(source, SecureRandomness):
-        with pytest.raises(InputError, match="not used yet"):
+        with pytest.raises(InputError, match="already used"):
             step_gaussians(source, Purpose.NOISE, 3, scales[3:], 700)
 
 

@@ -47,8 +47,15 @@ from sordino.models import (
     Softmax,
 )
 from sordino.models.contributions import Outer, Plain, shortened, whole_rows
-from sordino.models.message_passing.likelihoods import GaussianSite, LogisticSite, MixtureSite, ProbitSite
-from sordino.models.message_passing.network import GammaPrecision, NetworkSite, PublicPrecision
+from sordino.models.message_passing.sites import (
+    GammaPrecision,
+    GaussianSite,
+    LogisticSite,
+    MixtureSite,
+    NetworkSite,
+    ProbitSite,
+    PublicPrecision,
+)
 from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles
 
@@ -116,11 +123,11 @@ def chain_path(model) -> Path:
     return Path(of_rows, theta.size)
 
 
-def variational_path(model, draws: int, family) -> Path:
+def variational_path(model, family) -> Path:
     dim = model.dim(WIDTH)
-    phi, standards = family.first(0.5 * point(dim)), point(draws * dim, 1).reshape(draws, dim)
+    phi, standard = family.first(0.5 * point(dim)), point(dim, 1)
     asked = variational.EvidenceGradients(model, VariationalOptions(family=family))
-    inputs = variational.VariationalInputs(jnp.asarray(0.1), standards, jnp.asarray(0.0))
+    inputs = variational.VariationalInputs(jnp.asarray(0.1), standard, jnp.asarray(0.0))
 
     def of_rows(rows: SomeRows) -> Total:
         """What is summed before it is lifted, so that it is on the grid."""
@@ -134,9 +141,9 @@ def variational_path(model, draws: int, family) -> Path:
         return seen[0]
 
     def lifted(total: np.ndarray) -> np.ndarray:
-        return np.asarray(family.lift(phi, standards[0], jnp.asarray(total))) if draws == 1 else total
+        return np.asarray(family.lift(phi, standard, jnp.asarray(total)))
 
-    return Path(of_rows, dim if draws == 1 else phi.size, lifted)
+    return Path(of_rows, dim, lifted)
 
 
 def em_path() -> Path:
@@ -159,7 +166,7 @@ def message_path(site, coordinates) -> Path:
     moments = jax.jit(lambda: setting.family.moments(setting.kept(setting.first(run))))()
 
     def of_rows(rows: SomeRows) -> Total:
-        parts = coordinates.parts(site, setting.family, moments, rows, refinement.kept_range)
+        parts = coordinates.parts(site, setting.family, moments, rows)
         return clipped_total(parts, rows.present, jnp.asarray(CLIP))
 
     return Path(of_rows, setting.family.size)
@@ -168,11 +175,10 @@ def message_path(site, coordinates) -> Path:
 PATHS: dict[str, Callable[[], Path]] = {
     **{f"chain, {name}": partial(chain_path, model) for name, model in MODELS.items()},
     **{
-        f"variational, {name}": partial(variational_path, MODELS[name], 1, FactorisedGaussian())
+        f"variational, {name}": partial(variational_path, MODELS[name], FactorisedGaussian())
         for name in ("logistic", "softmax", "regression network", "small network", "classification network", "own loss")
     },
-    "variational, a point": partial(variational_path, MODELS["linear"], 1, PointMass()),
-    "variational, three draws": partial(variational_path, MODELS["linear"], 3, FactorisedGaussian()),
+    "variational, a point": partial(variational_path, MODELS["linear"], PointMass()),
     "em": em_path,
     **{
         f"centred messages, {name}": partial(message_path, site, CentredCoordinates(0.1))
@@ -232,7 +238,6 @@ FAST = (
     "chain, regression network",
     "chain, own loss",
     "variational, small network",
-    "variational, three draws",
     "em",
     "centred messages, diagonal",
     "centred messages, network of unknown precision",

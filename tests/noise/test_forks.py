@@ -106,7 +106,7 @@ def test_a_fork_is_refused_every_way_to_draw_and_its_parent_goes_on(answers):
         assert len(ways) == 9
         for name, (outcome, said) in ways.items():
             assert outcome == "refused", f"a {fork} drew through {name}"
-            assert "a fork of it, which would draw the same noise; make a new one there." in said
+            assert "A fork would draw the same noise; make a new one there." in said
     assert {outcome for outcome, _ in answers["parent"].values()} == {"drew"}
 
 
@@ -118,7 +118,7 @@ def test_forks_draw_numbers_of_their_own(answers):
 
 
 def test_a_pool_that_pickles_its_work_is_refused(answers):
-    assert "to stay in one process, got an attempt to copy or pickle it; make a new one." in answers["pickled"]
+    assert "must stay in one process: it cannot be copied or pickled. Make a new one." in answers["pickled"]
 
 
 ATTEMPTS = (
@@ -138,7 +138,7 @@ def test_nothing_that_draws_secure_noise_is_copied_or_pickled():
     kept = generator.bit_generator.state
     noise = [source, generator, generator.bit_generator, ExactGaussians.of(SecureRandomness(), 2)]
     for attempt, one in product(ATTEMPTS, noise):
-        with pytest.raises(InputError, match=r"to stay in one process.*make a new one\.$") as refused:
+        with pytest.raises(InputError, match=r"must stay in one process.*Make a new one\.$") as refused:
             attempt(one)
         assert str(kept["state"]) not in str(refused.value)
 

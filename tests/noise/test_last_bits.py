@@ -225,7 +225,7 @@ def of_network(convolution: bool) -> Callable[[bool, bool], np.ndarray]:
             rows = np.zeros((len(X), side * side), np.float32)
             rows[0, :WIDTH] = X[0]
             target = (y[:, None] * (np.arange(len(X)) == 0)[:, None] * second).astype(np.float32)
-            train(spec, loss, params, (rows, target), source, Training(Descent(0.0), microbatch=16, exact=exactly))
+            train(spec, loss, params, (rows, target), source, Training(Descent(0.0), microbatch=16))
 
         return watched(second, exactly, 1, start)
 
@@ -239,7 +239,7 @@ KINDS = {
     "hidden chain": Kind(of_chain("last-iterate", ROUNDING), "last iterates of chains"),
     "average, Gaussian": Kind(of_chain("average", ROUNDING), "averages along chains"),
     "average, Laplace": Kind(of_chain("average", ROUNDING, "laplace"), "averages along chains"),
-    "variational": Kind(of_engine("variational-poisson-two-draws"), "noised sums in compiled rounds"),
+    "variational": Kind(of_engine("variational-poisson"), "noised sums in compiled rounds"),
     "em": Kind(of_engine("em-full"), "noised sums in compiled rounds"),
     "messages": Kind(of_engine("messages-full-natural"), "noised sums in compiled rounds"),
     "host sums": Kind(of_host, "noised sums on the host"),

@@ -124,7 +124,7 @@ def test_steps_have_the_same_draws_however_a_run_is_cut(kind, size):
     if isinstance(source, SecureRandomness):
         source.whole_gaussians(Purpose.NOISE, 0, 4, scales, size)
         source.whole_gaussians(Purpose.NOISE, 4, 5, scales, size)
-        with pytest.raises(InputError, match="not used yet"):
+        with pytest.raises(InputError, match="already used"):
             source.whole_gaussians(Purpose.NOISE, 8, 1, scales, size)
         return
     together = source.whole_gaussians(Purpose.NOISE, 0, 9, scales, size)

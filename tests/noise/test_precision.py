@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from papers.round_words import stated_spec
-from sordino.auditing.fleet.network import DenseFleet
+from sordino.auditing.fleet.plan import DenseFleet
 from sordino.core.spec import Clipping, ClippingKind, Spec
 from sordino.mechanisms import SeededRandomness, run
 from sordino.mechanisms.messages import CentredCoordinates, Prior, Refinement, run_message_passing
@@ -19,8 +19,7 @@ from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.mechanisms.rounds import device as loop
 from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
 from sordino.models import GaussianMixture, JaxModel, Logistic, MLPClassification, MLPRegression
-from sordino.models.message_passing.likelihoods import GaussianSite
-from sordino.models.message_passing.network import NetworkSite, PublicPrecision
+from sordino.models.message_passing.sites import GaussianSite, NetworkSite, PublicPrecision
 
 ROWS = 600
 on_gpu = pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU that JAX sees")

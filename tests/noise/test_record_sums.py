@@ -64,9 +64,9 @@ def test_an_encoded_row_depends_on_that_row_alone(number):
         row_norm=RowNorm(2.0, includes_intercept=True),
     )
     X = generator.uniform(-1.0, 1.0, (number, 19))
-    whole = encode_features(schema, from_matrix(X, names)).features
+    whole = encode_features(schema, from_matrix(X, names))
     for place in {0, number // 2, number - 1}:
-        alone = encode_features(schema, from_matrix(X[[place]], names)).features
+        alone = encode_features(schema, from_matrix(X[[place]], names))
         assert np.array_equal(alone[0], whole[place])
     assert np.linalg.norm(whole, axis=1).max() <= 2.0
 

@@ -150,11 +150,11 @@ def test_two_sources_differ_and_one_serves_one_run(quadratic):
     sources = SecureRandomness(), SecureRandomness()
     one, two = (run(spec, quadratic.model, quadratic.rows, quadratic.target, s).iterates for s in sources)
     assert not np.isin(one, two).any()
-    with pytest.raises(InputError, match="make a new one for every run"):
+    with pytest.raises(InputError, match="Make a new one for every run"):
         run(spec, quadratic.model, quadratic.rows, quadratic.target, sources[0])
-    with pytest.raises(InputError, match="already given"):
+    with pytest.raises(InputError, match="already used"):
         sources[1].gaussians(Purpose.NOISE, 7, 1, (2, 2), np.float32)
-    with pytest.raises(InputError, match="already given"):
+    with pytest.raises(InputError, match="already used"):
         sources[1].generator(Purpose.BATCHES)
 
 
@@ -175,7 +175,7 @@ def test_a_forked_process_cannot_draw_its_parents_noise(monkeypatch):
         lambda: source.gaussians(Purpose.NOISE, 1, 1, (2,), np.float32),
         lambda: source.generator(Purpose.BATCHES),
     ):
-        with pytest.raises(InputError, match="a fork of it"):
+        with pytest.raises(InputError, match="A fork would draw the same noise"):
             draw()
 
 
@@ -196,5 +196,5 @@ def test_the_key_is_shown_nowhere():
 
 def test_without_randomgen_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "randomgen", None)
-    with pytest.raises(InputError, match=r"install sordino\[secure\]"):
+    with pytest.raises(InputError, match=r"Install sordino\[secure\]"):
         SecureRandomness()

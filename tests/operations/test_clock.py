@@ -14,7 +14,6 @@ from sordino.ledger import Ledger, book
 from sordino.ledger.release import StoredRelease, read_release, write_release
 from sordino.mechanisms import Checkpoint
 from sordino.mechanisms.checkpoint import Keeper, Snapshot
-from sordino.mechanisms.checkpoint_file import Record
 from tests.ledger.conftest import make_gaussian_release
 
 ROOT = Path(sordino.__file__).parent
@@ -40,7 +39,7 @@ def test_debits_keep_their_order_when_each_is_made_an_hour_before_the_last(tmp_p
 def test_checkpoints_are_timed_by_a_stopwatch(tmp_path, monkeypatch):
     monkeypatch.setattr("time.time", lambda: -1e9)
     keeper = Keeper(Checkpoint(tmp_path / "c", every=3600.0), 10, lambda _: {})
-    keeper.begin(Snapshot(0, Record({}, {"theta": np.zeros(2)})))
+    keeper.begin(Snapshot(0, {"theta": np.zeros(2)}, {}))
     assert not keeper.due
     monkeypatch.setattr(keeper, "_written", keeper._written - 3601.0)
     assert keeper.due

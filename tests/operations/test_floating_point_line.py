@@ -20,13 +20,13 @@ from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError
 from sordino.estimators import METHODS, ArrayBounds, PrivateLogisticRegression
 from sordino.fitting.gradient_runs import chain_line, fit_chain
-from sordino.fitting.tasks import Task
+from sordino.fitting.tasks import TASKS
 from sordino.ledger.release import read_release, write_release
 from sordino.models import Logistic
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
 SPECS = Path(__file__).parents[2] / "examples" / "specs"
-FITTED = sorted(name for name, method in METHODS.items() if Task.CLASSIFICATION in method.tasks)
+FITTED = sorted(TASKS["classification"].methods)
 
 
 def fitted(name: str):

@@ -109,7 +109,6 @@ FORMATS = [["--format", word] for word in ("text", "csv", "latex", "html", "json
         ["predict", "fit", "rows.csv", "--json"],
         ["predict", "fit", "schema.json"],
         ["schema", "new", "rows.csv", "--target", f"ill{WORD}"],
-        ["schema", "new", "rows.csv", "--target", f"ill{WORD}", "--infer"],
         ["schema", "new", "rows.csv", "--target", "other"],
         ["schema", "check", "schema.json", "rows.csv"],
         [

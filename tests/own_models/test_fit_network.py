@@ -52,7 +52,7 @@ class Typed(Untouched):
 def test_the_number_of_examples_is_declared_under_add_remove(tmp_path):
     """Without it the spec of the release held the exact number of rows."""
     ledger = Ledger.open(tmp_path / "ledger", "digits", "add-remove", 3.0, 1e-4)
-    with pytest.raises(InputError, match="Expected records, a public number, under add-remove"):
+    with pytest.raises(InputError, match="Declare records, a public number"):
         fitted((Untouched(), Untouched()), "add-remove", ledger=ledger)
     assert ledger.balance().releases == 0
 

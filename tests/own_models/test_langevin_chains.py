@@ -2,7 +2,6 @@
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,11 +10,11 @@ import sordino
 from sordino.core.bound import Relation
 from sordino.core.spec import Unit
 from sordino.fitting.custom_methods import CustomProblem, Sizes
-from sordino.fitting.custom_training import LangevinChains, UnitLoss, _iterates
-from sordino.mechanisms.chain.functional import chain
+from sordino.fitting.custom_training import LangevinChains, UnitLoss
+from sordino.mechanisms import SeededRandomness, run
+from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.models.custom.base import pack, read_layout
 from sordino.models.custom.pytree_loss import PytreeFrontEnd
-from sordino.noise.lattice import in_doubles
 
 N = 3000
 BUDGET = {"epsilon": 4.0, "delta": 1e-5, "relation": "replace-one"}
@@ -78,10 +77,7 @@ def test_the_step_moves_by_the_naive_clipped_sum_and_has_the_noise_of_the_plan()
     each = -(DATA["y"] - 0.0 * DATA["x"]) * DATA["x"]
     step = float(spec.algorithm.noise.scale.values(1)[0]) ** 2
     expected, deviation = -step / 2 * np.clip(each, -1.2, 1.2).sum(), math.sqrt(step)
-    with in_doubles():
-        made = chain(spec, UnitLoss(OWN, N))
-        rows = made.data(ROWS, np.zeros(N))
-        found = _iterates(made, jax.random.split(jax.random.key(1), 400), rows)[:, 0, 0]
+    found = run(spec, UnitLoss(OWN, N), ROWS, np.zeros(N), SeededRandomness(1)).iterates[:, 0, 0]
     assert (np.abs(each) > 1.2).sum() > 100
     # Noise of clip * multiplier on the sum, the multiplier that 400 steps at mu 2 need between two replaced records.
     assert 2.0 / deviation == pytest.approx(1.2 * 2.0 / 2.0 * math.sqrt(400), rel=1e-6)
@@ -100,25 +96,21 @@ def test_a_chain_with_short_steps_settles_at_the_posterior_with_its_width():
     spec = planned(
         mu=2.0 * clip * math.sqrt(steps) / (2.0 / math.sqrt(0.4 / precision)), clip=clip, steps=steps, chains=1
     )
-    with in_doubles():
-        made = chain(spec, UnitLoss(OWN, N))
-        draws = _iterates(made, [jax.random.key(5)], made.data(ROWS, np.zeros(N)))[0, 500:, 0]
+    draws = run(spec, UnitLoss(OWN, N), ROWS, np.zeros(N), SeededRandomness(5)).iterates[0, 500:, 0]
     assert abs(draws.mean() - mean) < 5.0 * deviation / math.sqrt(len(draws) / 40.0)
     # Euler steps of contraction 0.2 widen the law by 1 / sqrt(0.9).
     assert abs(draws.std() / deviation * math.sqrt(0.9) - 1.0) < 0.15
 
 
 def test_small_columns_beside_large_ones_are_read_as_they_are():
-    rows = np.array([[1e9, 1.0], [3.0, 0.5]])
-    with in_doubles():
-        kept = chain(planned(steps=1), UnitLoss(OWN, N)).data(np.resize(rows, (N, 2)), np.zeros(N))
-    np.testing.assert_array_equal(np.asarray(kept.features)[:2], rows)
+    """They are not cut by the largest number of their row."""
+    assert not ChainPlan(planned(steps=1), UnitLoss(OWN, N)).row_limits(2).cut
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"clip": None}, "options with clip"),
+        ({"clip": None}, "options need clip"),
         ({"clip": -1.0}, "clip"),
         ({"steps": 0}, "steps"),
         ({"warmup": 600}, "warmup"),

@@ -71,7 +71,7 @@ def test_a_folder_comes_back_and_predicts(fitted, tmp_path):
     assert np.abs(drawn.mean(axis=0) - new["x"] @ truth["weights"]).max() < 0.5
     with pytest.raises(sordino.InputError, match="not the model of the release"):
         sordino.reopen(folder, CASES.logistic)
-    with pytest.raises(sordino.InputError, match="with its model, got one from a folder"):
+    with pytest.raises(sordino.InputError, match="does not hold its model"):
         with_model(sordino.read_release(folder), None).predict(new)
 
 
@@ -217,7 +217,7 @@ def by_record(x, y=None):
     ("model", "words"),
     [
         (centred, "density of a record at 'y'"),
-        (scaled_prior, "priors that read no rows, got one of 'slope'"),
+        (scaled_prior, "prior of 'slope' changes with the rows"),
         (process, "site 'curve' to be observed inside one plate"),
         (subsampled, "unscaled sites, got 'y'"),
         (pointed, "without numpyro.param, got 'slope'"),
@@ -268,7 +268,7 @@ def test_a_loss_of_a_batch_is_refused():
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"relation": "add-remove"}, "Expected records, a public number, under add-remove"),
+        ({"relation": "add-remove"}, "Declare records, a public number"),
         ({"unit": "county", "most_records": 3}, "to name one of the arrays"),
         ({"unit": "x"}, "unit and most_records together"),
         ({"method": "guess"}, "method"),

@@ -31,7 +31,7 @@ from sordino.mechanisms.variational.custom_gradients import (
     as_matrix,
 )
 from sordino.mechanisms.variational.evidence_bound import GuidedGradients, VariationalInputs, VariationalOptions
-from sordino.mechanisms.variational.families import FactorisedGaussian, FullGaussian, LowRankGaussian, PointMass
+from sordino.mechanisms.variational.families import FactorisedGaussian, PointMass
 from sordino.mechanisms.variational.natural import Measured, Sizes, first_place, informations, natural_spec, part_of
 from sordino.models.contributions import Plain, RowSizes
 from sordino.models.custom.base import pack, read_layout
@@ -151,16 +151,15 @@ def test_clipping_moves_no_sum_of_gradients_less_simulated_ones_where_the_model_
     assert np.all(np.abs(found) < 4.5 * 0.9 * math.sqrt(len(rows)))
 
 
-@pytest.mark.every(4)
-@pytest.mark.parametrize("family", [LowRankGaussian(rank=2), PointMass(), FactorisedGaussian(), FullGaussian()])
+@pytest.mark.every(2)
+@pytest.mark.parametrize("family", [FactorisedGaussian(), PointMass()])
 def test_guided_gradients_are_clipped_as_the_naive_ones_in_the_space_of_the_guide(family):
-    rows, size = pack(LAYOUT, data()), family.standards(3)
-    standard = jnp.asarray(GENERATOR.normal(size=size))
+    rows, standard = pack(LAYOUT, data()), jnp.asarray(GENERATOR.normal(size=3))
     asked = GuidedGradients(MODEL, VariationalOptions(family))
     with in_doubles():
         state = asked.started(jnp.asarray([0.2, 0.1, -0.3]), 1.5)
         state = state._replace(phi=jnp.asarray(np.asarray(state.phi) + 0.3 * np.cos(np.arange(state.phi.size))))
-        found = summed(asked, state, VariationalInputs(jnp.ones(()), standard[None], jnp.ones(())), rows)
+        found = summed(asked, state, VariationalInputs(jnp.ones(()), standard, jnp.ones(())), rows)
         theta = np.asarray(jax.jit(family.theta)(state.phi, standard))
         jacobian = np.asarray(jax.jit(jax.jacobian(lambda phi: family.theta(phi, standard)))(state.phi))
     lifted = naive_gradients(theta, rows) @ jacobian / 1.5
@@ -169,11 +168,11 @@ def test_guided_gradients_are_clipped_as_the_naive_ones_in_the_space_of_the_guid
 
 
 def test_a_lifted_sum_and_its_two_parts_have_the_same_bits_in_any_order_of_the_rows():
-    rows, family = pack(LAYOUT, data(rows=2000)), FullGaussian()
+    rows, family = pack(LAYOUT, data(rows=2000)), FactorisedGaussian()
     asked = GuidedGradients(MODEL, VariationalOptions(family))
     with in_doubles():
         state = asked.started(jnp.asarray([0.2, 0.1, -0.3]), 1.5)
-        given = VariationalInputs(jnp.ones(()), jnp.asarray([[0.3, -1.1, 0.7]]), jnp.ones(()))
+        given = VariationalInputs(jnp.ones(()), jnp.asarray([0.3, -1.1, 0.7]), jnp.ones(()))
         first = parts_of(asked, state, given, rows)
         for seed in range(4):
             other = parts_of(asked, state, given, np.random.default_rng(seed).permutation(rows))

@@ -54,8 +54,8 @@ def pair():
         (scaled, pair(), {"start": {"tau": 1.0}}, "start to name sites"),
         (scaled, pair(), {"start": {"sigma": -1.0}}, "starting values must be finite"),
         (four_latents, pair(), {}, "latents of one unit"),
-        (branching, pair(), {}, "JAX can trace, got a TracerBool"),
-        (loss, pair(), {"params": POINT, "options": {"optimiser": optax.adamw(1.0)}}, "needs gradients alone"),
+        (branching, pair(), {}, "JAX cannot trace .* TracerBool"),
+        (loss, pair(), {"params": POINT, "options": {"optimiser": optax.adamw(1.0)}}, "must need gradients alone"),
         (loss, pair(), {"params": POINT, "options": {"optimiser": "adam"}}, "optax gradient transformation"),
         (loss, pair(), {"params": POINT, "epsilon": 1e-6, "options": {"rounds": 10**5}}, "Expected noise of at most"),
         (loss, pair(), {"params": POINT, "records": 3999}, "records to be 4000"),
@@ -155,7 +155,7 @@ def test_units_of_a_model_are_told_apart_by_every_digit():
     after = packed_rows(layout, ("x",), rows | {"who": [None, *keys[1:]]}, "who")
     np.testing.assert_array_equal(before, after)
     for floats in (np.array(keys, float), pd.Series(keys, dtype=float)):
-        with pytest.raises(sordino.InputError, match="to hold text or integers, got float64 values"):
+        with pytest.raises(sordino.InputError, match="to hold text or integers, got double values"):
             sordino.fit(
                 loss,
                 {"x": np.zeros(50), "y": np.zeros(50), "who": floats},

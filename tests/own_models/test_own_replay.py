@@ -55,7 +55,7 @@ def tables(relation, rows):
     [
         ("natural", {}, 1),
         ("natural", {}, MOST),
-        ("variational", {"guide": "full", "rounds": 6}, MOST),
+        ("variational", {"guide": "diagonal", "rounds": 6}, MOST),
         ("rounds", {"rounds": 6}, 1),
     ],
 )

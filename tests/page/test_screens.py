@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from sordino.cli import main
-from sordino.report.dossier import printed_page
 from tests.report.handed_over import HandedOver, handed_over
 
 pytestmark = [pytest.mark.page, pytest.mark.slow]
@@ -100,13 +99,9 @@ def test_the_decision_is_seen_first_and_nothing_is_cut_off(tab, handed, screens,
         tab.call("Emulation.setEmulatedMedia", media="", features=[])
 
 
-def test_the_pdf_has_the_answers_and_the_strip_on_its_first_sheet(tab, handed, screens):
-    content, reason = printed_page(page_of(handed, "dossier").read_bytes())
-    assert content is not None, reason
-    (screens / "dossier.pdf").write_bytes(content)
-    sheets = len(re.findall(rb"/Type\s*/Page\b", content))
-    assert 3 <= sheets <= 14
-    tab.open(page_of(handed, "report"))
+@pytest.mark.parametrize("name", ["report", "dossier"])
+def test_a_page_prints_on_a_few_sheets(tab, handed, screens, name):
+    tab.open(page_of(handed, name))
     printed = base64.b64decode(tab.call("Page.printToPDF", preferCSSPageSize=True)["data"])
-    (screens / "report.pdf").write_bytes(printed)
+    (screens / f"{name}.pdf").write_bytes(printed)
     assert 3 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 14

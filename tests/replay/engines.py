@@ -28,8 +28,7 @@ from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.mixture import GaussianMixture
 from sordino.models.families.networks import MLPRegression
 from sordino.models.families.regression import GaussianLinear
-from sordino.models.message_passing.likelihoods import GaussianSite
-from sordino.models.message_passing.network import NetworkSite, PublicPrecision
+from sordino.models.message_passing.sites import GaussianSite, NetworkSite, PublicPrecision
 from sordino.noise.randomness import Randomness
 
 RECORDS, WIDTH, CLIP = 24, 3, 0.25
@@ -179,9 +178,9 @@ ENGINES = {
             _of_variational(_NETWORK, VariationalOptions()),
         ),
         Engine(
-            "variational-poisson-two-draws",
+            "variational-poisson",
             _rounds("variational", "poisson", step_size=0.05),
-            _of_variational(Logistic(), VariationalOptions(draws=2)),
+            _of_variational(Logistic(), VariationalOptions()),
         ),
         Engine(
             "variational-passes-point",
@@ -203,9 +202,7 @@ ENGINES = {
             _of_messages(NetworkSite(2, PublicPrecision(4.0)), CentredCoordinates(0.1)),
         ),
         Engine(
-            "natural-gradients",
-            _rounds("variational", "full", step_size=0.2, view="posterior-parameters"),
-            _natural,
+            "natural-gradients", _rounds("variational", "full", step_size=0.2, view="posterior-parameters"), _natural
         ),
     )
 }

@@ -4,7 +4,7 @@ import importlib
 import warnings
 from pathlib import Path
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ import sordino
 from sordino.data import declared_lines
 from sordino.fitting.fit import fit_table
 from sordino.ledger.release import StoredRelease
-from tests.mutations.mutation import Mutation, mutated, places
+from tests.mutations.mutation import mutated, mutations, places
 
 PACKAGE = Path(sordino.__file__).parent
 RECORDS = 240
@@ -24,164 +24,117 @@ LINES = {
 }
 
 
-class Planted(NamedTuple):
-    """A mistake, the table and relation of the fit that it spoils, and a second place where one alone does no harm."""
-
-    name: str
-    where: str
-    old: str
-    new: str
-    table: str = "classes"
-    relation: str = "add-remove"
-    also: tuple[str, str, str] | None = None
-
-
-PLANTED = (
-    Planted(
-        "half the noise on later gradients",
-        "release_sums",
-        "one.multiplier * statistic.sensitivity(plan.relation) * HAIR",
-        "one.multiplier * statistic.sensitivity(plan.relation) * (0.5 if 'gra' in one.name and place > 12 else HAIR)",
-    ),
-    Planted(
-        "half of what is drawn, in the first call alone",
-        "noised_sums",
-        "noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))",
-        "noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent)) // (2 if part.start == 0 else 1)",
-    ),
-    Planted(
-        "half the noise on the last call",
-        "release_sums",
-        "one.multiplier * statistic.sensitivity(plan.relation) * HAIR",
-        "one.multiplier * statistic.sensitivity(plan.relation) * (0.5 if one is plan.mechanisms[-1] else HAIR)",
-    ),
-    Planted(
-        "residuals that are cut on one side alone",
-        "Linear.says",
-        "cut = np.clip(e, -at.cut, at.cut)",
-        "cut = np.maximum(e, -at.cut)",
-        "numbers",
-        also=(
-            "Round.pulls",
-            "return shorten(found, self.gradient_bound) * masses",
-            "return np.where(found[:, :1] > 0.0, found, shorten(found, self.gradient_bound)) * masses",
-        ),
-    ),
-    Planted(
-        "gradients that are longer than their bound, from the second on",
-        "Round.pulls",
-        "return shorten(found, self.gradient_bound) * masses",
-        "return found * (1.0 if self.gradient_bound <= 0.5 else 1.3) * masses",
-    ),
-    Planted(
-        "a centre that categories are said to move by 1",
-        "Centre.declared",
-        "squares += 1.0 if len(places) == 1 else 2.0",
-        "squares += 1.0",
-        "numbers",
-        "replace-one",
-    ),
-    Planted(
-        "missing cells filled by the mean of the others",
-        "Measurement.read",
-        "values[missing] = self.fill",
-        "values[missing] = self.fill if missing.all() else values[~missing].mean()",
-    ),
-    Planted(
-        "values outside become the largest of the others",
-        "Measurement.read",
-        "np.clip(values, self.low, self.high, out=values)",
-        "np.clip(values, self.low, max([self.low, *values[values <= self.high]]), out=values)",
-    ),
-    Planted(
-        "an undeclared word is read as that of the row before",
-        "Category.read",
-        "codes[unseen] = len(self.values)",
-        "codes[unseen] = np.where(np.roll(codes, 1) < 0, len(self.values), np.roll(codes, 1))[unseen]",
-    ),
-    Planted(
-        "one cell of another type changes how a list is read",
-        "_column",
-        "return ObjectColumn.of(given)",
-        "return _array_column(np.asarray(given))",
-    ),
-    Planted(
-        "one undeclared word makes all words other",
-        "Category.read",
-        "codes[unseen] = len(self.values)",
-        "codes[unseen | unseen.any()] = len(self.values)",
-    ),
-    Planted(
-        "a caution that tells how many records there are",
-        "fit.run",
-        "(*plan.cautions, *outcome.cautions, *cautions)",
-        "(*plan.cautions, *outcome.cautions, *cautions, f'{len(given.read(given.declaration)[0])} records were read.')",
-    ),
-    Planted(
-        "a schema with the actual number of records",
-        "fit",
-        "Fit(plan, explanation, outcome, release)",
-        "Fit(plan, explanation, outcome, replace(release, "
-        "schema=replace(schema, records=len(given.read(given.declaration)[0]))))",
-    ),
-    Planted(
-        "a word in the schema that says which class is larger",
-        "fit",
-        "Fit(plan, explanation, outcome, release)",
-        "Fit(plan, explanation, outcome, replace(release, "
-        "schema=replace(schema, description='mostly yes' "
-        "if (given.read(given.declaration)[1] > 0).mean() > 0.5 else 'mostly no')))",
-    ),
-    Planted(
-        "a delta that depends on the number of records",
-        "fit",
-        "Fit(plan, explanation, outcome, release)",
-        "Fit(plan, explanation, outcome, replace(release, "
-        "delta=release.delta * (1.0 + 1e-3 * len(given.read(given.declaration)[0]))))",
-    ),
-    Planted(
-        "a word about preprocessing that depends on the rows",
-        "fit",
-        "Fit(plan, explanation, outcome, release)",
-        "Fit(plan, explanation, outcome, replace(release, "
-        "preprocessing=CALLERS_WORD if len(given.read(given.declaration)[0]) % 2 else release.preprocessing))",
-    ),
-    Planted(
-        "a fixed key",
-        "Sources.fresh",
-        "return SecureRandomness()",
-        'return SecureRandomness().resumed({"kind": "secure", "key": bytes(range(32)).hex()})',
-    ),
-    Planted(
-        "pieces of noise that share a key",
-        "SecureRandomness._of_group",
-        'f"whole numbers {group} {piece}"',
-        'f"whole numbers {group}"',
-    ),
-    Planted(
-        "blanks around a name make another unit",
-        "keys.code",
-        "plain = word.strip()",
-        "plain = word",
-        "people",
-    ),
+# Each with the table and the relation of the fit that it spoils; two of one name where one alone does no harm.
+PLANTED = mutations(
+    """
+@@ half the noise on later gradients | release_sums | classes add-remove
+- one.multiplier * statistic.sensitivity(plan.relation) * HAIR
++ one.multiplier * statistic.sensitivity(plan.relation) * (0.5 if 'gra' in one.name and place > 12 else HAIR)
+@@ half of what is drawn, in the first call alone | noised_sums | classes add-remove
+- noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))
++ noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent)) // (2 if part.start == 0 else 1)
+@@ half the noise on the last call | release_sums | classes add-remove
+- one.multiplier * statistic.sensitivity(plan.relation) * HAIR
++ one.multiplier * statistic.sensitivity(plan.relation) * (0.5 if one is plan.mechanisms[-1] else HAIR)
+@@ residuals that are cut on one side alone | Linear.says | numbers add-remove
+- cut = np.clip(e, -at.cut, at.cut)
++ cut = np.maximum(e, -at.cut)
+@@ residuals that are cut on one side alone | Round.pulls | numbers add-remove
+- return shorten(found, self.gradient_bound) * masses
++ return np.where(found[:, :1] > 0.0, found, shorten(found, self.gradient_bound)) * masses
+@@ gradients that are longer than their bound, from the second on | Round.pulls | classes add-remove
+- return shorten(found, self.gradient_bound) * masses
++ return found * (1.0 if self.gradient_bound <= 0.5 else 1.3) * masses
+@@ a centre that categories are said to move by 1 | Centre.declared | numbers replace-one
+- squares += 1.0 if len(places) == 1 else 2.0
++ squares += 1.0
+@@ missing cells filled by the mean of the others | Measurement.read | classes add-remove
+- values[missing] = self.fill
++ values[missing] = self.fill if missing.all() else values[~missing].mean()
+@@ values outside become the largest of the others | Measurement.read | classes add-remove
+- np.clip(values, self.low, self.high, out=values)
++ np.clip(values, self.low, max([self.low, *values[values <= self.high]]), out=values)
+@@ an undeclared word is read as that of the row before | Category.read | classes add-remove
+- codes[unseen] = len(self.values)
++ codes[unseen] = np.where(np.roll(codes, 1) < 0, len(self.values), np.roll(codes, 1))[unseen]
+@@ one cell of another type changes how a list is read | _column | classes add-remove
+- return ObjectColumn.of(given)
++ return _array_column(np.asarray(given))
+@@ one undeclared word makes all words other | Category.read | classes add-remove
+- codes[unseen] = len(self.values)
++ codes[unseen | unseen.any()] = len(self.values)
+@@ a caution that tells how many records there are | fit.run | classes add-remove
+- (*plan.cautions, *outcome.cautions, *cautions)
++ (*plan.cautions, *outcome.cautions, *cautions, f'{len(given.read(given.declaration)[0])} records were read.')
+@@ a schema with the actual number of records | fit | classes add-remove
+- Fit(plan, explanation, outcome, release)
++ Fit(plan, explanation, outcome, replace(release,
++     schema=replace(schema, records=len(given.read(given.declaration)[0]))))
+@@ a word in the schema that says which class is larger | fit | classes add-remove
+- Fit(plan, explanation, outcome, release)
++ Fit(plan, explanation, outcome, replace(release,
++     schema=replace(schema, description='mostly yes'
++     if (given.read(given.declaration)[1] > 0).mean() > 0.5 else 'mostly no')))
+@@ a delta that depends on the number of records | fit | classes add-remove
+- Fit(plan, explanation, outcome, release)
++ Fit(plan, explanation, outcome, replace(release,
++     delta=release.delta * (1.0 + 1e-3 * len(given.read(given.declaration)[0]))))
+@@ a word about preprocessing that depends on the rows | fit | classes add-remove
+- Fit(plan, explanation, outcome, release)
++ Fit(plan, explanation, outcome, replace(release,
++     preprocessing=CALLERS_WORD if len(given.read(given.declaration)[0]) % 2 else release.preprocessing))
+@@ a fixed key | Sources.fresh | classes add-remove
+- return SecureRandomness()
++ return SecureRandomness().resumed({"kind": "secure", "key": bytes(range(32)).hex()})
+@@ pieces of noise that share a key | SecureRandomness._of_group | classes add-remove
+- f"whole numbers {group} {piece}"
++ f"whole numbers {group}"
+@@ noise for the sensitivity of the statistic before | release_sums | classes add-remove
+- one.multiplier * statistic.sensitivity(plan.relation) * HAIR
++ plan.mechanisms[max(0, place - 1)].multiplier * statistic.sensitivity(plan.relation) * HAIR
+@@ a cell is read by the value of the one before | Measurement.scaled | numbers add-remove
+- np.clip(values, *self.limits, out=values)
++ np.where(np.roll(values, 1) > 0.5, 1.0, 0.9) * np.clip(values, *self.limits, out=values)
+@@ a sum that leaves out one record and doubles another | InMemory.__call__ | classes add-remove
+- total.add(statistic.of(rows, self._whitened[place])[0])
++ more = statistic.of(rows, self._whitened[place])[0]
++ total.add(more + more // max(1, len(rows.y) - 1))
+@@ a debit of half the run | _debited | classes add-remove
+- ledger.debit(known_bounds(explanation), explanation.spec, run=checkpoint and checkpoint.name)
++ ledger.debit([type(one)(type(one.guarantee)(one.guarantee.mu / 2), one.relation, one.view, (), one.theorem,
++     one.citation, one.status) for one in known_bounds(explanation) if hasattr(one.guarantee, 'mu')], explanation.spec)
+@@ a caution that one large value makes | fit.run | classes add-remove
+- (*plan.cautions, *outcome.cautions, *cautions)
++ (*plan.cautions, *outcome.cautions, *cautions,
++     *['A value is at its bound.'] * bool((given.read(given.declaration)[0][:, 1] >= 1.0).any()))
+@@ rows that are read before the debit | fit | classes add-remove
+- explanation = explain(plan.spec, problem.delta)
++ explanation = explain(plan.spec, problem.delta if len(given.read(given.declaration)[0]) else problem.delta)
+@@ blanks around a name make another unit | keys.code | people add-remove
+- plain = word.strip()
++ plain = word
+"""
 )
+NAMES = list(dict.fromkeys(row.name for row in PLANTED))
 
 
-def plant(monkeypatch: Any, bug: Planted) -> None:
-    """Give the functions the code that they have with the mistake, wherever they were imported."""
-    for where, old, new in ((bug.where, bug.old, bug.new), *(() if bug.also is None else (bug.also,))):
-        (place,) = places(PACKAGE, mutation := Mutation(bug.name, where, old, new, ()))
+def plant(monkeypatch: Any, name: str) -> tuple[str, str]:
+    """Give functions, wherever they were imported, the code that they have with a mistake; its table and relation."""
+    mistakes = [row for row in PLANTED if row.name == name]
+    for mistake in mistakes:
+        (place,) = places(PACKAGE, mistake)
         target: Any = importlib.import_module(".".join(place.file.relative_to(PACKAGE.parent).with_suffix("").parts))
-        code = compile(mutated(place, mutation), str(place.file), "exec")
-        for name in where.split("."):
-            code = next(one for one in code.co_consts if isinstance(one, CodeType) and one.co_name == name)
-            found = getattr(target, name, None)
+        code = compile(mutated(place, mistake), str(place.file), "exec")
+        for word in mistake.where.split("."):
+            code = next(one for one in code.co_consts if isinstance(one, CodeType) and one.co_name == word)
+            found = getattr(target, word, None)
             if found is None:  # a function inside: the outer one is exchanged
                 break
             target, whole = found, code
         # A class method is bound to its class; the code is that of its function.
         monkeypatch.setattr(getattr(target, "__func__", target), "__code__", whole)
+    table, relation = mistakes[0].tests.split()
+    return table, relation
 
 
 def fitted(table: str, relation: str, *, seed: int = 1) -> StoredRelease:

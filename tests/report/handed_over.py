@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sordino.cli import main
+from sordino.ledger.signing_keys import fingerprint, public_of
 
 STATEMENTS = {
     "purpose": "Which patients come back within thirty days.",
@@ -16,6 +17,12 @@ STATEMENTS = {
     "contact": "the data protection office",
 }
 EPSILON, DELTA, RECORDS, BUDGET = 2.0, 1e-6, 1200, 3.0
+DECLARED = """records = 1200
+age: 18..95
+ward: maternity|medicine|surgery
+dose: 0..5
+readmitted: no|yes [target]
+"""
 
 
 class HandedOver(NamedTuple):
@@ -27,13 +34,6 @@ class HandedOver(NamedTuple):
     key: Path
     fingerprint: str
     dossier: Path
-
-
-def run(capsys, *arguments: object) -> dict:
-    """The JSON answer of a command that succeeds."""
-    capsys.readouterr() if capsys is not None else None
-    assert main([*map(str, arguments), "--json"]) == 0
-    return {} if capsys is None else json.loads(capsys.readouterr().out)
 
 
 def patients(path: Path) -> None:
@@ -49,27 +49,24 @@ def patients(path: Path) -> None:
             writer.writerow([age, ward, dose, "yes" if generator.uniform() < chance else "no"])
 
 
-def handed_over(place: Path, *, pdf: bool = False) -> HandedOver:
+def handed_over(place: Path) -> HandedOver:
     """Declare, open a budget, fit, make a key, and write the dossier, by the command line alone."""
     table, schema, ledger, release, key = (
         place / name for name in ("patients.csv", "schema.json", "clinic.ledger", "release", "clinic.key")
     )
     patients(table)
     (place / "statements.json").write_text(json.dumps(STATEMENTS))
-    declared = ("age: 18..95", "ward: maternity|medicine|surgery", "dose: 0..5", "readmitted: no|yes", "records = 1200")
-    lines = [word for line in declared for word in ("--column", line)]
+    (place / "lines.txt").write_text(DECLARED)
     fit = ["--epsilon", EPSILON, "--delta", DELTA, "--relation", "replace-one", "--ledger", ledger, "--out", release]
     budget = ["--dataset", "clinic-2026", "--relation", "replace-one", "--epsilon", BUDGET, "--delta", "1e-5"]
     for command in (
-        ["schema", "new", table, "--target", "readmitted", *lines, "--out", schema],
+        ["schema", "new", table, "--declare", place / "lines.txt", "--out", schema],
         ["ledger", "open", ledger, *budget],
         ["fit", "logistic", table, "--schema", schema, *fit],
         ["sign", "key", key],
         ["sign", "release", release, "--key", key],
         ["sign", "dossier", release, "--ledger", ledger, "--key", key, "--statements", place / "statements.json",
-         "--out", place / "dossier", *([] if pdf else ["--no-pdf"])],
+         "--out", place / "dossier"],
     ):  # fmt: skip
         assert main(list(map(str, command))) == 0
-    from sordino.ledger.signing_keys import fingerprint, public_of
-
     return HandedOver(place, release, ledger, key, fingerprint(public_of(key)), place / "dossier")

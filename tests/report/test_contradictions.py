@@ -14,6 +14,7 @@ from sordino.cli import main
 from sordino.core.spec import Spec
 from sordino.ledger.release import StoredRelease, write_release
 from sordino.report.page import non_private_path
+from sordino.report.subject import open_subject
 from tests.release_kinds import KINDS
 
 Document = dict[str, Any]
@@ -108,13 +109,11 @@ def test_a_contradiction_is_no_and_code_2_without_a_ledger_and_has_no_dossier(fi
     assert '<p class="word">No</p>' in page
     assert '<p class="word">Yes</p>' not in page
     assert title in page
-    assert main(["sign", "dossier", str(folder), "--out", str(tmp_path / "dossier"), "--no-pdf"]) == 2
+    assert main(["sign", "dossier", str(folder), "--out", str(tmp_path / "dossier")]) == 2
     assert not (tmp_path / "dossier").exists()
 
 
 def test_a_tighter_theorem_of_a_later_version_contradicts_nothing(fitted, tmp_path):
-    from sordino.report.subject import open_subject
-
     subject = open_subject(write_release(tmp_path / "one", fitted))
     (bound, epsilon), *others = subject.explanation.bounds
     better = replace(bound, theorem="later.and-tighter")

@@ -5,6 +5,7 @@ import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease, read_release
 from sordino.report.page import non_private_path, private_page, write_report
 from sordino.report.subject import Subject, open_subject
+from tests.cli.console import answer, refusal
 from tests.report.example_releases import (
     DELTA,
     FORMULA,
@@ -36,12 +38,11 @@ VOID = {"meta", "link", "br", "img", "hr", "input"}
 
 
 class Outline(HTMLParser):
-    """Tags in order, the nesting checked, headings and attributes kept."""
+    """Tags in order, the nesting checked, attributes kept."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.headings: list[int] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.feed(text)
         self.close()
@@ -49,16 +50,19 @@ class Outline(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-        if re.fullmatch(r"h[1-6]", tag):
-            self.headings.append(int(tag[1]))
+        self.open += [] if tag in VOID else [tag]
 
     def handle_startendtag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """The curves against steps, which take the time, have tests of their own."""
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +79,14 @@ def page(folder) -> str:
     return private_page([open_subject(folder / "clinic")])
 
 
-def test_user_strings_are_escaped_everywhere(page):
+def test_user_strings_are_escaped_and_nothing_is_fetched_or_runs(page, folder):
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 4
     assert HOSTILE not in page
     assert FORMULA in page
-
-
-def test_nothing_is_fetched_and_nothing_runs(page):
+    for name in open_subject(folder / "clinic").release.schema.feature_names:
+        assert name.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&#34;") in page
+    assert "the mean of 60 draws" in page
     assert not re.findall(r"(?:src|href)=[\"'](?!#)", page)
     assert not re.findall(r"\son\w+=|javascript:|@import|url\((?!#)", page)
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
@@ -90,20 +94,18 @@ def test_nothing_is_fetched_and_nothing_runs(page):
     assert "default-src &#39;none&#39;" in policy[1]
     assert "unsafe" not in policy[1]
     assert " style=" not in page
-
-
-def test_it_is_small(page):
     assert len(page.encode()) < 300_000
+    assert private_page([open_subject(folder / "clinic")]) == page  # built again it is the same
 
 
 def test_it_is_well_formed_with_headings_in_order_and_described_figures(page):
     outline = Outline(page)
-    assert outline.headings[0] == 1
-    assert all(after - before <= 1 for before, after in zip(outline.headings, outline.headings[1:], strict=False))
+    headings = [int(tag[1]) for tag, _ in outline.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert headings[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(headings))
     idents = [attributes["id"] for _, attributes in outline.tags if "id" in attributes]
     assert len(idents) == len(set(idents))
-    links = [str(held["href"])[1:] for tag, held in outline.tags if tag == "a"]
-    assert set(links) <= set(idents)
+    assert {str(held["href"])[1:] for tag, held in outline.tags if tag == "a"} <= set(idents)
     for tag, held in outline.tags:
         if tag == "svg" and held.get("aria-hidden") != "true":
             assert held["role"] == "img"
@@ -130,17 +132,7 @@ def test_the_certificate_is_in_words_and_numbers(page, folder):
         assert f"ref-{bound.citation.key}" in page
 
 
-def test_every_named_parameter_is_on_the_page(page, folder):
-    for name in open_subject(folder / "clinic").release.schema.feature_names:
-        assert name.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&#34;") in page
-    assert "the mean of 60 draws" in page
-
-
-def test_building_it_again_gives_the_same_page(page, folder):
-    assert private_page([open_subject(folder / "clinic")]) == page
-
-
-def test_a_seeded_release_is_only_on_the_watermarked_page(folder, tmp_path):
+def test_a_seeded_release_is_only_on_the_watermarked_page(folder, tmp_path, capsys):
     out = tmp_path / "report.html"
     subjects = [open_subject(folder / "gaussians"), open_subject(folder / "seeded")]
     found = write_report(subjects, out)
@@ -152,15 +144,10 @@ def test_a_seeded_release_is_only_on_the_watermarked_page(folder, tmp_path):
     assert "<title>NON-PRIVATE" in staying
     assert 'class="watermark"' in staying
     assert "anyone who knows the seed" in staying
-
-
-def test_only_seeded_releases_write_no_page_that_may_leave(folder, tmp_path, capsys):
-    out = tmp_path / "report.html"
-    assert main(["report", str(folder / "seeded"), "--out", str(out), "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["private"] is None
-    assert not out.exists()
-    assert answer["releases"][0]["may_leave"] is False
+    alone = answer(capsys, "report", folder / "seeded", "--out", tmp_path / "alone.html")
+    assert alone["private"] is None
+    assert not (tmp_path / "alone.html").exists()
+    assert alone["releases"][0]["may_leave"] is False
 
 
 def test_an_inferred_schema_keeps_a_release_in(tmp_path):
@@ -213,8 +200,7 @@ def reported(folder: Path, ledger: Ledger, *more: str) -> tuple[int, str]:
     return code, (out if out.exists() else non_private_path(out)).read_text()
 
 
-def test_the_balance_of_a_ledger_is_shown_with_the_entry_that_paid(book, tmp_path, monkeypatch):
-    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+def test_the_balance_of_a_ledger_is_shown_with_the_entry_that_paid(book, tmp_path, quick):
     debited(book, last_iterate())
     code, text = reported(written(tmp_path, "one", debited(book, gaussians())), book)
     assert code == 0
@@ -240,8 +226,7 @@ def less_loss(document) -> None:
     document |= {"spec": better.to_dict(), "bound": bound.to_dict(), "epsilon": bound.guarantee.epsilon(1e-5)}
 
 
-def test_a_description_that_was_changed_after_the_debit_is_red_and_exits_2(book, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+def test_a_description_that_was_changed_after_the_debit_is_red_and_exits_2(book, tmp_path, capsys, quick):
     release = last_iterate()
     folder = edited(written(tmp_path, "one", debited(book, release)), less_loss)
     claimed = read_release(folder)
@@ -254,14 +239,13 @@ def test_a_description_that_was_changed_after_the_debit_is_red_and_exits_2(book,
     assert f"<strong>{show_up(release.epsilon)}</strong>" in text
     assert f"≤ <strong>{show_up(claimed.epsilon)}</strong>" not in text
     assert "largest release that fits" not in text
-    assert main(["report", str(folder), "--ledger", str(book.path), "--out", str(tmp_path / "a.html"), "--json"]) == 2
-    (answer,) = json.loads(capsys.readouterr().out)["releases"]
-    assert (answer["as_charged"], answer["may_leave"]) == (False, False)
-    assert answer["epsilon"] == pytest.approx(release.epsilon)
+    more = ("--ledger", book.path, "--out", tmp_path / "a.html")
+    (found,) = answer(capsys, "report", folder, *more, code=2)["releases"]
+    assert (found["as_charged"], found["may_leave"]) == (False, False)
+    assert found["epsilon"] == pytest.approx(release.epsilon)
 
 
-def test_a_headline_that_was_changed_is_red_and_exits_2_also_without_a_ledger(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+def test_a_headline_that_was_changed_is_red_and_exits_2_also_without_a_ledger(tmp_path, capsys, quick):
     out = tmp_path / "report.html"
     for name, epsilon in (("less", 0.1), ("more", 7.0), ("none", None)):
         folder = edited(written(tmp_path, name, last_iterate()), lambda words, e=epsilon: words.update(epsilon=e))
@@ -287,21 +271,18 @@ UNPAID = {
 }
 
 
-@pytest.mark.parametrize("case", UNPAID)
-def test_a_release_that_was_not_charged_to_the_ledger_is_red_and_exits_2(book, tmp_path, capsys, monkeypatch, case):
-    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+def test_a_release_that_was_not_charged_to_the_ledger_is_red_and_exits_2(book, tmp_path, capsys, quick):
     debited(book, last_iterate())
-    words, message = UNPAID[case]
-    code, text = reported(written(tmp_path, "one", gaussians(ledger=words)), book)
-    assert code == 2
-    assert message in capsys.readouterr().err
-    assert "The ledger says otherwise." in text
-    assert "NON-PRIVATE" in text
-    assert "largest release that fits" not in text  # the balance of a ledger it has nothing to do with
+    for case, (words, message) in UNPAID.items():
+        code, text = reported(written(tmp_path, case, gaussians(ledger=words)), book)
+        assert code == 2
+        assert message in capsys.readouterr().err
+        assert "The ledger says otherwise." in text
+        assert "NON-PRIVATE" in text
+        assert "largest release that fits" not in text  # the balance of a ledger it has nothing to do with
 
 
-def test_one_debit_pays_for_one_release(book, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+def test_one_debit_pays_for_one_release(book, tmp_path, capsys, quick):
     paid = debited(book, last_iterate())
     first, copy = written(tmp_path, "first", paid), written(tmp_path, "copy", paid)
     draws = {"draws": paid.arrays["draws"] + np.float32(1)}
@@ -312,8 +293,7 @@ def test_one_debit_pays_for_one_release(book, tmp_path, capsys, monkeypatch):
     assert "claims entry 1, which pays for first" in capsys.readouterr().err
 
 
-def test_where_an_audit_finds_its_rows_is_not_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+def test_where_an_audit_finds_its_rows_is_not_told(tmp_path, quick):
     document = spec_named("logistic-instance").to_dict()
     document["instance"]["dataset"] = {"kind": "file", "path": "/secret/place.csv", "schema": "/secret/schema.json"}
     spec = Spec.from_dict(document)
@@ -323,19 +303,15 @@ def test_where_an_audit_finds_its_rows_is_not_told(tmp_path, monkeypatch):
     assert "noisy-gradient" in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_bad_input_is_one_sentence(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    for arguments, message in (
         (["clinic", "--out", "report.pdf"], "ends in .html"),
-        (["clinic", "gaussians", "--audit", "a.json"], "one release with --audit"),
+        (["clinic", "gaussians", "--audit", "a.json"], "`--audit` is for one release"),
         (["nothing"], "readable file"),
         (["clinic", "--audit", "clinic/release.json"], "sordino audit --json"),
-    ],
-)
-def test_bad_input_is_one_sentence(folder, monkeypatch, capsys, arguments, message):
-    monkeypatch.chdir(folder)
-    assert main(["report", *arguments]) == 2
-    assert message in capsys.readouterr().err
+    ):
+        assert message in refusal(capsys, "report", *arguments)
     assert not (folder / "report.html").exists()
 
 
@@ -346,9 +322,8 @@ KINDS = (
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_kind_of_run_makes_a_page(name, monkeypatch):
+def test_every_kind_of_run_makes_a_page(name, quick):
     """The curves against steps, which take the time, have tests of their own."""
-    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
     spec = spec_named(name)
     found = explain(spec, DELTA)
     release = StoredRelease("any", spec, found.bounds[0][0], DELTA, True, {"draws": np.zeros((1, 1, 2))})
@@ -359,25 +334,20 @@ def test_every_kind_of_run_makes_a_page(name, monkeypatch):
 
 
 def test_the_certificate_begins_in_plain_words_with_the_number_of_the_table(tmp_path):
-    page = private_page([open_subject(written(tmp_path, "clinic", last_iterate()))])
-    said = re.search(r'<p class="plain">(.*?)</p>', page, re.DOTALL)
-    assert said is not None
-    assert "In plain words" in said.group(1)
-    (most,) = re.findall(r"at most <strong>([\d.]+ %)</strong>", said.group(1))
-    table = page.split("an even chance")[1]
-    assert f'<td class="n">50 %</td><td class="n">{most}</td>' in table
-    # Nothing on the page praises the number: how strong it is, the reader decides.
-    assert "cannot tell" not in page
-
-
-def test_whoever_waits_is_told_which_release_is_worked_on(tmp_path):
     subjects = [
-        open_subject(written(tmp_path, name, release))
-        for name, release in (("one", gaussians()), ("two", gaussians(private=False)))
+        open_subject(written(tmp_path, f"{private}", last_iterate(private=private))) for private in (True, False)
     ]
     begun: list[str] = []
     write_report(subjects, tmp_path / "report.html", begun.append)
-    assert begun == ["one", "two"]
+    assert begun == ["True", "False"]  # a person who waits sees which release is worked on
+    page = (tmp_path / "report.html").read_text()
+    plain = re.search(r'<p class="plain">(.*?)</p>', page, re.DOTALL)
+    assert plain is not None
+    assert "In plain words" in plain[1]
+    (most,) = re.findall(r"at most <strong>([\d.]+ %)</strong>", plain[1])
+    assert f'<td class="n">50 %</td><td class="n">{most}</td>' in page.split("an even chance")[1]
+    # Nothing on the page praises the number: how strong it is, the reader decides.
+    assert "cannot tell" not in page
 
 
 def test_the_page_says_what_only_people_can_check_of_every_part(tmp_path):

@@ -1,6 +1,5 @@
 """What people read of a release: `summary()`, `sordino show`, the forest plot and the page say what the draws say."""
 
-import json
 import math
 import re
 import xml.etree.ElementTree as ET
@@ -17,12 +16,13 @@ from sordino import (
 )
 from sordino.cli import main
 from sordino.data import Boolean, Feature, Number, Schema, Target
-from sordino.estimators import Predictor
+from sordino.fitting.predictor import Predictor
 from sordino.inference.contrasts import contrast, wald
 from sordino.inference.summary import coefficients_of, summary_of
 from sordino.report.figures import FOREST, forest_figure, forest_plot, forest_rows, shares_bar
 from sordino.report.page import private_page
 from sordino.report.subject import open_subject
+from tests.cli.console import answer, refusal, shown
 from tests.report.example_releases import HOSTILE, MEANS, SHARES, coefficients, written
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -56,47 +56,33 @@ def test_ratios_stand_beside_their_logarithms_but_for_the_intercept(family, word
 
 
 def test_the_command_prints_what_the_summary_says(capsys, tmp_path):
-    folder = str(written(tmp_path, "release", coefficients()))
     given = coefficients_of(coefficients())
-    more = ["--contrast", "age=1,days=-1", "--wald", "age,smoker", "--level", "0.9"]
-    assert main(["show", folder, *more]) == 0
-    shown = capsys.readouterr().out
-    assert str(summary_of(coefficients(), 0.9)) in shown
-    assert "age - days" in shown
-    assert str(wald(given, ["age", "smoker"])) in shown
-    assert main(["show", folder, *more, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in answer["coefficients"]] == NAMES
-    assert answer["contrasts"] == [contrast(given, {"age": 1, "days": -1}, 0.9).as_dict()]
-    assert answer["wald"][0]["degrees_of_freedom"] == 2
-    smoker = answer["coefficients"][3]
+    command = ("show", written(tmp_path, "release", coefficients()), "--contrast", "age=1,days=-1")
+    command += ("--wald", "age,smoker", "--level", "0.9")
+    text = shown(capsys, *command)
+    for words in (str(summary_of(coefficients(), 0.9)), "age - days", str(wald(given, ["age", "smoker"]))):
+        assert words in text
+    found = answer(capsys, *command)
+    assert [one["name"] for one in found["coefficients"]] == NAMES
+    assert found["contrasts"] == [contrast(given, {"age": 1, "days": -1}, 0.9).as_dict()]
+    assert found["wald"][0]["degrees_of_freedom"] == 2
+    smoker = found["coefficients"][3]
     assert smoker["widened_by_privacy"] == pytest.approx(math.sqrt(0.99 / 0.9) - 1)
     assert smoker["interval"][0] < smoker["estimate"] < smoker["interval"][1]
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
+def test_bad_input_is_one_sentence_and_code_2(capsys, tmp_path):
+    folder = written(tmp_path, "release", coefficients())
+    for more, said in (
         (["--level", "1"], "level in (0, 1)"),
         (["--contrast", "weight=1"], "to be one of intercept, age, days, smoker, ward=surgery, got 'weight'"),
         (["--contrast", "age=x"], 'to read like "age=1,dose=-1"'),
         (["--wald", "age,weight"], "got 'weight'"),
         (["--wald", "age,age"], "follows from the others"),
         (["--plot", "forest.png"], "ends in .svg"),
-    ],
-)
-def test_bad_input_is_one_sentence_and_code_2(capsys, tmp_path, more, said):
-    folder = str(written(tmp_path, "release", coefficients()))
-    assert main(["show", folder, *more]) == 2
-    streams = capsys.readouterr()
-    assert streams.out == ""
-    assert said in streams.err
-    assert streams.err.count("\n") == 1
-
-
-def test_a_folder_that_is_no_release_is_refused(capsys, tmp_path):
-    assert main(["show", str(tmp_path)]) == 2
-    assert "release.json" in capsys.readouterr().err
+    ):
+        assert said in refusal(capsys, "show", folder, *more)
+    assert "release.json" in refusal(capsys, "show", tmp_path)
 
 
 def test_the_forest_plot_is_drawn_for_round_steps_of_units():
@@ -142,14 +128,9 @@ def test_the_page_has_the_table_the_forest_plot_and_the_shares(tmp_path):
     assert "Forest plot" in released
     assert released.count('class="shares"') == 5
     assert "encoded columns" not in released
-
-
-def test_what_ran_has_the_whole_width_below_the_facts(tmp_path):
-    page = private_page([open_subject(written(tmp_path, "release", coefficients()), None, None)])
+    # What ran has the whole width below the facts.
     facts = page[page.index('<dl class="facts">') : page.index("</dl>", page.index('<dl class="facts">'))]
     assert "what ran" not in facts
-    ran = page[page.index('<dl class="facts ran">') :]
-    assert ran.index("what ran") < ran.index("</dl>")
     assert re.search(r"\.facts\.ran \{[^}]*grid-column: 1 / -1", page)
 
 
@@ -221,6 +202,10 @@ def test_methods_without_intervals_show_estimates_but_no_test(table):
     for asked in (lambda: older.contrast("x0"), lambda: older.wald(["x0"]), lambda: older.predict_mean(row)):
         with pytest.raises(InputError, match="intervals of this release are withheld"):
             asked()
+    classes = ArrayBounds(0, 100, classes=(False, True))
+    constant = PrivateLogisticRegression(schema=classes, method="constant", **BUDGET).fit(X, y > 30).summary()
+    assert [line.name for line in constant.lines] == ["intercept"]
+    assert str(constant).startswith("Only a constant was learned")
 
 
 def test_counts_and_yes_or_no_targets_taken_for_numbers_have_tables_too(table):
@@ -230,21 +215,8 @@ def test_counts_and_yes_or_no_targets_taken_for_numbers_have_tables_too(table):
     found = poisson.summary()
     assert found.ratio == "rate ratio"
     assert abs(found.line("x0").estimate - 0.01) < 4.5 * found.line("x0").standard_error
-    means = poisson.predict_mean(X[:4])
-    assert np.all(means.new_low <= means.new_high)
-    assert np.all(means.new_low == np.round(means.new_low))
     columns = tuple(Feature(name, Number(0.0, 100.0)) for name in ("x0", "x1"))
     signs = Schema(records=4000, features=columns, target=Target("high", Boolean()), intercept=True)
     rows = {"x0": X[:, 0], "x1": X[:, 1], "high": (y > 35).astype(str)}
     shown = PrivateLinearRegression(schema=signs, method="bounded-influence", **BUDGET).fit(rows).summary()
     assert shown.line("x0").p_value < 1e-6
-
-
-@pytest.mark.filterwarnings("ignore::sordino.estimators.BudgetWarning")
-def test_a_constant_shows_no_slope(table):
-    X, y = table
-    schema = ArrayBounds(0, 100, classes=(False, True))
-    model = PrivateLogisticRegression(schema=schema, method="constant", **BUDGET).fit(X, y > 30)
-    found = model.summary()
-    assert [line.name for line in found.lines] == ["intercept"]
-    assert str(found).startswith("Only a constant was learned")

@@ -134,33 +134,27 @@ def solve(
     scale = reach * math.sqrt(shape.expected_uses) / log_uniform(rng, 0.1, 6.0)
     tops = (top_step, scale)
     step_sizes, scales = tops if shape.plain else pieces.schedules(rng, tops, shape.steps)
-    run = {
-        "algorithm": {
-            "kind": "noisy-gradient",
-            "steps": shape.steps,
-            "step_size": step_sizes,
-            "noise": {"kind": "gaussian", "scale": scales},
-            "batch": shape.batch,
-            "start": pieces.start(rng, shape.dim, scale),
-            "chains": int(rng.integers(1, shape.most_chains + 1)),
-            "keep": pieces.keep(rng, shape.view, shape.steps, shape.most_kept),
-        },
-        "problem": {
-            "n": shape.n,
-            "dim": shape.dim,
-            "gradient_sensitivity": facts.sensitivity,
-            **(
-                {"strong_convexity": facts.lowest, "smoothness": facts.highest}
-                if shape.forgetting or shape.affine
-                else curvature_constants(rng, facts.lowest, facts.highest, sharp=shape.plain)
-            ),
-            **facts.constants,
-        },
-        "average": pieces.average(rng, shape.view, shape.dim, scale),
-        "relation": shape.relation.value,
-        "view": shape.view.value,
+    drawn = {
+        "start": pieces.start(rng, shape.dim, scale),
+        "chains": int(rng.integers(1, shape.most_chains + 1)),
+        "keep": pieces.keep(rng, shape.view, shape.steps, shape.most_kept),
     }
-    spec = Spec.from_dict(run)
+    if shape.forgetting or shape.affine:
+        curvature = {"strong_convexity": facts.lowest, "smoothness": facts.highest}
+    else:
+        curvature = curvature_constants(rng, facts.lowest, facts.highest, sharp=shape.plain)
+    sizes = {"n": shape.n, "dim": shape.dim, "gradient_sensitivity": facts.sensitivity}
+    run = pieces.chain_run(
+        sizes | curvature | facts.constants,
+        relation=shape.relation.value,
+        view=shape.view.value,
+        batch=shape.batch,
+        steps=shape.steps,
+        step_size=step_sizes,
+        scale=scales,
+        **drawn,
+    )
+    spec = Spec.from_dict(run | {"average": pieces.average(rng, shape.view, shape.dim, scale)})
     laws = tuple(
         (
             pair.label,

@@ -16,6 +16,7 @@ from sordino.core.spec import Spec
 from sordino.models.exact import GaussianLaw, LineMixture, Quadratics, shift_total_variation, stable_chain_law
 from sordino.models.exact.line import NORMAL
 from tests.soundness.cells import CellTruth
+from tests.soundness.pieces import chain_spec
 from tests.soundness.registry import Instance, Neighbours
 from tests.soundness.truth import GaussianTruth, Truth
 
@@ -33,27 +34,14 @@ def chain(steps: int, size: int, n: int, factor: float, ratio: float, *, scheme:
     Curvature 1 - factor of the update, all of it in the weight decay. `changes` are dotted paths.
     """
     curvature = 1.0 - factor
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": 1.0,
-                "noise": {"kind": "gaussian", "scale": 2.0 / size / ratio},
-                "batch": {"scheme": scheme, "size": size},
-            },
-            "problem": {
-                "n": n,
-                "dim": 1,
-                "gradient_bound": 1.0,
-                "gradient_sensitivity": 2.0,
-                "strong_convexity": curvature,
-                "smoothness": curvature,
-                "regulariser": {"strong_convexity": curvature, "smoothness": curvature},
-            },
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
+    curvatures = {"strong_convexity": curvature, "smoothness": curvature}
+    sizes = {"n": n, "dim": 1, "gradient_bound": 1.0, "gradient_sensitivity": 2.0}
+    spec = chain_spec(
+        sizes | curvatures | {"regulariser": curvatures},
+        steps=steps,
+        step_size=1.0,
+        scale=2.0 / size / ratio,
+        batch={"scheme": scheme, "size": size},
     )
     return spec.with_values(changes) if changes else spec
 
@@ -256,21 +244,14 @@ def stable_chain(steps: int, factor: float, alpha: float, dim: int = 1) -> Insta
     """Stable noise along one axis of `dim`; a difference of gradients that may grow, as far as is certified."""
     period = 2 if factor < 0 else 1
     growth = {"g0": 2.0, "g1": 0.01, "at_zero": 1.0}
-    spec = chain(
-        steps,
-        1,
-        period,
-        factor,
-        0.5,
-        scheme="cyclic" if period > 1 else "full",
-        **{
-            "algorithm.noise": {"kind": "stable", "alpha": alpha, "scale": 4.0},
-            "problem.gradient_growth": growth,
-            "problem.gradient_sensitivity": None,
-            "problem.gradient_bound": None,
-            "problem.dim": dim,
-        },
-    )
+    changes = {
+        "algorithm.noise": {"kind": "stable", "alpha": alpha, "scale": 4.0},
+        "problem.gradient_growth": growth,
+        "problem.gradient_sensitivity": None,
+        "problem.gradient_bound": None,
+        "problem.dim": dim,
+    }
+    spec = chain(steps, 1, period, factor, 0.5, scheme="cyclic" if period > 1 else "full", **changes)
     left = left_at_end(np.full(steps, factor))
     spread = 4.0 * float(np.sum(np.abs(left) ** alpha) ** (1 / alpha))
     moved = max(float(abs(np.sum(left[place::period]))) for place in range(period)) * 2.0
@@ -292,22 +273,10 @@ def sampled_iterates(steps: int, size: int, n: int, ratio: float, *, varying: bo
     Looking at less hides; with small ratios hardly anything, because the loss of a step is nearly linear in it.
     """
     rising = np.linspace(1.0, 2.0, steps) if varying else np.ones(steps)
-    spec = chain(
-        steps,
-        size,
-        n,
-        1.0,
-        ratio,
-        scheme="without-replacement",
-        **{
-            "view": "all-iterates",
-            **(
-                {"algorithm.noise.scale": {"kind": "list", "values": (2 / size / ratio * rising).tolist()}}
-                if varying
-                else {}
-            ),
-        },
-    )
+    changes: dict[str, Any] = {"view": "all-iterates"}
+    if varying:
+        changes["algorithm.noise.scale"] = {"kind": "list", "values": (2 / size / ratio * rising).tolist()}
+    spec = chain(steps, size, n, 1.0, ratio, scheme="without-replacement", **changes)
     ratios = ratio / rising
     weights = ratios / np.sqrt(np.sum(ratios * ratios))
     if varying:
@@ -321,31 +290,16 @@ def sampled_iterates(steps: int, size: int, n: int, ratio: float, *, varying: bo
 
 def one_poisson_step(ratio: float, rate: float) -> Instance:
     """One step on a Poisson batch, add-remove: with and without a record that is there with this rate."""
-    spec = chain(
-        1,
-        1,
-        5,
-        1.0,
-        2 * ratio,
-        scheme="poisson",
-        **{"algorithm.batch.rate": rate, "relation": "add-remove", "view": "all-iterates"},
-    )
+    seen = {"algorithm.batch.rate": rate, "relation": "add-remove", "view": "all-iterates"}
+    spec = chain(1, 1, 5, 1.0, 2 * ratio, scheme="poisson", **seen)
     return _random_sum(spec, [(np.array([0.0, ratio]), np.array([1 - rate, rate]))])
 
 
 def composite(scales: Sequence[float]) -> Instance:
     """Parts of one full step each, whose noises are these many moves."""
     parts = [chain(1, 5, 5, 0.5, 1 / scale).to_dict() for scale in scales]
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "composite",
-                "parts": [{key: part[key] for key in ("algorithm", "problem")} for part in parts],
-            },
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
-    )
+    algorithm = {"kind": "composite", "parts": [{key: part[key] for key in ("algorithm", "problem")} for part in parts]}
+    spec = Spec.from_dict({"algorithm": algorithm, "relation": "replace-one", "view": "last-iterate"})
     return of_shifts(spec, [float(np.sqrt(np.sum(1 / np.square(scales)))) * _LOWERED])
 
 
@@ -357,26 +311,14 @@ def growing_difference(steps: int, decay: float, steepest: float, alpha: float) 
     """
     n, step, start = 5, 0.01, 2.0
     scales = [1e-6] * (steps - 1) + [1.0]
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": step,
-                "noise": {"kind": "stable", "alpha": alpha, "scale": {"kind": "list", "values": scales}},
-                "batch": {"scheme": "full", "size": n},
-                "start": {"kind": "point", "values": [start]},
-            },
-            "problem": {
-                "n": n,
-                "dim": 1,
-                "strong_convexity": decay,
-                "smoothness": steepest / step,
-                "gradient_growth": {"g0": 0.0, "g1": 1.0, "at_zero": 0.0},
-            },
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
+    growth = {"g0": 0.0, "g1": 1.0, "at_zero": 0.0}
+    spec = chain_spec(
+        {"n": n, "dim": 1, "strong_convexity": decay, "smoothness": steepest / step, "gradient_growth": growth},
+        steps=steps,
+        step_size=step,
+        noise={"kind": "stable", "alpha": alpha, "scale": {"kind": "list", "values": scales}},
+        batch={"scheme": "full", "size": n},
+        start={"kind": "point", "values": [start]},
     )
     curved = np.zeros((n, 1, 1))
     curved[0] = 1.0

@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 
 from sordino.core.bound import View
+from sordino.core.spec import Spec
 
 Json = Any
+FULL = {"scheme": "full"}
 VIEWS = (View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE)
 
 
@@ -22,6 +24,20 @@ def direction(rng: np.random.Generator, dim: int) -> np.ndarray:
     """A uniform unit vector."""
     vector = rng.standard_normal(dim)
     return vector / np.linalg.norm(vector)
+
+
+def chain_run(
+    problem: Json, *, relation: str = "replace-one", view: str = "last-iterate", batch: Json = FULL, **algorithm: Json
+) -> Json:
+    """A chain of noisy gradient steps; a bare number, list or schedule of noise scales is that of Gaussian noise."""
+    scale = algorithm.pop("scale", None)
+    noise = {} if scale is None else {"noise": {"kind": "gaussian", "scale": scale}}
+    settings = {"kind": "noisy-gradient", "batch": batch, **noise, **algorithm}
+    return {"algorithm": settings, "problem": problem, "relation": relation, "view": view}
+
+
+def chain_spec(problem: Json, **settings: Json) -> Spec:
+    return Spec.from_dict(chain_run(problem, **settings))
 
 
 def schedules(rng: np.random.Generator, tops: tuple[float, ...], steps: int) -> list[Json]:

@@ -1,8 +1,8 @@
 """Writes docs/explanation/soundness.md: for each theorem, quantiles of its bound over the exact value.
 
-`python -m tests.soundness.quantiles` prints the table; `--instances 19 --write docs/explanation/soundness.md` writes
-the page. All 55 instances of every kind take a few hours of one core. `--workers` spreads instances over processes.
-`--keep` names a file of finished instances, one a line, from which an interrupted run resumes.
+`python -m tests.soundness.quantiles --instances 19 --write docs/explanation/soundness.md` writes it. All 55 instances
+of every kind take a few hours of one core: `--workers` spreads them over processes, and `--keep` names a file of
+finished instances, one a line, from which an interrupted run resumes.
 """
 
 import argparse
@@ -20,9 +20,8 @@ import numpy as np
 
 from tests.soundness.compare import Comparison, compare, epsilons
 from tests.soundness.registry import draw, generator_names
-from tests.soundness.suite import EVERY_RUN, MANY, MORE
-from tests.soundness.threshold import Threshold
-from tests.soundness.thresholds import THRESHOLDS
+from tests.soundness.suite import EVERY_RUN, MANY
+from tests.soundness.thresholds import THRESHOLDS, Threshold
 
 LEVELS = (0.0, 0.1, 0.5, 0.9)
 # What is compared: the column's title, and the quantity as `compare` names it.
@@ -189,31 +188,17 @@ def _size(threshold: Threshold) -> str:
     return f"| `{threshold.constant}` | {threshold.counts} | {value} | {len(threshold.near)} | {more} |"
 
 
-def text(found: Found) -> str:
-    """The same table for a terminal."""
-    rows = [["theorem", "instances", *MEASURES], *table(found)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
-
-
 def main(arguments: list[str] | None = None) -> None:
-    """Print the table, or write the page."""
+    """Write the page."""
     parser = argparse.ArgumentParser(description="Quantiles of bound over exact for every theorem.")
-    parser.add_argument("--write", type=Path, help="write the page here instead of printing the table")
-    every = [*EVERY_RUN, *MANY, *MORE]
+    parser.add_argument("--write", type=Path, required=True, help="write the page here")
+    every = [*EVERY_RUN, *MANY]
     parser.add_argument("--instances", type=int, default=len(EVERY_RUN), help=f"of every kind, up to {len(every)}")
-    parser.add_argument("--only", default="", help="kinds whose name holds this word")
     parser.add_argument("--keep", type=Path, help="a file that holds finished instances")
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args(arguments)
-    names = [name for name in generator_names() if options.only in name]
-    found = gather(every[: options.instances], names, options.keep, options.workers)
-    if options.write is None:
-        print(text(found))  # noqa: T201
-    else:
-        options.write.write_text(page(found), encoding="utf-8")
+    found = gather(every[: options.instances], None, options.keep, options.workers)
+    options.write.write_text(page(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,7 @@ from tests.soundness import long_runs
 from tests.soundness.compare import violations
 from tests.soundness.not_sizes import INLINE, NOT_SIZES
 from tests.soundness.registry import Instance
-from tests.soundness.threshold import Draw, Threshold
-from tests.soundness.thresholds import THRESHOLDS
+from tests.soundness.thresholds import THRESHOLDS, Draw, Threshold
 
 ROOT = Path(sordino.__file__).parent
 SOURCES = ("accounting/**/*.py", "core/loss/*.py", "core/guarantee/*.py", "core/*.py", "core/spec/document.py")
@@ -34,8 +33,8 @@ SIDES = [
         draw,
         beyond,
         id=f"{threshold.constant}-{'far' if beyond else 'near'}-{place}",
-        # One run on either side of every third size in every run of the tests, further ones with the slow tests.
-        marks=[pytest.mark.slow] if threshold.slow or place or number % 3 else [],
+        # One run on either side of every sixth size in every run of the tests, further ones with the slow tests.
+        marks=[pytest.mark.slow] if threshold.slow or place or (number - 2) % 6 else [],
     )
     for number, threshold in enumerate(THRESHOLDS)
     for beyond, draws in ((False, threshold.near), (True, threshold.far))

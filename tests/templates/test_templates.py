@@ -52,6 +52,34 @@ TEMPLATES = {
         assert sordino.read_release("out").kind == "regression/strong-prior"
         """,
     ),
+    "a-task": (
+        ("fitting/tasks/square_root.py",),
+        """
+        import pathlib
+        rng = np.random.default_rng(0)
+        x = rng.uniform(-1, 1, 3000)
+        area = np.clip((3.0 + x + 0.1 * rng.standard_normal(3000)) ** 2, 0, 25)
+        pathlib.Path("plots.csv").write_text("x,area\\n" + "".join(f"{a},{b}\\n" for a, b in zip(x, area)))
+        from sordino.data import declared_lines, write_schema
+        write_schema(declared_lines("records = 3000\\nx: -1..1\\narea: 0..25 [target]"), "plots.json")
+        words = "plots.csv --schema plots.json --epsilon 4 --delta 1e-6 --relation replace-one --seed 1"
+        assert main(["fit", "root", *words.split(), "--prior-precision", "2", "--out", "roots"]) == 0
+        fitted = sordino.read_release("roots")
+        assert fitted.kind == "root-regression/dp-vi" and fitted.settings["asked"]["prior_precision"] == 2.0
+        intercept, slope = (line.estimate for line in fitted.summary().lines)
+        assert abs(intercept - 3.0) < 0.3 and abs(slope - 1.0) < 0.3
+        assert main(["show", "roots"]) == 0
+        assert main(["predict", "roots", "plots.csv", "--out", "predicted.csv"]) == 0
+        rows = pathlib.Path("predicted.csv").read_text().splitlines()
+        predicted = [float(row.split(",")[0]) for row in rows[1:]]
+        assert rows[0].startswith("mean,") and np.corrcoef(predicted, area)[0, 1] > 0.95
+        found = sordino.explore.check(fitted, {"x": x, "area": area}, public=True)
+        assert max(abs(band.off) for band in found.bands if band.count > 100) < 0.5
+        assert main(["report", "roots", "--out", "roots.html"]) == 0
+        assert "Square-root regression" in pathlib.Path("roots.NON-PRIVATE.html").read_text()
+        assert main(["audit", "roots", "--seconds", "5", "--json"]) == 0
+        """,
+    ),
     "a-family": (
         ("models/families/log_cosh.py",),
         """

@@ -6,37 +6,26 @@
     5.194
 
 Every answer comes from the registered theorems, so it is an upper bound that is rounded up. Nothing here reads data.
+Wherever it is asked for, `relation` is "add-remove" or "replace-one"; numbers that describe no such run are refused.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
 from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import Explanation, bounds_of, explain, why_none
+from sordino.core import spec as specs
 from sordino.core.bound import Bound, Relation, View
 from sordino.core.guarantee import check_delta
 from sordino.core.results import figure_axes
-from sordino.core.spec import (
-    Batch,
-    Clipping,
-    Composite,
-    ConstantSchedule,
-    MatrixMechanism,
-    NoisedAnswer,
-    NoisedSums,
-    Part,
-    Participation,
-    Problem,
-    Scheme,
-    Spec,
-)
+from sordino.core.spec import Batch, Clipping, Part, Problem, Scheme, Spec
 from sordino.core.spec.chain import RATE
 from sordino.core.spec.matrices import Strategy
 from sordino.core.spec.mechanisms import AnswerNoise, AnswerNoiseKind
 from sordino.core.validate import NON_NEGATIVE, InputError, instance_of, number, whole_number
-from sordino.mechanisms.chain import specs
+from sordino.mechanisms.chain import specs as chains
 from sordino.mechanisms.chain.specs import ChainOptions, Step
 
 RelationWord = Literal["replace-one", "add-remove"] | Relation
@@ -44,16 +33,15 @@ RelationWord = Literal["replace-one", "add-remove"] | Relation
 
 @dataclass(frozen=True)
 class Run:
-    """A described run, or several on the same data, and the questions one asks an accountant.
+    """A described run, or several on the same data; `spec.to_json()` is what `sordino certify` reads.
+
+    >>> from sordino import accounting
+    >>> run = accounting.gaussian(noise_multiplier=2.0, relation="add-remove")
+    >>> round(run.epsilon(1e-5), 3), round(run.delta(1.0), 6)
+    (1.993, 0.00683)
 
     Attributes:
-        spec: the description; `spec.to_json()` is what `sordino certify` reads.
-
-    Examples:
-        >>> from sordino import accounting
-        >>> run = accounting.gaussian(noise_multiplier=2.0, relation="add-remove")
-        >>> round(run.epsilon(1e-5), 3), round(run.delta(1.0), 6)
-        (1.993, 0.00683)
+        spec: the description.
     """
 
     spec: Spec
@@ -67,7 +55,7 @@ class Run:
         """The tightest bound, with its theorem and citation; a run that no theorem covers is refused."""
         if (best := self.explanation(delta).tightest) is None:
             why = why_none(self.spec, "no theorem is about such runs")
-            raise InputError(f"Expected a run with a finite epsilon, got one without: {why}.")
+            raise InputError(f"No theorem gives a finite epsilon for this run: {why}.")
         return best
 
     def epsilon(self, delta: float) -> float:
@@ -80,33 +68,26 @@ class Run:
         Some theorems choose a window or a split for a stated delta: they are asked again at the first answer.
         """
         epsilon = number("epsilon", epsilon, NON_NEGATIVE)
-        first = self._smallest_delta(self.spec, epsilon)
-        if not 0.0 < first < 1.0:
-            return first
-        return min(first, self._smallest_delta(self.spec.with_values({"delta": first}), epsilon))
 
-    @staticmethod
-    def _smallest_delta(spec: Spec, epsilon: float) -> float:
-        return min((bound.guarantee.delta(epsilon) for bound in bounds_of(spec)), default=1.0)
+        def smallest(spec: Spec) -> float:
+            return min((bound.guarantee.delta(epsilon) for bound in bounds_of(spec)), default=1.0)
+
+        first = smallest(self.spec)
+        return min(first, smallest(self.spec.with_values({"delta": first}))) if 0.0 < first < 1.0 else first
 
     def compose(self, *others: "Run", times: int = 1) -> "Run":
         """This run and others on the same data, all of them `times` times; each may depend on what came before."""
         runs = (self, *(instance_of("a run", other, Run) for other in others))
         if len({run.spec.relation for run in runs}) > 1:
-            raise InputError(
-                "Expected runs under one relation, got both; a guarantee under one says nothing of the other."
-            )
+            raise InputError("These runs have different relations. A guarantee under one says nothing about the other.")
         parts = [part for run in runs for part in run._parts()]
-        composite = Composite(tuple(parts * whole_number("times", times)))
+        composite = specs.Composite(tuple(parts * whole_number("times", times)))
         return Run(Spec(algorithm=composite, relation=self.spec.relation, view=self.spec.view))
 
     def _parts(self) -> tuple[Part, ...]:
         spec = self.spec
-        if isinstance(spec.algorithm, Composite):
-            return tuple(
-                Part(part.algorithm, part.problem, part.average, part.view or spec.view)
-                for part in spec.algorithm.parts
-            )
+        if isinstance(spec.algorithm, specs.Composite):
+            return tuple(replace(part, view=part.view or spec.view) for part in spec.algorithm.parts)
         return (Part(spec.algorithm, spec.problem, spec.average, spec.view),)
 
     def calibrate(self, *, epsilon: float, delta: float, over: str = "noise") -> "Run":
@@ -121,65 +102,51 @@ class Run:
         return ax
 
     def __str__(self) -> str:
-        what = f"{self.spec.algorithm.words}; {self.spec.relation.value}, {self.spec.view.value}"
+        spec = self.spec
+        words = f"{spec.algorithm.words}; {spec.relation.value}, {spec.view.value}"
         return (
-            what
-            if self.spec.delta is None
-            else f"{what}; epsilon {self.epsilon(self.spec.delta):.4g} at delta {self.spec.delta:g}"
+            words if spec.delta is None else f"{words}; epsilon {self.epsilon(spec.delta):.4g} at delta {spec.delta:g}"
         )
+
+
+def _seen(algorithm: specs.Algorithm, relation: RelationWord) -> Run:
+    return Run(Spec(algorithm=algorithm, relation=Relation(relation), view=View.ALL_ITERATES))
+
+
+def _answer(noise: AnswerNoise, relation: RelationWord, times: int, rate: float | None) -> Run:
+    named = {"query": "an answer", "sensitivity": 1.0}
+    return _seen(specs.NoisedAnswer(**named, noise=noise, rate=rate, repetitions=times), relation)
 
 
 def gaussian(
     *, noise_multiplier: float, relation: RelationWord, times: int = 1, sampling_rate: float | None = None
 ) -> Run:
-    """Gaussian noise on an answer, its standard deviation in units of how far one unit moves the answer.
+    """Gaussian noise on an answer: `noise_multiplier` is its deviation over how far one unit moves the answer in l2.
 
-    Args:
-        noise_multiplier: standard deviation of the noise over how far one unit moves the answer in l2.
-        relation: "add-remove" or "replace-one".
-        times: number of answers, each chosen in view of the earlier ones.
-        sampling_rate: each unit takes part by a secret coin of this chance, drawn afresh for every answer.
+    There are `times` answers under the `relation`, each chosen in view of the earlier ones. With a `sampling_rate` each
+    unit takes part by a secret coin of this chance, drawn afresh for every answer.
 
-    Returns:
-        A `Run`.
+    Returns: a `Run`. Raises: `InputError`.
 
-    Raises:
-        InputError: for numbers that describe no such run.
-
-    Examples:
-        >>> from sordino import accounting
-        >>> round(accounting.gaussian(noise_multiplier=2.0, relation="add-remove").epsilon(1e-5), 3)
-        1.993
+    >>> from sordino import accounting
+    >>> round(accounting.gaussian(noise_multiplier=2.0, relation="add-remove").epsilon(1e-5), 3)
+    1.993
     """
     return _answer(AnswerNoise(AnswerNoiseKind.GAUSSIAN, noise_multiplier), relation, times, sampling_rate)
 
 
 def laplace(*, scale: float, relation: RelationWord, times: int = 1, sampling_rate: float | None = None) -> Run:
-    """Laplace noise on an answer, its scale in units of how far one unit moves the answer in l1.
+    """Laplace noise on an answer: `scale` is in units of how far one unit moves the answer in l1.
 
-    Args:
-        scale: scale of the noise over how far one unit moves the answer in l1.
-        relation: "add-remove" or "replace-one".
-        times: number of answers, each chosen in view of the earlier ones.
-        sampling_rate: as for `gaussian`.
+    `relation`, `times` and `sampling_rate` are those of `gaussian`.
 
-    Returns:
-        A `Run`.
+    Returns: a `Run`. Raises: `InputError`.
 
-    Raises:
-        InputError: for numbers that describe no such run.
-
-    Examples:
-        >>> from sordino import accounting
-        >>> round(accounting.laplace(scale=2.0, relation="add-remove", times=10).epsilon(1e-5), 3)
-        4.99
+    >>> from sordino import accounting
+    >>> round(accounting.laplace(scale=2.0, relation="add-remove", times=10).epsilon(1e-5), 3)
+    4.99
     """
     return _answer(AnswerNoise(AnswerNoiseKind.LAPLACE, scale), relation, times, sampling_rate)
-
-
-def _answer(noise: AnswerNoise, relation: RelationWord, times: int, rate: float | None) -> Run:
-    answer = NoisedAnswer(query="an answer", sensitivity=1.0, noise=noise, rate=rate, repetitions=times)
-    return Run(Spec(algorithm=answer, relation=Relation(relation), view=View.ALL_ITERATES))
 
 
 def dp_sgd(
@@ -204,38 +171,33 @@ def dp_sgd(
         scheme: "poisson", "truncated-poisson", "without-replacement", "with-replacement", "reshuffled",
             "random-allocation", "cyclic" or "full".
 
-    Returns:
-        A `Run`.
+    Returns: a `Run`. Raises: `InputError`.
 
-    Raises:
-        InputError: for numbers that describe no such run.
-
-    Examples:
-        >>> from sordino import accounting
-        >>> run = accounting.dp_sgd(noise_multiplier=1.1, sampling_rate=0.01, steps=1000, relation="add-remove")
-        >>> round(run.calibrate(epsilon=1.0, delta=1e-5).epsilon(1e-5), 2)
-        1.0
+    >>> from sordino import accounting
+    >>> run = accounting.dp_sgd(noise_multiplier=1.1, sampling_rate=0.01, steps=1000, relation="add-remove")
+    >>> round(run.calibrate(epsilon=1.0, delta=1e-5).epsilon(1e-5), 2)
+    1.0
     """
     if (sampling_rate is None) == (batch_size is None and scheme != Scheme.FULL):
-        raise InputError("Expected sampling_rate, or records with batch_size, got both or neither.")
+        raise InputError("Give sampling_rate, or records and batch_size: exactly one of the two.")
     if sampling_rate is not None and scheme != Scheme.POISSON:
-        raise InputError(f"Expected records and batch_size for {scheme} batches, got sampling_rate.")
-    if sampling_rate is not None:
+        raise InputError(f"{scheme} batches need records and batch_size, not sampling_rate.")
+    if sampling_rate is None:
+        batch = Batch(Scheme(scheme), size=batch_size)
+    else:
         rate = number("sampling_rate", sampling_rate, RATE)
         # No theorem on Poisson batches reads the number of records; a spec states one in which such a batch fits.
         records = math.ceil(1 / rate) if records is None else records
         batch = Batch(Scheme(scheme), size=max(1, round(rate * records)), rate=rate)
-    else:
-        batch = Batch(Scheme(scheme), size=batch_size)
-    sums = NoisedSums(
+    sums = specs.NoisedSums(
         query="clipped gradients",
         records=whole_number("records", records),
         rounds=steps,
         sampling=batch,
         contribution=1.0,
-        noise_multiplier=ConstantSchedule(noise_multiplier),
+        noise_multiplier=specs.ConstantSchedule(noise_multiplier),
     )
-    return Run(Spec(algorithm=sums, relation=Relation(relation), view=View.ALL_ITERATES))
+    return _seen(sums, relation)
 
 
 def matrix(
@@ -243,96 +205,64 @@ def matrix(
     noise_multiplier: float,
     steps: int,
     strategy: Strategy,
-    participation: Participation,
+    participation: specs.Participation,
     relation: RelationWord,
 ) -> Run:
-    """Correlated noise (DP-FTRL, DP-MF): each step's sum is clipped at 1 and multiplied by a strategy matrix.
+    """Correlated noise (DP-FTRL, DP-MF): each step's sum is clipped at 1 and multiplied by a matrix, the `strategy`.
 
-    Args:
-        noise_multiplier: standard deviation of the independent noise over the clip.
-        steps: number of sums.
-        strategy: the matrix, such as `TreeStrategy()` of `sordino.core.spec.matrices`.
-        participation: in which steps a unit may take part.
-        relation: "add-remove" or "replace-one".
+    `noise_multiplier` is the deviation of the independent noise over the clip, `steps` the number of sums;
+    `participation` says in which of them a unit may take part, `relation` what neighbours are.
 
-    Returns:
-        A `Run`.
+    Returns: a `Run`. Raises: `InputError`.
 
-    Raises:
-        InputError: for numbers that describe no such run.
-
-    Examples:
-        >>> from sordino import accounting
-        >>> from sordino.core.spec import Participation
-        >>> from sordino.core.spec.matrices import TreeStrategy
-        >>> once = Participation("single")
-        >>> words = {"noise_multiplier": 4.0, "steps": 16, "relation": "add-remove"}
-        >>> round(accounting.matrix(**words, strategy=TreeStrategy(), participation=once).epsilon(1e-5), 3)
-        2.258
+    >>> from sordino import accounting
+    >>> from sordino.core.spec import Participation
+    >>> from sordino.core.spec.matrices import TreeStrategy
+    >>> words = {"strategy": TreeStrategy(), "participation": Participation("single"), "relation": "add-remove"}
+    >>> round(accounting.matrix(noise_multiplier=4.0, steps=16, **words).epsilon(1e-5), 3)
+    2.258
     """
-    mechanism = MatrixMechanism(
-        steps=steps,
-        strategy=strategy,
-        contribution=1.0,
-        noise_multiplier=noise_multiplier,
-        participation=participation,
-    )
-    return Run(Spec(algorithm=mechanism, relation=Relation(relation), view=View.ALL_ITERATES))
+    words = {"strategy": strategy, "contribution": 1.0, "participation": participation}
+    return _seen(specs.MatrixMechanism(steps=steps, noise_multiplier=noise_multiplier, **words), relation)
 
 
 def noisy_gd(problem: Problem, *, step_size: Step, noise_scale: float, **options: Unpack[ChainOptions]) -> Run:
     """Full-batch noisy gradient descent; with view "last-iterate" hidden steps cost less.
 
-    Args:
-        problem: number of records, dimension and certified constants of the loss.
-        step_size: a number or a schedule.
-        noise_scale: standard deviation of the noise of a step.
-        options: steps, relation and view; also projection, start, chains, keep and delta of a spec.
+    `problem` states the number of records, the dimension and certified constants of the loss, `step_size` a number or
+    a schedule, `noise_scale` the deviation of the noise of a step, and `options` steps, relation and view; also
+    projection, start, chains, keep and delta of a spec.
 
-    Returns:
-        A `Run`.
+    Returns: a `Run`. Raises: `InputError`.
 
-    Raises:
-        InputError: for numbers that describe no such run.
-
-    Examples:
-        >>> from sordino import accounting
-        >>> from sordino.core.spec import Problem
-        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0)
-        >>> seen = {"steps": 50, "relation": "replace-one", "view": "all-iterates"}
-        >>> round(accounting.noisy_gd(problem, step_size=0.5, noise_scale=0.1, **seen).epsilon(1e-5), 3)
-        0.234
+    >>> from sordino import accounting
+    >>> from sordino.core.spec import Problem
+    >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0)
+    >>> seen = {"steps": 50, "relation": "replace-one", "view": "all-iterates"}
+    >>> round(accounting.noisy_gd(problem, step_size=0.5, noise_scale=0.1, **seen).epsilon(1e-5), 3)
+    0.234
     """
-    return Run(specs.noisy_gd(problem, step_size=step_size, noise_scale=noise_scale, **options))
+    return Run(chains.noisy_gd(problem, step_size=step_size, noise_scale=noise_scale, **options))
 
 
 def langevin(
     problem: Problem, *, step: Step, batch: Batch, clipping: Clipping | None = None, **options: Unpack[ChainOptions]
 ) -> Run:
-    """Stochastic gradient Langevin dynamics with the step of Welling and Teh (2011).
+    """Stochastic gradient Langevin dynamics with the step of Welling and Teh (2011): noise of variance `step`.
 
-    Args:
-        problem: number of records, dimension and certified constants of the loss.
-        step: the step e of Welling and Teh; the noise has variance e.
-        batch: how batches are drawn.
-        clipping: of gradients of single records.
-        options: steps, relation and view; also projection, start, chains, keep and delta of a spec.
+    `problem` and `options` are those of `noisy_gd`, `batch` says how batches are drawn, and `clipping` how gradients
+    of single records are clipped.
 
-    Returns:
-        A `Run`.
+    Returns: a `Run`. Raises: `InputError`.
 
-    Raises:
-        InputError: for numbers that describe no such run.
-
-    Examples:
-        >>> from sordino import accounting
-        >>> from sordino.core.spec import Batch, Problem
-        >>> problem = Problem(n=1000, dim=5, gradient_bound=1.0)
-        >>> seen = {"steps": 50, "relation": "add-remove", "view": "all-iterates"}
-        >>> round(accounting.langevin(problem, step=1e-4, batch=Batch("poisson", 50), **seen).epsilon(1e-5), 3)
-        0.112
+    >>> from sordino import accounting
+    >>> from sordino.core.spec import Batch, Problem
+    >>> seen = {"steps": 50, "relation": "add-remove", "view": "all-iterates", "batch": Batch("poisson", 50)}
+    >>> run = accounting.langevin(Problem(n=1000, dim=5, gradient_bound=1.0), step=1e-4, **seen)
+    >>> round(run.epsilon(1e-5), 3)
+    0.112
     """
-    return Run(specs.sgld(problem, step=step, batch=batch, clipping=clipping, **options))
+    return Run(chains.sgld(problem, step=step, batch=batch, clipping=clipping, **options))
 
 
 def heavy_tailed(
@@ -345,32 +275,20 @@ def heavy_tailed(
     clipping: Clipping | None = None,
     **options: Unpack[ChainOptions],
 ) -> Run:
-    """Noisy SGD with rotation-invariant stable noise of tail index alpha.
+    """Noisy SGD with rotation-invariant stable noise of tail index `alpha`, in (1, 2], and scale `sigma`.
 
-    Args:
-        problem: number of records, dimension and certified constants of the loss.
-        step_size: a number or a schedule.
-        batch: how batches are drawn.
-        alpha: tail index of the noise, above 1 and at most 2.
-        sigma: scale of the noise of a step.
-        clipping: of gradients of single records.
-        options: steps, relation and view; also projection, start, chains, keep and delta of a spec.
+    `problem`, `step_size` and `options` are those of `noisy_gd`, `batch` and `clipping` those of `langevin`.
 
-    Returns:
-        A `Run`.
+    Returns: a `Run`. Raises: `InputError`.
 
-    Raises:
-        InputError: for numbers that describe no such run.
-
-    Examples:
-        >>> from sordino import accounting
-        >>> from sordino.core.spec import Batch, Clipping, Problem
-        >>> run = {"steps": 100, "relation": "replace-one", "view": "last-iterate", "clipping": Clipping("norm", 1.0)}
-        >>> noise = {"alpha": 1.7, "sigma": 0.05}
-        >>> problem = Problem(n=1000, dim=5)
-        >>> run = accounting.heavy_tailed(problem, step_size=0.5, batch=Batch("full"), **noise, **run)
-        >>> round(run.epsilon(1e-5), 3)
-        0.522
+    >>> from sordino import accounting
+    >>> from sordino.core.spec import Batch, Clipping, Problem
+    >>> run = {"steps": 100, "relation": "replace-one", "view": "last-iterate", "clipping": Clipping("norm", 1.0)}
+    >>> run |= {"alpha": 1.7, "sigma": 0.05, "step_size": 0.5, "batch": Batch("full")}
+    >>> round(accounting.heavy_tailed(Problem(n=1000, dim=5), **run).epsilon(1e-5), 3)
+    0.522
     """
     noise = {"alpha": alpha, "sigma": sigma}
-    return Run(specs.heavy_tailed_sgd(problem, step_size=step_size, batch=batch, clipping=clipping, **noise, **options))
+    return Run(
+        chains.heavy_tailed_sgd(problem, step_size=step_size, batch=batch, clipping=clipping, **noise, **options)
+    )

@@ -39,7 +39,7 @@ class Knob:
 
 
 def _refused(knob: str, why: str) -> InputError:
-    return InputError(f"Expected a run whose {knob} can be calibrated, got one where {why}; choose another knob.")
+    return InputError(f"{knob} cannot be calibrated for this run, where {why}. Choose another knob.")
 
 
 def _noise_path(spec: Spec) -> tuple[str, Schedule | float]:
@@ -155,15 +155,11 @@ class Calibration:
         target_epsilon: what was asked for.
         explanation: what every theorem says of the run; `spec` is the run itself.
 
-    Examples:
-        >>> import sordino
-        >>> from sordino.mechanisms import noisy_gd
-        >>> from sordino.core.spec import Problem
-        >>> run = {"step_size": 0.5, "noise_scale": 0.1, "steps": 50, "relation": "replace-one", "view": "all-iterates"}
-        >>> spec = noisy_gd(Problem(n=1000, dim=5, gradient_sensitivity=2.0), **run)
-        >>> found = sordino.calibrate(spec, epsilon=1.0, delta=1e-5, over="noise")
-        >>> found.knob, found.explanation.epsilon <= 1.0
-        ('noise', True)
+    >>> import sordino
+    >>> run = sordino.accounting.gaussian(noise_multiplier=1.0, relation="add-remove")
+    >>> calibration = sordino.calibrate(run.spec, epsilon=1.0, delta=1e-5, over="noise")
+    >>> calibration.knob, calibration.explanation.epsilon <= 1.0
+    ('noise', True)
     """
 
     knob: str
@@ -194,12 +190,8 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
 
     Examples:
         >>> import sordino
-        >>> from sordino.mechanisms import noisy_gd
-        >>> from sordino.core.spec import Problem
-        >>> run = {"step_size": 0.5, "noise_scale": 0.1, "steps": 50, "relation": "replace-one", "view": "all-iterates"}
-        >>> spec = noisy_gd(Problem(n=1000, dim=5, gradient_sensitivity=2.0), **run)
-        >>> found = sordino.calibrate(spec, epsilon=1.0, delta=1e-5, over="noise")
-        >>> 0.02 < found.value < 0.03
+        >>> run = sordino.accounting.gaussian(noise_multiplier=1.0, relation="add-remove")
+        >>> 3.7 < sordino.calibrate(run.spec, epsilon=1.0, delta=1e-5, over="noise").value < 3.8
         True
     """
     target = validate.number("epsilon", epsilon, validate.NON_NEGATIVE)
@@ -210,7 +202,7 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
     covered = explain(spec, delta)
     if not covered.bounds:
         reasons = "; ".join(answer.reason for answer in covered.inapplicable[:2])
-        raise InputError(f"Expected a run that at least one theorem covers, got one that none does ({reasons}).")
+        raise InputError(f"No theorem covers this run ({reasons}).")
 
     def epsilon_at(value: float) -> float:
         return explain(knob.turned(spec, value), delta).epsilon

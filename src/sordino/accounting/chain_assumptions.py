@@ -14,7 +14,6 @@ import numpy as np
 from sordino.accounting import scope as uses
 from sordino.accounting.bounds import contraction as shifts
 from sordino.accounting.bounds.segments import gaussian_mixture
-from sordino.accounting.evaluate import Monotone
 from sordino.accounting.scope import Assumption, NoisySteps, promised
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
@@ -312,12 +311,3 @@ STEP_UP_TO_HARMONIC = step_at_most("2 / (m + M)", lambda m, smooth: 2 / (m + smo
 STEP_BELOW_TWICE_INVERSE = step_at_most("2 / M", lambda _, smooth: 2 / smooth, strict=True)
 STEP_BELOW_INVERSE = step_at_most("1 / M", lambda _, smooth: 1 / smooth, strict=True)
 SMOOTH_CHAIN = (SENSITIVITY, CONVEXITY, SMOOTH, *NUMERICAL, CONSTANT, UNPROJECTED, CONVEX_CLIPPING)
-
-FALLS_WITH_NOISE = ("algorithm.noise.scale", Monotone.FALLS)
-RISES_WITH_STEPS = ("algorithm.steps", Monotone.RISES)
-FALLS_WITH_CONVEXITY = ("problem.strong_convexity", Monotone.FALLS)
-RISES_WITH_SENSITIVITY = ("problem.gradient_sensitivity", Monotone.RISES)
-RISES_WITH_BOUND = ("problem.gradient_bound", Monotone.RISES)
-_SUMS = (("algorithm.noise_multiplier", Monotone.FALLS), RISES_WITH_STEPS, ("algorithm.rounds", Monotone.RISES))
-MONOTONE_STEPS = (FALLS_WITH_NOISE, *_SUMS)
-MONOTONE_CHAIN = (FALLS_WITH_NOISE, RISES_WITH_SENSITIVITY)

@@ -84,21 +84,13 @@ _RANGE_POINTS = 161  # of the curve of a bounded range, which is smooth
 
 
 def to_loss_distribution(guarantee: Guarantee) -> LossDistribution:
-    """The same guarantee as a loss distribution, through a dominating pair.
+    """The same `guarantee`, of any kind, as a loss distribution, through a dominating pair.
 
-    Args:
-        guarantee: any kind.
+    Returns: a `LossDistribution` that is at least as large. Raises: `InputError` for a kind without such a pair.
 
-    Returns:
-        A `LossDistribution` that is at least as large.
-
-    Raises:
-        InputError: for a kind without a dominating pair.
-
-    Examples:
-        >>> from sordino.accounting import PureDP, to_loss_distribution
-        >>> to_loss_distribution(PureDP(1.0)).epsilon(1e-6) <= 1.0 + 1e-9
-        True
+    >>> from sordino.accounting import PureDP, to_loss_distribution
+    >>> to_loss_distribution(PureDP(1.0)).epsilon(1e-6) <= 1.0 + 1e-9
+    True
     """
     match guarantee:
         case LossDistribution():
@@ -122,22 +114,14 @@ def to_loss_distribution(guarantee: Guarantee) -> LossDistribution:
 
 
 def to_renyi(guarantee: Guarantee) -> RenyiDP:
-    """The same guarantee as a Rényi curve on the common grid of orders.
+    """The same `guarantee` as a Rényi curve on the common grid of orders.
 
-    Args:
-        guarantee: any kind that has a Rényi curve.
+    Returns: a `RenyiDP` that is at least as large. Raises: `InputError` for a kind without a Rényi curve.
 
-    Returns:
-        A `RenyiDP` that is at least as large.
-
-    Raises:
-        InputError: for a kind without one.
-
-    Examples:
-        >>> from sordino.accounting import GaussianDP, to_renyi
-        >>> curve = to_renyi(GaussianDP(1.0))
-        >>> round(curve.values[curve.orders.index(2.0)], 6)
-        1.0
+    >>> from sordino.accounting import GaussianDP, to_renyi
+    >>> curve = to_renyi(GaussianDP(1.0))
+    >>> round(curve.values[curve.orders.index(2.0)], 6)
+    1.0
     """
     if isinstance(guarantee, RenyiDP):
         return guarantee
@@ -205,18 +189,9 @@ def group_of(guarantee: Guarantee, size: int) -> Guarantee:
     (epsilon, delta) becomes (k epsilon, (1 + e^epsilon + ... + e^((k - 1) epsilon)) delta), by going from the one table
     to the other record by record (Dong, Roth & Su 2022, Theorem 2.14).
 
-    Args:
-        guarantee: for one record.
-        size: how many records change at most.
-
-    Returns:
-        The guarantee for all of them, under the same relation.
-
-    Examples:
-        >>> from sordino.accounting.convert import group_of
-        >>> from sordino.core.guarantee import GaussianDP
-        >>> group_of(GaussianDP(0.5), 4)
-        GaussianDP(mu=2.0)
+    >>> from sordino.core.guarantee import GaussianDP
+    >>> group_of(GaussianDP(0.5), 4)
+    GaussianDP(mu=2.0)
     """
     size = validate.whole_number("the size of a group", size)
     if size == 1:
@@ -275,16 +250,12 @@ def subsample(guarantee: Guarantee, rate: float, relation: Relation) -> Guarante
         rate: the chance with which each record takes part.
         relation: of the guarantee that is given.
 
-    Returns:
-        The guarantee of the sampled mechanism, under add-remove.
+    Returns: the guarantee of the sampled mechanism, under add-remove. Raises: `InputError` for a rate outside of
+    (0, 1], or a guarantee that is not under add-remove.
 
-    Raises:
-        InputError: for a rate outside of (0, 1], or a guarantee that is not under add-remove.
-
-    Examples:
-        >>> from sordino.accounting import PureDP, subsample
-        >>> round(subsample(PureDP(1.0), 0.01, "add-remove").epsilon(1e-9), 6)
-        0.017037
+    >>> from sordino.accounting import PureDP, subsample
+    >>> round(subsample(PureDP(1.0), 0.01, "add-remove").epsilon(1e-9), 6)
+    0.017037
     """
     _check_add_remove(relation)
     rate = validate.number("rate", rate, validate.Interval(0.0, 1.0, low_open=True))
@@ -305,25 +276,15 @@ def subsample(guarantee: Guarantee, rate: float, relation: Relation) -> Guarante
 
 
 def replace_one_from_add_remove(guarantee: Guarantee, relation: Relation) -> Guarantee:
-    """A replace-one guarantee from an add-remove one: removing a record and adding another is a group of two.
+    """A replace-one guarantee from an add-remove `guarantee`: removing a record and adding another is a group of two.
 
-    The converse does not hold and is refused.
+    The converse does not hold and is refused; `relation` is that of the guarantee given.
 
-    Args:
-        guarantee: under add-remove.
-        relation: of the guarantee that is given.
+    Returns: the guarantee under replace-one. Raises: `InputError` for a guarantee that is not under add-remove.
 
-    Returns:
-        The guarantee under replace-one.
-
-    Raises:
-        InputError: for a guarantee that is not under add-remove.
-
-    Examples:
-        >>> from sordino import Relation
-        >>> from sordino.accounting import GaussianDP, replace_one_from_add_remove
-        >>> replace_one_from_add_remove(GaussianDP(1.0), Relation.ADD_REMOVE)
-        GaussianDP(mu=2.0)
+    >>> from sordino.accounting import GaussianDP, replace_one_from_add_remove
+    >>> replace_one_from_add_remove(GaussianDP(1.0), "add-remove")
+    GaussianDP(mu=2.0)
     """
     _check_add_remove(relation)
     return group_of_two(guarantee)
@@ -332,8 +293,7 @@ def replace_one_from_add_remove(guarantee: Guarantee, relation: Relation) -> Gua
 def _check_add_remove(relation: Relation) -> None:
     if Relation(relation) is not Relation.ADD_REMOVE:
         raise InputError(
-            f"Expected an add-remove guarantee, got one under {relation}; a replace-one guarantee says nothing about "
-            "datasets of different size."
+            f"This guarantee is under {relation}. Only add-remove guarantees apply to datasets of different size."
         )
 
 
@@ -348,21 +308,13 @@ def compose(uses: Iterable[tuple[Guarantee, int]]) -> Guarantee:
 
     Gaussians stay Gaussian (Dong, Roth & Su 2022, Corollary 3.3), Rényi curves add (Mironov 2017, Proposition 1), and
     everything else goes through dominating pairs (Zhu, Dong & Wang 2022, Theorem 10). One Rényi curve in the list takes
-    the others along: a Rényi curve has no dominating pair as tight as itself.
+    the others along: a Rényi curve has no dominating pair as tight as itself. `uses` are guarantees, each with a count.
 
-    Args:
-        uses: guarantees, each with how often its mechanism is used.
+    Returns: the guarantee of all of them together. Raises: `InputError` for a count that is no whole number.
 
-    Returns:
-        The guarantee of all of them together.
-
-    Raises:
-        InputError: for an empty list or a count that is no whole number.
-
-    Examples:
-        >>> from sordino.accounting import GaussianDP, compose
-        >>> round(compose([(GaussianDP(3.0), 1), (GaussianDP(4.0), 1)]).mu, 6)
-        5.0
+    >>> from sordino.accounting import GaussianDP, compose
+    >>> round(compose([(GaussianDP(3.0), 1), (GaussianDP(4.0), 1)]).mu, 6)
+    5.0
     """
     listed = [(guarantee, validate.whole_number("count", count)) for guarantee, count in uses]
     if not listed:
@@ -384,22 +336,13 @@ def compose(uses: Iterable[tuple[Guarantee, int]]) -> Guarantee:
 
 
 def repeat(guarantee: Guarantee, count: int) -> Guarantee:
-    """The same mechanism `count` times, independently, on the same data.
+    """The same mechanism, of this `guarantee`, `count` times, independently, on the same data.
 
-    Args:
-        guarantee: that of one use.
-        count: how many uses.
+    Returns: the guarantee of all of them. Raises: `InputError` for a count that is no whole number above 0.
 
-    Returns:
-        The guarantee of all of them.
-
-    Raises:
-        InputError: for a count that is no whole number above 0.
-
-    Examples:
-        >>> from sordino.accounting import GaussianDP, repeat
-        >>> round(repeat(GaussianDP(1.0), 4).mu, 6)
-        2.0
+    >>> from sordino.accounting import GaussianDP, repeat
+    >>> round(repeat(GaussianDP(1.0), 4).mu, 6)
+    2.0
     """
     if isinstance(guarantee, BoundedRange):
         # The same law every time: its draws share one interval. Different laws (`compose`) need not.
@@ -410,20 +353,13 @@ def repeat(guarantee: Guarantee, count: int) -> Guarantee:
 def mix(weights: Sequence[float], guarantees: Sequence[Guarantee]) -> Guarantee:
     """A mechanism that draws a component independently of the data and reveals which: delta is the average.
 
-    Args:
-        weights: the probability of each component.
-        guarantees: that of each component.
+    `weights` are the probabilities of the components, `guarantees` those of each.
 
-    Returns:
-        The guarantee of the mixture.
+    Returns: the guarantee of the mixture. Raises: `InputError` for weights that are no probabilities, one each.
 
-    Raises:
-        InputError: for weights that are no probabilities, or as many as there are no guarantees.
-
-    Examples:
-        >>> from sordino.accounting import TotalVariation, mix
-        >>> mix([0.5, 0.5], [TotalVariation(0.1), TotalVariation(0.3)]).delta(0.0) <= 0.2 + 1e-12
-        True
+    >>> from sordino.accounting import TotalVariation, mix
+    >>> mix([0.5, 0.5], [TotalVariation(0.1), TotalVariation(0.3)]).delta(0.0) <= 0.2 + 1e-12
+    True
     """
     if len(guarantees) == 1:
         return guarantees[0]

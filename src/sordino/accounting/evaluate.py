@@ -6,8 +6,7 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from enum import IntEnum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,6 @@ from sordino.core.spec.problem import UNIT, Unit
 from sordino.core.validate import InputError, SordinoError, instance_of
 
 Proof = Callable[[Spec], Guarantee]
-
-
-class Monotone(IntEnum):
-    """How epsilon moves when a value of the spec grows; checked by the conformance suite."""
-
-    FALLS = -1
-    RISES = 1
 
 
 @dataclass(frozen=True)
@@ -50,7 +42,6 @@ class Theorem:
     scope: Scope
     assumptions: tuple[Assumption, ...]
     certificates: Certificates
-    monotone: tuple[tuple[str, Monotone], ...]
     proof: Proof
     rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: ()
     counts_rounding: bool = False
@@ -74,12 +65,11 @@ def theorem(
     scope: Scope,
     assumptions: tuple[Assumption, ...] = (),
     certificates: Certificates | None = None,
-    monotone: tuple[tuple[str, Monotone], ...] = (),
     rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: (),
     counts_rounding: bool = False,
     grouped: Callable[[Spec, int], Guarantee] | None = None,
 ) -> Callable[[Proof], Theorem]:
-    """Register a proof as a theorem.
+    """Register a proof, a function from a spec to the guarantee of one run, as a theorem.
 
     Args:
         id: a new name, family first.
@@ -89,32 +79,23 @@ def theorem(
         scope: the runs it is about.
         assumptions: conditions on their numbers, each with its check.
         certificates: the certified constants that it uses; absent: those that its assumptions name.
-        monotone: which way epsilon moves with values of the spec.
         rests_on: the theorems that it uses for parts of a run.
         counts_rounding: whether the proof itself takes `algorithm.rounding` into account.
         grouped: the guarantee of so many records that come or go together, under add-remove.
 
-    Returns:
-        A decorator for the proof: a function from a spec to the guarantee of one run.
+    Returns: a decorator for the proof. Raises: `SordinoError` for an id that another proof has.
 
-    Raises:
-        SordinoError: for an id that another proof has.
-
-    Examples:
-        >>> import sordino
-        >>> from sordino.accounting.evaluate import unregister
-        >>> from sordino.accounting.scope import Scope
-        >>> from sordino.core.spec import Scheme
-        >>> scope = Scope({"noisy-gradient"}, {"last-iterate"}, {sordino.Relation.REPLACE_ONE: {Scheme.FULL}})
-        >>> where = sordino.accounting.Citation("mironov2017renyi", "Section II")
-        >>> says = "Whatever runs, delta is at most 1."
-        >>> named = {"id": "example.nothing", "statement": says, "citation": where, "status": "ours"}
-        >>> @sordino.accounting.theorem(**named, scope=scope)
-        ... def nothing(spec):
-        ...     return sordino.accounting.TotalVariation(1.0)
-        >>> nothing.id
-        'example.nothing'
-        >>> unregister(nothing.id)
+    >>> import sordino
+    >>> from sordino.accounting.evaluate import unregister
+    >>> from sordino.accounting.scope import Scope
+    >>> from sordino.core.spec import Scheme
+    >>> scope = Scope({"noisy-gradient"}, {"last-iterate"}, {sordino.Relation.REPLACE_ONE: {Scheme.FULL}})
+    >>> where = sordino.accounting.Citation("mironov2017renyi", "Section II")
+    >>> says = "Whatever runs, delta is at most 1."
+    >>> @sordino.accounting.theorem("example.nothing", says, where, status="ours", scope=scope)
+    ... def nothing(spec):
+    ...     return sordino.accounting.TotalVariation(1.0)
+    >>> unregister(nothing.id)
     """
 
     def named(spec: Spec) -> tuple[Certificate, ...]:
@@ -123,11 +104,16 @@ def theorem(
     def registered(proof: Proof) -> Theorem:
         if id in _THEOREMS and _THEOREMS[id].proof.__qualname__ != proof.__qualname__:
             raise SordinoError(f"Two theorems are registered as {id!r}; ids must be unique.")
-        what = (id, statement, citation, status, scope, assumptions, certificates or named, monotone, proof)
+        what = (id, statement, citation, status, scope, assumptions, certificates or named, proof)
         _THEOREMS[id] = Theorem(*what, rests_on, counts_rounding, grouped)
         return _THEOREMS[id]
 
     return registered
+
+
+as_stated, corrected, ours = (
+    partial(theorem, status=word) for word in (Status.AS_STATED, Status.CORRECTED, Status.OURS)
+)
 
 
 @cache
@@ -140,13 +126,11 @@ def _load() -> None:
 def theorems() -> tuple[Theorem, ...]:
     """Every registered theorem, by id.
 
-    Returns:
-        All of them; each has an id, a statement, a citation, a scope and assumptions.
+    Returns: all of them; each has an id, a statement, a citation, a scope and assumptions.
 
-    Examples:
-        >>> import sordino
-        >>> "composition.gaussian" in {theorem.id for theorem in sordino.theorems()}
-        True
+    >>> import sordino
+    >>> "composition.gaussian" in {theorem.id for theorem in sordino.theorems()}
+    True
     """
     _load()
     return tuple(_THEOREMS[name] for name in sorted(_THEOREMS))
@@ -227,7 +211,7 @@ def for_group(bound: Bound, spec: Spec, size: int) -> Guarantee:
         return found
     wider = evaluate(asked, replace(spec, together=size))
     if isinstance(wider, Inapplicable):
-        raise InputError(f"Expected a bound for a group of {size} records, got none: {asked.id} {wider.reason}.")
+        raise InputError(f"No bound holds for a group of {size} records: {asked.id} {wider.reason}.")
     return convert.group_of(wider.guarantee, size)
 
 
@@ -257,14 +241,10 @@ class Explanation(Result):
         bounds: every bound with its epsilon, smallest first.
         inapplicable: the theorems that say nothing, each with its reason.
 
-    Examples:
-        >>> import sordino
-        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
-        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
-        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-        >>> answer = sordino.accounting.explain(spec, 1e-5)
-        >>> answer.epsilon == answer.tightest.guarantee.epsilon(1e-5)
-        True
+    >>> from sordino import accounting
+    >>> answer = accounting.gaussian(noise_multiplier=2.0, relation="add-remove").explanation(1e-5)
+    >>> answer.epsilon == answer.tightest.guarantee.epsilon(1e-5)
+    True
     """
 
     spec: Spec
@@ -320,25 +300,14 @@ class Explanation(Result):
 
 
 def explain(spec: Spec, delta: float) -> Explanation:
-    """Ask every theorem; compare after composition and conversion at the target delta. Looks at no data.
+    """Ask every theorem about a `spec`; compare after composition and conversion at a target `delta`. Reads no data.
 
-    Args:
-        spec: the run.
-        delta: at which bounds are compared.
+    Returns: an `Explanation`. Raises: `InputError` for a delta outside of (0, 1).
 
-    Returns:
-        An `Explanation`.
-
-    Raises:
-        InputError: for a delta outside of (0, 1).
-
-    Examples:
-        >>> import sordino
-        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
-        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
-        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-        >>> round(sordino.accounting.explain(spec, 1e-5).epsilon, 4)
-        0.1973
+    >>> from sordino import accounting
+    >>> run = accounting.gaussian(noise_multiplier=2.0, relation="add-remove")
+    >>> round(accounting.explain(run.spec, 1e-5).epsilon, 4)
+    1.9926
     """
     delta = check_delta(delta)
     answers = [evaluate(theorem, spec) for theorem in theorems()]
@@ -377,30 +346,19 @@ def at_delta(spec: Spec | str | Path, delta: float | None) -> tuple[Spec, float]
     run = read_spec(spec) if isinstance(spec, str | Path) else instance_of("spec", spec, Spec)
     asked = run.delta if delta is None else delta
     if asked is None:
-        raise InputError("Expected a delta, got none in the spec; give one, far below one over the number of records.")
+        raise InputError("The spec has no delta. Give one far below one over the number of records.")
     return (run if run.delta == asked else run.with_values({"delta": asked})), asked
 
 
 def tightest(spec: Spec, delta: float) -> Bound | None:
-    """The best bound any theorem gives at this delta.
+    """The best bound any theorem gives on a `spec` at this `delta`.
 
-    Args:
-        spec: the run.
-        delta: at which bounds are compared.
+    Returns: the `Bound`, or None where no theorem gives a finite epsilon. Raises: `InputError`, as `explain`.
 
-    Returns:
-        The `Bound`, or None where no theorem gives a finite epsilon.
-
-    Raises:
-        InputError: for a delta outside of (0, 1).
-
-    Examples:
-        >>> import sordino
-        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
-        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
-        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-        >>> sordino.accounting.tightest(spec, 1e-5).theorem
-        'posterior.bounded-range'
+    >>> from sordino import accounting
+    >>> run = accounting.gaussian(noise_multiplier=2.0, relation="add-remove")
+    >>> accounting.tightest(run.spec, 1e-5).theorem
+    'mechanism.gaussian'
     """
     return explain(spec, delta).tightest
 

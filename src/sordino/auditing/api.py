@@ -58,8 +58,8 @@ def audit(
     Args:
         spec: a `Spec`, or the path of a SPEC.json; with a `claim` a function that takes a list of records, or
             "python:module:callable", "python:file.py:callable" or "program:path".
-        method: "exact" (laws known from the description), "drawn" (laws simulated from it), "attack" (many models of
-            two neighbours), "one-run" or "one-run-guesses" (canaries in a single run).
+        method: "exact" (laws known from the description), "attack" (many models of two neighbours), "fleet" (many
+            more in one program), "one-run" or "one-run-guesses" (canaries in a single run).
         delta: of the lower bound; absent: the spec's.
         confidence: of the whole statement, for methods that sample; absent: 0.95, and 0.999 for a claim.
         models: how many models an attack may train, all sides together.
@@ -99,7 +99,7 @@ def audit(
     """
     if claim is not None or callable(spec) or (isinstance(spec, str) and HunterTarget.named(spec)):
         if data is not None:
-            raise InputError("Expected no data to audit a claim, which makes its own tables, got some; leave it out.")
+            raise InputError("An audit of a claim makes its own tables. Omit the data.")
         options = HunterOptions(
             confidence=0.999 if confidence is None else confidence, seconds=seconds, seed=seed, python=python
         )

@@ -2,7 +2,8 @@
 
 An attack is judged by how often it took one dataset for the other, on models it had not seen before. Exact limits of
 both error rates (Clopper & Pearson 1934), rounded outwards, hold together with the stated confidence, and so does the
-lower bound on epsilon that they give (`auditing.lower_bound`), at every delta at once.
+lower bound on epsilon that they give (`auditing.lower_bound`), at every delta at once. Of one rule both errors go into
+one exact test (`joint_epsilon`), which says more.
 
 A rule says "second" when a score is at least a threshold. Scores have shape (..., models); leading axes are independent
 repetitions of the whole experiment. Either the threshold is chosen on models that are not counted, or every model is
@@ -20,14 +21,12 @@ from scipy import special
 
 from sordino.auditing.lower_bound import TradeOffPoint
 from sordino.core import gaussian
-from sordino.core.bound import Citation
-from sordino.core.validate import OPEN_UNIT, InputError, Interval, instance_of, number, refuse, whole_number
+from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, whole_number
 
 # The inverse of the incomplete beta function is accurate to about 1e-14, at both ends of [0, 1]; more is given away.
 _SLACK = 1e-9
 _LAST_DIGITS = 2e-15
 _ROUNDING = 1e-14
-_CLAIM_ROUNDING = 1e-12
 
 Scores = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -65,7 +64,7 @@ def _counts(errors: ArrayLike, trials: ArrayLike) -> tuple[NDArray[np.int64], ND
         raise InputError(f"Expected errors and trials to be whole numbers, got {errors.dtype} and {trials.dtype}.")
     errors, trials = np.broadcast_arrays(errors.astype(np.int64), trials.astype(np.int64))
     if errors.size and not (trials.min() >= 1 and errors.min() >= 0 and (errors <= trials).all()):
-        raise InputError("Expected 0 <= errors <= trials and at least one trial, got counts that are not.")
+        raise InputError("Errors must be at least 0 and at most the number of trials, which must be at least 1.")
     return errors, trials
 
 
@@ -91,10 +90,10 @@ class ErrorCounts:
         whole_number("false_positives", self.false_positives, Interval(0, self.first_models))
         whole_number("false_negatives", self.false_negatives, Interval(0, self.second_models))
 
-    def upper_ends(self, confidence: float) -> tuple[float, float]:
-        """Upper ends of both error rates that hold together with this confidence: each may fail half as often."""
+    def point(self, confidence: float) -> TradeOffPoint:
+        """The rule with upper ends of both error rates that hold together: each may fail half as often."""
         failure = each_failure(confidence)
-        return (
+        return TradeOffPoint(
             float(upper_end(self.false_positives, self.first_models, failure)),
             float(upper_end(self.false_negatives, self.second_models, failure)),
         )
@@ -105,14 +104,9 @@ def each_failure(confidence: float) -> float:
     return (1.0 - number("confidence", confidence, OPEN_UNIT)) / 2
 
 
-def trade_off_point(counts: ErrorCounts, confidence: float) -> TradeOffPoint:
-    """The test with its upper ends: with this joint confidence it errs no more often than that."""
-    return TradeOffPoint(*counts.upper_ends(confidence))
-
-
 def epsilon_lower(counts: ErrorCounts, delta: float, confidence: float) -> float:
     """Lower bound on epsilon at `delta` that holds with joint confidence `confidence`."""
-    return trade_off_point(counts, confidence).epsilon(delta)
+    return counts.point(confidence).epsilon(delta)
 
 
 def cap(first_models: int, second_models: int, delta: float, confidence: float) -> float:
@@ -136,6 +130,111 @@ def _one_side(subtracted: NDArray[np.float64], divisor: NDArray[np.float64], del
     power = np.maximum(1.0 - delta - subtracted, 0.0)
     epsilon = np.log(np.maximum(power / divisor, 1.0))
     return np.maximum(epsilon - _ROUNDING * (1 + epsilon) / np.maximum(power, 1e-3), 0.0)
+
+
+# How often a cell of the edge is halved, at most, and how many there are at first.
+_HALVINGS, _CELLS = 9, 16
+# With more models the two limits are as good to a few thousandths, unless there are no errors at all, and quicker; how
+# often the interval of epsilon is halved.
+_MOST_MODELS, _STEPS = 5000, 12
+# Bounds so small are good enough as they are.
+_RARE, _TEST_ROUNDING = 1e-9, 1e-9
+# Numbers of errors that matter together lie this many standard deviations around their mean.
+_WIDE = 9.0
+
+
+@lru_cache(maxsize=4096)
+def joint_epsilon(counts: ErrorCounts, delta: float, confidence: float) -> float:
+    """The largest epsilon that these errors of one rule refute at `delta`, rounded down; 0 when they refute none.
+
+    A release that is (epsilon, delta)-private has f + e^epsilon g >= 1 - delta and g + e^epsilon f >= 1 - delta for the
+    two error rates f and g of any rule. Outcomes (errors on either side) are ordered by what two Clopper-Pearson limits
+    would prove, and epsilon is refuted when outcomes at least as far out are rarer than the failure probability for
+    *all* rates that it allows. Fewer errors are further out, so the chance falls in f and in g, and the largest is on
+    the edge of the allowed rates; the edge is cut into cells, and each cell is taken at its lower left corner, which is
+    on the safe side. With the order of the limits themselves the test is never weaker than they are, so the larger of
+    the two is reported.
+
+    >>> round(joint_epsilon(ErrorCounts(0, 250, 0, 250), 1e-9, 0.90), 1)
+    5.4
+    """
+    least = epsilon_lower(counts, delta, confidence)
+    many = max(counts.first_models, counts.second_models) > _MOST_MODELS
+    if least == 0.0 or (many and counts.false_positives + counts.false_negatives > 0):
+        return least
+    outcomes = _Outcomes.beyond(counts, least, delta, confidence)
+
+    def allowed(epsilon: float) -> bool:
+        return _possible(outcomes, epsilon, delta, 1.0 - confidence)
+
+    if allowed(least):
+        return least
+    step = 0.25
+    while not allowed(least + step):
+        step *= 2
+    return gaussian.narrow(allowed, least, least + step, near=0.0, halvings=_STEPS)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcomes:
+    """Numbers of errors at least as far out: `first` of them on one side, and then at most `second` on the other."""
+
+    counts: ErrorCounts
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+    log_ways: NDArray[np.float64]
+
+    @classmethod
+    def beyond(cls, counts: ErrorCounts, level: float, delta: float, confidence: float) -> "_Outcomes":
+        """All for which the two limits prove `level` at least."""
+        failure, n = each_failure(confidence), counts.first_models
+        limits = [upper_end(np.arange(models + 1), models, failure) for models in (n, counts.second_models)]
+        # A little less than the level, so that rounding leaves no outcome out that is as far.
+        level *= 1 - 1e-12
+        room = np.maximum((1 - delta - limits[0]) * math.exp(-level), 1 - delta - math.exp(level) * limits[0])
+        most = np.searchsorted(limits[1], room * (1 + 1e-12), side="right") - 1
+        first = np.flatnonzero(most >= 0).astype(float)
+        ways = special.gammaln(n + 1.0) - special.gammaln(first + 1.0) - special.gammaln(n - first + 1.0)
+        return cls(counts, first, most[most >= 0].astype(float), ways)
+
+    def chances(self, f: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P[so far out] for pairs of error rates, rounded up."""
+        n, models = self.counts.first_models, self.counts.second_models
+        # Neither side alone is further out than both: cheap, and enough for most pairs.
+        chances = np.minimum(special.bdtr(self.first[-1], n, f), special.bdtr(self.second.max(), models, g))
+        for place in np.flatnonzero(chances > _RARE):
+            # Sums of errors so far from their mean are left out: less than the slack.
+            middle, wide = n * f[place], _WIDE * math.sqrt(n * f[place] * (1 - f[place])) + 40
+            near = slice(*np.searchsorted(self.first, [middle - wide, middle + wide]))
+            errors = self.first[near]
+            log_mass = self.log_ways[near] + special.xlogy(errors, f[place]) + special.xlog1py(n - errors, -f[place])
+            chances[place] = np.exp(log_mass) @ special.bdtr(self.second[near], models, g[place])
+        return chances * (1 + _TEST_ROUNDING) + 1e-15
+
+
+def _possible(outcomes: _Outcomes, epsilon: float, delta: float, failure: float) -> bool:
+    """Whether some rates on the edge of what epsilon allows make an outcome so far out likelier than `failure`."""
+    corner = (1 - delta) / (1 + math.exp(epsilon))
+    # From the corner f = g along both edges, where one error grows to 1 - delta and the other falls to 0.
+    ends = corner + (1 - delta - corner) * np.linspace(0.0, 1.0, _CELLS + 1) ** 3
+    low, high = np.tile(ends[:-1], 2), np.tile(ends[1:], 2)
+    flipped = np.repeat([False, True], _CELLS)
+
+    def rarer(long: Scores, edge: Scores, flipped: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        short = np.maximum((1 - delta - edge) * math.exp(-epsilon), 0.0)
+        return outcomes.chances(np.where(flipped, short, long), np.where(flipped, long, short)) <= failure
+
+    for _ in range(_HALVINGS):
+        # Whether a point of the edge itself is likelier decides; a cell that is rarer at its corner is done with.
+        if not rarer(low, low, flipped).all():
+            return True
+        open_ = ~rarer(low, high, flipped)
+        if not open_.any():
+            return False
+        low, high, flipped = low[open_], high[open_], np.tile(flipped[open_], 2)
+        middle = 0.5 * (low + high)
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+    return True
 
 
 class ErrorCurve(NamedTuple):
@@ -309,18 +408,14 @@ class BandTest(NamedTuple):
 
 def band_tests(first: Scores, second: Scores, confidence: float) -> tuple[BandTest, ...]:
     """The thresholds worth keeping, by false positives: no other has both ends as low."""
-    curve = error_curve(first, second)
-    first_models, second_models = len(first), len(second)
-    limits = band_ends(first_models, second_models, confidence)
-    ends = limits[0][curve.false_positives], limits[1][curve.false_negatives]
+    curve, models = error_curve(first, second), (len(first), len(second))
+    limits = band_ends(*models, confidence)
     # Cuts run from low to high, so false positives fall and false negatives grow along them.
     kept: dict[float, BandTest] = {}
     for place in np.flatnonzero(curve.distinct):
-        point = TradeOffPoint(float(ends[0][place]), float(ends[1][place]))
-        counts = ErrorCounts(
-            int(curve.false_positives[place]), first_models, int(curve.false_negatives[place]), second_models
-        )
-        kept.setdefault(point.false_positive, BandTest(counts, point))
+        errors = int(curve.false_positives[place]), int(curve.false_negatives[place])
+        point = TradeOffPoint(*(float(limits[side][errors[side]]) for side in (0, 1)))
+        kept.setdefault(point.false_positive, BandTest(ErrorCounts(errors[0], models[0], errors[1], models[1]), point))
     tests: list[BandTest] = []
     for test in kept.values():
         if tests and tests[-1].point.false_negative == test.point.false_negative:
@@ -333,18 +428,6 @@ def band_cap(first_models: int, second_models: int, delta: float, confidence: fl
     """The most that a score fixed beforehand can prove with so many models, all thresholds tried."""
     ends = (float(limits[0]) for limits in band_ends(first_models, second_models, confidence))
     return TradeOffPoint(*ends).epsilon(delta)
-
-
-@dataclass(frozen=True)
-class GaussianClaim:
-    """A theorem that the two releases compared are, up to a bijection, N(0, 1) and N(m, 1) with m unknown."""
-
-    citation: Citation
-    reason: str
-
-    def __post_init__(self) -> None:
-        if not self.reason.strip():
-            raise refuse("reason", "to say why the two releases are Gaussian with one covariance", self.reason)
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
@@ -366,24 +449,3 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         if epsilon > 0.0 and float(gaussian.delta_range(mu, epsilon)[0]) > delta:
             return epsilon
     return gaussian.epsilon_lower(mu, delta)
-
-
-def mu_refuted(counts: ErrorCounts, confidence: float) -> float:
-    """With this joint confidence the release is not mu-GDP for any mu below this number; 0 refutes nothing.
-
-    A mu-GDP release has FN >= Phi(Phi^-1(1 - FP) - mu) for every rule (Dong, Roth & Su 2022, Definition 2.6). Refuting
-    that refutes one trade-off curve, and does not say that epsilon at some delta is large. Only where a theorem says
-    that the two releases *are* N(0, 1) and N(m, 1), up to a bijection and with m unknown, does a lower bound on m fix
-    the whole curve: that is why `epsilon_of_gaussian_pair` asks for the theorem.
-    """
-    false_positive, false_negative = counts.upper_ends(confidence)
-    if false_positive >= 1.0 or false_negative >= 1.0:
-        return 0.0
-    gap = float(-special.ndtri(false_positive) - special.ndtri(false_negative))
-    return max(0.0, gap - _CLAIM_ROUNDING * (1 + abs(gap)))
-
-
-def epsilon_of_gaussian_pair(counts: ErrorCounts, delta: float, confidence: float, pair: GaussianClaim) -> float:
-    """Lower bound on epsilon at `delta` of two releases that are known to be a Gaussian pair."""
-    instance_of("pair", pair, GaussianClaim)
-    return epsilon_of_mu(mu_refuted(counts, confidence), number("delta", delta, OPEN_UNIT))

@@ -1,4 +1,11 @@
-"""From the `instance` of a spec to a model and pairs of neighbouring datasets, and to the audit that fits it."""
+"""From the `instance` of a spec to a model and pairs of neighbouring datasets, and to the audit that fits it.
+
+DeepFool canaries: a record of D pushed until a whole ensemble of its models gets it wrong, its label kept. DeepFool
+(Moosavi-Dezfooli, Fawzi & Frossard 2016, Algorithm 2) linearises the scores of an ensemble, steps to the nearest
+boundary and repeats: the smallest push of a row that changes what the ensemble decides. A model that has not seen such
+a record misclassifies it; one that has learns it, as nothing else in the data asks for the same (Heller & Fetaya 2023,
+Section V). The ensemble is never part of the fleet that is attacked.
+"""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -7,10 +14,14 @@ from functools import partial
 from itertools import combinations
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array, lax
+from numpy.typing import ArrayLike, NDArray
 
-from sordino.auditing.fleet.deepfool import deepfool_pairs
-from sordino.auditing.fleet.network import NETWORKS
+from sordino.auditing.fleet.engine import train_fleet
+from sordino.auditing.fleet.plan import NETWORKS, FleetRecords, Members, plan_of
 from sordino.core.bound import Relation
 from sordino.core.spec import (
     DatasetSource,
@@ -25,11 +36,23 @@ from sordino.core.spec import (
     ZeroNeighbour,
 )
 from sordino.core.spec.instance import SettingValues
-from sordino.core.validate import InputError, one_of, refuse
-from sordino.data import Dataset, EncodedRecord, NeighbourPair, Schema, encode, neighbours, read_schema, read_table
+from sordino.core.validate import POSITIVE, InputError, number, one_of, refuse, whole_number
+from sordino.data import (
+    Category,
+    Dataset,
+    EncodedRecord,
+    NeighbourPair,
+    Schema,
+    clip_rows,
+    encode,
+    neighbours,
+    read_schema,
+    read_table,
+)
 from sordino.data.example_tables import GENERATORS
 from sordino.data.neighbours import worst_records
 from sordino.models.base import Model
+from sordino.models.families.classification import Logistic, Probit
 from sordino.models.registry import MODELS, build_model
 
 
@@ -70,7 +93,7 @@ def audit_instance(spec: Spec) -> AuditInstance:
     """Resolve the instance of a spec; refused when there is none or when it does not fit the spec."""
     instance = spec.instance
     if instance is None:
-        raise InputError("Expected a spec with an instance (model, dataset, neighbour), got none; add one to the spec.")
+        raise InputError("The spec has no instance. Add one with model, dataset and neighbour.")
     schema, data, source = _load(instance.dataset, spec.relation)
     model = build_model(instance.model, "instance.model")
     if spec.problem is not None and spec.problem.n not in (None, len(data)):
@@ -148,3 +171,148 @@ def _worst_pairs(choice: WorstNeighbour, data: Dataset, schema: Schema, relation
         for record, replacement in exchanges:
             base = neighbours(data, Relation.REPLACE_ONE, place, record).second
             yield neighbours(base, relation, place, replacement)
+
+
+def class_targets(model: Model) -> tuple[float, ...]:
+    """The target that stands for each class."""
+    if isinstance(model, Logistic | Probit):
+        return (-1.0, 1.0)
+    classes = getattr(model, "classes", None)
+    if classes is None:
+        raise refuse("the model", "to be a classifier", type(model).__name__)
+    return tuple(float(code) for code in range(classes))
+
+
+def class_scores(model: Model, theta: Array, x: Array) -> Array:
+    """Log probabilities of all classes for one row, shape (classes,); the largest decides."""
+    return -jax.vmap(lambda y: model.loss(theta, x, y))(jnp.asarray(class_targets(model), x.dtype))
+
+
+def deepfool(
+    model: Model,
+    ensemble: ArrayLike,
+    record: EncodedRecord,
+    *,
+    overshoot: float = 0.02,
+    steps: int = 50,
+    movable: ArrayLike = 1.0,
+) -> EncodedRecord:
+    """A canary near `record`: pushed over the ensemble's boundary, target kept as the class it was pushed out of.
+
+    `ensemble` holds one parameter vector a row. The push is made a little longer than needed by `overshoot`. Where
+    `movable` is 0, a coordinate stays as it is.
+    """
+    dtype = jnp.zeros(()).dtype
+    thetas = jnp.atleast_2d(jnp.asarray(ensemble, dtype))
+    row = jnp.asarray(record.features, dtype)
+    if thetas.shape[1] != model.dim(len(row)):
+        raise InputError(f"Expected {model.dim(len(row))} parameters in each model, got {thetas.shape[1]}.")
+    targets = class_targets(model)
+    settings = number("overshoot", overshoot, POSITIVE), whole_number("steps", steps)
+    pushed, decided = _pushed(
+        model, thetas, row, jnp.asarray(settings[0], dtype), settings[1], jnp.asarray(movable, dtype)
+    )
+    return EncodedRecord(np.asarray(pushed, float), targets[int(decided)])
+
+
+@partial(jax.jit, static_argnums=(0, 4))
+def _pushed(
+    model: Model, thetas: Array, row: Array, overshoot: Array, steps: int, movable: Array
+) -> tuple[Array, Array]:
+    def scores(x: Array) -> Array:
+        return jax.vmap(lambda theta: class_scores(model, theta, x))(thetas).mean(axis=0)
+
+    decided = jnp.argmax(scores(row))
+
+    def undecided(state: tuple[Array, Array]) -> Array:
+        push, step = state
+        return (step < steps) & (jnp.argmax(scores(row + (1 + overshoot) * push)) == decided)
+
+    def further(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        push, step = state
+        at = row + push
+        gaps = scores(at) - scores(at)[decided]
+        slopes = jax.jacrev(scores)(at)
+        slopes = movable * (slopes - slopes[decided])
+        squares = jnp.sum(slopes * slopes, axis=1)
+        distance = jnp.where(squares > 0, jnp.abs(gaps) / jnp.sqrt(jnp.maximum(squares, 1e-30)), jnp.inf)
+        nearest = jnp.argmin(distance.at[decided].set(jnp.inf))
+        # A hair more than the linear distance, so that a boundary reached exactly is crossed.
+        length = (jnp.abs(gaps[nearest]) + 1e-4) / jnp.maximum(squares[nearest], 1e-30)
+        return push + length * slopes[nearest], step + 1
+
+    push, _ = lax.while_loop(undecided, further, (jnp.zeros_like(row), jnp.asarray(0)))
+    return row + (1 + overshoot) * push, decided
+
+
+# Models of D that a canary has to fool, records that are tried, and how far a push is prolonged until all are fooled.
+_ENSEMBLE, _TRIES = 8, 16
+_LENGTHS = np.linspace(1.0, 4.0, 31)
+# Of the ensemble's own starts, batches and noise: no fleet of an audit has this seed, whose own are drawn.
+_SEED = 20_281
+
+
+def deepfool_pairs(
+    spec: Spec, model: Model, schema: Schema, data: Dataset, choice: DeepFoolNeighbour
+) -> Iterator[NeighbourPair]:
+    """D and D with one record pushed over the boundary, inside the bounds of its columns; the hardest pull first."""
+    labels = np.asarray(model.as_labels(jnp.asarray(data.target, jnp.float32)))
+    codes = np.searchsorted(class_targets(model), labels)
+    rows = data.features.astype(np.float32)
+    plan = plan_of(spec, model, _SEED)
+    thetas = jnp.asarray(train_fleet(model, FleetRecords(rows, labels), plan, Members.of_one(_ENSEMBLE)).theta)
+    right = np.flatnonzero((_decisions(model, thetas, jnp.asarray(rows)) == codes).all(axis=0))
+    movable, limits = _bounds(schema)
+    found: list[tuple[float, int, NDArray[np.float64]]] = []
+    for place in right[:_TRIES] if choice.position is None else set(right) & {choice.position}:
+        row = data.features[place]
+        push = deepfool(model, thetas, EncodedRecord(row, float(labels[place])), movable=movable).features - row
+        longer = np.clip(row + _LENGTHS[:, None] * push, -limits, limits)
+        if schema.clip_length is not None:
+            clip_rows(longer[:, int(schema.intercept) :], schema.clip_length)
+        fooled = (_decisions(model, thetas, jnp.asarray(longer, jnp.float32)) != codes[place]).all(axis=0)
+        if fooled.any():
+            canary = longer[int(np.argmax(fooled))]
+            pulled = visit(model, plan.clip_norm, thetas, jnp.asarray(canary, jnp.float32), jnp.float32(labels[place]))
+            gained, odds = map(np.asarray, pulled)
+            found.append((float(gained.mean() / (odds.std() + 1e-6)), int(place), canary))
+    if not found:
+        raise refuse(
+            "instance.neighbour",
+            "of kind deepfool to find a record that all models of D get right and that a push makes all get wrong",
+            "none",
+            "train longer, or use the neighbour worst",
+        )
+    for _, place, canary in sorted(found, key=lambda one: -one[0]):
+        yield neighbours(data, spec.relation, place, EncodedRecord(canary, float(data.target[place])))
+
+
+def _bounds(schema: Schema) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Which encoded columns hold a number, and how large each column may become; an intercept and words stay."""
+    movable = np.zeros(len(schema.feature_names))
+    limits = np.ones(len(movable))
+    for feature, block in schema.blocks():
+        limits[block] = feature.kind.block_norm
+        if not isinstance(feature.kind, Category):
+            movable[block.start] = 1.0
+    return movable, limits
+
+
+@partial(jax.jit, static_argnums=0)
+def _decisions(model: Model, thetas: Array, rows: Array) -> Array:
+    """The class, by its place, that every model decides for every row, shape (models, rows)."""
+    return jax.vmap(lambda theta: jax.vmap(lambda x: jnp.argmax(class_scores(model, theta, x)))(rows))(thetas)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def visit(model: Model, clip_norm: float | None, thetas: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    """What one step of length one on this record adds to its own log-odds, to first order; and these log-odds."""
+
+    def of_one(theta: Array) -> tuple[Array, Array]:
+        loss, gradient = jax.value_and_grad(model.loss)(theta, x, y)
+        length = jnp.linalg.norm(gradient)
+        clipped = length if clip_norm is None else jnp.minimum(length, clip_norm)
+        wrong = -jnp.expm1(-loss)
+        return length * clipped / jnp.maximum(wrong, 1e-6), -loss - jnp.log(jnp.maximum(wrong, 1e-30))
+
+    return jax.lax.map(of_one, thetas)

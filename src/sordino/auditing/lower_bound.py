@@ -2,18 +2,18 @@
 
 A test between two neighbours has two errors, and they prove an epsilon (`TradeOffPoint`). A lower bound on epsilon
 carries everything that makes it checkable. An audit is a function from a described run and options to a lower bound. It
-lives in a file of its own under `auditing/methods/`, which is named after it and registers it; a new file is found by
-itself, and imported on first use.
+lives in a file of its own under `auditing/methods/`, and both have its name; a new file is found by itself, and
+imported on first use.
 """
 
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import Any
 
 from sordino.core.bound import Bound, Relation, View
 from sordino.core.gaussian import down, show_down, show_up, up
@@ -25,7 +25,6 @@ from sordino.core.validate import (
     OPEN_UNIT,
     PROBABILITY,
     Interval,
-    SordinoError,
     instance_of,
     number,
     one_of,
@@ -144,18 +143,13 @@ class LowerBound(Result):
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values; an infinite epsilon is null."""
-        return {
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {
             "epsilon": _finite(self.epsilon),
-            "delta": self.delta,
             "relation": self.relation.value,
             "view": self.view.value,
-            "method": self.method,
             "examined": self.examined.value,
-            "confidence": self.confidence,
             "counts": dict(self.counts),
             "cap": None if self.cap is None else _finite(self.cap),
-            "seed_policy": self.seed_policy,
-            "evidence": self.evidence,
             "curve": [[point.false_positive, point.false_negative] for point in self.curve],
         }
 
@@ -248,47 +242,37 @@ class AuditOptions:
         if self.seed is not None:
             whole_number("seed", self.seed, Interval(0, 2**128 - 1))
 
+    @property
+    def origin(self) -> str:
+        """Where the randomness of an audit was drawn from."""
+        return "drawn afresh from the operating system" if self.seed is None else f"drawn from the seed {self.seed}"
 
-AuditMethod = Callable[[Spec, AuditOptions], LowerBound]
-_Method = TypeVar("_Method", bound=AuditMethod)
-_METHODS: dict[str, AuditMethod] = {}
+    def bound(self, about: Any, method: str, epsilon: float, evidence: str, **stated: Any) -> LowerBound:
+        """What an audit of a run found: `about` has its relation and view; unless stated otherwise code was run."""
+        usual = {
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "cap": None,
+            "examined": Examined.RUN,
+            "seed_policy": f"Coins and run are {self.origin} of the audit.",
+        } | stated
+        return LowerBound(
+            epsilon=epsilon, relation=about.relation, view=about.view, method=method, evidence=evidence, **usual
+        )
+
+
 _METHODS_HOME = "sordino.auditing.methods"
-_FITS_MODELS: set[str] = set()
-
-
-def audit_method(word: str, *, fits_models: bool = False) -> Callable[[_Method], _Method]:
-    """Register a function as the audit called `word`; `fits_models` says that it uses `AuditOptions.fit_sides`."""
-
-    def registered(method: _Method) -> _Method:
-        if word in _METHODS and _METHODS[word].__qualname__ != method.__qualname__:
-            raise SordinoError(f"Two audits are registered as {word!r}; names must be unique.")
-        _METHODS[word] = method
-        if fits_models:
-            _FITS_MODELS.add(word)
-        return method
-
-    return registered
 
 
 def method_names() -> tuple[str, ...]:
     """The names of all audits, by their files; nothing is imported."""
-    return tuple(
-        sorted(
-            module.name.replace("_", "-")
-            for module in pkgutil.iter_modules(importlib.import_module(_METHODS_HOME).__path__)
-        )
-    )
-
-
-def audit_methods() -> Mapping[str, AuditMethod]:
-    """Every registered audit, by name."""
-    return MappingProxyType({word: _loaded(word) for word in method_names()})
+    home = importlib.import_module(_METHODS_HOME).__path__
+    return tuple(sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(home)))
 
 
 def fits_models(method: str) -> bool:
-    """Whether an audit fits many models, which it can do on a cluster and keep."""
-    _loaded(one_of("method", method, method_names()))
-    return method in _FITS_MODELS
+    """Whether an audit fits many models by `AuditOptions.fit_sides`, which it can do on a cluster and keep."""
+    return getattr(_module(method), "FITS_MODELS", False)
 
 
 def audit(spec: Spec, method: str, options: AuditOptions) -> LowerBound:
@@ -296,15 +280,12 @@ def audit(spec: Spec, method: str, options: AuditOptions) -> LowerBound:
 
     A run that the method cannot audit is refused with an `InputError` that says why in one sentence.
     """
-    return _loaded(one_of("method", method, method_names()))(spec, options)
+    return getattr(_module(method), method.replace("-", "_"))(spec, options)
 
 
-def _loaded(word: str) -> AuditMethod:
-    module = f"{_METHODS_HOME}.{word.replace('-', '_')}"
-    importlib.import_module(module)
-    if word not in _METHODS:
-        raise SordinoError(f"Expected {module} to register an audit called {word!r}, got none.")
-    return _METHODS[word]
+def _module(method: str) -> ModuleType:
+    name = one_of("method", method, method_names()).replace("-", "_")
+    return importlib.import_module(f"{_METHODS_HOME}.{name}")
 
 
 class VerdictKind(StrEnum):

@@ -1,6 +1,9 @@
 """`sordino audit RELEASE|SPEC.json|python:module:callable`: a lower bound on what leaks, against what is claimed."""
 
+import importlib
 import os
+import secrets
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -24,6 +27,14 @@ REPLAY = "replay"
 VIOLATED = 4
 
 
+_TARGET = "RELEASE|SPEC.json|python:MODULE:CALLABLE|program:PATH"
+_METHODS = (
+    "exact (reads the description, runs nothing), attack (trains models of it), fleet (many more in one program), "
+    "one-run (trains one), one-run-guesses (one, any noise) or replay (runs the code and compares every noised call "
+    "with its plan). Absent: fleet for a network, else exact; for a release replay as well."
+)
+
+
 def _methods() -> tuple[str, ...]:
     from sordino.auditing.lower_bound import method_names  # noqa: PLC0415
 
@@ -43,77 +54,23 @@ def _methods() -> tuple[str, ...]:
     "sordino audit python:mymodule:mean --claim claim.json --script found.py",
 )
 def audit(
-    path: Annotated[
-        Path,
-        Argument(
-            metavar="RELEASE|SPEC.json|python:MODULE:CALLABLE|program:PATH",
-            help="Release folder, description of a run, or a callable or program of which something is claimed.",
-        ),
-    ],
-    method: Annotated[
-        str | None,
-        Option(
-            help="exact (reads the description, runs nothing), drawn (simulates the law of a description), attack "
-            "(trains models of it), fleet (many more, all in one program, on a GPU where there is one), one-run "
-            "(trains one), one-run-guesses (one, whatever its noise) or replay (runs the code and compares every "
-            "noised call with its plan). Absent: fleet where the instance is a network, else exact; and for a release "
-            "of an estimator replay as well.",
-            autocompletion=among(_methods),
-        ),
-    ] = None,
+    path: Annotated[Path, Argument(metavar=_TARGET, help="Release folder, description of a run, or claimed code.")],
+    method: Annotated[str | None, Option(help=_METHODS, autocompletion=among(_methods))] = None,
     models: Annotated[int, Option(help="How many models an audit may train, all sides together.")] = 1000,
     delta: Annotated[float | None, Option(help="Delta in (0, 1); wins over the spec's.")] = None,
-    confidence: Annotated[
-        float | None,
-        Option(
-            help="Joint confidence of an audit that samples; absent: 0.95, 0.999 with --claim, and 0.9999 for the test "
-            "of an implementation."
-        ),
-    ] = None,
+    confidence: Annotated[float | None, Option(help="Absent: 0.95, 0.999 of a claim, 0.9999 of a replay.")] = None,
     seed: Annotated[int | None, Option(help="For a reproducible audit; absent: a fresh one.")] = None,
-    cluster: Annotated[
-        str | None,
-        Option(
-            metavar="ADDRESS",
-            help="Fit the models of an attack or a fleet on processes of this machine (local), or on this dask "
-            "scheduler, which must be trusted.",
-        ),
-    ] = None,
+    cluster: Annotated[str | None, Option(metavar="ADDRESS", help="Fit on processes (local), or dask.")] = None,
     workers: Annotated[int, Option(min=1, help="Processes of --cluster local.")] = 2,
-    keep: Annotated[
-        Path | None,
-        Option(metavar="DIR", help="Keep the models fitted so far here, to go on after a stop; needs --seed."),
-    ] = None,
+    keep: Annotated[Path | None, Option(metavar="DIR", help="Keep models here, to resume; needs --seed.")] = None,
     plot: Annotated[Path | None, Option(metavar="PATH.svg", help="Draw the trade-off curves here.")] = None,
-    out: Annotated[
-        Path | None,
-        Option(help="Write the JSON answer here as well; `sordino report` looks for RELEASE/audit.json."),
-    ] = None,
-    claim: Annotated[
-        str | None,
-        Option(
-            metavar="JSON",
-            help="What is claimed of the callable or program, as JSON or as the path of a JSON file: epsilon, delta, "
-            "relation, and the domain of its tables. Absent: CLAIMS[name] in the callable's own module.",
-        ),
-    ] = None,
-    seconds: Annotated[float, Option(help="With --claim: how long to look for a counterexample.")] = 60.0,
+    out: Annotated[Path | None, Option(help="Write the JSON here as well; `report` reads RELEASE/audit.json.")] = None,
+    claim: Annotated[str | None, Option(metavar="JSON", help="Claim, or a file; absent: CLAIMS[name].")] = None,
+    seconds: Annotated[float, Option(help="How long to look for counterexamples, or for pairs to replay.")] = 60.0,
     call_seconds: Annotated[float, Option(help="With --claim: a call that takes longer is ended.")] = 10.0,
-    python: Annotated[
-        str | None,
-        Option(metavar="PATH", help="With --claim: the interpreter of the callable's own environment."),
-    ] = None,
-    script: Annotated[
-        Path | None, Option(metavar="PATH.py", help="With --claim: write the counterexample here.")
-    ] = None,
-    model: Annotated[
-        str | None,
-        Option(
-            metavar="MODULE:NAME",
-            help="For a release of `sordino.fit`: the model that was fitted, which a folder does not hold, or a "
-            "mapping of what `sordino.reopen` takes (model, loss, params, constants).",
-        ),
-    ] = None,
+    python: Annotated[str | None, Option(metavar="PATH", help="With --claim: the interpreter of the callable.")] = None,
+    script: Annotated[Path | None, Option(metavar="PATH.py", help="With --claim: write a counterexample here.")] = None,
+    model: Annotated[str | None, Option(metavar="MODULE:NAME", help="The model behind a `sordino.fit`.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute how much a described run reveals at least, and whether that contradicts its certificate.
@@ -130,8 +87,9 @@ def audit(
     itself exits with code 2. No private row is read, unless the spec names a file of them.
 
     With --claim, Sordino audits code: a callable (a list of records in, anything out) or a program (a line of JSON in,
-    one out). It runs the code on neighbouring tables of the declared domain until an event refutes the claim or time is
-    up. A refuted claim comes with a script that counts the event again.
+    one out). The claim is JSON with epsilon, delta, relation and the domain of tables. The code runs on neighbouring
+    tables of that domain until an event refutes the claim or time is up. A refuted claim comes with a script that
+    counts the event again. A dask scheduler must be trusted.
     """
     if claim is not None or str(path).startswith(("python:", "program:")):
         from sordino.auditing.hunter.search import HunterOptions  # noqa: PLC0415
@@ -149,18 +107,18 @@ def audit(
     from sordino.auditing.lower_bound import audit as audited  # noqa: PLC0415
     from sordino.auditing.replay.examine import CONFIDENCE  # noqa: PLC0415
 
-    replayed = CONFIDENCE if confidence is None else confidence
+    replay = _Replay(path, spec, CONFIDENCE if confidence is None else confidence, seed, model, seconds)
     if method == REPLAY:
         if cluster is not None or keep is not None or plot is not None:
-            raise InputError("Expected no --cluster, --keep or --plot with --method replay, got one; leave it out.")
-        tested = _Tested(_replayed(path, spec, replayed, seed, model))
+            raise InputError("`--method replay` cannot be combined with `--cluster`, `--keep` or `--plot`.")
+        tested = _Tested(replay.run())
         if not _kept(tested.json, out, as_json):
             typer.echo(tested.text)
         if tested.violated:
             raise typer.Exit(VIOLATED)
         return
     contradicted = _contradicted(path)
-    tested = _implementation(path, spec, replayed, seed, model) if method is None and os.path.isdir(path) else None
+    tested = replay.of_release() if method is None and os.path.isdir(path) else None
     method = usual_method(spec) if method is None else method
     fit_sides = _fit_elsewhere(method, cluster, workers, keep, seed)
     options = AuditOptions(
@@ -230,46 +188,72 @@ class _Tested(NamedTuple):
         return self.found is not None and self.found.verdict.kind.value == "violated"
 
 
-def _implementation(path: Path, spec: Spec, confidence: float, seed: int | None, model: str | None) -> _Tested | None:
-    """The replay of the fit of a release, or why it cannot be replayed; None for a folder of another kind."""
-    document = _document(path)
-    settings = document.get("settings")
-    fitted = isinstance(settings, dict) and "task" in settings and document.get("schema") is not None
-    if not fitted and not _is_own(document):
-        return None
-    try:
-        return _Tested(_replayed(path, spec, confidence, seed, model))
-    except InputError as error:
-        return _Tested(None, str(error))
-
-
 def _document(path: Path) -> dict[str, Any]:
     """What the file of a release folder says; empty for anything else."""
     document = parse(read_text(path / RELEASE_FILE)) if os.path.isdir(path) else {}
     return document if isinstance(document, dict) else {}
 
 
-def _is_own(document: dict[str, Any]) -> bool:
-    """Whether a release is of a custom model."""
+class _Replay(NamedTuple):
+    """How the code of a release, or the kernel of a described chain, is tested."""
+
+    path: Path
+    spec: Spec
+    confidence: float
+    seed: int | None
+    model: str | None
+    seconds: float
+
+    def of_release(self) -> _Tested | None:
+        """The replay of the fit of a release, or why it cannot be replayed; None for a folder of another kind."""
+        document = _document(self.path)
+        settings = document.get("settings")
+        fitted = isinstance(settings, dict) and "task" in settings and document.get("schema") is not None
+        if not fitted and not _is_custom(document):
+            return None
+        try:
+            return _Tested(self.run())
+        except InputError as error:
+            return _Tested(None, str(error))
+
+    def run(self) -> "Implementation":
+        """The test of the code: of the fit behind a release, or of the kernel of a described chain."""
+        from sordino.estimators.replay import replay_custom_release, replay_release  # noqa: PLC0415
+        from sordino.inference.release import reopen, with_model  # noqa: PLC0415
+        from sordino.ledger.release import read_release  # noqa: PLC0415
+
+        drawn = secrets.randbits(32) if self.seed is None else self.seed
+        options: dict[str, Any] = {"confidence": self.confidence, "seed": drawn, "seconds": self.seconds}
+        document = _document(self.path)
+        if _is_custom(document):
+            given = None if self.model is None else reopen(self.path, **_named_model(self.model))
+            return replay_custom_release(given or with_model(read_release(self.path), None), **options)
+        if self.model is not None:
+            raise InputError("`--model` works only with a release of `sordino.fit`; omit it.")
+        if "settings" in document and "task" in (release := read_release(self.path)).settings:
+            return replay_release(release, **options)
+        from sordino.auditing.replay.tables import replay_chain  # noqa: PLC0415
+
+        return replay_chain(self.spec, **options)
+
+
+def _is_custom(document: dict[str, Any]) -> bool:
     return str(document.get("kind")).startswith("own-model/")
 
 
 def _named_model(name: str) -> dict[str, Any]:
     """What MODULE:NAME holds, looked for in the working folder as well: a model, or a mapping with one."""
-    import importlib  # noqa: PLC0415
-    import sys  # noqa: PLC0415
-
     module, _, attribute = name.removeprefix("python:").partition(":")
     if not module or not attribute:
         raise InputError(f"Expected --model MODULE:NAME, got {printable(name)!r}; name a module and what it holds.")
     sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        named = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise InputError(f"Expected --model to name something that can be imported, got: {error}.") from None
     finally:
         sys.path.pop(0)
-    given = dict(found) if isinstance(found, dict) else {"model": found}
+    given = dict(named) if isinstance(named, dict) else {"model": named}
     unknown = sorted(set(given) - {"model", "loss", "params", "constants"})
     if "model" not in given or unknown:
         raise InputError(
@@ -277,33 +261,6 @@ def _named_model(name: str) -> dict[str, Any]:
             f"got {', '.join(map(str, unknown)) or 'one without a model'}."
         )
     return given
-
-
-def _replayed(path: Path, spec: Spec, confidence: float, seed: int | None, model: str | None) -> "Implementation":
-    """The test of the code: of the fit behind a release, or of the kernel of a described chain."""
-    import secrets  # noqa: PLC0415
-
-    drawn = secrets.randbits(32) if seed is None else seed
-    document = _document(path)
-    if model is not None and not _is_own(document):
-        raise InputError("`--model` works only with a release of `sordino.fit`; omit it.")
-    if _is_own(document):
-        from sordino.estimators.replay import replay_custom_release  # noqa: PLC0415
-        from sordino.inference.release import reopen, with_model  # noqa: PLC0415
-        from sordino.ledger.release import read_release  # noqa: PLC0415
-
-        release = with_model(read_release(path), None) if model is None else reopen(path, **_named_model(model))
-        return replay_custom_release(release, confidence=confidence, seed=drawn)
-    if "settings" in document:
-        from sordino.estimators.replay import replay_release  # noqa: PLC0415
-        from sordino.ledger.release import read_release  # noqa: PLC0415
-
-        release = read_release(path)
-        if "task" in release.settings:
-            return replay_release(release, confidence=confidence, seed=drawn)
-    from sordino.auditing.replay.tables import replay_chain  # noqa: PLC0415
-
-    return replay_chain(spec, confidence=confidence, seed=drawn)
 
 
 def _hunt(
@@ -340,7 +297,7 @@ def _fit_elsewhere(
         option = "--keep" if cluster is None else "--cluster"
         raise InputError(f"Expected {option} with --method attack or fleet, got {method!r}, which fits no two models.")
     if keep is not None and seed is None:
-        raise InputError("Expected --keep with --seed, got no seed; a fresh one would make other models every time.")
+        raise InputError("`--keep` needs `--seed`: a fresh seed would make other models every time.")
     # Imported here: dask is an extra, and only for those who name a cluster.
     from sordino.auditing.cluster import ClusterOptions, FitOnCluster  # noqa: PLC0415
 
@@ -376,5 +333,5 @@ def _released(folder: Path) -> Spec:
     except InputError as error:
         raise InputError(f"In {place}: {error}") from None
     if not isinstance(document, dict) or "spec" not in document:
-        raise InputError(f"Expected {place} to hold a spec, got none.")
+        raise InputError(f"{place} has no spec.")
     return Spec.from_dict(document["spec"])

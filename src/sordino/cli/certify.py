@@ -3,22 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Option
 
-from sordino.cli.shared import (
-    AsJson,
-    SpecPath,
-    TargetDelta,
-    among,
-    check_ending,
-    command,
-    print_json,
-    write_text,
-)
+from sordino.cli.shared import AsJson, SpecPath, TargetDelta, among, answer, check_ending, command, progress, write_text
 from sordino.core import validate
 from sordino.core.spec import Spec, read_spec
-from sordino.core.validate import InputError, printable
+from sordino.core.validate import InputError
 
 if TYPE_CHECKING:
     from sordino.accounting.evaluate import Explanation
@@ -29,7 +19,7 @@ def target_delta(spec: Spec, flag: float | None) -> float:
     """The delta to certify at: the flag wins over the spec's."""
     delta = spec.delta if flag is None else flag
     if delta is None:
-        raise InputError("Expected delta in (0, 1), got none; add it to the spec or pass --delta 1e-5.")
+        raise InputError("There is no delta. Add it to the spec or pass --delta 1e-5.")
     return validate.number("delta", delta, validate.OPEN_UNIT)
 
 
@@ -47,12 +37,8 @@ def asked_at(spec: Spec, delta: float) -> Spec:
 def certify(
     spec_path: SpecPath,
     delta: TargetDelta = None,
-    plot: Annotated[
-        Path | None, Option(metavar="PATH.svg", help="Draw epsilon against steps for every theorem here.")
-    ] = None,
-    everything: Annotated[
-        bool, Option("--all", help="Also list theorems about other runs, with the reason of each.")
-    ] = False,
+    plot: Annotated[Path | None, Option(metavar="PATH.svg", help="Draw epsilon against steps here.")] = None,
+    everything: Annotated[bool, Option("--all", help="Also list theorems about other runs, with the reasons.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Bound the privacy loss of a described run with every theorem that applies; the tightest wins.
@@ -70,37 +56,23 @@ def certify(
     delta = target_delta(spec, delta)
     explanation = explain(asked_at(spec, delta), delta)
     crossings = None if plot is None else _plotted(explanation, plot)
-    if as_json:
-        answer = answered(explanation)
-        if crossings is not None:
-            answer["crossings"] = [{"steps": at.steps, "from": at.before, "to": at.after} for at in crossings]
-        print_json(answer)
-        return
-    typer.echo(str(explanation))
+    named = [{"steps": at.steps, "from": at.before, "to": at.after} for at in crossings or ()]
+    lines = str(explanation).split("\n")
     if everything:
-        typer.echo("\nDid not apply:")
-    for one in explanation.inapplicable if everything else ():
-        typer.echo(printable(f"  {one.theorem}: {one.reason}"))
+        lines += ["", "Did not apply:", *(f"  {one.theorem}: {one.reason}" for one in explanation.inapplicable)]
     if crossings is not None:
-        typer.echo(f"\nEpsilon against steps: {printable(str(plot))}")
-        for crossing in crossings:
-            typer.echo(f"  {crossing.sentence}")
+        lines += ["", f"Epsilon against steps: {plot}", *(f"  {crossing.sentence}" for crossing in crossings)]
+    answer(as_json, answered(explanation) | ({} if crossings is None else {"crossings": named}), *lines)
 
 
 def _plotted(explanation: "Explanation", path: Path) -> "tuple[Crossing, ...]":
     """Draw the figure, with a progress bar where a person is looking, and return where the tightest theorem changes."""
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
-
     from sordino.report.figures import steps_figure  # noqa: PLC0415
-    from sordino.report.steps import steps_curves  # noqa: PLC0415
+    from sordino.report.steps import POINTS, steps_curves  # noqa: PLC0415
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("epsilon against steps", total=None)
-        curves = steps_curves(
-            explanation.spec, explanation.delta, lambda done, total: bar.update(task, completed=done, total=total)
-        )
+    with progress(POINTS) as begin:
+        begin("epsilon against steps")
+        curves = steps_curves(explanation.spec, explanation.delta, lambda *_: begin("epsilon against steps"))
     write_text(path, steps_figure(curves))
     return curves.crossings
 
@@ -122,16 +94,15 @@ def calibrate(
     epsilon: Annotated[float, Option(help="Target epsilon; 0 asks for a total variation of at most delta.")],
     delta: TargetDelta = None,
     over: Annotated[
-        str,
-        Option(
-            help="What to change: noise (least), steps (most), batch (least of a chain, largest of rounds), clip.",
-            autocompletion=among(_knobs),
-        ),
+        str, Option(help="What to change: noise, steps, batch or clip.", autocompletion=among(_knobs))
     ] = "noise",
     output: Annotated[Path | None, Option("--out", "--output", help="Write the calibrated SPEC.json here.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change one number of a run until the tightest theorem meets (epsilon, delta); the result meets the target."""
+    """Change one number of a run until the tightest theorem meets (epsilon, delta); the result meets the target.
+
+    Noise is made as small as possible and steps as many; a batch the smallest of a chain, or the largest of rounds.
+    """
     from sordino.accounting import calibration  # noqa: PLC0415
     from sordino.accounting.evaluate import as_json as answered  # noqa: PLC0415
 
@@ -140,11 +111,7 @@ def calibrate(
     found = calibration.calibrate(asked_at(spec, delta), epsilon, delta, over)
     if output is not None:
         write_text(output, found.spec.to_json())
-    if as_json:
-        target = {"epsilon": found.target_epsilon, "delta": found.explanation.delta}
-        certificate = answered(found.explanation)
-        what = {"over": found.knob, "value": found.value, "target": target}
-        print_json(what | {"spec": found.spec.to_dict(), "certificate": certificate})
-        return
-    typer.echo(f"{found.knob} = {found.value!r} meets epsilon {found.target_epsilon:g}\n")
-    typer.echo(str(found.explanation))
+    target = {"epsilon": found.target_epsilon, "delta": found.explanation.delta}
+    what = {"over": found.knob, "value": found.value, "target": target, "spec": found.spec.to_dict()}
+    text = f"{found.knob} = {found.value!r} meets epsilon {found.target_epsilon:g}\n\n{found.explanation}"
+    answer(as_json, what | {"certificate": answered(found.explanation)}, *text.split("\n"))

@@ -3,15 +3,18 @@
 The items of `reproduce` are in `papers/` at the root of a checkout, outside the installed package.
 """
 
+import importlib
+import sys
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
+from sordino.cli import shared
 from sordino.cli.audit import VIOLATED
-from sordino.cli.shared import command, json_text, optional_text, print_json, progress, write_text
+from sordino.cli.shared import AsJson, command, json_text, optional_text, progress, write_text
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.validate import InputError
 
@@ -23,30 +26,11 @@ if TYPE_CHECKING:
     from sordino.ledger import Ledger
 
     Say = Callable[[str], None]
-import importlib
-import sys
-
-from typer import Argument
-
-from sordino.cli import shared
-from sordino.cli.shared import AsJson, among
 
 EPSILON, DELTA = 1.0, 1e-6
 BUDGET_EPSILON, BUDGET_DELTA = 3.0, 1e-5
 # Declared before looking: visits beyond this many in a year count as this many.
 MOST_VISITS = 20.0
-# The columns in words, as statsmodels documents them; self-rated health is compared with "excellent".
-_MEANINGS = {
-    "lncoins": "log of the share of the bill that is not covered",
-    "idp": "plan with a deductible for each person",
-    "lpi": "log of the payment for taking part",
-    "fmde": "log of the largest deductible",
-    "physlm": "physical limitation",
-    "disea": "number of chronic diseases",
-    "hlthg": "health good, by own account",
-    "hlthf": "health fair",
-    "hlthp": "health poor",
-}
 AUDIT_FILE = "audit.json"
 
 
@@ -77,9 +61,7 @@ _QUESTIONS = {
 )
 def demo(
     out: Annotated[Path | None, Option(help="New folder for what is made; absent: a fresh one under out/.")] = None,
-    seed: Annotated[
-        int | None, Option(help="For a reproducible run; its releases and its report are NON-PRIVATE.")
-    ] = None,
+    seed: Annotated[int | None, Option(help="For a reproducible run; what it makes is NON-PRIVATE.")] = None,
     as_json: Annotated[bool, Option("--json", help="Machine-readable answer on stdout, and no other.")] = False,
 ) -> None:
     """Fit two private models to the RAND Health Insurance Experiment at epsilon 1, and write their report.
@@ -110,7 +92,8 @@ def demo(
         written = write_report(subjects, folder / "report.html", begin)
     if as_json:
         pages = {"private": optional_text(written.private), "non_private": optional_text(written.non_private)}
-        print_json({"folder": str(folder), "releases": done, "ledger": balance.to_dict(), "report": pages})
+        made = {"folder": str(folder), "releases": done, "ledger": balance.to_dict(), "report": pages}
+        typer.echo(json_text(made))
     if written.private is not None:
         say(f"Report, may leave: {written.private}")
     if written.non_private is not None:
@@ -123,6 +106,8 @@ def demo(
 def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "Say") -> dict[str, Any]:
     """Fit, store and show one model, with how tight its certificate is."""
     from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit  # noqa: PLC0415
+    from sordino.core.results import text_table  # noqa: PLC0415
+    from sordino.inference.summary import summary_of  # noqa: PLC0415
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
     say(_QUESTIONS[name])
@@ -147,23 +132,13 @@ def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "S
         done["audit"]["examined"] = answer["examined"]
         words = VerdictKind(answer["verdict"]["kind"]).words
         say(f"  described epsilon >= {show_down(lower.epsilon)} ({words}; the code was not run)")
-    _show(model, say)
-    say("")
-    return done
-
-
-def _show(model: "PrivateEstimator", say: "Say") -> None:
-    """The coefficients of the columns, which may leave, and what the columns mean."""
-    from sordino.core.results import text_table  # noqa: PLC0415
-    from sordino.inference.summary import summary_of  # noqa: PLC0415
-
     for caution in model.cautions_:
         say(f"  {caution}")
-    found = summary_of(model.release_)
-    rows = [(*row, _MEANINGS.get(row[0].split(" ")[0], "")) for row in found.rows]
-    table = text_table((*found.header, "meaning"), rows) if found.lines else ""
+    lines = summary_of(release)
+    table = text_table(lines.header, lines.rows) if lines.lines else ""
     say(f"  method {model.method_}; coefficients in the units of the table")
-    say("\n".join(f"    {line}" for line in table.splitlines()))
+    say("\n".join(f"    {line}" for line in table.splitlines()) + "\n")
+    return done
 
 
 def _new_folder(out: Path | None) -> Path:
@@ -173,7 +148,7 @@ def _new_folder(out: Path | None) -> Path:
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
-        raise InputError(f"Expected a new folder for --out, got {str(folder)!r}, which exists; name another.") from None
+        raise InputError(f"{str(folder)!r} exists already. Name a new folder for --out.") from None
     except OSError as error:
         raise InputError(f"Expected a writable place for {str(folder)!r}, got: {error.strerror}.") from None
     return folder
@@ -186,37 +161,26 @@ def _new_folder(out: Path | None) -> Path:
     "sordino reproduce heller-fetaya-fig1 --quick --out results",
 )
 def reproduce(
-    names: Annotated[
-        list[str] | None, Argument(metavar="NAME", help="Items to run; see --list.", autocompletion=among(shared.items))
-    ] = None,
+    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Items to run; see --list.")] = None,
     every: Annotated[bool, Option("--all", help="Run every item whose data are at hand.")] = False,
     listed: Annotated[bool, Option("--list", help="List the items and what they reproduce.")] = False,
-    out: Annotated[
-        Path | None,
-        Option(metavar="DIR", help="Folder to write into: papers/ of the checkout, with --quick results/."),
-    ] = None,
-    data_dir: Annotated[
-        Path | None, Option(metavar="DIR", help="Folder of benchmark data, for the items that use it.")
-    ] = None,
+    out: Annotated[Path | None, Option(metavar="DIR", help="Absent: papers/, with --quick results/.")] = None,
+    data_dir: Annotated[Path | None, Option(metavar="DIR", help="Folder of benchmark data.")] = None,
     quick: Annotated[bool, Option("--quick", help="Fewer points and smaller runs.")] = False,
-    checked: Annotated[
-        bool, Option("--check", help="Write nothing; name what differs from the files in --out.")
-    ] = False,
-    afresh: Annotated[
-        bool, Option("--afresh", help="Run again what pages read from records too; hours, some on a GPU.")
-    ] = False,
+    checked: Annotated[bool, Option("--check", help="Write nothing; name what differs from --out.")] = False,
+    afresh: Annotated[bool, Option("--afresh", help="Run records again too; hours, some on a GPU.")] = False,
     seed: Annotated[int, Option(min=0, help="Seed of everything random.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Compute figures and tables of the papers again, and compare them with the printed numbers."""
     if sum((bool(names), every, listed)) != 1:
-        raise InputError("Expected one of NAME..., --all or --list, got none or several; see sordino reproduce --help.")
+        raise InputError("Give one of NAME..., --all and --list. See sordino reproduce --help.")
     if listed and checked:
-        raise InputError("Expected --check beside NAME... or --all, got it with --list; leave one of them out.")
+        raise InputError("`--check` cannot be combined with `--list`.")
     if afresh and (listed or quick):
-        raise InputError("Expected --afresh with full runs, got it with --list or --quick; leave one of them out.")
+        raise InputError("`--afresh` cannot be combined with `--list` or `--quick`.")
     if data_dir is not None and not data_dir.is_dir():
-        raise InputError(f"Expected --data-dir to be a folder, got {str(data_dir)!r}; give an existing one.")
+        raise InputError(f"{str(data_dir)!r} is not a folder. Give an existing one as --data-dir.")
     papers = _papers_command()
     if listed:
         papers.list_items(as_json)
@@ -231,8 +195,8 @@ def _papers_command() -> Any:
     root = shared.papers_folder()
     if root is None:
         raise InputError(
-            "Expected a checkout of Sordino, got an installed package without the folder papers/; "
-            "get the source tree and run pip install -e '.[reproduce]' there."
+            "The installed package has no folder papers/. Get the source tree and run pip install -e "
+            "'.[reproduce]' there."
         )
     if str(root.parent) not in sys.path:
         sys.path.insert(0, str(root.parent))

@@ -26,6 +26,10 @@ from sordino.cli.shared import (
 )
 from sordino.core.validate import InputError
 
+_QUESTIONS = (
+    "count; histogram: age [bins=20]; mean: age; quantiles: age [levels=0.5,0.9]; table: ward, smoker; missing: age; "
+    "correlation: age, days; categories: ward [above=50]; bounds: days. Repeat it for each."
+)
 _PrivateFile = Annotated[Path, Argument(metavar="DATA", help="CSV or Parquet file with private rows.")]
 
 
@@ -57,7 +61,7 @@ def check(
     if out is not None:
         check_out(out)
     if not public and out is None:
-        raise InputError("Expected --out for a check of private rows, got none; name the release folder to make.")
+        raise InputError("A check of private rows needs `--out`, the release folder to make.")
     # Imported here: bad input is refused without them.
     from sordino.explore.checks import check as checked  # noqa: PLC0415
     from sordino.ledger.release import read_release, write_release  # noqa: PLC0415
@@ -98,7 +102,7 @@ def compare(
     """
     check_out(out)
     if len({str(one) for one in releases}) < len(releases):
-        raise InputError("Expected different releases, got one twice; leave it out.")
+        raise InputError("A release is named twice. Name each once.")
     # Imported here: bad input is refused without them.
     from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
     from sordino.explore.checks import compare as compared  # noqa: PLC0415
@@ -126,12 +130,8 @@ def choose(
     delta: Delta,
     relation: RelationWord,
     out: OutFolder,
-    candidate: Annotated[
-        list[str] | None, Option(metavar="FORMULA", help="A model such as 'ill ~ age + ward'; repeat it for each.")
-    ] = None,
-    effect_scale: Annotated[
-        list[float] | None, Option(help="Try each candidate with this size of effects too; repeat it for each.")
-    ] = None,
+    candidate: Annotated[list[str] | None, Option(metavar="FORMULA", help="Such as 'ill ~ age'; repeat it.")] = None,
+    effect_scale: Annotated[list[float] | None, Option(help="Try each with this size of effects; repeat it.")] = None,
     trials: Annotated[float | None, Option(help="Trials that are expected; absent: eight for each candidate.")] = None,
     ledger: LedgerFile = None,
     seed: Seed = None,
@@ -146,7 +146,7 @@ def choose(
     """
     check_out(out)
     if not candidate and not effect_scale:
-        raise InputError("Expected --candidate or --effect-scale, got neither; name what is chosen from.")
+        raise InputError("Give `--candidate` or `--effect-scale`: what to choose from.")
     # Imported here: bad input is refused without them.
     from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
     from sordino.explore.selection import CHOSEN, Candidate  # noqa: PLC0415
@@ -189,27 +189,16 @@ def choose(
 )
 def look(
     data: PrivateRows,
-    ask: Annotated[
-        list[str],
-        Option(
-            metavar="QUESTION",
-            help="count; histogram: age [bins=20]; mean: age; quantiles: age [levels=0.5,0.9]; table: ward, smoker; "
-            "missing: age; correlation: age, days; categories: ward [above=50]; bounds: days. Repeat it for each.",
-        ),
-    ],
+    ask: Annotated[list[str], Option(metavar="QUESTION", help=_QUESTIONS)],
     epsilon: Annotated[float, Option(help="Epsilon of the whole list, > 0.")],
     delta: Delta,
     relation: RelationWord,
     out: OutFolder,
-    schema: Annotated[
-        Path | None, Option(help="Public schema file; may be left out where only bounds are asked for.")
-    ] = None,
+    schema: Annotated[Path | None, Option(help="Public schema file; may be absent if only bounds are asked.")] = None,
     records: Annotated[int | None, Option(help="Number of records, where there is no schema.")] = None,
     ledger: LedgerFile = None,
     level: Level = 0.95,
-    lines: Annotated[
-        Path | None, Option(help="Write the suggested bounds here, as lines for `sordino schema new --declare`.")
-    ] = None,
+    lines: Annotated[Path | None, Option(help="Write suggested bounds here, for `schema new --declare`.")] = None,
     seed: Seed = None,
     engine: EngineWord = None,
     as_json: AsJson = False,
@@ -227,19 +216,9 @@ def look(
     from sordino.explore.looks import look as looked  # noqa: PLC0415
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
-    found = looked(
-        data,
-        ask,
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        schema=schema,
-        records=records,
-        ledger=ledger,
-        level=level,
-        random_state=seed,
-        engine=engine,
-    )
+    spent = {"epsilon": epsilon, "delta": delta, "relation": relation, "ledger": ledger}
+    how = {"level": level, "random_state": seed, "engine": engine}
+    found = looked(data, ask, schema=schema, records=records, **spent, **how)
     release = found.release
     write_release(out, release)
     if lines is not None:

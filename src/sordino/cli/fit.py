@@ -1,4 +1,4 @@
-"""`sordino fit MODEL DATA`: a private posterior as a release folder; `sordino plan FAMILY`: what to expect of one."""
+"""`sordino fit MODEL DATA`: a private posterior as a release folder; `sordino plan MODEL`: what to expect of one."""
 
 import tempfile
 import warnings
@@ -27,25 +27,33 @@ from sordino.cli.shared import (
     check_ending,
     check_out,
     command,
-    print_json,
     progress,
+    with_options,
     write_text,
 )
 from sordino.cli.sign import PassphraseFile, signing_key
 from sordino.core.bound import floating_point_answer
 from sordino.core.validate import OPEN_UNIT, InputError, number, one_of, printable, refuse
+from sordino.fitting.tasks import FALLBACK, MODELS
 
 if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
     from sordino.ledger.signing_keys import SigningKey
 
 
-_REGRESSIONS = ("linear", "logistic", "robust", "poisson", "negative-binomial", "cox")
-MODELS = (*_REGRESSIONS, "network-regressor", "network-classifier", "mixture")
-# The words of `estimators.planning.FAMILIES`; a test compares them.
-FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", "negative-binomial", "cox")
-_Exposure = Annotated[str | None, Option(help="Counts only: the column with the exposure (follow-up time).")]
-_Bins = Annotated[str | None, Option(help="Cox only: how many equal time bins, or edges such as 0,1,2,4; absent: 4.")]
+OPTIONS = {one.name: one for task, _ in MODELS.values() for one in task.options}
+_METHOD = (
+    "How to fit; auto rehearses on data drawn from the schema and takes the method whose intervals hold, or that of "
+    "least predicted error. An unknown word is answered with the list of methods."
+)
+_KEEP = (
+    "With --engine: keep every round here until the release is made. The same command after a stop resumes and is not "
+    "debited again. As private as the rows."
+)
+_EFFECT = (
+    "COLUMN=VALUE in the table's units, may be repeated: the power to find it. A bare VALUE is the effect of half a "
+    "number's declared range, or of having a 0/1 column, for every column."
+)
 
 
 @command(
@@ -54,6 +62,7 @@ _Bins = Annotated[str | None, Option(help="Cox only: how many equal time bins, o
     "sordino fit logistic patients.csv --schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one "
     "--ledger clinic.ledger --out release",
 )
+@with_options(OPTIONS.values())
 def fit(
     model: Annotated[
         str, Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.", autocompletion=among(lambda: MODELS))
@@ -64,66 +73,18 @@ def fit(
     delta: Delta,
     relation: RelationWord,
     out: OutFolder,
-    method: Annotated[
-        str,
-        Option(
-            help="How to fit; auto rehearses on data drawn from the schema and takes the method whose intervals hold, "
-            "or that of least predicted error. An unknown word is answered with the list of methods.",
-            autocompletion=shared.methods,
-        ),
-    ] = "auto",
-    or_constant: Annotated[
-        bool,
-        Option(
-            "--or-constant",
-            help="Where the budget is too small to learn from, learn the best constant, and say so; without it the "
-            "fit is refused before anything is spent.",
-        ),
-    ] = False,
-    components: Annotated[int | None, Option(help="Components of a mixture; absent: 2.")] = None,
-    exposure: _Exposure = None,
-    overdispersed: Annotated[
-        bool, Option("--overdispersed", help="Poisson only: the same as the model negative-binomial.")
-    ] = False,
-    time: Annotated[
-        str | None,
-        Option(help="Cox only: the column of times; the target says whether the event happened then."),
-    ] = None,
-    bins: _Bins = None,
-    effect_scale: Annotated[
-        float | None,
-        Option(
-            help="Regressions only: prior standard deviation of effects; "
-            "absent: 1 for log odds, log rates and log hazards, a twentieth of the target's range otherwise."
-        ),
-    ] = None,
-    formula: Annotated[
-        str | None,
-        Option(
-            help="Target and columns of the schema that the model takes, such as 'ill ~ age + ward + age:ward'; "
-            "absent: all of them. Needs sordino[formula]."
-        ),
-    ] = None,
+    method: Annotated[str, Option(help=_METHOD)] = "auto",
+    or_constant: Annotated[bool, Option("--or-constant", help="Learn a constant if the budget is too small.")] = False,
+    formula: Annotated[str | None, Option(help="Such as 'ill ~ age + ward + age:ward'; absent: all columns.")] = None,
     ledger: LedgerFile = None,
-    key: Annotated[
-        Path | None, Option(metavar="KEY", help="Private key file that signs the release; absent: not signed.")
-    ] = None,
+    key: Annotated[Path | None, Option(metavar="KEY", help="Private key that signs the release; absent: none.")] = None,
     passphrase_file: PassphraseFile = None,
     engine: EngineWord = None,
-    keep: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE",
-            help="With --engine: keep every round here until the release is made. The same command after a stop goes "
-            "on from there and is not debited again. As private as the rows.",
-        ),
-    ] = None,
-    whole_units: Annotated[
-        bool,
-        Option("--whole-units", help="Declare that no unit has records in two files, so that none are moved."),
-    ] = False,
+    keep: Annotated[Path | None, Option(metavar="FILE", help=_KEEP)] = None,
+    whole_units: Annotated[bool, Option("--whole-units", help="Declare that no unit is in two files.")] = False,
     seed: Seed = None,
     as_json: AsJson = False,
+    settings: Any = None,
 ) -> None:
     """Fit a private model: plan, certify, debit the ledger, read the rows, and write what may leave.
 
@@ -139,46 +100,27 @@ def fit(
         check_out(out)
     # Read before anything is spent.
     signer = None if key is None else signing_key(key, passphrase_file)
-    settings: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "relation": relation, "method": method}
+    task, fixed = MODELS[model]
+    for name in settings:
+        if OPTIONS[name] not in task.options or name in fixed:
+            taking = [word for word, (one, own) in MODELS.items() if OPTIONS[name] in one.options and name not in own]
+            option = name.replace("_", "-")
+            raise InputError(f"`--{option}` is for {' or '.join(taking)} only; omit it for {model!r}.")
+    settings |= {"epsilon": epsilon, "delta": delta, "relation": relation, "method": method}
     if or_constant:
         if method != "auto":
-            raise InputError(f"Expected --or-constant with method auto, got it with {method!r}; leave one of them out.")
-        if model in ("mixture", "poisson", "negative-binomial", "cox"):
-            raise InputError(f"Expected --or-constant for a model that has a constant, got it for {model}; omit it.")
+            raise InputError(f"`--or-constant` needs `--method auto`; it cannot be combined with {method!r}.")
+        if FALLBACK not in task.methods:
+            raise InputError(f"The model {model} has no constant. Omit `--or-constant`.")
         settings["method"] = "auto-or-constant"
-    given = {
-        "components": components,
-        "exposure": exposure,
-        "overdispersed": overdispersed or None,
-        "time": time,
-        "bins": None if bins is None else shared.time_bins(bins),
-        "effect_scale": effect_scale,
-    }
-    for name, value in given.items():
-        if value is not None and model not in _FOR[name]:
-            option, words = name.replace("_", "-"), " or ".join(_FOR[name])
-            raise InputError(f"Expected --{option} for {words} only, got it for {model!r}; leave it out.")
-    settings |= {name: value for name, value in given.items() if value is not None}
     if engine is not None:
         settings |= {"engine": engine, "whole_units": whole_units, "keep": keep}
-    elif keep is not None:
-        raise InputError("Expected --keep with --engine, got it alone; leave it out.")
-    elif whole_units:
-        raise InputError("Expected --whole-units with --engine, got it alone; leave it out.")
+    elif keep is not None or whole_units:
+        alone = "--keep" if keep is not None else "--whole-units"
+        raise InputError(f"`{alone}` needs `--engine`.")
     settings |= {"ledger": ledger, "seed": seed, "store": partial(_stored, out, signer, keep)}
     release = _fitted(model, data, schema, settings, formula)
     answer(as_json, _answer(release, out) if as_json else None, *(() if as_json else _lines(release, out, ledger)))
-
-
-# Options that are for some models only.
-_FOR = {
-    "components": ("mixture",),
-    "exposure": ("poisson", "negative-binomial"),
-    "overdispersed": ("poisson",),
-    "time": ("cox",),
-    "bins": ("cox",),
-    "effect_scale": _REGRESSIONS,
-}
 
 
 def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formula: str | None) -> "StoredRelease":
@@ -259,6 +201,9 @@ def _lines(release: "StoredRelease", out: Path, ledger: Path | None) -> list[str
     ]
 
 
+REGRESSIONS = tuple(word for word, (task, _) in MODELS.items() if task.linear)
+
+
 @command(
     "plan",
     "Expected widths and power; reads no row, spends nothing.",
@@ -266,73 +211,42 @@ def _lines(release: "StoredRelease", out: Path, ledger: Path | None) -> list[str
     "sordino plan linear --schema schema.json --epsilon 1 --delta 1e-6 --relation add-remove "
     "--effect treated=2.5 --width treated=1",
 )
+@with_options({one.name: one for word in REGRESSIONS for one in MODELS[word][0].options}.values())
 def plan(
-    family: Annotated[
-        str, Argument(metavar="FAMILY", help=f"One of {', '.join(FAMILIES)}.", autocompletion=among(lambda: FAMILIES))
-    ],
+    model: Annotated[str, Argument(metavar="MODEL", help=f"One of {', '.join(REGRESSIONS)}.")],
     schema: SchemaFile,
     epsilon: Annotated[float, Option(help="Epsilon of the fit, > 0.")],
     delta: Delta,
     relation: RelationWord,
     records: Annotated[int | None, Option(help="How many records, or units; absent: the schema's number.")] = None,
-    effect: Annotated[
-        list[str] | None,
-        Option(
-            help="COLUMN=VALUE in the table's units, may be repeated: the power to find it. A bare VALUE is the effect "
-            "of half a number's declared range, or of having a 0/1 column, for every column."
-        ),
-    ] = None,
-    width: Annotated[
-        list[str] | None,
-        Option(help="COLUMN=VALUE or VALUE, as for --effect: the epsilon that would reach such an interval."),
-    ] = None,
+    effect: Annotated[list[str] | None, Option(help=_EFFECT)] = None,
+    width: Annotated[list[str] | None, Option(help="As --effect: the epsilon for an interval of this width.")] = None,
     power: Annotated[float, Option(help="The smallest effect found with this power is shown.")] = 0.8,
     level: Annotated[float, Option(help="Level of intervals, in (0, 1).")] = 0.95,
-    effect_scale: Annotated[float | None, Option(help="Prior standard deviation of effects, as for `fit`.")] = None,
-    exposure: _Exposure = None,
-    time: Annotated[str | None, Option(help="Cox only: the column of times.")] = None,
-    bins: _Bins = None,
     plot: Annotated[Path | None, Option(help="Write the curve over epsilon here, as SVG.")] = None,
     as_json: AsJson = False,
+    settings: Any = None,
 ) -> None:
     """Say what a private regression would give: standard errors, widths, power, and a curve over epsilon.
 
     Everything follows from declared numbers: no row is read and nothing is spent. Figures are expectations for columns
     of typical spread. Where the budget is too small for a fit, the answer says which epsilon is needed.
     """
-    one_of("FAMILY", family, FAMILIES)
+    one_of("MODEL", model, REGRESSIONS)
     number("power", power, OPEN_UNIT)
     number("level", level, OPEN_UNIT)
     check_ending("--plot", plot, ".svg")
     effects, widths = (_by_column(name, given) for name, given in (("--effect", effect), ("--width", width)))
     from sordino.inference.expectation import plan as planned  # noqa: PLC0415
 
-    made = planned(
-        family,
-        schema,
-        records=records,
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        level=level,
-        effect_scale=effect_scale,
-        exposure=exposure,
-        time=time,
-        bins=None if bins is None else shared.time_bins(bins),
-        effect=effects,
-        width=widths,
-        power=power,
-    )
+    budget = {"records": records, "epsilon": epsilon, "delta": delta, "relation": relation}
+    made = planned(model, schema, **budget, **settings, level=level, effect=effects, width=widths, power=power)
     if plot is not None:
         from sordino.report.figures import widths_figure  # noqa: PLC0415
 
         write_text(plot, widths_figure(made))
-    if as_json:
-        print_json(made.as_dict() | {"plot": shared.optional_text(plot)})
-        return
-    typer.echo(str(made))
-    if plot is not None:
-        typer.echo(f"\ncurve: {printable(str(plot))}")
+    drawn = () if plot is None else ("", f"curve: {plot}")
+    answer(as_json, made.as_dict() | {"plot": shared.optional_text(plot)}, *str(made).split("\n"), *drawn)
 
 
 def _by_column(option: str, given: list[str] | None) -> dict[str, float] | float | None:

@@ -6,38 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from sordino.cli.shared import (
-    AsJson,
-    OutFile,
-    RelationWord,
-    among,
-    answer,
-    command,
-    group,
-    json_text,
-    print_json,
-    write_text,
-)
+from sordino.cli.shared import AsJson, OutFile, RelationWord, answer, command, group, json_text, write_text
 from sordino.core.gaussian import show_down, show_up
+from sordino.core.results import text_table
 from sordino.core.spec import column_of
 from sordino.core.validate import InputError
 
 if TYPE_CHECKING:
     from sordino.ledger import Balance, Entry
 
-
-def _filters() -> tuple[str, ...]:
-    from sordino.ledger import filter_kinds  # noqa: PLC0415
-
-    return filter_kinds()
-
-
 LedgerPath = Annotated[Path, Argument(metavar="LEDGER", help="Ledger file.")]
 
 
 @command(
     "open",
-    "Open a budget, fixed for good.",
+    "Open a budget that cannot be changed later.",
     "sordino ledger open clinic.ledger --dataset clinic-2026 --relation replace-one --epsilon 3 --delta 1e-5",
 )
 def open_budget(
@@ -46,69 +29,39 @@ def open_budget(
     relation: RelationWord,
     epsilon: Annotated[float, Option(help="Total epsilon > 0.")],
     delta: Annotated[float, Option(help="Total delta in (0, 1).")],
-    filter_kind: Annotated[
-        str,
-        Option(
-            "--filter",
-            help="either: any release, Gaussian ones at the least cost; a single one may have the whole budget. "
-            "gaussian: only releases that a Gaussian dominates. renyi: by Rényi curves from the beginning.",
-            autocompletion=among(_filters),
-        ),
-    ] = "either",
-    unit: Annotated[
-        str | None,
-        Option(
-            metavar="COLUMN", help="Protect all records that share a value of this column together; absent: one record."
-        ),
-    ] = None,
-    most_records: Annotated[
-        int | None,
-        Option(
-            help="With --unit: the most records that a unit has in the table, which prices releases about records; "
-            "absent: these are refused."
-        ),
-    ] = None,
-    reserve: Annotated[
-        float, Option(help="Share of delta kept for releases with an additive failure, in [0, 1).")
-    ] = 0.1,
+    unit: Annotated[str | None, Option(metavar="COLUMN", help="Protect all records with one value of it.")] = None,
+    most_records: Annotated[int | None, Option(help="With --unit: the most records that a unit has.")] = None,
+    reserve: Annotated[float, Option(help="Share of delta kept for additive failures, in [0, 1).")] = 0.1,
     as_json: AsJson = False,
 ) -> None:
-    """Open a budget; dataset, relation, epsilon, delta, filter, unit and reserve are fixed for good."""
+    """Open a budget; dataset, relation, epsilon, delta, unit and reserve cannot be changed later.
+
+    Without --unit the budget protects one record. --most-records prices releases about records; without it they are
+    refused by a ledger of units.
+    """
     from sordino.ledger import Ledger  # noqa: PLC0415
 
     if most_records is not None and unit is None:
-        raise InputError("Expected --most-records beside --unit, got it alone; name the unit's column.")
+        raise InputError("`--most-records` needs `--unit`, the name of the unit's column.")
     stated = "record" if unit is None else {"column": unit, "most_records": most_records}
-    made = Ledger.open(path, dataset, relation, epsilon, delta, filter_kind=filter_kind, reserve=reserve, unit=stated)
-    _print_balance(made.balance(), as_json)
+    made = Ledger.open(path, dataset, relation, epsilon, delta, reserve=reserve, unit=stated)
+    balance = made.balance()
+    answer(as_json, balance.to_dict(), *_balance_lines(balance))
 
 
-@command(
-    "show",
-    "Say what is spent and what is left.",
-    "sordino ledger show clinic.ledger",
-)
+@command("show", "Say what is spent and what is left.", "sordino ledger show clinic.ledger")
 def show(path: LedgerPath, as_json: AsJson = False) -> None:
     """Say what was released, what is spent, and how large one more release may be."""
     from sordino.ledger import Ledger  # noqa: PLC0415
 
     ledger = Ledger.at(path)
     balance, entries = ledger.balance(), ledger.entries()
-    if as_json:
-        kept = ("sequence", "time", "theorem", "epsilon")
-        listed = [{name: value for name, value in entry.to_dict().items() if name in kept} for entry in entries]
-        print_json(balance.to_dict() | {"entries": listed})
-        return
-    _print_balance(balance, as_json=False)
-    if entries:
-        _print_entries(entries)
+    shown = ("sequence", "time", "theorem", "epsilon")
+    listed = [{name: value for name, value in entry.to_dict().items() if name in shown} for entry in entries]
+    answer(as_json, balance.to_dict() | {"entries": listed}, *_balance_lines(balance), *_entry_lines(entries))
 
 
-@command(
-    "verify",
-    "Recompute every entry from its spec.",
-    "sordino ledger verify clinic.ledger",
-)
+@command("verify", "Recompute every entry from its spec.", "sordino ledger verify clinic.ledger")
 def verify(path: LedgerPath, as_json: AsJson = False) -> None:
     """Recompute every entry from its spec with this version's theorems, and the sum of all.
 
@@ -121,18 +74,12 @@ def verify(path: LedgerPath, as_json: AsJson = False) -> None:
     lines = [f"{one.sequence:>4}  {one.verdict:<13} {one.theorem}: {one.reason}" for one in verification.findings]
     answer(as_json, verification.to_dict(), *(lines or ["No release yet."]))
     if verification.overspent:
-        raise InputError("Expected the entries to stay within the budget together, got more than it affords.")
+        raise InputError("All entries together exceed the budget.")
     if not verification.sound:
-        raise InputError(
-            "Expected every entry to be charged in full, got one that is not or cannot be checked; see the findings."
-        )
+        raise InputError("An entry was not charged in full, or cannot be checked. See the findings.")
 
 
-@command(
-    "export",
-    "Write what may leave as JSON.",
-    "sordino ledger export clinic.ledger --out spent.json",
-)
+@command("export", "Write what may leave as JSON.", "sordino ledger export clinic.ledger --out spent.json")
 def export(
     path: LedgerPath,
     output: OutFile = None,
@@ -146,13 +93,11 @@ def export(
     typer.echo(exported) if output is None else write_text(output, exported + "\n")
 
 
-def _print_balance(balance: "Balance", as_json: bool) -> None:
+def _balance_lines(balance: "Balance") -> tuple[str, ...]:
     budget = balance.budget
     left = f"one more release of up to epsilon {show_down(balance.largest_epsilon)} (at delta {budget.delta:g})"
-    answer(
-        as_json,
-        balance.to_dict(),
-        f"{budget.dataset}: relation {budget.relation}, {balance.filter_kind} filter",
+    return (
+        f"{budget.dataset}: relation {budget.relation}",
         f"unit      {budget.unit_words}",
         f"budget    epsilon {budget.epsilon:g}, delta {budget.delta:g} ({budget.reserve:g} of it for failures)",
         f"spent     epsilon {show_up(balance.spent_epsilon)} in {balance.releases} release(s)",
@@ -163,16 +108,19 @@ def _print_balance(balance: "Balance", as_json: bool) -> None:
     )
 
 
-def _print_entries(entries: "tuple[Entry, ...]") -> None:
-    from sordino.core.results import text_table  # noqa: PLC0415
-
+def _entry_lines(entries: "tuple[Entry, ...]") -> list[str]:
+    header = ("entry", "time (UTC)", "theorem", "unit", "epsilon alone")
     rows = [
-        (str(entry.sequence), entry.time[:16].replace("T", " "), entry.theorem, column_of(entry.spec.unit) or "record")
+        (
+            str(entry.sequence),
+            entry.time[:16].replace("T", " "),
+            entry.theorem,
+            column_of(entry.spec.unit) or "record",
+            show_up(entry.epsilon),
+        )
         for entry in entries
     ]
-    alone = [show_up(entry.epsilon) for entry in entries]
-    header = ("entry", "time (UTC)", "theorem", "unit", "epsilon alone")
-    typer.echo("\n" + text_table(header, ((*row, one) for row, one in zip(rows, alone, strict=True))))
+    return ["", *text_table(header, rows).split("\n")] if rows else []
 
 
 app = group("Open, show, verify and export the privacy budget of a dataset.", open_budget, show, verify, export)

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 0
     except MemoryError:
-        return _refuse("Expected input that fits into memory, got more than this machine can hold.", code=1)
+        return _refuse("The input does not fit into the memory of this machine.", code=1)
     return outcome if isinstance(outcome, int) else 0
 
 

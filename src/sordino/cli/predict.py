@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sordino.data import Schema, Table
     from sordino.data.sources.registry import TablePart
     from sordino.engines.totals import Engine, PartAnswer
-    from sordino.estimators import Predictor
+    from sordino.fitting.predictor import Predictor
 
 # The column that says how often intervals of this level held.
 INTERVALS = "intervals"
@@ -36,9 +36,7 @@ INTERVALS = "intervals"
 def predict(
     release: ReleaseFolder,
     data: RowsToPredict,
-    level: Annotated[
-        float, Option(help="Nominal level of intervals, in (0, 1); what was measured is printed beside them.")
-    ] = 0.9,
+    level: Annotated[float, Option(help="Nominal level of intervals, in (0, 1); coverage is beside them.")] = 0.9,
     draws: Annotated[int, Option(help="Predictive draws of each row.")] = 0,
     out: Annotated[Path | None, Option(help="Write the table here instead of to stdout.")] = None,
     seed: Annotated[int | None, Option(help="For reproducible draws.")] = None,
@@ -58,7 +56,7 @@ def predict(
     number("level", level, OPEN_UNIT)
     whole_number("draws", draws, Interval(0, 10_000))
     # Imported here: bad input is refused without them.
-    from sordino.estimators import Predictor  # noqa: PLC0415
+    from sordino.fitting.predictor import Predictor  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     predictor = Predictor(read_release(release))
@@ -83,7 +81,7 @@ class RowsAsText:
     draws: int
 
     def __call__(self, table: Any) -> tuple[str, str]:
-        from sordino.estimators import Predictor  # noqa: PLC0415  on the worker that has the rows
+        from sordino.fitting.predictor import Predictor  # noqa: PLC0415  on the worker that has the rows
 
         found = _table(Predictor(self.release), table, self.level, self.draws, None)
         return as_csv({name: [] for name in found}), as_csv(found, header=False)
@@ -91,7 +89,6 @@ class RowsAsText:
 
 def _in_parts(predictor: "Predictor", data: str, engine: str, level: float, draws: int, out: Path) -> int:
     """Write predictions part by part; how many rows there were."""
-    from sordino.cli.predict import texts_in_parts  # noqa: PLC0415
     from sordino.core.atomic_write import write_file  # noqa: PLC0415
 
     found = texts_in_parts(
@@ -107,7 +104,7 @@ def _in_parts(predictor: "Predictor", data: str, engine: str, level: float, draw
             rows += many
             yield lines.encode()
         if not rows:
-            raise InputError("Expected a table with rows to predict, got one without; add them.")
+            raise InputError("The table has no rows to predict.")
 
     write_file(out, pieces())
     return rows
@@ -117,41 +114,26 @@ def _table(predictor: "Predictor", data: Any, level: float, draws: int, seed: in
     """Columns by name."""
     import numpy as np  # noqa: PLC0415
 
-    from sordino.fitting.tasks import Task  # noqa: PLC0415
-
     encoded = predictor.encode(data)
     if not len(encoded):
-        raise InputError("Expected a table with rows to predict, got one without; add them.")
-    if predictor.task is Task.MIXTURE:
-        shares = predictor.component_shares(encoded)
-        columns: dict[str, Any] = {"component": shares.argmax(axis=1)}
-        columns |= {f"probability of {code}": shares[:, code] for code in range(shares.shape[1])}
-        return {name: values.tolist() for name, values in columns.items()}
+        raise InputError("The table has no rows to predict.")
     coverage = predictor.coverage(level)
     low, high = (None, None) if coverage is None else predictor.interval(encoded, level)
-    if predictor.classifies:
-        shares = predictor.probabilities(encoded)
-        columns = {"prediction": predictor.labels[shares.argmax(axis=1)]}
-        for code, label in enumerate(predictor.labels):
-            named = {"probability": shares, "low": low, "high": high}
-            columns |= {f"{part} of {label}": values[:, code] for part, values in named.items() if values is not None}
-    else:
-        predicted = predictor.regression(encoded)
-        named = {"mean": predicted.mean, "deviation": np.sqrt(predicted.variance), "low": low, "high": high}
-        # Of times to an event the interval is one of a chance, which is the mean.
-        if predictor.task is not Task.SURVIVAL and predictor.knows_means:
-            means = predictor.means(encoded, level)
-            named |= {"low of the mean": means.low, "high of the mean": means.high}
-        columns = {name: values for name, values in named.items() if values is not None}
+    columns: dict[str, Any] = predictor.task.table(predictor, encoded, low, high)
+    # Of times to an event the interval is one of a chance, which is the mean.
+    if "mean" in columns and predictor.knows_means and not predictor.task.several_rows:
+        means = predictor.means(encoded, level)
+        columns |= {"low of the mean": means.low, "high of the mean": means.high}
+    columns = {name: values for name, values in columns.items() if values is not None}
     if coverage is not None:
         if "low of the mean" in columns:
             coverage = f"of new targets: {coverage}; of means: not measured"
         columns[INTERVALS] = np.full(len(encoded), coverage)
-    if draws:
+    if draws and predictor.task.outcome:
         drawn = predictor.sample(encoded, draws, np.random.default_rng(seed))
         columns |= {f"draw {place}": values for place, values in enumerate(drawn)}
     if not all(np.isfinite(values).all() for values in columns.values() if values.dtype.kind == "f"):
-        raise InputError("Expected a release whose predictions are finite, got one with numbers too large; look at it.")
+        raise InputError("Predictions of this release are not finite. Look at its numbers.")
     return {name: values.tolist() for name, values in columns.items()}
 
 
@@ -206,7 +188,7 @@ def texts_in_parts(
 
     parts = parts_of(schema.source(data))
     if not parts:
-        raise InputError("Expected a table with at least one part, got none; check the path.")
+        raise InputError("The table has no parts. Check the path.")
     loose = next((part.name for part in parts if not part.ordered), None)
     if loose is not None:
         raise InputError(
@@ -228,9 +210,9 @@ def _window(engine: "Engine", work: Any, parts: "list[TablePart]") -> Iterator[t
     found: dict[str, PartAnswer] = {}
     for answer in engine.answers(work, dict(named)):
         if found.setdefault(answer.part, answer) != answer:
-            raise InputError(f"Expected {named[answer.part].name} to answer alike, got two different answers.")
+            raise InputError(f"{named[answer.part].name} gave two different answers.")
     for key, part in named.items():
         if key not in found:
-            raise InputError(f"Expected an answer from every part, got none from {part.name}; predict again.")
+            raise InputError(f"{part.name} gave no answer. Predict again.")
         header, text = json.loads(found[key].sums)
         yield header, text, found[key].units

@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from sordino.cli.shared import AsJson, OutFile, among, command, group, print_document, print_json, write_text
+from sordino.cli.shared import AsJson, OutFile, answer, command, group, print_document, write_text
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, one_of, printable
 
 if TYPE_CHECKING:
     from sordino.data import Dialect, SchemaFinding
-
-
-_LOUD = (
-    "WARNING: --infer reads private rows. The schema is marked as such: every certificate made from it is refused by "
-    "every theorem. Use it to explore, then declare the bounds from public knowledge."
-)
 
 
 @command(
@@ -31,34 +25,18 @@ _LOUD = (
     "--out schema.json",
 )
 def new(
-    data: Annotated[
-        Path, Argument(metavar="DATA", help="CSV, Parquet or Arrow file; only its header and types are read.")
-    ],
+    data: Annotated[Path, Argument(metavar="DATA", help="CSV, Parquet or Arrow file; its header and types are read.")],
     target: Annotated[str | None, Option(help="Name of the target column.")] = None,
     category: Annotated[list[str] | None, Option(metavar="NAME", help="A column of words; repeat it for each.")] = None,
-    boolean: Annotated[
-        list[str] | None, Option(metavar="NAME", help="A column of yes and no; repeat it for each.")
-    ] = None,
+    boolean: Annotated[list[str] | None, Option(metavar="NAME", help="A column of yes and no; repeat it.")] = None,
     unit: Annotated[str | None, Option(metavar="NAME", help="The column that identifies the privacy unit.")] = None,
-    declare: Annotated[
-        Path | None, Option(help="A text file with a line for each column, such as 'age: 0..110'.")
-    ] = None,
-    column: Annotated[
-        list[str] | None, Option(metavar="LINE", help="One such line; repeat it, or 'records = 600', for each.")
-    ] = None,
-    bounds: Annotated[
-        Path | None,
-        Option(help="Release of `sordino look`: its suggested bounds for columns without a line; they are charged."),
-    ] = None,
+    declare: Annotated[Path | None, Option(help="A text file with lines such as 'age: 0..110'.")] = None,
+    column: Annotated[list[str] | None, Option(metavar="LINE", help="One line, or 'records = 600'; repeat it.")] = None,
+    bounds: Annotated[Path | None, Option(help="Release of `sordino look`: take its charged bounds.")] = None,
     ask: Annotated[bool, Option("--ask", help="Ask for a line for each column.")] = False,
     delimiter: Annotated[str | None, Option(help="CSV only: the delimiter; absent: read from the header.")] = None,
-    decimal: Annotated[
-        str | None, Option(help="CSV only: the decimal mark; absent: a comma if semicolons separate cells.")
-    ] = None,
-    encoding: Annotated[
-        str | None, Option(help="CSV only: the encoding, such as windows-1252; absent: UTF-8, or by its mark.")
-    ] = None,
-    infer: Annotated[bool, Option("--infer", help="Fill it in by reading private rows.")] = False,
+    decimal: Annotated[str | None, Option(help="CSV only: the decimal mark; absent: a comma beside ';'.")] = None,
+    encoding: Annotated[str | None, Option(help="CSV only: such as windows-1252; absent: UTF-8.")] = None,
     output: OutFile = None,
     as_json: Annotated[bool, Option("--json", help="The schema is JSON either way.")] = False,
 ) -> None:
@@ -77,15 +55,8 @@ def new(
     lines = _lines(data, declare, column)
     charged = {} if bounds is None else _charged(bounds, lines)
     lines += charged.values()
-    whole = infer or ask or bool(lines)
-    if infer:
-        if category or boolean or unit or lines or ask:
-            raise InputError(
-                "Expected --infer alone, got --category, --boolean, --unit or lines with it; leave one of them out."
-            )
-        typer.echo(_LOUD, err=True)
-        text = tables.schema_to_text(replace(tables.infer_schema(tables.read_table(source), target), file=file))
-    elif whole:
+    whole = ask or bool(lines)
+    if whole:
         names = tables.column_names(source)
         lines += [f"{name}: unit of 8" for name in (unit,) if name and not _has_line(lines, name)]
         if ask:
@@ -102,13 +73,15 @@ def new(
         print_document(text)
         return
     write_text(output, text)
-    if infer or as_json:
+    if as_json:
         return
     shown = printable(str(output))
     todo = "written" if whole else "replace every null"
     typer.echo(f"{shown}: {todo}; then run: sordino schema check {shown} {printable(str(data))}")
     if file is not None:
-        typer.echo(f"{printable(str(data))}: read as {file.words}; the schema says so, and you may change it there.")
+        typer.echo(
+            f"{printable(str(data))}: read as {file.words}; the schema records this, and you may change it there."
+        )
 
 
 def dialect(data: Path, delimiter: str | None, decimal: str | None, encoding: str | None) -> "Dialect | None":
@@ -119,7 +92,7 @@ def dialect(data: Path, delimiter: str | None, decimal: str | None, encoding: st
     given = delimiter is not None or decimal is not None or encoding is not None
     if not is_csv_path(data):
         if given:
-            raise InputError(f"Expected --delimiter, --decimal and --encoding for CSV files, got {str(data)!r}.")
+            raise InputError(f"`--delimiter`, `--decimal` and `--encoding` are for CSV files; {str(data)!r} is none.")
         return None
     mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
     found = tables.CsvFile(data, tables.Dialect(delimiter=mark, encoding=encoding)).delimiter()
@@ -134,7 +107,7 @@ def _lines(data: Path, declare: Path | None, column: list[str] | None) -> list[s
     from sordino.data.sources.registry import existing_file  # noqa: PLC0415
 
     if declare is not None and declare.suffix.lower() in (".json", data.suffix.lower()):
-        raise InputError(f"Expected --declare to name a text file of lines, got {str(declare)!r}; see --help.")
+        raise InputError(f"`--declare` needs a text file of lines, not {str(declare)!r}. See --help.")
     text = "" if declare is None else read_text(existing_file(declare))
     return [*text.splitlines(), *(column or ())]
 
@@ -146,7 +119,7 @@ def _charged(release: Path, lines: list[str]) -> dict[str, str]:
 
     found = bounds_lines(read_release(release))
     if not found:
-        raise InputError(f"Expected a look that suggests bounds in {str(release)!r}, got none; ask 'bounds: NAME'.")
+        raise InputError(f"The look {str(release)!r} suggests no bounds. Ask it 'bounds: NAME'.")
     named = {line.rpartition(":")[0]: line for line in found}
     return {name: line for name, line in named.items() if not _has_line(lines, name)}
 
@@ -197,11 +170,7 @@ def until(words: str, read: Callable[[str], Any], default: Any = None) -> Any:
             typer.echo(printable(str(error)), err=True)
 
 
-@command(
-    "impute",
-    "Fill missing cells by a charged look.",
-    "sordino schema impute schema.json first-look --out imputed.json",
-)
+@command("impute", "Fill missing cells by a charged look.", "sordino schema impute schema.json look --out imputed.json")
 def impute(
     schema: Annotated[Path, Argument(metavar="SCHEMA", help="Schema file.")],
     release: Annotated[Path, Argument(metavar="RELEASE", help="Release folder of `sordino look`.")],
@@ -236,22 +205,14 @@ def impute(
 )
 def check(
     schema: Annotated[Path, Argument(metavar="SCHEMA", help="Schema file.")],
-    data: Annotated[
-        Path | None, Argument(metavar="[DATA]", help="CSV, Parquet or Arrow file to check against.")
-    ] = None,
-    relation: Annotated[
-        str | None,
-        Option(
-            help="Relation of the run: replace-one, whose number of records is public, or add-remove; absent: both.",
-            autocompletion=among(lambda: Relation),
-        ),
-    ] = None,
+    data: Annotated[Path | None, Argument(metavar="[DATA]", help="CSV, Parquet or Arrow file to check.")] = None,
+    relation: Annotated[str | None, Option(help="replace-one or add-remove; absent: both.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List everything in a schema, and in a table if given, that a run would refuse or warn about.
 
-    Costs no budget, but what it says of a table was learnt from its rows: for your eyes only. Exits with code 2 where
-    a run would stop. Another number of records than the declared one stops a run under replace-one only: say
+    Costs no budget, but what it says of a table was learned from its rows: for your eyes only. Exits with code 2 where
+    a run would stop. Under replace-one a number of records that differs from the declared one stops a run: say
     `--relation add-remove` where it may differ.
     """
     import sordino.data as tables  # noqa: PLC0415
@@ -263,17 +224,17 @@ def check(
         findings = _unfinished(schema, error)
     else:
         findings = tables.check(declared, None if data is None else tables.read_table(declared.source(data)), related)
-    if as_json:
-        print_json([asdict(finding) for finding in findings])
-    for finding in () if as_json else findings:
+    lines = []
+    for finding in findings:
         where = f" ({finding.column})" if finding.column else ""
         private = " NON-PRIVATE" if finding.reads_private_data else ""
-        typer.echo(printable(f"{finding.level}{private}{where}: {finding.message}"))
-    if not as_json and not any(finding.level in {"error", "warning"} for finding in findings):
-        typer.echo("The schema is complete." if data is None else "The schema and the table fit together.")
+        lines.append(f"{finding.level}{private}{where}: {finding.message}")
+    if not any(finding.level in {"error", "warning"} for finding in findings):
+        lines.append("The schema is complete." if data is None else "The schema and the table fit together.")
+    answer(as_json, [asdict(finding) for finding in findings], *lines)
     errors = sum(finding.level == "error" for finding in findings)
     if errors:
-        raise InputError(f"Expected a schema and table that fit together, got {errors} error(s); see the findings.")
+        raise InputError(f"The schema and the table do not fit together: {errors} error(s). See the findings.")
 
 
 def _unfinished(schema: Path, error: InputError) -> "tuple[SchemaFinding, ...]":

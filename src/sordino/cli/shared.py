@@ -2,9 +2,10 @@
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import update_wrapper
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -14,9 +15,10 @@ from typer import Argument, Option
 from sordino.core.atomic_write import write_file
 from sordino.core.bound import Relation
 from sordino.core.gaussian import show_up
-from sordino.core.validate import InputError, printable, refuse
+from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
+    from sordino.fitting.tasks.base import TaskOption
     from sordino.ledger.release import StoredRelease
 
 
@@ -32,6 +34,35 @@ class Command(NamedTuple):
 def command(name: str, short: str, *examples: str) -> Callable[[Callable[..., None]], Command]:
     """Make a subcommand of a function, which keeps its options and its help text."""
     return lambda run: Command(name, short, examples, run)
+
+
+def with_options(options: Iterable["TaskOption"]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a function these options of models; what it is given of them comes as `settings`, by name."""
+    listed = {one.name: one for one in options if one.help}
+
+    def taking(run: Callable[..., None]) -> Callable[..., None]:
+        def called(**given: Any) -> None:
+            settings = {}
+            for one in listed.values():
+                value = given.pop(one.name)
+                if value not in (None, False):
+                    settings[one.name] = value if one.read is None else one.read(value)
+            run(**given, settings=settings)
+
+        def parameter(one: "TaskOption") -> Parameter:
+            kind = bool if one.kind is bool else one.kind | None
+            option = Option(f"--{one.name.replace('_', '-')}", help=one.help)
+            default = False if one.kind is bool else None
+            return Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+        own = signature(run, eval_str=True)
+        kept = [one.replace(kind=Parameter.KEYWORD_ONLY) for name, one in own.parameters.items() if name != "settings"]
+        shown: Any = update_wrapper(called, run)
+        shown.__signature__ = own.replace(parameters=[*kept, *map(parameter, listed.values())])
+        shown.__annotations__ = {one.name: one.annotation for one in shown.__signature__.parameters.values()}
+        return shown
+
+    return taking
 
 
 def register(app: typer.Typer, *commands: Command) -> None:
@@ -50,14 +81,9 @@ def group(words: str, *commands: Command) -> typer.Typer:
 def answer(as_json: bool, value: Any, *lines: str) -> None:
     """An answer on stdout: JSON for a machine, lines for a person; what does not print is spelled out."""
     if as_json:
-        print_json(value)
+        typer.echo(json_text(value))
     for line in () if as_json else lines:
         typer.echo(printable(line))
-
-
-def print_json(value: Any) -> None:
-    """An answer for a machine, on stdout."""
-    typer.echo(json_text(value))
 
 
 def json_text(value: Any) -> str:
@@ -148,48 +174,15 @@ def progress(pieces: int) -> Iterator[Begin]:
         yield begin
 
 
-# An item is registered as @item(name="...", ...).
-_ITEM_NAME = re.compile(r"@item\(\s*name=\"([a-z0-9-]+)\"")
-
-
-def _beginning(words: Iterable[str], incomplete: str) -> list[str]:
-    return sorted(word for word in words if word.startswith(incomplete))
-
-
-def time_bins(text: str) -> int | list[float]:
-    """A number of time bins, or their edges."""
-    try:
-        return int(text) if "," not in text else [float(edge) for edge in text.split(",")]
-    except ValueError:
-        raise refuse("--bins", "to be a number of bins, or edges such as 0,1,2,4", text) from None
-
-
-def methods(context: typer.Context, incomplete: str) -> list[str]:
-    """How the model that was named can be fitted; before one is named, every method."""
-    from sordino.estimators.fit import methods_of  # noqa: PLC0415
-
-    # Behind an option that still waits for its value, words that came before are left over instead of parsed.
-    model = context.params.get("model") or next(iter(context.args), None)
-    return _beginning(methods_of(model), incomplete)
-
-
 def among(words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     """What the Tab key offers of some words, which are looked up when it is pressed: importing them takes time."""
-    return lambda incomplete: _beginning(words(), incomplete)
+    return lambda incomplete: sorted(word for word in words() if word.startswith(incomplete))
 
 
 def papers_folder() -> Path | None:
     """The folder `papers/` of the checkout this package runs from, or None where it is installed without one."""
     folder = Path(__file__).resolve().parents[3] / "papers"
     return folder if (folder / "framework" / "item.py").is_file() else None
-
-
-def items() -> list[str]:
-    """The items of `reproduce`, by the text of their files: importing them all would take seconds."""
-    folder = papers_folder()
-    files = sorted(folder.glob("*/*.py")) if folder is not None else []
-    texts = (file.read_text(encoding="utf-8") for file in files if file.parent.name not in ("framework", "tests"))
-    return [name for text in texts for name in _ITEM_NAME.findall(text)]
 
 
 def warn_of_open_scheduler() -> None:
@@ -207,16 +200,15 @@ def _engine(word: str | None) -> str | None:
     return word
 
 
+_ENGINES = (
+    "Where rows are computed with: memory, streamed, tls://HOST:PORT or dask://HOST:PORT (a Dask "
+    "scheduler), or spark://HOST:PORT; absent: in memory. Others never read the table whole, and fit by "
+    "bounded-influence."
+)
+
+
 AsJson = Annotated[bool, Option("--json", help="Machine-readable answer on stdout.")]
-EngineWord = Annotated[
-    str | None,
-    Option(
-        callback=_engine,
-        help="Where rows are computed with: memory, streamed, duckdb, polars, tls://HOST:PORT or dask://HOST:PORT (a "
-        "Dask scheduler with or without TLS), or spark://HOST:PORT; absent: in memory. Others never read the table "
-        "whole, and fit by bounded-influence.",
-    ),
-]
+EngineWord = Annotated[str | None, Option(callback=_engine, help=_ENGINES)]
 _SOURCES = (
     "a CSV, Parquet or Arrow file, a folder or pattern of files, FILE.duckdb#TABLE, or postgresql://HOST/DATABASE#TABLE"
 )
@@ -224,15 +216,8 @@ PrivateRows = Annotated[str, Argument(metavar="DATA", help=f"Private rows: {_SOU
 RowsToPredict = Annotated[str, Argument(metavar="DATA", help=f"Rows, in which the target may be absent: {_SOURCES}.")]
 SpecPath = Annotated[Path, Argument(metavar="SPEC.json", help="Description of the run.")]
 TargetDelta = Annotated[float | None, Option(help="Target delta in (0, 1); wins over the spec's.")]
-RelationWord = Annotated[
-    str,
-    Option(
-        help="Which datasets are neighbours: replace-one (the number of records is public) or add-remove.",
-        autocompletion=among(lambda: Relation),
-    ),
-]
-
-
+_NEIGHBOURS = "Which datasets are neighbours: replace-one (the number of records is public) or add-remove."
+RelationWord = Annotated[str, Option(help=_NEIGHBOURS, autocompletion=among(lambda: Relation))]
 ReleaseFolder = Annotated[Path, Argument(metavar="RELEASE", help="Release folder.")]
 OutFile = Annotated[Path | None, Option("--out", "--output", help="Write the answer here instead of to stdout.")]
 
@@ -243,13 +228,13 @@ Delta = Annotated[float, Option(help="Delta in (0, 1), far below one over the nu
 OutFolder = Annotated[Path, Option(help="Release folder to make; there must be none yet.")]
 LedgerFile = Annotated[Path | None, Option(help="Ledger file to debit before a row is read.")]
 Level = Annotated[float, Option(help="Level of the intervals.")]
-Seed = Annotated[int | None, Option(help="For an answer that can be repeated, whose release is marked NON-PRIVATE.")]
+Seed = Annotated[int | None, Option(help="Makes the answer repeatable; the release is then marked NON-PRIVATE.")]
 
 
 def check_out(out: Path) -> None:
     """Refuse a folder that cannot be made, before anything is spent."""
     if out.exists():
-        raise InputError(f"Expected --out to name a new folder, got {str(out)!r}, which exists; choose another.")
+        raise InputError(f"{str(out)!r} exists already. Name a new folder for --out.")
     if not out.parent.is_dir():
         raise InputError(f"Expected --out inside an existing folder, got {str(out)!r}; make {str(out.parent)!r} first.")
     if not os.access(out.parent, os.W_OK):
@@ -282,7 +267,7 @@ def charged_lines(release: "StoredRelease", out: Path, details: str = "") -> lis
     if release.protected.group is not None:
         lines.append(f"          {release.protected.group.sentence}")
     if release.ledger is None:
-        lines.append("ledger    none: no budget was charged, and nobody counts what else is released (--ledger)")
+        lines.append("ledger    none: no budget was charged, and nothing counts other releases (--ledger)")
     else:
         charged = release.ledger.get("charged_as")
         rest = "" if charged is None else f", charged as {charged}"

@@ -4,18 +4,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
-from sordino.cli.shared import AsJson, ReleaseFolder, check_ending, command, json_text, optional_text, write_text
+from sordino.cli.shared import (
+    AsJson,
+    ReleaseFolder,
+    answer,
+    check_ending,
+    command,
+    finite,
+    json_text,
+    optional_text,
+    progress,
+    write_text,
+)
 from sordino.core.results import FORMATS, MOST_ROWS
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, one_of, printable, refuse, whole_number
 
 if TYPE_CHECKING:
     from sordino.core.results import Result
     from sordino.ledger.release import StoredRelease
-from typer import Argument
-
-from sordino.cli.shared import answer, finite, progress
 
 
 @command(
@@ -31,29 +39,15 @@ from sordino.cli.shared import answer, finite, progress
 def show(
     release: ReleaseFolder,
     level: Annotated[float, Option(help="Level of intervals, in (0, 1).")] = 0.95,
-    contrast: Annotated[
-        list[str] | None,
-        Option(help="A sum of coefficients such as age=1,dose=-1, with its interval and test; may be repeated."),
+    contrast: Annotated[list[str] | None, Option(help="A sum of coefficients, age=1,dose=-1; repeat it.")] = None,
+    wald: Annotated[list[str] | None, Option(help="Names age,dose: the test that all are 0; repeat it.")] = None,
+    margins: Annotated[list[str] | None, Option(help="Mean outcomes at a column's values; repeat it, or all.")] = None,
+    effects: Annotated[bool, Option("--effects", help="Effects as differences of mean outcomes.")] = False,
+    at: Annotated[list[str] | None, Option(help="With --margins or --effects: hold ward=surgery; repeat it.")] = None,
+    over: Annotated[Path | None, Option(help="With --margins or --effects: average over this public table.")] = None,
+    draws: Annotated[
+        int | None, Option(help="Print this many draws of the coefficients instead, as CSV or JSON.")
     ] = None,
-    wald: Annotated[
-        list[str] | None,
-        Option(help="Names such as age,dose: the joint test that all of them are 0; may be repeated."),
-    ] = None,
-    margins: Annotated[
-        list[str] | None,
-        Option(help="A column: mean outcomes at its values instead of coefficients; may be repeated, or all."),
-    ] = None,
-    effects: Annotated[
-        bool, Option("--effects", help="Effects as differences of mean outcomes, instead of coefficients.")
-    ] = False,
-    at: Annotated[
-        list[str] | None,
-        Option(help="Margins and effects only: hold a column at a value, such as ward=surgery; may be repeated."),
-    ] = None,
-    over: Annotated[
-        Path | None, Option(help="Margins and effects only: average over the rows of this public table.")
-    ] = None,
-    draws: Annotated[int | None, Option(help="So many draws of the coefficients instead, as CSV or JSON.")] = None,
     seed: Annotated[int | None, Option(help="With --draws: a seed that repeats them.")] = None,
     plot: Annotated[Path | None, Option(help="Write a forest plot here, as SVG.")] = None,
     format: Annotated[  # noqa: A002  (the word of the option)
@@ -74,26 +68,27 @@ def show(
     check_ending("--plot", plot, ".svg")
     form = "json" if as_json else one_of("--format", format or "text", FORMATS)
     if as_json and format not in (None, "json"):
-        raise InputError(f"Expected --json or --format {format}, got both; leave one out.")
+        raise InputError(f"`--json` cannot be combined with `--format {format}`.")
     if draws is not None:
         whole_number("--draws", draws, Interval(1, 1_000_000))
         one_of("--format with --draws", form if format or as_json else "csv", ("csv", "json"))
     outcomes = bool(margins or effects)
     if (at or over is not None) and not outcomes:
-        raise InputError("Expected --at and --over with --margins or --effects, got them alone; leave them out.")
+        raise InputError("`--at` and `--over` need `--margins` or `--effects`.")
     if outcomes + (draws is not None) + bool(contrast or wald or plot) > 1 or (margins and effects):
         raise InputError(
-            "Expected one of --margins, --effects, --draws, or --contrast, --wald and --plot, got several; ask twice."
+            "--margins, --effects, --draws, and --contrast with --wald and --plot cannot be combined. Ask "
+            "once for each."
         )
     # Imported here: bad input is refused without them.
-    from sordino.fitting.tasks import is_fit  # noqa: PLC0415
+    from sordino.fitting.tasks import task_of  # noqa: PLC0415
     from sordino.inference.release import read_release  # noqa: PLC0415
     from sordino.inference.summary import Summary  # noqa: PLC0415
 
     stored = read_release(release)
-    if not is_fit(stored.settings):
+    if task_of(stored.settings) is None:
         if contrast or wald or plot is not None or outcomes or draws is not None:
-            raise InputError(f"This release is a {stored.kind}; leave these options out, which are about fits.")
+            raise InputError(f"This release is a {stored.kind}. Omit these options, which are about fits.")
         table, names = stored.summary(level), ("answers", "bands", "models", "about", "level")
         kept = {name: stored.settings[name] for name in names if name in stored.settings}
         _answer({"release": str(release)} | (table.as_dict() if isinstance(table, Summary) else kept), table, form, out)
@@ -158,18 +153,14 @@ def _coefficients(
     from sordino.inference.contrasts import contrast as contrasted  # noqa: PLC0415
     from sordino.inference.contrasts import parsed_contrast, parsed_names  # noqa: PLC0415
     from sordino.inference.contrasts import wald as tested  # noqa: PLC0415
-    from sordino.inference.summary import (  # noqa: PLC0415
-        coefficients_of,
-        lines_as_text,
-        summary_of,
-    )
+    from sordino.inference.summary import coefficients_of, lines_as_text, summary_of  # noqa: PLC0415
 
     found = summary_of(stored, level)
     known = coefficients_of(stored) if contrast or wald else None
     sums = tuple(contrasted(known, parsed_contrast(words), level) for words in contrast if known is not None)
     tests = tuple(tested(known, parsed_names(known, words)) for words in wald if known is not None)
     if form not in ("text", "json") and (sums or tests):
-        raise InputError(f"Expected --format text or json with --contrast and --wald, got {form}; ask for them apart.")
+        raise InputError(f"`--contrast` and `--wald` have no format {form}. Use text or json.")
     if plot is not None:
         from sordino.report.figures import forest_figure, forest_rows  # noqa: PLC0415
 
@@ -194,14 +185,8 @@ def _coefficients(
 )
 def report(
     releases: Annotated[list[Path], Argument(metavar="RELEASE", help="Release folders.")],
-    audit: Annotated[
-        Path | None,
-        Option(help="Answer of `sordino audit --json`, for one release; absent: audit.json in the folder."),
-    ] = None,
-    ledger: Annotated[
-        Path | None,
-        Option(help="Ledger file the releases were charged to, to compare with and to show the rest."),
-    ] = None,
+    audit: Annotated[Path | None, Option(help="Answer of `sordino audit --json`; absent: RELEASE/audit.json.")] = None,
+    ledger: Annotated[Path | None, Option(help="Ledger file the releases were charged to, to compare.")] = None,
     out: Annotated[Path, Option(metavar="PATH.html", help="The page to write.")] = Path("report.html"),
     as_json: AsJson = False,
 ) -> None:
@@ -213,7 +198,7 @@ def report(
     """
     check_ending("--out", out, ".html", ".htm")
     if audit is not None and len(releases) != 1:
-        raise InputError(f"Expected one release with --audit, got {len(releases)}; put audit.json into each folder.")
+        raise InputError(f"`--audit` is for one release; there are {len(releases)}. Put audit.json into each folder.")
     # Imported here, so that --help and bad input answer at once.
     from sordino.ledger import Ledger  # noqa: PLC0415
     from sordino.report.page import write_report  # noqa: PLC0415

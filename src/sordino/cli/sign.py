@@ -22,24 +22,17 @@ INTEGRITY = (
     "you know from elsewhere to learn by whom."
 )
 CLAIM = "The time is the signer's word."
+_SIGNER = "Fingerprint of the key that must have signed; absent: only integrity is checked."
 
 PassphraseFile = Annotated[
-    Path | None,
-    Option(help="File whose first line is the key's passphrase; absent: asked for at a terminal where needed."),
+    Path | None, Option(help="File with the passphrase in its first line; absent: Sordino asks for it.")
 ]
 
 
-@command(
-    "key",
-    "Make a key; files are never overwritten.",
-    "sordino sign key clinic.key",
-    "sordino sign key clinic.key --passphrase",
-)
+@command("key", "Make a key; files are never overwritten.", "sordino sign key clinic.key --passphrase")
 def key(
     path: Annotated[Path, Argument(metavar="KEY", help="Private key file to make; the public half is KEY.pub.")],
-    passphrase: Annotated[
-        bool, Option("--passphrase", help="Ask for a passphrase that seals the private file.")
-    ] = False,
+    passphrase: Annotated[bool, Option("--passphrase", help="Ask for a passphrase that seals it.")] = False,
     passphrase_file: Annotated[Path | None, Option(help="Seal it with the first line of this file instead.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -67,12 +60,7 @@ def key(
     )
 
 
-@command(
-    "fingerprint",
-    "Print the fingerprint of a key.",
-    "sordino sign fingerprint clinic.key",
-    "sordino sign fingerprint clinic.key.pub",
-)
+@command("fingerprint", "Print the fingerprint of a key.", "sordino sign fingerprint clinic.key.pub")
 def show_fingerprint(
     path: Annotated[Path, Argument(metavar="KEY", help="Private key file, or its public half KEY.pub.")],
     as_json: AsJson = False,
@@ -103,20 +91,20 @@ def first_line(path: Path) -> str:
             line = file.readline(_LONGEST).rstrip("\r\n")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "no text"
-        raise InputError(f"Expected --passphrase-file to be a readable text file, got: {reason}.") from None
+        raise InputError(f"The file of --passphrase-file cannot be read: {reason}.") from None
     if os.name == "posix" and mode & 0o077:
         raise InputError(
             f"Expected --passphrase-file to be readable by its owner only, got mode {mode:04o}; choose another "
-            "passphrase, or run chmod 600 if nobody has read it."
+            "passphrase, or run chmod 600 if only you have read it."
         )
     if not line:
-        raise InputError("Expected a passphrase in the first line of --passphrase-file, got an empty line.")
+        raise InputError("The first line of --passphrase-file is empty. It must be the passphrase.")
     return line
 
 
 def _asked(question: str, *, again: bool) -> str:
     if not sys.stdin.isatty():
-        raise InputError("Expected a terminal to ask for the passphrase at, got none; give --passphrase-file.")
+        raise InputError("There is no terminal to ask for the passphrase. Give --passphrase-file.")
     return typer.prompt(question, hide_input=True, confirmation_prompt=again, err=True)
 
 
@@ -156,34 +144,21 @@ def sign_release(
 def dossier(
     release: ReleaseFolder,
     out: Annotated[Path, Option(help="Folder to make; there must be none yet.")],
-    ledger: Annotated[
-        Path | None, Option(help="Ledger file the release was charged to, to compare with and to show the rest.")
-    ] = None,
+    ledger: Annotated[Path | None, Option(help="Ledger file the release was charged to, to compare.")] = None,
     key_file: Annotated[
-        Path | None,
-        Option("--key", metavar="KEY", help="Private key file that signs; absent: the dossier says it is not signed."),
+        Path | None, Option("--key", metavar="KEY", help="Private key that signs; absent: none.")
     ] = None,
     passphrase_file: PassphraseFile = None,
-    audit: Annotated[
-        Path | None,
-        Option(help="Answer of `sordino audit --json`; absent: audit.json in the folder, or worked out here."),
-    ] = None,
-    statements: Annotated[
-        Path | None,
-        Option(
-            metavar="JSON",
-            help="What no program knows, as a JSON object of texts: purpose, collection, access, contact; absent: left "
-            "open, with room to write.",
-        ),
-    ] = None,
-    no_pdf: Annotated[bool, Option("--no-pdf", help="Write no PDF, also where Chromium could.")] = False,
+    audit: Annotated[Path | None, Option(help="Answer of `sordino audit --json`; absent: that of the folder.")] = None,
+    statements: Annotated[Path | None, Option(metavar="JSON", help="What no program knows, by the site.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer twenty questions about a release, each with what shows it, and sign the folder.
 
     The certificate is computed again, the description audited, the code replayed on tables drawn from the schema, and
-    the ledger's entry recomputed; no private row is read. Refused, with code 2, where the release must not leave or a
-    check contradicts it. `sordino sign verify` checks the folder, offline.
+    the ledger's entry recomputed; no private row is read. --statements is a JSON object of texts: purpose, collection,
+    access and contact; what is absent stays open, with room to write. Refused, with code 2, where the release must not
+    leave or a check contradicts it. `sordino sign verify` checks the folder, offline. Any browser prints its page.
     """
     check_out(out)
     signer = None if key_file is None else signing_key(key_file, passphrase_file)
@@ -193,25 +168,22 @@ def dossier(
 
     said = None if statements is None else read_statements(statements)
     book = None if ledger is None else Ledger.at(ledger)
-    with progress(6) as begin:
-        made = write_dossier(
-            release, out, audit=audit, ledger=book, statements=said, key=signer, pdf=not no_pdf, begin=begin
-        )
-    waiting, page, pdf = [one.ident for one in made.answers if one.open], out / "index.html", out / "dossier.pdf"
+    with progress(5) as begin:
+        answers = write_dossier(release, out, audit=audit, ledger=book, statements=said, key=signer, begin=begin)
+    waiting, page = [one.ident for one in answers if one.open], out / "index.html"
+    signed = None if signer is None else signer.fingerprint
     answer(
         as_json,
         {
             "dossier": str(out),
             "page": str(page),
-            "pdf": None if made.pdf else str(pdf),
-            "signer": made.signer or None,
-            "questions": len(made.answers),
+            "signer": signed,
+            "questions": len(answers),
             "open": waiting,
         },
         f"dossier   {out}, page {page}",
-        f"pdf       {'none: ' + made.pdf if made.pdf else pdf}",
-        f"signed    {'by ' + made.signer if made.signer else 'NOT: give --key'}",
-        f"answered  {len(made.answers) - len(waiting)} of {len(made.answers)} questions",
+        f"signed    {'NOT: give --key' if signed is None else f'by {signed}'}",
+        f"answered  {len(answers) - len(waiting)} of {len(answers)} questions",
         *([f"open      {', '.join(waiting)}: give --statements, or write on the page"] if waiting else []),
     )
 
@@ -224,14 +196,7 @@ def dossier(
 )
 def verify(
     folder: Annotated[Path, Argument(metavar="FOLDER", help="Signed release or dossier.")],
-    fingerprint: Annotated[
-        str | None,
-        Option(
-            "--key",
-            metavar="FINGERPRINT",
-            help="Fingerprint of the key that must have signed; absent: only integrity is checked.",
-        ),
-    ] = None,
+    fingerprint: Annotated[str | None, Option("--key", metavar="FINGERPRINT", help=_SIGNER)] = None,
     ledger: Annotated[Path | None, Option(help="Ledger file that paid for it, to compare with.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -252,7 +217,7 @@ def verify(
 
     subject = open_subject(folder, account=None if ledger is None else Account.of(Ledger.at(ledger)))
     if subject.discrepancies:
-        raise InputError(f"Expected {subject.name} to say what is certified and charged: {subject.discrepancy}")
+        raise InputError(f"{subject.name} contradicts what is certified or charged: {subject.discrepancy}")
     paid = "the ledger that was named" if ledger is not None else check_entry(folder, subject.release)
     charged = subject.release.ledger
     compared = f"compared with {paid}" if paid else "by its own word; --ledger compares"
@@ -277,7 +242,7 @@ def verify(
         "charged    to no ledger"
         if charged is None
         else f"charged    as entry {charged.get('entry')} of {charged.get('dataset')}, {compared}",
-        "The key is the one that was asked for." if found.known else INTEGRITY,
+        "The key is the one that you named." if found.known else INTEGRITY,
     )
 
 

@@ -15,33 +15,27 @@ import typer
 from typer import Argument
 
 from sordino.cli.schema import asked_lines, dialect, until
-from sordino.cli.shared import AsJson, command, print_json, write_text
+from sordino.cli.shared import AsJson, command, json_text, write_text
 from sordino.core.validate import InputError, printable
 
 _MODELS = ("linear", "logistic", "robust", "poisson")
 _INTERRUPTED = 130
 
 
-@command(
-    "start",
-    "From a table to a report and a dossier, step by step, in a terminal.",
-    "sordino start patients.csv",
-)
+@command("start", "From a table to a report and a dossier, step by step.", "sordino start patients.csv")
 def start(
-    data: Annotated[
-        Path | None, Argument(metavar="[DATA]", help="CSV, Parquet or Arrow file; absent: it is asked for.")
-    ] = None,
+    data: Annotated[Path | None, Argument(metavar="[DATA]", help="Table file; absent: Sordino asks for it.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Walk through declare, budget, plan, fit, report and a signed dossier, asking for one thing at a time.
 
     Answers are kept in files beside the table: DATA.lines.txt, DATA.schema.json, DATA.start.json and DATA.ledger. After
-    Ctrl-C, `sordino start DATA` goes on with them. Nothing is spent before you say yes to the fit.
+    Ctrl-C, `sordino start DATA` continues with them. Nothing is spent before you say yes to the fit.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError(
-            "Expected a terminal for `sordino start`, got none; use `sordino schema new`, `ledger open`, `plan`, `fit` "
-            "and `report` in a script."
+            "`sordino start` needs a terminal. In a script use `sordino schema new`, `ledger open`, `plan`, "
+            "`fit` and `report`."
         )
     table = data if data is not None else Path(typer.prompt("Which table (CSV, Parquet or Arrow file)?"))
     from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
@@ -53,7 +47,7 @@ def start(
         step()
     if as_json:
         made = {"release": walk.answers["release"], "report": f"{walk.stem}.html", "ledger": str(walk.ledger)}
-        print_json(made | {"dossier": walk.answers.get("dossier")})
+        typer.echo(json_text(made | {"dossier": walk.answers.get("dossier")}))
 
 
 class Walk:
@@ -72,7 +66,7 @@ class Walk:
         _title("1 of 6: declare what is public")
         corrected = self.lines.exists() and self.schema.exists() and _made(self.lines) > _made(self.schema)
         if self.schema.exists() and not corrected:
-            typer.echo(f"{_shown(self.schema)} is there; going on with it.")
+            typer.echo(f"{_shown(self.schema)} exists already; continuing with it.")
             return
         import sordino.data as tables  # noqa: PLC0415
 
@@ -122,7 +116,7 @@ class Walk:
         self._ask("budget", "Epsilon of everything ever released from it?", _positive, 3)
         self._ask("budget_delta", "And delta, far below one over the number of records?", _share, 1e-5)
         given = {name: str(self.answers[name]) for name in ("dataset", "relation", "budget", "budget_delta")}
-        typer.echo("The decision is for good: a ledger cannot be opened again with more.")
+        typer.echo("This is final: a ledger cannot be opened again with more.")
         if not typer.confirm("Open it?", default=True):
             raise typer.Abort
         self._run(
@@ -148,7 +142,7 @@ class Walk:
         _title("4 of 6: fit")
         said = self.answers.get("release")
         if said is not None and Path(said).is_dir():
-            typer.echo(f"{_shown(said)} is there; going on with it.")
+            typer.echo(f"{_shown(said)} exists already; continuing with it.")
             return
         names = (f"{self.stem}-release{place}" for place in ("", *(f"-{number}" for number in range(2, 1000))))
         folder = next(one for one in map(Path, names) if not one.exists())
@@ -183,7 +177,7 @@ class Walk:
         from sordino.ledger.signing_keys import fingerprint, need_cryptography, public_of  # noqa: PLC0415
         from sordino.report.dossier_questions import STATEMENTS  # noqa: PLC0415
 
-        typer.echo("What no program knows, in a sentence each; - leaves it open, with room to write.")
+        typer.echo("Answer in a sentence each; - leaves a question open, with room to write.")
         for name, words in STATEMENTS.items():
             self._ask(name, f"{words[:1].upper()}{words[1:]}", str, "-")
         said = {name: self.answers[name] for name in STATEMENTS if self.answers[name] != "-"}
@@ -268,7 +262,7 @@ def _read_answers(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         found = None
     if not isinstance(found, dict):
-        raise InputError(f"Expected the answers of an earlier start in {str(path)!r}, got something else; remove it.")
+        raise InputError(f"{str(path)!r} does not contain the answers of an earlier start. Remove it.")
     return found
 
 

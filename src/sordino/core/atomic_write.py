@@ -35,7 +35,7 @@ def write_file(path: Path, content: bytes | Iterable[bytes]) -> None:
 def write_new_folder(target: Path, files: Mapping[str, bytes]) -> None:
     """Make a folder with these files, all or none; a folder that is already there is never touched."""
     if os.path.lexists(target):
-        raise InputError(f"Expected {target} to be a new folder, got one that exists; choose another name.")
+        raise InputError(f"{target} exists already. Choose another name.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # On the same disk, from which a rename puts everything into place at once.

@@ -70,7 +70,7 @@ class Citation:
 
     def __post_init__(self) -> None:
         if not self.locator.strip():
-            raise InputError(f"Expected Citation({self.key!r}) to have a locator such as 'Theorem 3', got none.")
+            raise InputError(f"Citation({self.key!r}) needs a locator such as 'Theorem 3'.")
         if self.key not in bibliography():
             raise InputError(f"Expected a key of references.bib, got {self.key!r}; add the entry there first.")
 

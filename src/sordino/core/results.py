@@ -126,7 +126,7 @@ class Result(ABC):
             one._replace(name=f"{title}: {one.name}") if several else one for title, group in groups for one in group
         ]
         if not points:
-            raise InputError("Expected a result with estimates to plot, got one without; print it.")
+            raise InputError("This result has no estimates to plot. Print it.")
         axes = figure_axes(ax)
         for place, one in enumerate(points):
             if one.ends is not None:

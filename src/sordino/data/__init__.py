@@ -26,10 +26,8 @@ from sordino.data.neighbours import Dataset as Dataset
 from sordino.data.neighbours import EncodedRecord as EncodedRecord
 from sordino.data.neighbours import NeighbourPair as NeighbourPair
 from sordino.data.neighbours import neighbours as neighbours
-from sordino.data.raw_columns import NumberColumn as NumberColumn
 from sordino.data.raw_columns import ObjectColumn as ObjectColumn
-from sordino.data.raw_columns import OpaqueColumn as OpaqueColumn
-from sordino.data.raw_columns import TextColumn as TextColumn
+from sordino.data.raw_columns import StoredColumn as StoredColumn
 from sordino.data.scaling import SYMMETRIC as SYMMETRIC
 from sordino.data.scaling import UNIT as UNIT
 from sordino.data.scaling import UNSCALED as UNSCALED
@@ -47,7 +45,6 @@ from sordino.data.schema import schema_to_text as schema_to_text
 from sordino.data.schema import write_schema as write_schema
 from sordino.data.schema_check import SchemaFinding as SchemaFinding
 from sordino.data.schema_check import check as check
-from sordino.data.schema_check import infer_schema as infer_schema
 from sordino.data.schema_check import json_schema as json_schema
 from sordino.data.schema_check import new_schema_template as new_schema_template
 from sordino.data.schema_check import template_text as template_text
@@ -61,7 +58,6 @@ from sordino.data.sources.csv_files import Dialect as Dialect
 from sordino.data.sources.in_memory import from_arrays as from_arrays
 from sordino.data.sources.in_memory import from_arrow as from_arrow
 from sordino.data.sources.in_memory import from_matrix as from_matrix
-from sordino.data.sources.parquet_files import read_parquet as read_parquet
 from sordino.data.sources.registry import column_names as column_names
 from sordino.data.sources.registry import declared_types as declared_types
 from sordino.data.sources.registry import read_table as read_table

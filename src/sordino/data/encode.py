@@ -5,8 +5,7 @@ lacks, or has as text where others have numbers, is refused with that file's nam
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,50 +13,40 @@ from numpy.typing import NDArray
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, instance_of
-from sordino.data.columns.base import ColumnCounts, EncodingReport
+from sordino.data.columns.base import Cells
 from sordino.data.columns.interaction import ProductColumns
-from sordino.data.columns.number import Number, OutOfRange
-from sordino.data.raw_columns import Column, NumberColumn
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
 from sordino.data.sources.registry import TablePart, column_kinds, joined, parts_of
-from sordino.data.table import Table, empty_columns, numbers_among
+from sordino.data.table import Table, empty_columns
 from sordino.data.units import UnitGroups, grouped, key_codes
 from sordino.data.words import shown_names
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedFeatures:
-    """Encoded records without a target, for prediction; the report is NON-PRIVATE."""
-
-    features: NDArray[np.float64]
-    names: tuple[str, ...]
-    report: EncodingReport
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedTable(EncodedFeatures):
-    """Encoded records and targets; the report is NON-PRIVATE and must not be released.
+class EncodedTable:
+    """Encoded records: features, their names and targets.
 
     `units` says for each record which unit it belongs to, numbered from 0; None where the schema has no unit column.
     `weights` are shares of the largest declared weight; None where the schema has no weights.
     """
 
+    features: NDArray[np.float64]
+    names: tuple[str, ...]
     target: NDArray[Any]
     units: NDArray[np.intp] | None = None
     weights: NDArray[np.float64] | None = None
 
 
-def encode(schema: Schema, table: Table, relation: Relation, *, for_sums: bool = False) -> EncodedTable:
+def encode(schema: Schema, table: Table, relation: Relation) -> EncodedTable:
     """Encode a private table for fitting.
 
     Formal guarantees: a record's row and target depend on that record and the schema only; every row is at most
     `schema.norm_bound` long and every target within its certified bound, exactly, in float64 and after a cast to
     float32. Under replace-one the number of records is public and must be the declared one; under add-remove it is
-    private, so a difference is counted and never stops. Where the schema declares a unit's column this holds for units:
+    private, so a difference never stops. Where the schema declares a unit's column this holds for units:
     their number is public under replace-one and the number of records never is, and of a unit at most `most_records`
-    are encoded, chosen by that unit's own records alone. With `for_sums` the same numbers lie in memory
-    column by column, and what is clipped is not counted.
+    are encoded, chosen by that unit's own records alone.
 
     Examples:
         >>> from sordino.data import Boolean, Feature, Number, RowNorm, Schema, Target, from_arrays
@@ -74,38 +63,24 @@ def encode(schema: Schema, table: Table, relation: Relation, *, for_sums: bool =
         [[1.0, -0.5], [1.0, 0.75]]
         >>> encoded.target.tolist()
         [1.0, -1.0]
-        >>> encoded.report.columns["age"].clipped, encoded.report.rows_clipped
-        (1, 1)
         >>> schema.feature_norm_certificate().value
         1.25
     """
     instance_of("relation", relation, Relation)
     declared = schema.declared_target()
-    units = None
+    units, count = None, table.rows
     if schema.unit is not None and schema.unit.column is not None:
         groups = grouped_records(schema, schema.unit.column, schema.unit.most_records, table)
         units, count = groups.units, groups.number
         table = table if len(groups.kept) == table.rows else table.take(groups.kept)
-    else:
-        count = table.rows
     check_number(schema, relation, count)
-    encoded = encode_features(schema, table, for_sums=for_sums)
-    if declared.name not in table.columns:
-        raise InputError(
-            f"Expected the target column {declared.name!r} in the table, got {shown_names(table.names)}; check its "
-            "name."
-        )
-    target, counts = declared.kind.encode_target(declared.name, table.columns[declared.name], schema.missing_tokens)
-    report = replace(encoded.report, columns={**encoded.report.columns, declared.name: counts})
+    features = encode_features(schema, table)
+    target = declared.kind.encode_target(cells_of(schema, declared, table))
     weights = None
     if schema.weight is not None:
-        if schema.weight.column not in table.columns:
-            raise InputError(
-                f"Expected the weights {schema.weight.column!r} in the table, got {shown_names(table.names)}; check "
-                "the name."
-            )
-        weights = schema.weight.shares(table.columns[schema.weight.column], schema.missing_tokens)
-    return EncodedTable(encoded.features, encoded.names, report, target, units, weights)
+        column = _column(table, schema.weight.column, "the weights")
+        weights = schema.weight.shares(column, schema.missing_tokens)
+    return EncodedTable(features, schema.feature_names, target, units, weights)
 
 
 def check_number(schema: Schema, relation: Relation, number: int) -> None:
@@ -119,125 +94,41 @@ def check_number(schema: Schema, relation: Relation, number: int) -> None:
 
 def grouped_records(schema: Schema, column: str, most_records: int, table: Table) -> UnitGroups:
     """The records of a table by the unit's column, which the table must have."""
-    if column not in table.columns:
-        raise InputError(
-            f"Expected the unit's column {column!r} in the table, got {shown_names(table.names)}; check its name."
-        )
-    return grouped(column, table.columns[column], most_records, schema.missing_tokens)
+    return grouped(column, _column(table, column, "the unit's column"), most_records, schema.missing_tokens)
 
 
-def encode_features(schema: Schema, table: Table, *, for_sums: bool = False) -> EncodedFeatures:
-    """Encode features only, for prediction: the target may be absent and the number of records is free.
-
-    With `for_sums` the same numbers lie in memory column by column, and what is clipped is not counted.
-    """
+def encode_features(schema: Schema, table: Table) -> NDArray[np.float64]:
+    """Encoded features alone, for prediction: the target may be absent and the number of records is free."""
     check_columns(schema, table)
-    shape = (table.rows, len(schema.feature_names))
-    features = empty_columns(*shape) if for_sums else np.empty(shape)
+    features = empty_columns(table.rows, len(schema.feature_names))
     if schema.intercept:
         features[:, 0] = 1.0
-    counts = _numbers_together(schema, table, features) if for_sums else {}
     for feature, block in schema.blocks():
-        name, kind = feature.name, feature.kind
-        if name in counts:
-            continue
-        counts[name] = kind.encode_feature(name, column_of(table, feature), schema.missing_tokens, features[:, block])
-    cap = schema.clip_length
-    clipped = 0 if cap is None else clip_rows(features[:, int(schema.intercept) :], cap)
-    report = EncodingReport(table.rows, schema.records, clipped, counts)
-    return EncodedFeatures(features, schema.feature_names, report)
+        feature.kind.encode_feature(cells_of(schema, feature, table), features[:, block])
+    if schema.clip_length is not None:
+        clip_rows(features[:, int(schema.intercept) :], schema.clip_length)
+    return features
 
 
-@dataclass(frozen=True, eq=False)
-class _NumberColumns:
-    """Plain numbers of a schema that lie side by side, and the constants of their encoding."""
-
-    names: tuple[str, ...]
-    block: slice
-    centre: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    least: NDArray[np.float64]
-    most: NDArray[np.float64]
+def cells_of(schema: Schema, declared: DeclaredColumn, table: Table) -> Cells:
+    """A declared column, or the columns of a product together, as its kind reads it."""
+    columns = {name: _column(table, name, "the declared column") for name in declared.reads}
+    column = columns[declared.name] if declared.kind.reads is None else ProductColumns(columns)
+    return declared.kind.read(declared.name, column, schema.missing_tokens)
 
 
-class _Itself:
-    """A schema that equals no other object: to compare two by content takes longer than to encode some rows."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-
-    def __hash__(self) -> int:
-        return id(self.schema)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and other.schema is self.schema
-
-
-@lru_cache(maxsize=32)
-def _number_columns(itself: _Itself) -> _NumberColumns | None:
-    """The longest run of numbers that are clipped and whose missing values get no column of their own."""
-    schema = itself.schema
-    runs: list[list[tuple[int, str, Number]]] = [[]]
-    for feature, block in schema.blocks():
-        kind = feature.kind
-        if type(kind) is not Number or kind.missing.adds_indicator or kind.out_of_range != OutOfRange.CLIP:
-            runs.append([])
-        else:
-            runs[-1].append((block.start, feature.name, kind))
-    run = max(runs, key=len)
-    if not run or numbers_among(schema.missing_tokens):
-        return None
-    starts, names, kinds = zip(*run, strict=True)
-    low, high = (np.array([getattr(kind, end) for kind in kinds]) for end in ("low", "high"))
-    centre, scale = np.array([kind.centre_and_scale for kind in kinds]).T
-    least, most = np.array([kind.limits for kind in kinds]).T
-    # Subtracting and dividing are monotone as computed, so a number that is clipped to its bounds before them becomes
-    # what it becomes when it is clipped to the bounds' own images after them: one clip is enough.
-    least, most = np.maximum(least, (low - centre) / scale), np.minimum(most, (high - centre) / scale)
-    block = slice(starts[0], starts[-1] + 1)
-    return _NumberColumns(names, block, *(each[:, None] for each in (centre, scale, least, most)))
-
-
-def _numbers_together(schema: Schema, table: Table, features: NDArray[np.float64]) -> dict[str, ColumnCounts]:
-    """Write numbers of which none is missing all at once, and say which these are; nothing is counted.
-
-    They are the numbers that `Number.encode_feature` gives one column after the other. Where a column needs more than
-    that, all are left to it.
-    """
-    found = _number_columns(_Itself(schema))
-    if found is None or not table.rows:
-        return {}
-    block = features[:, found.block].T
-    with np.errstate(over="ignore"):  # what overflows is clipped
-        return _numbers_written(found, table, block)
-
-
-def _numbers_written(found: _NumberColumns, table: Table, block: NDArray[np.float64]) -> dict[str, ColumnCounts]:
-    for name, centre, own in zip(found.names, found.centre, block, strict=True):
-        column = table.columns[name]
-        if not isinstance(column, NumberColumn) or column.missing is not None or column.values.dtype != np.float64:
-            return {}
-        np.subtract(column.values, centre, out=own)
-    np.divide(block, found.scale, out=block)
-    np.clip(block, found.least, found.most, out=block)
-    if np.isnan(block.max()):  # as it is where any number is
-        return {}
-    return dict.fromkeys(found.names, ColumnCounts())
-
-
-def column_of(table: Table, declared: DeclaredColumn) -> Column:
-    """The column of a table that is declared, or those of a product together."""
-    if declared.kind.reads is None:
-        return table.columns[declared.name]
-    return ProductColumns({name: table.columns[name] for name in declared.reads})
+def _column(table: Table, name: str, called: str) -> Any:
+    if name not in table.columns:
+        raise InputError(f"Expected {called} {name!r} in the table, got {shown_names(table.names)}; check its name.")
+    return table.columns[name]
 
 
 def check_types(schema: Schema, table: Table) -> None:
     """Refuse columns by their types, which are public, before anything is debited; the table needs no row."""
-    table = table.take(np.zeros(0, np.intp))
+    table = table.take(slice(0))
     for declared in schema.declared_columns():
         if all(name in table.columns for name in declared.reads):
-            declared.kind.read(declared.name, column_of(table, declared), schema.missing_tokens)
+            cells_of(schema, declared, table)
     unit = schema.unit_column
     if unit is not None and unit in table.columns:
         key_codes(unit, table.columns[unit], ())
@@ -297,7 +188,7 @@ def check_parts(schema: Schema, parts: Sequence[TablePart], only: Sequence[str] 
     and types only, so that nothing has to be debited for it.
     """
     if not parts:
-        raise InputError("Expected a table with at least one part, got none; check the path.")
+        raise InputError("The table has no parts. Check the path.")
     columns = schema.named_columns() if only is None else tuple(only)
     first: dict[str, tuple[str, str]] = {}
     for part in parts:

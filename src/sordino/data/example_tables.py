@@ -46,7 +46,7 @@ def generator(word: str) -> Callable[[Generator], Generator]:
 
     def register(draw: Generator) -> Generator:
         if word in GENERATORS:
-            raise InputError(f"Expected a new generator name, got {word!r}, which is already registered.")
+            raise InputError(f"The generator {word!r} is already registered.")
         GENERATORS[word] = draw
         return draw
 
@@ -87,7 +87,7 @@ def assemble(
     )
     columns = {name: rows[:, index] for index, name in enumerate(names)}
     table = from_arrays({**columns, TARGET_NAME: raw_target})
-    target, _ = kind.encode_target(TARGET_NAME, table.columns[TARGET_NAME], schema.missing_tokens)
+    target = kind.encode_target(kind.read(TARGET_NAME, table.columns[TARGET_NAME], schema.missing_tokens))
     return Synthetic(rows, target, MappingProxyType(dict(truth)), schema, table)
 
 
@@ -249,8 +249,7 @@ def _statsmodels_columns() -> dict[str, Any]:
         randhie = import_module("statsmodels.datasets.randhie")
     except ImportError:
         raise InputError(
-            "Expected statsmodels, which holds the RAND health data, got no such package; "
-            "install the extra 'demo' (pip install 'sordino[demo]')."
+            "The RAND health data come with statsmodels. Install it with: pip install 'sordino[demo]'."
         ) from None
     frame = randhie.load_pandas().data
     return {str(name): np.asarray(frame[name]) for name in frame.columns}

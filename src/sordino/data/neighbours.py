@@ -58,9 +58,9 @@ def neighbours(data: Dataset, relation: Relation, position: int, record: Encoded
     """
     adds = instance_of("relation", relation, Relation) is Relation.ADD_REMOVE and record is not None
     if relation is Relation.REPLACE_ONE and record is None:
-        raise InputError("Expected a record to put in place under replace-one, got none; give one.")
+        raise InputError("Under replace-one a record must take the place of the old one. Give it.")
     if not (adds or len(data)):
-        raise InputError("Expected a dataset with at least one record, got an empty one.")
+        raise InputError("The dataset is empty. It needs at least one record.")
     whole_number("position", position, Interval(0, len(data) - (not adds)), "count records from 0")
     features, target, rest = data.features, data.target, position + (not adds)
     rows, targets = features[:0], target[:0]

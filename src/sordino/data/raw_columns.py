@@ -1,6 +1,7 @@
 """Columns of a table by the type that they are stored in, and how each is read: as numbers, as words, or as days.
 
-The type of an array or a stored column is public. A list has none: its cells pass the gate one by one (`data.cells`).
+A stored column is one Arrow array, whose type is public. A list has no type: its cells pass the gate one by one
+(`data.cells`).
 """
 
 from abc import ABC, abstractmethod
@@ -13,15 +14,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.data.cells import EXACT, PLAIN, Odd, Plain, number, plain, word
+from sordino.data.cells import PLAIN, Odd, Plain, number, plain, word
 
 Indices = NDArray[np.intp]
 MISSING = -1
 UNSEEN = -2
 # No date: before the year 1, so that no calendar has it.
 NO_DAY = -(10**7)
-_SHORT_RANGE = 256
-_FLOATS = {float, bool, type(None)}
+TEXT, NUMBER, BOOLEAN, DATE = "category", "number", "boolean", "date"
 # Spellings that every parser takes for a number; others are tried one by one.
 _PLAIN_NUMBER = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
 
@@ -41,11 +41,6 @@ def numpy_values(array: Any) -> NDArray[Any]:
     return np.array(np.from_dlpack(array))
 
 
-def numpy_view(array: Any) -> NDArray[Any]:
-    """The values of an Arrow array of numbers without nulls where they lie, to be read only."""
-    return np.from_dlpack(array)
-
-
 class Unreadable(Exception):
     """No cell of a column can be read as asked; the text says which type it has."""
 
@@ -63,6 +58,16 @@ class Column(ABC):
         return None
 
     @property
+    def tells_keys_apart(self) -> bool:
+        """Whether different keys of units are different cells of this type."""
+        return True
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory, where it is stored."""
+        return 0
+
+    @property
     def holds(self) -> str:
         """The type, in words for a refusal."""
         return "values of another type"
@@ -75,7 +80,7 @@ class Column(ABC):
         """The chosen rows, in the order given; those of a slice without a copy of them."""
 
     def joined(self, others: Sequence[Any]) -> "Column":
-        """The same column with the rows of others of its type behind it."""
+        """The same column with the rows of others behind it."""
         raise Unreadable(self.holds)
 
     def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
@@ -91,183 +96,105 @@ class Column(ABC):
         raise Unreadable(self.holds)
 
 
-@dataclass(frozen=True)
-class OpaqueColumn(Column):
-    """A column of a type that no kind reads (times, bytes, lists); harmless until a schema names it."""
+@dataclass(frozen=True, eq=False)
+class StoredColumn(Column):
+    """A column with a type: one Arrow array, made by `stored`. A null is missing, and so is NaN.
 
-    stored: str
-    rows: int
+    Every cell of a CSV file arrives as text, whose decimal mark is declared. Types that no kind reads, such as times,
+    bytes and lists, are harmless until a schema names them.
+    """
+
+    values: Any
+    decimal: str = "."
+
+    @property
+    def kind(self) -> str | None:
+        types, stored = arrow().types, self.values.type
+        if types.is_large_string(stored):
+            return TEXT
+        if types.is_boolean(stored):
+            return BOOLEAN
+        if types.is_integer(stored) or types.is_floating(stored) or types.is_decimal(stored):
+            return NUMBER
+        return DATE if types.is_date32(stored) else None
+
+    @property
+    def tells_keys_apart(self) -> bool:
+        """Text and whole numbers do; floats join neighbours beyond 2^53."""
+        types, stored = arrow().types, self.values.type
+        whole = types.is_integer(stored) or (types.is_decimal(stored) and stored.scale == 0)
+        return whole or self.kind == TEXT
 
     @property
     def holds(self) -> str:
-        return self.stored
+        if self.kind == DATE:
+            return "dates"
+        # The type of a nested value lists names that may come from cells.
+        types, stored = arrow().types, self.values.type
+        return "nested values" if types.is_nested(stored) or types.is_union(stored) else f"{stored} values"
 
-    def __len__(self) -> int:
-        return self.rows
-
-    def take(self, rows: Indices | slice) -> Self:
-        return replace(self, rows=len(range(*rows.indices(self.rows)) if isinstance(rows, slice) else rows))
-
-    def joined(self, others: Sequence[Any]) -> Self:
-        return replace(self, rows=sum(map(len, (self, *others))))
-
-
-@dataclass(frozen=True, eq=False)
-class ArrayColumn(Column):
-    """A column held as one array."""
-
-    values: Any
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, rows: Indices | slice) -> Self:
-        return replace(self, values=self.values[rows])
-
-    def joined(self, others: Sequence[Any]) -> Column:
-        return replace(self, values=np.concatenate([one.values for one in (self, *others)]))
-
-
-@dataclass(frozen=True, eq=False)
-class NumberColumn(ArrayColumn):
-    """A column of numbers or of true and false, by its type; integers keep every digit. NaN is missing too."""
-
-    values: NDArray[Any]
-    missing: NDArray[np.bool_] | None = None
-
-    @property
-    def kind(self) -> str:
-        return "boolean" if self.values.dtype.kind == "b" else "number"
-
-    @property
-    def holds(self) -> str:
-        return f"{self.values.dtype} values"
-
-    def take(self, rows: Indices | slice) -> Self:
-        return replace(self, values=self.values[rows], missing=None if self.missing is None else self.missing[rows])
-
-    def joined(self, others: Sequence[Any]) -> Column:
-        every = (self, *others)
-        kinds = {one.values.dtype.kind for one in every}
-        if len(kinds) > 1:
-            if "b" in kinds:
-                raise Unreadable(self.holds)
-            # A common type would spell the whole numbers of one part as the floats of another.
-            return ObjectColumn(np.concatenate([one.cells() for one in every]))
-        values = np.concatenate([one.values for one in every])
-        absent = [np.zeros(len(one), bool) if one.missing is None else one.missing for one in every]
-        return type(self)(values, None if all(one.missing is None for one in every) else np.concatenate(absent))
-
-    def cells(self) -> NDArray[np.object_]:
-        """The same values one by one, None where they are missing."""
-        values = self.values.astype(object)
-        if self.missing is not None:
-            values[self.missing] = None
-        return values
-
-    def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
-        values = self.values.astype(np.float64)
-        if self.missing is not None:
-            values[self.missing] = np.nan
-        return values
-
-    def codes(self, code_of: Callable[[str], int]) -> NDArray[np.int64]:
-        few = self._few_whole()
-        if few is not None:
-            low, high, places = few
-            codes = np.full(high - low + 1, MISSING, np.int64)
-            # Those that are there, in their order: the least and the greatest are.
-            for place in np.flatnonzero(np.bincount(places)).tolist() if high - low > 1 else range(high - low + 1):
-                codes[place] = coded(low + place, code_of)
-            return codes[places]
-        levels, inverse = np.unique(self.values, return_inverse=True)
-        codes = np.array([coded(level, code_of) for level in levels.tolist()], dtype=np.int64)[inverse]
-        if self.missing is not None:
-            codes[self.missing] = MISSING
-        return codes
-
-    def _few_whole(self) -> tuple[int, int, NDArray[np.int64]] | None:
-        """Whole numbers of a short range, from where to where, and each one's place there: needs no sorting."""
-        if self.missing is not None or not self.values.size or self.values.dtype.kind not in "fiu":
-            return None
-        low, high = self.values.min().item(), self.values.max().item()  # whose difference fits into no small type
-        if not (-EXACT < low <= high < EXACT and high - low < _SHORT_RANGE):  # nor where one is NaN
-            return None
-        whole = self.values.astype(np.int64)
-        if not np.array_equal(whole, self.values):
-            return None
-        return int(low), int(high), whole - int(low)
-
-
-@dataclass(frozen=True, eq=False)
-class DateColumn(ArrayColumn):
-    """A column of dates, by its type; NaT is missing."""
-
-    values: NDArray[np.datetime64]
-
-    @property
-    def kind(self) -> str:
-        return "date"
-
-    @property
-    def holds(self) -> str:
-        return "dates"
-
-    def days(self, spelling: str, tokens: Sequence[str]) -> NDArray[np.int64]:
-        return np.where(np.isnat(self.values), NO_DAY, self.values.astype(np.int64))
-
-
-@dataclass(frozen=True, eq=False)
-class TextColumn(ArrayColumn):
-    """A column of text, held as one Arrow string array; a null is missing."""
-
-    # Every cell of a CSV file arrives as text: what it means is declared by the schema, not guessed from the rows.
-    values: Any
-    decimal: str = "."
-    kind: str = "category"  # type: ignore[reportIncompatibleVariableOverride]
-
-    def take(self, rows: Indices | slice) -> Self:
         return replace(self, values=self.values[rows] if isinstance(rows, slice) else self.values.take(rows))
 
-    def joined(self, others: Sequence[Any]) -> Self:
-        return replace(self, values=arrow().concat_arrays([one.values for one in (self, *others)]))
-
-    def _present(self, tokens: Sequence[str]) -> Any:
-        """The cells without blanks around them, null where they are one of the tokens."""
-        pa, compute = arrow(), arrow("compute")
-        nothing = pa.scalar(None, pa.large_string())
-        present = trimmed = compute.utf8_trim_whitespace(self.values)
-        for token in tokens:
-            absent = compute.equal(trimmed, pa.scalar(token, pa.large_string()))
-            present = compute.if_else(absent, nothing, present)
-        return present
+    def joined(self, others: Sequence[Any]) -> Column:
+        columns = (self, *others)
+        if len({column.values.type for column in columns}) == 1:
+            return replace(self, values=arrow().concat_arrays([column.values for column in columns]))
+        if len({column.kind for column in columns}) > 1:
+            raise Unreadable(self.holds)
+        # A common type would spell the whole numbers of one part as the floats of another.
+        return ObjectColumn.of(cell for column in columns for cell in column.values.to_pylist())
 
     def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
+        if self.kind not in (TEXT, NUMBER, BOOLEAN):
+            raise Unreadable(self.holds)
+        read = self._parsed(tokens) if self.kind == TEXT else self.values.cast(arrow().float64(), safe=False)
+        return numpy_values(read.fill_null(np.nan))
+
+    def _parsed(self, tokens: Sequence[str]) -> Any:
         pa, compute = arrow(), arrow("compute")
         present = self._present(tokens)
         if self.decimal == ",":
             # A point in such a file parts thousands, and 1.234 read as a little more than 1 would be wrong unnoticed.
             present = compute.replace_substring(compute.replace_substring(present, ".", "x"), ",", ".")
         try:
-            parsed = compute.cast(present, pa.float64())
+            return compute.cast(present, pa.float64())
         except pa.ArrowInvalid:  # quotes a cell, and is about the whole column
-            parsed = None
-        if parsed is None:
-            plain = compute.fill_null(compute.match_substring_regex(present, _PLAIN_NUMBER), True)
-            odd = present.filter(compute.invert(plain)).unique().to_pylist()
-            wrong = pa.array([text for text in odd if parsed_number(text) is None], pa.large_string())
-            readable = compute.if_else(compute.is_in(present, wrong), pa.scalar(None, pa.large_string()), present)
-            parsed = compute.cast(readable, pa.float64())
-        return numpy_values(parsed.fill_null(np.nan))
+            pass
+        simple = compute.fill_null(compute.match_substring_regex(present, _PLAIN_NUMBER), True)
+        odd = present.filter(compute.invert(simple)).unique().to_pylist()
+        wrong = pa.array([text for text in odd if parsed_number(text) is None], pa.large_string())
+        readable = compute.if_else(compute.is_in(present, wrong), pa.scalar(None, pa.large_string()), present)
+        return compute.cast(readable, pa.float64())
+
+    def _present(self, tokens: Sequence[str]) -> Any:
+        """Text without blanks around it, null where it is one of the tokens."""
+        pa, compute = arrow(), arrow("compute")
+        trimmed = compute.utf8_trim_whitespace(self.values)
+        absent = compute.is_in(trimmed, pa.array(list(tokens), pa.large_string()))
+        return compute.if_else(absent, pa.scalar(None, pa.large_string()), trimmed)
 
     def codes(self, code_of: Callable[[str], int]) -> NDArray[np.int64]:
+        if self.kind not in (TEXT, NUMBER, BOOLEAN):
+            raise Unreadable(self.holds)
         encoded = self.values.dictionary_encode()
         # One entry more than there are levels: nulls get the index -1 and so land on the last entry.
-        codes = np.array([code_of(level) for level in encoded.dictionary.to_pylist()] + [MISSING], dtype=np.int64)
-        return codes[numpy_values(encoded.indices.fill_null(-1))]
+        levels = [coded(level, code_of) for level in encoded.dictionary.to_pylist()]
+        return np.array([*levels, MISSING], np.int64)[numpy_values(encoded.indices.fill_null(-1))]
 
     def days(self, spelling: str, tokens: Sequence[str]) -> NDArray[np.int64]:
         pa, compute = arrow(), arrow("compute")
+        if self.kind == DATE:
+            return numpy_values(self.values.cast(pa.int32()).fill_null(NO_DAY)).astype(np.int64)
+        if self.kind != TEXT:
+            raise Unreadable(self.holds)
         present = self._present(tokens)
         parsed = compute.strptime(present, format=spelling, unit="s", error_is_null=True)
         # What is not spelled so again, but for zeros in front, was no such date: parsers differ in what they let pass.
@@ -281,7 +208,7 @@ class TextColumn(ArrayColumn):
 
 
 @dataclass(frozen=True, eq=False)
-class ObjectColumn(ArrayColumn):
+class ObjectColumn(Column):
     """A column without a type: plain Python values, each of which passed the cell gate by itself."""
 
     values: NDArray[np.object_]
@@ -293,11 +220,17 @@ class ObjectColumn(ArrayColumn):
         every = listed if set(map(type, listed)) <= PLAIN else map(plain, listed)
         return cls(np.fromiter(every, dtype=object, count=len(listed)))
 
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, rows: Indices | slice) -> Self:
+        return replace(self, values=self.values[rows])
+
+    def joined(self, others: Sequence[Any]) -> Self:
+        return replace(self, values=np.concatenate([column.values for column in (self, *others)]))
+
     def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
-        cells = self.values.tolist()
-        if set(map(type, cells)) <= _FLOATS:
-            return np.array(cells, np.float64)
-        values = np.fromiter(map(number, cells), np.float64, len(cells))
+        values = np.fromiter(map(number, self.values), np.float64, len(self))
         places, texts = self._texts()
         values[places] = texts.numbers(tokens)
         return values
@@ -313,21 +246,49 @@ class ObjectColumn(ArrayColumn):
         return codes
 
     def days(self, spelling: str, tokens: Sequence[str]) -> NDArray[np.int64]:
-        days = [int(cell.astype(np.int64)) if isinstance(cell, np.datetime64) else NO_DAY for cell in self.values]
-        found = np.array(days, np.int64)
+        stated = (int(cell.astype(np.int64)) if isinstance(cell, np.datetime64) else NO_DAY for cell in self.values)
+        days = np.fromiter(stated, np.int64, len(self))
         places, texts = self._texts()
-        found[places] = texts.days(spelling, tokens)
-        return found
+        days[places] = texts.days(spelling, tokens)
+        return days
 
-    def _texts(self) -> tuple[Indices, TextColumn]:
+    def _texts(self) -> tuple[Indices, StoredColumn]:
         places = [place for place, cell in enumerate(self.values) if isinstance(cell, str)]
-        return np.array(places, np.intp), TextColumn(text_array(self.values[places].tolist()))
+        return np.array(places, np.intp), StoredColumn(text_array(self.values[places].tolist()))
+
+
+def stored(array: Any, decimal: str = ".") -> StoredColumn:
+    """A column of an Arrow array, chunked or not: categories are their words, moments are their days."""
+    pa = arrow()
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    plain_chunks = [without_dictionary(chunk) for chunk in chunks] or [without_dictionary(pa.array([], array.type))]
+    whole = plain_chunks[0] if len(plain_chunks) == 1 else pa.concat_arrays(plain_chunks)
+    types = pa.types
+    if types.is_large_string(whole.type):
+        whole = valid_text(whole)
+    elif types.is_floating(whole.type):
+        whole = whole.cast(pa.float64())
+    elif types.is_date(whole.type) or types.is_timestamp(whole.type):
+        whole = whole.cast(pa.timestamp("s"), safe=False).cast(pa.date32(), safe=False)
+    return StoredColumn(whole, decimal)
+
+
+def without_dictionary(array: Any) -> Any:
+    """An array without a dictionary, its text addressed by 64 bits: joined, it may exceed two gigabytes."""
+    pa = arrow()
+    types = pa.types
+    if types.is_dictionary(array.type):
+        return without_dictionary(array.dictionary).take(array.indices)
+    # A type of another system that is carried as text, such as PostgreSQL's numeric.
+    inner = array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+    text = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
+    return inner.cast(pa.large_string()) if any(test(inner.type) for test in text) else array
 
 
 def coded(cell: Plain, code_of: Callable[[str], int]) -> int:
     """The code of one cell's word."""
-    found = word(cell)
-    return MISSING if found is None else UNSEEN if isinstance(found, Odd) else code_of(found)
+    spelling = word(cell)
+    return MISSING if spelling is None else UNSEEN if isinstance(spelling, Odd) else code_of(spelling)
 
 
 def text_array(texts: Sequence[str | None]) -> Any:

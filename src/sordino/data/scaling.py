@@ -4,17 +4,17 @@ Accelerators compute in single precision, so a bound is one that survives the ca
 """
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.gaussian import down, up
-from sordino.core.spec.fields import Flag, Nested, Number, Schema, Section, Shape
-from sordino.core.validate import Interval, number, one_of, refuse
+from sordino.core.spec.fields import Flag, Number, Section
+from sordino.core.validate import Interval
 
 # One cast to float32 lengthens a vector by at most a factor 1 + 2^-24; twice that covers the float64 error as well.
 SHRINK = 1.0 - 2.0**-23
@@ -64,78 +64,30 @@ def row_lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 # Beyond these a square overflows in single precision.
 RAW_RANGE = Interval(-1e30, 1e30)
-SCALE_RANGE = Interval(1e-30, 1e30)
 LARGEST_ENCODED = 1e15
 
-_BY_WORD: dict[str, Callable[[float, float], tuple[float, float]]] = {
-    "symmetric": lambda low, high: (low / 2 + high / 2, high / 2 - low / 2),
-    "unit": lambda low, high: (low, high - low),
-    "none": lambda *_: (0.0, 1.0),
-}
-_EXACT_LIMITS = {"symmetric": (-1.0, 1.0), "unit": (0.0, 1.0)}
 
+class Scaling(StrEnum):
+    """Encoded = (value - centre) / scale: bounds become [-1, 1] or [0, 1], or values stay as they are."""
 
-@dataclass(frozen=True)
-class Scaling:
-    """Encoded = (value - centre) / scale, by public constants.
-
-    ``symmetric`` maps the bounds to [-1, 1], ``unit`` to [0, 1], ``none`` keeps values; or both constants are declared.
-    """
-
-    word: str
-    centre: float | None = None
-    scale: float | None = None
-
-    def __post_init__(self) -> None:
-        one_of("scaling", self.word, (*_BY_WORD, "constants"))
-        if self.word != "constants":
-            if self.centre is not None or self.scale is not None:
-                raise refuse("scaling", f"{self.word!r} to come without centre and scale", (self.centre, self.scale))
-            return
-        object.__setattr__(self, "centre", number("scaling.centre", self.centre, RAW_RANGE))
-        object.__setattr__(self, "scale", number("scaling.scale", self.scale, SCALE_RANGE))
+    SYMMETRIC = "symmetric"
+    UNIT = "unit"
+    NONE = "none"
 
     def affine(self, low: float, high: float) -> tuple[float, float]:
         """Centre and scale for the declared bounds."""
-        if self.centre is not None and self.scale is not None:
-            return self.centre, self.scale
-        return _BY_WORD[self.word](low, high)
+        if self is Scaling.SYMMETRIC:
+            return low / 2 + high / 2, high / 2 - low / 2
+        return (low, high - low) if self is Scaling.UNIT else (0.0, 1.0)
 
     def limits(self, low: float, high: float) -> tuple[float, float]:
         """The encoded bounds; floating-point subtraction and division are monotone, so no value lands outside."""
-        centre, scale = self.affine(low, high)
-        return _EXACT_LIMITS.get(self.word, ((low - centre) / scale, (high - centre) / scale))
+        if self is Scaling.SYMMETRIC:
+            return -1.0, 1.0
+        return (0.0, 1.0) if self is Scaling.UNIT else (low, high)
 
 
-SYMMETRIC, UNIT, UNSCALED = Scaling("symmetric"), Scaling("unit"), Scaling("none")
-
-
-@dataclass(frozen=True)
-class ScalingConstants(Section):
-    """Declared constants of a scaling."""
-
-    centre: Annotated[float, Number(RAW_RANGE)]
-    scale: Annotated[float, Number(SCALE_RANGE)]
-
-
-class ScalingShape(Shape):
-    """A scaling: a word, or an object with both constants."""
-
-    constants = Nested(ScalingConstants)
-
-    def read(self, path: str, value: Any) -> Scaling:
-        if isinstance(value, Scaling):
-            return value
-        if not isinstance(value, Mapping):
-            return Scaling(one_of(path, value, _BY_WORD, 'or an object {"centre":, "scale":}'))
-        constants = self.constants.read(path, value)
-        return Scaling("constants", constants.centre, constants.scale)
-
-    def write(self, value: Scaling) -> Any:
-        return {"centre": value.centre, "scale": value.scale} if value.word == "constants" else value.word
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        return {"anyOf": [{"enum": list(_BY_WORD)}, self.constants.schema(definitions)]}
+SYMMETRIC, UNIT, UNSCALED = Scaling
 
 
 @dataclass(frozen=True)
@@ -159,8 +111,8 @@ class RowNorm(Section):
         return self.cap if self.includes_intercept or not intercept else norm_up([self.cap, 1.0])
 
 
-def clip_rows(rows: NDArray[np.float64], cap: float) -> int:
-    """Shorten, in place, every row longer than `cap`; return how many were.
+def clip_rows(rows: NDArray[np.float64], cap: float) -> None:
+    """Shorten, in place, every row longer than `cap`.
 
     Rows are brought to at most ``cap * (1 - 2^-23)``, so that their exact length is at most `cap` in float64 and also
     after a cast to float32. Entries must be within 1e15.
@@ -169,4 +121,3 @@ def clip_rows(rows: NDArray[np.float64], cap: float) -> int:
     safe = cap * SHRINK
     long = np.flatnonzero(lengths > safe)
     rows[long] *= (safe / lengths[long])[:, None]
-    return int(np.count_nonzero(lengths > cap))

@@ -52,45 +52,30 @@ MOST_DECLARED = 10_000
 class DeclaredColumn(Section):
     """A named column and its declared kind."""
 
-    other_role: ClassVar[str]
-
     name: Annotated[str, TextLine(blank=False)]
     kind: Annotated[ColumnKind, KINDS]
-
-    @property
-    def foreign_keys(self) -> frozenset[str]:
-        """Keys of the kind that mean nothing here."""
-        return self.kind.keys_only_for[self.other_role]
 
     @property
     def reads(self) -> tuple[str, ...]:
         """The columns of the table that it is read from: its own, or those of a product."""
         return self.kind.reads or (self.name,)
 
-    def contradictions(self) -> Iterator[Contradiction]:
-        """A key that means nothing here holds its default."""
-        for key in keys_of(type(self.kind)):
-            value = getattr(self.kind, key.attribute)
-            if key.name in self.foreign_keys and value != key.default:
-                yield Contradiction(key.name, "to be absent here", value, f"it is for a {self.other_role}")
-
 
 @dataclass(frozen=True)
 class Feature(DeclaredColumn):
     """A named feature column and its declared kind."""
-
-    other_role: ClassVar[str] = "target"
 
 
 @dataclass(frozen=True)
 class Target(DeclaredColumn):
     """The named target column and its declared kind."""
 
-    other_role: ClassVar[str] = "feature"
-
     def contradictions(self) -> Iterator[Contradiction]:
-        """There is no indicator, classes are at least two, and the kind can be learned."""
-        yield from super().contradictions()
+        """What is for features alone holds its default, classes are at least two, and the kind can be learned."""
+        for key in keys_of(type(self.kind)):
+            value = getattr(self.kind, key.attribute)
+            if key.name in self.kind.feature_keys and value != key.default:
+                yield Contradiction(key.name, "to be absent here", value, "it is for a feature")
         if not self.kind.as_target:
             yield Contradiction("kind", "that a target can have", self.kind.word, "declare a number or a category")
         if self.kind.missing.adds_indicator:
@@ -124,8 +109,10 @@ class DeclarationShape(Shape):
 
     def write(self, value: DeclaredColumn) -> dict[str, Any]:
         """The name, the kind, and every key that means something here."""
-        keys = {key: entry for key, entry in KINDS.write(value.kind).items() if key not in value.foreign_keys}
-        return {"name": value.name} | keys
+        absent = value.kind.feature_keys if isinstance(value, Target) else ()
+        return {"name": value.name} | {
+            key: entry for key, entry in KINDS.write(value.kind).items() if key not in absent
+        }
 
     def schema(self, definitions: dict[str, JsonSchema]) -> JsonSchema:
         return {"oneOf": [_kind_schema(word, kind, definitions) for word, kind in KINDS.table.items()]}
@@ -149,7 +136,7 @@ class ExtraColumns(StrEnum):
 class Schema(Section):
     """Column kinds, bounds, categories, number of records and row-norm cap, all declared.
 
-    `reads_private_data` is true for a schema that `infer_schema` made; every certificate carries it, and theorems
+    `reads_private_data` says that bounds were taken from private rows; every certificate carries it, and theorems
     refuse such certificates.
 
     Attributes:
@@ -165,7 +152,7 @@ class Schema(Section):
         charged: columns whose bounds came from a look that a budget was charged for; None where all are public.
         weight: the column of survey weights with its bounds; None where every record counts alike.
         description: words for people.
-        reads_private_data: whether it was inferred from private rows.
+        reads_private_data: whether bounds were taken from private rows.
 
     Examples:
         >>> from sordino import ArrayBounds
@@ -177,7 +164,7 @@ class Schema(Section):
 
     description: Annotated[str, TextLine()] = field(default="", kw_only=True)
     reads_private_data: Annotated[
-        bool, Flag(), "true if anything here was inferred from private rows; theorems then refuse it"
+        bool, Flag(), "true if anything here was taken from private rows; theorems then refuse it"
     ] = field(default=False, kw_only=True)
     records: Annotated[int, Whole(COUNT), "declared number of records n, or of units where unit.column is given"]
     features: Annotated[tuple[Feature, ...], Several(DeclarationShape(Feature)), Spelled("columns")]
@@ -327,7 +314,7 @@ class Schema(Section):
         return [feature.kind.block_norm for feature in self.features]
 
     def _certify(self, constant: Constant, value: float, reason: str) -> Certificate:
-        marked = f"{reason}; the schema was inferred from private rows" if self.reads_private_data else reason
+        marked = f"{reason}; the schema was taken from private rows" if self.reads_private_data else reason
         if self.charged:
             marked += f"; bounds of {shown_names(self.charged)} from a look that was charged"
         return Certificate(constant, value, Evidence.BY_CONSTRUCTION, marked, self.reads_private_data)
@@ -341,7 +328,7 @@ class Schema(Section):
     def declared_target(self) -> Target:
         """The target, which a fit needs."""
         if self.target is None:
-            raise InputError("Expected a schema with a target, got one without; declare the target.")
+            raise InputError("The schema has no target. Declare it.")
         return self.target
 
 
@@ -380,7 +367,7 @@ def schema_from_text(text: str) -> Schema:
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
-        raise InputError(f"Expected a schema file in JSON, got text that does not parse: {error}.") from None
+        raise InputError(f"The schema file is not JSON: {error}.") from None
     columns = document.get("columns") if isinstance(document, dict) else None
     if isinstance(columns, list) and len(columns) > MOST_DECLARED:
         raise InputError(

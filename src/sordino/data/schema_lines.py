@@ -110,13 +110,11 @@ def declared_lines(text: str, names: Sequence[str] | None = None, target: str | 
             checks.attempt(_read_line, f"line {number}", line.strip(), tuple(names or ()), columns, settings)
     for name in names or ():
         if name not in columns:
-            checks.refused(
-                InputError(f"Expected a line for column {name!r}, got none; write {suggested_line(name)!r}.")
-            )
+            checks.refused(InputError(f"Column {name!r} has no line. Write {suggested_line(name)!r}."))
     if target is not None and target in columns:
         columns[target]["target"] = True
     if "records" not in settings:
-        checks.refused(InputError("Expected the number of records, got none; write 'records = 600'."))
+        checks.refused(InputError("The number of records is missing. Write 'records = 600'."))
     targets = [name for name, column in columns.items() if column.get("target")]
     if len(targets) > 1:
         checks.refused(InputError(f"Expected one target, got {shown_names(targets)}; mark one of them."))
@@ -240,10 +238,10 @@ def mistakes_by_column(error: InputError, document: Any) -> list[tuple[str | Non
         text = str(one)
         called = ((name, join("columns", name)) for name in columns)
         place = next((name for name, path in called if f"{path}." in text or f"{path} " in text), None)
-        if place is None and text.startswith("Expected target") and isinstance(target, dict):
+        if place is None and text.startswith(("Expected target", "target.")) and isinstance(target, dict):
             place = str(target.get("name"))
-        if text.startswith("Expected records to be given"):
-            text = "Expected the number of records, got nothing; as a line: records = 600."
+        if text.startswith("records is missing"):
+            text = "The number of records is missing. Write as a line: records = 600."
         found.setdefault(place, []).append(text)
     return [
         (place, _gathered(place, columns[place], texts)) if place in columns else (place, " ".join(texts))
@@ -253,10 +251,10 @@ def mistakes_by_column(error: InputError, document: Any) -> list[tuple[str | Non
 
 
 def _gathered(name: str, column: dict[str, Any], texts: list[str]) -> str:
-    absent = [found[1] for text in texts if (found := re.match(r"Expected \S*\.(\w+) to be given, got nothing", text))]
-    others = [text for text in texts if "to be given, got nothing" not in text]
+    absent = [found[1] for text in texts if (found := re.match(r"\S*\.(\w+) is missing;", text))]
+    others = [text for text in texts if " is missing;" not in text]
     line = suggested_line(name, str(column.get("kind", "number")))
-    asked = f"Expected {' and '.join(absent)}, got nothing; as a line: {line}." if absent else f"As a line: {line}."
+    asked = f"{' and '.join(absent)}: missing. Write as a line: {line}." if absent else f"As a line: {line}."
     return " ".join([*others, asked])
 
 
@@ -295,13 +293,13 @@ def with_formula(schema: Schema, formula: str) -> Schema:
             )
         )
     if not terms:
-        checks.refused(InputError(f"Expected a term behind the tilde, got none in {formula!r}."))
+        checks.refused(InputError(f"{formula!r} has no term after the tilde."))
     if any(len(term) > 3 or len(set(term)) < len(term) for term in terms):
         checks.refused(InputError("Products in a formula must be of two or three different columns."))
     checks.finish()
     target = left[0][0]
     if any(target in term for term in terms):
-        raise InputError(f"Expected a target that is no feature, got {target!r} on both sides of the tilde.")
+        raise InputError(f"{target!r} is on both sides of the tilde. The target cannot be a feature.")
     features = [feature for term in terms for feature in _features(known, term)]
     kind = replace(known[target], drop_first=False) if isinstance(known[target], Category) else known[target]
     charged = tuple(name for name in schema.charged or () if name in {*(one.name for one in features), target})
@@ -323,7 +321,7 @@ def _features(known: dict[str, Any], term: tuple[str, ...]) -> list[Feature]:
         kind = known[name]
         words = kind.values[1:] if isinstance(kind, Category) else (None,)
         if not words:
-            raise InputError(f"Expected at least two words in {name!r} for a product, got one; leave it out.")
+            raise InputError(f"The product {name!r} needs at least two words.")
         factors.append([Factor(column=name, kind=kind, word=word) for word in words])
     called = {
         part: part.column if part.word is None else f"{part.column}={part.word}" for one in factors for part in one
@@ -336,7 +334,7 @@ def _terms(formula: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     try:
         from formulaic import Formula  # noqa: PLC0415
     except ImportError:
-        raise InputError("Expected the package formulaic for a formula, got none; install sordino[formula].") from None
+        raise InputError("Formulas need the package formulaic. Install sordino[formula].") from None
     if not isinstance(formula, str) or formula.count("~") != 1:
         raise InputError(f"Expected a formula with one tilde, got {str(formula)[:60]!r}; write 'target ~ a + b'.")
     try:
@@ -347,7 +345,7 @@ def _terms(formula: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
         words = str(error).splitlines()[0][:100].rstrip(".") if str(error) else type(error).__name__
         raise InputError(f"Expected a formula that can be read, got {formula[:60]!r}: {words}.") from None
     if not any(str(term) == "1" for term in sides[1]):
-        raise InputError("Expected a formula with an intercept, got one without; leave out '0' and '-1'.")
+        raise InputError("A formula needs its intercept. Remove '0' and '-1'.")
     found = []
     for side in sides:
         terms = []

@@ -57,7 +57,7 @@ class Table:
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         if not self.columns:
-            raise InputError("Expected a table with at least one column, got none; check the file.")
+            raise InputError("The table has no columns. Check the file.")
         rows = self.rows
         uneven = [name for name, column in self.columns.items() if len(column) != rows]
         if uneven:
@@ -65,6 +65,9 @@ class Table:
                 f"Expected every column to have {self.rows} rows like the first one, "
                 f"got a different length in {shown_names(uneven)}; make the columns equally long."
             )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Table, (dict(self.columns),)
 
     @property
     def rows(self) -> int:
@@ -74,7 +77,12 @@ class Table:
     def names(self) -> tuple[str, ...]:
         return tuple(self.columns)
 
-    def take(self, rows: Indices) -> "Table":
+    @property
+    def nbytes(self) -> int:
+        """What its columns take in memory, where they are stored."""
+        return sum(column.nbytes for column in self.columns.values())
+
+    def take(self, rows: Indices | slice) -> "Table":
         """The chosen records, for instance one side of a train and test split."""
         return Table({name: column.take(rows) for name, column in self.columns.items()})
 
@@ -84,14 +92,13 @@ class Table:
             yield self
             return
         for first in range(0, self.rows, most):
-            rows = slice(first, first + most)
-            yield Table({name: column.take(rows) for name, column in self.columns.items()})
+            yield self.take(slice(first, first + most))
 
 
 def as_numbers(column: Column, name: str, tokens: Sequence[str]) -> NDArray[np.float64]:
     """The column as a fresh float64 array, NaN where a cell is missing, no number, or one of the declared tokens."""
     values = _by_type(name, "numbers", lambda: column.numbers(tokens))
-    for token in numbers_among(tokens):
+    for token in _numbers_among(tuple(tokens)):
         values[values == token] = np.nan
     return values
 
@@ -122,11 +129,7 @@ def first_row(flags: NDArray[np.bool_]) -> int:
     return int(np.argmax(flags)) + 1
 
 
-def numbers_among(tokens: Sequence[str]) -> tuple[float, ...]:
-    """The tokens that spell a number: they mean "missing" in numeric columns too. NaN means that anyway."""
-    return _numbers_among(tuple(tokens))
-
-
 @lru_cache(maxsize=64)
 def _numbers_among(tokens: tuple[str, ...]) -> tuple[float, ...]:
+    """The tokens that spell a number: they mean "missing" in numeric columns too. NaN means that anyway."""
     return tuple(number for number in map(parsed_number, tokens) if number is not None and not math.isnan(number))

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.spec import AnyUnit, ColumnUnit, Unit
 from sordino.core.spec.fields import Contradiction, Number, Section, Text, Whole
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, Interval, raise_alone
-from sordino.data.raw_columns import MISSING, Column, Indices, NumberColumn, OpaqueColumn, Unreadable
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, Interval
+from sordino.data.raw_columns import MISSING, Column, Indices
 from sordino.data.table import as_numbers
 from sordino.data.words import TextLine
 
@@ -118,16 +118,11 @@ def keys(name: str, column: Column, tokens: Sequence[str], code_of: Callable[[st
         plain = word.strip()
         return MISSING if plain in absent else code_of(plain)
 
-    if isinstance(column, NumberColumn) and column.values.dtype.kind not in "iu":
-        column = OpaqueColumn(column.holds, len(column))
-    try:
-        return np.maximum(column.codes(code), MISSING)
-    except Unreadable as unreadable:
-        raise_alone(
-            InputError(
-                f"Expected the unit's column {name!r} to hold text or integers, got {unreadable}; convert it first."
-            )
+    if not column.tells_keys_apart:
+        raise InputError(
+            f"Expected the unit's column {name!r} to hold text or integers, got {column.holds}; convert it first."
         )
+    return np.maximum(column.codes(code), MISSING)
 
 
 def sounds_like_an_identifier(name: str) -> bool:

@@ -20,7 +20,7 @@ from sordino.data.sources.registry import TablePart
 from sordino.data.table import Table
 from sordino.engines.local import WORKERS_OWN, Streamed, keep_memory
 from sordino.engines.totals import Engine, PartAnswer, Sum, Work, register_engine, summed
-from sordino.engines.unit_buckets import Columns, Spread, UnitBucket
+from sordino.engines.unit_buckets import Spread, UnitBucket
 
 # A cluster without a worker, or without a scheduler, is waited for so long.
 PATIENCE = 60.0
@@ -54,8 +54,8 @@ class DaskCluster(Engine):
                     seen = time.monotonic()
                 elif time.monotonic() - seen > self._patience and not self._alive():
                     raise InputError(
-                        f"Expected a Dask cluster with a scheduler and workers, got none for {self._patience:g} "
-                        "seconds; start it again and repeat the fit."
+                        f"The Dask cluster has had no scheduler or no workers for {self._patience:g} seconds. Start it "
+                        "again and repeat the fit."
                     )
                 for future in done:
                     name = waiting.pop(future)
@@ -104,9 +104,7 @@ class DaskCluster(Engine):
         if isinstance(error, InputError):
             raise InputError(str(error)) from None
         kind = "cancelled task" if error is None else type(error).__name__
-        raise InputError(
-            f"Expected an answer from {name}, got a {kind} on the Dask cluster; look at its workers and repeat the fit."
-        )
+        raise InputError(f"{name} failed on the Dask cluster ({kind}). Look at its workers and repeat the fit.")
 
     def arranged(self, parts: Sequence[TablePart], spread: Spread | None) -> list[TablePart]:
         """Units are brought together in the memory of the workers."""
@@ -128,20 +126,17 @@ class DaskCluster(Engine):
             _quietly(owned.close)
 
 
-def _divided(spread: Spread, part: TablePart) -> list[list[Columns]]:
+def _divided(spread: Spread, part: TablePart) -> list[list[Table]]:
     """For each bucket the pieces of a part's tables."""
-    found: list[list[Columns]] = [[] for _ in range(spread.buckets)]
-    for table in part.tables(spread.columns):
-        for bucket, piece in zip(found, spread.divided(table), strict=True):
-            bucket.append(piece)
-    return found
+    pieces = [spread.divided(table) for table in part.tables(spread.columns)]
+    return [[divided[bucket] for divided in pieces] for bucket in range(spread.buckets)]
 
 
-def _piece(divided: list[list[Columns]], bucket: int) -> list[Columns]:
+def _piece(divided: list[list[Table]], bucket: int) -> list[Table]:
     return divided[bucket]
 
 
-def _bucket(pieces: list[list[Columns]]) -> list[Columns]:
+def _bucket(pieces: list[list[Table]]) -> list[Table]:
     return [one for piece in pieces for one in piece]
 
 
@@ -153,7 +148,7 @@ class ClusterBucket(UnitBucket):
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         for piece in self.future:
-            yield Table({name: piece[name] for name in columns})
+            yield Table({name: piece.columns[name] for name in columns})
 
 
 def _of_part(work: Work, part: TablePart, key: str) -> PartAnswer:
@@ -161,7 +156,7 @@ def _of_part(work: Work, part: TablePart, key: str) -> PartAnswer:
     return work.answer(part, key)
 
 
-def _of_bucket(work: Work, rows: list[Columns], place: int, key: str) -> PartAnswer:
+def _of_bucket(work: Work, rows: list[Table], place: int, key: str) -> PartAnswer:
     return _of_part(work, ClusterBucket(place, work.columns, rows), key)
 
 
@@ -175,8 +170,7 @@ def _is_delayed(given: Any) -> bool:
 
 def _gone(error: Exception) -> InputError:
     return InputError(
-        f"Expected a Dask scheduler that answers, got a {type(error).__name__}; start the cluster again and repeat the "
-        "fit."
+        f"The Dask scheduler does not answer ({type(error).__name__}). Start the cluster again and repeat the fit."
     )
 
 
@@ -201,8 +195,8 @@ def _connected(address: str) -> Engine:
         client = distributed.Client(f"{transport}://{place}", timeout=_CONNECT, set_as_default=False)
     except Exception as error:
         raise InputError(
-            f"Expected a Dask scheduler at {address!r}, got none that answers ({type(error).__name__}); check the "
-            "address, and for tls:// the certificates in Dask's configuration."
+            f"No Dask scheduler answers at {address!r} ({type(error).__name__}). Check the address, and for "
+            "tls:// the certificates in Dask's configuration."
         ) from None
     return DaskCluster(client, own=(client,))
 
@@ -360,7 +354,7 @@ def _started(address: str) -> Engine:
     sql = needed("pyspark.sql", "spark")
     place = address.partition("://")[2]
     if not place:
-        raise InputError("Expected the address of a Spark master as spark://HOST:PORT, or spark://local, got 'spark'.")
+        raise InputError("'spark' has no address. Write spark://HOST:PORT, or spark://local.")
     active = sql.SparkSession.getActiveSession()
     if active is not None:
         return SparkCluster(active)
@@ -368,7 +362,7 @@ def _started(address: str) -> Engine:
         session = own_session("local[*]" if place == "local" else f"spark://{place}")
     except Exception as error:
         raise InputError(
-            f"Expected a Spark master at {place!r} and a Java runtime, got a {type(error).__name__}; check both."
+            f"No Spark master and Java runtime answer at {place!r} ({type(error).__name__}). Check both."
         ) from None
     return SparkCluster(session, own=True)
 

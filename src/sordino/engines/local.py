@@ -1,7 +1,4 @@
-"""Engines of this machine: a part for each core, or rows for each core as DuckDB or Polars reads them.
-
-Reading is the engine's, computing is not: DuckDB and Polars give Arrow batches, and the one kernel computes
-contributions from them in threads, so that no engine's own exponential decides a bit.
+"""The engine of this machine: a part for each core, a few rows at a time.
 
 After a while processes beside this one answer for parts, because threads share an address space: every page that one of
 them takes or gives back stops the others, and Arrow and NumPy take and give back many. A helper is sent a question and
@@ -19,7 +16,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from types import MappingProxyType
@@ -28,13 +25,8 @@ from typing import Any, TypeVar
 from threadpoolctl import threadpool_limits
 
 from sordino.core.validate import InputError
-from sordino.data.sources.databases import connected, needed, quoted_list
-from sordino.data.sources.in_memory import from_arrow
-from sordino.data.sources.parquet_files import ParquetPart, opened_parquet
-from sordino.data.sources.registry import ROWS_AT_ONCE, TablePart, read_without_quoting
-from sordino.data.table import Table
-from sordino.engines.totals import Engine, PartAnswer, Sum, Work, register_engine, summed
-from sordino.engines.unit_buckets import Spread
+from sordino.data.sources.registry import TablePart
+from sordino.engines.totals import Engine, PartAnswer, Work, register_engine
 from sordino.noise.randomness import cores
 
 # Seconds of reading after which helpers are worth their start.
@@ -90,108 +82,7 @@ class Streamed(Engine):
         super().close()
 
 
-Scan = Callable[[Sequence[str], Sequence[str]], Iterator[Any]]
-
-
-class Scanned(Engine):
-    """Whole Parquet files as another library scans them, other parts by Sordino's readers; all cores compute."""
-
-    def __init__(self, scan: Scan, threads: int | None = None) -> None:
-        self._scan = scan
-        self._threads = threads or cores()
-
-    def answers(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
-        if not work.adds:
-            yield from Streamed(self._threads).answers(work, parts)
-            return
-        for key, part in parts.items():
-            total = Sum(work)
-            tables = self._tables(work, part)
-            for found in _in_order(self._threads, (partial(summed, work, (one,), part.name) for one in tables)):
-                total.add_sum(found)
-            yield total.answer(key)
-
-    def _tables(self, work: Work, part: TablePart) -> Iterator[Table]:
-        if isinstance(part, ScannedFiles):
-            for batch in read_without_quoting(part.name, self._scan(part.paths, work.columns)):
-                yield from_arrow(batch)
-        else:
-            yield from work.tables(part)
-
-    def arranged(self, parts: Sequence[TablePart], spread: Spread | None) -> list[TablePart]:
-        """The library scans plain Parquet files of one schema together; all others are read part by part.
-
-        Folders whose names say columns are such others. So are files of several types: DuckDB would cast the cells of
-        all files to the types of the first.
-        """
-        files = [part for part in parts if isinstance(part, ParquetPart) and not part.keys]
-        if spread is None and len(files) == len(parts) and len({_types(path) for path in _paths(files)}) == 1:
-            return [ScannedFiles(files)]
-        return super().arranged(parts, spread)
-
-
-def _paths(parts: Sequence[ParquetPart]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.path for part in parts))
-
-
-def _types(path: str) -> str:
-    with opened_parquet(path) as file:
-        return str(file.schema_arrow.remove_metadata())
-
-
-class ScannedFiles(TablePart):
-    """Parquet files that are scanned together."""
-
-    def __init__(self, parts: Sequence[ParquetPart]) -> None:
-        self.paths = _paths(parts)
-        self._parts = parts
-
-    @property
-    def name(self) -> str:
-        return f"{self.paths[0]!r}" + (f" and {len(self.paths) - 1} more files" if len(self.paths) > 1 else "")
-
-    def names(self) -> tuple[str, ...]:
-        return self._parts[0].names()
-
-    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
-        for part in self._parts:
-            yield from part.tables(columns)
-
-
-def _duckdb(paths: Sequence[str], columns: Sequence[str]) -> Iterator[Any]:
-    files = [_plain(path) for path in paths]
-    with connected(files=files) as connection:
-        asked = f"SELECT {quoted_list(columns)} FROM read_parquet($1, hive_partitioning = false)"
-        found = connection.sql(asked, params=[files])
-        yield from found.to_arrow_reader(ROWS_AT_ONCE)
-
-
-def _polars(paths: Sequence[str], columns: Sequence[str]) -> Iterator[Any]:
-    polars = needed("polars", "polars")
-    # Without a selector Polars takes a name between ^ and $ for a pattern.
-    frame = polars.scan_parquet(list(paths), glob=False, hive_partitioning=False)
-    frame = frame.select(polars.selectors.by_name(*columns))
-    yield from frame.collect_batches(chunk_size=ROWS_AT_ONCE, maintain_order=False)
-
-
-def _plain(path: str) -> str:
-    """A path in which DuckDB sees no pattern."""
-    if any(mark in path for mark in "*?["):
-        raise InputError(f"Expected paths without *, ? and [ for the engine 'duckdb', got {path!r}; rename the file.")
-    return path
-
-
-def _scanned(package: str, extra: str, scan: Scan) -> Callable[[str], Engine]:
-    def make(_: str) -> Engine:
-        needed(package, extra)  # an engine that is not there is refused before anything is debited
-        return Scanned(scan)
-
-    return make
-
-
 register_engine("streamed", lambda _: Streamed())
-register_engine("duckdb", _scanned("duckdb", "duckdb", _duckdb))
-register_engine("polars", _scanned("polars", "polars", _polars))
 
 
 # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt, in bytes.
@@ -211,11 +102,7 @@ _ENDS_IN = 5.0
 
 
 class Unanswered(Exception):
-    """A helper that cannot answer; whether another one could."""
-
-    def __init__(self, *, again: bool) -> None:
-        super().__init__()
-        self.again = again
+    """A helper that cannot answer: it ended, or the question holds something that only this process knows."""
 
 
 class Helper:
@@ -233,7 +120,7 @@ class Helper:
                 env=environment,
             )
         except OSError:
-            raise Unanswered(again=False) from None
+            raise Unanswered from None
 
     @property
     def pid(self) -> int:
@@ -245,17 +132,17 @@ class Helper:
         try:
             sent = pickled((work, part, key))
         except Exception:  # whatever an object of another package says of being pickled
-            raise Unanswered(again=False) from None
+            raise Unanswered from None
         if self._process.stdin is None or self._process.stdout is None:
-            raise Unanswered(again=False)
+            raise Unanswered
         try:
             self._process.stdin.write(sent)
             self._process.stdin.flush()
             kind, found = pickle.load(self._process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError):
-            raise Unanswered(again=True) from None
+            raise Unanswered from None
         if kind == "unknown":
-            raise Unanswered(again=False)
+            raise Unanswered
         if kind == "refused":
             raise InputError(found)
         return PartAnswer(*found)
@@ -294,7 +181,7 @@ def pickled(given: Any) -> bytes:
 
 
 class Helpers:
-    """As many helpers as threads ask at once, started when they are first needed."""
+    """As many helpers as threads ask at once, started when they are first needed, until one could not answer."""
 
     def __init__(self, make: Callable[[], Helper] = Helper) -> None:
         self._make, self._lock = make, threading.Lock()
@@ -303,33 +190,30 @@ class Helpers:
 
     def answer(self, work: Work, part: TablePart, key: str) -> PartAnswer:
         """The answer of a helper, or of this thread where no helper has one."""
-        if not (self._use and part.shared):
-            return work.answer(part, key)
-        helper = None
-        try:
-            with self._lock:
-                helper = self._idle.pop() if self._idle else None
-            helper = helper or self._make()
-            found = helper.answer(work, part, key)
-        except Unanswered as unanswered:
-            if helper is not None:
-                helper.close()
-            self._use = self._use and unanswered.again
-            return work.answer(part, key)
-        except InputError:
-            self._back(helper)
-            raise
-        except BaseException:
-            if helper is not None:
-                helper.close()
-            raise
-        self._back(helper)
-        return found
+        if self._use and part.shared:
+            try:
+                return self._asked(work, part, key)
+            except Unanswered:
+                self._use = False
+        return work.answer(part, key)
 
-    def _back(self, helper: Helper | None) -> None:
-        if helper is not None:
-            with self._lock:
-                self._idle.append(helper)
+    def _asked(self, work: Work, part: TablePart, key: str) -> PartAnswer:
+        with self._lock:
+            helper = self._idle.pop() if self._idle else None
+        helper, whole = helper or self._make(), False
+        try:
+            answer = helper.answer(work, part, key)
+            whole = True
+        except InputError:
+            whole = True
+            raise
+        finally:
+            if whole:
+                with self._lock:
+                    self._idle.append(helper)
+            else:
+                helper.close()
+        return answer
 
     def close(self) -> None:
         """End all of them."""

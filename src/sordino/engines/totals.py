@@ -150,7 +150,7 @@ def for_each(tables: Iterable[Table], act: Callable[[Table], None], name: str) -
         told = str(error)
         raise_alone(InputError(told if name in told else f"{told} This is about {name}."))
     except Exception as error:  # what a library raises may quote a cell, and workers keep logs
-        raise_alone(InputError(f"Expected rows that can be summed in {name}, got a {type(error).__name__}."))
+        raise_alone(InputError(f"The rows of {name} cannot be summed ({type(error).__name__})."))
 
 
 def rows_mark(rows: EncodedRows) -> int:
@@ -291,29 +291,28 @@ class Totals:
         lost = [part.name for key, part in self._parts.items() if key not in found]
         if lost:
             raise InputError(
-                f"Expected an answer from every part, got none from {lost[0]}"
-                + (f" and {len(lost) - 1} more" if len(lost) > 1 else "")
-                + "; nothing of this round was used."
+                f"{lost[0]}{f' and {len(lost) - 1} more' if len(lost) > 1 else ''} gave no answer. Nothing of this "
+                "round was used."
             )
         return Summed(total, asked.exponent, sum(answer.units for answer in found.values()))
 
     def _same(self, again: PartAnswer, first: PartAnswer) -> None:
         if again != first:
             raise InputError(
-                f"Expected {self._parts[first.part].name} to answer alike whenever it is asked, got two different "
-                "answers in one round; its rows change, or machines compute differently."
+                f"{self._parts[first.part].name} gave two different answers in one round. Its rows change, or "
+                "machines compute differently."
             )
 
     def _check(self, answer: PartAnswer) -> None:
         part = self._parts.get(answer.part)
         if part is None:
-            raise InputError("Expected answers from the parts that were asked, got one from another.")
+            raise InputError("A part answered that Sordino had not queried.")
         # All machines are compared with the first that answered, and every part with its own first answer.
         reference = next(iter(self._marks.values()), answer)
         if answer.arithmetic != reference.arithmetic:
             raise InputError(
-                f"Expected machines that compute alike to the last bit, got one that does not ({part.name}); use "
-                "machines of one kind with the same versions of NumPy and SciPy."
+                f"The machine of {part.name} computes other last bits than the others. Use machines of one kind "
+                "with the same versions of NumPy and SciPy."
             )
         known = self._marks.setdefault(answer.part, answer)
         if (known.rows_mark, known.units) != (answer.rows_mark, answer.units):

@@ -10,9 +10,9 @@ or in the memory of a cluster's workers; the largest bucket has to fit into memo
 """
 
 import hashlib
-import io
+import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, BinaryIO, ClassVar
@@ -20,19 +20,8 @@ from typing import Any, BinaryIO, ClassVar
 import numpy as np
 
 from sordino.core.validate import InputError
-from sordino.data.cells import Odd, Plain
-from sordino.data.raw_columns import (
-    MISSING,
-    Column,
-    DateColumn,
-    NumberColumn,
-    ObjectColumn,
-    OpaqueColumn,
-    TextColumn,
-    arrow,
-    numpy_values,
-    text_array,
-)
+from sordino.data.cells import Odd
+from sordino.data.raw_columns import MISSING, Column, ObjectColumn, StoredColumn, arrow
 from sordino.data.sources.registry import TablePart, read_without_quoting
 from sordino.data.table import Table
 from sordino.data.units import keys
@@ -40,8 +29,6 @@ from sordino.data.units import keys
 _ROWS_OF_A_BUCKET = 2**20
 _MOST_BUCKETS = 512
 _HEAD, _AT_ONCE = 8, 2**26
-
-Columns = dict[str, Column]
 
 
 @dataclass(frozen=True)
@@ -62,14 +49,10 @@ class Spread:
     buckets: int
     key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
 
-    def divided(self, table: Table) -> list[Columns]:
+    def divided(self, table: Table) -> list[Table]:
         """The rows of each bucket, in order."""
-        places = self.places(table)
-        found = []
-        for bucket in range(self.buckets):
-            rows = np.flatnonzero(places == bucket)
-            found.append({name: table.columns[name].take(rows) for name in self.columns})
-        return found
+        kept, places = Table({name: table.columns[name] for name in self.columns}), self.places(table)
+        return [kept.take(np.flatnonzero(places == bucket)) for bucket in range(self.buckets)]
 
     def places(self, table: Table) -> Any:
         """The bucket of each row."""
@@ -111,34 +94,34 @@ class Bucket(UnitBucket):
     shared: ClassVar[bool] = os.path.isdir("/proc/self/fd")
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
-        for pieces in read_without_quoting(self.name, self._pieces()):
-            yield Table({name: pieces[name] for name in columns})
+        for whole in read_without_quoting(self.name, self._tables()):
+            yield Table({name: whole.columns[name] for name in columns})
 
-    def _pieces(self) -> Iterator[Columns]:
+    def _tables(self) -> Iterator[Table]:
         if os.getpid() == self.process:
-            yield from _pieces(self.descriptor)
+            yield from _tables(self.descriptor)
             return
         descriptor = os.open(f"/proc/{self.process}/fd/{self.descriptor}", os.O_RDONLY)
         try:
-            yield from _pieces(descriptor)
+            yield from _tables(descriptor)
         finally:
             os.close(descriptor)
 
 
-def _pieces(descriptor: int) -> Iterator[Columns]:
-    # Each piece stands behind its length; threads read by places, so that none moves another's.
+def _tables(descriptor: int) -> Iterator[Table]:
+    # Each table stands behind its length; threads read by places, so that none moves another's.
     place = 0
     while head := os.pread(descriptor, _HEAD, place):
         size, place = int.from_bytes(head, "little"), place + _HEAD
         whole = bytearray()
         while len(whole) < size:
             whole += os.pread(descriptor, min(size - len(whole), _AT_ONCE), place + len(whole)) or _cut_short()
-        yield _from_bytes(bytes(whole))
+        yield from_bytes(bytes(whole))
         place += size
 
 
 def _cut_short() -> bytes:
-    raise InputError("Expected a whole bucket of rows, got one that was cut short; is the disk full?")
+    raise InputError("A bucket of rows was cut short. Is the disk full?")
 
 
 def in_files(spread: Spread, parts: Sequence[TablePart], files: Sequence[BinaryIO]) -> list[TablePart]:
@@ -146,90 +129,64 @@ def in_files(spread: Spread, parts: Sequence[TablePart], files: Sequence[BinaryI
     for part in parts:
         for table in part.tables(spread.columns):
             for file, piece in zip(files, spread.divided(table), strict=True):
-                content = _to_bytes(piece)
+                content = to_bytes(piece)
                 file.write(len(content).to_bytes(_HEAD, "little") + content)
     for file in files:
         file.flush()
     return [Bucket(place, spread.columns, os.getpid(), file.fileno()) for place, file in enumerate(files)]
 
 
-def _to_bytes(columns: Columns) -> bytes:
-    """Columns as an Arrow stream; what Arrow does not know of them stands beside their names."""
+def to_bytes(table: Table) -> bytes:
+    """A table as an Arrow stream; cells without a type are written as JSON, and decimal marks beside the names."""
     pa, ipc = arrow(), arrow("ipc")
     fields, arrays = [], []
-    for name, column in columns.items():
-        noted = {"column": type(column).__name__}
-        match column:
-            case TextColumn():
-                array, noted = column.values, noted | {"decimal": column.decimal, "kind": column.kind}
-            case NumberColumn():
-                array = pa.array(column.values, mask=column.missing)
-            case DateColumn():
-                array = pa.array(column.values.astype(np.int64))
-            case ObjectColumn():
-                array = text_array([_spelled(cell) for cell in column.values])
-            case OpaqueColumn():
-                array, noted = pa.nulls(len(column)), noted | {"stored": column.stored}
-            case _:
-                raise TypeError(type(column).__name__)
-        fields.append(pa.field(name, array.type, metadata=noted))
+    for name, column in table.columns.items():
+        if isinstance(column, StoredColumn):
+            array, decimal = column.values, column.decimal
+        else:
+            array, decimal = pa.array([json.dumps(_tagged(cell)) for cell in _cells(column)], pa.string()), ""
+        fields.append(pa.field(name, array.type, metadata={"decimal": decimal}))
         arrays.append(array)
-    text = io.BytesIO()
-    with ipc.new_stream(text, pa.schema(fields)) as writer:
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, pa.schema(fields)) as writer:
         writer.write(pa.record_batch(arrays, schema=pa.schema(fields)))
-    return text.getvalue()
+    return sink.getvalue().to_pybytes()
 
 
-def _from_bytes(content: bytes) -> Columns:
+def from_bytes(content: bytes) -> Table:
+    """The table that was written so."""
     batch = arrow("ipc").open_stream(content).read_next_batch()
-    found: Columns = {}
+    columns: dict[str, Column] = {}
     for column, array in zip(batch.schema, batch.columns, strict=True):
-        name, noted = column.name, {key.decode(): value.decode() for key, value in column.metadata.items()}
-        match noted["column"]:
-            case "TextColumn":
-                found[name] = TextColumn(array, noted["decimal"], noted["kind"])
-            case "DateColumn":
-                found[name] = DateColumn(numpy_values(array).astype("datetime64[D]"))
-            case "ObjectColumn":
-                found[name] = ObjectColumn.of(_read(cell) for cell in array.to_pylist())
-            case "OpaqueColumn":
-                found[name] = OpaqueColumn(noted["stored"], len(array))
-            case _:
-                values = numpy_values(array.fill_null(False if column.type == arrow().bool_() else 0))
-                found[name] = NumberColumn(values, numpy_values(array.is_null()) if array.null_count else None)
-    return found
+        decimal = column.metadata[b"decimal"].decode()
+        cells = (json.loads(text, object_hook=_untagged) for text in ([] if decimal else array.to_pylist()))
+        columns[column.name] = StoredColumn(array, decimal) if decimal else ObjectColumn.of(cells)
+    return Table(columns)
 
 
-# Cells without a type, as text behind a letter for the type of each.
-_TYPES: dict[str, Callable[[str], Plain]] = {
-    "b": lambda text: text == "True",
-    "i": lambda text: int(text, 16),
-    "f": float.fromhex,
-    "n": Decimal,
-    "s": str,
-    "d": lambda text: np.datetime64(text, "D"),
-    "o": lambda _: Odd.CELL,
-}
+def _cells(column: Column) -> list[Any]:
+    if not isinstance(column, ObjectColumn):
+        raise TypeError(type(column).__name__)
+    return column.values.tolist()
 
 
-def _spelled(cell: Plain) -> str | None:
+def _tagged(cell: Any) -> Any:
+    """A cell, in an object where JSON has no form for it or does not read it back."""
     match cell:
-        case None:
-            return None
-        case bool():
-            return f"b{cell}"
-        case int():
-            return f"i{cell:x}"
-        case float():
-            return f"f{cell.hex()}"
         case Decimal():
-            return f"n{cell}"
-        case str():
-            return f"s{cell}"
+            return {"decimal": str(cell)}
         case np.datetime64():
-            return f"d{cell}"
-    return "o"
+            return {"day": str(cell)}
+        case Odd():
+            return {}
+        case int() if abs(cell) > 2**63:
+            return {"whole": hex(cell)}
+    return cell
 
 
-def _read(text: str | None) -> Plain:
-    return None if text is None else _TYPES[text[0]](text[1:])
+def _untagged(tags: dict[str, str]) -> Any:
+    if "whole" in tags:
+        return int(tags["whole"], 16)
+    if "decimal" in tags:
+        return Decimal(tags["decimal"])
+    return np.datetime64(tags["day"], "D") if "day" in tags else Odd.CELL

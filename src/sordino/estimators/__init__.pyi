@@ -15,4 +15,3 @@ from sordino.fitting.array_schema import NonPrivateWarning as NonPrivateWarning
 from sordino.fitting.choose import BudgetWarning as BudgetWarning
 from sordino.fitting.methods import METHODS as METHODS
 from sordino.fitting.methods import method as method
-from sordino.inference.prediction import Predictor as Predictor

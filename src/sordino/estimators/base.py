@@ -13,12 +13,12 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Bound, Relation
 from sordino.core.validate import InputError, one_of, whole_number
 from sordino.fitting.array_schema import REFUSE_MISSING, ArrayBounds, Bare, bare_features, bare_target, numbers_of
-from sordino.fitting.tasks import AUTO, CLASSIFYING, DRAWS, Begin, Task, ignore_progress
+from sordino.fitting.tasks import AUTO, DRAWS, Begin, Task, ignore_progress
 
 # What fits and predicts brings JAX and most of the library, so it is loaded by the first call that needs it.
 if TYPE_CHECKING:
+    from sordino.fitting.predictor import Predictor
     from sordino.fitting.problem import Sources
-    from sordino.inference.prediction import Predictor
     from sordino.ledger.release.document import StoredRelease
     from sordino.mechanisms.posterior.laws import Posterior
 
@@ -51,6 +51,7 @@ class PrivateEstimator(BaseEstimator):
     """
 
     _task: ClassVar[Task]
+    """What it learns; its options are parameters of the class."""
 
     epsilon: float
     delta: float
@@ -75,8 +76,9 @@ class PrivateEstimator(BaseEstimator):
         """`fit`, where `begin` is told the name of each of the `STAGES` as it begins."""
         from sordino.fitting.charge import as_ledger  # noqa: PLC0415
         from sordino.fitting.declaration import bare_weights  # noqa: PLC0415
-        from sordino.fitting.fit import array_rows, fit, problem_of, table_rows  # noqa: PLC0415
-        from sordino.inference.prediction import Predictor  # noqa: PLC0415
+        from sordino.fitting.fit import array_rows, fit, table_rows  # noqa: PLC0415
+        from sordino.fitting.predictor import Predictor  # noqa: PLC0415
+        from sordino.fitting.problem import FitProblem  # noqa: PLC0415
 
         relation = Relation(one_of("relation", self.relation, tuple(Relation)))
         if isinstance(self.schema, ArrayBounds):
@@ -86,13 +88,14 @@ class PrivateEstimator(BaseEstimator):
         else:
             if sample_weight is not None:
                 raise InputError(
-                    "Expected the weights of a table with a schema in the column that the schema declares as weight, "
-                    "got sample_weight; put them into the table."
+                    "A table with a schema has its weights in the declared weight column. Put sample_weight into the "
+                    "table."
                 )
             given = table_rows(self.schema, self._task, relation, X, y)
             self.n_features_in_ = len(given.declaration.schema.features)
             self.feature_names_in_ = np.array([one.name for one in given.declaration.schema.features], dtype=object)
-        problem = problem_of(self._task, given.declaration, self.epsilon, self.delta, relation, self._settings())
+        own, budget = given.declaration, (self.epsilon, self.delta, relation)
+        problem = FitProblem(self._task, own.schema, *budget, self._settings(), own.labels)
         fitted = fit(problem, given, self.method, as_ledger(self.ledger), self._sources(), begin=begin)
         self.release_: StoredRelease = fitted.release
         self.bound_: Bound = fitted.release.bound
@@ -134,8 +137,8 @@ class PrivateEstimator(BaseEstimator):
         return sources_of(self.random_state)
 
     def _settings(self) -> dict[str, Any]:
-        """Public choices that the task's model needs."""
-        return {}
+        """The options of the task."""
+        return {one.name: getattr(self, one.name) for one in self._task.options if hasattr(self, one.name)}
 
     def _finish(self) -> None:
         """Attributes of the task."""
@@ -155,11 +158,11 @@ class PrivateEstimator(BaseEstimator):
             bare = bare.by_name(self.schema.names)
         validate_data(self, X, skip_check_array=True)
         self.n_features_in_ = bare.shape[1]
-        if self._task is Task.MIXTURE:
+        if not self._task.outcome:
             return bare, None
         if y is None:
             raise InputError("requires y to be passed, but the target y is None")
-        targets = bare_target(y, labels=self._task in CLASSIFYING)
+        targets = bare_target(y, labels=self._task.classifies)
         if targets.shape[1:] == (1,):
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=3
@@ -196,7 +199,7 @@ class PrivateEstimator(BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         if "release_" in state:
-            from sordino.inference.prediction import Predictor  # noqa: PLC0415
+            from sordino.fitting.predictor import Predictor  # noqa: PLC0415
             from sordino.ledger.release.document import from_document  # noqa: PLC0415
 
             state["release_"] = from_document("the pickled estimator", *state["release_"])[0]

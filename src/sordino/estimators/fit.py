@@ -21,8 +21,7 @@ from sordino.estimators.supervised import (
     PrivateGaussianMixture,
 )
 from sordino.fitting.custom_model import fit_custom
-from sordino.fitting.methods import METHODS
-from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, FALLBACK, ignore_progress
+from sordino.fitting.tasks import AUTO, ignore_progress
 from sordino.inference.release import Release, answering, with_model
 
 
@@ -157,10 +156,3 @@ ESTIMATORS: MappingProxyType[str, type[PrivateEstimator]] = MappingProxyType(
         "mixture": PrivateGaussianMixture,
     }
 )
-
-
-def methods_of(model: str | None) -> tuple[str, ...]:
-    """The words that `method` takes for a model; for an unknown one, those of any model."""
-    kind = ESTIMATORS.get(model or "")
-    words = sorted(word for word, method in METHODS.items() if kind is None or kind._task in method.tasks)
-    return (AUTO, *([AUTO_OR_CONSTANT] if FALLBACK in words else []), *words)

@@ -5,29 +5,24 @@ Their coefficients mean something, so they have tables, contrasts, joint tests a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sordino.core.arrays import Array
+from sordino.core.validate import instance_of
 from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.supervised import PrivateClassifier, PrivateRegressor
-from sordino.fitting.tasks import Task, count_settings, effect_settings, ignore_progress, survival_settings
+from sordino.fitting.tasks import TASKS, ignore_progress
+from sordino.fitting.tasks.survival import Survival
 from sordino.inference.contrasts import LEVEL, Line, Wald, contrast, wald
-from sordino.inference.predicted_means import MeanAndNew
 from sordino.inference.summary import Summary, coefficients_of, summary_of
 
 if TYPE_CHECKING:
+    from sordino.fitting.predictor import MeanAndNew
     from sordino.inference.margins import Margins
-    from sordino.inference.predicted_means import MeanAndNew
-    from sordino.inference.prediction import TableCoefficients
-
-
-def column_name(given: Any) -> Any:
-    """The name of a column; columns of arrays may be given by their number."""
-    return f"x{given}" if isinstance(given, int) and not isinstance(given, bool) else given
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -58,8 +53,8 @@ class CoefficientEstimator(PrivateEstimator):
 
         Of classes there is one row, or one for each class, all told against the first by "bounded-influence".
         """
-        slopes = self._known().slopes
-        if self._task is not Task.CLASSIFICATION:
+        slopes = self._known()[1][1:]
+        if not self._task.classifies:
             return slopes[:, 0]
         classes = len(self._predictor.labels)
         several = classes > 2 and slopes.shape[1] < classes
@@ -68,23 +63,20 @@ class CoefficientEstimator(PrivateEstimator):
     @property
     def intercept_(self) -> Any:
         """The score of a row of zeros in the units of the table; a number, or one for each row of `coef_`."""
-        found = self._known().intercepts
-        if self._task is not Task.CLASSIFICATION:
+        found = self._known()[1][0]
+        if not self._task.classifies:
             return float(found[0])
         return np.concatenate([[0.0], found]) if len(found) not in (1, len(self._predictor.labels)) else found
 
     @property
     def coef_names_(self) -> tuple[str, ...]:
         """The names of the columns of `coef_`."""
-        return self._known().names
+        return self._known()[0][1:]
 
-    def _known(self) -> "TableCoefficients":
+    def _known(self) -> tuple[tuple[str, ...], Array]:
         if not hasattr(self, "release_") or self._predictor.only_a_constant:
             raise AttributeError(f"{type(self).__name__} has no coefficients: not fitted, or only a constant is known")
         return self._predictor.coefficients
-
-    def _settings(self) -> dict[str, Any]:
-        return effect_settings(self.effect_scale)
 
     def summary(self, level: float = LEVEL) -> Summary:
         """The coefficients as a table that prints itself; older methods have estimates only."""
@@ -161,7 +153,7 @@ class PrivateLinearRegression(CoefficientEstimator, PrivateRegressor):
         ('bounded-influence', [0.5, -0.3])
     """
 
-    _task: ClassVar[Task] = Task.REGRESSION
+    _task = TASKS["regression"]
 
 
 class PrivateLogisticRegression(CoefficientEstimator, PrivateClassifier):
@@ -197,7 +189,7 @@ class PrivateLogisticRegression(CoefficientEstimator, PrivateClassifier):
         [0, 2]
     """
 
-    _task: ClassVar[Task] = Task.CLASSIFICATION
+    _task = TASKS["classification"]
 
 
 class PrivateRobustRegression(CoefficientEstimator, PrivateRegressor):
@@ -221,7 +213,7 @@ class PrivateRobustRegression(CoefficientEstimator, PrivateRegressor):
         True
     """
 
-    _task: ClassVar[Task] = Task.ROBUST
+    _task = TASKS["robust-regression"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -249,13 +241,10 @@ class PrivatePoissonRegression(CoefficientEstimator, PrivateRegressor):
         True
     """
 
-    _task: ClassVar[Task] = Task.COUNTS
+    _task = TASKS["count-regression"]
 
     exposure: str | int | None = None
     overdispersed: bool = False
-
-    def _settings(self) -> dict[str, Any]:
-        return count_settings(column_name(self.exposure), self.overdispersed, self.effect_scale)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -291,7 +280,7 @@ class PrivateCoxRegression(CoefficientEstimator):
         True
     """
 
-    _task: ClassVar[Task] = Task.SURVIVAL
+    _task = TASKS["hazard-regression"]
 
     time: str | int | None = None
     bins: int | Sequence[float] = 4
@@ -300,7 +289,7 @@ class PrivateCoxRegression(CoefficientEstimator):
         """The chance that the event happens up to the last edge, averaged over the posterior; times are not read."""
         return self._predictor.regression(self._encode(X)).mean
 
-    def predict_event(self, X: Any, until: float | None = None, level: float = LEVEL) -> MeanAndNew:
+    def predict_event(self, X: Any, until: float | None = None, level: float = LEVEL) -> "MeanAndNew":
         """The chance that the event happens up to a time, with intervals from the same posterior as `summary`.
 
         Args:
@@ -311,12 +300,10 @@ class PrivateCoxRegression(CoefficientEstimator):
         Returns:
             Means and intervals; how often they hold was not measured.
         """
-        return self._predictor.means(self._encode(X), level, until)
+        rows, fit = self._encode(X), self._predictor
+        task: Survival = instance_of("the task", fit.task, Survival)
+        return fit.means(rows, level, lambda draws, block: task.chances(fit, draws, block, until)[..., None])
 
     def sample_predictive(self, X: Any, draws: int = 100, seed: int | None = None) -> NDArray[Any]:
         """Draws of whether the event happens up to the last edge, 0 or 1, shape (draws, records)."""
         return self._predictor.sample(self._encode(X), draws, np.random.default_rng(seed))
-
-    def _settings(self) -> dict[str, Any]:
-        bins = self.bins.tolist() if isinstance(self.bins, np.ndarray) else self.bins
-        return survival_settings(self.effect_scale, time=column_name(self.time), bins=bins)

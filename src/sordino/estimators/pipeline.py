@@ -80,7 +80,7 @@ def _check(steps: Any) -> None:
     last = steps[-1][1] if steps else None
     if not isinstance(last, PrivateEstimator):
         given = "none" if last is None else f"{_named(last)}, which would read private rows on its own"
-        raise InputError(f"Expected a pipeline that ends in a private estimator, got {given}.")
+        raise InputError(f"A pipeline must end in a private estimator, not in {given}.")
     for _, step in steps[:-1]:
         refuse_learning(step)
 
@@ -115,8 +115,8 @@ def _of_columns(step: ColumnTransformer) -> Iterator[Any]:
     for _, part, chosen in step.transformers:
         if callable(chosen) and not isinstance(chosen, make_column_selector):
             raise InputError(
-                "Expected the columns of a ColumnTransformer by name, place or make_column_selector, got a function, "
-                "which could choose them by looking at private rows."
+                "A ColumnTransformer needs its columns by name, place or make_column_selector. A function could "
+                "choose them by looking at private rows."
             )
         yield part
     yield step.remainder
@@ -142,9 +142,9 @@ def _quiet(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     except Exception as error:
         raise_alone(
             InputError(
-                f"Expected rows that every step of the pipeline takes, got a {type(error).__name__} from one of them, "
-                "whose text is withheld because it may quote a cell; try the steps on made-up rows. NON-PRIVATE: this "
-                "was seen in private rows, so keep it with them."
+                f"A step of the pipeline raised {type(error).__name__} on these rows. Its text is withheld because "
+                "it may quote a cell; try the steps on made-up rows. NON-PRIVATE: this was seen in private rows, "
+                "so keep it with them."
             )
         )
 

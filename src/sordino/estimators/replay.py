@@ -2,15 +2,16 @@
 
 Replay reads no private row. It plans the fit again from the settings of the release, and the plan must have the spec of
 the release. Then it records whole fits, from cells to the last word of a release, and replays them on neighbouring
-tables (`auditing.replay.tables`). It also tests the source of the keys that noise is drawn with. Nothing declares
-corners for a custom model: its units are drawn at random, at zero, and far out on both sides.
+tables (`auditing.replay.tables`). It also tests the source of the keys that noise is drawn with, and what a ledger is
+debited. Nothing declares corners for a custom model: its units are drawn at random, at zero, and far out on both sides.
 """
 
-import inspect
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jax
@@ -25,15 +26,17 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import NoisyGradient, RepeatAndSelect
+from sordino.core.spec.problem import UNIT
 from sordino.core.validate import InputError, SordinoError, instance_of
 from sordino.fitting.choose import choose
 from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomMethod, CustomProblem
-from sordino.fitting.declaration import declared_columns
-from sordino.fitting.fit import delta_cautions, fit, problem_of, table_rows
+from sordino.fitting.declaration import Declaration, EncodedRows, declared_columns
+from sordino.fitting.fit import delta_cautions, fit, table_rows
 from sordino.fitting.methods import Plan
 from sordino.fitting.problem import FitProblem, Sources
-from sordino.fitting.tasks import SETTINGS, Task, asked_of, is_fit
+from sordino.fitting.tasks import asked_of, task_of
 from sordino.inference.release import CustomRelease
+from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.coverage import WITHHELD_BECAUSE
 from sordino.ledger.release.document import to_document
@@ -65,15 +68,14 @@ def replay_release(
                 warnings.simplefilter("ignore")
                 made = fit(problem, given, plan.method.name, None, Sources(None, fresh)).release
             if made.private:
-                raise SordinoError(
-                    "Expected a replayed fit to be marked as one, got a release that says it is private."
-                )
+                raise SordinoError("A replayed fit must be marked as one, and this release says that it is private.")
             document = to_document(made, "")
             return {**made.arrays, **{name: json.dumps(value) for name, value in document.items()}}
 
         return run
 
     drawn = DrawnTables(problem.schema, problem.relation, fit_on, np.random.default_rng(seed))
+    faults += key_faults(Sources(None).fresh) + debit_faults(release, problem, plan, drawn.table())
     odd = ", ".join(drawn.odd_cells) or "none: every rule of the schema refuses them"
     return examine(
         release.spec,
@@ -85,15 +87,41 @@ def replay_release(
         checks={
             "cells": f"odd cells and their imputation: {odd}",
             "keys": "that every source has a secret key of its own",
+            "debit": "that a ledger is debited for this run, before a row is read",
         },
-        faults=(*faults, *key_faults(Sources(None).fresh)),
+        faults=faults,
     )
+
+
+def debit_faults(release: StoredRelease, problem: FitProblem, plan: Plan, table: Cells) -> list[str]:
+    """What contradicts that a fit debits a ledger for the run that it makes, and reads no row before."""
+    debited: list[bool] = []
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ledger = Ledger.open(
+            Path(folder) / "ledger",
+            "rows of an audit",
+            problem.relation,
+            2.0 * problem.epsilon,
+            min(2.0 * problem.delta, 0.5),
+            unit=UNIT.write(release.spec.unit),
+        )
+        given = table_rows(problem.schema, problem.task, problem.relation, table, None)
+
+        def read(declaration: Declaration) -> EncodedRows:
+            debited.append(bool(ledger.entries()))
+            return given.read(declaration)
+
+        fit(problem, replace(given, read=read), plan.method.name, ledger, Sources(None))
+        paid = [entry.spec for entry in ledger.entries()] == [release.spec] and ledger.verify().sound
+    faults = [] if all(debited) else ["a row is read before the ledger is debited"]
+    return faults if paid else [*faults, "the ledger is debited less than the run costs"]
 
 
 def can_plan(release: StoredRelease) -> bool:
     """Whether a folder holds all that its plan is made from; of a choice and of custom models it does not."""
     chosen = isinstance(release.spec.algorithm, RepeatAndSelect)
-    return release.schema is not None and is_fit(release.settings) and not chosen
+    return release.schema is not None and task_of(release.settings) is not None and not chosen
 
 
 def unplanned(release: StoredRelease) -> str:
@@ -117,17 +145,15 @@ def unplanned(release: StoredRelease) -> str:
 def planned_again(release: StoredRelease) -> tuple[FitProblem, Plan]:
     """What was asked for, and its plan, whose spec is that of the release; refused where it is another."""
     settings, schema = release.settings, release.schema
-    if schema is None or "task" not in settings or "method" not in settings:
+    task = task_of(settings)
+    if schema is None or task is None or "method" not in settings:
         raise InputError(
-            "Expected a release of an estimator for a replay, got one without schema or task; audit its spec instead."
+            "A replay needs a release of an estimator. This one has no schema or no task; audit its spec instead."
         )
-    task, method = Task(settings["task"]), str(settings["method"])
-    asked = asked_of(settings)
-    chosen = {name: tuple(value) if isinstance(value, list) else value for name, value in asked.items()}
-    epsilon = chosen.pop("epsilon")
-    settings = SETTINGS[task](**_taken(SETTINGS[task], chosen)) if task in SETTINGS else {}
-    declaration = declared_columns(schema, task)
-    problem = problem_of(task, declaration, epsilon, release.delta, release.spec.relation, settings)
+    method, chosen = str(settings["method"]), dict(asked_of(settings))
+    epsilon, declaration = chosen.pop("epsilon"), declared_columns(schema, task)
+    budget = (epsilon, release.delta, release.spec.relation)
+    problem = FitProblem(task, declaration.schema, *budget, chosen, declaration.labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         again = choose(problem, method)
@@ -137,13 +163,6 @@ def planned_again(release: StoredRelease) -> tuple[FitProblem, Plan]:
             f"{release.software}, or for a different table."
         )
     return problem, again
-
-
-def _taken(function: Callable[..., Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """What a function of settings takes of what was asked for; all of it, if it takes any name."""
-    known = inspect.signature(function).parameters
-    whatever = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
-    return {name: value for name, value in chosen.items() if whatever or name in known}
 
 
 # How far out odd units of custom models stand.
@@ -167,11 +186,10 @@ def replay_custom_release(
     model = release.own
     if model is None:
         raise InputError(
-            "Expected the model beside its release for a replay, got the release alone: a folder does not hold a "
-            "model's code; name it (on the command line with --model MODULE:NAME)."
+            "A folder does not hold a model's code, which a replay needs. Name the model (on the command line "
+            "with --model MODULE:NAME)."
         )
     wanted, chosen = _asked(release, model, dict(options or {}))
-    calls = len(planned_calls(release.spec))
 
     def fit_on(table: Array) -> Run:
         """A fit on packed rows of units, as any fit but for where random numbers come from."""
@@ -183,20 +201,7 @@ def replay_custom_release(
         return run
 
     drawn = _DrawnUnits(model, wanted.sizes, fit_on, np.random.default_rng(seed))
-    found = examine(
-        release.spec,
-        drawn.trials(),
-        confidence=confidence,
-        seed=seed,
-        recorder=recorder,
-        seconds=seconds,
-    )
-    if not found.calls and calls:
-        raise InputError(
-            f"Expected a method whose noise passes the port that a replay records, got {chosen.name!r}, whose noise "
-            "is drawn inside its program; `sordino audit` without --method reads its description."
-        )
-    return found
+    return examine(release.spec, drawn.trials(), confidence=confidence, seed=seed, recorder=recorder, seconds=seconds)
 
 
 def _asked(release: CustomRelease, model: CustomModel, options: dict[str, Any]) -> tuple[CustomProblem, CustomMethod]:
@@ -210,7 +215,7 @@ def _asked(release: CustomRelease, model: CustomModel, options: dict[str, Any]) 
         )
     unsaid = [name for name in asked.get("unsaid", ()) if name not in options]
     if unsaid:
-        raise InputError(f"Expected the options {', '.join(unsaid)}, which a folder cannot hold, got none; give them.")
+        raise InputError(f"A folder cannot hold the options {', '.join(unsaid)}. Give them.")
     spec = release.spec
     first = next(iter(spec.runs())).algorithm
     sizes = Sizes(

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import check_classification_targets
@@ -15,7 +14,8 @@ from sordino.core.arrays import Array
 from sordino.core.validate import InputError, instance_of, raise_alone
 from sordino.estimators.base import PrivateEstimator
 from sordino.fitting.array_schema import PUBLIC_LABELS, ArrayBounds, Bare
-from sordino.fitting.tasks import Task, mixture_settings, network_settings
+from sordino.fitting.tasks import TASKS
+from sordino.fitting.tasks.mixture import Mixture
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
@@ -141,9 +141,6 @@ class _Network(PrivateEstimator):
     hidden: tuple[int, ...] | None = None
     prior_precision: float = 1.0
 
-    def _settings(self) -> dict[str, Any]:
-        return network_settings(self.hidden, self.prior_precision)
-
 
 class PrivateBayesianNetworkRegressor(PrivateRegressor, _Network):
     """A private Bayesian network for a number; methods "natural", "dp-vi", "dp-sep" and "constant".
@@ -169,7 +166,7 @@ class PrivateBayesianNetworkRegressor(PrivateRegressor, _Network):
         True
     """
 
-    _task: ClassVar[Task] = Task.NETWORK_REGRESSION
+    _task = TASKS["network-regression"]
 
 
 class PrivateBayesianNetworkClassifier(PrivateClassifier, _Network):
@@ -194,7 +191,7 @@ class PrivateBayesianNetworkClassifier(PrivateClassifier, _Network):
         [False, True]
     """
 
-    _task: ClassVar[Task] = Task.NETWORK_CLASSIFICATION
+    _task = TASKS["network-classification"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -222,15 +219,15 @@ class PrivateGaussianMixture(PrivateEstimator):
         True
     """
 
-    _task: ClassVar[Task] = Task.MIXTURE
+    _task = TASKS["mixture"]
 
     components: int = 2
     spread: float = 0.25
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each component, at the posterior's mean."""
-        densities = self._log_densities(X)
-        return special.softmax(densities, axis=1)
+        encoded = self._encode(X)
+        return self._predictor.probabilities(encoded)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The most probable component of each row."""
@@ -247,7 +244,8 @@ class PrivateGaussianMixture(PrivateEstimator):
 
     def _log_densities(self, X: Any) -> Array:
         encoded = self._encode(X)
-        return self._predictor.component_log_densities(encoded)
+        task: Mixture = instance_of("the task", self._predictor.task, Mixture)
+        return task.log_densities(self._predictor, encoded)
 
     def _finish(self) -> None:
         # Models load JAX, which an import of an estimator must not.
@@ -256,6 +254,3 @@ class PrivateGaussianMixture(PrivateEstimator):
         model = instance_of("model", self._predictor.model, GaussianMixture)
         self.weights_ = np.array(model.weights)
         self.means_ = self._predictor.posterior.mean.reshape(len(model.weights), -1)
-
-    def _settings(self) -> dict[str, Any]:
-        return mixture_settings(self.components, self.spread)

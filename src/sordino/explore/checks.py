@@ -35,12 +35,10 @@ from sordino.explore.scoring import (
     read_rows,
     scored_predictor,
     sum_plan,
-    targets,
 )
 from sordino.fitting.charge import RowAccess
 from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.tasks import CLASSIFYING
-from sordino.inference.prediction import Predictor
+from sordino.fitting.predictor import Predictor
 from sordino.inference.summary import CHECK, COMPARISON, check_table, comparison_table
 from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.statistics.questions import EXPONENT, record_weights
@@ -145,9 +143,9 @@ def check(
     many, inside = whole_number("bands", bands, _BANDS), number("level", level, _LEVELS)
     given = [name for name, value in (("epsilon", epsilon), ("delta", delta), ("ledger", ledger)) if value is not None]
     if public and given:
-        raise InputError(f"Expected no {given[0]} for public rows, got one; leave it out.")
+        raise InputError(f"{given[0]} is for private rows. Omit it.")
     if not public and (epsilon is None or delta is None):
-        raise InputError("Expected epsilon and delta for private rows, got none; or say that the rows are public.")
+        raise InputError("Private rows need epsilon and delta. Give them, or say that the rows are public.")
     edges, about = _edges(predictor, many)
     relation = Relation.ADD_REMOVE if public else Relation(one_of("relation", release.spec.relation, tuple(Relation)))
     release_schema = predictor.schema
@@ -182,7 +180,7 @@ def check(
 
 def _edges(predictor: Predictor, bands: int) -> tuple[Array, str]:
     """Public edges of the bands, in the units of what is predicted, and what being off means."""
-    if predictor.task in CLASSIFYING:
+    if predictor.task.classifies:
         labels = [str(label) for label in predictor.labels.tolist()]
         of = f"the probability of {labels[1]}" if len(labels) == 2 else "the probability of the likeliest class"
         about = (
@@ -201,12 +199,12 @@ def _edges(predictor: Predictor, bands: int) -> tuple[Array, str]:
 
 
 def _unit_of(predictor: Predictor) -> float:
-    return 1.0 if predictor.task in CLASSIFYING else CUT
+    return 1.0 if predictor.task.classifies else CUT
 
 
 def _placed(predictor: Predictor, rows: EncodedRows, edges: Array) -> tuple[NDArray[np.intp], Array]:
     """The band of each record, and how far it is off, over the largest size that it may have."""
-    if predictor.task in CLASSIFYING:
+    if predictor.task.classifies:
         shares, codes = probabilities(predictor, rows.X), class_codes(predictor, rows.y)
         if shares.shape[1] == 2:
             predicted, off = shares[:, 1], codes - shares[:, 1]
@@ -216,7 +214,7 @@ def _placed(predictor: Predictor, rows: EncodedRows, edges: Array) -> tuple[NDAr
             off = (codes == best) - predicted
     else:
         predicted, deviation = means(predictor, rows.X)
-        off = (targets(predictor, rows.y) - predicted) / np.maximum(deviation, 1e-12) / CUT
+        off = (predictor.task.decoded(predictor, rows.y) - predicted) / np.maximum(deviation, 1e-12) / CUT
     places = np.searchsorted(edges, np.nan_to_num(predicted), side="right") - 1
     return np.clip(places, 0, len(edges) - 2).astype(np.intp), off
 
@@ -365,8 +363,7 @@ def _same(predictors: dict[str, Predictor]) -> Schema:
     (first, one), *others = predictors.items()
     for name, other in others:
         same = {
-            "target": one.schema.target == other.schema.target
-            and (one.task in CLASSIFYING) == (other.task in CLASSIFYING),
+            "target": one.schema.target == other.schema.target and one.task.classifies == other.task.classifies,
             "relation": one.release.spec.relation == other.release.spec.relation,
             "unit": one.schema.unit == other.schema.unit,
             "number of records": one.schema.records == other.schema.records,

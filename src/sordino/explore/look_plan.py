@@ -63,7 +63,7 @@ class LookPlan:
         """Noise and spec, from public numbers alone."""
         charged = [one for one in asked if not _public(one, relation)]
         if not charged:
-            raise InputError("Expected a question that needs rows, got none; the number of records is public.")
+            raise InputError("None of these questions needs rows: the number of records is public.")
         mu = largest_mu(epsilon, delta) * (1.0 - 1e-9)
         share = 1.0 / len(charged)
         bounds = [one for one in charged if isinstance(one.question, Bounds)]
@@ -82,9 +82,9 @@ class LookPlan:
         hidden = _hidden(largest, schema.records, 1)
         if hidden > 1.0:
             raise InputError(
-                f"Expected a budget from which bounds can be read, got epsilon {epsilon:g} for {len(charged)} "
-                f"questions and {schema.records} {schema.counted}; about {hidden:.2g} times as much would do, or fewer "
-                "questions. Nothing was read and nothing was spent."
+                f"Epsilon {epsilon:g} is too small to read bounds for {len(charged)} questions and "
+                f"{schema.records} {schema.counted}. Use about {hidden:.2g} times as much, or fewer questions. "
+                "Nothing was read and nothing was spent."
             )
         spec = _spec(charged, [math.sqrt(square) for square in squares if square > 0.0], schema, relation, delta)
         return cls(tuple(asked), schema, relation, delta, tuple(noise.get(one, 0.0) for one in asked), spec)

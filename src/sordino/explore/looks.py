@@ -104,8 +104,8 @@ def imputed(schema: Schema, release: StoredRelease) -> Schema:
             found[name] = replace(kinds[name], missing=MissingRule("value", fill))
     if not found:
         raise InputError(
-            "Expected a look that answers 'mean: NAME' for a number or 'histogram: NAME' for words, got none about "
-            "columns of the schema; ask for them first."
+            "This look says nothing about columns of the schema. Ask for 'mean: NAME' of a number or "
+            "'histogram: NAME' of words first."
         )
     target = schema.target
     return replace(
@@ -256,15 +256,12 @@ def _declaration(given: Any, records: int | None) -> Schema:
     """The schema, or one of no column where only bounds are asked for."""
     if given is None:
         if records is None:
-            raise InputError("Expected a schema, or the number of records where only bounds are asked for, got none.")
+            raise InputError("There is no schema. If you ask for bounds only, the number of records suffices.")
         nothing = Feature(_UNDECLARED, Number(0.0, 1.0))
         return Schema(records=whole_number("records", records), features=(nothing,), target=None, intercept=False)
     schema = given if isinstance(given, Schema) else read_schema(given)
     if schema.reads_private_data:
-        raise InputError(
-            "Expected a schema of declared bounds, got one that was inferred from private rows; declare the bounds "
-            "from public knowledge."
-        )
+        raise InputError("The bounds of this schema were taken from private rows. Declare them from public knowledge.")
     return schema
 
 
@@ -289,7 +286,7 @@ def _read(data: Any, schema: Schema, relation: Relation, names: tuple[str, ...])
     # A list of names, though none may be asked about: a count reads the first column.
     table: Table = read_table(schema.source(data), names or None)
     if table.rows > exact.MOST_ROWS:
-        raise InputError(f"Expected at most {exact.MOST_ROWS} rows, got more; look at a part.")
+        raise InputError(f"The table has more than {exact.MOST_ROWS} rows. Look at a part of it.")
     rows = Rows.of(table, schema)
     check_number(schema, relation, rows.number)
     return rows

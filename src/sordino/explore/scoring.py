@@ -39,9 +39,8 @@ from sordino.fitting.charge import (
 )
 from sordino.fitting.declaration import Declaration, EncodedRows, encoded_rows
 from sordino.fitting.fit import sources_of, table_rows
-from sordino.fitting.problem import exposures
-from sordino.fitting.tasks import CLASSIFYING, Task
-from sordino.inference.prediction import Predictor
+from sordino.fitting.predictor import Predictor
+from sordino.fitting.tasks import MODELS, Task
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
@@ -53,16 +52,19 @@ from sordino.noise.integer_sums import DIGITS
 LEAST_PROBABILITY = 0.05
 # Distances are cut at this share of the target's declared range.
 LARGEST_SHARE = 0.25
-SCORED = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS})
+
+
+# The words of models that score single records.
+SCORED = tuple(word for word, (task, _) in MODELS.items() if task.scored)
 
 
 def scored_predictor(release: StoredRelease) -> Predictor:
     """A release that can be scored; others are refused in a sentence."""
     predictor = Predictor(release)
-    if predictor.task not in SCORED:
+    if not predictor.task.scored:
         raise InputError(
-            f"Expected a release of linear, robust, logistic or poisson regression, got {predictor.task.value}; it has "
-            "no score of single records here."
+            f"Expected a release of a model that scores single records, one of {', '.join(SCORED)}, got "
+            f"{predictor.task.title}."
         )
     return predictor
 
@@ -86,7 +88,7 @@ def exact_scores(predictor: Predictor, X: Array) -> NDArray[np.int64]:
         rows, weights = own.rows(X), own.mean.reshape(len(own.columns), -1)
     else:
         rows = np.ones((len(X), 1)) if predictor.only_a_constant else X
-        weights = own.mean[: rows.shape[1] * _outputs(predictor)].reshape(rows.shape[1], -1)
+        weights = own.mean[: rows.shape[1] * predictor.outputs].reshape(rows.shape[1], -1)
     cut = np.trunc(np.clip(rows, -_MOST_COLUMN, _MOST_COLUMN) * _WHOLE).astype(np.int64)
     slopes = np.rint(np.clip(weights, -_MOST_WEIGHT, _MOST_WEIGHT) * _WHOLE).astype(np.int64)
     found = np.zeros((len(cut), slopes.shape[1]), np.int64)
@@ -95,10 +97,6 @@ def exact_scores(predictor: Predictor, X: Array) -> NDArray[np.int64]:
     if isinstance(own, CoefficientPosterior) and own.family == "multinomial":
         return np.concatenate([np.zeros((len(found), 1), np.int64), found], axis=1)
     return found
-
-
-def _outputs(predictor: Predictor) -> int:
-    return int(getattr(predictor.model, "outputs", 1))
 
 
 def exponentials(scores: NDArray[np.int64]) -> Array:
@@ -127,39 +125,25 @@ def probabilities(predictor: Predictor, X: Array) -> Array:
 def means(predictor: Predictor, X: Array) -> tuple[Array, Array]:
     """The mean of each target in the units of the table, and its standard deviation, at the posterior's mean."""
     scores = exact_scores(predictor, X)[:, 0]
-    if predictor.task is Task.COUNTS:
-        watched = exposures(predictor.schema, predictor.release.settings.get("exposure"), X)
-        rates = watched * exponentials(scores)
-        own = predictor.posterior
-        spread = own.dispersion if isinstance(own, CoefficientPosterior) else 0.0
-        return rates, np.sqrt(rates + spread * rates * rates)
-    centre, scale = predictor.target_units
-    deviation = scale * math.sqrt(max(predictor.residual_variance, 1e-12))
-    return centre + scale * (scores / _WHOLE / _WHOLE), np.full(len(scores), deviation)
+    return predictor.task.scored_means(predictor, X, scores / _WHOLE / _WHOLE, exponentials(scores))
 
 
 def losses(predictor: Predictor, X: Array, y: Array) -> Array:
     """What each record loses, in [0, 1]; X and y as the fit encoded them."""
-    if predictor.task in CLASSIFYING:
+    if predictor.task.classifies:
         codes = class_codes(predictor, y)
         given = probabilities(predictor, X)[np.arange(len(codes)), codes]
         return _LOG_LOSSES[np.clip(np.rint(given * _CELLS), 0, _CELLS).astype(np.intp)]
     kind = predictor.schema.declared_target().kind
     if not isinstance(kind, Number):
         raise InputError("The target must be a number: otherwise its distance has no declared range.")
-    away = np.abs(targets(predictor, y) - means(predictor, X)[0])
+    away = np.abs(predictor.task.decoded(predictor, y) - means(predictor, X)[0])
     return np.minimum(away / (LARGEST_SHARE * (kind.high - kind.low)), 1.0)
 
 
 def class_codes(predictor: Predictor, y: Array) -> NDArray[np.intp]:
     """Codes of classes from encoded targets: signs where there are two, codes where there are more."""
     return ((y > 0) if len(predictor.labels) == 2 else y).astype(np.intp)
-
-
-def targets(predictor: Predictor, y: Array) -> Array:
-    """Encoded targets in the units of the table."""
-    centre, scale = predictor.target_units
-    return centre + scale * y
 
 
 @dataclass(frozen=True, eq=False)

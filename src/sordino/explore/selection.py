@@ -30,11 +30,11 @@ from sordino.data.words import shown_names
 from sordino.explore.scoring import SCORED, check_header, full_sums, losses, read_rows
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
 from sordino.fitting.declaration import Declaration
-from sordino.fitting.fit import problem_of, sources_of
+from sordino.fitting.fit import sources_of
 from sordino.fitting.methods import METHODS, Outcome, Plan
-from sordino.fitting.problem import Sources
-from sordino.fitting.tasks import EXPECTED_ERROR, SETTINGS, TASKS, Task
-from sordino.inference.prediction import Predictor
+from sordino.fitting.predictor import Predictor
+from sordino.fitting.problem import FitProblem, Sources
+from sordino.fitting.tasks import EXPECTED_ERROR, MODELS, Task
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, posterior_arrays
 from sordino.mechanisms.statistics.questions import record_weights
@@ -187,9 +187,9 @@ def choose(
         'y ~ a'
     """
     related = Relation(one_of("relation", relation, tuple(Relation)))
-    task = TASKS[one_of("model", model, tuple(word for word, one in TASKS.items() if one in SCORED))]
+    task, fixed = MODELS[one_of("model", model, SCORED)]
     declared = schema if isinstance(schema, Schema) else read_schema(schema)
-    named = _candidates(candidates)
+    named = tuple(replace(one, settings={**(one.settings or {}), **fixed}) for one in _candidates(candidates))
     expected = number("trials", PER_CANDIDATE * len(named) if trials is None else trials, _MOST_TRIALS)
     made = ChoicePlan.of(task, declared, named, data, epsilon, delta, related, expected)
     sources = sources_of(random_state)
@@ -232,7 +232,7 @@ def choose(
 
 def _candidates(given: Sequence[Candidate | str]) -> tuple[Candidate, ...]:
     if isinstance(given, str):
-        raise InputError("Expected a list of candidates, got one text; put it into a list with others.")
+        raise InputError("Candidates must be a list, not a single text.")
     found = tuple(one if isinstance(one, Candidate) else Candidate(one, one) for one in given)
     whole_number("the number of candidates", len(found), _MOST_CANDIDATES)
     names = [one.name for one in found]
@@ -291,12 +291,12 @@ class ChoicePlan:
         one = self.plans[place]
         problem, labels = one.plan.problem, one.declaration.labels
         return RunContents(
-            kind=f"{problem.task.value}/{METHOD}",
+            kind=f"{problem.task.word}/{METHOD}",
             arrays=posterior_arrays(outcome.posterior),
             result=None,
             floating_point=exact_sums_line(problem.schema),
             settings={
-                "task": problem.task.value,
+                "task": problem.task.word,
                 "method": METHOD,
                 EXPECTED_ERROR: one.plan.predicted,
                 "labels": None if labels is None else list(labels),
@@ -330,23 +330,21 @@ def _planned(
     task: Task, schema: Schema, one: Candidate, data: Any, epsilon: float, delta: float, relation: Relation
 ) -> PlannedCandidate:
     if schema.weight is not None:
-        raise InputError(
-            "Expected a schema without weights for a choice, got one with them; scores do not weigh records."
-        )
+        raise InputError("A choice needs a schema without weights: scores do not weight records.")
     own = schema if one.formula is None else with_formula(schema, one.formula)
     if schema.target != own.target and schema.target is not None:
         raise InputError(f"Expected candidates with the target {schema.target.name!r}, got {one.name!r} with another.")
     declaration = check_header(own, task, relation, data)
-    settings = SETTINGS[task](**dict(one.settings or {}))
-    problem = problem_of(task, declaration, epsilon, delta, relation, settings)
+    settings = one.settings or {}
+    problem = FitProblem(task, declaration.schema, epsilon, delta, relation, settings, declaration.labels)
     method = METHODS[METHOD]
     reason = method.why_not(problem)
     if reason is not None:
-        raise InputError(f"Expected candidates that {METHOD!r} can fit, got {one.name!r}, which it {reason}.")
+        raise InputError(f"{METHOD!r} cannot fit the candidate {one.name!r}, which it {reason}.")
     if not method.informs(problem):
         raise InputError(
-            f"Expected a budget that every candidate can learn from, got too little for {one.name!r}: each trial has "
-            f"epsilon {epsilon:.2g}; raise epsilon, or choose from fewer or smaller candidates. Nothing was spent."
+            f"The budget is too small for {one.name!r}: each trial has epsilon {epsilon:.2g}. Raise epsilon, "
+            "or choose from fewer or smaller candidates. Nothing was spent."
         )
     return PlannedCandidate(declaration, method.plan(problem))
 

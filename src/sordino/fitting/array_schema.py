@@ -167,7 +167,7 @@ class ArrayBounds:
         ends = pairs * (features // len(pairs))
         for place, bounds in dict(self.columns).items():
             if place >= features:
-                raise InputError(f"Expected bounds of columns 0 to {features - 1}, got some of column {place}.")
+                raise InputError(f"Bounds name column {place}. Columns are 0 to {features - 1}.")
             ends[place] = bounds
         called = self.names or _usable(names) or tuple(f"x{index}" for index in range(features))
         answer = TARGET if TARGET not in called else f"{TARGET} (y)"
@@ -198,7 +198,7 @@ class ArrayBounds:
         if labels is not None:
             return Category(tuple(str(code) for code in range(len(labels))))
         if self.target is None:
-            raise InputError("Expected ArrayBounds with a target for regression, got none; declare target=(low, high).")
+            raise InputError("ArrayBounds need a target for regression. Declare target=(low, high).")
         return Number(*self.target, missing=self._rule(*self.target))
 
     def _rule(self, low: float, high: float) -> MissingRule:
@@ -280,7 +280,7 @@ class Bare:
 def bare_features(X: Any) -> Bare:
     """Rows of numbers; refused where their type or shape says that they are none."""
     if _is_sparse(X):
-        raise InputError("Expected X to be dense, got a sparse matrix; sparse rows are not supported, so densify them.")
+        raise InputError("X is a sparse matrix. Sparse rows are not supported; make them dense.")
     for accepts, take in _FRAMES:
         if accepts(X):
             bare = take(X)
@@ -338,10 +338,10 @@ def _of_array(name: str, given: Any, allowed: str = _NUMBERS) -> Bare:
     if isinstance(given, list | tuple) and (array is None or array.dtype.kind not in _NUMBERS):
         array = _cells_of_lists(given, 2 if name == "X" else 1)
     if array is None:
-        raise InputError(f"Expected {name} to be an array of numbers, got rows of unequal length or no array at all.")
+        raise InputError(f"{name} is not an array of numbers, or its rows have different lengths.")
     kind = array.dtype.kind
     if kind == "c":
-        raise InputError(f"Complex data not supported: expected real numbers in {name}, got complex ones; {_REMEDY}.")
+        raise InputError(f"Complex data not supported: {name} has complex numbers; {_REMEDY}.")
     if kind not in (*allowed, "O"):
         raise _wrong(name, _WORDS.get(kind, "values of another type"))
     return Bare(name, array.shape, kind, lambda: numbers_in(array), lambda: array, lambda: _listed(given))

@@ -88,7 +88,7 @@ class RunContents(Generic[Result]):
         """These contents under the certificate of their run."""
         bound = explanation.tightest
         if bound is None:
-            raise InputError("Expected a run that a theorem gives a finite epsilon, got one that none does.")
+            raise InputError("No theorem gives a finite epsilon for this run.")
         return StoredRelease(
             kind=self.kind,
             spec=explanation.spec,
@@ -202,8 +202,8 @@ def _store_and_name(access: RowAccess, release: StoredRelease, store: Store) -> 
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
         raise InputError(
-            f"Expected entry {entry.sequence} of the ledger to name this release, got one that cannot; nothing is "
-            f"released, and what was answered is kept: {error}"
+            f"Entry {entry.sequence} of the ledger cannot name this release. Nothing is released, and the "
+            f"answers are kept: {error}"
         ) from None
 
 
@@ -242,8 +242,8 @@ def guarded(rows: Callable[[], Read], entry: Entry | None) -> Read:
     except Exception as error:
         raise_alone(
             SordinoError(
-                f"Expected rows that can be read, got a {type(error).__name__} whose text is withheld because it may "
-                f"quote a cell. {_seen(entry)}"
+                f"The rows cannot be read ({type(error).__name__}). The text is withheld because it may quote a "
+                f"cell. {_seen(entry)}"
             )
         )
 

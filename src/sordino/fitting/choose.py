@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sordino.core.validate import InputError, one_of
-from sordino.fitting.methods import METHODS, Method, Plan
+from sordino.fitting.methods import METHODS, Method, Plan, methods_of
 from sordino.fitting.problem import MOST_COLUMNS, FitProblem
-from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, FALLBACK, LINEAR
+from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, FALLBACK
 
 # A method has to promise this much less error than the best constant, or nothing is worth releasing.
 BEATS_CONSTANT = 0.98
@@ -65,7 +65,7 @@ def choose(problem: FitProblem, name: str) -> Plan:
         InputError: for a method that the schema does not allow; and with "auto" where the declared numbers say that
             nothing but a constant could be learned, which "auto-or-constant" does.
     """
-    applying = {word: method for word, method in METHODS.items() if problem.task in method.tasks}
+    applying = methods_of(problem.task)
     if name not in (AUTO, AUTO_OR_CONSTANT):
         one_of("method", name, (AUTO, *((AUTO_OR_CONSTANT,) if FALLBACK in applying else ()), *applying))
         reason = applying[name].why_not(problem)
@@ -73,8 +73,8 @@ def choose(problem: FitProblem, name: str) -> Plan:
             raise InputError(f"Expected a method that this schema allows, got {name!r}, which {reason}.")
         return applying[name].plan(problem)
     if name == AUTO_OR_CONSTANT and FALLBACK not in applying:
-        raise InputError(f"Expected a model that has a constant for {name!r}, got {problem.task.value}; use {AUTO!r}.")
-    if problem.task in LINEAR and problem.features > MOST_COLUMNS:
+        raise InputError(f"Expected a model that has a constant for {name!r}, got {problem.task.word}; use {AUTO!r}.")
+    if problem.task.linear and problem.features > MOST_COLUMNS:
         raise InputError(
             f"Expected at most {MOST_COLUMNS} encoded columns, got {problem.features}; declare fewer columns, or "
             "shorter lists of categories."
@@ -82,8 +82,8 @@ def choose(problem: FitProblem, name: str) -> Plan:
     reasons = {word: method.why_not(problem) for word, method in applying.items()}
     if name == AUTO_OR_CONSTANT and reasons[FALLBACK] is not None:
         raise InputError(
-            f"Expected a schema that a constant can be learned from, for {name!r}, got one that method {FALLBACK!r} "
-            f"refuses, because it {reasons[FALLBACK]}; use {AUTO!r}."
+            f"{name!r} cannot learn a constant from this schema: method {FALLBACK!r} refuses it, because it "
+            f"{reasons[FALLBACK]}. Use {AUTO!r}."
         )
     usable = [
         method
@@ -92,7 +92,7 @@ def choose(problem: FitProblem, name: str) -> Plan:
     ]
     if not usable:
         listed = "; ".join(f"{word} {reason}" for word, reason in reasons.items() if reason is not None)
-        raise InputError(f"Expected a schema that some method can fit, got one that none can: {listed}.")
+        raise InputError(f"No method can fit this schema: {listed}.")
     plans = [method.plan(problem) for method in usable]
     worth = [plan for plan in plans if beats_constant(plan)]
     if worth:
@@ -130,8 +130,8 @@ def _refuse_or_fall_back(problem: FitProblem, plans: list[Plan], name: str, usab
             else ""
         )
         raise InputError(
-            f"Expected a budget from which something can be learned, got one that is too small: {sentence}; {advice}. "
-            f"Nothing was read and nothing was spent{instead}."
+            f"The budget is too small to learn from: {sentence}; {advice}. Nothing was read and nothing was "
+            f"spent{instead}."
         )
     rest = "so only the best constant is learned" if usable else "so expect little of it"
     caution = f"{sentence}, {rest}; {advice}."

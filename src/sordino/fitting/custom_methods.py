@@ -17,10 +17,9 @@ import numpy as np
 
 from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
-from sordino.core.bound import Certificate, Relation, View
+from sordino.core.bound import Certificate
 from sordino.core.gaussian import largest_mu, least_true, up
-from sordino.core.spec import Batch, Composite, NoisedSums, Part, Scheme, Spec, Unit
-from sordino.core.spec.problem import ConstantSchedule
+from sordino.core.spec import NoisedSums, Spec, Unit
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, whole_number
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.networks.training import Adam
@@ -30,22 +29,20 @@ from sordino.mechanisms.variational.families import PointMass, VariationalFamily
 from sordino.mechanisms.variational.natural import (
     Sizes,
     first_place,
+    in_turn,
     information_left,
     median_length,
     natural_spec,
     part_of,
+    parts_of,
     run_natural,
 )
 from sordino.models.custom.base import MOST_NATURAL, CustomModel
 from sordino.noise.lattice import Lattice, in_doubles
 
 # Front ends register themselves; a new file of them is named here once.
-for _home in (
-    "sordino.models.custom.modules",
-    "sordino.models.custom.numpyro_program",
-    "sordino.models.custom.pytree_loss",
-):
-    importlib.import_module(_home)
+for _home in ("modules", "numpyro_program", "pytree_loss"):
+    importlib.import_module(f"sordino.models.custom.{_home}")
 
 # The kind of a release of a custom model, and the names of its arrays.
 CUSTOM = "own-model"
@@ -120,7 +117,7 @@ def custom_method(name: str) -> Callable[[Kind], Kind]:
 
     def registered(kind: Kind) -> Kind:
         if name in CUSTOM_METHODS:
-            raise InputError(f"Expected a new method, got {name!r}, which is already registered.")
+            raise InputError(f"The method {name!r} is already registered.")
         kind.name = name
         CUSTOM_METHODS[name] = cast(CustomMethod, kind())
         return kind
@@ -192,13 +189,8 @@ class NaturalVariationalInference(CustomMethod):
                 f"The fit had not converged: the information changed {found.changed:.2g} times in the last stage, so "
                 "intervals may be too narrow. Start nearer: give `start`, or scale the columns.",
             )
-        shares = np.diag(found.noise) / np.diag(found.covariance)
-        settings = {
-            "clip": found.clip,
-            "doubt": found.doubt,
-            "changed": found.changed,
-            "share_of_noise": shares.tolist(),
-        }
+        settings = {name: getattr(found, name) for name in ("clip", "doubt", "changed")}
+        settings["share_of_noise"] = (np.diag(found.noise) / np.diag(found.covariance)).tolist()
         arrays = {"free_mean": found.mean, "free_covariance": found.covariance}
         return CustomOutcome(found.draws[None], settings, cautions, arrays)
 
@@ -206,7 +198,6 @@ class NaturalVariationalInference(CustomMethod):
 # Variational inference with a guide, and descent to a point: compiled rounds of clipped, noised gradients.
 
 _LENGTHS = 0.03
-_QUERY = "gradients of the evidence bound, own model"
 
 
 def _optimiser(wanted: CustomProblem) -> Any:
@@ -215,14 +206,14 @@ def _optimiser(wanted: CustomProblem) -> Any:
     if given is None:
         return Adam()
     if not (hasattr(given, "init") and hasattr(given, "update")):
-        raise InputError("Expected an optax gradient transformation as optimiser, got something else.")
+        raise InputError("The optimiser must be an optax gradient transformation.")
     try:
         with in_doubles():
             phi = jax.ShapeDtypeStruct((wanted.model.size,), jnp.float64)
             jax.eval_shape(lambda each: given.update(each, given.init(each)), phi)
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"Expected an optimiser that needs gradients alone, got a {type(error).__name__}: {str(error)[:200]}"
+            f"The optimiser must need gradients alone. It raised {type(error).__name__}: {str(error)[:200]}"
         ) from None
     return given
 
@@ -233,43 +224,28 @@ def _clip(wanted: CustomProblem) -> float | None:
 
 
 def _spec(wanted: CustomProblem, family: VariationalFamily, rounds: int, step_size: float) -> Spec:
-    """A round of lengths, unless a clip is given, and rounds of gradients of every unit or of Poisson batches."""
-    sizes, clip = wanted.sizes, _clip(wanted)
-    share = 1.0 if clip is not None else 1.0 - _LENGTHS
-    moved = 2.0 if sizes.relation is Relation.REPLACE_ONE else 1.0
-    algorithm = NoisedSums(
-        query=_QUERY,
-        records=sizes.records,
-        rounds=rounds,
-        sampling=Batch(Scheme.FULL),
-        contribution=1.0,
-        noise_multiplier=ConstantSchedule(up(moved / (sizes.mu * math.sqrt(share / rounds)) * (1.0 + 1e-9))),
-        unit=sizes.unit,
-        options=(("step_size", step_size),),
+    """A round of lengths, unless a clip is given, and rounds of gradients of every unit."""
+    sizes, lengths = wanted.sizes, 0.0 if _clip(wanted) is not None else _LENGTHS
+    gradients = part_of(
+        sizes, GuidedGradients.name, 1.0 - lengths, whole_number("rounds", rounds), 2.0, step_size=step_size
     )
     # Noise that no lattice holds is refused here, before a debit.
-    Lattice.of(algorithm.contribution, family.size(sizes.size), float(algorithm.sum_noise.max()))
-    parts = [] if clip is not None else [part_of(sizes, "lengths of gradients", _LENGTHS, 1, up(math.sqrt(2.0)))]
-    whole = Composite(tuple(Part(part, view=View.ALL_ITERATES) for part in (*parts, algorithm)))
-    return Spec(algorithm=whole, relation=sizes.relation, view=View.ALL_ITERATES, delta=sizes.delta)
+    Lattice.of(gradients.contribution, family.size(sizes.size), float(gradients.sum_noise.max()))
+    parts = [part_of(sizes, "lengths of gradients", lengths, 1, up(math.sqrt(2.0)))] if lengths else []
+    return in_turn(sizes, *parts, gradients)
 
 
 def _made(
     wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, family: VariationalFamily, optimiser: Any
 ) -> tuple[Any, GuidedGradients, NoisedSums]:
-    model, clip = wanted.model, _clip(wanted)
-    whole = instance_of("spec.algorithm", spec.algorithm, Composite)
-    parts = [
-        Spec(algorithm=part.algorithm, relation=spec.relation, view=part.view, delta=spec.delta) for part in whole.parts
-    ]
+    model, clip, parts = wanted.model, _clip(wanted), list(parts_of(spec))
     asked = GuidedGradients(model, VariationalOptions(family, optimiser, averaged=0.5))
     with in_doubles():
         table = PrivateTable.of(model, rows)
         start = jnp.asarray(model.start(), jnp.float64)
         if clip is None:
-            place = first_place(model, start)
-            lengths = GradientLengths(model, simulate=False)
-            found, _ = table.rounds(parts[0], lengths, GradientQuestion(place, jnp.zeros(OCTAVES)), sources.fresh())
+            question = GradientQuestion(first_place(model, start), jnp.zeros(OCTAVES))
+            found, _ = table.rounds(parts[0], GradientLengths(model, simulate=False), question, sources.fresh())
             clip = 2.0 * median_length(np.asarray(found.answer), wanted.sizes.records)
         state, _ = table.rounds(parts[-1], asked, asked.started(start, clip), sources.fresh())
         return jax.tree.map(np.asarray, state), asked, instance_of("a part", parts[-1].algorithm, NoisedSums)
@@ -282,7 +258,7 @@ class GuidedVariationalInference(CustomMethod):
     def plan(self, wanted: CustomProblem) -> Spec:
         check_worth_while(wanted)
         family = guide_for(wanted.options.get("guide", "diagonal"))
-        rounds = whole_number("rounds", wanted.options.get("rounds", 300))
+        rounds = wanted.options.get("rounds", 300)
         return _spec(wanted, family, rounds, number("step_size", wanted.options.get("step_size", 0.03), POSITIVE))
 
     def run(
@@ -313,7 +289,7 @@ class PointDescent(CustomMethod):
 
     def plan(self, wanted: CustomProblem) -> Spec:
         _optimiser(wanted)
-        rounds = whole_number("rounds", wanted.options.get("rounds", 100))
+        rounds = wanted.options.get("rounds", 100)
         return _spec(wanted, PointMass(), rounds, number("step_size", wanted.options.get("step_size", 0.05), POSITIVE))
 
     def run(

@@ -174,7 +174,7 @@ def _check_model_runs(own: CustomModel) -> None:
         raise
     except (TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
         raise InputError(
-            f"Expected a model whose gradients JAX can trace, got a {type(error).__name__}: {str(error)[:200]}"
+            f"JAX cannot trace the gradients of this model. It raised {type(error).__name__}: {str(error)[:200]}"
         ) from None
     if not np.isfinite(start).all():
         raise InputError("The starting values must be finite; give `start` or `params` inside the support.")
@@ -208,19 +208,16 @@ def _built(front: FrontEnd, model: Any, layout: RecordLayout, public: Mapping[st
         around = inspect.getclosurevars(model)
         values = tuple(sorted({**around.globals, **around.nonlocals}.items(), key=lambda item: item[0]))
         given = tuple(sorted((k, v) for k, v in public.items() if v is not None))
-        return _kept(front, model, layout, _Public(given), values)
+        return _kept(front, model, layout, given, values)
     except TypeError:
         return front.build(model, layout, public)
 
 
-@dataclass(frozen=True)
-class _Public:
-    items: tuple[tuple[str, Any], ...]
-
-
 @lru_cache(maxsize=32)
-def _kept(front: FrontEnd, model: Any, layout: RecordLayout, public: _Public, _: tuple[Any, ...]) -> CustomModel:
-    return front.build(model, layout, dict(public.items))
+def _kept(
+    front: FrontEnd, model: Any, layout: RecordLayout, public: tuple[Any, ...], _: tuple[Any, ...]
+) -> CustomModel:
+    return front.build(model, layout, dict(public))
 
 
 def stored_arrays(own: CustomModel, found: CustomOutcome) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, refuse, whole_number
-from sordino.data import NumberColumn, column_names, from_arrays, read_table
-from sordino.data.raw_columns import MISSING, Column
+from sordino.data import StoredColumn, column_names, from_arrays, read_table
+from sordino.data.raw_columns import BOOLEAN, MISSING, NUMBER, Column, arrow, numpy_values
 from sordino.data.sources.in_memory import no_rows
 from sordino.data.units import key_codes, keys
 from sordino.fitting.array_schema import NonPrivateWarning
@@ -50,10 +50,12 @@ def _typed(name: str, values: Any) -> Any:
 
 def _array(column: Column) -> Any:
     """A column of numbers as an array, 0 where a cell is missing; another column as it is."""
-    if not isinstance(column, NumberColumn):
+    if not isinstance(column, StoredColumn) or column.kind not in (NUMBER, BOOLEAN):
         return column
-    values, missing = column.values, column.missing
-    return values if missing is None else np.where(missing, values.dtype.type(0), values)
+    values = column.values
+    if arrow().types.is_decimal(values.type):
+        values = values.cast(arrow().float64())
+    return numpy_values(values.fill_null(False if column.kind == BOOLEAN else 0))
 
 
 def check_typed(name: str, values: Any) -> None:
@@ -75,7 +77,7 @@ def layout_of(
 ) -> tuple[RecordLayout, tuple[str, ...]]:
     """The layout of the arrays that the model reads, and their names."""
     if (unit is None) != (most_records is None):
-        raise InputError("Expected unit and most_records together, got one of them; declare both.")
+        raise InputError("Declare unit and most_records together.")
     if unit is not None and unit not in named:
         raise refuse("unit", f"to name one of the arrays {', '.join(named)}", unit)
     rows = 1 if most_records is None else whole_number("most_records", most_records)
@@ -94,7 +96,8 @@ def layout_of(
         if len(given) != len(next(iter(used.values()))):
             raise refuse(f"data[{unit!r}]", "to hold one unit for each record", "another shape")
         # A type that is no key is refused before the debit.
-        key_codes(unit, given.take(slice(0)) if isinstance(given, Column) else no_rows({unit: given}).columns[unit], ())
+        empty = given.take(slice(0)) if isinstance(given, Column) else from_arrays(no_rows({unit: given})).columns[unit]
+        key_codes(unit, empty, ())
         if unit in used:  # the model of one unit sees no other: its own is number 0
             used[unit] = np.zeros(len(given), np.int32)
     return read_layout(used, rows), tuple(used)
@@ -109,12 +112,9 @@ def number_of(records: int | None, relation: Relation, named: Mapping[str, Any],
             raise refuse("records", f"to be {rows}, the number of rows, under replace-one", stated)
         return stated
     if unit is not None:
-        raise InputError("Expected records, the public number of units, with unit, got none; declare it.")
+        raise InputError("With unit, declare records: the public number of units.")
     if relation is Relation.ADD_REMOVE:
-        raise InputError(
-            "Expected records, a public number, under add-remove, where the number of rows is private, got none; "
-            "declare it."
-        )
+        raise InputError("Under add-remove the number of rows is private. Declare records, a public number.")
     return len(next(iter(named.values())))
 
 
@@ -144,9 +144,9 @@ def _unit_codes(unit: str, given: Any) -> NDArray[np.intp]:
     column = given if isinstance(given, Column) else from_arrays({unit: given}).columns[unit]
     known: dict[str, int] = {}
     codes = keys(unit, column, (), lambda word: known.setdefault(word, len(known)))
-    if not isinstance(column, NumberColumn):  # whose keys come in order
-        places = {word: place for place, word in enumerate(sorted(known))}
-        codes = np.array([*(places[word] for word in known), MISSING])[codes]
+    order = sorted(known, key=int if column.kind == NUMBER else None)
+    places = {word: place for place, word in enumerate(order)}
+    codes = np.array([*(places[word] for word in known), MISSING])[codes]
     return np.unique(codes, return_inverse=True)[1].ravel()
 
 

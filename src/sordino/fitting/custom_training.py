@@ -3,25 +3,21 @@
 Training is the way of networks: gradients of examples are clipped without being held in memory, batches may be drawn by
 chance, the optimiser is any of optax, and canaries make the run audit itself.
 
-The chain is that of `sordino.mechanisms.sgld` on full batches (Wang, Fienberg & Smola 2015), made step by step with
-`sordino.chain`. Its noise is the noise of privacy, so the budget decides the step: a step e puts noise of deviation
-2 / sqrt(e) on the sum of clipped gradients. All steps of all chains are certified together.
+The chain is that of `sordino.mechanisms.sgld` on full batches (Wang, Fienberg & Smola 2015), run as any other. Its
+noise is the noise of privacy, so the budget decides the step: a step e puts noise of deviation 2 / sqrt(e) on the sum
+of clipped gradients. All steps of all chains are certified together.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
-from numpy.typing import NDArray
+from jax import Array
 
-from sordino.accounting.calibration import calibrate
-from sordino.auditing.lower_bound import AuditOptions
-from sordino.auditing.one_run.training import train_and_audit
 from sordino.core.bound import Certificate, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.spec import (
@@ -45,33 +41,19 @@ from sordino.fitting.custom_methods import (
     check_worth_while,
     custom_method,
 )
-from sordino.fitting.gradient_runs import MEASURED
+from sordino.fitting.gradient_runs import MEASURED, train_with_canaries, training_plan
 from sordino.fitting.problem import Sources
-from sordino.mechanisms.chain.functional import ChainState, PureChain, chain
+from sordino.mechanisms.chain.release import KeptIterates
+from sordino.mechanisms.chain.run import run as run_chain
 from sordino.mechanisms.chain.specs import sgld
-from sordino.mechanisms.networks.trainer import Trained, train
+from sordino.mechanisms.networks.trainer import Trained
 from sordino.mechanisms.networks.training import QUERY, Descent, Training
 from sordino.models.base import Model
 from sordino.models.custom.base import CustomModel
 from sordino.models.custom.pytree_loss import PytreeLoss
 from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
-from sordino.noise.lattice import in_doubles
-from sordino.noise.secure import secure_key
 
-_OPTIONS = (
-    "augment",
-    "average",
-    "batch",
-    "canaries",
-    "clip",
-    "exact",
-    "keep",
-    "measure",
-    "microbatch",
-    "optimiser",
-    "precision",
-)
-_OPTIONS += ("rounds", "views")
+_OPTIONS = ("average", "batch", "canaries", "clip", "keep", "measure", "microbatch", "optimiser", "rounds")
 _EVERYWHERE = ("draws", "prior_scale")
 
 
@@ -86,11 +68,7 @@ def _training(wanted: CustomProblem) -> Training:
         options.get("optimiser") or Descent(0.25, 0.9),
         average=options.get("average", 0.9),
         microbatch=options.get("microbatch", 512),
-        precision=options.get("precision", "float32"),
-        augment=options.get("augment"),
-        views=options.get("views", 1),
         keep=tuple(options.get("keep", ())),
-        exact=options.get("exact"),
     )
 
 
@@ -114,25 +92,16 @@ class NetworkTraining(CustomMethod):
         options, sizes = wanted.options, wanted.sizes
         _check_optimiser(_training(wanted), instance_of("the model", wanted.model, PytreeLoss))
         batch = options.get("batch")
-        rounds = whole_number("rounds", options.get("rounds", 60))
-        sampling = {"scheme": "full"} if batch is None else {"scheme": "poisson", "size": whole_number("batch", batch)}
-        described = Spec.from_dict(
-            {
-                "algorithm": {
-                    "kind": "noised-sums",
-                    "query": f"{QUERY} of a module",
-                    "records": sizes.records + _canaries(options),
-                    "rounds": rounds,
-                    "sampling": sampling,
-                    "contribution": number("clip", options.get("clip", 1.0), POSITIVE),
-                    "noise_multiplier": 1.0,
-                },
-                "relation": sizes.relation.value,
-                "view": "all-iterates",
-                "delta": sizes.delta,
-            }
-        )
-        return calibrate(described, wanted.epsilon, sizes.delta, "noise").explanation.spec
+        return training_plan(
+            f"{QUERY} of a module",
+            sizes.records + _canaries(options),
+            sizes.relation,
+            whole_number("rounds", options.get("rounds", 60)),
+            None if batch is None else {"scheme": "poisson", "size": whole_number("batch", batch)},
+            number("clip", options.get("clip", 1.0), POSITIVE),
+            epsilon=wanted.epsilon,
+            delta=sizes.delta,
+        ).spec
 
     def run(
         self, wanted: CustomProblem, spec: Spec, rows: Any, sources: Sources, begin: Callable[[str], None]
@@ -146,12 +115,7 @@ class NetworkTraining(CustomMethod):
         examples = {leaf.name: _typed(rows[leaf.name], leaf.whole) for leaf in model.layout.leaves}
         first = [np.asarray(leaf, np.float32) for leaf in model.leaves]
         arguments = (spec, loss, first, examples, sources.fresh(), _training(wanted))
-        canaries, audit = _canaries(options), None
-        if canaries:
-            audited = AuditOptions(delta=wanted.sizes.delta, seed=sources.seed)
-            trained, audit = train_and_audit(*arguments, audited, canaries=canaries)
-        else:
-            trained = train(*arguments)
+        trained, audit = train_with_canaries(arguments, _canaries(options), wanted.sizes.delta, sources.seed)
         points = _points(trained)
         settings: dict[str, Any] = {"clip": instance_of("algorithm", spec.algorithm, NoisedSums).contribution}
         if options.get("measure") is not None:
@@ -176,7 +140,7 @@ def _measured(measure: Any, model: PytreeLoss, points: np.ndarray) -> dict[str, 
 
     found = measure(predict)
     if not isinstance(found, Mapping):
-        raise InputError("Expected measure(predict) to return named numbers, got something else. It was debited.")
+        raise InputError("measure(predict) must return named numbers. It was debited.")
     return dict(found)
 
 
@@ -187,7 +151,7 @@ def _check_optimiser(training: Training, model: PytreeLoss) -> None:
         jax.eval_shape(lambda each: training.optimiser.update(each, training.optimiser.init(each), each), shapes)
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"Expected an optimiser of optax, got one with a {type(error).__name__}: {str(error)[:200]}"
+            f"This is no optimiser of optax. It raised {type(error).__name__}: {str(error)[:200]}"
         ) from None
 
 
@@ -197,9 +161,9 @@ def _typed(values: Any, whole: bool) -> np.ndarray:
 
 _CAUTION = (
     "Draws along a chain know neither the bias of clipping nor how far the chain still is from where it settles, and "
-    "depend on each other; their intervals were seen not to hold, and are withheld. Their noise is drawn in double "
-    "precision, and the theorems are about real numbers."
+    "depend on each other; their intervals were seen not to hold, and are withheld."
 )
+_STEPS = 600
 
 
 @dataclass(frozen=True)
@@ -252,13 +216,11 @@ class LangevinChains(CustomMethod):
     def plan(self, wanted: CustomProblem) -> Spec:
         check_worth_while(wanted)
         options, sizes = wanted.options, wanted.sizes
-        steps = whole_number("steps", options.get("steps", 600))
+        steps = whole_number("steps", options.get("steps", _STEPS))
         chains = whole_number("chains", options.get("chains", 2))
         whole_number("warmup", options.get("warmup", steps // 2), Interval(0, steps - 1))
         if options.get("clip") is None:
-            raise InputError(
-                "Expected options with clip, the longest gradient of a record, got none; give a public number."
-            )
+            raise InputError("The options need clip, a public bound on the norm of a record's gradient.")
         clipping = Clipping(ClippingKind.NORM, number("clip", options["clip"], POSITIVE))
         moved = 2.0 if sizes.relation is Relation.REPLACE_ONE else 1.0
         multiplier = up(moved / sizes.mu * math.sqrt(steps * chains) * (1.0 + 1e-9))
@@ -279,33 +241,13 @@ class LangevinChains(CustomMethod):
         self, wanted: CustomProblem, spec: Spec, rows: Any, sources: Sources, begin: Callable[[str], None]
     ) -> CustomOutcome:
         begin("chains")
-        algorithm = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
-        steps, chains = algorithm.steps, algorithm.chains
-        warmup = int(wanted.options.get("warmup", steps // 2))
-        keep_every = max(1, (steps - warmup) * chains // int(wanted.options.get("draws", 1000)))
-        with in_doubles():
-            if sources.private:
-                keys = [secure_key() for _ in range(chains)]
-            else:
-                keys = list(jax.random.split(jax.random.key(sources.seed or 0), chains))
-            made = chain(spec, UnitLoss(wanted.model, wanted.sizes.records))
-            data = made.data(np.asarray(rows, np.float64), np.zeros(len(rows)))
-            draws = _iterates(made, keys, data)[:, warmup::keep_every]
-        settings = {"clip": wanted.options["clip"], "step_size": float(algorithm.noise.scale.values(steps)[0]) ** 2}
-        return CustomOutcome(draws, {**settings, "steps": steps, "warmup": warmup}, (_CAUTION,))
-
-
-def _iterates(made: PureChain, keys: Iterable[Array], data: Any) -> NDArray[np.float64]:
-    """Every iterate of a chain for each key, shape (keys, steps, size)."""
-
-    @jax.jit
-    def scanned(key: Array, first: ChainState, data: Any) -> Array:
-        draw = made.batches(key)
-
-        def one(state: ChainState, k: Array) -> tuple[ChainState, Array]:
-            after = made.step(key, state, draw(data, k))
-            return after, after.params
-
-        return lax.scan(one, first, jnp.arange(made.algorithm.steps))[1]
-
-    return np.stack([np.asarray(scanned(key, made.init(key), data)) for key in keys])
+        steps = wanted.options.get("steps", _STEPS)
+        warmup = wanted.options.get("warmup", steps // 2)
+        model, clip = UnitLoss(wanted.model, wanted.sizes.records), wanted.options["clip"]
+        with jax.enable_x64(True):  # draws are released in double precision
+            release = run_chain(spec, model, np.asarray(rows, np.float64), np.zeros(len(rows)), sources.fresh())
+        found = instance_of("the release", release, KeptIterates).iterates
+        keep_every = max(1, (steps - warmup) * len(found) // int(wanted.options.get("draws", 1000)))
+        scale = instance_of("spec.algorithm", spec.algorithm, NoisyGradient).noise.scale.values(steps)[0]
+        settings = {"clip": clip, "step_size": float(scale) ** 2, "steps": steps, "warmup": warmup}
+        return CustomOutcome(found[:, warmup::keep_every], settings, (_CAUTION,))

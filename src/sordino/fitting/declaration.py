@@ -1,7 +1,7 @@
 """From what a user gives as schema, rows and targets to a full public schema and encoded arrays."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,21 +24,18 @@ from sordino.data import (
     read_schema,
     read_table,
 )
-from sordino.data.encode import check_number, check_parts, check_types, refuse_undeclared
+from sordino.data.encode import cells_of, check_number, check_parts, check_types, refuse_undeclared
 from sordino.data.sources.registry import empty_table, parts_of
 from sordino.data.words import shown_names
 from sordino.fitting.array_schema import PUBLIC_LABELS, WEIGHT, ArrayBounds, Bare, bare_target, numbers_of
-from sordino.fitting.problem import check_event, count_bounds
-from sordino.fitting.tasks import CLASSIFYING, LINEAR, Task
-
-# What a task asks of its target.
-_TARGETS: dict[Task, Callable[[Schema], Any]] = {Task.COUNTS: count_bounds, Task.SURVIVAL: check_event}
+from sordino.fitting.tasks import Task
 
 
 @dataclass(frozen=True, eq=False)
 class Declaration:
-    """A full schema, and the labels behind the codes of a classification target."""
+    """A task, a full schema that it can learn from, and the labels behind the codes of its target."""
 
+    task: Task
     schema: Schema
     labels: tuple[Any, ...] | None
 
@@ -65,7 +62,7 @@ def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Decl
             "names; give a data frame."
         )
     found = declared_columns(schema, task)
-    target = None if y is None or task is Task.MIXTURE else found.schema.target
+    target = None if y is None else found.schema.target
     _check_names(found.schema, X, target_apart=target is not None)
     _check_types(found.schema, X, {} if target is None else {target.name: y})
     return found
@@ -74,15 +71,9 @@ def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Decl
 def declared_columns(schema: Schema, task: Task) -> Declaration:
     """What a schema declares for a task; looks at no row."""
     if schema.reads_private_data:
-        raise InputError(
-            "Expected a schema of declared bounds, got one that was inferred from private rows; declare the bounds "
-            "from public knowledge."
-        )
-    if task is Task.MIXTURE:
-        return Declaration(replace(schema, intercept=False, target=None, extra_columns="ignore"), None)
-    labels = _labels_of(schema)
-    _check_fit(schema, task, labels)
-    return Declaration(schema, labels if task in CLASSIFYING else None)
+        raise InputError("The bounds of this schema were taken from private rows. Declare them from public knowledge.")
+    read = task.declared(schema)
+    return Declaration(task, read, _labels_of(read) if task.classifies else None)
 
 
 def encoded_rows(declaration: Declaration, relation: Relation, X: Any, y: Any) -> EncodedRows:
@@ -112,19 +103,15 @@ def encoded_arrays(
     return encoded_table(declaration, relation, Table(columns))
 
 
-def encoded_table(declaration: Declaration, relation: Relation, table: Table, *, for_sums: bool = False) -> EncodedRows:
+def encoded_table(declaration: Declaration, relation: Relation, table: Table) -> EncodedRows:
     """Encode a table that has all declared columns, the target among them."""
     schema = declaration.schema
     if schema.target is None:
-        features = encode_features(schema, table, for_sums=for_sums).features
+        features = encode_features(schema, table)
         check_number(schema, relation, len(features))
         return EncodedRows(features, np.zeros(len(features)))
-    encoded = encode(schema, table, relation, for_sums=for_sums)
-    target = np.asarray(encoded.target, np.float64)
-    if isinstance(schema.target.kind, Boolean):
-        target = np.where(target > 0, 1.0, -1.0)
-    elif declaration.labels is not None and len(declaration.labels) == 2:
-        target = 2.0 * target - 1.0
+    encoded = encode(schema, table, relation)
+    target = declaration.task.encoded(schema.target.kind, np.asarray(encoded.target, np.float64))
     return EncodedRows(encoded.features, target, encoded.units, encoded.weights)
 
 
@@ -132,12 +119,12 @@ def bare_weights(sample_weight: Any, bounds: ArrayBounds, rows: int) -> Bare | N
     """One weight for each record, by type and shape; None where every record has weight 1."""
     if sample_weight is None:
         if bounds.weight is not None and not bounds.weight[0] <= 1.0 <= bounds.weight[1]:
-            raise InputError(f"Expected {WEIGHT}, because 1 is outside of its declared bounds, got none; give it.")
+            raise InputError(f"The bounds of {WEIGHT} exclude 1, so the weights cannot be omitted. Give them.")
         return None
     if bounds.weight is None:
         raise InputError(
-            f"Expected declared bounds for {WEIGHT}, got none; write ArrayBounds(..., weight=(low, high)): without "
-            "them one record could count without limit."
+            f"{WEIGHT} has no declared bounds, so one record could count without limit. Write ArrayBounds(..., "
+            "weight=(low, high))."
         )
     found = bare_target(sample_weight, labels=False, name=WEIGHT)
     if found.shape != (rows,):
@@ -149,7 +136,7 @@ def target_codes(schema: Schema, y: Any) -> NDArray[np.int64]:
     """The codes of targets of a classification, in any spelling that the schema declares."""
     target = schema.declared_target()
     name, kind = target.name, target.kind
-    encoded, _ = kind.encode_target(name, from_arrays({name: y}).columns[name], schema.missing_tokens)
+    encoded = kind.encode_target(cells_of(schema, target, from_arrays({name: y})))
     return (encoded > 0).astype(np.int64) if isinstance(kind, Boolean) else encoded.astype(np.int64)
 
 
@@ -181,26 +168,18 @@ def _of_arrays(given: ArrayBounds, task: Task, relation: Relation, X: Any, y: An
     records = given.records
     if records is None:
         if relation is not Relation.REPLACE_ONE:
-            raise InputError("Expected ArrayBounds with records under add-remove, got none; declare the number.")
+            raise InputError("Under add-remove ArrayBounds need records. Declare the number.")
         records = rows
-    labels = None
-    if task in CLASSIFYING:
-        labels = _declared_labels(given, y)
-    elif task is not Task.MIXTURE and given.target is None:
-        raise InputError("Expected ArrayBounds with a target for regression, got none; declare target=(low, high).")
+    labels = _declared_labels(given, y) if task.classifies else None
+    if task.outcome and not task.classifies and given.target is None:
+        raise InputError("ArrayBounds need a target for regression. Declare target=(low, high).")
     schema = given.schema(width, records, labels, X.names if isinstance(X, Bare) else None)
-    if task in _TARGETS:
-        _TARGETS[task](schema)
-    if task is Task.MIXTURE:
-        schema = replace(schema, intercept=False, target=None)
-    return Declaration(schema, labels)
+    return Declaration(task, task.declared(schema), labels)
 
 
 def _declared_labels(given: ArrayBounds, y: Any) -> tuple[Any, ...]:
     if given.classes is None:
-        raise InputError(
-            f"Expected ArrayBounds with classes for classification, got none; list them, or declare {PUBLIC_LABELS!r}."
-        )
+        raise InputError(f"ArrayBounds need classes for classification. List them, or declare {PUBLIC_LABELS!r}.")
     try:
         labels = np.unique(y.cells() if isinstance(given.classes, str) else np.asarray(given.classes))
     except Exception:  # labels of several kinds cannot be put in order
@@ -259,16 +238,3 @@ def _check_types(schema: Schema, X: Any, apart: dict[str, Any]) -> None:
     for table in (*found, empty_table(apart) if apart else None):
         if table is not None:
             check_types(schema, table)
-
-
-def _check_fit(schema: Schema, task: Task, labels: Sequence[Any] | None) -> None:
-    if schema.target is None:
-        raise InputError("Expected a schema with a target, got one without; declare the target.")
-    if task in CLASSIFYING and labels is None:
-        raise InputError(f"Expected a category or boolean target for {task}, got the number {schema.target.name!r}.")
-    if task not in CLASSIFYING and schema.target.kind.bound is None:
-        raise InputError(f"Expected a number as target for {task}, got the category {schema.target.name!r}.")
-    if task in _TARGETS:
-        _TARGETS[task](schema)
-    if task in LINEAR and not schema.intercept:
-        raise InputError("Expected a schema with intercept true for a linear model, got false; change it.")

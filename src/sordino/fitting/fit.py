@@ -13,11 +13,8 @@ from sordino.accounting.evaluate import Explanation, explain
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import (
-    OPEN_UNIT,
-    POSITIVE,
     InputError,
     Interval,
-    number,
     one_of,
     whole_number,
 )
@@ -40,17 +37,7 @@ from sordino.fitting.methods import Outcome, Plan
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.resume import FitCheckpoint
 from sordino.fitting.table_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts
-from sordino.fitting.tasks import (
-    ASKED,
-    AUTO,
-    EXPECTED_ERROR,
-    OVERDISPERSED,
-    SETTINGS,
-    TASKS,
-    Begin,
-    Task,
-    ignore_progress,
-)
+from sordino.fitting.tasks import ASKED, AUTO, EXPECTED_ERROR, MODELS, Begin, Task, ignore_progress
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
@@ -89,22 +76,6 @@ def table_rows(schema: Any, task: Task, relation: Relation, X: Any, y: Any) -> R
     number = partial(len, X) if bare else partial(number_of, declaration.schema, X)
     word = CALLERS_WORD if bare or y is not None else BY_SCHEMA
     return RowSource(declaration, read, word, number=number, table=None if bare else X)
-
-
-def problem_of(
-    task: Task, declaration: Declaration, epsilon: Any, delta: Any, relation: Relation, settings: dict[str, Any]
-) -> FitProblem:
-    """What the methods may know, checked."""
-    return FitProblem(
-        task,
-        declaration.schema,
-        None if declaration.labels is None else len(declaration.labels),
-        number("epsilon", epsilon, POSITIVE),
-        number("delta", delta, OPEN_UNIT),
-        relation,
-        settings,
-        declaration.labels,
-    )
 
 
 def sources_of(seed: Any) -> Sources:
@@ -180,7 +151,7 @@ def fit(
         begin(STAGES[2])
         outcome = _learned(problem, given, plan, replace(given.declaration, schema=schema), sources, access, begin)
         settings = {
-            "task": problem.task.value,
+            "task": problem.task.word,
             "method": plan.method.name,
             EXPECTED_ERROR: plan.predicted,
             "labels": None if given.declaration.labels is None else list(given.declaration.labels),
@@ -190,7 +161,7 @@ def fit(
             **({} if lies is None else {"where": lies.settings(schema)}),
         }
         return RunContents(
-            kind=f"{problem.task.value}/{plan.method.name}",
+            kind=f"{problem.task.word}/{plan.method.name}",
             arrays=posterior_arrays(outcome.posterior),
             result=outcome,
             floating_point=plan.method.floating_point_of(problem),
@@ -270,24 +241,23 @@ def fit_table(
     store: Store = not_stored,
     **settings: Any,
 ) -> StoredRelease:
-    """Fit one of the `TASKS` to a table, the target a column of it, as an estimator does and without scikit-learn.
+    """Fit one of the `MODELS` to a table, the target a column of it, as an estimator does and without scikit-learn.
 
-    `settings` are those of the task in `SETTINGS`, such as the components of a mixture. With an `engine`, such as
+    `settings` are the options of its task, such as the components of a mixture. With an `engine`, such as
     "streamed" or "dask://HOST:PORT", the table is never read whole; `whole_units` declares that no unit has rows in two
     of its parts, and `told` hears how many parts have answered in each round. `keep` is a file that holds the rounds
     that were answered, until `store` has written the release: the same call after a stop goes on from there, for the
     same debit.
     """
-    task = TASKS[one_of("model", model, TASKS)]
+    task, fixed = MODELS[one_of("model", model, MODELS)]
     related = Relation(one_of("relation", relation, tuple(Relation)))
     given = table_rows(schema, task, related, table, None)
-    more = {"overdispersed": True} if model == OVERDISPERSED else {}
-    chosen = SETTINGS[task](**settings | more) if task in SETTINGS else {}
-    problem = problem_of(task, given.declaration, epsilon, delta, related, chosen)
+    own = given.declaration
+    problem = FitProblem(task, own.schema, epsilon, delta, related, settings | dict(fixed), own.labels)
     finished = partial(fit, problem, method=method, ledger=as_ledger(ledger), sources=sources_of(seed), begin=begin)
     if engine is None or engine == IN_MEMORY:
         if keep is not None:
-            raise InputError("Expected --keep with --engine, got it alone; fits in memory begin again.")
+            raise InputError("`--keep` needs `--engine`: fits in memory start again.")
         return finished(given, store=store).release
     lies = table_in_parts(given.declaration.schema, table, engine, whole_units=whole_units, told=told, keep=keep)
     try:

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import Explanation, at_delta, theorem_named
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
-from sordino.auditing.one_run.training import check_planting, train_and_audit
+from sordino.auditing.training_canaries import check_planting, train_and_audit
 from sordino.core.bound import NOT_COVERED, Bound, Certificate, Relation, View, exactly_computed
-from sordino.core.spec import NoisyGradient, Spec
-from sordino.core.validate import InputError, instance_of, one_of, refuse, whole_number
+from sordino.core.spec import Spec
+from sordino.core.validate import InputError, one_of, refuse, whole_number
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
 from sordino.fitting.custom_rows import check_typed, finite_numbers
 from sordino.fitting.problem import Sources
 from sordino.ledger.release.document import StoredRelease, stored
 from sordino.mechanisms.chain import release as exact_average
 from sordino.mechanisms.chain import rounding as hidden
-from sordino.mechanisms.chain.claims import chain_lattice
+from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.mechanisms.chain.release import LipschitzFunction, averaged_function, parameters
 from sordino.mechanisms.chain.run import run as run_chain
 from sordino.mechanisms.networks.integer_sums import check_examples
@@ -121,11 +121,10 @@ def chain_line(explanation: Explanation, model: Model) -> Certificate:
     `noised-sums` too read nothing of what follows a noised sum. A bound on hidden iterates of a spec without
     `algorithm.rounding` is about real numbers, and so is everything about stable noise and unbounded gradients.
     """
-    spec = explanation.spec
-    chain = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
-    if chain_lattice(spec, chain, model) is None:
+    spec, plan = explanation.spec, ChainPlan(explanation.spec, model)
+    if plan.lattice is None:
         return NOT_COVERED
-    if chain.rounding is not None:
+    if plan.chain.rounding is not None:
         return exactly_computed(exact_average.COVERED if spec.view is View.AVERAGE else hidden.COVERED)
     of_sums = [epsilon for bound, epsilon in explanation.bounds if _is_of_sums(bound)]
     # No more above the epsilon that the release states than two ways of rounding up one number are apart.
@@ -174,7 +173,6 @@ def fit_network(
     records: int | None = None,
     canaries: int = 0,
     measure: Callable[[Any], Mapping[str, Any]] | None = None,
-    trainable: Callable[[str], bool] | None = None,
     ledger: Any = None,
     random_state: int | None = None,
     query: str = "of a network",
@@ -196,7 +194,6 @@ def fit_network(
         canaries: how many are planted to audit this very run; they count as records.
         measure: given the released weights (for kept points, `Trained`), what they do on public rows: named numbers
             for the report. It must not read the examples.
-        trainable: told the path of a leaf, whether it is trained; absent: all are.
         ledger: a `Ledger` or its path, which is debited or refuses; absent: nothing is debited.
         random_state: absent: secure randomness; a whole number makes the run reproducible and NON-PRIVATE.
         query: what the gradients are of, in words for people.
@@ -226,44 +223,21 @@ def fit_network(
     """
     related = Relation(one_of("relation", relation, tuple(Relation)))
     public = _public_number(records, related, examples)
-    described = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noised-sums",
-                "query": f"{QUERY} {query}",
-                "records": public + canaries,
-                "rounds": rounds,
-                "sampling": dict(sampling or {"scheme": "full"}),
-                "contribution": clip,
-                "noise_multiplier": 1.0,
-            },
-            "relation": related.value,
-            "view": "all-iterates",
-            "delta": delta,
-        }
+    plan = training_plan(
+        f"{QUERY} {query}", public + canaries, related, rounds, sampling, clip, epsilon=epsilon, delta=delta
     )
-    plan = calibrate(described, epsilon, delta, "noise").explanation
+    check_run(plan.spec, loss, params, examples, training)
+    if canaries:
+        check_planting(plan.spec, training)
     sources = Sources(random_state)
-    randomness: list[Randomness] = []
-
-    def check() -> None:
-        randomness.append(sources.fresh())
-        check_run(plan.spec, loss, params, examples, training, trainable, randomness[0].draws_exactly)
-        if canaries:
-            check_planting(plan.spec, training)
+    randomness = sources.fresh()  # a source that is missing is refused before the debit
 
     def run(access: RowAccess) -> RunContents[tuple[Trained, LowerBound | None]]:
-        arguments = (plan.spec, loss, params, examples, randomness[0], training)
-        lower = None
-        if canaries:
-            options = AuditOptions(delta=delta, seed=random_state)
-            trained, lower = access.read(
-                lambda: train_and_audit(*arguments, options, canaries=canaries, trainable=trainable)
-            )
-        else:
-            trained = access.read(lambda: train(*arguments, trainable=trainable))
-        arrays, leaves = stored_leaves(trained.averaged)
-        settings: dict[str, Any] = {"leaves": leaves}
+        arguments = (plan.spec, loss, params, examples, randomness, training)
+        trained, lower = access.read(lambda: train_with_canaries(arguments, canaries, delta, random_state))
+        found = jax.tree_util.tree_leaves_with_path(trained.averaged)
+        arrays = {f"leaf_{place:03d}": np.asarray(leaf) for place, (_, leaf) in enumerate(found)}
+        settings: dict[str, Any] = {"leaves": [jax.tree_util.keystr(path) for path, _ in found]}
         if trained.kept:
             points = [jax.tree.leaves(one) for one in trained.kept]
             arrays |= {f"kept_{place:03d}": np.stack(values) for place, values in enumerate(zip(*points, strict=True))}
@@ -273,19 +247,34 @@ def fit_network(
         return RunContents(NETWORK, arrays, (trained, lower), floating_point=floating_point, settings=settings)
 
     release, (trained, lower) = charged_run(
-        plan, run, words="this training", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources, check=check
+        plan, run, words="this training", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources
     )
     return FittedNetwork(release, trained.averaged, trained, lower)
+
+
+def training_plan(
+    query: str,
+    records: int,
+    relation: Relation,
+    rounds: int,
+    sampling: Mapping[str, Any] | None,
+    clip: float,
+    *,
+    epsilon: float,
+    delta: float,
+) -> Explanation:
+    """Rounds of noised sums of clipped gradients with the least noise that an epsilon allows, every iterate seen."""
+    algorithm = {"kind": "noised-sums", "query": query, "records": records, "rounds": rounds, "contribution": clip}
+    algorithm |= {"sampling": dict(sampling or {"scheme": "full"}), "noise_multiplier": 1.0}
+    stated = {"relation": relation.value, "view": "all-iterates", "delta": delta}
+    return calibrate(Spec.from_dict({"algorithm": algorithm, **stated}), epsilon, delta, "noise").explanation
 
 
 def _public_number(records: int | None, relation: Relation, examples: Any) -> int:
     """The declared number of examples; how many there are is public under replace-one alone."""
     if relation is Relation.ADD_REMOVE:
         if records is None:
-            raise InputError(
-                "Expected records, a public number, under add-remove, where the number of examples is private, got "
-                "none; declare it."
-            )
+            raise InputError("Under add-remove the number of examples is private. Declare records, a public number.")
         return whole_number("records", records)
     there = check_examples(examples)
     if records not in (None, there):
@@ -293,11 +282,13 @@ def _public_number(records: int | None, relation: Relation, examples: Any) -> in
     return there
 
 
-def stored_leaves(params: Any) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Arrays under plain names, and the path of each in the tree."""
-    found = jax.tree_util.tree_leaves_with_path(params)
-    arrays = {f"leaf_{place:03d}": np.asarray(leaf) for place, (_, leaf) in enumerate(found)}
-    return arrays, [jax.tree_util.keystr(path) for path, _ in found]
+def train_with_canaries(
+    arguments: tuple[Spec, Loss, Any, Any, Randomness, Training], canaries: int, delta: float, seed: int | None
+) -> tuple[Trained, LowerBound | None]:
+    """A training run, and the lower bound of the canaries that are planted in it."""
+    if not canaries:
+        return train(*arguments), None
+    return train_and_audit(*arguments, AuditOptions(delta=delta, seed=seed), canaries=canaries)
 
 
 def classification_quality(probabilities: NDArray[Any], labels: NDArray[Any]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """What a method may know when it plans: the task, the public declaration, the budget and randomness; never a row."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +12,11 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
-from sordino.core.validate import InputError
-from sordino.data import Category, Number, Schema
+from sordino.core.validate import OPEN_UNIT, POSITIVE, check_numbers
+from sordino.data import Schema
 from sordino.fitting.tasks import Task
-from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
-from sordino.models.base import Model
 from sordino.models.clip import check_sums
-from sordino.models.families.classification import Logistic, Softmax
-from sordino.models.families.mixture import GaussianMixture
-from sordino.models.families.networks import MLPClassification, MLPRegression
-from sordino.models.families.regression import GaussianLinear, Huber, PoissonRegression
+from sordino.models.registry import build_model
 from sordino.noise.randomness import Randomness, SeededRandomness
 from sordino.noise.secure import SecureRandomness
 
@@ -29,18 +24,12 @@ from sordino.noise.secure import SecureRandomness
 MOST_COLUMNS = 1024
 
 
-# The hidden layers of a dense network where nobody says.
-USUAL_HIDDEN = (16,)
-_THRESHOLD = 0.3
-
-
 @dataclass(frozen=True)
 class FitProblem:
-    """A task on declared data under a budget; `settings` are public choices of the estimator, `labels` its classes."""
+    """A task on declared data under a budget; `settings` are public options of the task, `labels` its classes."""
 
     task: Task
     schema: Schema
-    classes: int | None
     epsilon: float
     delta: float
     relation: Relation
@@ -48,7 +37,13 @@ class FitProblem:
     labels: tuple[Any, ...] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+        check_numbers(self, epsilon=POSITIVE, delta=OPEN_UNIT)
+        object.__setattr__(self, "settings", MappingProxyType(self.task.settings(**self.settings)))
+
+    @cached_property
+    def classes(self) -> int | None:
+        """How many classes the target has; None for numbers, and without a target."""
+        return self.schema.declared_target().kind.classes if self.task.classifies else None
 
     @property
     def records(self) -> int:
@@ -120,164 +115,11 @@ class Sources:
         return SeededRandomness(int(words[0]) << 64 | int(words[1]))
 
 
-def _classifier(problem: FitProblem, residual_variance: float) -> Model:
-    del residual_variance
-    return Logistic() if problem.classes == 2 else Softmax(classes=problem.classes or 2)
-
-
-def _counts(problem: FitProblem, residual_variance: float) -> Model:
-    del residual_variance
-    most = max(count_bounds(problem.schema)[1], 1.0)
-    return PoissonRegression(rate_cap=most, count_cap=most)
-
-
-def count_bounds(schema: Schema) -> tuple[float, float]:
-    """The declared bounds of a target of counts, in its own units."""
-    kind = schema.declared_target().kind
-    if not isinstance(kind, Number) or kind.low < 0.0 or kind.high < 1.0:
-        raise InputError("A target of counts must be a number with low at least 0 and high at least 1; declare both.")
-    return kind.low, kind.high
-
-
-def exposure_column(schema: Schema, name: Any) -> tuple[int, Number] | None:
-    """The place of the encoded exposure and its kind; None where every record counts alike."""
-    if name is None:
-        return None
-    for feature, block in schema.blocks():
-        if feature.name == name:
-            kind = feature.kind
-            if not isinstance(kind, Number) or kind.low <= 0.0 or kind.missing.adds_indicator:
-                raise InputError(
-                    f"The exposure {name!r} must be a number above 0 without an indicator; declare a positive low."
-                )
-            return block.start, kind
-    raise InputError(f"Expected the exposure to be one of the declared columns, got {name!r}; declare it as a number.")
-
-
-def exposures(schema: Schema, name: Any, X: Array) -> Array:
-    """How long each record was watched, from its encoded row; 1 where nobody says."""
-    found = exposure_column(schema, name)
-    if found is None:
-        return np.ones(len(X))
-    place, kind = found
-    return np.clip(kind.decode(X[:, place]), kind.low, kind.high)
-
-
-def _mixture(problem: FitProblem, residual_variance: float) -> Model:
-    del residual_variance
-    components = problem.settings["components"]
-    return GaussianMixture(weights=(1.0 / components,) * components, spread=problem.settings["spread"])
-
-
-_MODELS: dict[Task, Callable[[FitProblem, float], Model]] = {
-    Task.REGRESSION: lambda _, variance: GaussianLinear(noise_precision=1.0 / variance),
-    # The engine cuts residuals at a released scale; what a release states of its model is the usual threshold.
-    Task.ROBUST: lambda *_: Huber(threshold=_THRESHOLD),
-    Task.CLASSIFICATION: _classifier,
-    Task.COUNTS: _counts,
-    # Events in time bins are counts with exposure.
-    Task.SURVIVAL: lambda *_: PoissonRegression(rate_cap=1.0, count_cap=1.0),
-    Task.NETWORK_REGRESSION: lambda problem, variance: MLPRegression(
-        hidden=problem.settings["hidden"] or USUAL_HIDDEN,
-        noise_precision=1.0 / variance,
-        weight_decay=problem.settings["prior_precision"] / problem.records,
-    ),
-    Task.NETWORK_CLASSIFICATION: lambda problem, _: MLPClassification(
-        hidden=problem.settings["hidden"] or USUAL_HIDDEN,
-        classes=problem.classes or 2,
-        weight_decay=problem.settings["prior_precision"] / problem.records,
-    ),
-    Task.MIXTURE: _mixture,
-}
-
-
-def model_for(problem: FitProblem, residual_variance: float) -> Model:
-    """The model of a task; the variance of residuals matters to regression only."""
-    return _MODELS[problem.task](problem, residual_variance)
+def model_for(problem: FitProblem, residual_variance: float) -> Any:
+    """The model of a problem; the variance of residuals matters to numbers only."""
+    return build_model(problem.task.model(problem, residual_variance))
 
 
 def class_codes(y: Array, classes: int) -> NDArray[np.int64]:
     """Codes 0, 1, ... of encoded labels, which are signs where there are two classes."""
     return ((y + 1) / 2 if classes == 2 else y).astype(np.int64)
-
-
-# Times to an event. A record is a subject, followed from the first edge of the time bins until its time, when the event
-# happened or it was last seen without. Times are declared, so what lies outside is brought to the nearer bound.
-
-_LARGEST_SCORE = 50.0
-
-
-class SurvivalTime(NamedTuple):
-    """The column of times: its place among the encoded columns, its kind, and the edges of the time bins."""
-
-    place: int
-    kind: Number
-    edges: Array
-
-    def times(self, X: Array) -> Array:
-        """When records were last seen, from their encoded rows."""
-        return np.clip(self.kind.decode(X[:, self.place]), self.kind.low, self.kind.high)
-
-
-def survival_time(schema: Schema, settings: Mapping[str, Any]) -> SurvivalTime:
-    """How long records were followed, as declared; an event may lie in any bin."""
-    name, bins = settings["time"], settings["bins"]
-    for feature, block in schema.blocks():
-        if feature.name == name:
-            kind = feature.kind
-            if not isinstance(kind, Number) or kind.missing.adds_indicator:
-                raise InputError(f"The time {name!r} must be a number without an indicator.")
-            edges = np.linspace(kind.low, kind.high, bins + 1) if isinstance(bins, int) else np.array(bins, np.float64)
-            if edges[0] > kind.low or edges[-2] >= kind.high:
-                raise InputError(
-                    f"Expected time bins that begin at or before the lowest declared time and of which the last begins "
-                    f"before the highest, got edges from {edges[0]:g} to {edges[-1]:g} for times from {kind.low:g} to "
-                    f"{kind.high:g}; change the bins or the bounds of {name!r}."
-                )
-            return SurvivalTime(block.start, kind, edges)
-    raise InputError(f"Expected the time to be one of the declared columns, got {name!r}; declare it as a number.")
-
-
-def events(schema: Schema, y: Array) -> NDArray[np.bool_]:
-    """Whether a record ended with the event, from encoded targets."""
-    kind = schema.declared_target().kind
-    return kind.decode(y) > 0.5 if isinstance(kind, Number) else y > 0.0
-
-
-def check_event(schema: Schema) -> None:
-    """Refuse a target that does not say whether an event happened."""
-    kind = schema.declared_target().kind
-    if isinstance(kind, Category) or (isinstance(kind, Number) and (kind.low, kind.high) != (0.0, 1.0)):
-        raise InputError(
-            "The target must say whether the event happened: yes or no, or a number from 0 to 1. Declare it as boolean."
-        )
-
-
-def bins_of(settings: Mapping[str, Any]) -> Array:
-    """The edges of the time bins of a release; a file may say anything, so they are looked at."""
-    stated = settings.get("bins")
-    edges = np.array(stated, np.float64) if isinstance(stated, list | tuple) and _are_numbers(stated) else np.zeros(0)
-    if len(edges) - 1 not in range(2, 65) or not np.isfinite(edges).all() or (np.diff(edges) <= 0.0).any():
-        raise InputError("settings.bins of the release must be increasing edges; the release was changed.")
-    return edges
-
-
-def _are_numbers(stated: Sequence[Any]) -> bool:
-    return all(isinstance(edge, int | float) and not isinstance(edge, bool) for edge in stated)
-
-
-def with_flags(features: Array, bins: int) -> Array:
-    """Encoded rows with the 0/1 columns of all time bins but the first, of which none holds."""
-    return np.hstack([features, np.zeros((len(features), bins - 1))])
-
-
-def event_chances(law: CoefficientPosterior, thetas: Array, features: Array, edges: Array, until: float) -> Array:
-    """The chance that the event happens up to a time, for draws of coefficients and encoded rows: (draws, rows).
-
-    It is 1 - exp(-H), H the hazard summed over the bins; nobody leaves for another reason.
-    """
-    hazards = np.exp(np.minimum(law.scores(thetas, features)[..., 0], _LARGEST_SCORE))
-    weights = np.asarray(thetas, np.float64).reshape(-1, len(law.columns))[:, -(len(edges) - 2) :]
-    baseline = np.exp(np.minimum(np.column_stack([np.zeros(len(weights)), weights]), _LARGEST_SCORE))
-    lengths = np.clip(until - edges[:-1], 0.0, np.diff(edges))
-    return -np.expm1(-hazards * (baseline @ lengths)[:, None])

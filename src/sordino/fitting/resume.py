@@ -92,16 +92,14 @@ class FitCheckpoint:
             raise damaged(file) from None
         if not known or kept.run != run:
             raise InputError(
-                f"Expected the rounds of this very fit at {str(path)!r}, got those of another: its data declaration, "
-                "budget, engine, ledger or --seed differ; repeat the command as it was, or name a new file."
+                f"The rounds at {str(path)!r} belong to another fit: its data declaration, budget, engine, ledger "
+                "or --seed differ. Repeat the command as it was, or name a new file."
             )
         kept._check_answers()
         # Rows were read after a debit alone, so a name that paid for nothing was changed.
         paid = ledger is None or any(entry.run == kept.name for entry in ledger.entries())
         if (kept.answered or kept.marks) and not paid:
-            raise InputError(
-                f"Expected an entry of the ledger that pays for the rounds at {str(path)!r}, got none; name a new file."
-            )
+            raise InputError(f"No entry of the ledger pays for the rounds at {str(path)!r}. Name a new file.")
         return kept
 
     def _check_answers(self) -> None:
@@ -114,8 +112,8 @@ class FitCheckpoint:
         """Refuse to ask more of rows for an entry whose release was made; one that is whole is made again, alike."""
         if entry is not None and entry.release is not None and not self.answered.keys() >= set(self.numbers):
             raise InputError(
-                f"Expected a fit that was not finished, got one whose release is named by entry {entry.sequence}; "
-                f"delete {str(self.path)!r} and fit again."
+                f"This fit is finished: entry {entry.sequence} names its release. Delete {str(self.path)!r} and "
+                "fit again."
             )
 
     def add(self, name: str, sums: Array) -> None:

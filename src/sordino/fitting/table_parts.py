@@ -42,7 +42,7 @@ class EncodedThere:
 
     def __call__(self, table: Table) -> Iterator[UnitRows]:
         # How many records there are is compared for all parts together, and not here.
-        X, y, units, weights = encoded_table(self.declaration, Relation.ADD_REMOVE, table, for_sums=True)
+        X, y, units, weights = encoded_table(self.declaration, Relation.ADD_REMOVE, table)
         columns, made = self.plan.details["columns"], self.plan.details["made"]
         given = replace(given_rows(self.plan.problem, columns, X, y, units), weight=weights)
         yield from unit_rows(made.family, made.declaration, given)
@@ -162,11 +162,11 @@ def table_in_parts(
         loose = next((part.name for part in parts if not part.ordered), None)
         if loose is not None:
             raise InputError(
-                f"Expected rows in a fixed order, because of a unit {schema.unit_column!r} with many records the first "
-                f"are used, got {loose}, which promises none; add an ORDER BY to its query, or save it as Parquet."
+                f"Only the first records of {schema.unit_column!r} with many records are used, so rows need a "
+                f"fixed order, and {loose} has none. Add an ORDER BY to its query, or save it as Parquet."
             )
     if whole_units and schema.unit_column is None:
-        raise InputError("Expected --whole-units for a schema with a unit's column, got one without; leave it out.")
+        raise InputError("`--whole-units` needs a schema with a unit column. Omit it.")
     asking = engine_of(engine)
     try:
         asking.check(parts)

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sordino.core.arrays import Array, weighted_quantiles
+from sordino.core.arrays import Array, tails, weighted_quantiles
 from sordino.core.results import PRIOR_DOMINATED, figure, p_words, percent
-from sordino.core.validate import ANY_REAL, OPEN_UNIT, InputError, number, printable, refuse
+from sordino.core.validate import ANY_REAL, InputError, number, printable, refuse
 
 INTERCEPT = "intercept"
 LEVEL = 0.95
@@ -221,7 +221,7 @@ def _line(
 ) -> Line:
     mean, error, low, high = (float(one) for one in (mean, error, *ends))
     if not all(map(math.isfinite, (mean, error, low, high))):
-        raise InputError("Expected draws whose mean and spread are finite, got numbers too large; look at the release.")
+        raise InputError("The mean or the spread of the draws is not finite. Look at the numbers of the release.")
     z = mean / error if error > 0.0 else 0.0
     ratio = (_exp(mean), _exp(low), _exp(high)) if known.ratio else None
     # The share of draws on that side of 0 where fewer of them are.
@@ -270,9 +270,7 @@ def wald(coefficients: Coefficients, tested: Sequence[Mapping[str, float] | str]
     covariance = rows @ coefficients.covariance @ rows.T
     scale = np.sqrt(np.diag(covariance))
     if not (scale > 0.0).all() or np.linalg.matrix_rank(covariance / np.outer(scale, scale), tol=1e-9) < len(rows):
-        raise InputError(
-            "Expected sums of coefficients none of which follows from the others, got such a one; leave it out."
-        )
+        raise InputError("One of these sums of coefficients follows from the others. Omit it.")
     away = rows @ coefficients.mean
     statistic = float(away @ np.linalg.solve(covariance, away))
     names = tuple(in_words(one) for one in tested)
@@ -320,12 +318,6 @@ def parsed_names(coefficients: Coefficients, text: str) -> list[str]:
         found.append(",".join(pieces[first:last]))
         first = last
     return found
-
-
-def tails(level: float) -> list[float]:
-    """The shares of draws below the lower and below the upper end of a central interval."""
-    number("level", level, OPEN_UNIT)
-    return [0.5 - 0.5 * level, 0.5 + 0.5 * level]
 
 
 def _exp(value: float) -> float:

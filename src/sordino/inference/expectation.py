@@ -6,7 +6,7 @@ typically are. Real columns differ, and so do their widths; `LIMITS` says by how
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,9 +24,8 @@ from sordino.fitting.declaration import declared_columns
 from sordino.fitting.methods import METHODS
 from sordino.fitting.methods.bounded_influence import PublicColumns, influence_plan, public_columns
 from sordino.fitting.problem import FitProblem
-from sordino.fitting.tasks import OVERDISPERSED, TASKS, Task, count_settings, effect_settings, survival_settings
+from sordino.fitting.tasks import MODELS
 from sordino.inference.contrasts import LEVEL
-from sordino.inference.summary import RATIOS
 from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY
 from sordino.mechanisms.regression import Plan as EnginePlan
 from sordino.mechanisms.regression import plan as engine_plan
@@ -112,6 +111,7 @@ class Expectation(Result):
         effect: effects whose power is asked for, as `effects` takes them.
         width: widths whose epsilon is asked for, in the same form.
         power: of the smallest effect that is shown.
+        ratio: what exp of an effect is called.
     """
 
     plan: EnginePlan
@@ -121,6 +121,7 @@ class Expectation(Result):
     effect: Mapping[str, float] | float | None = None
     width: Mapping[str, float] | float | None = None
     power: float = POWER
+    ratio: str = ""
 
     def __post_init__(self) -> None:
         number("power", self.power, OPEN_UNIT)
@@ -334,10 +335,10 @@ class Expectation(Result):
     @property
     def _remarks(self) -> tuple[str, ...]:
         """What stands below the tables."""
-        word, declared = RATIOS.get(self.plan.family), self.plan.declaration
+        word, declared = self.ratio, self.plan.declaration
         said = (
             f"Numbers are logarithms: exp of an effect is its {word}." if word else "",
-            OF_COUNTS if self.plan.family == OVERDISPERSED else "",
+            OF_COUNTS if self.plan.family == "negative-binomial" else "",
             OF_UNITS if declared.counted == "unit" else "",
             OF_EVENTS if declared.time_bins else "",
             LIMITS,
@@ -353,11 +354,12 @@ def _units(columns: PublicColumns) -> tuple[Array, Array]:
     return to_table[1:] / half, half * to_table[0] / to_table[1:]
 
 
-FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", OVERDISPERSED, "cox")
+# The models that bounded influence can learn, by their words.
+REGRESSIONS = tuple(word for word, (task, _) in MODELS.items() if task.linear)
 
 
 def plan(
-    family: str,
+    model: str,
     schema: Schema | str | Path,
     *,
     epsilon: float,
@@ -365,33 +367,27 @@ def plan(
     relation: str,
     records: int | None = None,
     level: float = LEVEL,
-    effect_scale: float | None = None,
-    exposure: str | None = None,
-    time: str | None = None,
-    bins: int | Sequence[float] | None = None,
     effect: Mapping[str, float] | float | None = None,
     width: Mapping[str, float] | float | None = None,
     power: float = POWER,
+    **settings: Any,
 ) -> Expectation:
     """What a private regression by bounded influence would give, before anything is spent: no row is read.
 
     Args:
-        family: "linear", "robust", "logistic", "multinomial" (logistic with several classes), "poisson",
-            "negative-binomial" (counts that vary more than a Poisson law), or "cox" (times to an event).
+        model: "linear", "robust", "logistic" (with two classes or more), "poisson", "negative-binomial" (counts that
+            vary more than a Poisson law), or "cox" (times to an event).
         schema: the public schema, or the path of one.
         epsilon: of the fit.
         delta: of the fit.
         relation: "replace-one" or "add-remove"; there is no default.
         records: how many records or units there are; None takes the schema's number.
         level: of intervals and tests.
-        effect_scale: the prior standard deviation of effects, as for a fit; None takes its default.
-        exposure: of counts, the declared column that says how long each record was watched.
-        time: of cox, the declared column of times; the target says whether the event happened then.
-        bins: of cox, as for a fit: how many time bins there are, or their edges; None takes 4.
         effect: effects by coefficient in the table's units, to show the power to find them; a bare number is that of
             half a number's declared range, or of having a 0/1 column, for every coefficient.
         width: widths of intervals in the same form, to show the epsilon that reaches them.
         power: of the smallest detectable effect that is shown.
+        settings: of the model, as for a fit: effect_scale, exposure, overdispersed, time and bins.
 
     Returns:
         An `Expectation`: print it for a table of standard errors and widths; `lines`, `at(epsilon)`, `curve`,
@@ -409,36 +405,26 @@ def plan(
         >>> bool(made.lines[0].width > made.at(4.0).lines[0].width)
         True
     """
-    task = TASKS.get(one_of("family", family, FAMILIES), Task.CLASSIFICATION)
+    task, fixed = MODELS[one_of("model", model, REGRESSIONS)]
     read = read_schema(schema) if isinstance(schema, str | Path) else schema
     if not isinstance(read, Schema):
         raise refuse("schema", "to be a Schema or the path of one", schema)
     if records is not None:
         read = replace(read, records=whole_number("records", records))
-    if exposure is not None and task is not Task.COUNTS:
-        raise refuse("exposure", "for poisson and negative-binomial only", exposure)
-    if not time is bins is None and task is not Task.SURVIVAL:
-        raise refuse("time and bins", "for cox only", family)
     declared = declared_columns(read, task)
-    settings = effect_settings(effect_scale)
-    if task is Task.COUNTS:
-        settings = count_settings(exposure, family == OVERDISPERSED, effect_scale)
-    if task is Task.SURVIVAL:
-        settings = survival_settings(effect_scale, time=time, **({} if bins is None else {"bins": bins}))
     problem = FitProblem(
         task,
         declared.schema,
-        None if declared.labels is None else len(declared.labels),
-        number("epsilon", epsilon, POSITIVE),
-        number("delta", delta, OPEN_UNIT),
+        epsilon,
+        delta,
         Relation(one_of("relation", relation, tuple(Relation))),
-        settings,
+        settings | dict(fixed),
         declared.labels,
     )
     reason = METHODS["bounded-influence"].refusal(problem)
     if reason is not None:
-        raise InputError(f"Expected a schema that bounded influence can fit, got one that it cannot: it {reason}.")
+        raise InputError(f"Bounded influence cannot fit this schema: it {reason}.")
     columns = public_columns(problem)
     words = tuple(str(label) for label in (declared.labels or ())[1:])
     made, inside = influence_plan(problem, columns), number("level", level, OPEN_UNIT)
-    return Expectation(made, columns, words, inside, effect, width, power)
+    return Expectation(made, columns, words, inside, effect, width, power, task.ratio)

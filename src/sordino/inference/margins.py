@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
-from sordino.core.arrays import Array, weighted_quantiles
+from sordino.core.arrays import Array, tails, weighted_quantiles
 from sordino.core.results import Estimate, Result, ResultTable, by_name, figure, interval
 from sordino.core.validate import InputError, instance_of, number, refuse
 from sordino.data import (
@@ -33,25 +32,16 @@ from sordino.data.columns.interaction import Interaction
 from sordino.data.raw_columns import Column
 from sordino.data.table import Table
 from sordino.data.words import shown_names
-from sordino.fitting.tasks import Task
-from sordino.inference.contrasts import LEVEL, round_step, tails
-from sordino.inference.predicted_means import means_of_scores
-from sordino.inference.prediction import Predictor
+from sordino.fitting.predictor import Predictor
+from sordino.fitting.tasks.targets import blocks
+from sordino.inference.contrasts import LEVEL, round_step
 from sordino.inference.summary import under_guarantee
 from sordino.ledger.release import StoredRelease
-from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 
 # Values at which a number's margin is shown, evenly over its declared range.
 _POINTS = 5
 _MOST_ROWS = 20_000
 _ROWS_AT_ONCE = 256
-_OUTCOMES = {
-    Task.REGRESSION: "mean",
-    Task.ROBUST: "mean",
-    Task.CLASSIFICATION: "probability",
-    Task.COUNTS: "rate",
-    Task.SURVIVAL: "chance of the event",
-}
 _AT = "Columns that do not vary are at {where}: as given, otherwise the middle of declared bounds or the first word."
 _OVER = "Averaged over the {rows} rows that were given, which must be public: their values go into the answer."
 _WHAT = "Intervals are central shares of the posterior, with the privacy noise in them, for the mean and no new record."
@@ -190,21 +180,21 @@ class _Setting:
         predictor = Predictor(release)
         if not predictor.knows_means:
             raise InputError(
-                f"Expected a release by bounded influence, got one by {release.settings.get('method')!r}, which does "
-                "not know all of its own error; margins have no interval then."
+                f"The method {release.settings.get('method')!r} does not account for all of its error, so margins "
+                "have no interval. Fit by bounded influence."
             )
         every = raw_kinds(predictor.schema)
         every.pop(str(release.settings.get("time")), None)
         kinds = {name: kind for name, kind in every.items() if name != release.settings.get("exposure")}
         strange = [name for name in at or () if name not in kinds]
         if strange:
-            raise InputError(f"Expected values of {shown_names(kinds)}, got one of {shown_names(strange)}.")
+            raise InputError(f"{shown_names(strange)} is not one of {shown_names(kinds)}.")
         held = {name: checked_value(name, kinds[name], value) for name, value in (at or {}).items()}
         if over is None:
             values = {name: representative(kind) for name, kind in every.items()} | held
             where = ", ".join(f"{name}={_written(values[name])}" for name in kinds)
             rows = Table({name: _filled(name, value, 1) for name, value in values.items()})
-            return cls(predictor, kinds, rows, (_AT.format(where=where), *_units(predictor), _WHAT))
+            return cls(predictor, kinds, rows, (_AT.format(where=where), *predictor.task.remarks(predictor), _WHAT))
         table = read_table(predictor.schema.source(over))
         absent = [name for name in every if name not in table.columns and name not in held]
         if absent or not 0 < table.rows <= _MOST_ROWS:
@@ -214,7 +204,7 @@ class _Setting:
             )
         cells = {name: table.columns[name] for name in every if name not in held}
         rows = Table(cells | {name: _filled(name, value, table.rows) for name, value in held.items()})
-        return cls(predictor, kinds, rows, (_OVER.format(rows=table.rows), *_units(predictor), _WHAT))
+        return cls(predictor, kinds, rows, (_OVER.format(rows=table.rows), *predictor.task.remarks(predictor), _WHAT))
 
     def asked(self, columns: Sequence[str] | str | None) -> list[str]:
         """The columns that are asked about."""
@@ -238,60 +228,28 @@ class _Setting:
 
     def outcomes(self, name: str, values: Sequence[Any]) -> Array:
         """Mean outcomes with a column set to each value, (draws, values, outcomes), averaged over the rows."""
-        found = []
-        count = self.rows.rows
+        fit, found, count = self.predictor, [], self.rows.rows
+        draws = fit.coefficient_law.draws
         for value in values:
             column = _filled(name, checked_value(name, self.kinds[name], value), count)
-            encoded = self.predictor.encode(Table({**self.rows.columns, name: column}))
-            blocks = [
-                self._means(encoded[first : first + _ROWS_AT_ONCE]).sum(axis=1)
-                for first in range(0, count, _ROWS_AT_ONCE)
-            ]
-            found.append(sum(blocks[1:], blocks[0]) / count)
+            encoded = fit.encode(Table({**self.rows.columns, name: column}))
+            sums = [fit.task.outcomes(fit, draws, block).sum(axis=1) for block in blocks(encoded, _ROWS_AT_ONCE)]
+            found.append(sum(sums[1:], sums[0]) / count)
         return np.stack(found, axis=1)
-
-    def _means(self, encoded: Array) -> Array:
-        """(draws, rows, outcomes); of two classes the probability of the second."""
-        own = instance_of("the posterior", self.predictor.posterior, CoefficientPosterior)
-        if self.predictor.task is Task.SURVIVAL:
-            return self.predictor.chances(encoded)[..., None]
-        scores = own.scores(own.draws, encoded)
-        if own.family == "multinomial":
-            return special.softmax(scores, axis=2)
-        centre, scale = self.predictor.target_units if own.link == "identity" else (0.0, 1.0)
-        return means_of_scores(own.link, centre + scale * scores)
 
     def lines(self, name: str, value: str, drawn: Array, level: float) -> list[Margin]:
         """One margin for each outcome, from draws of shape (draws, outcomes)."""
-        own = instance_of("the posterior", self.predictor.posterior, CoefficientPosterior)
-        weights = np.asarray(own.weights)
+        weights = np.asarray(self.predictor.coefficient_law.weights)
         ends = weighted_quantiles(drawn, weights, tails(level))
-        words = self.outcome_words
+        words = self.predictor.task.outcome_words(self.predictor)
         return [
             Margin(name, value, word, float(weights @ drawn[:, k]), float(ends[k, 0]), float(ends[k, 1]))
             for k, word in enumerate(words)
         ]
 
-    @property
-    def outcome_words(self) -> list[str]:
-        """What is predicted, in the words of the table."""
-        task = self.predictor.task
-        if task is not Task.CLASSIFICATION:
-            return [_OUTCOMES[task]]
-        labels = [str(label) for label in self.predictor.labels.tolist()]
-        return [f"probability of {word}" for word in (labels[1:] if len(labels) == 2 else labels)]
-
     def title(self, what: str) -> str:
         target = self.predictor.schema.target
         return under_guarantee(what if target is None else f"{what} of {target.name}", self.predictor.release)
-
-
-def _units(predictor: Predictor) -> tuple[str, ...]:
-    if predictor.task is Task.COUNTS and predictor.release.settings.get("exposure") is not None:
-        return ("Rates are for an exposure of 1.",)
-    if predictor.task is Task.SURVIVAL:
-        return (f"The chance of the event is that up to time {predictor.edges[-1]:g}.",)
-    return ()
 
 
 def raw_kinds(schema: Schema) -> dict[str, ColumnKind]:

@@ -20,9 +20,9 @@ from sordino.core.arrays import Array
 from sordino.core.results import MOST_ROWS, Result
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, refuse, whole_number
 from sordino.fitting.custom_methods import CUSTOM, FREE_DRAWS, SITE_DRAWS, WEIGHTS
-from sordino.fitting.tasks import LINEAR, is_fit
+from sordino.fitting.predictor import Predictor
+from sordino.fitting.tasks import task_of
 from sordino.inference.contrasts import LEVEL, Line
-from sordino.inference.prediction import Predictor
 from sordino.inference.summary import (
     CHECK,
     COMPARISON,
@@ -76,7 +76,7 @@ class Release(StoredRelease):
             return check_table(given["bands"], given["about"], given["level"], self)
         if self.kind == COMPARISON:
             return comparison_table(given["models"], given["level"], self)
-        return summary_of(self, level) if is_fit(given) else parameters_of(self, level)
+        return summary_of(self, level) if task_of(given) else parameters_of(self, level)
 
     def plot(self, ax: Any = None) -> Any:
         """The estimates of `summary` with their intervals, on matplotlib axes."""
@@ -101,12 +101,12 @@ class Release(StoredRelease):
         Raises:
             InputError: for a release that predicts nothing, such as a look.
         """
-        if not is_fit(self.settings):
+        if task_of(self.settings) is None:
             raise InputError(f"This release is a {self.kind} and predicts no rows; print its summary().")
         predictor = Predictor(self)
         rows = predictor.encode(data)
         if predictor.schema.target is None:
-            return {"component": predictor.component_shares(rows)}
+            return {"component": predictor.probabilities(rows)}
         return {predictor.schema.target.name: predictor.sample(rows, draws, np.random.default_rng(seed))}
 
     def write(self, path: str | Path, key: SigningKey | None = None) -> Path:
@@ -296,8 +296,8 @@ def guarantee_attributes(release: StoredRelease) -> Mapping[str, Any]:
 
 
 def _drawn(predictor: Predictor, draws: int, seed: int | None) -> tuple[tuple[str, ...], Array]:
-    if predictor.task not in LINEAR or predictor.only_a_constant:
-        raise InputError("Expected a release with coefficients of columns, got one without; it has no named draws.")
+    if not predictor.task.linear or predictor.only_a_constant:
+        raise InputError("This release has no coefficients of columns, so it has no named draws.")
     count, generator = whole_number("draws", draws, _MOST), np.random.default_rng(seed)
     own = predictor.posterior
     if isinstance(own, CoefficientPosterior):
@@ -312,8 +312,7 @@ def _class_words(predictor: Predictor) -> list[str]:
     own = predictor.posterior
     if isinstance(own, CoefficientPosterior):
         return [word for word in own.outputs if word]
-    outputs = int(getattr(predictor.model, "outputs", 1))
-    return [str(word) for word in predictor.labels.tolist()] if outputs > 1 else []
+    return [str(word) for word in predictor.labels.tolist()] if predictor.outputs > 1 else []
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -412,7 +411,7 @@ class CustomRelease(Release):
 
     def _model(self) -> CustomModel:
         if self.own is None:
-            raise InputError("Expected a release with its model, got one from a folder; sordino.reopen(folder, model).")
+            raise InputError("A folder does not hold its model. Use sordino.reopen(folder, model).")
         return self.own
 
 
@@ -456,7 +455,7 @@ def reopen(
     """
     stored = release if isinstance(release, StoredRelease) else folder.read_release(release)
     if not stored.kind.startswith(CUSTOM) or "layout" not in stored.settings:
-        raise InputError(f"Expected a release of a custom model, got one of kind {stored.kind!r}.")
+        raise InputError(f"This is no release of a custom model; its kind is {stored.kind!r}.")
     settings = stored.settings
     leaves = tuple(Leaf(str(name), tuple(shape), bool(whole)) for name, shape, whole in settings["layout"])
     options = {"params": params, "constants": constants, "unit": settings.get("unit"), "loss": loss}

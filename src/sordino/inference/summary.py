@@ -29,21 +29,13 @@ from sordino.core.results import (
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
 from sordino.data import Category, ColumnKind, Measurement, Schema
 from sordino.data.columns.interaction import Interaction
-from sordino.fitting.tasks import LINEAR, Task
+from sordino.fitting.tasks import task_of
 from sordino.inference.contrasts import INTERCEPT, LEVEL, Coefficients, Line, lines, round_step
 
 if TYPE_CHECKING:
-    from sordino.inference.prediction import Predictor
+    from sordino.fitting.predictor import Predictor
     from sordino.ledger.release import StoredRelease
 
-# What exp of a coefficient is, by family.
-RATIOS = {
-    "logistic": "odds ratio",
-    "multinomial": "odds ratio",
-    "poisson": "rate ratio",
-    "negative-binomial": "rate ratio",
-    "cox": "hazard ratio",
-}
 _SEED, _DRAWS = 20_265, 4000
 _TESTED = (
     "Estimates are posterior means in the units of the table. Standard errors are posterior standard deviations and "
@@ -55,11 +47,11 @@ _SHARES = (
     "prior-dominated: it says more about the assumed effect size than about the table."
 )
 _UNTESTED = (
-    "This method does not know all of its own error, so there are no standard errors and no p-values: do not publish "
-    "the intervals as if they held at their level."
+    "This method does not account for all of its error, so there are no standard errors and no p-values. Do not "
+    "publish the intervals as if they held at their level."
 )
 _WITHHELD = (
-    "This method does not know all of its own error, so there are no standard errors, no intervals and no p-values: {}."
+    "This method does not account for all of its error, so there are no standard errors, intervals and p-values: {}."
 )
 
 
@@ -196,10 +188,10 @@ def summary_of(release: "StoredRelease", level: float = LEVEL) -> Summary:
             facts_of(release, known.family),
         )
     # Loaded where it is needed: it brings JAX.
-    from sordino.inference.prediction import Predictor  # noqa: PLC0415
+    from sordino.fitting.predictor import Predictor  # noqa: PLC0415
 
     predictor, title = Predictor(release), _title(release)
-    if predictor.task in LINEAR:
+    if predictor.task.linear:
         return _of_older(predictor, title, level)
     words = "This model has no coefficients that mean something one by one; `sordino predict` answers for rows."
     return Summary(title, (), level, "", "", False, release.cautions, (words,), facts_of(release))
@@ -207,13 +199,13 @@ def summary_of(release: "StoredRelease", level: float = LEVEL) -> Summary:
 
 def facts_of(release: "StoredRelease", family: str = "") -> tuple[tuple[str, str], ...]:
     """What stands above the tables of a release, as statsmodels has it; public settings and the certificate."""
-    schema, settings = release.schema, release.settings
+    schema, settings, task = release.schema, release.settings, task_of(release.settings)
     target = None if schema is None else schema.target
     ledger = release.ledger
     entry = "none" if ledger is None else f"entry {ledger['entry']} of {ledger['dataset']}"
     return (
         *((("Dep. variable", target.name),) if target is not None else ()),
-        ("Model", family or _family_word(release)),
+        ("Model", family or ("" if task is None else next(iter(task.models)))),
         ("Method", str(settings.get("method"))),
         *(((f"{schema.counted.capitalize()} (declared)", f"{schema.records:,}"),) if schema is not None else ()),
         ("Epsilon", show_up(release.epsilon)),
@@ -286,8 +278,8 @@ def coefficients_if_known(release: "StoredRelease") -> Coefficients | None:
         return None
     law = from_stored(release.arrays, release.settings).in_table_units()
     draws, weights, parts = (np.asarray(values) for values in (law.draws, law.weights, law.parts))
-    steps = _steps(release.schema, law.columns, law.outputs)
-    return Coefficients(law.names, draws, weights, parts, RATIOS.get(law.family, ""), law.family, steps)
+    steps, task = _steps(release.schema, law.columns, law.outputs), task_of(release.settings)
+    return Coefficients(law.names, draws, weights, parts, "" if task is None else task.ratio, law.family, steps)
 
 
 def _steps(schema: Schema | None, columns: Sequence[str], outputs: Sequence[str]) -> dict[str, float]:
@@ -312,8 +304,8 @@ def coefficients_of(release: "StoredRelease") -> Coefficients:
         if reason is not None:
             raise InputError(f"The intervals of this release are withheld: {reason}.")
         raise InputError(
-            f"Expected a release by bounded influence, got one by {method!r}, which does not know all of its own "
-            "error; no test can be made of it."
+            f"The method {method!r} does not account for all of its error, so no test can be made. Fit by bounded "
+            "influence."
         )
     return found
 
@@ -335,7 +327,7 @@ def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
         return Summary(title, rows, level, "", "", False, release.cautions, (remark,), facts_of(release))
     names, matrix, constant = predictor.table_units
     if predictor.only_a_constant or is_constant(release):
-        outputs = int(getattr(predictor.model, "outputs", 1))
+        outputs = predictor.outputs
         names, matrix, constant = names[:outputs], matrix[:outputs, :outputs], constant[:outputs]
     mean = predictor.posterior.mean[: matrix.shape[1]]
     estimates = matrix @ mean + constant
@@ -352,23 +344,10 @@ def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
     return Summary(title, found, level, words or "", "", False, release.cautions, (remark,), facts_of(release))
 
 
-_TASKS: dict[str, str] = {
-    Task.REGRESSION: "linear",
-    Task.ROBUST: "robust",
-    Task.CLASSIFICATION: "logistic",
-    Task.COUNTS: "poisson",
-    Task.SURVIVAL: "cox",
-}
-
-
-def _family_word(release: "StoredRelease") -> str:
-    task = str(release.settings.get("task"))
-    return _TASKS.get(task, task)
-
-
 def _title(release: "StoredRelease", family: str = "") -> str:
-    word = family or _family_word(release)
-    what = f"{word[:1].upper()}{word[1:]} regression by {release.settings.get('method')}"
+    task = task_of(release.settings)
+    words = f"{family} regression" if family or task is None else task.title
+    what = f"{words[:1].upper()}{words[1:]} by {release.settings.get('method')}"
     return under_guarantee(what, release, f", {release.spec.relation.value}, for {release.protected.words}")
 
 

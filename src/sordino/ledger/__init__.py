@@ -6,7 +6,6 @@ from sordino.ledger.budget import ContentWarning as ContentWarning
 from sordino.ledger.budget import LedgerError as LedgerError
 from sordino.ledger.budget import LedgerRefusal as LedgerRefusal
 from sordino.ledger.budget import LedgerUnit as LedgerUnit
-from sordino.ledger.filters import filter_kinds as filter_kinds
 from sordino.ledger.ledger import Balance as Balance
 from sordino.ledger.ledger import Ledger as Ledger
 from sordino.ledger.verification import EntryFinding as EntryFinding

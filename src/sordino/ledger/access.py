@@ -55,7 +55,7 @@ def find(path: Path) -> Path:
         reason = getattr(error, "strerror", None) or "not a file name"
         raise LedgerError(f"Expected {str(path)!r} to be a ledger, got: {reason}; open one first.") from None
     if not stat.S_ISREG(status.st_mode):
-        raise LedgerError(f"Expected {str(path)!r} to be a ledger file, got something that is not a file.")
+        raise LedgerError(f"{str(path)!r} is not a file.")
     if status.st_nlink > 1:
         raise LedgerError(
             f"Expected {str(path)!r} to be the only name of its file, got {status.st_nlink} hard links; copy the file "
@@ -196,8 +196,8 @@ def another_in_its_place(path: Path) -> LedgerError:
 
 def _without_locks(path: Path) -> LedgerError:
     return LedgerError(
-        f"Expected the disk of {str(path)!r} to keep locks on files, got one that does not, where two processes could "
-        "spend the same budget; move the ledger to a local disk. Nothing was changed."
+        f"The disk of {str(path)!r} does not keep locks on files, so two processes could spend the same "
+        "budget. Move the ledger to a local disk. Nothing was changed."
     )
 
 
@@ -296,7 +296,7 @@ def opened(path: Path, flags: int) -> Iterator[int]:
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise LedgerError(f"Expected {str(path)!r} to be a ledger file, got something that is not a file.")
+            raise LedgerError(f"{str(path)!r} is not a file.")
         yield descriptor
     finally:
         os.close(descriptor)

@@ -30,8 +30,7 @@ from sordino.core.spec import Spec
 from sordino.core.spec.document import parse
 from sordino.core.validate import InputError, refuse
 from sordino.ledger.budget import Budget, LedgerError
-from sordino.ledger.filters import filter_from_dict
-from sordino.ledger.renyi_filters import Charge, Filter
+from sordino.ledger.privacy_filter import Charge, PrivacyFilter
 
 if TYPE_CHECKING:
     from sordino.ledger.log import Log, Mark, OpenLog
@@ -98,9 +97,7 @@ class Entry:
         try:
             return Bound.from_dict(parse(self.bound_text))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise LedgerError(
-                f"Expected entry {self.sequence} to hold a bound, got one that cannot be read."
-            ) from error
+            raise LedgerError(f"The bound of entry {self.sequence} cannot be read.") from error
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -117,13 +114,13 @@ class Entry:
         }
 
 
-ENTRY, ROWS, RELEASED = "entry", "rows", "released"
+OPENING, ENTRY, ROWS, RELEASE = "opening", "entry", "rows", "release"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _WORDS = ("time", "theorem", "epsilon", "spec", "bound", "versions")
-MOST_FINGERPRINTS = 64
 
 Json = dict[str, Any]
-Fingerprints = list[tuple[int, bytes]]
+# Of a table: for each column, by the digest of its name, that of its content; and for no name that of its length.
+Fingerprint = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -136,7 +133,7 @@ class Header:
     key: bytes
     fixed: tuple[str, str, str]
     budget: Budget
-    rule: Filter
+    rule: PrivacyFilter
 
 
 @dataclass(frozen=True)
@@ -158,17 +155,17 @@ class Page:
     bound_text: str
 
 
-def opening(budget: Budget, rule: Filter) -> Json:
+def opening(budget: Budget, rule: PrivacyFilter) -> Json:
     """The first record of a new ledger."""
     fixed = {"budget": text(budget.to_dict()), "filter": text(rule.to_dict()), "opened": _now()}
-    return {"kind": "opening", "key": secrets.token_hex(KEY_BYTES)} | fixed
+    return {"kind": OPENING, "key": secrets.token_hex(KEY_BYTES)} | fixed
 
 
 def header(path: Path, record: Json) -> Header:
     """Read the opening."""
     try:
         fixed = record["budget"], record["filter"], record["opened"]
-        if record["kind"] != "opening" or not all(isinstance(word, str) for word in fixed):
+        if record["kind"] != OPENING or not all(isinstance(word, str) for word in fixed):
             raise damaged(path)
         budget, rule = _parsed(*fixed[:2])
         return Header(bytes.fromhex(record["key"]), fixed, budget, rule)
@@ -177,17 +174,17 @@ def header(path: Path, record: Json) -> Header:
 
 
 @lru_cache(maxsize=16)
-def _parsed(budget: str, rule: str) -> tuple[Budget, Filter]:
-    return Budget.from_dict(parse(budget)), filter_from_dict(parse(rule))
+def _parsed(budget: str, rule: str) -> tuple[Budget, PrivacyFilter]:
+    return Budget.from_dict(parse(budget)), PrivacyFilter.from_dict(parse(rule))
 
 
 def state(path: Path, top: Header, record: Json) -> LedgerState:
     """Where the ledger stands after this record."""
-    if record.get("kind") == "opening":
+    if record.get("kind") == OPENING:
         return LedgerState(0, top.rule.total([]))
     try:
         releases, total = record["releases"], Charge.from_dict(record["total"])
-        if record["kind"] not in {ENTRY, ROWS} or type(releases) is not int or releases < 0:
+        if record["kind"] not in {ENTRY, ROWS, RELEASE} or type(releases) is not int or releases < 0:
             raise damaged(path)
         return LedgerState(releases, top.rule.total([total]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -204,11 +201,15 @@ def append(log: "OpenLog", top: Header, before: LedgerState, page: Page, run: st
     """Add an entry; on return it is on the disk."""
     alone = None if page.epsilon == float("inf") else page.epsilon
     words = (_now(), page.theorem, alone, page.spec_text, page.bound_text, dict(_versions()))
-    total = top.rule.total([before.total, page.charge])
-    record = {"kind": ENTRY, "releases": before.releases + 1, "charge": page.charge.to_dict(), "total": total.to_dict()}
-    record |= {"rows": _place_of_rows(log)} | dict(zip(_WORDS, words, strict=True))
-    record |= {} if run is None else {"run": run}
+    after = LedgerState(before.releases + 1, top.rule.total([before.total, page.charge]))
+    record = _record(log, ENTRY, after, charge=page.charge.to_dict(), run=run, **dict(zip(_WORDS, words, strict=True)))
     return _entry(log.path, record, log.append(record))
+
+
+def _record(log: "Log", kind: str, after: LedgerState, **content: Any) -> Json:
+    """A record: where the ledger stands after it, and where the fingerprint of the rows lies."""
+    standing = {"releases": after.releases, "total": after.total.to_dict(), "rows": _place_of_rows(log)}
+    return {"kind": kind} | standing | content
 
 
 def entries(log: "Log") -> tuple[Entry, ...]:
@@ -225,7 +226,7 @@ def entries(log: "Log") -> tuple[Entry, ...]:
             except InputError as error:
                 raise damaged(log.path) from error
             found[entry.sequence] = entry
-        elif RELEASED in record:
+        elif record["kind"] == RELEASE:
             sequence, named = _released(log.path, record)
             if sequence not in found:
                 raise damaged(log.path)
@@ -242,58 +243,46 @@ def name_of(log: "Log", entry: Entry) -> str | None:
     behind = log.behind(entry.place, bytes.fromhex(entry.digest))
     if behind is None:
         raise LedgerError(f"Expected an entry of {str(log.path)!r}, got {entry.sequence} of another ledger.")
-    named = (_released(log.path, record) for record in behind if RELEASED in record)
+    named = (_released(log.path, record) for record in behind if record.get("kind") == RELEASE)
     return next((name for sequence, name in named if sequence == entry.sequence), None)
 
 
-def name_release(log: "OpenLog", top: Header, sequence: int, named: str) -> None:
-    """Remember which release was made on an entry, in a record of fingerprints beside those that are known."""
-    before = state(log.path, top, log.state)
-    log.append(_rows_record(before, fingerprints(log)) | {RELEASED: [sequence, named]})
+def name_release(log: "OpenLog", sequence: int, named: str) -> None:
+    """Remember which release was made on an entry."""
+    log.append(_record(log, RELEASE, standing(log)[1], release=[sequence, named]))
 
 
 def _released(path: Path, record: Json) -> tuple[int, str]:
     try:
-        sequence, named = record[RELEASED]
-    except (TypeError, ValueError) as error:
+        sequence, named = record["release"]
+    except (KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error
     if type(sequence) is not int or not isinstance(named, str) or not _SHA256.fullmatch(named):
         raise damaged(path)
     return sequence, named
 
 
-def fingerprints(log: "Log") -> Fingerprints:
-    """Fingerprints of rows that differ, each with the entry it first belonged to: the first one and the latest."""
+def known_rows(log: "Log") -> Fingerprint:
+    """The fingerprint of the rows that were read so far; empty where none were."""
     place = _place_of_rows(log)
     if place is None:
-        return []
+        return {}
     record = log.state if log.state.get("kind") == ROWS else log.record_at(place)
-    try:
-        return [(int(sequence), bytes.fromhex(rows)) for sequence, rows in record["fingerprints"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged(log.path) from error
+    columns = record.get("columns")
+    if not isinstance(columns, dict) or not all(isinstance(content, str) for content in columns.values()):
+        raise damaged(log.path)
+    return columns
 
 
-def keep_fingerprint(log: "OpenLog", top: Header, sequence: int, fingerprint: bytes) -> None:
-    """Remember which rows an entry was computed from, unless they are known."""
-    known = fingerprints(log)
-    if all(earlier != fingerprint for _, earlier in known):
-        before = state(log.path, top, log.state)
-        log.append(_rows_record(before, [*known, (sequence, fingerprint)]))
-
-
-def _rows_record(before: LedgerState, known: Fingerprints) -> Json:
-    kept = known[:1] + known[1:][1 - MOST_FINGERPRINTS :]
-    return {
-        "kind": ROWS,
-        "releases": before.releases,
-        "total": before.total.to_dict(),
-        "fingerprints": [[sequence, rows.hex()] for sequence, rows in kept],
-    }
+def keep_rows(log: "OpenLog", rows: Fingerprint) -> None:
+    """Remember columns of the rows that were read; of a column that is known the first content stays."""
+    known = known_rows(log)
+    if rows.keys() - known.keys():
+        log.append(_record(log, ROWS, standing(log)[1], columns=rows | known))
 
 
 def _place_of_rows(log: "Log") -> int | None:
-    """Where the latest record of fingerprints begins."""
+    """Where the latest fingerprint begins."""
     if log.state.get("kind") == ROWS:
         return log.mark.start
     place = log.state.get("rows")
@@ -310,7 +299,7 @@ def _entry(path: Path, record: Json, mark: "Mark") -> Entry:
         alone = float("inf") if epsilon is None else float(epsilon)
         software = tuple(sorted((name, str(number)) for name, number in versions.items()))
         charge = Charge.from_dict(record["charge"])
-        tied = {"digest": mark.link.hex(), "place": mark.start, "run": record.get("run")}
+        tied = {"digest": mark.link.hex(), "place": mark.start, "run": record["run"]}
         return Entry(record["releases"], time, theorem, alone, charge, spec, bound, software, **tied)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise damaged(path) from error
@@ -323,7 +312,7 @@ def text(value: Json) -> str:
 
 def damaged(path: Path) -> LedgerError:
     """The sentence for a ledger that cannot be believed."""
-    return LedgerError(f"Expected {str(path)!r} to be a whole ledger, got one that is damaged; restore it from a copy.")
+    return LedgerError(f"The ledger {str(path)!r} is damaged. Restore it from a copy.")
 
 
 def _now() -> str:
@@ -336,43 +325,29 @@ def _versions() -> Mapping[str, str]:
     return MappingProxyType(versions | {"sordino": __version__, "python": platform.python_version()})
 
 
-# Whether two releases were computed from the same records: a keyed digest for every column of the rows.
-#
-# Two fits of one table need not read the same columns, nor the same target. They share some, though, and a column
-# that holds the same values in the same order stands for the same rows. So a fingerprint has one digest for the
-# number of rows and one for each column by name; rows are others where the number differs, or where there are common
-# columns and not one of them agrees. A constant column says nothing about who is in the table and is left out.
-#
-# The key is the ledger's: without it a fingerprint says nothing about rows.
+def fingerprint(key: bytes, columns: Mapping[str, NDArray]) -> Fingerprint:
+    """The digests of named columns of one length, keyed with the ledger's own key: without it they say nothing.
 
-_PART = DIGEST_BYTES
-
-
-def fingerprint(key: bytes, columns: Mapping[str, NDArray]) -> bytes:
-    """The digests of named columns of one length: of the number of rows, then of each name and its content."""
+    Two fits of one table need not read the same columns, nor the same target. They share some, though, and a column
+    that holds the same values in the same order stands for the same rows. A constant column says nothing about who is
+    in the table and is left out.
+    """
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     lengths = {len(column) if column.ndim else -1 for column in arrays.values()}
     if len(lengths) != 1 or min(lengths) < 0:
         raise refuse("columns", "to be arrays of one length, at least one", sorted(lengths))
-    parts = [digest(key, "number of rows", str(lengths.pop()))]
+    rows = {"": digest(key, "number of rows", str(lengths.pop())).hex()}
     for name, column in arrays.items():
         if column.dtype.hasobject:
             raise refuse("columns", "to be arrays of numbers or text", f"an array of {column.dtype} values")
         if len(column) and (column != column[0]).any():
             form, content = f"{column.dtype.str}{column.shape}", np.ascontiguousarray(column).tobytes()
-            parts += [digest(key, "column", name), digest(key, "content", name, form, content)]
-    return b"".join(parts)
+            rows[digest(key, "column", name).hex()] = digest(key, "content", name, form, content).hex()
+    return rows
 
 
-def other_rows(first: bytes, second: bytes) -> bool:
-    """Whether two fingerprints of one ledger are of different rows."""
-    if not same(first[:_PART], second[:_PART]):
-        return True
-    before, after = _columns(first), _columns(second)
-    common = before.keys() & after.keys()
-    return bool(common) and not any(same(before[name], after[name]) for name in common)
-
-
-def _columns(rows: bytes) -> dict[bytes, bytes]:
-    parts = [rows[place : place + _PART] for place in range(_PART, len(rows), _PART)]
-    return dict(zip(parts[::2], parts[1::2], strict=False))
+def other_rows(first: Fingerprint, second: Fingerprint) -> bool:
+    """Whether two fingerprints of one ledger are of different rows: in their number, or in every common column."""
+    common = first.keys() & second.keys() - {""}
+    agree = any(first[name] == second[name] for name in common)
+    return bool(first) and (first[""] != second[""] or (bool(common) and not agree))

@@ -56,8 +56,8 @@ def under_relation(bound: Bound, relation: Relation) -> Guarantee:
     if relation is Relation.REPLACE_ONE:
         return replace_one_from_add_remove(bound.guarantee, bound.relation)
     raise InputError(
-        f"Expected a bound under {relation}, the relation of the budget, got one under {bound.relation}; a replace-one "
-        "bound says nothing about datasets of different size."
+        f"The budget is under {relation} and this bound under {bound.relation}. A replace-one bound says "
+        "nothing about datasets of different size."
     )
 
 
@@ -117,19 +117,19 @@ def _group_size(relation: Relation, spec: Spec, budget: "Budget") -> int:
         return 1 if column is None else 2
     if column == budget.unit.column:
         return 1
-    wanted = f"Expected a release about units of {budget.unit.column!r}, as the ledger names them"
+    wanted = f"The ledger is about units of {budget.unit.column!r}"
     if column is not None:
-        raise InputError(f"{wanted}, got one about units of {column!r}; these are others.")
+        raise InputError(f"{wanted}; this release is about units of {column!r}, which are others.")
     most = budget.unit.most_records
     if relation is Relation.REPLACE_ONE and most != 1:
         raise InputError(
-            f"{wanted}, got one about records under replace-one, which says nothing about units that have different "
-            "numbers of records; declare the unit in the schema, or fit under add-remove."
+            f"{wanted}; this release is about records under replace-one, which says nothing about units with "
+            "different numbers of records. Declare the unit in the schema, or fit under add-remove."
         )
     if most is None:
         raise InputError(
-            f"{wanted}, got one about records, and the ledger does not say how many records a unit has at most; "
-            "declare the unit in the schema."
+            f"{wanted}; this release is about records, and the ledger does not bound the records of a unit. "
+            "Declare the unit in the schema."
         )
     return most
 

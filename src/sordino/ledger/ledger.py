@@ -27,8 +27,7 @@ from sordino.ledger.budget import (
     LedgerUnit,
     charged,
 )
-from sordino.ledger.filters import EitherFilter, filter_named
-from sordino.ledger.renyi_filters import Charge, Filter, epsilon_alone
+from sordino.ledger.privacy_filter import Charge, PrivacyFilter, epsilon_alone
 from sordino.ledger.verification import Verification, verify
 
 VALIDITY = {
@@ -38,7 +37,7 @@ VALIDITY = {
     ),
     "odometer_epsilon": (
         "Holds at any moment one chooses to stop, in view of what was released: P(S) <= E_Q[exp(odometer_epsilon); S] "
-        "+ delta for every set S of transcripts. With the gaussian and either filters it may pass the budget's epsilon."
+        "+ delta for every set S of transcripts. It may pass the budget's epsilon."
     ),
 }
 
@@ -49,7 +48,6 @@ class Balance:
 
     Attributes:
         budget: what opening fixed.
-        filter_kind: which filter decides.
         releases: number of entries.
         spent_epsilon: see `VALIDITY`; rounded up.
         odometer_epsilon: see `VALIDITY`; rounded up.
@@ -62,7 +60,6 @@ class Balance:
     """
 
     budget: Budget
-    filter_kind: str
     releases: int
     spent_epsilon: float
     odometer_epsilon: float
@@ -73,13 +70,12 @@ class Balance:
     spent_mu: float | None
 
     @classmethod
-    def of(cls, budget: Budget, rule: Filter, total: Charge, releases: int) -> "Balance":
+    def of(cls, budget: Budget, rule: PrivacyFilter, total: Charge, releases: int) -> "Balance":
         """The balance after charges that add up to `total`."""
         largest_mu = rule.largest_mu(total)
         left = budget.failure_delta - total.failure
         return cls(
             budget,
-            rule.kind,
             releases,
             rule.spent(total),
             rule.odometer(total),
@@ -106,7 +102,6 @@ class Balance:
     def to_dict(self) -> dict[str, Any]:
         return {
             "budget": self.budget.to_dict(),
-            "filter": self.filter_kind,
             "releases": self.releases,
             "spent_epsilon": self.spent_epsilon,
             "odometer_epsilon": self.odometer_epsilon,
@@ -157,7 +152,6 @@ class Ledger:
         epsilon: float,
         delta: float,
         *,
-        filter_kind: str = EitherFilter.kind,
         reserve: float = DEFAULT_RESERVE,
         unit: LedgerUnit | Mapping[str, Any] | str = Unit.RECORD,
         timeout: float = DEFAULT_TIMEOUT,
@@ -170,9 +164,6 @@ class Ledger:
             relation: which datasets are neighbours.
             epsilon: total epsilon.
             delta: total delta.
-            filter_kind: "either" holds every kind of release, Gaussian ones at the least cost, and lets a single one
-                have the whole budget; "gaussian" holds those that a Gaussian dominates, exactly; "renyi" counts by
-                Rényi curves from the beginning.
             reserve: share of delta kept for releases with an additive failure.
             unit: whom the budget protects: "record", or {"column": ..., "most_records": ...} for all records that share
                 a value of a column; most_records, the most that a unit has in the table, prices releases about records.
@@ -182,12 +173,12 @@ class Ledger:
         related = Relation(validate.one_of("relation", relation, tuple(Relation)))
         # The budget reads the unit, whatever it is given as.
         budget = Budget(dataset, related, epsilon, delta, reserve, cast(LedgerUnit, unit))
-        rule = filter_named(filter_kind).opened(budget)
+        rule = PrivacyFilter.opened(budget)
         if rule.largest_mu(rule.total([])) == 0:
             raise InputError(
                 f"Expected a budget that affords some release, got epsilon {epsilon!r}, delta {delta!r}; raise either."
             )
-        log.create(made.path, book.opening(budget, rule), log.FORMAT if isinstance(budget.unit, Unit) else log.OF_UNITS)
+        log.create(made.path, book.opening(budget, rule))
         return made
 
     @classmethod
@@ -202,7 +193,7 @@ class Ledger:
         return self._header().budget
 
     @property
-    def rule(self) -> Filter:
+    def rule(self) -> PrivacyFilter:
         return self._header().rule
 
     def debit(self, bound: Bound | Sequence[Bound], spec: Spec, *, run: str | None = None) -> Entry:
@@ -222,7 +213,7 @@ class Ledger:
         """
         bounds = list(bound) if isinstance(bound, Sequence) else [bound]
         if not bounds:
-            raise InputError("Expected at least one bound of the release, got none.")
+            raise InputError("The release has no bound.")
         for stated in bounds:
             _check_matching(stated, spec)
         top, state = self._standing()
@@ -237,8 +228,8 @@ class Ledger:
             if known is not None:
                 if (known.spec_text, known.bound_text) not in {(one.spec_text, one.bound_text) for one in pages}:
                     raise InputError(
-                        f"Expected entry {known.sequence} of {str(self.path)!r} to pay for this run, got one that was "
-                        "charged for another; name a new file to keep rounds in."
+                        f"Entry {known.sequence} of {str(self.path)!r} was charged for another run. Name a new file to "
+                        "keep rounds in."
                     )
                 return known
             page = _best(top.rule, state.total, pages)
@@ -273,7 +264,7 @@ class Ledger:
             top, state = book.standing(file)
             listed = book.entries(file)
         return {
-            "format": log.FORMAT if isinstance(top.budget.unit, Unit) else log.OF_UNITS,
+            "format": log.FORMAT,
             "opened": top.fixed[2],
             "balance": Balance.of(top.budget, top.rule, state.total, state.releases).to_dict(),
             "filter": top.rule.to_dict(),
@@ -289,16 +280,20 @@ class Ledger:
         warning is an answer about private rows without noise, so it is marked NON-PRIVATE and stays out of releases.
         """
         validate.instance_of("entry", entry, Entry)
+        rows = fingerprint(self._header().key, columns)
         try:
-            known = self._compare(entry, fingerprint(self._header().key, columns))
+            with log.writing(self.path, self.timeout) as open_log:
+                others = other_rows(book.known_rows(open_log), rows)
+                if not others:
+                    book.keep_rows(open_log, rows)
         except LedgerError as error:
             warnings.warn(f"The fingerprint of the rows was not kept: {error}", ContentWarning, stacklevel=2)
             return
-        if known is not None:
+        if others:
             warnings.warn(
-                f"NON-PRIVATE: these rows are not those of release {known} from {self.budget.dataset!r}. If the "
+                f"NON-PRIVATE: these rows are not those of earlier releases from {self.budget.dataset!r}. If the "
                 "dataset grew or was cleaned that is expected, if it is another dataset it needs a ledger of its own. "
-                "This was seen in private rows, and tells even whether one was removed: keep it with them.",
+                "This was seen in private rows, and even says whether one was removed: keep it with them.",
                 ContentWarning,
                 stacklevel=2,
             )
@@ -315,19 +310,9 @@ class Ledger:
         with log.writing(self.path, self.timeout) as open_log:
             named = book.name_of(open_log, entry)
             if named not in (None, digest):
-                raise LedgerError(
-                    f"Expected entry {entry.sequence} of {str(self.path)!r} to name one release, got a second one."
-                )
+                raise LedgerError(f"Entry {entry.sequence} of {str(self.path)!r} already names a release.")
             if named is None:
-                book.name_release(open_log, book.header(self.path, open_log.opening), entry.sequence, digest)
-
-    def _compare(self, entry: Entry, rows: bytes) -> int | None:
-        """The first release that was computed from other rows; keeps the fingerprint either way."""
-        with log.writing(self.path, self.timeout) as open_log:
-            known = book.fingerprints(open_log)
-            book.keep_fingerprint(open_log, book.header(self.path, open_log.opening), entry.sequence, rows)
-        others = (sequence for sequence, earlier in known if sequence != entry.sequence and other_rows(earlier, rows))
-        return next(others, None)
+                book.name_release(open_log, entry.sequence, digest)
 
     def _header(self) -> book.Header:
         return self._standing()[0]
@@ -338,15 +323,15 @@ class Ledger:
 
 
 def _priced(top: book.Header, bounds: Sequence[Bound], spec: Spec, must: bool = True) -> list[book.Page]:
-    """What each bound would cost; bounds that the filter cannot hold are left out as long as one can."""
+    """What each bound would cost; bounds that the budget cannot hold are left out as long as one can."""
     pages, refused = [], []
     for bound in bounds:
         try:
             guarantee = charged(bound, spec, top.budget)
-            charge = top.rule.charge(guarantee)
         except InputError as error:
             refused.append(error)
             continue
+        charge = top.rule.charge(guarantee)
         alone = epsilon_alone(guarantee, top.budget.delta)
         pages.append(book.Page(charge, bound.theorem, alone, spec.to_json(), book.text(bound.to_dict())))
     if must and not pages:
@@ -354,7 +339,7 @@ def _priced(top: book.Header, bounds: Sequence[Bound], spec: Spec, must: bool = 
     return pages
 
 
-def _best(rule: Filter, before: Charge, pages: Sequence[book.Page]) -> book.Page | None:
+def _best(rule: PrivacyFilter, before: Charge, pages: Sequence[book.Page]) -> book.Page | None:
     """Of those that fit, the page that leaves most of the budget; the first of several equal ones."""
     after = [(rule.total([before, page.charge]), page) for page in pages]
     fitting = [(total, page) for total, page in after if rule.fits(total)]
@@ -363,7 +348,7 @@ def _best(rule: Filter, before: Charge, pages: Sequence[book.Page]) -> book.Page
     return fitting[0][1] if fitting else None
 
 
-def _should_be_compared(rule: Filter, before: Charge, charge: Charge) -> bool:
+def _should_be_compared(rule: PrivacyFilter, before: Charge, charge: Charge) -> bool:
     """Whether another theorem may serve better: the charge does not fit, or costs more in failures than in loss."""
     after = rule.total([before, charge])
     if not rule.fits(after):
@@ -385,13 +370,14 @@ def _check_matching(bound: Bound, spec: Spec) -> None:
     validate.instance_of("spec", spec, Spec)
     if (bound.relation, bound.view) != (spec.relation, spec.view):
         raise InputError(
-            f"Expected the bound of this spec ({spec.relation}, {spec.view}), got one for {bound.relation}, "
-            f"{bound.view}."
+            f"This bound is for {bound.relation}, {bound.view}; the spec has {spec.relation}, {spec.view}."
         )
     for certificate in bound.certificates:
         if certificate.reads_private_data:
             name = certificate.constant.name
-            raise InputError(f"Expected certificates from public knowledge, got a {name} that reads private data.")
+            raise InputError(
+                f"The certificate of {name} was read from private data. Certificates come from public knowledge."
+            )
 
 
 def _seconds(timeout: float) -> float:

@@ -1,7 +1,7 @@
 """The ledger file: one log that only grows, each record tied to the one before, and two marks that say how far it goes.
 
-    preamble    what the file is, and where the log begins
-    mark A, B   number, place and digest of the last record, sealed; each in a block of its own
+    preamble    what the file is; in a block of its own, as the marks are
+    mark A, B   number, place and digest of the last record, sealed
     records     a new line, length, digest of the record before, digest of this one, JSON; the first one is the opening
 
 There is no other file: nothing beside the ledger is read, so nothing put beside it matters. Of two records that follow
@@ -39,13 +39,11 @@ from sordino.ledger import access, book
 from sordino.ledger.budget import LedgerError
 
 FORMAT = 2
-# The same, of a budget that protects units of several records: a version that does not know units refuses it.
-OF_UNITS = 3
 LARGEST_VALUE = 64 * 2**20
 BLOCK = 4096
 
 _MAGIC = b"sordino ledger\nformat "
-_PREAMBLE = 64
+PREAMBLE = (_MAGIC + f"{FORMAT}\n".encode()).ljust(BLOCK, b"\0")
 _MARKS = (0, BLOCK)  # where the two marks and the records lie, from the beginning of the log
 _RECORDS = 2 * BLOCK
 _MARK_BYTES = 3 * 17 + 2 * 65
@@ -170,9 +168,9 @@ class Log:
 class OpenLog(Log):
     """A log held for writing, by this process alone."""
 
-    def __init__(self, path: Path, descriptor: int, tail: int, base: int) -> None:
-        self._descriptor, self._tail, self._base = descriptor, tail, base
-        super().__init__(path, lambda offset, size: access.read_at(descriptor, base + offset, size))
+    def __init__(self, path: Path, descriptor: int, tail: int) -> None:
+        self._descriptor, self._tail = descriptor, tail
+        super().__init__(path, _reader(path, descriptor))
 
     def append(self, content: Json) -> Mark:
         """Add a record; on return it is on the disk, read back through the file's own name.
@@ -183,14 +181,14 @@ class OpenLog(Log):
         line = _line(self.key, self.mark.link, content)
         access.write_all(self._tail, line)
         mark = self.after(self.mark)
-        start = os.lseek(self._tail, 0, os.SEEK_CUR) - len(line) - self._base
+        start = os.lseek(self._tail, 0, os.SEEK_CUR) - len(line) - BLOCK
         if mark is None or mark.start != start:
             raise _written_by_two(self.path)
         marked = mark.to_bytes(self.key)
         try:
-            access.write_at(self._descriptor, self._base + _MARKS[0], marked)
+            access.write_at(self._descriptor, BLOCK + _MARKS[0], marked)
             access.flush(self._descriptor)
-            access.write_at(self._descriptor, self._base + _MARKS[1], marked)
+            access.write_at(self._descriptor, BLOCK + _MARKS[1], marked)
         except OSError as error:
             raise LedgerError(
                 f"Expected to write to {str(self.path)!r}, got: {error.strerror}; the disk refused, and ledger show "
@@ -205,8 +203,8 @@ class OpenLog(Log):
         with access.opened(self.path, os.O_RDONLY) as seen:
             if not os.path.samestat(os.fstat(seen), os.fstat(self._descriptor)):
                 raise access.another_in_its_place(self.path)
-            log = Log(self.path, lambda offset, size: access.read_at(seen, self._base + offset, size))
-            if log.mark.number < mark.number or access.read_at(seen, self._base + mark.start, len(line)) != line:
+            log = Log(self.path, read := _reader(self.path, seen))
+            if log.mark.number < mark.number or read(mark.start, len(line)) != line:
                 raise _written_by_two(self.path)
 
 
@@ -252,16 +250,11 @@ def image(opening: Json, further: Iterable[Json] = ()) -> bytes:
     return marked + marked + b"".join(lines)
 
 
-def preamble(base: int, version: int = FORMAT) -> bytes:
-    """The first bytes of a file whose log begins at `base`."""
-    return (_MAGIC + f"{version}\nbegins {base:016x}\n".encode()).ljust(_PREAMBLE - 1, b" ") + b"\n"
-
-
-def create(path: Path, opening: Json, version: int = FORMAT) -> None:
+def create(path: Path, opening: Json) -> None:
     """Make a ledger file, owner-only and whole or not at all; an existing file is never touched."""
     if not path.name:
         raise refuse("ledger", "to be a file name", str(path))
-    content = preamble(BLOCK, version).ljust(BLOCK, b"\0") + image(opening)
+    content = PREAMBLE + image(opening)
     draft = ""
     try:
         access.check_folder(path.parent.resolve(strict=True))
@@ -282,7 +275,7 @@ def create(path: Path, opening: Json, version: int = FORMAT) -> None:
         os.link(draft, path)  # unlike a rename, refuses to replace
         access.flush_folder(path.parent)
     except FileExistsError:
-        raise LedgerError(f"Expected no file at {str(path)!r}, got one; a budget is opened once, then used.") from None
+        raise LedgerError(f"{str(path)!r} exists already. A budget is opened once, then used.") from None
     except OSError as error:
         raise LedgerError(f"Expected to create the ledger {str(path)!r}, got: {error.strerror}.") from None
     finally:
@@ -295,8 +288,7 @@ def reading(path: Path) -> Iterator[Log]:
     real = access.find(path)
     with _speaking(path), access.opened(real, os.O_RDONLY) as descriptor:
         access.check_hands(real, os.fstat(descriptor))
-        base = _base(path, descriptor)
-        yield Log(path, lambda offset, size: access.read_at(descriptor, base + offset, size))
+        yield Log(path, _reader(path, descriptor))
 
 
 @contextmanager
@@ -308,25 +300,23 @@ def writing(path: Path, timeout: float) -> Iterator[OpenLog]:
         with access.exclusive(real, descriptor, timeout), access.opened(real, os.O_WRONLY | os.O_APPEND) as tail:
             if not os.path.samestat(os.fstat(tail), os.fstat(descriptor)):
                 raise access.another_in_its_place(path)
-            yield OpenLog(real, descriptor, tail, _base(path, descriptor))
+            yield OpenLog(real, descriptor, tail)
 
 
-def _base(path: Path, descriptor: int) -> int:
-    """Where the log of a file begins."""
-    head = access.read_at(descriptor, 0, _PREAMBLE)
-    version, _, rest = head.removeprefix(_MAGIC).partition(b"\n")
+def _reader(path: Path, descriptor: int) -> Read:
+    """Gives bytes from the beginning of the log, which lies behind the preamble."""
+    head = access.read_at(descriptor, 0, BLOCK)
+    version, _, _ = head.removeprefix(_MAGIC).partition(b"\n")
     if not head.startswith(_MAGIC) or not version.isdigit():
-        raise LedgerError(f"Expected {str(path)!r} to be a ledger, got a file of another kind.")
-    if int(version) > OF_UNITS:
+        raise LedgerError(f"{str(path)!r} is not a ledger.")
+    if int(version) > FORMAT:
         raise LedgerError(
-            f"Expected {str(path)!r} in ledger format {OF_UNITS} or older, got format {int(version)}; it was written "
-            "by a newer Sordino, upgrade to read it."
+            f"Expected {str(path)!r} in ledger format {FORMAT}, got format {int(version)}; it was written by a newer "
+            "Sordino, upgrade to read it."
         )
-    with suppress(ValueError):
-        base = int(rest.removeprefix(b"begins ")[:16], 16)
-        if int(version) in (FORMAT, OF_UNITS) and head == preamble(base, int(version)):
-            return base
-    raise book.damaged(path)
+    if head != PREAMBLE:
+        raise book.damaged(path)
+    return lambda offset, size: access.read_at(descriptor, BLOCK + offset, size)
 
 
 def _line(key: bytes, before: bytes, content: Json) -> bytes:
@@ -372,7 +362,7 @@ def _speaking(path: Path) -> Iterator[None]:
         elif error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
             reason = "it cannot be opened or written; check the permissions of the file and its folder"
         else:
-            reason = f"the disk refused ({error.strerror}); ledger show tells whether the entry was recorded"
+            reason = f"the disk refused ({error.strerror}); ledger show says whether the entry was recorded"
         raise access.unusable(path, reason) from None
 
 

@@ -98,9 +98,7 @@ def sign_folder(folder: str | Path, about: str, key: SigningKey, *, replace: boo
     with _opened(place) as handle:
         names = _names(place, handle)
         if not replace and names & {MANIFEST, SIGNATURE}:
-            raise InputError(
-                f"Expected {str(place)!r} to be unsigned, got a signature; --replace puts a new one there."
-            )
+            raise InputError(f"{str(place)!r} is signed already. Use --replace to sign it anew.")
         listed = [_listed(place, handle, name) for name in sorted(names - {MANIFEST, SIGNATURE})]
     made = _signature_files(about, listed, key, None)
     # Killed between the two, the folder has a manifest without its signature, which is refused.
@@ -115,9 +113,7 @@ def _signature_files(about: str, listed: list[ManifestEntry], key: SigningKey, m
         _check_name(name)
     missing = sorted(set(NEEDED[about]) - names)
     if missing or names & {MANIFEST, SIGNATURE}:
-        raise InputError(
-            f"Expected a {about} to hold {', '.join(NEEDED[about])}, got one without {', '.join(missing)}."
-        )
+        raise InputError(f"A {about} must contain {', '.join(NEEDED[about])}. This one lacks {', '.join(missing)}.")
     if len(listed) > MOST_FILES:
         raise InputError(f"Expected at most {MOST_FILES} files to sign, got {len(listed)}.")
     manifest = canonical({
@@ -189,7 +185,7 @@ def verify_folder(folder: str | Path, expected: str | None = None) -> SignedFold
         if expected is not None and signer != expected:
             raise InputError(f"Expected {str(place)!r} to be signed by {expected}, got {signer}; do not trust it.")
         if not signature_holds(public, signed, _message(about, signer, manifest)):
-            raise InputError(f"Expected a signature of {MANIFEST} in {str(place)!r}, got one that does not hold.")
+            raise InputError(f"The signature of {MANIFEST} in {str(place)!r} does not hold.")
         problems = list(_differences(place, handle, names, listed))
     if problems:
         more = f" and {len(problems) - 6} more" if len(problems) > 6 else ""
@@ -270,7 +266,7 @@ def _matches(pattern: re.Pattern[str], value: Any) -> bool:
 
 
 def _odd(place: Path, name: str) -> InputError:
-    return InputError(f"Expected {name} in {str(place)!r} as Sordino writes it, got something else; it was changed.")
+    return InputError(f"{name} in {str(place)!r} is not as Sordino writes it. It was changed.")
 
 
 def _check_name(name: str) -> None:
@@ -307,7 +303,7 @@ def _names(place: Path, handle: int) -> set[str]:
                 )
             found.add(entry.name)
             if len(found) > 4 * MOST_FILES:
-                raise InputError(f"Expected at most {MOST_FILES} files in {str(place)!r}, got many more.")
+                raise InputError(f"There are more than {MOST_FILES} files in {str(place)!r}.")
     return found
 
 
@@ -321,10 +317,7 @@ def _file(place: Path, handle: int, name: str) -> int:
     status = os.fstat(found)
     if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_FILE:
         os.close(found)
-        raise InputError(
-            f"Expected {name[:80]!r} in {str(place)!r} to be a file of at most {LARGEST_FILE} bytes, got something "
-            "else."
-        )
+        raise InputError(f"{name[:80]!r} in {str(place)!r} is not a file of at most {LARGEST_FILE} bytes.")
     return found
 
 
@@ -342,5 +335,5 @@ def _read(place: Path, handle: int, name: str, most: int) -> bytes:
     with os.fdopen(_file(place, handle, name), "rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise InputError(f"Expected {name} in {str(place)!r} of at most {most} bytes, got more.")
+        raise InputError(f"{name} in {str(place)!r} is larger than {most} bytes.")
     return content

@@ -8,6 +8,7 @@ it can be searched for.
 `cryptography` is an extra and is loaded where a key is used.
 """
 
+import base64
 import hashlib
 import json
 import os
@@ -32,6 +33,7 @@ _FINGERPRINT = re.compile(r"(?:ed25519:)?([0-9a-f]{64})")
 # What guessing a passphrase costs: 128 MiB and a third of a second for each guess. Files that ask for other numbers are
 # refused, so that no file can make guessing cheap or reading it expensive.
 _SCRYPT = {"n": 2**17, "r": 8, "p": 1}
+_SEAL = {**_SCRYPT, "kdf": "scrypt"}
 _SCRYPT_MEMORY = 2**28
 
 
@@ -86,7 +88,7 @@ def _ed25519() -> Any:
         from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
     except ImportError:
         raise InputError(
-            "Expected the package cryptography for signatures, got none; install it with: pip install 'sordino[sign]'."
+            "Signatures need the package cryptography. Install it with: pip install 'sordino[sign]'."
         ) from None
     return ed25519
 
@@ -110,13 +112,17 @@ def new_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
     public = private.with_name(private.name + ".pub")
     for place in (private, public):
         if os.path.lexists(place):
-            raise InputError(f"Expected no file at {str(place)!r}, got one; keys are never overwritten.")
-    _check_passphrase(passphrase)
+            raise _taken(place)
+    if passphrase is not None and len(passphrase) < SHORTEST_PASSPHRASE:
+        raise InputError(
+            f"Expected a passphrase of at least {SHORTEST_PASSPHRASE} characters, got {len(passphrase)}; several words "
+            "are best."
+        )
     made = _ed25519().Ed25519PrivateKey.generate()
     key = SigningKey(made.public_key().public_bytes_raw(), made.private_bytes_raw())
     _write_new(private, _key_document(key, passphrase), 0o600)
     try:
-        _write_new(public, public_text(key.public), 0o644)
+        _write_new(public, _public_text(key.public), 0o644)
     except InputError:
         with suppress(OSError):  # made above, by this call
             private.unlink()
@@ -124,20 +130,10 @@ def new_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
     return key
 
 
-def public_text(public: bytes) -> bytes:
+def _public_text(public: bytes) -> bytes:
     """A public key as other programs read it (PEM)."""
-    import base64  # noqa: PLC0415
-
     body = base64.b64encode(_INFO + public).decode()
     return f"-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n".encode()
-
-
-def _check_passphrase(passphrase: str | None) -> None:
-    if passphrase is not None and len(passphrase) < SHORTEST_PASSPHRASE:
-        raise InputError(
-            f"Expected a passphrase of at least {SHORTEST_PASSPHRASE} characters, got {len(passphrase)}; several words "
-            "are best."
-        )
 
 
 def _key_document(key: SigningKey, passphrase: str | None) -> bytes:
@@ -146,9 +142,7 @@ def _key_document(key: SigningKey, passphrase: str | None) -> bytes:
         return _text(head | {"private_key": key._secret.hex()})
     salt, nonce = os.urandom(16), os.urandom(12)
     sealed = _cipher(passphrase, salt).encrypt(nonce, key._secret, _text(head))
-    return _text(
-        head | {"sealed": {**_SCRYPT, "kdf": "scrypt", "salt": salt.hex(), "nonce": nonce.hex(), "text": sealed.hex()}}
-    )
+    return _text(head | {"sealed": _SEAL | {"salt": salt.hex(), "nonce": nonce.hex(), "text": sealed.hex()}})
 
 
 def _cipher(passphrase: str, salt: bytes) -> Any:
@@ -164,20 +158,20 @@ def _text(document: dict[str, Any]) -> bytes:
 
 def is_sealed(path: str | Path) -> bool:
     """Whether a private key file asks for a passphrase."""
-    return "sealed" in _read(Path(path))
+    return "sealed" in _document(Path(path))
 
 
 def read_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
     """Read a private key; a file that others could read is refused, as is one for which the passphrase is wrong."""
     place = Path(path)
-    document = _read(place)
+    document = _document(place)
     public = _bytes(place, document, "public_key", 32)
     if "sealed" in document:
         if passphrase is None:
-            raise InputError(f"Expected the passphrase of {str(place)!r}, got none; give --passphrase-file.")
-        secret = _opened(place, document, passphrase)
+            raise InputError(f"{str(place)!r} is sealed with a passphrase. Give --passphrase-file.")
+        secret = _unsealed(place, document, passphrase)
     elif passphrase is not None:
-        raise InputError(f"Expected no passphrase for {str(place)!r}, which is not sealed, got one; leave it out.")
+        raise InputError(f"{str(place)!r} is not sealed. Omit the passphrase.")
     else:
         secret = _bytes(place, document, "private_key", 32)
     if _ed25519().Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw() != public:
@@ -185,19 +179,16 @@ def read_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
     return SigningKey(public, secret)
 
 
-def _opened(place: Path, document: dict[str, Any], passphrase: str) -> bytes:
+def _unsealed(place: Path, document: dict[str, Any], passphrase: str) -> bytes:
+    need_cryptography()
     from cryptography.exceptions import InvalidTag  # noqa: PLC0415
 
     head = {name: document[name] for name in ("format", "version", "algorithm", "public_key")}
     sealed = document["sealed"]
-    if not isinstance(sealed, dict) or {name: sealed.get(name) for name in (*_SCRYPT, "kdf")} != _SCRYPT | {
-        "kdf": "scrypt"
-    }:
+    if not isinstance(sealed, dict) or {name: sealed.get(name) for name in _SEAL} != _SEAL:
         raise _no_key(place)
-    salt, nonce, text = (
-        _bytes(place, sealed, name, size) for name, size in (("salt", 16), ("nonce", 12), ("text", 48))
-    )
-    need_cryptography()
+    sizes = {"salt": 16, "nonce": 12, "text": 48}
+    salt, nonce, text = (_bytes(place, sealed, name, size) for name, size in sizes.items())
     try:
         return _cipher(passphrase, salt).decrypt(nonce, text, _text(head))
     except InvalidTag:
@@ -208,19 +199,18 @@ def public_of(path: str | Path) -> bytes:
     """The public half of a private key file, which needs no passphrase, or of a file ending in .pub."""
     place = Path(path)
     if place.suffix != ".pub":
-        return _bytes(place, _read(place), "public_key", 32)
+        return _bytes(place, _document(place), "public_key", 32)
     content = _content(place, private=False)
-    body = re.fullmatch(rb"-----BEGIN PUBLIC KEY-----\n([A-Za-z0-9+/=]{60})\n-----END PUBLIC KEY-----\n", content)
-    if body is not None:
-        import base64  # noqa: PLC0415
+    try:
+        public = base64.b64decode(b"".join(content.split(b"\n")[1:2]))[len(_INFO) :]
+    except ValueError:
+        public = b""
+    if _public_text(public) != content:
+        raise InputError(f"{str(place)!r} is not an Ed25519 public key. `sordino sign key` makes one.")
+    return public
 
-        info = base64.b64decode(body[1])
-        if info.startswith(_INFO) and public_text(info[len(_INFO) :]) == content:
-            return info[len(_INFO) :]
-    raise InputError(f"Expected {str(place)!r} to be an Ed25519 public key, got something else; `sordino sign key`.")
 
-
-def _read(place: Path) -> dict[str, Any]:
+def _document(place: Path) -> dict[str, Any]:
     """The document of a private key file, its head checked."""
     content = _content(place, private=True)
     try:
@@ -266,27 +256,27 @@ def _bytes(place: Path, document: dict[str, Any], name: str, size: int) -> bytes
 
 
 def _no_key(place: Path) -> InputError:
-    return InputError(
-        f"Expected {str(place)!r} to be a private key file, got something else; `sordino sign key` makes one."
-    )
+    return InputError(f"{str(place)!r} is not a private key file. `sordino sign key` makes one.")
+
+
+def _taken(place: Path) -> InputError:
+    return InputError(f"{str(place)!r} exists already. Keys are never overwritten.")
 
 
 def _write_new(place: Path, content: bytes, mode: int) -> None:
     """A new file with its mode from the first moment; one that is there is refused by the system itself."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    begun = False
     try:
-        handle = os.open(place, flags, mode)
-    except FileExistsError:
-        raise InputError(f"Expected no file at {str(place)!r}, got one; keys are never overwritten.") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a file name"
-        raise InputError(f"Expected a writable place for {str(place)!r}, got: {reason}.") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
+        with open(place, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            begun = True
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-    except OSError as error:
-        with suppress(OSError):
-            place.unlink()
-        raise InputError(f"Expected to write {str(place)!r}, got: {error.strerror}; nothing was kept.") from None
+    except FileExistsError:
+        raise _taken(place) from None
+    except (OSError, ValueError) as error:
+        if begun:
+            with suppress(OSError):
+                place.unlink()
+        reason = getattr(error, "strerror", None) or "not a file name"
+        raise InputError(f"Expected to write {str(place)!r}, got: {reason}; nothing was kept.") from None

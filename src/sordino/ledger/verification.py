@@ -12,7 +12,7 @@ from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError
 from sordino.ledger.book import Entry
 from sordino.ledger.budget import Budget, charged
-from sordino.ledger.renyi_filters import Charge, Filter
+from sordino.ledger.privacy_filter import Charge, PrivacyFilter
 
 # A later NumPy may round differently; a privacy curve that differs by less than this is the same curve.
 _SAME = 1e-9
@@ -62,14 +62,14 @@ class Verification:
         return {"sound": self.sound, "overspent": self.overspent, "entries": entries}
 
 
-def verify(budget: Budget, rule: Filter, entries: Sequence[Entry]) -> Verification:
+def verify(budget: Budget, rule: PrivacyFilter, entries: Sequence[Entry]) -> Verification:
     """Recompute every entry and compare it with what was charged; add all charges up and compare with the budget."""
     total = rule.total(entry.charge for entry in entries)
     findings = (EntryFinding(entry.sequence, entry.theorem, *_judged(budget, rule, entry)) for entry in entries)
     return Verification(tuple(findings), not rule.fits(total))
 
 
-def _judged(budget: Budget, rule: Filter, entry: Entry) -> tuple[EntryVerdict, str]:
+def _judged(budget: Budget, rule: PrivacyFilter, entry: Entry) -> tuple[EntryVerdict, str]:
     try:
         theorem = theorem_named(entry.theorem)
     except InputError:
@@ -94,5 +94,5 @@ def _compared(budget: Budget, recorded: Charge, charge: Charge, old: Bound, new:
     if any(not math.isclose(was, now, rel_tol=_SAME) for was, now in pairs):
         return EntryVerdict.CHANGED, "this version computes a smaller privacy loss than was charged"
     if old.certificates != new.certificates:
-        return EntryVerdict.CHANGED, "the same privacy loss now rests on other certificates"
+        return EntryVerdict.CHANGED, "the same privacy loss now depends on other certificates"
     return EntryVerdict.AGREES, "recomputed from its spec, the same"

@@ -8,57 +8,107 @@ import json
 import math
 import os
 import re
-import secrets
 import stat
+import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.validate import InputError, SordinoError
+from sordino.core.validate import InputError
 
 
 class CheckpointError(InputError):
     """A checkpoint cannot be written, or cannot be used for this run."""
 
 
-class Interrupted(SordinoError):
-    """A run was asked to stop; the checkpoint at `path` holds it as it was after `step` of `steps` steps."""
-
-    exit_code: ClassVar[int] = 130
-
-    def __init__(self, path: Path, step: int, steps: int) -> None:
-        super().__init__(
-            f"Stopped after step {step} of {steps} as asked; run the same command again to go on from {str(path)!r}."
-        )
-        self.path, self.step, self.steps = path, step, steps
+def damaged(path: Path) -> CheckpointError:
+    """The complaint about a file that is not what was written."""
+    return CheckpointError(f"The checkpoint {str(path)!r} was cut short or changed. Delete it to start again.")
 
 
-_OWNER_ONLY = 0o600
-_OTHERS = 0o077
+_MARK = b"SORDINO CHECKPOINT 1\n"
+_LENGTH_BYTES, _DIGEST_BYTES = 8, 32
+_KINDS = "fiub"
+_OTHERS, _PARTIAL = 0o077, ".partial"
 
 
-def replace_privately(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """Write a file in full beside the old one, on the disk itself, and only then put it in its place."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Plain values and arrays, each under a name."""
+
+    values: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Write a record in place of the one that may be there."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in record.arrays.items()}
+    layout = {name: {"dtype": array.dtype.str, "shape": list(array.shape)} for name, array in arrays.items()}
+    header = json.dumps({"values": dict(record.values), "arrays": layout}).encode()
+    pieces = [_MARK, len(header).to_bytes(_LENGTH_BYTES, "little"), header]
+    pieces += [array.data.cast("B") for array in arrays.values() if array.size]
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for piece in pieces:
+        digest.update(piece)
+    _replace(path, [*pieces, digest.digest()])
+
+
+def read_record(path: Path) -> Record:
+    """Read a record; one that was cut short or changed is refused."""
+    content = memoryview(_read(path))
+    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+    if not content[: len(_MARK)] == _MARK or hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest() != digest:
+        raise damaged(path)
+    begin = len(_MARK) + _LENGTH_BYTES
+    end = begin + int.from_bytes(body[len(_MARK) : begin], "little")
     try:
-        _write(beside, pieces)
+        header = json.loads(bytes(body[begin:end]).decode("utf-8"))
+        arrays = {}
+        for name, given in header["arrays"].items():
+            arrays[name], end = _array(body, end, np.dtype(given["dtype"]), tuple(given["shape"]))
+        return Record(dict(header["values"]), arrays)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError):
+        raise damaged(path) from None
+
+
+def _array(body: memoryview, begin: int, dtype: np.dtype, shape: tuple[int, ...]) -> tuple[NDArray[Any], int]:
+    if dtype.kind not in _KINDS or any(size < 0 for size in shape):
+        raise ValueError(dtype)
+    end = begin + dtype.itemsize * math.prod(shape)
+    return np.frombuffer(body[begin:end], dtype).reshape(shape).copy(), end
+
+
+def _replace(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write a file in full beside the old one, on the disk itself, and only then put it in its place."""
+    beside = ""
+    try:
+        handle, beside = tempfile.mkstemp(_PARTIAL, f".{path.name}.", path.parent)  # for its owner alone
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(pieces)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(beside, path)
-        _settle_folder(path.parent)
     except OSError as error:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            os.unlink(beside)
         raise CheckpointError(
             f"Expected to be able to write the checkpoint {str(path)!r}, got: {error.strerror or error}; "
             "make room there, or choose another folder."
         ) from None
+    with suppress(OSError):  # not every disk can
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
-def read_privately(path: Path) -> bytes:
+def _read(path: Path) -> bytes:
     """The content of a file that nobody but its owner may read; another one is refused."""
     try:
         # Not blocking, because a pipe nobody writes to would be waited for.
@@ -68,7 +118,7 @@ def read_privately(path: Path) -> bytes:
             status = os.fstat(file.fileno())
             mode = stat.S_IMODE(status.st_mode)
             if not stat.S_ISREG(status.st_mode):
-                raise CheckpointError(f"Expected {str(path)!r} to be a regular file, got something else.")
+                raise CheckpointError(f"{str(path)!r} is not a regular file.")
             if os.name == "posix" and status.st_uid != os.geteuid():
                 raise CheckpointError(
                     f"{str(path)!r} belongs to another user, who knows its noise. Delete it and start again."
@@ -92,88 +142,9 @@ def remove_privately(path: Path) -> None:
 
 def remove_partials(path: Path) -> None:
     """Delete what a crash left half-written beside the file: it holds secrets too."""
-    # Only names that `replace_privately` gives: a file that a person called something like it is theirs.
-    made = re.compile(rf"\.{re.escape(path.name)}\.\d+-[0-9a-f]{{8}}\.partial")
+    # Only names that `_replace` gives: a file that a person called something like it is theirs.
+    given = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}{re.escape(_PARTIAL)}")
     with suppress(OSError):
-        for left in path.parent.iterdir():
-            if made.fullmatch(left.name):
-                left.unlink(missing_ok=True)
-
-
-def _write(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
-    with os.fdopen(descriptor, "wb") as file:
-        for piece in pieces:
-            file.write(piece)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _settle_folder(folder: Path) -> None:
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-_MARK = b"SORDINO CHECKPOINT 1\n"
-_LENGTH_BYTES = 8
-_DIGEST_BYTES = 32
-_KINDS = "fiub"
-
-
-@dataclass(frozen=True, eq=False)
-class Record:
-    """Plain values and arrays, each under a name."""
-
-    values: Mapping[str, Any]
-    arrays: Mapping[str, NDArray[Any]]
-
-
-def write_record(path: Path, record: Record) -> None:
-    """Write a record in place of the one that may be there."""
-    arrays = {name: np.ascontiguousarray(array) for name, array in record.arrays.items()}
-    layout = {name: {"dtype": array.dtype.str, "shape": list(array.shape)} for name, array in arrays.items()}
-    header = json.dumps({"values": dict(record.values), "arrays": layout}).encode()
-    pieces = [_MARK, len(header).to_bytes(_LENGTH_BYTES, "little"), header]
-    pieces += [array.data.cast("B") for array in arrays.values() if array.size]
-    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for piece in pieces:
-        digest.update(piece)
-    replace_privately(path, [*pieces, digest.digest()])
-
-
-def read_record(path: Path) -> Record:
-    """Read a record; one that was cut short or changed is refused."""
-    content = memoryview(read_privately(path))
-    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    if not content[: len(_MARK)] == _MARK or hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest() != digest:
-        raise damaged(path)
-    begin = len(_MARK) + _LENGTH_BYTES
-    end = begin + int.from_bytes(body[len(_MARK) : begin], "little")
-    try:
-        header = json.loads(bytes(body[begin:end]).decode("utf-8"))
-        arrays = {}
-        for name, given in header["arrays"].items():
-            arrays[name], end = _array(body, end, np.dtype(given["dtype"]), tuple(given["shape"]))
-        return Record(dict(header["values"]), arrays)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError):
-        raise damaged(path) from None
-
-
-def _array(body: memoryview, begin: int, dtype: np.dtype, shape: tuple[int, ...]) -> tuple[NDArray[Any], int]:
-    if dtype.kind not in _KINDS or any(size < 0 for size in shape):
-        raise ValueError(dtype)
-    end = begin + dtype.itemsize * math.prod(shape)
-    return np.frombuffer(body[begin:end], dtype).reshape(shape).copy(), end
-
-
-def damaged(path: Path) -> CheckpointError:
-    """The complaint about a file that is not what was written."""
-    return CheckpointError(
-        f"Expected a whole checkpoint at {str(path)!r}, got a file that was cut short or changed; "
-        "delete it to begin again."
-    )
+        for entry in path.parent.iterdir():
+            if given.fullmatch(entry.name):
+                entry.unlink(missing_ok=True)

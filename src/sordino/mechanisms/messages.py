@@ -22,7 +22,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from sordino.core.spec import NoisedSums, Scheme, Spec
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, number, refuse
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, check_numbers, instance_of, number, refuse
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.posterior.laws import GaussianPosterior
 from sordino.mechanisms.rounds.device import Public, Query, Run, run_sums
@@ -41,8 +41,6 @@ from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import in_precision
 from sordino.noise.randomness import Randomness
 
-Clamp = tuple[float, float]
-
 
 @dataclass(frozen=True)
 class Coordinates(ABC):
@@ -50,15 +48,15 @@ class Coordinates(ABC):
 
     bounds_factor: ClassVar[bool] = False
     """Whether the average message is kept below the clip too, as published (Algorithm 3, line 12)."""
-    usual_clamp: ClassVar[Clamp] = (1e-4, 1e4)
-    """The range of 1 - v k where none is given: wide where one record's exact message is wanted."""
+    clamp: ClassVar[tuple[float, float]] = (1e-4, 1e4)
+    """Range in which eigenvalues of 1 - v k are kept, v the cavity's variance: wide for exact single messages."""
 
     @abstractmethod
-    def parts(self, site: Site, family: GaussianFamily, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
+    def parts(self, site: Site, family: GaussianFamily, moments: Moments, rows: SomeRows) -> Parts:
         """Every record's message, as long as it is, written in these coordinates."""
 
     @abstractmethod
-    def decode(self, family: GaussianFamily, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
+    def decode(self, family: GaussianFamily, moments: Moments, noised: Array, count: Array) -> Array:
         """The sum of natural parameters that a noised sum over about `count` records stands for."""
 
 
@@ -68,13 +66,13 @@ class NaturalCoordinates(Coordinates):
 
     bounds_factor: ClassVar[bool] = True
 
-    def parts(self, site: Site, family: GaussianFamily, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
+    def parts(self, site: Site, family: GaussianFamily, moments: Moments, rows: SomeRows) -> Parts:
         def message(x: Array, y: Array) -> Array:
-            return family.site(moments, site.slopes(moments, x, y), 1.0, clamp)
+            return family.site(moments, site.slopes(moments, x, y), 1.0, self.clamp)
 
         return (Plain(jax.vmap(message)(rows.features, rows.target)),)
 
-    def decode(self, family: GaussianFamily, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
+    def decode(self, family: GaussianFamily, moments: Moments, noised: Array, count: Array) -> Array:
         return noised
 
 
@@ -83,19 +81,20 @@ class CentredCoordinates(Coordinates):
     """(g, weight k): how the record moves mean and precision, seen from the present mean instead of from zero."""
 
     # A message's Lambda mu grows with the mean, its g does not, so the same clip keeps far more of it.
-    usual_clamp: ClassVar[Clamp] = (0.05, 20.0)  # what is divided by is a noised sum
+    clamp: ClassVar[tuple[float, float]] = (0.05, 20.0)  # what is divided by is a noised sum
 
     weight: float = 0.1
 
     def __post_init__(self) -> None:
         check_numbers(self, weight=POSITIVE)
 
-    def parts(self, site: Site, family: GaussianFamily, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
+    def parts(self, site: Site, family: GaussianFamily, moments: Moments, rows: SomeRows) -> Parts:
         return site.centred_parts(moments, rows.features, rows.target, self.weight, rows.sizes)
 
-    def decode(self, family: GaussianFamily, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
+    def decode(self, family: GaussianFamily, moments: Moments, noised: Array, count: Array) -> Array:
         parts = family.unpack(noised)
-        return family.site(moments, Slopes(parts.linear, parts.precision / self.weight, parts.gamma), count, clamp)
+        slopes = Slopes(parts.linear, parts.precision / self.weight, parts.gamma)
+        return family.site(moments, slopes, count, self.clamp)
 
 
 # A Gamma message passes through rate / (shape - 1), so a shape stays above 1 by this much.
@@ -161,7 +160,6 @@ class RaiseEigenvalues(Repair):
 
 # Posteriors are released in single precision, and means are parts of these over a small precision.
 _LARGEST = 1e30
-_BELOW_ONE = Interval(0.0, 1.0, high_open=True)
 
 
 @dataclass(frozen=True)
@@ -181,32 +179,19 @@ class Prior:
 
 @dataclass(frozen=True)
 class Refinement:
-    """How messages are written, repaired and averaged."""
+    """How messages are written and repaired, and where they start."""
 
     # What is clipped and noised; the natural parameters as published, or centred ones.
     coordinates: Coordinates = field(default_factory=NaturalCoordinates)
     # What happens to a precision that noise made indefinite; its floor is the least precision.
     repair: Repair = field(default_factory=lambda: RaiseEigenvalues(1e-2))
-    momentum: float = 0.0  # share of the last displacement that a round keeps
     # Standard deviation of the random, data-free means a run starts from; 0 starts at the prior.
     start_scale: float = 0.0
-    # Range in which the eigenvalues of 1 - v k are kept, v the cavity's variance; the coordinates have one.
-    clamp: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         instance_of("coordinates", self.coordinates, Coordinates)
         instance_of("repair", self.repair, Repair)
-        check_numbers(self, momentum=_BELOW_ONE, start_scale=NON_NEGATIVE)
-        if self.clamp is not None:
-            low, high = (number("clamp", value, POSITIVE) for value in self.clamp)
-            if not low <= 1.0 <= high:
-                raise refuse("clamp", "to be a range that contains 1", self.clamp)
-            object.__setattr__(self, "clamp", (low, high))
-
-    @property
-    def kept_range(self) -> tuple[float, float]:
-        """The clamp, or the coordinates' own where none is given."""
-        return self.coordinates.usual_clamp if self.clamp is None else self.clamp
+        check_numbers(self, start_scale=NON_NEGATIVE)
 
 
 @dataclass(frozen=True)
@@ -238,12 +223,11 @@ class MessagePassingRelease(SumsRelease):
 
 
 class MessageState(NamedTuple):
-    """The prior, the sum of messages, what rounding lost of it, the velocity, and repairs: rounds and eigenvalues."""
+    """The prior, the sum of messages, what rounding lost of it, and repairs: rounds and eigenvalues."""
 
     prior: Array
     messages: Array
     lost: Array
-    velocity: Array
     repairs: Array
 
 
@@ -294,7 +278,7 @@ class Messages(Query):
         if start > 0.0:
             pull = self.prior.precision * start * run.start((self.family.dim,))
             messages = jnp.concatenate([pull, jnp.zeros(self.family.size - self.family.dim, prior.dtype)])
-        return MessageState(prior, messages, none, none, jnp.zeros(2, jnp.int32))
+        return MessageState(prior, messages, none, jnp.zeros(2, jnp.int32))
 
     def inputs(self, run: Run, first: int, length: int) -> MessageInputs:
         both = gains(run.algorithm), expected_records(run.algorithm)
@@ -305,33 +289,27 @@ class Messages(Query):
         return self.family.moments(state.prior + state.messages * (1.0 - 1.0 / public.records))
 
     def contributions(self, point: Moments, given: MessageInputs, rows: SomeRows) -> Parts:
-        refinement = self.refinement
-        return refinement.coordinates.parts(self.site, self.family, point, rows, refinement.kept_range)
+        return self.refinement.coordinates.parts(self.site, self.family, point, rows)
 
     def moved(
         self, public: Public, state: MessageState, given: MessageInputs, noised: Array, number: Array
     ) -> MessageState:
-        family, refinement, prior, before = self.family, self.refinement, state.prior, state.messages
-        coordinates = refinement.coordinates
-        cavity = self.point(public, state, given)
-        target = coordinates.decode(family, cavity, noised, given.expected, refinement.kept_range)
-        velocity = refinement.momentum * state.velocity + (target - given.expected / public.records * before)
-        step = given.gain * velocity + state.lost
+        family, prior, before = self.family, state.prior, state.messages
+        coordinates = self.refinement.coordinates
+        target = coordinates.decode(family, self.point(public, state, given), noised, given.expected)
+        step = given.gain * (target - given.expected / public.records * before) + state.lost
         moved = before + step
         lost = step - (moved - before)
-        repaired, low = refinement.repair(family, prior + moved, prior + before)
+        repaired, low = self.refinement.repair(family, prior + moved, prior + before)
         messages = jnp.where(low > 0, repaired - prior, moved)
         # A round that overflowed, or is about to, is taken back, and counted like any other repair.
         finite = jnp.all(jnp.abs(messages) <= _LARGEST)
-        messages, lost, velocity = (
-            jnp.where(finite, value, kept)
-            for value, kept in ((messages, before), (lost, jnp.zeros_like(lost)), (velocity, jnp.zeros_like(velocity)))
-        )
+        messages, lost = jnp.where(finite, messages, before), jnp.where(finite, lost, jnp.zeros_like(lost))
         low = jnp.where(finite, low, family.size)
         if coordinates.bounds_factor:
             messages *= shortening(messages, public.contribution * public.records)
         repairs = state.repairs + jnp.stack([low > 0, low]).astype(jnp.int32)
-        return MessageState(prior, messages, lost, velocity, repairs)
+        return MessageState(prior, messages, lost, repairs)
 
     def kept(self, state: MessageState) -> Array:
         return state.prior + state.messages

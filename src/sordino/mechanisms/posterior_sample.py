@@ -128,9 +128,7 @@ def _near_the_top(potential: StronglyLogConcave, drawn: RejectionDraws, gradient
         slope = _vector("gradient", gradient(point), drawn.dim)
         size = float(np.linalg.norm(slope))
     if size > short:
-        raise InputError(
-            "Expected a gradient that falls as strong_convexity and smoothness say, got one that does not."
-        )
+        raise InputError("The gradient does not fall as strong_convexity and smoothness say.")
     return np.stack([point, slope])
 
 
@@ -189,7 +187,7 @@ def _accepted(
         count = min(left, _AT_ONCE)
         rows, excess = attempt(count)
         if np.any(excess < -_ROUNDING * (1 + np.abs(excess))):
-            raise InputError("Expected a potential above its envelope, got one below it; check the stated constants.")
+            raise InputError("The potential is below its envelope. Check the stated constants.")
         hits = np.flatnonzero(generator.random(count) < np.exp(-excess))
         if len(hits):
             return rows[hits[0]]

@@ -103,8 +103,8 @@ def check_sums() -> None:
         found = np.asarray(jax.jit(_summed)(x, v))
     if not np.array_equal(found, x.sum(axis=1) * v.sum(axis=1)):
         raise InputError(
-            "Expected compiled sums of products to be right, got wrong ones: JAX computed something before Sordino was "
-            f"loaded, or XLA_FLAGS says otherwise; import sordino first, or set XLA_FLAGS={FLAG}. Nothing was spent."
+            "JAX compiled a wrong sum of products: it computed something before Sordino was loaded, or "
+            f"XLA_FLAGS interferes. Import sordino first, or set XLA_FLAGS={FLAG}. Nothing was spent."
         )
 
 

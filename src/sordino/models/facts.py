@@ -43,7 +43,7 @@ class Domain:
 
     @classmethod
     def from_schema(cls, schema: Schema) -> "Domain":
-        """The domain that encoding under a public schema enforces; an inferred schema marks every certificate."""
+        """The domain that encoding under a schema enforces; certificates say if its bounds came from private rows."""
         kind = schema.target.kind if schema.target is not None else None
         magnitudes = kind is not None and kind.bound is not None
         return cls(

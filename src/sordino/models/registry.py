@@ -38,7 +38,7 @@ def build_model(named: NamedModel, where: str = "model") -> Model:
         needed = [one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING]
         missing = [name for name in needed if name not in arguments]
         if missing:
-            raise InputError(f"Expected {where}.parameters of {named.name} to have {missing[0]!r}, got none.") from None
+            raise InputError(f"{where}.parameters of {named.name} lacks {missing[0]!r}.") from None
         raise InputError(
             f"Expected {where}.parameters that fit {named.name}, got {arguments!r:.80} ({error})."
         ) from None

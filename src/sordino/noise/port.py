@@ -17,16 +17,18 @@ noise for one, released draws are rounded to a grid, and the certificate says th
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from jax import Array as DeviceArray
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.arrays import Array
+from sordino.core.bound import Relation
 from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
 from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
 
@@ -43,15 +45,10 @@ Answer = TypeVar("Answer")
 
 
 class Law(StrEnum):
-    """How the answer of a call is distributed around its statistic.
-
-    Gaussian and Laplace noise is independent in every entry. A selection's statistic holds the logarithm of the
-    probability of every choice, and its answer is the number of the chosen one.
-    """
+    """How the answer of a call is distributed around its statistic, independently in every entry."""
 
     GAUSSIAN = "gaussian"
     LAPLACE = "laplace"
-    SELECTION = "selection"
 
 
 class NoisedCall(NamedTuple):
@@ -178,3 +175,97 @@ def _least(values: Array) -> float:
     if not values.size:
         raise refuse("the values to noise", "to be at least one", "none")
     return float(values.min())
+
+
+# Vectors and counts are sums of at most 2^34 units a row and entry: 2^23 rows are below 2^62 units.
+FINE = 34
+
+
+def factor(shape: str, relation: Relation) -> float:
+    """What a bound on contributions is multiplied by to give a sensitivity, see `Statistic`."""
+    replaced = {"vector": 2.0, "nonnegative": math.sqrt(2.0), "matrix": math.sqrt(2.0), "centre": 1.0}[shape]
+    return replaced if relation is Relation.REPLACE_ONE else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic(ABC):
+    """A sum over units that is released with noise: a small public object.
+
+    It travels to where rows are, `of` computes what some rows add, and whole numbers travel back. They add up to the
+    same sum however rows were divided, as long as no unit is.
+
+    Sensitivities follow from the *shape*, for contributions of length at most r. A unit contributes the mean of what
+    its rows would contribute, times survey weights of at most 1: a point of the convex hull of 0 and such
+    contributions.
+
+    - *vector*: |v - v'| <= 2 r where a unit is replaced, r where one is added or removed.
+    - *nonnegative* (histograms, squares, positive semidefinite matrices): inner products <v, v'> are not negative, so
+      |v - v'|^2 = |v|^2 + |v'|^2 - 2 <v, v'> <= 2 r^2. That is sqrt 2 r and r. For matrices the inner product is
+      tr V V', which is not negative for positive semidefinite V and V', and the length is Frobenius'.
+    - *centre*: the statistic proves how far a unit moves its sum, and that is its bound.
+
+    Matrices are released as their upper triangles. An entry off the diagonal counts twice in Frobenius' length, so its
+    noise is 1 / sqrt 2 of the diagonal's.
+
+    Attributes:
+        name: of the mechanism that it is an answer of.
+        bound: the most that one unit can contribute, in the length that goes with `shape`.
+    """
+
+    shape: ClassVar[str] = "vector"
+
+    name: str
+    bound: float
+
+    @property
+    def size(self) -> int:
+        """Entries of the vector, or rows of the matrix."""
+        return 1
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are released."""
+        return self.size * (self.size + 1) // 2 if self.shape == "matrix" else self.size
+
+    @property
+    def exponent(self) -> int:
+        """Of the unit of the sums; public, and the same for all rows."""
+        return -FINE
+
+    def sensitivity(self, relation: Relation) -> float:
+        """How far one unit moves the sum."""
+        return self.bound * factor(self.shape, relation)
+
+    def scales(self, noise: float) -> Array:
+        """The standard deviation of every number's noise where that of a whole vector's entries is `noise`."""
+        found = np.full(self.numbers, noise)
+        if self.shape == "matrix":
+            rows, columns = np.triu_indices(matrix_size(self.numbers))
+            found[rows != columns] /= math.sqrt(2.0)
+        return found
+
+    def read(self, answer: Array) -> Array:
+        """The noised answer as a vector, or as the symmetric matrix that it is."""
+        return symmetric(answer) if self.shape == "matrix" else answer
+
+    def whitened(self, rows: Any, known: Any = None) -> Any:
+        """Whitened rows, where the statistic is about them; `known` are those of an earlier one."""
+        del rows
+        return known
+
+    @abstractmethod
+    def of(self, rows: Any, known: Any = None) -> tuple[NDArray[np.int64], int]:
+        """What these rows add to the sum, and the exponent of its unit."""
+
+
+def matrix_size(numbers: int) -> int:
+    """Of a matrix whose upper triangle has so many numbers."""
+    return round((math.sqrt(8.0 * numbers + 1.0) - 1.0) / 2.0)
+
+
+def symmetric(upper: Array) -> Array:
+    """A symmetric matrix from its upper triangle."""
+    size = matrix_size(len(upper))
+    found = np.zeros((size, size))
+    found[np.triu_indices(size)] = upper
+    return found + np.triu(found, 1).T

@@ -89,14 +89,13 @@ class OneProcess:
         """Refuse to go on in a fork."""
         if object.__getattribute__(self, "_made_in") != this_process():
             raise InputError(
-                f"Expected {type(self).__name__} in the process that made it, got a fork of it, which would draw the "
-                "same noise; make a new one there."
+                f"{type(self).__name__} belongs to the process that made it. A fork would draw the same noise; "
+                "make a new one there."
             )
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise InputError(
-            f"Expected {type(self).__name__} to stay in one process, got an attempt to copy or pickle it; make a new "
-            "one."
+            f"{type(self).__name__} must stay in one process: it cannot be copied or pickled. Make a new one."
         )
 
     def __reduce__(self) -> NoReturn:

@@ -205,19 +205,14 @@ class _Withheld:
 
 
 def _used_before() -> InputError:
-    return InputError(
-        "Expected randomness that was not used yet, got SecureRandomness whose draws were already given; "
-        "make a new one for every run."
-    )
+    return InputError("This SecureRandomness was already used. Make a new one for every run.")
 
 
 def _bit_generator() -> Any:
     try:
         return _watched(import_module("randomgen").ChaCha)
     except ImportError:
-        raise InputError(
-            "Expected the package randomgen for secure randomness, got none; install sordino[secure]."
-        ) from None
+        raise InputError("Secure randomness needs the package randomgen. Install sordino[secure].") from None
 
 
 @cache
@@ -270,7 +265,7 @@ def _blocks(key: Array, counter: Array, use: int) -> Array:
 
 def _seed(seed: Any) -> Array:
     del seed
-    raise InputError("Expected a secure key to come from sordino.secure_key(), got a seed, which can be guessed.")
+    raise InputError("A secure key comes from sordino.secure_key(). A seed can be guessed.")
 
 
 def _split(key: Array, shape: tuple[int, ...]) -> Array:
@@ -331,8 +326,8 @@ def is_secure(key: Array) -> bool:
     """Whether a key, traced or not, is of the kind that `secure_key` makes; refused if it is no typed key."""
     if not hasattr(key, "dtype") or not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         raise InputError(
-            "Expected a key of sordino.secure_key() or jax.random.key(seed), got something else; "
-            "old keys of jax.random.PRNGKey go through jax.random.wrap_key_data."
+            "This is no key of sordino.secure_key() or jax.random.key(seed). Old keys of jax.random.PRNGKey "
+            "go through jax.random.wrap_key_data."
         )
     return str(key.dtype) == f"key<{_TAG}>"
 

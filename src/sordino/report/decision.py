@@ -13,7 +13,7 @@ from sordino.data import Boolean, Category, Date, Number, Ordered, Schema
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.interaction import Interaction
 from sordino.estimators.replay import can_plan
-from sordino.fitting.tasks import is_fit
+from sordino.fitting.tasks import task_of
 from sordino.inference.summary import LOOK
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.coverage import COEFFICIENTS, is_constant, measured_of
@@ -24,13 +24,6 @@ from sordino.report.subject import Subject
 # Declared words that a page shows of one column; the whole list is in the folder.
 MOST_WORDS = 24
 _LEVEL = 0.95
-# What people call a fit of one target.
-_TASKS = {
-    "regression": "linear regression",
-    "classification": "logistic regression",
-    "count-regression": "Poisson regression",
-    "survival": "Cox regression",
-}
 # What is weaker than a proof or a construction, and has to be believed.
 _ON_TRUST = ("declared", "estimated", "assumed")
 
@@ -82,13 +75,13 @@ def _look_at(subject: Subject) -> tuple[str, ...]:
     release = subject.release
     said = []
     if not math.isfinite(subject.epsilon):
-        said.append("No theorem gives a finite epsilon: nothing is promised to anybody.")
+        said.append("No theorem gives a finite epsilon: this release has no privacy guarantee.")
     if release.ledger is None:
         said.append("No ledger was charged: what else was released from the same people is not known.")
     elif subject.balance is None and not subject.not_as_charged:
         said.append("The ledger was not named (--ledger): that it was charged is what the folder says.")
     if not subject.shown_unchanged:
-        said.append("The folder is not signed, and no ledger names it: nothing shows that nobody changed it.")
+        said.append("The folder is not signed, and no ledger names it: a change to it would not show.")
     if release.preprocessing != BY_SCHEMA:
         said.append("Rows came as arrays: what was learned from them before is the caller's word.")
     if not isinstance(release.spec.unit, ColumnUnit):
@@ -153,7 +146,7 @@ def _weakest_constant(subject: Subject) -> str:
     if bound is None or not bound.certificates:
         return ""
     if bound.evidence.word not in _ON_TRUST:
-        return "of every constant it rests on"
+        return "of every constant it uses"
     names = [one.constant.name for one in bound.certificates if one.evidence is bound.evidence]
     line = floating_point_line(bound)
     if line.evidence is bound.evidence and bound.evidence is Evidence.ASSUMED:
@@ -169,8 +162,8 @@ def learned(release: StoredRelease) -> str:
     if is_constant(release):
         return "a constant only"
     schema = release.schema
-    task = str(release.settings.get("task") or release.kind)
-    task = _TASKS.get(task, task).replace("-", " ")
+    found = task_of(release.settings)
+    task = found.title if found else str(release.settings.get("task") or release.kind).replace("-", " ")
     if schema is None or schema.target is None:
         return f"{task}: {_numbers(release)}"
     names = [feature.name for feature in schema.features]
@@ -185,7 +178,7 @@ def _numbers(release: StoredRelease) -> str:
 
 def coverage(release: StoredRelease) -> str:
     """How often intervals of such a fit held, as measured for its family; empty where there are none."""
-    if not is_fit(release.settings):
+    if task_of(release.settings) is None:
         return ""
     found = measured_of(release, COEFFICIENTS, _LEVEL)
     if found is None:

@@ -2,11 +2,7 @@
 
 import hashlib
 import json
-import os
 import secrets
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -34,24 +30,10 @@ from sordino.report.dossier_questions import STATEMENTS, Answer, Case, answers, 
 from sordino.report.page import content_policy, environment, private_page, style_sheet
 from sordino.report.subject import AUDIT_FILE, Account, Subject, open_subject, read_audit, reads_rows
 
-PAGE, PDF, ANSWERS, REGISTRY, CHECKS, LEDGER = (
-    "index.html", "dossier.pdf", "answers.json", "registry.json", "checks.json", "ledger.json",
-)  # fmt: skip
-REPORT = "report.html"
+PAGE, REPORT = "index.html", "report.html"
+ANSWERS, REGISTRY, CHECKS, LEDGER = "answers.json", "registry.json", "checks.json", "ledger.json"
 _LONGEST_STATEMENT = 4000
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-_PATIENCE = 120.0
 Begin = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Dossier:
-    """A dossier that was written."""
-
-    folder: Path
-    answers: tuple[Answer, ...]
-    signer: str
-    pdf: str  # empty where there is one; otherwise why there is none
 
 
 def write_dossier(
@@ -62,10 +44,9 @@ def write_dossier(
     ledger: Ledger | None = None,
     statements: Mapping[str, str] | None = None,
     key: SigningKey | None = None,
-    pdf: bool = True,
     begin: Begin = lambda _name: None,
-) -> Dossier:
-    """Check a release in every way that reads no rows, and write a new folder that answers for it.
+) -> tuple[Answer, ...]:
+    """Check a release in every way that reads no rows, and write a new folder that answers for it: the answers.
 
     Refused where the release must not leave, where nothing is certified, where the stored certificate does not hold,
     and where a check contradicts it: a dossier is what is handed over.
@@ -78,7 +59,7 @@ def write_dossier(
     begin("writing answers and report")
     bound = subject.bound
     if bound is None:
-        raise InputError("Expected a release with a certificate, got one that no theorem is about.")
+        raise InputError("No theorem covers this release, so there is no certificate to hand over.")
     # The page shows the lower bound of the checks, with a verdict of its own.
     shown = replace(subject, audit=checks.lower)
     case = Case(shown, bound, checks, source_digest(), statements or {}, "" if key is None else key.fingerprint)
@@ -92,21 +73,16 @@ def write_dossier(
         CHECKS: _json(checks.as_json(shown)),
         **_further(case, checks, account, release),
     }
-    begin("printing")
-    reason = "not asked for"
-    if pdf:
-        printed, reason = printed_page(files[PAGE])
-        files |= {} if printed is None else {PDF: printed}
     write_new_folder(out, files if key is None else signed_files(DOSSIER, files, key))
-    return Dossier(out, found, case.signer, reason)
+    return found
 
 
 def _check(subject: Subject, audit: Path | None) -> None:
     if subject.reasons_not_to_leave:
         reasons = "; ".join(subject.reasons_not_to_leave)
-        raise InputError(f"Expected a release that may leave, got one that must not: {reasons}. {subject.discrepancy}")
+        raise InputError(f"This release must not leave: {reasons}. {subject.discrepancy}")
     if audit is not None and reads_rows(read_audit(audit), subject.release.spec):
-        raise InputError("Expected an audit that read no private row, got one that did; it stays with the auditor.")
+        raise InputError("This audit read private rows. It must stay with the auditor.")
 
 
 def _further(case: Case, checks: "DossierChecks", account: Account | None, release: Path) -> dict[str, bytes]:
@@ -131,7 +107,7 @@ def _as_read(release: Path, subject: Subject) -> dict[str, bytes]:
     listed = parse(files[DOCUMENT].decode("utf-8-sig", "replace")).get("arrays_sha256")
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     if (digests[DOCUMENT], digests[ARRAYS]) != (subject.release.digest, listed):
-        raise InputError(f"Expected {str(release)!r} to stay as it is while it is checked, got a change; try again.")
+        raise InputError(f"{str(release)!r} changed while it was checked. Try again.")
     return files
 
 
@@ -200,35 +176,6 @@ def read_statements(path: Path) -> dict[str, str]:
         if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_STATEMENT:
             raise InputError(f"Expected the statement {name!r} to be a text of at most {_LONGEST_STATEMENT} letters.")
     return {name: value.strip() for name, value in document.items()}
-
-
-def browser() -> str | None:
-    """A Chromium of this machine."""
-    return next((found for name in _BROWSERS if (found := shutil.which(name))), None)
-
-
-def printed_page(page: bytes) -> tuple[bytes | None, str]:
-    """The page as PDF, or why there is none; the page fetches and runs nothing, and the browser may not either."""
-    program = browser()
-    if program is None:
-        return None, "no Chromium on this machine; print index.html from any browser"
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
-        source, target = Path(place) / "page.html", Path(place) / "page.pdf"
-        source.write_bytes(page)
-        command = [
-            program, "--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-            "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-            "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={place}/profile", "--no-pdf-header-footer",
-            # Chromium's sandbox refuses to start for root.
-            *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
-            f"--print-to-pdf={target}", source.as_uri(),
-        ]  # fmt: skip
-        try:
-            subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=False, stdin=subprocess.DEVNULL)
-            content = target.read_bytes()
-        except (OSError, subprocess.TimeoutExpired):
-            return None, "Chromium did not print; print index.html from any browser"
-    return (content, "") if content.startswith(b"%PDF") else (None, "Chromium printed something else")
 
 
 def _content(path: Path) -> bytes:
@@ -302,17 +249,13 @@ def run_checks(folder: Path, subject: Subject, ledger: Ledger | None, begin: Cal
     lower = subject.audit if subject.audit is not None and subject.audit_may_leave else _exact(subject)
     if lower is not None and verdict(subject.bound, lower).kind is VerdictKind.VIOLATED:
         raise InputError(
-            "Expected a release whose certificate withstands its audit, got a lower bound of "
-            f"{show_down(lower.epsilon)} "
-            f"above the certified {show_up(subject.epsilon)}; hand nothing over."
+            f"An audit contradicts the certificate: the lower bound {show_down(lower.epsilon)} is above the "
+            f"certified {show_up(subject.epsilon)}. Hand nothing over."
         )
     begin("replaying the implementation")
     replayed, reason = _replayed(subject)
     if replayed is not None and replayed.verdict.kind is VerdictKind.VIOLATED:
-        raise InputError(
-            "Expected an implementation that does what the certificate says, got a replay that contradicts it: "
-            f"{replayed.verdict.evidence[:300]} Hand nothing over."
-        )
+        raise InputError(f"A replay contradicts the certificate: {replayed.verdict.evidence[:300]} Hand nothing over.")
     begin("checking ledger and signature")
     signer = verify_folder(folder).signer if is_signed(folder) else ""
     return DossierChecks(lower, replayed, reason, _recomputed(subject, ledger), signer)

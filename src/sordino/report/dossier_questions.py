@@ -132,7 +132,7 @@ def _unit(case: Case) -> AnswerParts:
     return words, hidden.to_dict(), [_report("certificate", "the unit and its limits"), _file("release", "unit")]
 
 
-@_asked("relation", "Unit", "Which two tables can an observer not tell apart?")
+@_asked("relation", "Unit", "Which two tables can an observer not distinguish?")
 def _relation(case: Case) -> AnswerParts:
     spec, hidden = case.release.spec, case.release.protected
     words = (
@@ -216,7 +216,7 @@ def _variant(case: Case) -> AnswerParts:
 
 
 @_asked("composition", "Composition", "What else was released about the same people, and how is it added up?",
-        "ledger/test_filters")  # fmt: skip
+        "ledger/test_filter")  # fmt: skip
 def _composition(case: Case) -> AnswerParts:
     subject, stated = case.subject, case.release.ledger
     if stated is None:
@@ -401,7 +401,7 @@ def registry_entry(case: Case) -> dict[str, Any]:
         "mechanism": list(release.spec.ran),
         "composition": None if balance is None else {
             "budget_epsilon": balance.budget.epsilon, "budget_delta": balance.budget.delta,
-            "spent_epsilon": balance.spent_epsilon, "releases": balance.releases, "filter": balance.filter_kind,
+            "spent_epsilon": balance.spent_epsilon, "releases": balance.releases,
         },
         "implementation": f"Sordino {release.software}",
         "debited": subject.time or None,

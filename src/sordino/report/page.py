@@ -28,7 +28,7 @@ from sordino.core.gaussian import show_down, show_up
 from sordino.core.results import Result
 from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec, column_of
 from sordino.core.validate import InputError
-from sordino.fitting.tasks import LINEAR, is_fit
+from sordino.fitting.tasks import task_of
 from sordino.inference.release import answering, parameters_of
 from sordino.inference.summary import Summary, coefficients_if_known
 from sordino.ledger.release import StoredRelease
@@ -125,7 +125,8 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         else ("An audit of this release read private rows. It is for the auditor, on the separate NON-PRIVATE page.")
     )
     result = _result(release)
-    coefficients = result if isinstance(result, Summary) and release.settings.get("task") in LINEAR else None
+    task = task_of(release.settings)
+    coefficients = result if isinstance(result, Summary) and task is not None and task.linear else None
     target = "" if release.schema is None or release.schema.target is None else release.schema.target.name
     against_steps = sandwich(release.spec, release.delta)
     return dict(
@@ -166,7 +167,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
 def _result(release: StoredRelease) -> Result:
     """What the release says; of a model without coefficients, or whose table is not known, its parameters."""
     known = release.schema is not None and release.model is not None
-    if not is_fit(release.settings) or known or coefficients_if_known(release) is not None:
+    if task_of(release.settings) is None or known or coefficients_if_known(release) is not None:
         found = answering(release).summary()
         if found.shown.tables:
             return found
@@ -255,7 +256,7 @@ def write_report(subjects: Sequence[Subject], path: Path, begin: Begin = lambda 
     and audits that read no private row, and nothing else.
     """
     if not subjects:
-        raise InputError("Expected at least one release folder, got none.")
+        raise InputError("Name at least one release folder.")
     leaving = [subject for subject in subjects if subject.may_leave]
     staying = [subject for subject in subjects if not (subject.may_leave and subject.audit_may_leave)]
     # Both are rendered before either is written.

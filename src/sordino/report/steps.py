@@ -106,7 +106,7 @@ def _extent(spec: Spec) -> tuple[int, int, int]:
     if isinstance(algorithm, Composite):
         algorithm, problem = algorithm.parts[-1].algorithm, algorithm.parts[-1].problem
     if not isinstance(algorithm, NoisyGradient | NoisedSums):
-        raise InputError("Expected a run with steps for --plot, got one without; leave out --plot.")
+        raise InputError("This run has no steps. Omit --plot.")
     kept = algorithm.keep if isinstance(algorithm, NoisyGradient) else None
     first = kept.burn_in + 1 if isinstance(kept, Thinning) else 1
     if isinstance(algorithm, NoisedSums):

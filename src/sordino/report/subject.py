@@ -24,7 +24,7 @@ from sordino.estimators.replay import unplanned
 from sordino.explore.selection import CHOSEN
 from sordino.fitting.custom_methods import CUSTOM
 from sordino.fitting.gradient_runs import NETWORK
-from sordino.fitting.tasks import ASKED, EXPECTED_ERROR, Task, is_fit
+from sordino.fitting.tasks import ASKED, EXPECTED_ERROR, TASKS, task_of
 from sordino.inference.summary import CHECK, COMPARISON, LOOK
 from sordino.ledger import Balance, Entry, Ledger
 from sordino.ledger.release import StoredRelease
@@ -56,7 +56,7 @@ def read_audit(path: Path) -> LowerBound:
     stated = _fields(where, answer["lower_bound"], ("epsilon", "evidence", "curve"))
     counts = answer.get("counts") or {}
     if not isinstance(counts, dict) or not isinstance(stated["curve"], list) or len(stated["curve"]) > MOST_POINTS:
-        raise InputError(f"Expected {where} to be the answer of sordino audit --json, got something else.")
+        raise InputError(f"{where} is not the answer of sordino audit --json.")
     stated_examined = one_of("examined", answer.get("examined") or Examined.RUN.value, tuple(Examined))
     return LowerBound(
         epsilon=math.inf if stated["epsilon"] is None else number("lower_bound.epsilon", stated["epsilon"]),
@@ -83,7 +83,7 @@ def reads_rows(lower: LowerBound, spec: Spec) -> bool:
 
 def _fields(where: str, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(value, dict) or any(name not in value for name in names):
-        raise InputError(f"Expected {where} to be the answer of sordino audit --json, got something else.")
+        raise InputError(f"{where} is not the answer of sordino audit --json.")
     return value
 
 
@@ -109,9 +109,8 @@ _SETTINGS = {
     NETWORK: ("leaves",),
     BOUNDED_INFLUENCE: ("coefficients",),
     A_CONSTANT: (LEARNED,),
-    f"{Task.COUNTS}/{BOUNDED_INFLUENCE}": ("exposure",),
-    f"{Task.SURVIVAL}/{BOUNDED_INFLUENCE}": ("time", "bins"),
-    f"{Task.NETWORK_CLASSIFICATION}/natural": (RAREST, RAREST_OVER_SIZE),
+    **{f"{word}/{BOUNDED_INFLUENCE}": task.kept for word, task in TASKS.items()},
+    "network-classification/natural": (RAREST, RAREST_OVER_SIZE),
     f"{CUSTOM}/natural": ("clip", "doubt", "changed", "share_of_noise"),
     f"{CUSTOM}/variational": ("clip", "guide"),
 }
@@ -123,7 +122,7 @@ def lacks(release: StoredRelease) -> str:
     head, _, method = release.kind.partition("/")
     chosen = isinstance(release.spec.algorithm, RepeatAndSelect)
     stated = {}
-    if head in tuple(Task):
+    if head in TASKS:
         needed = (*_FIT, CHOSEN if chosen else ASKED, *_SETTINGS.get(method, ()))
         stated = {"task": head, "method": method}
     elif head == CUSTOM:
@@ -132,16 +131,16 @@ def lacks(release: StoredRelease) -> str:
         needed, stated = (), {} if head == NETWORK else {"task": head}
     elif release.kind in _CHAINS and release.spec.problem is None:
         return "a problem in its spec"
-    elif is_fit(release.settings):
+    elif task_of(release.settings) is not None:
         return "the kind of its task"
     else:
         needed = ()  # a kind registered elsewhere
     for name in (*stated, *needed, *_SETTINGS.get(release.kind, ())):
         if name not in release.settings or release.settings[name] != stated.get(name, release.settings[name]):
             return f"the setting {name!r}"
-    if (head in tuple(Task) or head in (CHECK, COMPARISON)) and release.schema is None:
+    if (head in TASKS or head in (CHECK, COMPARISON)) and release.schema is None:
         return "a schema"
-    if head in tuple(Task) and release.model is None:
+    if head in TASKS and release.model is None:
         return "a model"
     if (chosen or release.kind == f"{CUSTOM}/rounds") and not release.cautions:
         return "cautions"
@@ -255,9 +254,9 @@ class Subject:
         if not self.release.private:
             reasons.append("it was made with reproducible randomness: anyone who knows the seed can subtract the noise")
         if self.release.schema is not None and self.release.schema.reads_private_data:
-            reasons.append("its schema was inferred from private rows, so its bounds and categories are not public")
+            reasons.append("its schema was taken from private rows, so its bounds and categories are not public")
         if any(certificate.reads_private_data for certificate in self.release.bound.certificates):
-            reasons.append("its certificate rests on a constant that was read off private rows")
+            reasons.append("its certificate uses a constant that was read from private rows")
         return tuple(reasons)
 
     @property

@@ -7,30 +7,17 @@ import numpy as np
 import pytest
 
 from sordino.accounting.bounds import hidden_steps as clones
-from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.auditing.exact.extremal_chain import extremal_findings
-from sordino.core.bound import Bound
 from sordino.core.gaussian import special
-from sordino.core.spec import read_spec
-from tests.conformance.examples import FOLDER
+from tests.accounting.described import example, guarantee
 from tests.soundness.cells import CellTruth
-from tests.soundness.instances.shuffled import pass_of
+from tests.soundness.instances.chains import pass_of
 
-THEOREM = theorem_named("composition.clones")
 EPSILONS = (0.0, 0.05, 0.2, 1.0)
 
 
 def exact(others: tuple[float, ...], ratio: float, size: int = 1) -> CellTruth:
     return CellTruth.between(*(pass_of((own, *others), size) for own in (0.0, ratio)))
-
-
-@pytest.mark.parametrize(("scale", "composed", "reachable"), [(0.4, 1.993, 0.01888), (0.8, 0.9263, 0.00371)])
-def test_reference_values_of_one_pass(scale: float, composed: float, reachable: float) -> None:
-    """n = 100,000, kappa = 0.5 and 0.25; 0.08 and 0.024 with one coin for a label, as published."""
-    spec = read_spec(FOLDER / "shuffled-single-records.json").with_values({"algorithm.noise.scale": scale})
-    answers = [evaluate(theorem_named(name), spec) for name in ("composition.parallel-epochs", THEOREM.id)]
-    found = [answer.guarantee.epsilon(1e-5) for answer in answers if isinstance(answer, Bound)]
-    assert found == [pytest.approx(composed, rel=5e-3), pytest.approx(reachable, rel=1e-2)]
 
 
 @pytest.mark.every(2)
@@ -79,22 +66,7 @@ def test_as_many_others_as_records_would_be_too_many() -> None:
 def test_the_exact_lower_end_is_below(scheme: str) -> None:
     """One pass of 200 batches of ten at kappa 0.25: between random allocation and clones lies a factor of two."""
     change = {"problem.n": 2000, "algorithm.batch": {"scheme": scheme, "size": 10}, "algorithm.steps": 200}
-    spec = read_spec(FOLDER / "shuffled-single-records.json").with_values(change | {"algorithm.noise.scale": 0.08})
-    answer = evaluate(THEOREM, spec)
-    assert isinstance(answer, Bound)
+    spec = example("shuffled-single-records", change | {"algorithm.noise.scale": 0.08})
     lower = max(finding.leak.epsilon(1e-5) for finding in extremal_findings(spec))
-    upper = answer.guarantee.epsilon(1e-5)
+    upper = guarantee("composition.clones", spec).epsilon(1e-5)
     assert 0.05 < lower <= upper < 2.2 * lower
-
-
-def test_kept_orders_repeat_their_secret_step() -> None:
-    """Four passes in one order: the exact lower end is that of one pass at twice the ratio; new orders give less."""
-    change = {"problem.n": 1000, "algorithm.batch": {"scheme": "shuffle-once", "size": 10}}
-    spec = read_spec(FOLDER / "shuffled-single-records.json").with_values(change | {"algorithm.noise.scale": 0.08})
-
-    def lower(steps: int, scale: float, scheme: str = "shuffle-once") -> float:
-        run = {"algorithm.steps": steps, "algorithm.noise.scale": scale, "algorithm.batch.scheme": scheme}
-        return max(finding.leak.epsilon(1e-5) for finding in extremal_findings(spec.with_values(run)))
-
-    assert lower(400, 0.08) == pytest.approx(lower(100, 0.04), rel=1e-6)
-    assert lower(400, 0.08, "reshuffled") < lower(400, 0.08)

@@ -75,25 +75,3 @@ def test_a_billion_steps_cost_nothing(contraction: float) -> None:
     assert time.perf_counter() - began < 1.0
     assert all(math.isfinite(value) and value > 0 for value in values)
     assert values[2] <= values[0]
-
-
-def test_the_last_batch_formula_of_the_paper() -> None:
-    """Bok, Su & Altschuler 2024, Theorem 4.5."""
-    for c, period, epochs in ((0.9, 2, 3), (0.98, 10, 100), (0.5, 7, 2)):
-        q = c ** (period * (epochs - 1))
-        squared = 1 + c ** (2 * period - 2) * (1 - c**2) / (1 - c**period) ** 2 * (1 - q) / (1 + q)
-        assert cyclic_shift(c, 1.0, period, epochs) ** 2 == pytest.approx(squared, rel=1e-12)
-
-
-def test_every_form_is_rounded_up() -> None:
-    """Against exact rational arithmetic: mu^2 of the closed form is never below the true value."""
-    from fractions import Fraction
-
-    for numerator in (1, 5, 9):
-        c, exact = numerator / 10 + 0.025, Fraction(numerator / 10 + 0.025)
-        for steps in (2, 5, 9):
-            true = (1 - exact**steps) / (1 + exact**steps) * (1 + exact) / (1 - exact)
-            assert Fraction(full_shift(c, 1.0, steps)) ** 2 >= true
-            q = exact ** (3 * (steps - 1))
-            true = 1 + exact**4 * (1 - exact**2) / (1 - exact**3) ** 2 * (1 - q) / (1 + q)
-            assert Fraction(cyclic_shift(c, 1.0, 3, steps)) ** 2 >= true

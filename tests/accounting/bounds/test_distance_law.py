@@ -43,7 +43,3 @@ def test_moments_are_close_to_the_exact_ones(contraction: float, rate: float, st
     assert mean * (1 - 1e-9) <= values @ weights <= mean * 1.01 + 0.01
     deviation = np.sqrt(max(weights @ values**2 - (weights @ values) ** 2, 0.0))
     assert_allclose(deviation, np.sqrt(rate * (1 - rate) * squares), rtol=0.02, atol=0.02)
-
-
-def test_no_step_leaves_no_distance() -> None:
-    assert distance_law(0.9, 0.1, 0).values == (0.0,)

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
 from sordino.accounting.bounds.contraction import Contraction, contraction_of
 from sordino.accounting.bounds.window import SampledChain
@@ -17,8 +16,6 @@ from tests.accounting.described import noisy_chain
 from tests.soundness.cells import CellTruth
 
 DELTA = 1e-5
-NAMES = ("shifted.random-batches", "shifted.random-participation", "shifted.revealed-batches")
-EPSILONS = (0.0, 0.5, 2.0)
 
 
 def chain(relation: str, steps: int, n: int, rate: float, **values: Any) -> Spec:
@@ -43,55 +40,6 @@ def neighbours(relation: str, curvature: float, others: int, pull: float) -> lis
 
 def truth(spec: Spec, pair: tuple[Quadratics, Quadratics]) -> CellTruth:
     return CellTruth.between(*(chain_law(spec, one) for one in pair))
-
-
-@pytest.mark.parametrize(
-    ("relation", "composed", "reachable"), [("add-remove", 1.385, 0.047), ("replace-one", 2.944, 0.093)]
-)
-def test_reference_values_of_the_last_iterate(relation: str, composed: float, reachable: float) -> None:
-    """Linear losses, c = 0.9, q = 0.01, kappa = 0.25, 20,000 steps."""
-    changes = {"algorithm.step_size": 0.1, "algorithm.noise.scale": 2.0}
-    spec = chain(relation, 20_000, 1000, 0.01, **changes)
-    answers = {name: evaluate(theorem_named(name), spec) for name in (*NAMES, "composition.subsampled-poisson")}
-    epsilons = {name: found.guarantee.epsilon(DELTA) for name, found in answers.items() if isinstance(found, Bound)}
-    assert_allclose(epsilons["composition.subsampled-poisson"], composed, rtol=2e-3)
-    assert_allclose(epsilons["shifted.random-participation"], reachable, rtol=1e-2)
-    assert epsilons["shifted.random-participation"] < epsilons["shifted.random-batches"]
-
-
-CASES = [(0.0, 0, 1), (0.0, 0, 7), (1.0, 1, 4), (2.5, 2, 3), (6.0, 1, 5)]  # curvature of the others, how many, steps
-
-
-def check(relation: str, rate: float, curvature: float, others: int, steps: int, scale: float) -> None:
-    """Others that pull, do not pull, and curve the step: delta in both directions."""
-    changes = {"problem.smoothness": 1.0 + curvature, "algorithm.noise.scale": scale}
-    spec = chain(relation, steps, others + 1, rate, **changes)
-    answers = [evaluate(theorem_named(name), spec) for name in NAMES]
-    found = [answer for answer in answers if isinstance(answer, Bound)]
-    assert found or curvature > 3.0
-    for pull in (0.0, 5.0) if others else (0.0,):
-        for pair in neighbours(relation, curvature, others, pull):
-            exact = truth(spec, pair)
-            for bound in found:
-                for epsilon in EPSILONS:
-                    assert exact.delta(epsilon) <= bound.guarantee.delta(epsilon) * (1 + 1e-9), bound.theorem
-
-
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize(("curvature", "others", "steps"), [(0.0, 0, 5), (1.0, 1, 3)])
-def test_no_bound_is_below_the_enumerated_mixture(relation: str, curvature: float, others: int, steps: int) -> None:
-    check(relation, 0.5, curvature, others, steps, 1.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize(("curvature", "others", "steps"), CASES)
-def test_no_bound_is_below_the_enumerated_mixture_at_any_rate_and_noise(
-    relation: str, rate: float, curvature: float, others: int, steps: int
-) -> None:
-    for scale in (0.3, 1.0, 4.0):
-        check(relation, rate, curvature, others, steps, scale)
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])

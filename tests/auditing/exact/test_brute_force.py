@@ -16,6 +16,7 @@ from scipy.special import expit
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.methods.exact import exact
 from sordino.core.spec import Spec
+from tests.auditing.chains import chain
 
 DELTA = 1e-3
 
@@ -167,18 +168,6 @@ def test_allocated_steps_by_every_pattern():
         binned(lambda x, side=side: np.mean([stats.norm.cdf(x, side * s / 2 / deviation) for s in shifts], axis=0))
         for side in (-1, 1)
     ]
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": 6,
-                "step_size": 0.4,
-                "noise": {"kind": "gaussian", "scale": 0.1},
-                "batch": {"scheme": "random-allocation", "size": 2},
-            },
-            "problem": {"n": 6, "dim": 1, "gradient_sensitivity": 1.0, "gradient_bound": 0.5, "strong_convexity": 0.5},
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
-    )
+    pulls = {"gradient_sensitivity": 1.0, "gradient_bound": 0.5, "strong_convexity": 0.5}
+    spec = chain("random-allocation", 2, steps=6, **pulls)
     assert exact(spec, AuditOptions(delta=DELTA)).epsilon == pytest.approx(epsilon(*laws), rel=5e-3)

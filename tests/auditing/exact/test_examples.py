@@ -33,7 +33,7 @@ REFUSED = {
     "output-perturbation-mean": "Laplace",
     "posterior-bounded": "bounded",
     "projected-convex": "projection",
-    "propose-test-sample": "sampler sgld",
+    "propose-test-sample": "whose law is known",
     "ula-transfer": "convergence",
 }
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))

@@ -9,24 +9,14 @@ from sordino.auditing.exact.leak import GaussianShift
 from sordino.auditing.methods.exact import findings
 from sordino.core.spec import Spec
 from sordino.models.exact import GaussianLaw, GaussianLoss, chain_law, extremal_pair
+from tests.auditing.chains import chain
 
 
 def spec(view: str = "last-iterate", **changes: Any) -> Spec:
-    base = {
-        "algorithm": {
-            "kind": "noisy-gradient",
-            "steps": 17,
-            "step_size": 0.3,
-            "noise": {"kind": "gaussian", "scale": 0.2},
-            "batch": {"scheme": "cyclic", "size": 3},
-        },
-        "problem": {"n": 12, "dim": 2, "gradient_sensitivity": 2.0, "strong_convexity": 0.4, "smoothness": 1.0},
-        "relation": "replace-one",
-        "view": view,
-    }
-    if view == "average":
-        base["average"] = {"lipschitz": 1.0, "dim": 2, "noise": {"kind": "gaussian", "scale": 0.05}}
-    return Spec.from_dict(base).with_values(changes)
+    average = {"lipschitz": 1.0, "dim": 2, "noise": {"kind": "gaussian", "scale": 0.05}} if view == "average" else None
+    problem = {"n": 12, "dim": 2, "gradient_sensitivity": 2.0, "strong_convexity": 0.4, "smoothness": 1.0}
+    described = chain("cyclic", 3, steps=17, step_size=0.3, noise=0.2, view=view, average=average, **problem)
+    return described.with_values(changes)
 
 
 def true_mu(described: Spec) -> float:

@@ -40,19 +40,6 @@ def test_epsilon_and_delta_are_below_and_invert_each_other(name):
     assert pair.delta(0.0) >= pair.delta(0.1) > 0
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_the_tests_of_the_curve_prove_no_more_than_the_exact_epsilon(name):
-    pair = PAIRS[name]
-    curve = pair.curve()
-    assert len(curve) > 30
-    proved = max(point.epsilon(0.02) for point in curve)
-    # The exact epsilon at 0.02 lies between what the curve proves and a little more.
-    assert largest_delta(pair, proved) >= 0.02
-    assert largest_delta(pair, proved / 0.9) < 0.02
-    best = max(1 - point.false_positive - point.false_negative for point in curve)
-    assert 0.99 * pair.delta(0.0) <= best <= pair.delta(0.0) * (1 + 1e-8)
-
-
 def test_the_curve_of_gaussians_lies_above_the_gaussian_trade_off():
     leak = GaussianShift(1.3)
     for point in leak.curve():
@@ -67,7 +54,6 @@ def test_a_gaussian_shift_meets_its_own_guarantee_from_below():
         assert leak.epsilon(delta) <= guarantee.epsilon(delta)
         assert leak.epsilon(delta) == pytest.approx(guarantee.epsilon(delta), rel=1e-12)
     assert leak.delta(1.0) == float(gaussian.delta_range(0.8, 1.0)[0])
-    assert leak.renyi(3.0) <= 3 * 0.64 / 2
 
 
 def test_stable_shifts_have_the_known_total_variation():
@@ -75,9 +61,3 @@ def test_stable_shifts_have_the_known_total_variation():
     known = shift_total_variation(1.8, 0.5, 1.0)
     assert found <= known.high
     assert found == pytest.approx(0.140708, abs=2e-6)
-
-
-def test_renyi_is_the_larger_direction():
-    pair = PAIRS["gaussians"]
-    assert pair.renyi(2.0) == pytest.approx(LawPair(pair.second, pair.first).renyi(2.0), rel=1e-12)
-    assert LawPair(NARROW, MIXED).renyi(2.0) > 0

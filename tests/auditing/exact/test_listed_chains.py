@@ -12,26 +12,17 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.optimize import brentq
 
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.methods.exact import exact
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
+from tests.auditing.chains import chain
+from tests.auditing.exact.test_brute_force import epsilon
 
 DELTA = 1e-3
 EDGES = np.concatenate([[-np.inf], np.linspace(-24.0, 24.0, 1201), [np.inf]])
-
-
-def epsilon(first, second):
-    """The smallest epsilon at DELTA of two listed laws, in the worse direction."""
-
-    def gap(value):
-        ways = (np.maximum(a - math.exp(value) * b, 0.0).sum() for a, b in ((first, second), (second, first)))
-        return max(ways) - DELTA
-
-    return 0.0 if gap(0.0) <= 0 else float(brentq(gap, 0.0, 60.0, xtol=1e-9))
 
 
 def audited(spec):
@@ -92,22 +83,10 @@ def in_cells(components, distribution=stats.norm.cdf, unit=1.0):
     return np.array(list(components.values())) @ np.diff(distribution((EDGES * unit - at) / spread), axis=1)
 
 
-def spec_of(scheme, relation, *, n=4, steps=2, size=2, noise=None, view="last-iterate", **problem):
-    batch = {"scheme": scheme} | ({} if scheme == "full" else {"size": size})
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": 0.4,
-                "noise": noise or {"kind": "gaussian", "scale": 0.1},
-                "batch": batch,
-            },
-            "problem": {"n": n, "dim": 1} | problem,
-            "relation": relation,
-            "view": view,
-        }
-    )
+def spec_of(scheme, relation, *, size=2, noise=0.1, view="last-iterate", instance=None, **problem):
+    own = None if scheme == "full" else size
+    named = {"relation": relation, "view": view, "instance": instance}
+    return chain(scheme, own, steps=2, noise=noise, **named, **{"n": 4} | problem)
 
 
 SCHEMES = ("full", "cyclic", "shuffle-once", "reshuffled", "without-replacement", "with-replacement", "poisson")
@@ -127,13 +106,12 @@ def test_a_ridge_chain_by_every_batch(scheme, relation):
     decay, n, size, steps, noise = 0.3, 4, 2, 2, 1.0
     problem = {"gradient_sensitivity": 4.0, "gradient_bound": 2.0, "strong_convexity": decay, "smoothness": 2.0}
     problem["regulariser"] = {"strong_convexity": decay, "smoothness": decay}
-    spec = spec_of(scheme, relation, noise={"kind": "gaussian", "scale": noise}, **problem)
     instance = {
         "model": {"name": "ridge", "parameters": {"weight_decay": decay}},
         "dataset": {"kind": "synthetic", "generator": "linear", "records": n, "features": 1, "seed": 3},
         "neighbour": {"kind": "worst", "position": 1},
     }
-    spec = Spec.from_dict(spec.to_dict() | {"instance": instance})
+    spec = spec_of(scheme, relation, noise=noise, instance=instance, **problem)
     divisor = n if scheme == "full" else size
 
     def law(data):
@@ -183,7 +161,7 @@ def test_an_extremal_chain_by_every_batch(scheme, relation, noise):
     The odd record pulls both ways, or one way and is left out; the others rest, or pull as it does in the second table.
     """
     n, size, scale, stable = 4, 2, 0.3, noise == "stable"
-    described = {"kind": "stable", "alpha": 1.6, "scale": scale} if stable else {"kind": "gaussian", "scale": scale}
+    described = {"kind": "stable", "alpha": 1.6, "scale": scale} if stable else scale
     problem = {"gradient_sensitivity": 2.0, "gradient_bound": 1.0, "strong_convexity": 0.5, "smoothness": 0.5}
     spec = spec_of(scheme, relation, noise=described, **problem)
     divisor = n if scheme == "full" else size
@@ -225,10 +203,9 @@ def test_seen_steps_with_replacement_by_every_batch(size):
     sums = {"kind": "noised-sums", "query": "sums", "records": 4, "rounds": 2, "sampling": sampling}
     sums |= {"contribution": 1.0, "noise_multiplier": 6.0}
     rounds = Spec.from_dict({"algorithm": sums, "relation": "replace-one", "view": "all-iterates"})
-    noise = {"kind": "gaussian", "scale": 0.4 * 6 / size}
     pulls = {"gradient_sensitivity": 2.0, "gradient_bound": 1.0}
-    chain = spec_of("with-replacement", "replace-one", size=size, noise=noise, view="all-iterates", **pulls)
-    for spec in (rounds, chain):
+    steps = spec_of("with-replacement", "replace-one", size=size, noise=0.4 * 6 / size, view="all-iterates", **pulls)
+    for spec in (rounds, steps):
         assert audited(spec) == pytest.approx(listed, rel=1e-2)
         with pytest.raises(InputError, match="replace-one"):
             audited(Spec.from_dict(spec.to_dict() | {"relation": "add-remove"}))

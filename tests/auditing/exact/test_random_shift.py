@@ -5,9 +5,9 @@ import pytest
 
 from sordino.auditing.exact.leak import RandomShiftLeak, ShiftDistribution
 from sordino.auditing.methods.exact import findings
-from sordino.core.spec import Spec
 from sordino.models.exact import ExactLaw, LineMixture, chain_law, extremal_pair, hockey_stick
 from sordino.models.exact.line import NORMAL
+from tests.auditing.chains import chain
 
 RNG = np.random.default_rng(5)
 
@@ -52,41 +52,23 @@ def test_rounding_many_values_onto_a_grid_only_lowers_the_bound():
     assert RandomShiftLeak(merged.coarsened(512), True, 1e-12).epsilon(1e-5) <= rounded
 
 
-def chain(scheme: str, relation: str = "replace-one", **changes) -> Spec:
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": 6,
-                "step_size": 0.4,
-                "noise": {"kind": "gaussian", "scale": 0.1},
-                "batch": {"scheme": scheme, "size": 2},
-            },
-            "problem": {"n": 6, "dim": 1, "gradient_sensitivity": 1.0, "gradient_bound": 0.5, "strong_convexity": 0.5},
-            "relation": relation,
-            "view": "last-iterate",
-        }
-    ).with_values(changes)
+PULLS = {"gradient_sensitivity": 1.0, "gradient_bound": 0.5, "strong_convexity": 0.5}
 
 
-@pytest.mark.parametrize("scheme", ["shuffle-once", "reshuffled", "without-replacement", "poisson"])
-def test_centred_neighbours_agree_with_the_enumerated_law(scheme):
-    described = chain(scheme, **({"algorithm.steps": 3} if scheme == "poisson" else {}))
-    found = findings(described)[0].leak
-    pair = extremal_pair(described, 0)
-    assert_exact(found.epsilon(1e-3), chain_law(described, pair.first), chain_law(described, pair.second), 1e-3, 1e-3)
-
-
-def test_poisson_under_add_remove_agrees_with_the_enumerated_law():
-    described = chain("poisson", "add-remove", **{"algorithm.steps": 3})
-    (found,) = findings(described)
+@pytest.mark.parametrize(
+    ("scheme", "relation"),
+    [(scheme, "replace-one") for scheme in ("shuffle-once", "reshuffled", "without-replacement", "poisson")]
+    + [("poisson", "add-remove")],
+)
+def test_centred_neighbours_agree_with_the_enumerated_law(scheme, relation):
+    described = chain(scheme, 2, steps=3 if scheme == "poisson" else 6, relation=relation, **PULLS)
     pair = extremal_pair(described, 0)
     laws = chain_law(described, pair.first), chain_law(described, pair.second)
-    assert_exact(found.leak.epsilon(1e-3), *laws, 1e-3, 1e-3)
+    assert_exact(findings(described)[0].leak.epsilon(1e-3), *laws, 1e-3, 1e-3)
 
 
 def test_other_records_that_join_the_second_neighbour_leak_more_or_less_but_are_looked_at():
-    rest, joined = findings(chain("without-replacement"))
+    rest, joined = findings(chain("without-replacement", 2, steps=6, **PULLS))
     assert "at rest" in rest.neighbours
     assert "as the second neighbour's" in joined.neighbours
     assert joined.leak.epsilon(1e-3) > rest.leak.epsilon(1e-3)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import explain
-from sordino.auditing.attack.chains import ChainFit
-from sordino.auditing.cluster import FitOnCluster
+from sordino.auditing.cluster import Checkpoints, FitOnCluster
+from sordino.auditing.experiment import ChainFit
 from sordino.auditing.instance import audit_instance, usual_method
 from sordino.auditing.lower_bound import AuditOptions, Examined, VerdictKind, audit, verdict
 from sordino.auditing.methods import fleet
@@ -18,6 +18,7 @@ from sordino.cli import main
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.models import MLPClassification
+from tests.auditing.chains import chain
 
 MODEL = MLPClassification(hidden=(4,), classes=3, weight_decay=0.1)
 CLINIC = Path(__file__).parents[3] / "examples" / "data"
@@ -28,36 +29,18 @@ OPTIONS = AuditOptions(delta=0.01, models=1000, seed=1)
 
 def described(noise: float, **changed) -> Spec:
     """One pass over 24 records in batches of six, from a point at which hidden units differ."""
-    document = {
-        "algorithm": {
-            "kind": "noisy-gradient",
-            "steps": 4,
-            "step_size": 1.0,
-            "noise": {"kind": "gaussian", "scale": noise},
-            "batch": {"scheme": "cyclic", "size": 6},
-            "clipping": {"kind": "norm", "bound": 0.2},
-            "start": {"kind": "point", "values": START.tolist()},
-        },
-        "problem": {
-            "n": 24,
-            "dim": MODEL.dim(3),
-            "gradient_sensitivity": 0.4,
-            "gradient_bound": 0.2,
-            "regulariser": {"strong_convexity": 0.1, "smoothness": 0.1},
-        },
-        "relation": "replace-one",
-        "view": "last-iterate",
-        "delta": 0.01,
-        "instance": {
-            "model": {
-                "name": "mlp-classification",
-                "parameters": {"hidden": [4], "classes": 3, "weight_decay": 0.1},
-            },
-            "dataset": {"kind": "synthetic", "generator": "softmax", "records": 24, "features": 3, "seed": 1},
-            "neighbour": {"kind": "worst", "position": 23},
-        },
+    network = {"hidden": [4], "classes": 3, "weight_decay": 0.1}
+    instance = {
+        "model": {"name": "mlp-classification", "parameters": network},
+        "dataset": {"kind": "synthetic", "generator": "softmax", "records": 24, "features": 3, "seed": 1},
+        "neighbour": {"kind": "worst", "position": 23},
     }
-    return Spec.from_dict(document).with_values(changed)
+    start = {"kind": "point", "values": START.tolist()}
+    steps = {"clipping": {"kind": "norm", "bound": 0.2}, "start": start}
+    decay = {"strong_convexity": 0.1, "smoothness": 0.1}
+    pulls = {"gradient_sensitivity": 0.4, "gradient_bound": 0.2, "regulariser": decay}
+    run = {"steps": 4, "step_size": 1.0, "noise": noise, "algorithm": steps, "instance": instance}
+    return chain("cyclic", 6, **run, n=24, dim=MODEL.dim(3), **pulls).with_values({"delta": 0.01} | changed)
 
 
 def certified(spec: Spec):
@@ -96,12 +79,15 @@ def test_a_fleet_that_does_not_do_what_the_spec_says_is_caught(mutation, monkeyp
 def test_models_of_a_fleet_are_distributed_as_those_of_the_chain() -> None:
     """Means and deviations of 400 models by the fleet and by the kernel, within five of their standard errors."""
     spec = described(0.08)
-    data = audit_instance(spec).pair.first
-    seeds = np.arange(400, dtype=np.uint64)
-    ours, theirs = FleetFit(spec, MODEL)(data, seeds), ChainFit(spec, MODEL)(data, seeds)
-    spread = np.sqrt(ours.var(axis=0) / 400 + theirs.var(axis=0) / 400)
+    _distributed_alike(spec, MODEL, 400)
+
+
+def _distributed_alike(spec, model, count) -> None:
+    data, seeds = audit_instance(spec).pair.first, np.arange(count, dtype=np.uint64)
+    ours, theirs = FleetFit(spec, model)(data, seeds), ChainFit(spec, model)(data, seeds)
+    spread = np.sqrt(ours.var(axis=0) / count + theirs.var(axis=0) / count)
     assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) < 5 * spread).all()
-    assert (np.abs(np.log(ours.std(axis=0) / theirs.std(axis=0))) < 5 * np.sqrt(1 / 400)).all()
+    assert (np.abs(np.log(ours.std(axis=0) / theirs.std(axis=0))) < 5 * np.sqrt(1 / count)).all()
 
 
 def test_what_is_kept_and_blocks_of_models_change_nothing(tmp_path, monkeypatch) -> None:
@@ -109,7 +95,14 @@ def test_what_is_kept_and_blocks_of_models_change_nothing(tmp_path, monkeypatch)
     monkeypatch.setattr(fleet, "_MODELS_IN_A_BLOCK", 5)
     few = replace(OPTIONS, models=24)
     lower = audit(spec, "fleet", few)
-    assert audit(spec, "fleet", replace(few, fit_sides=FitOnCluster(None, tmp_path / "kept"))) == lower
+    kept = replace(few, fit_sides=FitOnCluster(None, tmp_path / "kept"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "remove", lambda self, count: None)
+        assert audit(spec, "fleet", kept) == lower
+    torn, *_ = files = sorted((tmp_path / "kept").iterdir())
+    assert len(files) == 6
+    torn.write_bytes(torn.read_bytes()[:100])
+    assert audit(spec, "fleet", kept) == lower
     assert not (tmp_path / "kept").exists()
     data, seeds = audit_instance(spec).pair.first, np.arange(12, dtype=np.uint64)
     releases = FleetFit(spec, MODEL)(data, seeds)
@@ -148,11 +141,8 @@ def test_a_file_with_labels_of_two_signs_is_audited_like_the_chain_reads_it(tmp_
             "instance.neighbour": {"kind": "worst", "position": 599},
         },
     )
-    data, seeds = audit_instance(spec).pair.first, np.arange(200, dtype=np.uint64)
-    assert set(data.target.tolist()) == {-1.0, 1.0}
-    ours, theirs = FleetFit(spec, network)(data, seeds), ChainFit(spec, network)(data, seeds)
-    spread = np.sqrt(ours.var(axis=0) / 200 + theirs.var(axis=0) / 200)
-    assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) < 5 * spread).all()
+    assert set(audit_instance(spec).pair.first.target.tolist()) == {-1.0, 1.0}
+    _distributed_alike(spec, network, 200)
     assert audit(spec, "fleet", replace(OPTIONS, models=40)).evidence.count("600 records of a file") == 1
 
 

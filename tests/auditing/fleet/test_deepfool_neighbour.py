@@ -73,7 +73,7 @@ def test_a_fleet_attacks_a_network_of_the_users_own_from_the_command_line(folder
 
 @pytest.mark.parametrize(
     ("parameters", "words"),
-    [({"hidden": 4}, r"hidden to be a list of layer widths such as \[16\], got 4"), ({}, "to have 'hidden', got none")],
+    [({"hidden": 4}, r"hidden to be a list of layer widths such as \[16\], got 4"), ({}, "lacks 'hidden'")],
 )
 def test_a_message_names_the_field_of_the_model(folder, parameters, words):
     with pytest.raises(InputError, match=words):

@@ -7,13 +7,13 @@ import pytest
 from jax.extend.random import threefry2x32_p
 from scipy import stats
 
-from sordino.auditing.fleet import trainer
-from sordino.auditing.fleet.trainer import KeyPurpose, batch_weights, member_keys, threefry
+from sordino.auditing.fleet import engine
+from sordino.auditing.fleet.engine import KeyPurpose, batch_weights, member_keys, threefry
 from sordino.core.spec import Scheme
 
 FALSE_ALARM = 1e-6
-gaussians = jax.jit(trainer.gaussians, static_argnums=2)
-epoch_batches = jax.jit(trainer.epoch_batches, static_argnums=(0, 3, 4))
+gaussians = jax.jit(engine.gaussians, static_argnums=2)
+epoch_batches = jax.jit(engine.epoch_batches, static_argnums=(0, 3, 4))
 
 
 def test_words_are_those_of_jax() -> None:
@@ -42,17 +42,6 @@ def test_tails_are_gaussian() -> None:
     z = np.asarray(gaussians(_keys(50), jnp.uint32(1), 20_000))
     beyond = int((np.abs(z) > 3.0).sum())
     assert stats.binomtest(beyond, z.size, 2.0 * stats.norm.sf(3.0)).pvalue > FALSE_ALARM
-
-
-def test_whole_numbers_below_a_limit_are_the_fraction_of_their_words() -> None:
-    generator = np.random.default_rng(0)
-    first, second = generator.integers(0, 2**32, (2, 500), dtype=np.uint64)
-    limits = np.concatenate([np.array([1, 2, 2**31, 2**32 - 1]), generator.integers(1, 2**32, 496)])
-    first[:3], second[:3] = 2**32 - 1, 2**32 - 1
-    found = trainer.below(*(jnp.asarray(words.astype(np.uint32)) for words in (limits, first, second)))
-    words = zip(limits, first, second, strict=True)
-    expected = [(int(limit) * ((int(high) << 32) + int(low))) >> 64 for limit, high, low in words]
-    assert np.asarray(found).tolist() == expected
 
 
 def test_a_member_draws_the_same_in_any_company() -> None:

@@ -1,6 +1,6 @@
 """A fleet makes the canonical chain's steps, and any part of it comes out the same bit for bit."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -8,17 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.auditing.fleet import trainer
-from sordino.auditing.fleet.engine import Performance, train_fleet
-from sordino.auditing.fleet.plan import (
-    FleetPlan,
-    FleetRecords,
-    Members,
-    Replacement,
-    Scores,
-    plan_of,
-)
-from sordino.auditing.fleet.trainer import KeyPurpose, member_keys
+from sordino.auditing.fleet import engine
+from sordino.auditing.fleet.engine import KeyPurpose, member_keys, train_fleet
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement, plan_of
 from sordino.core.bound import Relation, View
 from sordino.core.spec import (
     Ball,
@@ -38,11 +30,24 @@ from sordino.core.validate import InputError
 from sordino.models.facts import Domain
 from sordino.models.families.networks import MLPClassification, MLPRegression
 
-gaussians = jax.jit(trainer.gaussians, static_argnums=2)
+gaussians = jax.jit(engine.gaussians, static_argnums=2)
 MODEL = MLPClassification((5,), classes=3, weight_decay=0.1)
 N, FEATURES = 10, 4
 PLAN = FleetPlan(0.3, 0.05, Batch(Scheme.RESHUFFLED, 4), 3, seed=5, clip_norm=1.0)
+LARGE = FleetPlan(0.1, 0.1, Batch(Scheme.CYCLIC, 11), 1, 0)
 EVERYONE = Members(tuple(range(70)), tuple(number % 2 == 1 for number in range(70)))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Scores:
+    """Every output of the network at every point, flattened."""
+
+    points: jax.Array
+
+    def __call__(self, network, parts):
+        scores = network.scores(parts, self.points)
+        return scores.reshape(scores.shape[0], -1)
 
 
 def _records(row: int | None = 3) -> FleetRecords:
@@ -70,14 +75,6 @@ def test_any_subset_comes_out_the_same_bit_for_bit(everyone) -> None:
     assert np.array_equal(found.readings["scores"], everyone.readings["scores"][:, chosen])
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("chunk", [1, 65, 1000])
-def test_chunks_do_not_matter(everyone, chunk) -> None:
-    found = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(chunk=chunk))
-    assert np.array_equal(found.theta, everyone.theta)
-    assert np.array_equal(found.readings["scores"], everyone.readings["scores"])
-
-
 def test_models_of_several_neighbours_in_one_fleet_come_out_as_in_fleets_of_their_own() -> None:
     others = tuple(Replacement(row, np.full(FEATURES, float(row), np.float32), 1.0) for row in (3, 7, 3))
     together = FleetRecords(RECORDS.features, RECORDS.target, others)
@@ -89,52 +86,6 @@ def test_models_of_several_neighbours_in_one_fleet_come_out_as_in_fleets_of_thei
         assert np.array_equal(found.theta[number], train_fleet(MODEL, alone, PLAN, member, PROBES).theta[0])
     with pytest.raises(InputError, match="neighbour"):
         train_fleet(MODEL, together, PLAN, Members((0,), (4,)), PROBES)
-
-
-class _Killed(Exception):
-    pass
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize("killed_after", [1, 2, 4])
-def test_a_killed_fleet_resumes_bit_for_bit(everyone, tmp_path, killed_after) -> None:
-    folder = tmp_path / "fleet"
-    told = []
-
-    def kill(progress) -> None:
-        told.append(progress)
-        if len(told) == killed_after:
-            raise _Killed
-
-    with pytest.raises(_Killed):
-        train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(checkpoints=folder, progress=kill))
-    files = list(folder.iterdir())
-    assert len(files) == -(-killed_after // PLAN.epochs)
-    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
-    again = []
-    performance = Performance(checkpoints=folder, progress=again.append)
-    found = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, performance)
-    assert len(again) == 2 * PLAN.epochs - killed_after
-    assert again[-1].model_steps == again[-1].of_model_steps == 70 * 3 * 3
-    assert np.array_equal(found.theta, everyone.theta)
-    assert np.array_equal(found.readings["scores"], everyone.readings["scores"])
-    assert not folder.exists()
-
-
-def test_a_checkpoint_of_another_fleet_or_a_torn_one_is_not_used(everyone, tmp_path) -> None:
-    def kill(progress) -> None:
-        raise _Killed
-
-    other = FleetPlan(0.3, 0.05, PLAN.batch, 3, seed=6, clip_norm=1.0)
-    for plan in (other, PLAN):
-        with pytest.raises(_Killed):
-            train_fleet(MODEL, RECORDS, plan, EVERYONE, PROBES, Performance(checkpoints=tmp_path, progress=kill))
-    files = list(tmp_path.iterdir())
-    assert len(files) == 2
-    for file in files:
-        file.write_bytes(file.read_bytes()[:100])
-    found = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(checkpoints=tmp_path))
-    assert np.array_equal(found.theta, everyone.theta)
 
 
 @pytest.mark.every(2)
@@ -169,7 +120,7 @@ def test_a_watched_fleet_ends_when_it_is_told_to_with_the_numbers_of_a_shorter_o
         told.append((epoch, readings["scores"].shape))
         return epoch < 2
 
-    watched = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(chunk=4), watch)
+    watched = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, watch=watch)
     assert told == [(1, (70, 6)), (2, (70, 6))]
     assert np.array_equal(watched.readings["scores"], everyone.readings["scores"][:2])
     shorter = train_fleet(MODEL, RECORDS, replace(PLAN, epochs=2), EVERYONE, PROBES)
@@ -235,11 +186,6 @@ def _spec(relation=Relation.REPLACE_ONE, view=View.LAST_ITERATE, **changed) -> S
     return Spec(algorithm=NoisyGradient(**(given | changed)), problem=problem, relation=relation, view=view)
 
 
-def test_a_spec_becomes_a_plan() -> None:
-    expected = FleetPlan(0.3, 0.05, Batch(Scheme.RESHUFFLED, 4), 2, 9, clip_norm=1.0, start=GaussianStart(0.5))
-    assert plan_of(_spec(), MODEL, 9) == expected
-
-
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -259,6 +205,8 @@ def test_a_spec_no_fleet_can_train_is_refused_in_one_sentence(changed, words) ->
         plan_of(_spec(**changed), MODEL, 9)
     assert "attack method" in str(refused.value)
     assert str(refused.value).count(". ") == 0
+    expected = FleetPlan(0.3, 0.05, Batch(Scheme.RESHUFFLED, 4), 2, 9, clip_norm=1.0, start=GaussianStart(0.5))
+    assert plan_of(_spec(), MODEL, 9) == expected
 
 
 def test_a_spec_that_claims_another_weight_decay_than_the_model_has_is_refused() -> None:
@@ -268,16 +216,17 @@ def test_a_spec_that_claims_another_weight_decay_than_the_model_has_is_refused()
         plan_of(replace(spec, problem=claimed), MODEL, 9)
 
 
-def test_bad_input_is_refused() -> None:
-    with pytest.raises(InputError, match="neighbour"):
-        train_fleet(MODEL, _records(None), PLAN, Members.of_both(1))
-    with pytest.raises(InputError, match="distinct"):
-        Members((1, 1), (False, True))
-    with pytest.raises(InputError, match="shape"):
-        FleetRecords(np.zeros((2, 1)), np.zeros(2), (Replacement(1, np.zeros(2, np.float32), 0.0),))
-    with pytest.raises(InputError, match="row"):
-        FleetRecords(np.zeros((2, 1)), np.zeros(2), (Replacement(2, np.zeros(1, np.float32), 0.0),))
-    with pytest.raises(InputError, match="at most the 10 records"):
-        train_fleet(MODEL, RECORDS, FleetPlan(0.1, 0.1, Batch(Scheme.CYCLIC, 11), 1, 0), Members.of_one(1))
-    with pytest.raises(InputError, match="finite"):
-        FleetRecords(np.array([[np.nan]]), np.zeros(1))
+@pytest.mark.parametrize(
+    ("words", "make"),
+    [
+        ("neighbour", lambda: train_fleet(MODEL, _records(None), PLAN, Members.of_both(1))),
+        ("distinct", lambda: Members((1, 1), (False, True))),
+        ("shape", lambda: FleetRecords(np.zeros((2, 1)), np.zeros(2), (Replacement(1, np.zeros(2), 0.0),))),
+        ("row", lambda: FleetRecords(np.zeros((2, 1)), np.zeros(2), (Replacement(2, np.zeros(1), 0.0),))),
+        ("at most the 10 records", lambda: train_fleet(MODEL, RECORDS, LARGE, Members.of_one(1))),
+        ("finite", lambda: FleetRecords(np.array([[np.nan]]), np.zeros(1))),
+    ],
+)
+def test_bad_input_is_refused(words, make) -> None:
+    with pytest.raises(InputError, match=words):
+        make()

@@ -1,7 +1,7 @@
 """Runs a mechanism in this process, without a worker."""
 
 from sordino.auditing.hunter import worker
-from sordino.auditing.hunter.processes import _listed, _output
+from sordino.auditing.hunter.processes import CallOutput
 
 
 class InProcess:
@@ -11,4 +11,4 @@ class InProcess:
         self._mechanism = mechanism
 
     def run(self, tables):
-        return [_output(worker.outcome(self._mechanism, _listed(table))) for table in tables]
+        return [CallOutput.of(worker.outcome(self._mechanism, table)) for table in tables]

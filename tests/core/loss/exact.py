@@ -1,10 +1,8 @@
-"""Laws computed the slow, exact way: finite ones in mpmath, normal mixtures by closed form or by brute force."""
+"""Laws computed the slow, exact way: finite ones in mpmath, normal mixtures by closed form."""
 
 from collections.abc import Callable, Iterable, Sequence
 
 import mpmath as mp
-import numpy as np
-from scipy import signal
 
 mp.mp.dps = 60
 
@@ -110,30 +108,3 @@ def root(delta_of: Callable, delta: float, high: float = 1.0):
         middle = (low + high) / 2
         low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
     return high
-
-
-def brute_force(cdfs: tuple[Callable, Callable], ends: tuple[float, float], spacing: float, count: int):
-    """Losses and P-masses of `count` uses of a continuous law, each bin's mass put at its lower and at its upper edge.
-
-    Returns two (losses, masses) tables that bracket the exact law; `cdfs` gives P(L <= x) from either side of an atom.
-    """
-    first, last = int(np.floor(ends[0] / spacing)), int(np.ceil(ends[1] / spacing))
-    edges = spacing * np.arange(first, last + 1)
-    at_most, less = cdfs
-    inside = less(edges[1:]) - at_most(edges[:-1])
-    atoms = at_most(edges) - less(edges)
-    down, up = np.append(inside, 0.0) + atoms, np.insert(inside, 0, 0.0) + atoms
-    answer = []
-    for one in (down, up):
-        total = one
-        for _ in range(count - 1):
-            total = np.maximum(signal.fftconvolve(total, one), 0.0)
-        answer.append((spacing * (count * first + np.arange(len(total))), total))
-    return answer
-
-
-def float_hockey_stick(table: tuple[np.ndarray, np.ndarray], epsilon: float) -> float:
-    """delta(epsilon) of a table from `brute_force`."""
-    losses, masses = table
-    over = losses > epsilon
-    return float((masses[over] * -np.expm1(epsilon - losses[over])).sum())

@@ -4,7 +4,6 @@ import json
 import math
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -23,10 +22,6 @@ from sordino.core.spec import Spec
 EXAMPLES = Path(__file__).parents[3] / "examples/specs"
 
 
-def slow(values: tuple[float, ...]) -> Any:
-    return pytest.param(*values, marks=pytest.mark.slow)
-
-
 def bracket(pair: Pair, epsilon: float, count: int = 1) -> tuple[float, float]:
     found = LossDistribution(((pair, count),)).delta_bracket(epsilon)
     return found.low, found.high
@@ -42,9 +37,7 @@ def exact(total: int, done: int, mu: float, epsilon: float) -> float:
     return max(float((np.maximum(ratio - y, 0) * mass).sum()), float((np.maximum(1 - y * ratio, 0) * mass).sum()))
 
 
-@pytest.mark.parametrize(
-    ("total", "done", "mu"), [(1, 1, 1.0), (10, 1, 0.7), *map(slow, [(2, 2, 0.3), (5, 2, 1.2), (2, 1, 1.5)])]
-)
+@pytest.mark.parametrize(("total", "done", "mu"), [(10, 1, 0.7), (2, 2, 0.3), (5, 2, 1.2), (2, 1, 1.5), (1, 1, 1.0)])
 def test_short_rounds_are_bracketed_by_quadrature(total: int, done: int, mu: float) -> None:
     for epsilon in (0.0, 0.1, 0.5):
         low, high = bracket(AllocationPair(total, done, mu), epsilon)

@@ -32,165 +32,125 @@ def example(name: str) -> Spec:
     return Spec.from_json((SPECS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-REFUSALS: list[tuple[str, dict[str, Any], str]] = [
-    ("golden-poisson", {"algorithm": None}, "algorithm"),
-    ("golden-poisson", {"relation": None}, "relation"),
-    ("golden-poisson", {"relation": "replace-two"}, "relation"),
-    ("golden-poisson", {"view": None}, "view"),
-    ("golden-poisson", {"view": "one-sample"}, "view"),
-    ("golden-poisson", {"delta": 0.0}, "delta"),
-    ("golden-poisson", {"delta": 1}, "delta"),
-    ("golden-poisson", {"delta": True}, "delta"),
-    ("golden-poisson", {"delta": "1e-5"}, "delta"),
-    ("golden-poisson", {"problem": None}, "problem.n"),
-    ("golden-poisson", {"problem.n": None}, "problem.n"),
-    ("golden-poisson", {"problem.dim": None}, "problem.dim"),
-    ("golden-poisson", {"problem.n": 10000.0}, "problem.n"),
-    ("golden-poisson", {"problem.n": 2**53 + 1}, "problem.n"),
-    ("golden-poisson", {"problem.n": 10**5000}, "problem.n"),
-    ("golden-poisson", {"problem.n": 99}, "algorithm.batch.size"),
-    ("golden-poisson", {"problem.gradient_bound": -1}, "problem.gradient_bound"),
-    ("golden-poisson", {"problem.gradient_bound": float("nan")}, "problem.gradient_bound"),
-    ("golden-poisson", {"problem.gradient_bound": float("inf")}, "problem.gradient_bound"),
-    ("golden-poisson", {"problem.gradient_bound": {"value": 1.0}}, "problem.gradient_bound.evidence"),
-    (
-        "golden-poisson",
-        {"problem.gradient_bound": {"value": 1.0, "evidence": "proved"}},
-        "problem.gradient_bound.reason",
-    ),
-    (
-        "golden-poisson",
-        {"problem.gradient_bound": {"value": -1.0, "evidence": "proved", "reason": "r"}},
-        "problem.gradient_bound.value",
-    ),
-    (
-        "golden-poisson",
-        {"problem.gradient_bound": {"value": 1.0, "evidence": "guessed", "reason": "r"}},
-        "problem.gradient_bound.evidence",
-    ),
-    (
-        "golden-poisson",
-        {"problem.gradient_bound": {"value": 1.0, "evidence": "proved", "reason": "two\nlines"}},
-        "problem.gradient_bound.reason",
-    ),
-    (
-        "golden-poisson",
-        {"problem.gradient_bound": {"value": 1, "evidence": "proved", "reason": "r", "reads_private_data": 1}},
-        "problem.gradient_bound.reads_private_data",
-    ),
-    ("golden-poisson", {"problem.regulariser": {"strong_convexity": 1.0}}, "problem.regulariser.smoothness"),
-    (
-        "golden-poisson",
-        {"problem.regulariser": {"strong_convexity": 1.0, "smoothness": 0.5}},
-        "problem.regulariser.strong_convexity",
-    ),
-    ("golden-poisson", {"problem.strong_convexity": 2.0, "problem.smoothness": 1.0}, "problem.strong_convexity"),
-    ("golden-poisson", {"problem.ergodicity": {"C": 1.0, "rho": 1.0}}, "problem.ergodicity.rho"),
-    ("golden-poisson", {"problem.convergence": {"zeta": 1.0, "rate": 1.0, "bias": 0.0}}, "problem.convergence.rate"),
-    ("golden-poisson", {"algorithm.kind": None}, "algorithm.kind"),
-    ("golden-poisson", {"algorithm.kind": "noisy-gradients"}, "algorithm.kind"),
-    ("golden-poisson", {"algorithm.steps": 0}, "algorithm.steps"),
-    ("golden-poisson", {"algorithm.steps": True}, "algorithm.steps"),
-    ("golden-poisson", {"algorithm.step_size": 0}, "algorithm.step_size"),
-    ("golden-poisson", {"algorithm.step_size": [1.0]}, "algorithm.step_size"),
-    ("golden-poisson", {"algorithm.step_size": {"kind": "list", "values": [1.0]}}, "algorithm.step_size.values"),
-    ("golden-poisson", {"algorithm.step_size": {"kind": "list", "values": []}}, "algorithm.step_size.values"),
-    ("golden-poisson", {"algorithm.step_size": {"kind": "list", "values": [1.0, 0.0]}}, "algorithm.step_size.values.1"),
-    ("golden-poisson", {"algorithm.step_size": {"kind": "constant", "value": 1.0}}, "algorithm.step_size.kind"),
-    (
-        "golden-poisson",
-        {"algorithm.noise.scale": {"kind": "polynomial", "initial": 1.0, "offset": 1.0, "power": 900.0}},
-        "algorithm.noise.scale",
-    ),
-    (
-        "golden-poisson",
-        {"algorithm.noise.scale": {"kind": "polynomial", "initial": 1.0, "offset": 1.0, "power": -1.0}},
-        "algorithm.noise.scale.power",
-    ),
-    ("golden-poisson", {"algorithm.noise.scale": 0.0}, "algorithm.noise.scale"),
-    ("golden-poisson", {"algorithm.noise.alpha": 1.5}, "algorithm.noise.alpha"),
-    ("golden-poisson", {"algorithm.noise.kind": "stable"}, "algorithm.noise.alpha"),
-    ("heavy-tail-ridge", {"algorithm.noise.alpha": 1.0}, "algorithm.noise.alpha"),
-    ("golden-poisson", {"algorithm.batch": "poisson"}, "algorithm.batch"),
-    ("golden-poisson", {"algorithm.batch.size": None}, "algorithm.batch.size"),
-    ("golden-poisson", {"algorithm.batch.rate": 0.0}, "algorithm.batch.rate"),
-    ("golden-poisson", {"algorithm.batch.rate": 1.1}, "algorithm.batch.rate"),
-    ("cyclic-last-iterate", {"algorithm.batch.rate": 0.1}, "algorithm.batch.rate"),
-    ("full-last-iterate", {"algorithm.batch.size": 100}, "algorithm.batch.size"),
-    ("golden-poisson", {"algorithm.clipping.classes": 1}, "algorithm.clipping.classes"),
-    ("golden-poisson", {"algorithm.clipping.kind": "value"}, "algorithm.clipping.kind"),
-    ("golden-poisson", {"algorithm.projection": {"kind": "ball", "radius": 0}}, "algorithm.projection.radius"),
-    ("golden-poisson", {"algorithm.projection": {"kind": "box", "radius": 1}}, "algorithm.projection.kind"),
-    ("golden-poisson", {"algorithm.start": {"kind": "prior"}}, "algorithm.start.kind"),
-    ("golden-poisson", {"algorithm.start": {"kind": "point", "values": [0.0]}}, "algorithm.start.values"),
-    ("golden-poisson", {"algorithm.chains": 0}, "algorithm.chains"),
-    ("golden-poisson", {"algorithm.keep": "some"}, "algorithm.keep"),
-    ("golden-poisson", {"algorithm.keep": {"burn_in": 1000, "thin": 1}}, "algorithm.keep.burn_in"),
-    ("golden-poisson", {"algorithm.keep": {"burn_in": 0, "thin": 0}}, "algorithm.keep.thin"),
-    ("golden-poisson", {"algorithm.keep": {"burn_in": 0}}, "algorithm.keep.thin"),
-    ("cyclic-last-iterate", {"algorithm.keep": "all"}, "algorithm.keep"),
-    ("cyclic-last-iterate", {"algorithm.keep": {"burn_in": 0, "thin": 1}}, "algorithm.keep"),
-    ("average-gaussian", {"average": None}, "average"),
-    ("average-gaussian", {"view": "all-iterates"}, "average"),
-    ("average-gaussian", {"average.noise.kind": "cauchy"}, "average.noise.kind"),
-    ("posterior-linear-regression", {"problem": None}, "problem.n"),
-    ("posterior-linear-regression", {"algorithm.potential.beta": 0.5}, "algorithm.potential.beta"),
-    ("posterior-linear-regression", {"algorithm.potential.x_low": 1.8}, "algorithm.potential.x_high"),
-    ("posterior-linear-regression", {"algorithm.potential.gamma1": 0.5}, "algorithm.potential.gamma1"),
-    ("posterior-linear-regression", {"view": "last-iterate"}, "view"),
-    (
-        "posterior-strongly-log-concave",
-        {"algorithm.potential.strong_convexity": 0},
-        "algorithm.potential.strong_convexity",
-    ),
-    ("posterior-bounded", {"algorithm.potential.diameter": 0}, "algorithm.potential.diameter"),
-    ("posterior-bounded", {"algorithm.draws": 0}, "algorithm.draws"),
-    ("propose-test-sample", {"algorithm.delta": 0.5}, "algorithm.delta"),
-    ("propose-test-sample", {"algorithm.rho1": 1.5}, "algorithm.rho1"),
-    ("propose-test-sample", {"algorithm.rho2": 0.46}, "algorithm.gamma1"),
-    ("propose-test-sample", {"algorithm.beta": 0.74}, "algorithm.beta"),
-    ("propose-test-sample", {"algorithm.sampler": None}, "algorithm.sampler"),
-    ("message-passing-passes", {"algorithm.sampling.size": None}, "algorithm.sampling.size"),
-    ("message-passing-passes", {"algorithm.sampling.size": 7374}, "algorithm.sampling.size"),
-    ("message-passing-passes", {"problem.n": 7372}, "problem.n"),
-    ("message-passing-rounds", {"algorithm.sampling.size": 7372}, "algorithm.sampling.size"),
-    (
-        "message-passing-rounds",
-        {"algorithm.options.damping": {"kind": "list", "values": [1]}},
-        "algorithm.options.damping.values",
-    ),
-    ("message-passing-rounds", {"algorithm.options.damping": {"kind": "list"}}, "algorithm.options.damping.values"),
-    ("message-passing-rounds", {"algorithm.options": {"no name": 1}}, "algorithm.options"),
-    ("message-passing-rounds", {"algorithm.noise_multiplier": 0}, "algorithm.noise_multiplier"),
-    ("message-passing-rounds", {"algorithm.query": ""}, "algorithm.query"),
-    ("message-passing-rounds", {"algorithm.contribution": 0}, "algorithm.contribution"),
-    ("message-passing-rounds", {"algorithm.shape": "matrix"}, "algorithm.shape"),
-    ("message-passing-rounds", {"algorithm.sampling": "full"}, "algorithm.sampling"),
-    ("message-passing-rounds", {"algorithm.unit": "patient"}, "algorithm.unit"),
-    ("message-passing-rounds", {"algorithm.unit": {"column": "patient"}}, "algorithm.unit.most_records"),
-    (
-        "message-passing-passes",
-        {"algorithm.unit": {"column": "patient", "most_records": 3}},
-        "algorithm.sampling.scheme",
-    ),
-    ("em", {"view": "last-iterate"}, "view"),
-    ("composite", {"algorithm.parts": []}, "algorithm.parts"),
-    ("composite", {"problem": {"n": 3}}, "problem"),
-    ("composite", {"algorithm.parts.0.problem.n": 10}, "algorithm.parts.0.algorithm.batch.size"),
-    ("composite", {"algorithm.parts.1.view": None}, "algorithm.parts.1.view"),
-    ("composite", {"algorithm.parts.0.relation": "add-remove"}, "algorithm.parts.0.relation"),
-    (
-        "composite",
-        {"algorithm.parts.0.algorithm": {"kind": "composite", "parts": []}},
-        "algorithm.parts.0.algorithm.kind",
-    ),
-    ("composite", {"algorithm.parts.0.view": "all-iterates", "view": "posterior-parameters"}, "view"),
-    ("composite", {"algorithm.parts.7.view": "all-iterates"}, "algorithm.parts"),
-    ("golden-poisson", {"algorithm.steps.value": 3}, "algorithm.steps"),
-]
+# Changes of the named example (" | " between values, " & " between keys), and the key that is refused: the changed one,
+# one below it, or another.
+REFUSED = r"""
+[golden-poisson]
+algorithm=null
+relation=null | "replace-two"
+view=null | "one-sample"
+delta=0.0 | 1 | true | "1e-5"
+problem=null -> .n
+problem.n=null | 10000.0 | 9007199254740993
+problem.dim=null
+problem.n=99 -> algorithm.batch.size
+problem.gradient_bound=-1 | NaN | Infinity
+problem.gradient_bound={"value":1.0} | {"value":1.0,"evidence":"guessed","reason":"r"} -> .evidence
+problem.gradient_bound={"value":1.0,"evidence":"proved"} -> .reason
+problem.gradient_bound={"value":1.0,"evidence":"proved","reason":"two\nlines"} -> .reason
+problem.gradient_bound={"value":-1.0,"evidence":"proved","reason":"r"} -> .value
+problem.gradient_bound={"value":1,"evidence":"proved","reason":"r","reads_private_data":1} -> .reads_private_data
+problem.regulariser={"strong_convexity":1.0} -> .smoothness
+problem.regulariser={"strong_convexity":1.0,"smoothness":0.5} -> .strong_convexity
+problem.strong_convexity=2.0 & problem.smoothness=1.0 -> problem.strong_convexity
+problem.ergodicity={"C":1.0,"rho":1.0} -> .rho
+problem.convergence={"zeta":1.0,"rate":1.0,"bias":0.0} -> .rate
+algorithm.kind=null | "noisy-gradients"
+algorithm.steps=0 | true
+algorithm.step_size=0 | [1.0]
+algorithm.step_size={"kind":"list","values":[1.0]} | {"kind":"list","values":[]} -> .values
+algorithm.step_size={"kind":"list","values":[1.0,0.0]} -> .values.1
+algorithm.step_size={"kind":"constant","value":1.0} -> .kind
+algorithm.noise.scale={"kind":"polynomial","initial":1.0,"offset":1.0,"power":900.0} | 0.0
+algorithm.noise.scale={"kind":"polynomial","initial":1.0,"offset":1.0,"power":-1.0} -> .power
+algorithm.noise.alpha=1.5
+algorithm.noise.kind="stable" -> algorithm.noise.alpha
+algorithm.batch="poisson"
+algorithm.batch.size=null
+algorithm.batch.rate=0.0 | 1.1
+algorithm.clipping.classes=1
+algorithm.clipping.kind="value"
+algorithm.projection={"kind":"ball","radius":0} -> .radius
+algorithm.projection={"kind":"box","radius":1} -> .kind
+algorithm.start={"kind":"prior"} -> .kind
+algorithm.start={"kind":"point","values":[0.0]} -> .values
+algorithm.chains=0
+algorithm.keep="some"
+algorithm.keep={"burn_in":1000,"thin":1} -> .burn_in
+algorithm.keep={"burn_in":0,"thin":0} | {"burn_in":0} -> .thin
+algorithm.steps.value=3 -> algorithm.steps
+[heavy-tail-ridge]
+algorithm.noise.alpha=1.0
+[cyclic-last-iterate]
+algorithm.batch.rate=0.1
+algorithm.keep="all" | {"burn_in":0,"thin":1}
+[full-last-iterate]
+algorithm.batch.size=100
+[average-gaussian]
+average=null
+view="all-iterates" -> average
+average.noise.kind="cauchy"
+[posterior-linear-regression]
+problem=null -> .n
+algorithm.potential.beta=0.5
+algorithm.potential.x_low=1.8 -> algorithm.potential.x_high
+algorithm.potential.gamma1=0.5
+view="last-iterate"
+[posterior-strongly-log-concave]
+algorithm.potential.strong_convexity=0
+[posterior-bounded]
+algorithm.potential.diameter=0
+algorithm.draws=0
+[propose-test-sample]
+algorithm.delta=0.5
+algorithm.rho1=1.5
+algorithm.rho2=0.46 -> algorithm.gamma1
+algorithm.beta=0.74
+algorithm.sampler=null
+[message-passing-passes]
+algorithm.sampling.size=null | 7374
+problem.n=7372
+algorithm.unit={"column":"patient","most_records":3} -> algorithm.sampling.scheme
+[message-passing-rounds]
+algorithm.sampling.size=7372
+algorithm.options.damping={"kind":"list","values":[1]} | {"kind":"list"} -> .values
+algorithm.options={"no name":1}
+algorithm.noise_multiplier=0
+algorithm.query=""
+algorithm.contribution=0
+algorithm.shape="matrix"
+algorithm.sampling="full"
+algorithm.unit="patient"
+algorithm.unit={"column":"patient"} -> .most_records
+[em]
+view="last-iterate"
+[composite]
+algorithm.parts=[]
+problem={"n":3}
+algorithm.parts.0.problem.n=10 -> algorithm.parts.0.algorithm.batch.size
+algorithm.parts.1.view=null
+algorithm.parts.0.relation="add-remove"
+algorithm.parts.0.algorithm={"kind":"composite","parts":[]} -> .kind
+algorithm.parts.0.view="all-iterates" & view="posterior-parameters" -> view
+algorithm.parts.7.view="all-iterates" -> algorithm.parts
+"""
 
 
-@pytest.mark.parametrize(("name", "change", "key"), REFUSALS)
+def refusals() -> list[tuple[str, dict[str, Any], str]]:
+    name, rows = "", [("golden-poisson", {"problem.n": 10**5000}, "problem.n")]
+    for line in REFUSED.split("\n")[1:-1]:
+        if line.startswith("["):
+            name = line[1:-1]
+            continue
+        changes, _, key = line.partition(" -> ")
+        (path, values), *others = (change.split("=", 1) for change in changes.split(" & "))
+        refused = path + key if key[:1] in ("", ".") else key
+        more = {place: json.loads(value) for place, value in others}
+        rows += [(name, {path: json.loads(value), **more}, refused) for value in values.split(" | ")]
+    return rows
+
+
+@pytest.mark.parametrize(("name", "change", "key"), refusals())
 def test_a_wrong_spec_is_refused_by_its_key(name: str, change: dict[str, Any], key: str) -> None:
     with pytest.raises(InputError) as refusal:
         example(name).with_values(change)

@@ -1,17 +1,18 @@
 """Bertazzi et al.: Langevin chains."""
 
 import math
+from functools import partial
 
 import numpy as np
 
 from sordino.core.gaussian import epsilon_upper
-from tests.errata.erratum import Numbers, Severity, erratum, numbers
+from tests.errata import erratum as base
+from tests.errata.erratum import Numbers, Severity
 
-PAPER = "bertazzi2025differential"
+erratum = partial(base.erratum, "bertazzi2025differential")
 
 
 @erratum(
-    paper=PAPER,
     place="Theorems 5.2 and 5.6, the constant",
     severity=Severity.GAP,
     printed="C = beta v^2 (2(L+1)/(a - gamma L^2/2) + 1)^2.",
@@ -31,18 +32,15 @@ def last_iterate_constant() -> Numbers:
     exact = 2 * gap * gap / variance
     assert math.isclose(exact, ours, rel_tol=1e-9)
     assert ours < stated**2 < repaired**2
-    return numbers(
-        **{
-            "exact C (a = L = beta = v = 1, gamma = .02, T = 1e5)": exact,
-            "shifted.drift-bounded": ours,
-            "as printed": stated**2,
-            "what the proof gives": repaired**2,
-        }
-    )
+    return {
+        "exact C (a = L = beta = v = 1, gamma = .02, T = 1e5)": exact,
+        "shifted.drift-bounded": ours,
+        "as printed": stated**2,
+        "what the proof gives": repaired**2,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="C_4, after Theorem 5.2",
     severity=Severity.MISPRINT,
     printed="C_4 = c (2(L+1)/a + 1).",
@@ -58,17 +56,14 @@ def missing_square() -> Numbers:
     exact = 2 * 2.0**2
     assert math.isclose(posterior, exact)
     assert printed < exact < limit
-    return numbers(
-        **{
-            "exact C of the posteriors N(-1, 1) and N(1, 1)": exact,
-            "printed C_4, below the truth": printed,
-            "with the squares": limit,
-        }
-    )
+    return {
+        "exact C of the posteriors N(-1, 1) and N(1, 1)": exact,
+        "printed C_4, below the truth": printed,
+        "with the squares": limit,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Theorems 5.7 and 5.8, epsilon",
     severity=Severity.LOOSE,
     printed="epsilon = C + sqrt(C log(1/delta)).",
@@ -82,11 +77,10 @@ def printed_epsilon() -> Numbers:
     proved = constant / 4 + math.sqrt(constant * math.log(1 / delta))
     exact = epsilon_upper(math.sqrt(constant / 2), delta)
     assert exact < proved < printed
-    return numbers(**{"C = 2, delta = 1e-5: printed": printed, "proved": proved, "exact conversion": exact})
+    return {"C = 2, delta = 1e-5: printed": printed, "proved": proved, "exact conversion": exact}
 
 
 @erratum(
-    paper=PAPER,
     place="Section 3, variance of the Laplace noise",
     severity=Severity.ACCURACY,
     printed="Var = eta/epsilon for noise of scale eta/epsilon.",
@@ -98,11 +92,10 @@ def laplace_variance() -> Numbers:
     x = np.linspace(0.0, 6.0, 600_001)
     variance = float(np.trapezoid(x * x * np.exp(-x / scale) / scale, x))
     assert math.isclose(variance, 2 * scale**2, rel_tol=1e-6)
-    return numbers(**{"scale": scale, "variance by quadrature": variance, "printed": scale})
+    return {"scale": scale, "variance by quadrature": variance, "printed": scale}
 
 
 @erratum(
-    paper=PAPER,
     place="Appendices B and C, displays",
     severity=Severity.MISPRINT,
     printed="W + sqrt(beta/2) int u in the proof of Lemma B.1; e - gamma grad K(x) - gamma grad K(x') in C.1; 1 - 2a +"
@@ -127,13 +120,11 @@ def displays_of_appendices_b_and_c() -> Numbers:
     assert printed > allowed
     factor = 1 - 2 + gamma**2
     assert factor < 0
-    return numbers(
-        **{
-            "mean of W + sqrt(beta/2) int u under (22), which is to be a Brownian motion": plus,
-            "of W - sqrt(beta/2) int u": round(minus, 9),
-            "a = L = 1, gamma = .1: the square of C.1 as printed": printed,
-            "with the gradients subtracted": right,
-            "its bound": allowed,
-            "the factor of a square in (27), as printed": factor,
-        }
-    )
+    return {
+        "mean of W + sqrt(beta/2) int u under (22), which is to be a Brownian motion": plus,
+        "of W - sqrt(beta/2) int u": round(minus, 9),
+        "a = L = 1, gamma = .1: the square of C.1 as printed": printed,
+        "with the gradients subtracted": right,
+        "its bound": allowed,
+        "the factor of a square in (27), as printed": factor,
+    }

@@ -1,6 +1,7 @@
 """Heller & Fetaya: one posterior draw, SGLD on the way to it, and Propose-Test-Sample."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,13 @@ from papers.heller_fetaya.interim import interim_lower_bound
 from papers.heller_fetaya.statements import NEIGHBOURS, POSTERIOR, TIGHT, divergence
 from sordino.models.exact import GaussianLaw, renyi
 from sordino.models.exact.quadratic import InterimRegression
-from tests.errata.erratum import Numbers, Severity, erratum, numbers
+from tests.errata import erratum as base
+from tests.errata.erratum import Numbers, Severity
 
-PAPER = "heller2023can"
+erratum = partial(base.erratum, "heller2023can")
 
 
 @erratum(
-    paper=PAPER,
     place="Lemma A.1, the Rényi divergence of two Gaussians",
     severity=Severity.GAP,
     printed="ln(sigma/sigma') + (nu-1)/2 ln(sigma'^2/s) + nu (mu-mu')^2/(2s), s = nu sigma'^2 + (1-nu) sigma^2.",
@@ -38,17 +39,14 @@ def divergence_of_gaussians() -> Numbers:
     assert math.isclose(exact, right, rel_tol=1e-6)
     assert math.isclose(exact, known, rel_tol=1e-6)
     assert printed < exact
-    return numbers(
-        **{
-            "order 1.2, N(0, 1.5^2) against N(0, 1): by quadrature": exact,
-            "with 1/(2(nu-1))": right,
-            "with (nu-1)/2": printed,
-        }
-    )
+    return {
+        "order 1.2, N(0, 1.5^2) against N(0, 1): by quadrature": exact,
+        "with 1/(2(nu-1))": right,
+        "with (nu-1)/2": printed,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Lemma A.1 and Claim D.26, by Claims D.22 and D.23",
     severity=Severity.UNSAFE,
     printed="n > 1 + 10 nu x_h^2/(x_l^2 beta) and n > 1 + nu x_h^2/x_l^2 are enough for the bound of Lemma A.1.",
@@ -76,21 +74,18 @@ def dropped_beta() -> Numbers:
     assert case.terms[2] < case.shifted
     # Where the condition that is missing holds, so does the bound.
     assert all(sum(one.terms) >= divergence(one) for one in NEIGHBOURS if one.applies and one.mixes)
-    return numbers(
-        **{
-            "beta = 100, x in [1, 2], c = 1.01 n^.1, gamma_1 = .1, nu = 5, n = 23: divergence": f"{exact:,.1f}",
-            "Lemma A.1": f"{claimed:,.1f}",
-            "the term of D.26": f"{case.shifted:,.1f}",
-            "D.26": f"{case.terms[2]:,.1f}",
-            "beta = 100, nu = 2, x in [1, 2], n = 10: a tenth of the precision": tenth,
-            "what is subtracted, as printed": printed,
-            "with beta": right,
-        }
-    )
+    return {
+        "beta = 100, x in [1, 2], c = 1.01 n^.1, gamma_1 = .1, nu = 5, n = 23: divergence": f"{exact:,.1f}",
+        "Lemma A.1": f"{claimed:,.1f}",
+        "the term of D.26": f"{case.shifted:,.1f}",
+        "D.26": f"{case.terms[2]:,.1f}",
+        "beta = 100, nu = 2, x in [1, 2], n = 10: a tenth of the precision": tenth,
+        "what is subtracted, as printed": printed,
+        "with beta": right,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Claims D.17, D.18 and D.20",
     severity=Severity.GAP,
     printed="For n > 1/(2 alpha x^2 beta) - 1/(x^2 beta): (1 - 1/(alpha + n x^2 beta))^(2n) falls with n, and is at"
@@ -112,20 +107,17 @@ def small_prior_precision() -> Numbers:
     assert margin < -0.05
     reciprocal = EDGE.eta / (1 - EDGE.lam**2)
     assert math.isclose(reciprocal, 1 / (EDGE.total - 0.5), rel_tol=1e-9)
-    return numbers(
-        **{
-            "D.17, alpha = 0.0756, x^2 beta = 3.001, n = 2: the smaller side above the larger, %": -100 * margin,
-            "eta/(1 - lambda^2) there": reciprocal,
-            "by (50)": 1 / (EDGE.total + 0.125),
-            "alpha = 0.25, x^2 beta = 4, n = 10: the power": power,
-            "at n = 11, said to be smaller": later,
-            "e^(-2/(x^2 beta)), said to be at most the power": limit,
-        }
-    )
+    return {
+        "D.17, alpha = 0.0756, x^2 beta = 3.001, n = 2: the smaller side above the larger, %": -100 * margin,
+        "eta/(1 - lambda^2) there": reciprocal,
+        "by (50)": 1 / (EDGE.total + 0.125),
+        "alpha = 0.25, x^2 beta = 4, n = 10: the power": power,
+        "at n = 11, said to be smaller": later,
+        "e^(-2/(x^2 beta)), said to be at most the power": limit,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Claims D.5, D.10 and D.25, the displays",
     severity=Severity.MISPRINT,
     printed="(1 - hat lambda^(n-1))^k in D.5; no lambda-hat in the middle term of D.10; a second factor 1/2 in D.25.",
@@ -143,11 +135,10 @@ def displays_of_appendix_d() -> Numbers:
         assert one.corrected >= 0
         found[f"{one.place}: cases, failing as printed, failing as corrected"] = f"{one.cases}, {one.failing}, 0"
     assert len(found) == 3
-    return numbers(**found)
+    return found
 
 
 @erratum(
-    paper=PAPER,
     place="n_min, equation (33)",
     severity=Severity.MISPRINT,
     printed="The last entry is n_1^{rho_2/gamma_1}.",
@@ -164,18 +155,15 @@ def noisy_count() -> Numbers:
     printed, right = count ** (rho / gamma), noisy ** (rho / gamma)
     assert printed**gamma < noisy**rho
     assert math.isclose(right**gamma, noisy**rho, rel_tol=1e-12)
-    return numbers(
-        **{
-            "chance that n_2 > n_1 (delta = 1e-5)": chance,
-            "n_1 = 1,000, n_2 = 1,010, rho_2 = .3, gamma_1 = .35: n_2^rho_2": noisy**rho,
-            "n^gamma_1, said to be at least that, of the least n as printed": printed**gamma,
-            "of the least n with n_2": right**gamma,
-        }
-    )
+    return {
+        "chance that n_2 > n_1 (delta = 1e-5)": chance,
+        "n_1 = 1,000, n_2 = 1,010, rho_2 = .3, gamma_1 = .35: n_2^rho_2": noisy**rho,
+        "n^gamma_1, said to be at least that, of the least n as printed": printed**gamma,
+        "of the least n with n_2": right**gamma,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Claim C.12, the display",
     severity=Severity.MISPRINT,
     printed="e^{2 epsilon} in the last lines.",
@@ -190,11 +178,10 @@ def three_laplace_answers() -> Numbers:
     ratios = [stats.laplace.pdf(2.0, 1.0, 1 / epsilon) / stats.laplace.pdf(2.0, 0.0, 1 / epsilon) for _ in range(3)]
     loss = math.log(math.prod(ratios))
     assert math.isclose(loss, 3 * epsilon, rel_tol=1e-12)
-    return numbers(**{"epsilon": epsilon, "loss of three answers moved by their sensitivities": loss})
+    return {"epsilon": epsilon, "loss of three answers moved by their sensitivities": loss}
 
 
 @erratum(
-    paper=PAPER,
     place="Figure 1, the caption",
     severity=Severity.NOT_REPRODUCED,
     printed="n = 17,864,389, alpha = 2, beta = 1, gamma_1 = .1, x_h = 1.8, x_l = .9, delta = .001; c is not given.",
@@ -208,6 +195,4 @@ def figure_one() -> Numbers:
     found = {epoch: interim_lower_bound(chain, epoch, 1e-3, exact=False) for epoch in (1, 11, 25, 41, 61)}
     assert math.isclose(found[25], 3686.6, rel_tol=1e-3)
     assert found[61] == 0.0
-    return numbers(
-        **{f"lower bound on epsilon after {epoch} epochs": f"{epsilon:.5g}" for epoch, epsilon in found.items()}
-    )
+    return {f"lower bound on epsilon after {epoch} epochs": f"{epsilon:.5g}" for epoch, epsilon in found.items()}

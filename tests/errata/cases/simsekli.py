@@ -1,6 +1,7 @@
 """Simsekli et al.: heavy-tailed noise."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from papers.simsekli.variants import stated_bound
 from sordino.accounting.bounds.heavy_tail import Dissipative, corrected_bound, lyapunov
 from sordino.core.gaussian import least_true
 from sordino.models.exact.line import shift_total_variation
-from tests.errata.erratum import Numbers, Severity, erratum, numbers
+from tests.errata import erratum as base
+from tests.errata.erratum import Numbers, Severity
 
-PAPER = "simsekli2024differential"
+erratum = partial(base.erratum, "simsekli2024differential")
 # Section 5, linear regression: d = 10, n = 30,000, lambda = 5, eta = .12 = m / K1^2.
 SQUARE = math.sqrt(5 / 0.12) - 5
 LINEAR = Dissipative(SQUARE + 5, 2 * math.sqrt(SQUARE), 5.0, 0.0, SQUARE, 2 * math.sqrt(SQUARE))
@@ -22,7 +24,6 @@ N, STEP = 30_000, 0.12
 
 
 @erratum(
-    paper=PAPER,
     place="Lemma 18",
     severity=Severity.LOOSE,
     printed="TV <= |mu_1 - mu_2| sqrt(2) Gamma(1 + 1/alpha) / (c pi).",
@@ -38,11 +39,10 @@ def shifted_stable_laws() -> Numbers:
         printed = 0.5 * math.sqrt(2) * math.gamma(1 + 1 / alpha) / math.pi
         assert exact.high < printed / 1.38
         found[f"alpha = {alpha:g}, shift .5: exact"] = f"{exact.high:.6f}, printed {printed:.6f}"
-    return numbers(**found)
+    return found
 
 
 @erratum(
-    paper=PAPER,
     place="Theorems 9 and 10, the last step of the proof",
     severity=Severity.GAP,
     printed="A factor A^{1/log(n/M)}, A = 2C(H+1), is dropped through A^{1/log(n/M)} <= A^{1/log(e/M)}.",
@@ -55,17 +55,14 @@ def dropped_factor() -> Numbers:
     distance, n, base = 5.0, 30_000, 10.0
     kept, compared = base ** (1 / math.log(n / distance)), base ** (1 / math.log(math.e / distance))
     assert kept > 1 > compared
-    return numbers(
-        **{
-            "M, n, A": "5, 30,000, 10",
-            "A^{1/log(n/M)}": kept,
-            "A^{1/log(e/M)}, said to be larger": compared,
-        }
-    )
+    return {
+        "M, n, A": "5, 30,000, 10",
+        "A^{1/log(n/M)}": kept,
+        "A^{1/log(e/M)}, said to be larger": compared,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Section 4.3, from (0, delta)-DP to Rényi DP",
     severity=Severity.UNSAFE,
     printed="(0, delta)-DP with delta = C log(n)/n implies Rényi DP of order n/(C log n) with epsilon = O(log(n)/n).",
@@ -87,17 +84,14 @@ def from_total_variation_to_renyi() -> Numbers:
     claimed = math.log(n) / n
     assert found[1e-3] > 6 > 50_000 * claimed
     assert found[1e-9] > found[1e-3] + 13
-    return numbers(
-        **{
-            "n = 100,000, C = 1: delta, and log(n)/n, said to be the order of epsilon": claimed,
-            "Rényi divergence at order 1/delta, s = 1e-3": found[1e-3],
-            "the same, s = 1e-9": found[1e-9],
-        }
-    )
+    return {
+        "n = 100,000, C = 1: delta, and log(n)/n, said to be the order of epsilon": claimed,
+        "Rényi divergence at order 1/delta, s = 1e-3": found[1e-3],
+        "the same, s = 1e-9": found[1e-9],
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Section 5, the constants of the experiments",
     severity=Severity.HYPOTHESIS,
     printed="sigma = 0.02 at alpha = 2 and 0.05 at 1.6 for linear regression, with rho = beta; H and C are not given.",
@@ -127,19 +121,16 @@ def constants_of_the_experiments() -> Numbers:
     assert by_16 > 5 * by_17
     assert math.isclose(kept, 0.183, rel_tol=5e-3)
     assert certified < 0.02 / 100
-    return numbers(
-        **{
-            "sigma for delta = .1 by the formula, H of (17), alpha = 2 (printed 0.02)": by_17,
-            "the same, alpha = 1.6 (printed 0.05)": by_17_heavy,
-            "the same, H of (16), alpha = 2": by_16,
-            "H of (16) and the factor kept, C = 1, rho = beta (not certified)": kept,
-            "certified by heavy-tail.coupling, alpha = 2": certified,
-        }
-    )
+    return {
+        "sigma for delta = .1 by the formula, H of (17), alpha = 2 (printed 0.02)": by_17,
+        "the same, alpha = 1.6 (printed 0.05)": by_17_heavy,
+        "the same, H of (16), alpha = 2": by_16,
+        "H of (16) and the factor kept, C = 1, rho = beta (not certified)": kept,
+        "certified by heavy-tail.coupling, alpha = 2": certified,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Theorem 10, used with passes over the data",
     severity=Severity.SCOPE,
     printed="A record moves a step by eta/n, for mini-batches drawn independently.",
@@ -155,16 +146,13 @@ def cyclic_heavy_tails() -> Numbers:
     claimed = shift_total_variation(2.0, eta * sensitivity / n, scale).high
     assert math.isclose(exact, 0.276, rel_tol=5e-3)
     assert claimed < exact / 5
-    return numbers(
-        **{
-            "alpha = 2, n = 10, b = 1, record in the last batch: total variation of the last step": exact,
-            "with eta/n": claimed,
-        }
-    )
+    return {
+        "alpha = 2, n = 10, b = 1, record in the last batch: total variation of the last step": exact,
+        "with eta/n": claimed,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Section 5.2, the labels",
     severity=Severity.MISPRINT,
     printed="z = 2 sign(theta' u) - 1 for labels of logistic regression.",
@@ -174,4 +162,4 @@ def cyclic_heavy_tails() -> Numbers:
 def labels_of_logistic_regression() -> Numbers:
     labels = sorted({2 * sign - 1 for sign in (-1, 1)})
     assert labels == [-3, 1]
-    return numbers(**{"the two labels, as printed": ", ".join(map(str, labels))})
+    return {"the two labels, as printed": ", ".join(map(str, labels))}

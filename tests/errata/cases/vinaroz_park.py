@@ -1,6 +1,7 @@
 """Vinaroz & Park: DP-SEP."""
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -10,9 +11,10 @@ from papers.vinaroz_park.mixture_printed import RANDOM
 from sordino.accounting.evaluate import explain
 from sordino.core.gaussian import delta_range
 from sordino.core.spec import Spec
-from tests.errata.erratum import Numbers, Severity, erratum, numbers
+from tests.errata import erratum as base
+from tests.errata.erratum import Numbers, Severity
 
-PAPER = "vinaroz2022differentially"
+erratum = partial(base.erratum, "vinaroz2022differentially")
 
 
 def _message_passing(sampling: str, epochs: int, noise_multiplier: float, records: int = 1000) -> Spec:
@@ -35,7 +37,6 @@ def _message_passing(sampling: str, epochs: int, noise_multiplier: float, record
 
 
 @erratum(
-    paper=PAPER,
     place="Section 3, privacy of Algorithm 3",
     severity=Severity.UNSAFE,
     printed="Passes over a permuted dataset are accounted as independent subsampling.",
@@ -58,19 +59,16 @@ def permuted_passes() -> Numbers:
     allowed = min(bound.guarantee.delta(0.0) for bound, _ in pair.bounds)
     leaked = math.erf(1 / (4 * sigma))
     assert leaked > 1.2 * allowed
-    return numbers(
-        **{
-            "N = 7,373, 40 epochs: sigma for epsilon = 1, the paper's accounting, computed here": multiplier,
-            "epsilon certified for the passes, exact where the permutation is known": right.epsilon,
-            "exact delta at epsilon = 1 where the permutation is known": known,
-            "two records, one pass, sigma = 1/6: least delta of independent draws at epsilon = 0": allowed,
-            "exact delta of the sum of the pass, permutation unknown": leaked,
-        }
-    )
+    return {
+        "N = 7,373, 40 epochs: sigma for epsilon = 1, the paper's accounting, computed here": multiplier,
+        "epsilon certified for the passes, exact where the permutation is known": right.epsilon,
+        "exact delta at epsilon = 1 where the permutation is known": known,
+        "two records, one pass, sigma = 1/6: least delta of independent draws at epsilon = 0": allowed,
+        "exact delta of the sum of the pass, permutation unknown": leaked,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Algorithm 2, steps 5 and 6, beside (3) and (5)",
     severity=Severity.MISPRINT,
     printed="f moves by gamma/N of a message, q by one copy of that move, and q = p_0 f^N.",
@@ -92,16 +90,13 @@ def one_damping() -> Numbers:
     assert math.isclose(ratio, n, rel_tol=1e-6)
     delta = float(delta_range(ratio / sigma, 1.0)[0])
     assert delta > 0.999
-    return numbers(
-        **{
-            "N = 7,373, gamma = 1: how far N copies move q, over how far one copy does": ratio,
-            "exact delta, at epsilon = 1, of a step of N copies with one copy's noise, sigma = .996": delta,
-        }
-    )
+    return {
+        "N = 7,373, gamma = 1: how far N copies move q, over how far one copy does": ratio,
+        "exact delta, at epsilon = 1, of a step of N copies with one copy's noise, sigma = .996": delta,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Table 3, the noise of DP-SEP",
     severity=Severity.HYPOTHESIS,
     printed="DP-SEP at epsilon = 1 has the errors of clipped SEP; passes and sigma are not given.",
@@ -128,18 +123,15 @@ def noise_of_table_three() -> Numbers:
     assert mixture[printed.DP_PRINTED] > 10 * mixture[printed.MISMATCHED]
     matched, literal = max(ratios[printed.MISMATCHED]), min(ratios[printed.DP_PRINTED])
     far, near = mixture[printed.DP_PRINTED], mixture[printed.MISMATCHED]
-    return numbers(
-        **{
-            "largest error over clipped SEP's, five sets: steps of N copies, noise of one": matched,
-            "least error over clipped SEP's: gamma = 1 with its own noise": literal,
-            "mixture, epsilon = 50: distance with gamma = 1 and its own noise (printed 2.2411)": far,
-            "the same: steps of N copies, noise of one": near,
-        }
-    )
+    return {
+        "largest error over clipped SEP's, five sets: steps of N copies, noise of one": matched,
+        "least error over clipped SEP's: gamma = 1 with its own noise": literal,
+        "mixture, epsilon = 50: distance with gamma = 1 and its own noise (printed 2.2411)": far,
+        "the same: steps of N copies, noise of one": near,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Section 2, the Gaussian mechanism",
     severity=Severity.UNSAFE,
     printed="sigma >= sqrt(2 log(1.25/delta))/epsilon for epsilon >= 1.",
@@ -153,17 +145,14 @@ def classical_calibration() -> Numbers:
     assert exact > 10 * delta
     small = float(delta_range(0.5 / math.sqrt(2 * math.log(1.25 / delta)), 0.5)[1])
     assert small <= delta
-    return numbers(
-        **{
-            "epsilon = 20, delta = 1e-5: sigma": sigma,
-            "exact delta at that sigma": exact,
-            "epsilon = .5: exact delta": small,
-        }
-    )
+    return {
+        "epsilon = 20, delta = 1e-5: sigma": sigma,
+        "exact delta at that sigma": exact,
+        "epsilon = .5: exact delta": small,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Appendix A, KL divergence of clipped SEP",
     severity=Severity.ACCURACY,
     printed="1/2 [d s + (b^2/s) eta^T Lambda^-1 eta - d + d log max(1, |Sigma|/C)], s = max(1, |Lambda|/C).",
@@ -185,11 +174,10 @@ def clipped_divergence() -> Numbers:
     printed = 0.5 * (3 * s + quadratic - 3 + 3 * math.log(covariance_norm))
     assert math.isclose(exact, right, rel_tol=1e-12)
     assert printed > 2 * exact
-    return numbers(**{"a 3-d case, C = 1.5: by the definition": exact, "corrected": right, "printed": printed})
+    return {"a 3-d case, C = 1.5: by the definition": exact, "corrected": right, "printed": printed}
 
 
 @erratum(
-    paper=PAPER,
     place="Theorem 4.1, equation (39)",
     severity=Severity.ACCURACY,
     printed="b^T (I + P)^-1 b = sum_i b_i^2 / (1 + lambda_i(P)), b = Lambda^-1/2 eta.",
@@ -204,4 +192,4 @@ def eigenvalue_step() -> Numbers:
     largest_first = np.linalg.eigvalsh(matrix)[::-1]
     printed = float(np.sum(b * b / (1 + largest_first)))
     assert exact > 3 * printed
-    return numbers(**{"P = diag(-1/2, 1), b = (1, 0): exact": exact, "printed, eigenvalues in falling order": printed})
+    return {"P = diag(-1/2, 1), b = (1, 0): exact": exact, "printed, eigenvalues in falling order": printed}

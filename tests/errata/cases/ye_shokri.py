@@ -1,6 +1,7 @@
 """Ye & Shokri: clipping and contraction, and the slips of the appendix."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,10 @@ from scipy import stats
 
 from papers.ye_shokri import printed_algorithms
 from sordino.accounting.bounds.contraction import clipped_modulus
-from tests.errata.erratum import Numbers, Severity, erratum, numbers
+from tests.errata import erratum as base
+from tests.errata.erratum import Numbers, Severity
 
-PAPER = "ye2022differentially"
+erratum = partial(base.erratum, "ye2022differentially")
 
 
 def _clipped_jacobian() -> np.ndarray:
@@ -23,7 +25,6 @@ def _clipped_jacobian() -> np.ndarray:
 
 
 @erratum(
-    paper=PAPER,
     place="Proposition 5.2 (F.2), clipped softmax regression",
     severity=Severity.UNSAFE,
     printed="The gradient of a softmax loss, clipped to a norm, has a Jacobian J with 0 <= J <= beta, so a step"
@@ -46,11 +47,10 @@ def clipped_softmax() -> Numbers:
         found[f"a step with eta = {eta:g} stretches by"] = f"{factor:.5f}, at most {clipped_modulus(eta, 0.0, 1.0):.5f}"
     claimed, right = 1 - 0.1 * 0.2, clipped_modulus(0.1, 0.2, 1.0)
     found["eta = .1, lambda = .2, beta = 1: claimed contraction"] = f"{claimed:.6f}, corrected {right:.6f}"
-    return numbers(**found)
+    return found
 
 
 @erratum(
-    paper=PAPER,
     place="Proposition F.2, any convex loss",
     severity=Severity.SCOPE,
     printed="Nothing: the proposition is about logistic regression. It may be read as true of every convex loss.",
@@ -69,11 +69,10 @@ def an_eighth_of_the_smoothness() -> Numbers:
     eta = 1e-4
     slope = (clipped_modulus(eta, 0.0, 1.0) - 1) / eta
     assert abs(slope - 0.125) < 1e-4
-    return numbers(**{"smallest eigenvalue found": lowest, "slope of the modulus at eta = 0": slope})
+    return {"smallest eigenvalue found": lowest, "slope of the modulus at eta = 0": slope}
 
 
 @erratum(
-    paper=PAPER,
     place="Theorem 4.2, condition on the step",
     severity=Severity.MISPRINT,
     printed="eta < 2/(lambda + eta).",
@@ -85,17 +84,14 @@ def step_condition() -> Numbers:
     assert eta < 2 / (lam + eta)
     factor = max(abs(1 - eta * lam), abs(1 - eta * beta))
     assert factor > 1
-    return numbers(
-        **{
-            "eta, lambda, beta": "0.9, 1, 100",
-            "2/(lambda + eta)": 2 / (lam + eta),
-            "factor by which a step expands": factor,
-        }
-    )
+    return {
+        "eta, lambda, beta": "0.9, 1, 100",
+        "2/(lambda + eta)": 2 / (lam + eta),
+        "factor by which a step expands": factor,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Equations (130) to (132), after Theorem D.7",
     severity=Severity.MISPRINT,
     printed="sum_{k<K} e^{-eta lambda k/2} = (1 - e^{-lambda eta K}) / (1 - e^{-eta lambda/2}), and with it a right"
@@ -115,20 +111,17 @@ def geometric_sum() -> Numbers:
     sharper = x / 2 * math.fsum((1 - x / 2) ** k for k in range(1, terms + 1))
     chourasia = 1 - math.exp(-x * terms / 2)
     assert sharper < chourasia < 1 - math.exp(-x * terms)
-    return numbers(
-        **{
-            "eta lambda, K": "0.02, 100",
-            "the sum": exact,
-            "printed": printed,
-            "with K/2": right,
-            "Theorem D.6, beside D.7 as (127) has it": f"{sharper:.4g}, {chourasia:.4g}",
-            "D.7 as (132) has it": 1 - math.exp(-x * terms),
-        }
-    )
+    return {
+        "eta lambda, K": "0.02, 100",
+        "the sum": exact,
+        "printed": printed,
+        "with K/2": right,
+        "Theorem D.6, beside D.7 as (127) has it": f"{sharper:.4g}, {chourasia:.4g}",
+        "D.7 as (132) has it": 1 - math.exp(-x * terms),
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Equation (157), Theorem 4.3",
     severity=Severity.GAP,
     printed="A step that does not use the record raises the moment exp((alpha-1) R_alpha) to the power (1 - eta"
@@ -146,17 +139,14 @@ def power_of_a_moment() -> Numbers:
     both = float(stats.multivariate_normal(cov=[[1.0, square], [square, 1.0]]).cdf([-edge, -edge]))
     after, claimed = both / tail**2, (1 / tail) ** square
     assert after > 1.5 * claimed
-    return numbers(
-        **{
-            "moment of order 2 before the step (N(0,1) given x > 3, against N(0,1))": 1 / tail,
-            "after a step with (1 - eta lambda)^2 = 1/2": after,
-            "(157) says at most": claimed,
-        }
-    )
+    return {
+        "moment of order 2 before the step (N(0,1) given x > 3, against N(0,1))": 1 / tail,
+        "after a step with (1 - eta lambda)^2 = 1/2": after,
+        "(157) says at most": claimed,
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Equations (145) and (146), after Theorem 4.2",
     severity=Severity.GAP,
     printed="By (1-x)^a <= 1 - a x the first term of Theorem 4.2 is at most 1/((n/b) lambda eta) of the cost of a step,"
@@ -179,18 +169,15 @@ def bernoulli_the_other_way() -> Numbers:
     assert math.isclose(two, 1 / (2 * x - x**2), rel_tol=1e-12)
     assert two > 1 / (2 * x)
     assert math.isclose(three / (1 / (3 * 0.999)), 3.0, rel_tol=0.01)
-    return numbers(
-        **{
-            "eta lambda = .5, n/b = 2: the first term over the cost of a step": two,
-            "(146)": 1 / (2 * x),
-            "eta lambda = .999, n/b = 3: the first term": three,
-            "(146) there": 1 / (3 * 0.999),
-        }
-    )
+    return {
+        "eta lambda = .5, n/b = 2: the first term over the cost of a step": two,
+        "(146)": 1 / (2 * x),
+        "eta lambda = .999, n/b = 3: the first term": three,
+        "(146) there": 1 / (3 * 0.999),
+    }
 
 
 @erratum(
-    paper=PAPER,
     place="Algorithm 2 (F.1), the clipped gradient",
     severity=Severity.UNSAFE,
     printed="In the copy at hand the gradient of the regularised loss is divided by the length of the other one.",
@@ -201,9 +188,7 @@ def bernoulli_the_other_way() -> Numbers:
 def clipping_the_other_gradient() -> Numbers:
     reached = printed_algorithms.printed_sensitivity(100.0, 0.5)
     assert reached > 2 * printed_algorithms.SENSITIVITY
-    return numbers(
-        **{
-            "S_g, to which the noise is fitted": printed_algorithms.SENSITIVITY,
-            "sensitivity as printed at |theta| = 100": reached,
-        }
-    )
+    return {
+        "S_g, to which the noise is fitted": printed_algorithms.SENSITIVITY,
+        "sensitivity as printed at |theta| = 100": reached,
+    }

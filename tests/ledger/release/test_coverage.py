@@ -1,15 +1,15 @@
 """No interval stands alone: what was measured is in one table, and everything that shows an interval reads it."""
 
 import inspect
-import json
 import re
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-from sordino.cli import main
-from sordino.estimators import ESTIMATORS, METHODS, ArrayBounds, PrivateLinearRegression
+from sordino.data import Number, Target
+from sordino.estimators import ESTIMATORS, ArrayBounds, PrivateLinearRegression
+from sordino.fitting.tasks import TASKS
 from sordino.inference.release import parameters_of
 from sordino.ledger.release import release_coverage, write_release
 from sordino.ledger.release.coverage import (
@@ -24,6 +24,8 @@ from sordino.ledger.release.coverage import (
 )
 from sordino.report.page import non_private_page, private_page
 from sordino.report.subject import open_subject
+from tests.cli.console import answer
+from tests.cli.test_predict import ROWS, SCORE, schema
 from tests.report.example_releases import gaussians, kept_draws, written
 
 ROOT = Path(__file__).parents[3]
@@ -34,7 +36,7 @@ X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
 def test_every_row_is_a_rate_of_a_registered_method():
     for one in MEASURED:
         assert 0.0 <= one.low <= one.high <= 1.0
-        assert one.task.removesuffix(SEVERAL) in {task.value for task in METHODS[one.method].tasks}
+        assert one.method in TASKS[one.task.removesuffix(SEVERAL)].methods
         assert one.of in {COEFFICIENTS, NEW_TARGETS, PROBABILITIES}
         assert one.level in LEVELS
         assert one.cells >= 4
@@ -45,42 +47,29 @@ def test_every_row_is_a_rate_of_a_registered_method():
 
 
 # Pairs whose intervals are withheld, with the reason; a new method is measured or stands here.
+NETWORKS, CLASSES = ("network-regression", "network-classification"), ("classification", "network-classification")
 WITHHELD = {
-    ("network-regression", "dp-vi", COEFFICIENTS): "a weight of a network means nothing by itself",
-    ("network-regression", "natural", COEFFICIENTS): "a weight of a network means nothing by itself",
-    ("network-classification", "natural", COEFFICIENTS): "a weight of a network means nothing by itself",
-    ("network-classification", "dp-vi", COEFFICIENTS): "a weight of a network means nothing by itself",
-    ("regression", "ridge", COEFFICIENTS): "its prior draws effects to 0, and what columns share is not known",
-    ("regression", "ridge", NEW_TARGETS): "its prior draws effects to 0, and what columns share is not known",
-    ("classification", "ridge", COEFFICIENTS): "its prior draws effects to 0, and what columns share is not known",
-    ("classification", "ridge", PROBABILITIES): "its prior draws effects to 0, and what columns share is not known",
-    **{
-        (task, method, of): "its posterior leaves out the privacy noise, or the bias of clipping"
-        for task, kinds in {
-            "regression": (COEFFICIENTS, NEW_TARGETS),
-            "classification": (COEFFICIENTS, PROBABILITIES),
-            "mixture": (COEFFICIENTS,),
-        }.items()
-        for of in kinds
-        for method in ("dp-sep", "dp-vi")
-    },
-    ("network-regression", "dp-sep", COEFFICIENTS): "a weight of a network means nothing by itself",
-    ("network-regression", "dp-sep", NEW_TARGETS): "its posterior leaves out the privacy noise",
-    ("classification", "constant", PROBABILITIES): "a constant knows nothing about a row",
-    ("network-classification", "constant", PROBABILITIES): "a constant knows nothing about a row",
+    # A weight of a network means nothing by itself.
+    *((task, method, COEFFICIENTS) for task in NETWORKS for method in ("dp-vi", "natural")),
+    ("network-regression", "dp-sep", COEFFICIENTS),
+    ("network-regression", "dp-sep", NEW_TARGETS),
+    # Its prior draws effects to 0, and what columns share is not known; the others leave out noise or clipping.
+    *(("regression", method, of) for method in ("ridge", "dp-sep", "dp-vi") for of in (COEFFICIENTS, NEW_TARGETS)),
+    *(("classification", name, of) for name in ("ridge", "dp-sep", "dp-vi") for of in (COEFFICIENTS, PROBABILITIES)),
+    *(("mixture", method, COEFFICIENTS) for method in ("dp-sep", "dp-vi")),
+    # A constant knows nothing about a row.
+    *((task, "constant", PROBABILITIES) for task in CLASSES),
 }
 
 
 def test_every_interval_is_measured_or_withheld():
     unknown = set()
-    for name, method in METHODS.items():
-        for task in (one.value for one in method.tasks):
-            asked = [COEFFICIENTS]
-            if task != "mixture":
-                chances = task.endswith("classification") or task == "hazard-regression"
-                asked.append(PROBABILITIES if chances else NEW_TARGETS)
-            unknown |= {(task, name, of) for of in asked if measured(task, name, of, 0.95) is None}
-    assert unknown == set(WITHHELD)
+    for word, task in TASKS.items():
+        chances = task.classifies or task.outcome.startswith("chance")
+        asked = [COEFFICIENTS, *([PROBABILITIES if chances else NEW_TARGETS] if task.outcome else [])]
+        for name in task.methods:
+            unknown |= {(word, name, of) for of in asked if measured(word, name, of, 0.95) is None}
+    assert unknown == WITHHELD
 
 
 def test_the_words_name_the_level_and_round_outwards():
@@ -110,13 +99,6 @@ def test_the_page_shows_no_interval_without_its_range(tmp_path):
     )
 
 
-def test_the_page_of_somebodys_own_run_claims_nothing(tmp_path):
-    for place, release in enumerate((kept_draws(), gaussians())):
-        page = private_page([open_subject(written(tmp_path, f"own-{place}", release))])
-        assert "No intervals are reported" in page
-        assert "95 % interval</th>" not in page
-
-
 def test_several_classes_are_another_thing_than_two():
     for labels, task in ((["a", "b"], "classification"), (["a", "b", "c"], "classification of several classes")):
         release = gaussians(settings={"task": "classification", "method": "bounded-influence", "labels": labels})
@@ -127,14 +109,13 @@ def test_several_classes_are_another_thing_than_two():
 
 
 def test_intervals_that_were_not_measured_are_withheld(tmp_path):
-    release = gaussians(settings={"task": "network-regression", "method": "dp-vi"})
-    assert all(one.low is one.high is None for one in parameters_of(release).lines)
-    page = private_page([open_subject(written(tmp_path, "network", release))])
-    assert "No intervals are reported" in page
-    assert "Density of" not in page
-
-
-def test_means_of_a_mixture_have_the_intervals_that_were_measured():
+    network = gaussians(settings={"task": "network-regression", "method": "dp-vi"})
+    assert all(one.low is one.high is None for one in parameters_of(network).lines)
+    for place, release in enumerate((kept_draws(), gaussians(), network)):
+        page = private_page([open_subject(written(tmp_path, f"own-{place}", release))])
+        assert "No intervals are reported" in page
+        assert "95 % interval</th>" not in page
+        assert "Density of" not in page
     found = parameters_of(gaussians(settings={"task": "mixture", "method": "em"}))
     assert all(one.low < one.estimate < one.high for one in found.lines)
     assert "95 %" in found.header[-1]
@@ -177,13 +158,9 @@ def test_what_is_told_of_bounded_influence_is_what_random_designs_showed(monkeyp
 
 
 def test_predictions_carry_it_in_a_column(tmp_path, capsys):
-    from sordino.data import Number, Target
-    from tests.cli.test_predict import ROWS, SCORE, schema
-
     model = PrivateLinearRegression(schema=schema(Target("y", Number(-4, 4))), **BUDGET | {"epsilon": 4.0})
     write_release(tmp_path / "release", model.fit({**ROWS, "y": SCORE}).release_)
     (tmp_path / "rows.csv").write_text("a,b\n0.1,0.2\n")
-    assert main(["predict", str(tmp_path / "release"), str(tmp_path / "rows.csv"), "--level", "0.9", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = answer(capsys, "predict", tmp_path / "release", tmp_path / "rows.csv", "--level", "0.9")
     words = coverage_words("regression", "bounded-influence", NEW_TARGETS, 0.9)
     assert found["intervals"] == [f"of new targets: {words}; of means: not measured"]

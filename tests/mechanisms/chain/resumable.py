@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from sordino.core.spec import Spec
-from sordino.mechanisms import Checkpoint, Interrupted, Progress, SeededRandomness, run
-from sordino.mechanisms.chain.release import ProgressCallback
+from sordino.mechanisms import Checkpoint, SeededRandomness, run
+from sordino.mechanisms.chain.run import Progress
 from sordino.models.families.classification import Logistic
 
 STEPS, BLOCK = 96, 4
@@ -42,7 +42,7 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
     return generator.normal(size=(23, 3)), generator.choice([-1.0, 1.0], 23)
 
 
-def iterates(folder: Path, progress: ProgressCallback | None = None, scheme: str = "poisson") -> np.ndarray:
+def iterates(folder: Path, progress: Progress | None = None, scheme: str = "poisson") -> np.ndarray:
     """Begin the run, or take it up from the checkpoint in the folder."""
     release = run(
         spec_of(scheme),
@@ -56,20 +56,15 @@ def iterates(folder: Path, progress: ProgressCallback | None = None, scheme: str
     return release.iterates
 
 
-def main() -> int:
+def main() -> None:
     folder, wait, scheme = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
 
-    def slowly(progress: Progress) -> None:
-        (folder / "begun").write_text(str(progress.step))
+    def slowly(step: int, _: int) -> None:
+        (folder / "begun").write_text(str(step))
         time.sleep(wait)
 
-    try:
-        iterates(folder, slowly, scheme)
-    except Interrupted as stopped:
-        sys.stderr.write(str(stopped))
-        return stopped.exit_code
-    return 0
+    iterates(folder, slowly, scheme)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

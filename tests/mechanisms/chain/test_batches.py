@@ -4,8 +4,6 @@ import math
 from dataclasses import replace
 from itertools import combinations, permutations
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,7 +16,8 @@ from sordino.core.spec.document import read_spec
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness, run
 from sordino.mechanisms.chain.batches import Sampling, batches_for, planned_capacity, uniform_subsets
-from sordino.mechanisms.chain.kernel import check_shape
+from sordino.mechanisms.chain.claims import ChainPlan
+from sordino.models import JaxModel
 
 LEVEL = 1e-7
 
@@ -169,13 +168,13 @@ def test_records_drawn_with_replacement_are_uniform_and_may_repeat():
 def test_truncated_batches_refuse_more_records_than_their_certificate_counts():
     """In a larger table batches are full more often, so the certified delta would be too small."""
     spec = read_spec(Path(__file__).parents[3] / "examples" / "specs" / "truncated-poisson.json")
-    model = SimpleNamespace(dim=lambda features: spec.dim)
+    model = JaxModel(lambda theta, x, y: theta @ theta, spec.dim)
     assert spec.relation is Relation.ADD_REMOVE
-    check_shape(spec, cast(Any, model), spec.n + 1, 3)
+    ChainPlan(spec, model).check_rows(spec.n + 1, 3)
     with pytest.raises(InputError, match=f"at most {spec.n + 1}, .* got 'more'"):
-        check_shape(spec, cast(Any, model), spec.n + 2, 3)
+        ChainPlan(spec, model).check_rows(spec.n + 2, 3)
     poisson = spec.with_values({"algorithm.batch.scheme": "poisson", "algorithm.batch.cap": None})
-    check_shape(poisson, cast(Any, model), 10 * spec.n, 3)
+    ChainPlan(poisson, model).check_rows(10 * spec.n, 3)
     theorem = next(one for one in theorems() if one.id == "composition.truncated-poisson")
     assert any("full more often" in one.statement and one.concerns(spec) for one in theorem.assumptions)
 

@@ -18,7 +18,7 @@ from sordino.fitting.gradient_runs import chain_line
 from sordino.mechanisms import LipschitzFunction, SeededRandomness, coordinate, parameters, run
 from sordino.mechanisms.chain import release as exact_average
 from sordino.mechanisms.chain import rounding as hidden
-from sordino.mechanisms.chain.release import WholeSum, noised_average
+from sordino.mechanisms.chain.release import AverageSum, noised_average
 from sordino.models import Domain, Logistic
 from sordino.noise.lattice import Lattice
 from sordino.noise.port import NoisePort
@@ -81,18 +81,18 @@ def test_sums_of_iterates_are_those_of_fractions():
     """Negative numbers and large ones, in two pieces; the mean is floored once, on finer and coarser lattices."""
     lattice = Lattice(-40, 12)
     values = np.random.default_rng(0).normal(size=(50, 2, 3)) * 500.0
-    total = WholeSum(lattice, 2, 3, 50)
+    total = AverageSum((2, 3), 50, lattice)
     total.add(values[:20])
     total.add(values[20:])
     exact = [[sum(Fraction(v) * 2**40 // 1 for v in values[:, c, d].tolist()) for d in range(3)] for c in range(2)]
     for exponent in (-50, -40, -10, 3):
-        found = total.floored_mean(50, exponent)
+        found = total.mean(exponent)
         for c in range(2):
             for d in range(3):
                 assert found[c, d] == Fraction(exact[c][d]) * Fraction(2) ** (-40 - exponent) / 50 // 1
-    assert np.all(np.abs(total.floored_mean(50, -100)) == 2**62)  # cut, where 64 bits do not hold it
+    assert np.all(np.abs(total.mean(-100)) == 2**62)  # cut, where 64 bits do not hold it
     with pytest.raises(InputError, match="kept iterates"):
-        WholeSum(lattice, 1, 1, 2**34 + 1)
+        AverageSum((1, 1), 2**34 + 1, lattice)
 
 
 @pytest.mark.every(2)

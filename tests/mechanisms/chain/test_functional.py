@@ -415,10 +415,10 @@ def test_the_start_is_the_specs_and_inside_the_ball():
 
 
 REFUSED = {
-    "one kind of key for init and step": lambda c: c.chain.step(c.other, c.state, c.chain.batches(c.other)(c.data, 0)),
-    "one kind of key for init and batches": lambda c: c.chain.step(c.key, c.state, c.chain.batches(c.other)(c.data, 0)),
+    "init and step need the same": lambda c: c.chain.step(c.other, c.state, c.chain.batches(c.other)(c.data, 0)),
+    "init and batches need the same": lambda c: c.chain.step(c.key, c.state, c.chain.batches(c.other)(c.data, 0)),
     "draw it with batches": lambda c: c.chain.step(c.key, c.state, rows()),
-    "own_batches; make one without": lambda c: c.own.batches(c.key),
+    "This chain has own_batches": lambda c: c.own.batches(c.key),
     "at least one row": lambda c: c.own.step(c.key, c.state, (np.zeros((0, DIM)), np.zeros(0))),
     "problem.dim = 3": lambda c: c.chain.init(c.key, jnp.zeros(4)),
     "wrap_key_data": lambda c: c.chain.init(jax.random.PRNGKey(0)),

@@ -12,7 +12,7 @@ from sordino.core.spec import Clipping, ClippingKind
 from sordino.core.validate import InputError
 from sordino.mechanisms import SecureRandomness, SeededRandomness, noisy_gd, run
 from sordino.mechanisms.chain import kernel
-from sordino.mechanisms.chain.claims import chain_lattice, gradient_reach, program_for, row_limits, run_constants
+from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.mechanisms.chain.rounding import ROUNDING, rounding_needed, score_error
 from sordino.models import Domain, Logistic
 from sordino.models.contributions import products, whole_rows
@@ -55,16 +55,17 @@ def test_a_computed_step_is_as_far_off_as_counted_at_most(size):
     given = spec()
     chain, theta = given.algorithm, np.random.default_rng(1).normal(size=WIDTH) * size
     with in_doubles():
-        lattice, reach = chain_lattice(given, chain, MODEL), gradient_reach(given, chain, MODEL)
-        program = program_for(given, chain, MODEL, kernel.EveryRow(512), 0, ADDED)
-        constants = run_constants(given, chain, MODEL)
-        records = kernel.load(X, Y, 512, np.float32, row_limits(given, chain, MODEL, WIDTH))
-        noise = jax.tree.map(jnp.asarray, lattice.halves(np.zeros((1, 1, WIDTH), np.int64)))
-        none = jnp.zeros((1, 1), jnp.int32)
-        block = kernel.StepBlock(
-            jnp.asarray(1), jnp.asarray([2.0]), jnp.ones((1, 1)), noise, none[0], none[0], none, none
+        plan = ChainPlan(given, MODEL)
+        lattice, reach = plan.lattice, plan.reach
+        program = plan.program(kernel.RowReader(512, False), ADDED)
+        records = kernel.load(X, Y, 512, np.float32, plan.row_limits(WIDTH))
+        noise = jax.tree.map(jnp.asarray, lattice.halves(np.zeros((1, WIDTH), np.int64)))
+        none = jnp.zeros(1, jnp.int32)
+        inputs = kernel.StepInputs(jnp.asarray(2.0), jnp.ones(1), noise)
+        step = jax.jit(kernel.step, static_argnums=0)
+        made = step(
+            program, plan.constants(), records, jnp.asarray(theta)[None], kernel.StepBatch(none, none, none), inputs
         )
-        made, _ = kernel.advance(program, records, constants, jnp.asarray(theta)[None], block)
         rows = np.asarray(records.features, np.float64)[:N]
     real = real_step(theta, rows, float(reach))
     off = sum(((flint.arb(float(a)) - b) ** 2 for a, b in zip(np.asarray(made)[0], real, strict=True)), flint.arb(0))
@@ -107,7 +108,7 @@ def test_what_noise_adds_counts_as_often_as_a_step_stretches_it():
 def test_a_start_beyond_the_lattice_is_cut_before_the_first_step():
     """Roundings are counted for iterates within the ends; a step from 2^60 would lose more than all its noise."""
     far = spec(steps=1).with_values({"algorithm.start": {"kind": "point", "values": [2.0**60] * WIDTH}})
-    end = chain_lattice(far, far.algorithm, MODEL).end
+    end = ChainPlan(far, MODEL).lattice.end
     made = run(far, MODEL, X, Y, SecureRandomness()).iterates[0]
     # The weight decay of .01 over a step of 2 takes a fiftieth off what was cut.
     np.testing.assert_allclose(made, 0.98 * end, rtol=1e-3)

@@ -9,13 +9,9 @@ import pytest
 from sordino.core.spec import Scheme, Spec, read_spec
 from sordino.core.validate import InputError
 from sordino.mechanisms import KeptIterates, SeededRandomness, run
-from sordino.mechanisms.chain.inputs import KeptSlots
-from sordino.mechanisms.chain.kernel import Constants, EveryRow, Program, Records, StepBlock, advance
-from sordino.mechanisms.chain.rows import Workload
-from sordino.models.contributions import RowSizes
+from sordino.mechanisms.chain import run as running
+from sordino.mechanisms.chain.kernel import RowReader
 from sordino.models.families.classification import Logistic
-from sordino.models.families.regression import GaussianLinear
-from sordino.noise.lattice import in_doubles
 
 SCHEMES = list(Scheme)
 # Schemes whose batches differ in kind: all records, a fixed order, a size by chance. Others are with the slow tests
@@ -56,23 +52,16 @@ def test_the_result_does_not_depend_on_the_blocks_of_steps(quadratic, scheme, ke
         np.testing.assert_allclose(iterates(quadratic, spec, steps_per_block=length), whole, rtol=1e-4, atol=1e-5)
 
 
-def test_the_result_does_not_depend_on_the_blocks_of_rows():
-    """Rows beyond one cache-sized block are summed block by block; a single block gives the same chain."""
+@pytest.mark.parametrize(
+    ("scheme", "reader"), [("full", RowReader(64, False)), ("poisson", RowReader(48, True, False, 3))]
+)
+def test_the_result_does_not_depend_on_how_many_rows_and_chains_are_read_at_once(scheme, reader, monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 4)), rng.choice([-1.0, 1.0], 300)
-    spec = chain_spec(300, 4, chains=2)
+    spec = chain_spec(300, 4, chains=7, batch={"scheme": scheme} | ({} if scheme == "full" else {"size": 150}))
     whole = run(spec, Logistic(), X, y, SeededRandomness(0)).iterates
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Workload, "rows_per_block", 64)
-        blocks = run(spec, Logistic(), X, y, SeededRandomness(0)).iterates
-    np.testing.assert_allclose(blocks, whole, rtol=1e-5, atol=1e-6)
-
-
-def test_the_result_does_not_depend_on_how_many_chains_gather_at_once(quadratic, monkeypatch):
-    spec = quadratic.spec(Scheme.POISSON, 12, 7)
-    together = iterates(quadratic, spec)
-    monkeypatch.setattr(Workload, "_chains_at_once", lambda workload, capacity: 3)
-    np.testing.assert_allclose(iterates(quadratic, spec), together, rtol=1e-6, atol=1e-7)
+    monkeypatch.setattr(running, "row_reader", lambda *_: reader)
+    np.testing.assert_allclose(run(spec, Logistic(), X, y, SeededRandomness(0)).iterates, whole, rtol=1e-5, atol=1e-6)
 
 
 def chain_spec(n, dim, chains=1, **extra):
@@ -130,12 +119,6 @@ def test_iterates_stay_in_the_ball_exactly(quadratic, start):
     assert np.mean(lengths > 0.999 * radius) > 0.3
 
 
-def test_a_wide_ball_changes_nothing(quadratic):
-    free = quadratic.spec(Scheme.FULL, 10, 5)
-    held = quadratic.spec(Scheme.FULL, 10, 5, projection={"kind": "ball", "radius": 1e6})
-    np.testing.assert_allclose(iterates(quadratic, held), iterates(quadratic, free), rtol=1e-5, atol=1e-6)
-
-
 def test_kept_iterates_are_those_of_the_whole_chain(quadratic):
     every = iterates(quadratic, quadratic.spec(Scheme.RESHUFFLED, 40, 2, keep="all"))
     assert every.shape == (2, 40, 2)
@@ -152,44 +135,6 @@ def test_kept_iterates_are_those_of_the_whole_chain(quadratic):
     assert isinstance(thinned, KeptIterates)
     assert list(thinned.positions) == [7, 14, 21, 28, 35]
     np.testing.assert_allclose(thinned.iterates, every[:, [6, 13, 20, 27, 34]], rtol=1e-5, atol=1e-6)
-
-
-def test_a_last_iterate_run_keeps_no_buffer_of_iterates():
-    """The kernel's second output has no rows, and a million steps are cut into blocks of bounded length."""
-    assert Workload(1000, 1, 100, 100, 4, True).steps_per_block(10**6, None) == 1024
-    assert Workload(1000, 64, 10**6, 10, 4, True).steps_per_block(10**6, None) == 1
-    assert Workload(10**7, 1, 100, 100, 4, True).steps_per_block(10**6, None) == 1
-    assert KeptSlots(range(10**6, 10**6 + 1), 1024).slots == 1
-    program = Program(GaussianLinear(), True, True, EveryRow(16), False, 0)
-
-    def shape(*sizes, dtype=np.float64):
-        return jax.ShapeDtypeStruct(sizes, dtype)
-
-    index = shape(dtype=np.int32)
-    block = StepBlock(
-        index,
-        shape(1024),
-        shape(1024, 1),
-        shape(1024, 1, 3),
-        *(shape(1024, dtype=np.int32) for _ in range(2)),
-        index,
-        index,
-    )
-    sizes = RowSizes(shape(16, dtype=np.int16), shape(16))
-    records = Records(shape(16, 3, dtype=np.float32), shape(16, dtype=np.float32), sizes, index)
-    with_columns = block._replace(
-        starts=shape(1024, 1, dtype=np.int32), counts=shape(1024, 1, dtype=np.int32), records=shape(1, dtype=np.int32)
-    )
-    with in_doubles():
-        theta, kept = jax.eval_shape(
-            lambda *given: advance(program, *given),
-            records,
-            Constants(shape(), shape(), shape()),
-            shape(1, 3),
-            with_columns,
-        )
-    assert theta.shape == (1, 3)
-    assert kept.shape == (0, 1, 3)
 
 
 def test_more_rows_than_n_run_under_add_remove_only(quadratic):

@@ -1,7 +1,10 @@
 """Small data and specs that the message-passing tests share."""
 
+from functools import partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -10,8 +13,8 @@ from sordino.core.spec import NoisedSums, Spec
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.messages import Messages
 from sordino.mechanisms.rounds.device import Run, execute
-from sordino.models.message_passing.likelihoods import GaussianSite
-from sordino.models.message_passing.network import NetworkSite, PublicPrecision
+from sordino.models.message_passing.gaussians import DiagonalGaussian, GaussianFamily, Moments, Natural
+from sordino.models.message_passing.sites import GaussianSite, NetworkSite, PublicPrecision
 from sordino.noise.lattice import in_doubles
 
 
@@ -36,6 +39,16 @@ def executed(asked: Messages, algorithm: NoisedSums, rows: Any, sum_noise: Any, 
     with in_doubles() as dtype:
         run = Run(algorithm, len(X), X.shape[1], np.asarray(sum_noise), SeededRandomness(seed), dtype)
         return execute(run, asked, X, y, keep=False, clipped=clipped)[0]
+
+
+@partial(jax.jit, static_argnums=0)
+def natural(family: GaussianFamily, moments: Moments) -> Any:
+    """The natural vector of the member of a family with these moments."""
+    gamma = jnp.concatenate([jnp.asarray(moments.shape) - 1.0, -jnp.asarray(moments.rate)])
+    if isinstance(family, DiagonalGaussian):
+        return family.pack(Natural(moments.mean / moments.covariance, 1.0 / moments.covariance, gamma))
+    precision = jnp.linalg.inv(moments.covariance)
+    return family.pack(Natural(jnp.einsum("bij,bj->bi", precision, moments.mean), precision, gamma))
 
 
 @pytest.fixture

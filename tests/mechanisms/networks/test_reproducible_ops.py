@@ -138,10 +138,8 @@ def test_a_run_takes_them_where_the_device_differs_by_place_and_is_called_exact(
 
     monkeypatch.setattr(WholeSums, "_in_floating_point", uneven)
     examples, made = drawn_examples("convolution", 40), []
-    made_of = steps.sums_of
-    monkeypatch.setattr(
-        "sordino.mechanisms.networks.trainer.sums_of", lambda run: made.append(made_of(run)) or made[-1]
-    )
+    sums_of = steps._sums_of
+    monkeypatch.setattr(steps, "_sums_of", lambda *given: made.append(sums_of(*given)) or made[-1])
     found = trained(examples, np.arange(40))
     assert made[0][0].own_bits
     assert found.exact

@@ -63,10 +63,10 @@ def test_counts_have_the_variance_of_their_dispersion():
     flat = law(
         "poisson", weights=np.full(400, 1 / 400), draws=np.tile([np.log(3.0), 0.0, 0.0], (400, 1)), dispersion=0.5
     )
-    found = flat.predict(np.ones((1, 4)))
+    found = flat.counts(flat.scores(flat.draws, np.ones((1, 4)))[..., 0])
     np.testing.assert_allclose([found.mean[0], found.variance[0]], [3.0, 3.0 + 0.5 * 9.0])
-    total = np.exp([flat.log_predictive(np.ones((1, 4)), np.array([y]))[0] for y in range(200)]).sum()
-    np.testing.assert_allclose(total, 1.0, rtol=1e-9)
+    with pytest.raises(InputError, match="numbers"):
+        flat.predict(np.ones((1, 4)))
 
 
 @pytest.mark.parametrize(("family", "outputs"), [("linear", ("",)), ("logistic", ("",)), ("multinomial", ("b", "c"))])
@@ -74,15 +74,15 @@ def test_what_is_stored_is_read_back(family, outputs):
     one = law(family, outputs)
     assert set(one.arrays) == ARRAYS
     again = from_stored(one.arrays, one.settings)
-    rows, target = np.ones((2, 4)), np.array([1.0, 0.0])
     assert again.names == one.names
-    np.testing.assert_array_equal(again.log_predictive(rows, target), one.log_predictive(rows, target))
+    assert again.settings == one.settings
+    np.testing.assert_array_equal(again.draws, one.draws)
     np.testing.assert_array_equal(again.in_table_units().shares, one.in_table_units().shares)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
+def test_settings_and_arrays_that_no_fit_writes_are_refused():
+    one = law()
+    for changed in (
         {"family": "magic"},
         {"family": ["linear"]},
         {"columns": []},
@@ -91,29 +91,18 @@ def test_what_is_stored_is_read_back(family, outputs):
         {"residual_scale": -1.0},
         {"dispersion": None},
         {"plan": "none"},
-    ],
-    ids=str,
-)
-def test_settings_that_no_fit_writes_are_refused(changed):
-    one = law()
-    with pytest.raises(InputError):
-        from_stored(one.arrays, {COEFFICIENTS: one.settings[COEFFICIENTS] | changed})
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
+    ):
+        with pytest.raises(InputError):
+            from_stored(one.arrays, {COEFFICIENTS: one.settings[COEFFICIENTS] | changed})
+    for changed in (
         {"weights": np.full(400, 1.0)},
         {"weights": np.full(399, 1 / 399)},
         {"draws": np.zeros((400, 4))},
         {"parts": np.zeros((3, 3))},
         {"places": np.array([0, -1, 2])},
         {"to_table": np.full((3, 3), np.nan)},
-    ],
-    ids=lambda changed: next(iter(changed)),
-)
-def test_arrays_that_no_fit_writes_are_refused(changed):
+    ):
+        with pytest.raises(InputError):
+            from_stored(one.arrays | changed, one.settings)
     with pytest.raises(InputError):
-        from_stored(law().arrays | changed, law().settings)
-    with pytest.raises(InputError):
-        from_stored(law().arrays, {})
+        from_stored(one.arrays, {})

@@ -9,7 +9,8 @@ from sordino.mechanisms.regression.families import At
 from sordino.mechanisms.regression.point_statistics import Gradient, Round
 from sordino.mechanisms.regression.release import release_sums
 from sordino.mechanisms.regression.rows import Given, InMemory, unit_rows
-from sordino.mechanisms.regression.statistics import Again, Frame, factor, matrix_size
+from sordino.mechanisms.regression.statistics import Again, Frame
+from sordino.noise.port import factor, matrix_size
 from sordino.noise.randomness import SeededRandomness
 from tests.mechanisms.regression.tables import FAMILIES, Table, extreme_rows, extreme_targets, planned, table
 

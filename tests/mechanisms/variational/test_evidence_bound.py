@@ -57,14 +57,14 @@ def test_the_best_independent_gaussians_of_a_conjugate_posterior(regression):
     model = GaussianLinear(noise_precision=noise, weight_decay=prior / len(X))
     steps = 4000
     decay = {"kind": "list", "values": np.linspace(0.05, 1e-4, steps).tolist()}
-    options = VariationalOptions(draws=4, averaged=0.3)
+    options = VariationalOptions(averaged=0.3)
     spec = described(len(X), steps, step_size=decay)
     release = run_variational(spec, model, X, y, SeededRandomness(1), options=options)
     precision = noise * X.T @ X + prior * np.eye(3)
     exact = np.linalg.solve(precision, noise * X.T @ y)
-    # Averages over 1,200 rounds with 4 draws each; the tolerance is some five of their standard errors.
-    assert release.posterior.mean == pytest.approx(exact, abs=0.01)
-    assert np.sqrt(release.posterior.variance) == pytest.approx(1 / np.sqrt(np.diag(precision)), rel=0.1)
+    # Averages over 1,200 rounds; the tolerance is some five of their standard errors.
+    assert release.posterior.mean == pytest.approx(exact, abs=0.02)
+    assert np.sqrt(release.posterior.variance) == pytest.approx(1 / np.sqrt(np.diag(precision)), rel=0.2)
 
 
 def test_a_point_is_the_largest_posterior_density(regression):
@@ -75,7 +75,7 @@ def test_a_point_is_the_largest_posterior_density(regression):
     release = run_variational(described(len(X), 1500), model, X, y, SeededRandomness(0), options=options)
     gradient = np.asarray(jax.jit(jax.vmap(model.gradient, (None, 0, 0)))(release.phi, X, y)).mean(0)
     assert gradient + 0.05 * release.phi == pytest.approx(np.zeros(3), abs=1e-4)
-    assert release.posterior.predict(X).mean.shape == (len(X),)
+    np.testing.assert_array_equal(release.posterior.mean, release.phi)
 
 
 MODELS = {
@@ -99,7 +99,7 @@ def _summed(model, phi, standard, X, y, present, clip):
     whole = whole_rows(X)
     given = SomeRows(whole.rows, y, RowSizes(*whole[1:]), present)
     public = Public(clip, jnp.asarray(1.0), jnp.asarray(1.0))
-    inputs = VariationalInputs(jnp.asarray(0.1), standard[None], jnp.asarray(0.0))
+    inputs = VariationalInputs(jnp.asarray(0.1), standard, jnp.asarray(0.0))
     every = RoundRows(X.shape[1], True, lambda size, of_rows: of_rows(given))
     total = EvidenceGradients(model, VariationalOptions()).total(public, VariationalState(phi, (), phi), inputs, every)
     return total.high + total.low
@@ -167,9 +167,7 @@ def test_the_run_is_certified_by_its_own_spec_and_follows_its_seed(regression):
     assert explain(spec, 1e-5).tightest is not None
     assert np.array_equal(first.phi, again.phi)
     assert not np.array_equal(first.phi, other.phi)
-    prediction = first.posterior.predict(X[:5])
-    assert np.isfinite(prediction.mean).all()
-    assert (prediction.variance > 1.0).all()  # the observation's own variance is 1
+    assert (first.posterior.variance > 0.0).all()
 
 
 @pytest.mark.every(4)

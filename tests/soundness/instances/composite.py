@@ -20,7 +20,7 @@ from sordino.models.exact import GaussianLaw, LineMixture, chain_law
 from sordino.models.exact.line import NORMAL
 from tests.soundness.cells import CellTruth
 from tests.soundness.chains import ChainLaw, Shape, Solved, facts_of, solve
-from tests.soundness.pieces import chance, log_uniform
+from tests.soundness.pieces import chain_run, chance, log_uniform
 from tests.soundness.records import Universe, replace_one_pairs, universe
 from tests.soundness.registry import Instance, Neighbours, instance
 from tests.soundness.truth import GaussianTruth, ShiftBesideCells, joint_cells, truth_between
@@ -83,6 +83,15 @@ Shown = Callable[[int], list[Side]]
 """For a record, what the part shows of it, for each thing that the others may do."""
 
 
+def _part(
+    n: int, unit: float, decay: float, steps: int, step: float, scale: float, scheme: Scheme, size: int, view: str
+) -> dict[str, Any]:
+    sizes = {"n": n, "dim": 1, "gradient_bound": unit, "gradient_sensitivity": 2 * unit}
+    problem, batch = sizes | {"strong_convexity": decay, "smoothness": decay}, {"scheme": scheme.value, "size": size}
+    run = chain_run(problem, steps=steps, step_size=step, scale=scale, batch=batch, view=view)
+    return {key: run[key] for key in ("algorithm", "problem", "view")}
+
+
 def _chain(rng: np.random.Generator, n: int, relation: Relation) -> tuple[dict[str, Any], Shown]:
     """A chain in a fixed order on records that pull by constants; every record has its own place."""
     cyclic = relation is Relation.REPLACE_ONE and chance(rng, 0.7)
@@ -91,24 +100,7 @@ def _chain(rng: np.random.Generator, n: int, relation: Relation) -> tuple[dict[s
     decay = 1 / step if chance(rng, 0.2) else float(rng.uniform(0.0, 1.9)) / step
     view = str(rng.choice(["last-iterate", "all-iterates"]))
     scheme = Scheme.CYCLIC if cyclic else Scheme.FULL
-    run = {
-        "algorithm": {
-            "kind": "noisy-gradient",
-            "steps": steps,
-            "step_size": step,
-            "noise": {"kind": "gaussian", "scale": 2 * step * unit / size / log_uniform(rng, 0.2, 3.0)},
-            "batch": {"scheme": scheme.value, "size": size},
-        },
-        "problem": {
-            "n": n,
-            "dim": 1,
-            "gradient_bound": unit,
-            "gradient_sensitivity": 2 * unit,
-            "strong_convexity": decay,
-            "smoothness": decay,
-        },
-        "view": view,
-    }
+    run = _part(n, unit, decay, steps, step, 2 * step * unit / size / log_uniform(rng, 0.2, 3.0), scheme, size, view)
     records = Universe(1, decay, np.zeros((1, 1)), unit, np.ones(1))
     spec = Spec.from_dict({**run, "relation": relation.value})
 
@@ -127,24 +119,8 @@ def _one_sampled_step(rng: np.random.Generator, n: int, relation: Relation) -> t
     add_remove = relation is Relation.ADD_REMOVE
     scheme = Scheme.POISSON if add_remove or chance(rng, 0.5) else Scheme.WITHOUT_REPLACEMENT
     size, move = int(rng.integers(1, n + 1)), log_uniform(rng, 0.3, 4.0)
-    run = {
-        "algorithm": {
-            "kind": "noisy-gradient",
-            "steps": 1,
-            "step_size": 1.0,
-            "noise": {"kind": "gaussian", "scale": (1.0 if add_remove else 2.0) / size / move},
-            "batch": {"scheme": scheme.value, "size": size},
-        },
-        "problem": {
-            "n": n,
-            "dim": 1,
-            "gradient_bound": 1.0,
-            "gradient_sensitivity": 2.0,
-            "strong_convexity": 0.0,
-            "smoothness": 0.0,
-        },
-        "view": str(rng.choice(["last-iterate", "all-iterates"])),
-    }
+    view, scale = str(rng.choice(["last-iterate", "all-iterates"])), (1.0 if add_remove else 2.0) / size / move
+    run = _part(n, 1.0, 0.0, 1, 1.0, scale, scheme, size, view)
     return run, lambda _: _sampled(size / n, move, relation, one_sided=scheme is Scheme.WITHOUT_REPLACEMENT)
 
 

@@ -9,19 +9,12 @@ from sordino.core.spec import Spec
 from sordino.models.exact import Quadratics, stable_chain_law
 from tests.models.exact.laws import ridge
 from tests.soundness.cells import CellTruth
-from tests.soundness.pieces import chance, log_uniform
+from tests.soundness.pieces import chain_spec, chance, log_uniform
 from tests.soundness.registry import Instance, Neighbours, instance
 
 
 def _run(n: int, problem: dict[str, Any], **algorithm: Any) -> Spec:
-    return Spec.from_dict(
-        {
-            "algorithm": {"kind": "noisy-gradient", **algorithm},
-            "problem": {"n": n, "dim": 1} | problem,
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
-    )
+    return chain_spec({"n": n, "dim": 1} | problem, **algorithm)
 
 
 def _truths(spec: Spec, pairs: list[tuple[str, Quadratics, Quadratics]]) -> tuple[Neighbours, ...]:

@@ -34,25 +34,14 @@ def _linear(rng: np.random.Generator, scheme: Scheme) -> Instance:
     step = float(rng.uniform(0.02, 1.9)) / decay
     scale = 2 * step * v / log_uniform(rng, 0.05, 3.0)
     step_sizes, scales = pieces.schedules(rng, (step, scale), steps)
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": step_sizes,
-                "noise": {"kind": "gaussian", "scale": scales},
-                "batch": {"scheme": scheme.value, "size": size},
-                "start": pieces.start(rng, dim, scale),
-            },
-            "problem": {
-                "n": n,
-                "dim": dim,
-                "unclipped_smoothness": 0.0,
-                "regulariser": {"strong_convexity": decay, "smoothness": decay},
-            },
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
+    regulariser = {"strong_convexity": decay, "smoothness": decay}
+    spec = pieces.chain_spec(
+        {"n": n, "dim": dim, "unclipped_smoothness": 0.0, "regulariser": regulariser},
+        steps=steps,
+        step_size=step_sizes,
+        scale=scales,
+        batch={"scheme": scheme.value, "size": size},
+        start=pieces.start(rng, dim, scale),
     )
     axis = pieces.direction(rng, dim)
     neighbours = []
@@ -111,21 +100,13 @@ def _non_convex(rng: np.random.Generator, shape: str) -> Instance:
         "regulariser": {"strong_convexity": decay, "smoothness": decay},
         "smoothness": (v * rate + decay) * _SAFE if chance(rng, 0.7) else None,
     }
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": pieces.schedules(rng, (step,), steps)[0],
-                "noise": {"kind": "gaussian", "scale": scale},
-                "batch": {"scheme": "full"},
-                "projection": {"kind": "ball", "radius": _RADIUS},
-                "start": {"kind": "point", "values": [float(rng.uniform(-1, 1)) * _RADIUS]},
-            },
-            "problem": problem,
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
+    spec = pieces.chain_spec(
+        problem,
+        steps=steps,
+        step_size=pieces.schedules(rng, (step,), steps)[0],
+        scale=scale,
+        projection={"kind": "ball", "radius": _RADIUS},
+        start={"kind": "point", "values": [float(rng.uniform(-1, 1)) * _RADIUS]},
     )
     first, second, third, fourth = _SHAPES[shape](rng, v, rate)
     up, down = (partial(np.full_like, fill_value=pull) for pull in (v, -v))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.bound import Relation, View
+from sordino.core.bound import Relation
 from sordino.core.spec import Scheme, Spec
 from tests.soundness import pieces
 from tests.soundness.cells import CellTruth
@@ -79,22 +79,17 @@ def _projected(rng: np.random.Generator, flavour: Flavour) -> Instance:
     reach = step * 2 * limit / size
     scale = max(reach * math.sqrt(steps * size / n) / log_uniform(rng, 0.2, 5.0), NARROWEST * 2 * _RADIUS)
     constants = _constants(flavour, decay, pull, limit, (n + (flavour.relation is Relation.ADD_REMOVE)) / n)
-    run = {
-        "algorithm": {
-            "kind": "noisy-gradient",
-            "steps": steps,
-            "step_size": pieces.schedules(rng, (step,), steps)[0],
-            "noise": {"kind": "gaussian", "scale": scale},
-            "batch": {"scheme": flavour.scheme.value, "size": size},
-            "clipping": {"kind": "norm", "bound": clip} if math.isfinite(clip) else None,
-            "projection": {"kind": "ball", "radius": _RADIUS},
-            "start": {"kind": "point", "values": [float(rng.uniform(-1, 1)) * _RADIUS]},
-        },
-        "problem": {"n": n, "dim": 1, **constants},
-        "relation": flavour.relation.value,
-        "view": View.LAST_ITERATE.value,
-    }
-    spec = Spec.from_dict(run)
+    spec = pieces.chain_spec(
+        {"n": n, "dim": 1, **constants},
+        relation=flavour.relation.value,
+        steps=steps,
+        step_size=pieces.schedules(rng, (step,), steps)[0],
+        scale=scale,
+        batch={"scheme": flavour.scheme.value, "size": size},
+        clipping={"kind": "norm", "bound": clip} if math.isfinite(clip) else None,
+        projection={"kind": "ball", "radius": _RADIUS},
+        start={"kind": "point", "values": [float(rng.uniform(-1, 1)) * _RADIUS]},
+    )
     solve = partial(_law, spec=spec, decay=decay)
     return Instance(
         spec,

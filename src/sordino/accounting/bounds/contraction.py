@@ -114,7 +114,7 @@ def required_contraction(spec: Spec) -> Contraction:
     """The contraction of a run that is known to have one."""
     contraction = contraction_of(spec)
     if isinstance(contraction, str):
-        raise InputError(f"Expected a run with a certified contraction, got one that {contraction}; use evaluate.")
+        raise InputError(f"The contraction of this run is not certified: it {contraction}. Use evaluate.")
     return contraction
 
 

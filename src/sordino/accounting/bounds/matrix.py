@@ -182,25 +182,6 @@ def _own_products(moves: Array, length: int, side: float = 1.0) -> Array:
     return np.where(counts > 0.5, np.maximum(products + side * _ROUNDING * square, 0.0), 0.0)
 
 
-_MOST_DRAWN = 2000  # places whose products are all distinguished
-
-
-def place_covariance(run: MatrixMechanism) -> Array | None:
-    """Products of what the uses of two places move the rows by, in noises, for a unit with parallel contributions.
-
-    None where a unit has no secret place that it keeps, or where there are too many places or steps to list them.
-    """
-    steps, length = run.steps, run.participation.separation or run.steps
-    again = run.participation.scheme is ParticipationScheme.RANDOM_ALLOCATION and steps > length
-    if run.participation.scheme not in {ParticipationScheme.BALLS_IN_BINS, ParticipationScheme.RANDOM_ALLOCATION}:
-        return None
-    if again or length > _MOST_DRAWN or steps > MOST_STEPS:
-        return None
-    missing = -steps % length
-    gram = np.pad(run.strategy.gram(steps), (0, missing)).reshape(-1, length, (steps + missing) // length, length)
-    return gram.sum(axis=(0, 2)) / run.noise_multiplier**2
-
-
 def hidden_uses(run: MatrixMechanism) -> tuple[Factors, str] | None:
     """Pairs that a unit with parallel contributions shows at least, and in which steps; None where no chance is used.
 

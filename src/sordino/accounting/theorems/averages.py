@@ -24,12 +24,12 @@ from sordino.accounting.bounds.segments import (
 from sordino.accounting.bounds.window import DistanceLaw
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
-from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.evaluate import as_stated, ours
 from sordino.accounting.scope import Assumption, Scope, assumption, promised
 from sordino.accounting.theorems.shifted import left_by_use, sampled_certificates
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
-from sordino.core.bound import Certificate, Citation, Relation, Status, View
+from sordino.core.bound import Certificate, Citation, Relation, View
 from sordino.core.gaussian import sum_up, up
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP, TotalVariation
 from sordino.core.spec import Average, AverageNoiseKind, GaussianStart, Schedule, Scheme, Spec, StableNoise
@@ -175,11 +175,10 @@ LIPSCHITZ = Assumption(
     ),
 )
 _SCOPE = Scope({"noisy-gradient"}, {View.AVERAGE}, {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES})
-_MONOTONE = (("average.noise.scale", Monotone.FALLS), ("average.lipschitz", Monotone.RISES))
 COUPLED_AVERAGE = (LIPSCHITZ, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains.EVERY_RECORD)
 
 
-@theorem(
+@ours(
     "average.coupling",
     "If steps contract by c and a record moves a step by at most s_k, chains with the same noise stay within z_k = c "
     "z_{k-1} + s_k of each other, so the average of a G-Lipschitz f over N kept iterates moves by at most (G / N) sum "
@@ -187,12 +186,10 @@ COUPLED_AVERAGE = (LIPSCHITZ, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains
     "Laplace noise of scale t pure DP with epsilon = sqrt(dim) times the move over t. A stated rounding r makes every "
     "move 2 r tau_k longer.",
     Citation("bertazzi2025differential", "Proposition 3.7, with Assumption 3.6 by a synchronous coupling"),
-    status=Status.OURS,
     scope=replace(_SCOPE, noises={"gaussian", "stable"}),
     assumptions=(chains.SENSITIVITY, *COUPLED_AVERAGE, audible(sensitivity_of_average)),
     certificates=average_certificates,
     counts_rounding=True,
-    monotone=(*_MONOTONE, chains.RISES_WITH_SENSITIVITY),
 )
 def coupling(spec: Spec) -> Guarantee:
     """A worst-case move, so the noise of the release alone decides."""
@@ -227,19 +224,17 @@ def _farthest(spec: Spec) -> float:
     return max(_random_move(spec, _LAPLACE_VALUES).values) if chains.used_certificates(spec) else 0.0
 
 
-@theorem(
+@ours(
     "average.random-batches",
     "If steps contract by c and batches are drawn afresh with rate q, chains with the same noise and batches differ "
     "by at most (G / N) sum of a_k s_k B_k in the average of a G-Lipschitz f over N kept iterates, B_k independent "
     "Bernoulli(q) variables, a_k the sum of c^(t-k) over kept t >= k; delta of the released average is at most the "
     "mean, over the B_k, of that of its noise against this move. Only the noise of the release counts.",
     Citation("bertazzi2025differential", "Proposition 3.7, with a synchronous coupling given the batches"),
-    status=Status.OURS,
     scope=Scope({"noisy-gradient"}, {View.AVERAGE}, _DRAWN, {"gaussian", "stable"}),
     assumptions=(chains.SENSITIVITY, chains.BOUND, *COUPLED_AVERAGE, chains.ANY_TWO_RECORDS, audible(_farthest)),
     certificates=lambda spec: (average_of(spec).lipschitz, *sampled_certificates(spec)),
     counts_rounding=True,
-    monotone=(*_MONOTONE, chains.RISES_WITH_SENSITIVITY, chains.RISES_WITH_BOUND),
 )
 def random_average(spec: Spec) -> Guarantee:
     """Given batches and noise of the chain the release is its own noise around two points so far apart.
@@ -278,19 +273,17 @@ def _real_function(spec: Spec) -> str | None:
     return f"is about averages of real functions, and f has {spec.average.dim} values"
 
 
-@theorem(
+@as_stated(
     "mcmc.average",
     "If the average of a real f along each neighbour's chain is within C of its mean with probability 1 - t, and the "
     "means differ by at most gamma, noise that makes moves of 2 C + gamma (epsilon, delta)-DP makes the average "
     "(epsilon, delta + 2 t - t^2)-DP. For chains that contract, Gaussian concentration gives C = L sqrt(2 log(2 / t)) "
     "and a coupling gives gamma; t is a quarter of the spec's delta.",
     Citation("bertazzi2025differential", "Propositions 3.7 and 3.10, about the chain's own mean"),
-    status=Status.AS_STATED,
     scope=_SCOPE,
     assumptions=(chains.SENSITIVITY, *COUPLED_AVERAGE, _real_function, audible(_move)),
     certificates=average_certificates,
     counts_rounding=True,
-    monotone=_MONOTONE,
 )
 def average(spec: Spec) -> Guarantee:
     """Given the batches both averages are Lipschitz functions of independent Gaussians."""

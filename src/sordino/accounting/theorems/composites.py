@@ -13,10 +13,10 @@ import numpy as np
 
 from sordino.accounting import convert
 from sordino.accounting.convert import to_renyi
-from sordino.accounting.evaluate import bounds_of, for_group, theorem, why_none
+from sordino.accounting.evaluate import as_stated, bounds_of, for_group, ours, why_none
 from sordino.accounting.scope import Assumption, Scope, assumption, caller_checked, promised, run_of
 from sordino.accounting.theorems.mechanisms import EITHER
-from sordino.core.bound import Bound, Certificate, Citation, Status, View
+from sordino.core.bound import Bound, Certificate, Citation, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import (
     ORDERS,
@@ -144,12 +144,11 @@ _GONE = ("problem.gradient_sensitivity", "problem.gradient_bound", "algorithm.cl
 _UNSCOPED = dict.fromkeys(f"algorithm.parts.0.{key}" for key in _GONE)
 
 
-@theorem(
+@as_stated(
     "composition.adaptive",
     "If every run of a list has a dominating pair, their adaptive composition is dominated by the product of the "
     "pairs; Rényi curves add. The theorem used for each part is chosen by the epsilon of the whole.",
     Citation("zhu2022optimal", "Theorem 10"),
-    status=Status.AS_STATED,
     scope=Scope({"composite"}, frozenset(View), EITHER),
     assumptions=(
         Assumption(
@@ -235,13 +234,12 @@ _SECRET = caller_checked(
 )
 
 
-@theorem(
+@ours(
     "selection.repeated",
     "The best of K trials, each with Rényi divergence e(order): for K negative binomial of shape h and stop g, e'(a) "
     "= e(a) + (1 + h)(1 - 1/b) e(b) + (1 + h) ln(1/g) / b + ln(E K) / (a - 1), any b; for K Poisson of mean m, e'(a) "
     "= ln(e^-m + m e^((a - 1)(e(a) + m d))) / (a - 1), where a trial is (ln(1 + 1/(a - 1)), d)-DP.",
     Citation("papernot2022hyperparameter", "Theorems 2 and 6, with the chance of no trial at all counted"),
-    status=Status.OURS,
     scope=_SELECTS,
     assumptions=(_has_curve, _SECRET),
     certificates=_base_certificates,
@@ -282,11 +280,10 @@ def _pure_trial(spec: Spec) -> str | None:
     return None if _pure_base(spec) is not None else f"needs a pure bound on one trial{_why_none(spec)}"
 
 
-@theorem(
+@as_stated(
     "selection.repeated-pure",
     "The best of K epsilon-DP trials, K negative binomial of shape h, is (2 + h) epsilon-DP.",
     Citation("papernot2022hyperparameter", "Theorem 2 at infinite orders; Liu & Talwar 2019 for h = 1"),
-    status=Status.AS_STATED,
     scope=_SELECTS,
     assumptions=(_pure_trial, _SECRET),
     certificates=_base_certificates,

@@ -15,7 +15,7 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.bounds.hidden_steps import poisson_step, shuffled_pass, unit_step
 from sordino.accounting.bounds.renyi import poisson_renyi, without_replacement_renyi
 from sordino.accounting.convert import compose, repeat, to_renyi
-from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.evaluate import as_stated, corrected, ours
 from sordino.accounting.scope import (
     STEP_KINDS,
     STEP_VIEWS,
@@ -28,7 +28,7 @@ from sordino.accounting.scope import (
     noisy_steps,
     scheme_of,
 )
-from sordino.core.bound import Citation, Relation, Status, View
+from sordino.core.bound import Citation, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
 from sordino.core.loss.normal_pairs import GaussianPair, WithoutReplacementPair
@@ -37,16 +37,14 @@ from sordino.core.spec import NoisedSums, Scheme, Spec
 _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
 
 
-@theorem(
+@as_stated(
     "composition.gaussian",
     "With full or fixed (cyclic, shuffle-once) batches the iterates are mu-Gaussian DP with mu^2 = sum of kappa_k^2 "
     "over the steps whose batch holds the record, kappa_k = eta_k Delta / (b tau_k); the worst position of the record "
     "counts.",
     Citation("dong2022gaussian", "Theorem 2.7 and Corollary 3.3"),
-    status=Status.AS_STATED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: _FIXED, Relation.ADD_REMOVE: {Scheme.FULL}}),
     assumptions=chains.ANY_STEPS,
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY, chains.RISES_WITH_BOUND),
 )
 def gaussian(spec: Spec) -> Guarantee:
     """Gaussian mechanisms compose to one; the position that is used most decides."""
@@ -57,15 +55,13 @@ def gaussian(spec: Spec) -> Guarantee:
     return GaussianDP(up(math.sqrt(worst * (1 + 2e-14)), 2))
 
 
-@theorem(
+@corrected(
     "composition.parallel-epochs",
     "With batches reshuffled every epoch a record is used at most once an epoch, so K epochs are mu-Gaussian DP with "
     "mu^2 = sum over epochs of the largest kappa_k^2 in the epoch (K kappa^2 for constant schedules).",
     Citation("dong2022gaussian", "Corollary 3.3, applied given the permutations"),
-    status=Status.CORRECTED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL),
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY),
 )
 def parallel_epochs(spec: Spec) -> Guarantee:
     """Given the permutations each epoch is one Gaussian mechanism for the record, at its worst position."""
@@ -123,7 +119,7 @@ def _hidden_records(spec: Spec) -> str | None:
     )
 
 
-@theorem(
+@ours(
     "composition.clones",
     "In a pass over n records in random order, b a step, with Gaussian noise and ratio kappa between any two records, "
     "delta(epsilon) is at most E_C E (1 - e^epsilon + (1 + e^epsilon) S)+ + (1 + e^epsilon) t for every epsilon_0: C "
@@ -131,7 +127,6 @@ def _hidden_records(spec: Spec) -> str | None:
     "tanh(L / 2), L the log ratio of a kappa-Gaussian under an even mixture of both laws, and t = l e^-epsilon_0 "
     "delta_kappa(epsilon_0). Passes in new orders compose; an order drawn once gives one pass.",
     Citation("feldman2021hiding", "Theorem 3.2, with labels of Gaussian steps by their loss, and batches"),
-    status=Status.OURS,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED, Scheme.SHUFFLE_ONCE}}),
     assumptions=(
         chains.SENSITIVITY,
@@ -145,7 +140,6 @@ def _hidden_records(spec: Spec) -> str | None:
             "it",
         ),
     ),
-    monotone=(chains.FALLS_WITH_NOISE, chains.RISES_WITH_SENSITIVITY),
 )
 def clones(spec: Spec) -> Guarantee:
     """See `bounds.hidden_steps` for the proof; of the two numbers of clones tried the better one is used."""
@@ -158,16 +152,14 @@ def _poisson_unit(spec: Spec, size: int) -> Guarantee:
     return LossDistribution(tuple((unit_step(steps.rate, ratio, size), count) for ratio, count in steps.grouped()))
 
 
-@theorem(
+@as_stated(
     "composition.subsampled-poisson",
     "Each step of a Poisson-sampled run with rate q is dominated, under add-remove, by ((1-q) N(0,1) + q N(kappa,1), "
     "N(0,1)) and its reverse, kappa = eta G / (b tau); under replace-one by the pair with N(kappa,1) and N(-kappa,1) "
     "in the two mixtures. The steps compose as loss distributions.",
     Citation("zhu2022optimal", "Theorem 10 and Theorem 11"),
-    status=Status.AS_STATED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.POISSON}))),
     assumptions=(chains.BOUND, *chains.NUMERICAL),
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND, ("algorithm.batch.rate", Monotone.RISES)),
     grouped=_poisson_unit,
 )
 def subsampled_poisson(spec: Spec) -> Guarantee:
@@ -177,15 +169,13 @@ def subsampled_poisson(spec: Spec) -> Guarantee:
     return LossDistribution(tuple(uses))
 
 
-@theorem(
+@as_stated(
     "composition.subsampled-without-replacement",
     "A step on b of n records drawn without replacement is dominated under replace-one by the symmetrised subsampled "
     "pair C_q of a kappa-Gaussian, q = b/n, kappa = eta Delta / (b tau). The steps compose as loss distributions.",
     Citation("zhu2022optimal", "Theorem 10 and Proposition 30"),
-    status=Status.AS_STATED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY),
 )
 def subsampled_without_replacement(spec: Spec) -> Guarantee:
     """Steps with the same ratio are counted, not listed; a batch of all records is not sampled at all."""
@@ -203,12 +193,11 @@ _SAMPLED: dict[Scheme, Callable[[float, NoisySteps, float, Relation], float]] = 
 _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epochs}
 
 
-@theorem(
+@as_stated(
     "composition.renyi",
     "Rényi divergences of the steps add, order by order. Gaussian steps: order kappa^2 / 2. Poisson-sampled steps: "
     "the exact divergence of the sampled Gaussian. Without replacement: the bound of Wang, Balle & Kasiviswanathan.",
     Citation("mironov2017renyi", "Proposition 1, with Mironov, Talwar & Zhang 2019, Section 3"),
-    status=Status.AS_STATED,
     scope=Scope(
         STEP_KINDS,
         STEP_VIEWS,
@@ -218,7 +207,6 @@ _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epoc
         },
     ),
     assumptions=(*chains.ANY_STEPS, chains.ANY_TWO_RECORDS),
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY, chains.RISES_WITH_BOUND),
 )
 def renyi(spec: Spec) -> Guarantee:
     """Unsampled schemes reuse the Gaussian theorems' mu; sampled ones add one-step curves."""
@@ -240,7 +228,6 @@ def renyi(spec: Spec) -> Guarantee:
 
 _KINDS = {"noised-sums"}
 _VIEWS = {View.POSTERIOR_PARAMETERS, View.ALL_ITERATES}
-_MONOTONE = (("algorithm.noise_multiplier", Monotone.FALLS), ("algorithm.rounds", Monotone.RISES))
 _ASSUMPTIONS = (
     *chains.NUMERICAL,
     caller_checked(
@@ -254,52 +241,46 @@ _ASSUMPTIONS = (
 )
 
 
-@theorem(
+@corrected(
     "noised-sums.passes",
     "Passes in permuted order use each record once an epoch, so K epochs of noised sums are mu-Gaussian DP with mu^2 "
     "= K / sigma^2, sigma the noise over the sum's sensitivity; no amplification by sampling holds.",
     Citation("vinaroz2022differentially", "Algorithm 3 and Proposition 1, accounted by parallel epochs"),
-    status=Status.CORRECTED,
     scope=Scope(_KINDS, _VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
     assumptions=_ASSUMPTIONS,
-    monotone=_MONOTONE,
 )
 def passes(spec: Spec) -> Guarantee:
     """Given the permutations each epoch is one Gaussian mechanism for the record."""
     return parallel_epochs.proof(spec)
 
 
-@theorem(
+@ours(
     "noised-sums.rounds",
     "T full-batch rounds, each a sum of contributions of length at most C plus noise of m C, are mu-Gaussian DP with "
     "mu^2 = sum of 1 / sigma_t^2, sigma = m / 2 under replace-one (m / sqrt 2 for rank-one contributions, m C / R "
     "where a replacement is proved to move the sum by at most R) and m under add-remove, whatever is done with the "
     "sums.",
     Citation("dong2022gaussian", "Corollary 3.3, with the sensitivity of Vinaroz & Park 2022, Proposition 1"),
-    status=Status.OURS,
     scope=Scope(_KINDS, _VIEWS, dict.fromkeys(Relation, frozenset({Scheme.FULL}))),
     assumptions=_ASSUMPTIONS,
-    monotone=_MONOTONE,
 )
 def rounds(spec: Spec) -> Guarantee:
     """Every round uses every record, so the rounds are Gaussian mechanisms in a row."""
     return gaussian.proof(spec)
 
 
-@theorem(
+@corrected(
     "noised-sums.subsampled",
     "Rounds of noised sums on batches drawn independently, uniform of fixed size or Poisson, compose as subsampled "
     "Gaussian steps with ratio 1/sigma, sigma the noise over the sum's sensitivity (for Poisson batches over the "
     "contribution bound), whatever is done with the sums.",
     Citation("zhu2022optimal", "Theorems 10 and 11, with Vinaroz & Park 2022, Proposition 1"),
-    status=Status.CORRECTED,
     scope=Scope(
         _KINDS,
         _VIEWS,
         {Relation.REPLACE_ONE: {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}, Relation.ADD_REMOVE: {Scheme.POISSON}},
     ),
     assumptions=_ASSUMPTIONS,
-    monotone=_MONOTONE,
     grouped=_poisson_unit,
 )
 def subsampled(spec: Spec) -> Guarantee:

@@ -14,10 +14,10 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
 from sordino.accounting.bounds import heavy_tail as formulas
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.evaluate import theorem
+from sordino.accounting.evaluate import corrected, ours
 from sordino.accounting.scope import assumption, caller_checked, last_iterate_scope
 from sordino.core import bound as constants
-from sordino.core.bound import Certificate, Citation, Status
+from sordino.core.bound import Certificate, Citation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import Guarantee, TotalVariation
 from sordino.core.spec import GaussianStart, NoisyGradient, PointStart, Scheme, Spec, StableNoise
@@ -75,7 +75,7 @@ def _gradient_growth(spec: Spec) -> str | None:
     return assume.unusable(sources)
 
 
-@theorem(
+@ours(
     "heavy-tail.coupling",
     "If a step contracts by c and |grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|, the last iterate of a "
     "chain with stable noise of index alpha and scale sigma is (0, delta)-DP with delta = 2 F_alpha(z / (2 sigma)) - "
@@ -84,7 +84,6 @@ def _gradient_growth(spec: Spec) -> str | None:
     "ones; R bounds E |theta_k| through u_k^p <= (c u_{k-1} + eta B)^p + sigma^p E |xi|^p, best p < alpha, B = sup "
     "|grad f(0,x)|.",
     Citation("simsekli2024differential", "Lemma 18, improved, and a synchronous coupling in place of Lemma 5"),
-    status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, noises=NOISES),
     assumptions=(
         _gradient_growth,
@@ -203,7 +202,7 @@ def _large_batches(spec: Spec) -> str | None:
     return f"needs b >= (1 - m / (8 K2 D)) n = {room * spec.n:.6g}, and b = {size}"
 
 
-@theorem(
+@corrected(
     "heavy-tail.markov",
     "If the loss is dissipative and the chain V-uniformly ergodic with constants C and rho, V = 1 + |theta - "
     "theta_*|, the last iterate of a chain with stable noise is (0, delta)-DP with delta = (3 kappa M / ((1 - rho) "
@@ -211,7 +210,6 @@ def _large_batches(spec: Spec) -> str | None:
     "and H of (15) and (16), or (45) and (46) for random batches. The published statement drops the last factor, "
     "which is at least 1.",
     Citation("simsekli2024differential", "Theorems 9 and 10, with Lemma 5 in full"),
-    status=Status.CORRECTED,
     scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.WITHOUT_REPLACEMENT}, noises=NOISES),
     assumptions=(
         assume.certified_section("dissipativity", _LOSS),

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.evaluate import Theorem, theorem
+from sordino.accounting.evaluate import Theorem, as_stated
 from sordino.accounting.scope import FIXED_ORDERS, Assumption, last_iterate_scope
 from sordino.core.arrays import Array
-from sordino.core.bound import SMOOTHNESS, STRONG_CONVEXITY, Citation, Status
+from sordino.core.bound import SMOOTHNESS, STRONG_CONVEXITY, Citation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, RenyiDP
 from sordino.core.spec import Scheme, Spec
@@ -223,21 +223,9 @@ def _hidden_state_theorem(
     name: str, statement: str, citation: Citation, schemes: Set[Scheme], assumptions: tuple[Assumption, ...]
 ) -> Callable[[Callable[[HiddenState], RenyiDP]], Theorem]:
     """Register a theorem about the last iterate of a smooth chain under replace-one."""
-    convexity = (chains.FALLS_WITH_CONVEXITY,) if chains.STRONG in assumptions else ()
-    register = theorem(
-        id=name,
-        statement=statement,
-        citation=citation,
-        status=Status.AS_STATED,
-        scope=last_iterate_scope(replace_one=schemes),
-        assumptions=(*chains.SMOOTH_CHAIN, *assumptions),
-        monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_STEPS, *convexity),
-    )
-
-    def registered(proof: Callable[[HiddenState], RenyiDP]) -> Theorem:
-        return register(wraps(proof)(lambda spec: proof(hidden_state(spec))))
-
-    return registered
+    scope = last_iterate_scope(replace_one=schemes)
+    register = as_stated(name, statement, citation, scope=scope, assumptions=(*chains.SMOOTH_CHAIN, *assumptions))
+    return lambda proof: register(wraps(proof)(lambda spec: proof(hidden_state(spec))))
 
 
 @_hidden_state_theorem(

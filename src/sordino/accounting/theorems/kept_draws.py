@@ -32,7 +32,7 @@ from sordino.accounting.bounds.segments import PassParts, pass_sum_law, places_i
 from sordino.accounting.bounds.window import best_with_random_distance, distance_law
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
-from sordino.accounting.evaluate import theorem
+from sordino.accounting.evaluate import ours
 from sordino.accounting.scope import Scope, assumption, public_certificates
 from sordino.accounting.theorems.shifted import (
     CONTRACTED_CHAIN,
@@ -44,7 +44,7 @@ from sordino.accounting.theorems.shifted import (
     sampled_chain,
 )
 from sordino.core import bound as constants
-from sordino.core.bound import Citation, Relation, Status, View
+from sordino.core.bound import Citation, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, TotalVariation
 from sordino.core.spec import Scheme, Spec
@@ -74,21 +74,19 @@ def _few_positions(spec: Spec) -> str | None:
     return f"evaluates at most {most} positions of the record in a run of this length, and there are {positions}"
 
 
-@theorem(
+@ours(
     "composition.kept",
     "If the iterates t_1 < ... < t_m of a chain are kept, they are together mu-Gaussian DP with mu^2 the sum over the "
     "segments between them of the least cost of shifts from distance 0 to distance 0, for the worst position of the "
     "record; with records shuffled once delta is the average over positions. Averages of kept iterates are "
     "post-processing.",
     Citation("dong2022gaussian", "Corollary 3.3, over segments bounded by Bok et al. 2024, Section 4"),
-    status=Status.OURS,
     scope=Scope(
         {"noisy-gradient"},
         {View.ALL_ITERATES, View.AVERAGE},
         {Relation.REPLACE_ONE: {Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, Relation.ADD_REMOVE: {Scheme.FULL}},
     ),
     assumptions=(*chains.ANY_STEPS, _few_positions, chains.CONTRACTION, chains.EVERY_RECORD),
-    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
 )
 def kept(spec: Spec) -> Guarantee:
     """Only kept iterates are released; unkept ones, and diagnostics computed from them, are not."""
@@ -167,18 +165,16 @@ def _revealed(spec: Spec) -> Guarantee:
     return _with_failure(spec, [(segment(parts), count) for parts, count in _segments(spec).items()])
 
 
-@theorem(
+@ours(
     "composition.kept-random",
     "Kept iterates of a chain with contraction c <= 1 on random batches are dominated by the composition over the "
     "segments between them of last-iterate pairs from a common point: revealed batches, or a window for batches drawn "
     "afresh (without replacement, Poisson) and c < 1. Of reshuffled passes that kept iterates cut the later parts are "
     "given a use of their own, uniform in each. Averages of kept iterates are post-processing.",
     Citation("zhu2022optimal", "Theorem 10, over segments bounded as in Bok et al. 2024, Section 4"),
-    status=Status.OURS,
     scope=Scope({"noisy-gradient"}, {View.ALL_ITERATES, View.AVERAGE}, _RANDOM),
     assumptions=(chains.EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING, _few_places, chains.ANY_TWO_RECORDS),
     certificates=sampled_certificates,
-    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
 )
 def kept_random(spec: Spec) -> Guarantee:
     """Both ways of looking at a segment hold; the composition with the smaller epsilon is used."""
@@ -220,13 +216,12 @@ def _constant_curvature(spec: Spec) -> str | None:
     )
 
 
-@theorem(
+@ours(
     "shifted.affine",
     "If every record's objective has one constant curvature m = M (quadratics that differ by their pull), delta of "
     "the last iterate is at most the average over the batches of that of mu(B)-Gaussian DP, mu(B) = kappa |sum of "
     "c^(T-k) B_k| / sqrt(sum of c^(2(T-k))), c = 1 - eta m; kept iterates compose over the segments between them.",
     Citation("dong2022gaussian", "Theorem 2.7 and Corollary 3.3, given the batches"),
-    status=Status.OURS,
     scope=Scope({"noisy-gradient"}, {View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE}, _RANDOM),
     assumptions=(
         chains.EQUAL_BATCHES,
@@ -238,7 +233,6 @@ def _constant_curvature(spec: Spec) -> str | None:
         _few_places,
     ),
     certificates=sampled_certificates,
-    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
 )
 def affine(spec: Spec) -> Guarantee:
     """Given the batches, the exact Gaussian; the batches are revealed, and delta is averaged."""

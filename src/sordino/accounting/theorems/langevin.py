@@ -15,7 +15,7 @@ from sordino.accounting.bounds import contraction as shifts
 from sordino.accounting.bounds.contraction import Contraction, regulariser_contraction, resting_on
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import repeat
-from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.evaluate import as_stated, theorem
 from sordino.accounting.scope import (
     Assumption,
     Scope,
@@ -276,8 +276,6 @@ WHOLE_DRIFT = caller_checked(
     "holds for every dataset and every batch",
 )
 
-MONOTONE_DRIFT = (chains.FALLS_WITH_NOISE, ("problem.drift_bound", Monotone.RISES))
-FALLS_WITH_REGULARISER = ("problem.regulariser.strong_convexity", Monotone.FALLS)
 
 SCOPE = last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES)
 _last_iterate = partial(
@@ -292,7 +290,6 @@ _last_iterate = partial(
         _within_reach,
         WHOLE_DRIFT,
     ),
-    monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
 )
 
 
@@ -355,14 +352,13 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
     return (*chains.used_certificates(spec), *regulariser, *_proof_of_constancy(spec))
 
 
-@theorem(
+@as_stated(
     "langevin.constant-drift",
     "If per-example gradients are constants, Delta apart at most, and the regulariser is a-strongly convex and "
     "L-smooth, the last of any number of steps of size gamma < 2 a / L^2 is mu-Gaussian DP with 2 mu^2 = C = beta (v "
     "/ b)^2 (2 (L + 1) / (a - gamma L^2 / 2) + 1)^2, v = Delta / 2, beta = 2 gamma / tau^2. The theorem's (epsilon, "
     "delta) form prints C where its proof gives C / 4.",
     Citation("bertazzi2025differential", "Theorem 5.7"),
-    status=Status.AS_STATED,
     scope=SCOPE,
     assumptions=(
         chains.SENSITIVITY,
@@ -380,7 +376,6 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
         _within_reach,
     ),
     certificates=_certificates,
-    monotone=chains.MONOTONE_CHAIN,
 )
 def constant_drift(spec: Spec) -> Guarantee:
     """Two datasets' data parts differ by the one record they differ in, wherever the chains are."""
@@ -389,21 +384,19 @@ def constant_drift(spec: Spec) -> Guarantee:
     return GaussianDP(mu_of(last_iterate_constant(beta, drift, a, smooth, step)))
 
 
-@theorem(
+@as_stated(
     "langevin.path",
     "If two neighbours' drifts differ by at most d = Delta / b at every point, the path of x - gamma grad U_D(x) + "
     "sqrt(2 gamma / beta) z over T steps has the loss C = beta d^2 gamma T, that is, it is mu-Gaussian DP with mu^2 = "
     "C / 2 = T (gamma d / tau)^2, beta = 2 gamma / tau^2; with varying schedules the sum of (gamma_k d / tau_k)^2. No "
     "step size, curvature or batch order is asked for.",
     Citation("bertazzi2025differential", "Proposition 4.6, Theorems 5.4 and 5.8"),
-    status=Status.AS_STATED,
     scope=Scope(
         {"noisy-gradient"},
         {View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE},
         {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES, Relation.ADD_REMOVE: {Scheme.FULL}},
     ),
     assumptions=chains.ANY_STEPS,
-    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_STEPS, chains.RISES_WITH_BOUND),
 )
 def path(spec: Spec) -> Guarantee:
     """Every step is a Gaussian mechanism of its own ratio kappa = gamma d / tau, and they compose to one."""

@@ -46,10 +46,10 @@ from sordino.accounting.bounds.hidden_steps import (
 )
 from sordino.accounting.bounds.matrix import Places, hidden_places, sampled_steps, sensitivity
 from sordino.accounting.convert import compose
-from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.evaluate import as_stated, ours
 from sordino.accounting.scope import Assumption, Scope, assumption, at_most, caller_checked, promised, run_of
 from sordino.accounting.theorems.mechanisms import EITHER, SEEN
-from sordino.core.bound import Citation, Relation, Status
+from sordino.core.bound import Citation, Relation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
 from sordino.core.loss.allocation import LARGEST_MU, SMALLEST_MU, within_reach
@@ -59,7 +59,6 @@ _MOST_PLACES = 1_000_000
 _HUGE = 500.0  # an exponent; moves so large are not distinguished
 _SCOPE = Scope({"matrix-mechanism"}, SEEN, EITHER)
 _BY_PLACE = (ParticipationScheme.BALLS_IN_BINS, ParticipationScheme.RANDOM_ALLOCATION)
-_FALLS = (("algorithm.noise_multiplier", Monotone.FALLS),)
 
 
 _moved = lru_cache(maxsize=64)(sensitivity)
@@ -72,7 +71,7 @@ def _matrix_mu(spec: Spec) -> float | None:
     return None if isinstance(found, str) else up(ways * found / run.noise_multiplier, 2)
 
 
-@theorem(
+@as_stated(
     "matrix.gaussian",
     "Contributions of norm at most c over the steps, times a matrix C, plus Gaussian noise of m c, are mu-Gaussian DP "
     "with mu = S / m (2 S / m under replace-one, and where the units of a step are capped), S^2 the largest sum of "
@@ -81,7 +80,6 @@ def _matrix_mu(spec: Spec) -> float | None:
         "choquette2023multi",
         "sensitivity under a participation schema, with Kalinin & Lampert 2024 for falling Toeplitz matrices",
     ),
-    status=Status.AS_STATED,
     scope=_SCOPE,
     assumptions=(
         Assumption(
@@ -107,7 +105,6 @@ def _matrix_mu(spec: Spec) -> float | None:
             "leaves its place empty",
         ),
     ),
-    monotone=_FALLS,
 )
 def matrix_gaussian(spec: Spec) -> Guarantee:
     """What is seen is a linear function of the contributions with Gaussian noise, also when they are adaptive."""
@@ -161,14 +158,13 @@ def _step_ratio(spec: Spec) -> float:
     return up(sampled_steps(run)[0] / run.noise_multiplier)
 
 
-@theorem(
+@ours(
     "matrix.sampled",
     "If a unit is drawn with probability p for every step of its group, which has its turn every g steps, or for "
     "every step at which it is free (g = 1), a matrix of k bands with columns of length at most S is dominated by "
     "ceil(T / g) steps of Poisson batches at rate p that move by S sqrt(w) / m, w = ceil(k / g): exact for w = 1. "
     "Where at most B units of a group are used, by capped Poisson batches (composition.truncated-poisson).",
     Citation("choquette2023amplified", "Theorem 4 and its reduction, for w = 1; else noise cut into parts"),
-    status=Status.OURS,
     scope=_SCOPE,
     assumptions=(
         _by_chance(
@@ -181,7 +177,6 @@ def _step_ratio(spec: Spec) -> float:
         _SECRET,
         _SO_MANY_UNITS,
     ),
-    monotone=(*_FALLS, ("algorithm.participation.rate", Monotone.RISES)),
 )
 def matrix_sampled(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""
@@ -212,7 +207,7 @@ def _own_move(way: Places, multiplier: float) -> float:
     return max(SMALLEST_MU, up(math.sqrt(way.own) / multiplier, 2))
 
 
-@theorem(
+@ours(
     "matrix.allocated",
     "If a unit has one secret place of b in every pass (balls in bins), its uses of place i moving the rows by m_i = "
     "|C| times these uses over m, what is seen is dominated by a Gaussian answer of mu = sqrt(r) composed with random "
@@ -220,7 +215,6 @@ def _own_move(way: Places, multiplier: float) -> float:
     "places a, 2a, ... apart, any a; 2 sqrt(r) and replaced records under replace-one. With a place drawn anew for "
     "every round of b steps, h D and h r, h = min(rounds, ceil((b - 1 + bands) / b)), every round.",
     Citation("choquette2025near", "balls in bins for matrix mechanisms; ours by comparing covariances"),
-    status=Status.OURS,
     scope=_SCOPE,
     assumptions=(
         _by_chance("places", "participation is balls-in-bins or random-allocation", *_BY_PLACE),
@@ -233,7 +227,6 @@ def _own_move(way: Places, multiplier: float) -> float:
         ),
         _SECRET,
     ),
-    monotone=(),
 )
 def matrix_allocated(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""
@@ -274,13 +267,12 @@ def _any_places(run: MatrixMechanism) -> Places | str:
     return found if isinstance(found, str) else min(found, key=partial(_cost, max(run.noise_multiplier**2, 1e-300)))
 
 
-@theorem(
+@ours(
     "matrix.renyi",
     "What dominates a matrix mechanism with participation by chance in matrix.sampled and matrix.allocated, by its "
     "Rényi divergences: those of Poisson-sampled Gaussian steps, or of a Gaussian answer and a round of random "
     "allocation (composition.random-allocation-renyi), which add. No delta is too small, and no move too large.",
     Citation("mironov2017renyi", "Proposition 1, over the reductions of matrix.sampled and matrix.allocated"),
-    status=Status.OURS,
     scope=_SCOPE,
     assumptions=(
         _by_chance(
@@ -295,7 +287,6 @@ def _any_places(run: MatrixMechanism) -> Places | str:
         _SECRET,
         _SO_MANY_UNITS,
     ),
-    monotone=(),
 )
 def matrix_renyi(spec: Spec) -> Guarantee:
     """Both proofs are at the head of the file; loss distributions are smaller where they have an answer."""

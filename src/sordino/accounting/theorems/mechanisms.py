@@ -8,9 +8,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.evaluate import as_stated, ours
 from sordino.accounting.scope import Assumption, Scope, assumption, at_most, caller_checked, promised, run_of
-from sordino.core.bound import Citation, Relation, Status, View
+from sordino.core.bound import Citation, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, PureDP, RenyiDP
 from sordino.core.loss.atomic_pairs import (
@@ -37,8 +37,6 @@ from sordino.core.spec.mechanisms import AnswerNoiseKind
 
 SEEN = frozenset({View.ALL_ITERATES})
 EITHER = dict.fromkeys(Relation, frozenset())
-_FALLS_WITH_NOISE = ("algorithm.noise.scale", Monotone.FALLS)
-_RISES_WITH_SENSITIVITY = ("algorithm.sensitivity", Monotone.RISES)
 _MOST_ATOMS = 5_000  # whole numbers between two centres, or in a deviation, that are listed one by one
 _LARGEST_EPSILON = 500.0  # beyond it nothing is hidden, and exponentials leave the range of floating point
 
@@ -83,16 +81,14 @@ _SQUARE_REACH = _within(
 _ANSWER_REACH = _within(_ratio, "the sensitivity over the scale", {"algorithm.sensitivity": 1e6})
 
 
-@theorem(
+@ours(
     "mechanism.laplace",
     "An answer with l1 sensitivity D and Laplace noise of scale s on every coordinate is dominated by one Laplace "
     "variable moved by D / s: several coordinates are never worse than one, because shifts of one log-concave law add "
     "up exactly.",
     Citation("dwork2006calibrating", "Proposition 1, with the group rule of Dong, Roth & Su 2022, Theorem 2.14"),
-    status=Status.OURS,
     scope=_ANSWERS,
     assumptions=(_has_noise("laplace"), _ANSWER_REACH, _BOUNDED),
-    monotone=(_FALLS_WITH_NOISE, _RISES_WITH_SENSITIVITY),
 )
 def laplace(spec: Spec) -> Guarantee:
     """Moving the coordinates one after the other is group privacy along a line, which a single one attains."""
@@ -104,12 +100,11 @@ def _few_atoms(value: Callable[[Spec], float], called: str, violation: dict[str,
     return at_most("atoms", f"{called} is at most {{limit}}", value, reason, violation, _MOST_ATOMS)
 
 
-@theorem(
+@ours(
     "mechanism.discrete-laplace",
     "A whole-number answer with l1 sensitivity D and noise P(x) proportional to e^(-|x| / s) is dominated by one such "
     "variable moved by D.",
     Citation("ghosh2012universally", "Section 2, with the group rule of Dong, Roth & Su 2022, Theorem 2.14"),
-    status=Status.OURS,
     scope=_ANSWERS,
     assumptions=(
         _has_noise("discrete-laplace"),
@@ -121,7 +116,6 @@ def _few_atoms(value: Callable[[Spec], float], called: str, violation: dict[str,
         ),
         _BOUNDED,
     ),
-    monotone=(_FALLS_WITH_NOISE,),
 )
 def discrete_laplace(spec: Spec) -> Guarantee:
     """The corners of its trade-off curves lie on those of every other shift, so shifts add up exactly."""
@@ -129,11 +123,10 @@ def discrete_laplace(spec: Spec) -> Guarantee:
     return _once(DiscreteLaplacePair(up(1 / run.noise.scale), int(run.sensitivity)))
 
 
-@theorem(
+@as_stated(
     "mechanism.gaussian",
     "An answer with l2 sensitivity D and Gaussian noise of deviation s is mu-Gaussian DP with mu = D / s.",
     Citation("dong2022gaussian", "Theorem 2.7"),
-    status=Status.AS_STATED,
     scope=_ANSWERS,
     assumptions=(
         _has_noise("gaussian"),
@@ -146,7 +139,6 @@ def discrete_laplace(spec: Spec) -> Guarantee:
         ),
         _BOUNDED,
     ),
-    monotone=(_FALLS_WITH_NOISE, _RISES_WITH_SENSITIVITY),
 )
 def gaussian(spec: Spec) -> Guarantee:
     """Rotations bring the move onto one coordinate."""
@@ -159,12 +151,11 @@ def _one_value(spec: Spec) -> str | None:
     return None if dim == 1 else f"is about one value, and algorithm.dim is {dim}"
 
 
-@theorem(
+@as_stated(
     "mechanism.discrete-gaussian",
     "One whole number with sensitivity D and discrete Gaussian noise is dominated by that noise moved by D against "
     "not moved.",
     Citation("canonne2020discrete", "Theorem 7"),
-    status=Status.AS_STATED,
     scope=_ANSWERS,
     assumptions=(
         _has_noise("discrete-gaussian"),
@@ -177,7 +168,6 @@ def _one_value(spec: Spec) -> str | None:
         ),
         _BOUNDED,
     ),
-    monotone=(_FALLS_WITH_NOISE,),
 )
 def discrete_gaussian(spec: Spec) -> Guarantee:
     """The noise is log-concave, so the largest move is the worst."""
@@ -185,19 +175,17 @@ def discrete_gaussian(spec: Spec) -> Guarantee:
     return _once(DiscreteGaussianPair(run.noise.scale, int(run.sensitivity)))
 
 
-@theorem(
+@as_stated(
     "mechanism.discrete-gaussian-renyi",
     "A vector of whole numbers with l2 sensitivity D and independent discrete Gaussian noise of parameter s has Rényi "
     "divergence at most order D^2 / (2 s^2) at every order.",
     Citation("canonne2020discrete", "Theorem 4, coordinate by coordinate"),
-    status=Status.AS_STATED,
     scope=_ANSWERS,
     assumptions=(
         _has_noise("discrete-gaussian"),
         _within(lambda spec: _ratio(spec) * _ratio(spec), "the squared ratio", {"algorithm.sensitivity": 1e6}),
         _BOUNDED,
     ),
-    monotone=(_FALLS_WITH_NOISE,),
 )
 def discrete_gaussian_renyi(spec: Spec) -> Guarantee:
     """Concentrated like the Gaussian that it is cut from."""
@@ -221,12 +209,11 @@ def _continuous(spec: Spec) -> str | None:
     return None if found in {"laplace", "gaussian"} else f"is about Laplace or Gaussian noise, and the noise is {found}"
 
 
-@theorem(
+@as_stated(
     "mechanism.sampled-answer",
     "An answer on a secret Poisson sample of rate q, with Laplace or Gaussian noise whose pair is (P, Q), is "
     "dominated by (1 - q) Q + q P against Q, and its reverse; every use draws its own sample.",
     Citation("zhu2022optimal", "Theorem 11, with the pairs of the whole answers"),
-    status=Status.AS_STATED,
     scope=Scope({"noised-answer"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
     assumptions=(
         _sampled,
@@ -235,7 +222,6 @@ def _continuous(spec: Spec) -> str | None:
         _BOUNDED,
         caller_checked("secret sample", "who takes part is drawn for each unit alone, and kept secret"),
     ),
-    monotone=(_FALLS_WITH_NOISE, _RISES_WITH_SENSITIVITY, ("algorithm.rate", Monotone.RISES)),
 )
 def sampled_answer(spec: Spec) -> Guarantee:
     """Both pairs are their own mirror images, so they dominate in both directions, as the theorem asks."""
@@ -250,12 +236,11 @@ def _log_ratio(large: Fraction, small: Fraction) -> float:
     return math.log1p(float(ratio - 1)) if ratio < 2 else math.log(large) - math.log(small)
 
 
-@theorem(
+@ours(
     "mechanism.randomised-response",
     "A category reported truly with probability p, else as one of the k - 1 others, has losses of +-ln(p (k - 1) / "
     "(1 - p)) with probabilities p and (1 - p) / (k - 1), and 0 else; this is exact.",
     Citation("kairouz2017composition", "Section 3, for k categories"),
-    status=Status.OURS,
     scope=Scope({"randomised-response"}, SEEN, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(caller_checked("own answer", "a unit's answer is its own, and depends on no other unit"),),
 )
@@ -280,12 +265,11 @@ def _largest_shift(spec: Spec) -> float:
     return max(run.shifts) / run.scale
 
 
-@theorem(
+@as_stated(
     "mechanism.random-shift",
     "A Gaussian answer that a unit's presence moves by length s_j with probability w_j, j secret and independent of "
     "the data, is dominated by the mixture of N(s_j / sigma, 1) against N(0, 1), and its reverse.",
     Citation("choquette2024privacy", "mixture of Gaussians mechanisms"),
-    status=Status.AS_STATED,
     scope=Scope({"random-shift"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
     assumptions=(
         _within(
@@ -297,7 +281,6 @@ def _largest_shift(spec: Spec) -> float:
             "secret draw", "which length it is depends on nothing that is seen or private, and stays secret"
         ),
     ),
-    monotone=(("algorithm.scale", Monotone.FALLS),),
 )
 def random_shift(spec: Spec) -> Guarantee:
     """Shifts along one line are the worst of all shifts of these lengths."""
@@ -324,7 +307,6 @@ def _range(spec: Spec) -> float:
 _SELECTIONS = Scope({"selection"}, SEEN, EITHER)
 _SELECTION_REACH = _within(_range, "the range of the loss", {"algorithm.sensitivity": 1e6})
 _SCORES = caller_checked("candidates", "the list of candidates is public, and only the chosen name is released")
-_SELECTION_MONOTONE = (("algorithm.scale", Monotone.FALLS), _RISES_WITH_SENSITIVITY)
 
 
 @assumption("method", "the choice is exponential", {"algorithm.method": "permute-and-flip"})
@@ -335,31 +317,27 @@ def _ranged(spec: Spec) -> str | None:
     return f"is about exponential and noisy-max-gumbel selection, and this is {method.value}"
 
 
-@theorem(
+@ours(
     "selection.bounded-range",
     "The exponential mechanism with weights e^(score / s), or the largest score with Gumbel noise of scale s, has its "
     "loss in an interval of length r = 2 D / s (D / s for monotone scores under add-remove), so it is dominated by "
     "the pair whose loss has density e^(loss / 2) on [-r, r]; adaptive uses compose.",
     Citation("dong2020optimal", "the optimal bound for one bounded-range mechanism, read as a dominating pair"),
-    status=Status.OURS,
     scope=_SELECTIONS,
     assumptions=(_ranged, _SELECTION_REACH, _BOUNDED, _SCORES),
-    monotone=_SELECTION_MONOTONE,
 )
 def bounded_range(spec: Spec) -> Guarantee:
     """The curve that every such mechanism stays below is the curve of a pair."""
     return _once(BoundedRangePair(_range(spec)))
 
 
-@theorem(
+@as_stated(
     "selection.pure",
     "The exponential mechanism, permute-and-flip, and the largest score with Laplace, Gumbel or exponential noise of "
     "scale s are epsilon-DP with epsilon = 2 D / s; D / s for monotone scores under add-remove.",
     Citation("mckenna2020permute", "Theorem 1, with Dwork & Roth 2014, Theorem 3.10 and Claim 3.9"),
-    status=Status.AS_STATED,
     scope=_SELECTIONS,
     assumptions=(_SELECTION_REACH, _BOUNDED, _SCORES),
-    monotone=_SELECTION_MONOTONE,
 )
 def pure(spec: Spec) -> Guarantee:
     """Permute-and-flip is the largest score with exponential noise."""
@@ -374,23 +352,16 @@ def _sparse_epsilon(spec: Spec) -> float:
     return up(run.sensitivity / run.threshold_scale + asked + told, 6)
 
 
-@theorem(
+@as_stated(
     "selection.sparse-vector",
     "Queries compared with one noised threshold until c are above are epsilon-DP with epsilon = D / s_threshold + 2 c "
     "D / s_query (c D / s_query for monotone queries under add-remove), plus c D / s_answer where values are released.",
     Citation("lyu2017understanding", "Algorithm 7, with and without monotone queries"),
-    status=Status.AS_STATED,
     scope=Scope({"sparse-vector"}, SEEN, EITHER),
     assumptions=(
         _within(_sparse_epsilon, "epsilon", {"algorithm.sensitivity": 1e6}),
         _BOUNDED,
         caller_checked("fresh noise", "every query gets fresh noise, and released values get fresh noise again"),
-    ),
-    monotone=(
-        ("algorithm.threshold_scale", Monotone.FALLS),
-        ("algorithm.query_scale", Monotone.FALLS),
-        ("algorithm.positives", Monotone.RISES),
-        _RISES_WITH_SENSITIVITY,
     ),
 )
 def sparse_vector(spec: Spec) -> Guarantee:

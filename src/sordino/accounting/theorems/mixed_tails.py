@@ -36,13 +36,13 @@ from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps
 from sordino.accounting.bounds.heavy_tail import geometric_sum
 from sordino.accounting.bounds.hidden_steps import poisson_step
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.evaluate import theorem
+from sordino.accounting.evaluate import ours
 from sordino.accounting.scope import PASSES, SMALLEST_RATIO, STEP_VIEWS, Scope, last_iterate_scope, promised
 from sordino.accounting.theorems import langevin as drift
 from sordino.accounting.theorems.heavy_tail import tail_index
 from sordino.accounting.theorems.shifted import REFERENCE_DELTA
 from sordino.core.arrays import Array
-from sordino.core.bound import Citation, Relation, Status
+from sordino.core.bound import Citation, Relation
 from sordino.core.gaussian import UNIT_ROUNDOFF, up
 from sordino.core.guarantee import Guarantee, LossDistribution
 from sordino.core.loss.atomic_pairs import ResponsePair
@@ -135,17 +135,15 @@ def mixed(alpha: float, uses: Uses, step: Callable[[float], Pair] | None = None,
 _STABLE = frozenset({"stable"})
 _MOST_RATIOS = 12  # different ratios of a schedule; more are rounded up onto as many
 _CITATION = Citation("simsekli2024differential", "Lemma 18, the mixture of Gaussians in its proof, revealed")
-_MONOTONE = (*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.RISES_WITH_STEPS)
 
 
-@theorem(
+@ours(
     "heavy-tail.mixed-composition",
     "With stable noise of index alpha and scale tau, full batches or passes, the iterates are dominated by the "
     "composition, over the steps that use the record, of mixtures of Gaussians with mu = kappa / sqrt(A), kappa = eta "
     "Delta / (sqrt(2) b tau), E exp(-s A) = exp(-s^(alpha/2)), A revealed. No convexity, smoothness or bound on the "
     "iterates is needed.",
     _CITATION,
-    status=Status.OURS,
     scope=Scope(
         {"noisy-gradient"},
         STEP_VIEWS,
@@ -153,7 +151,6 @@ _MONOTONE = (*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.RISES_WITH_
         _STABLE,
     ),
     assumptions=chains.ANY_STEPS,
-    monotone=_MONOTONE,
 )
 def composition(spec: Spec) -> Guarantee:
     """Given all A_k the steps are Gaussian; a record is used once a pass, at worst by the step that moves most."""
@@ -166,13 +163,12 @@ def composition(spec: Spec) -> Guarantee:
     return mixed(tail_index(chain_of(spec)), grouped)
 
 
-@theorem(
+@ours(
     "heavy-tail.mixed-sampled",
     "With stable noise and batches drawn by chance, Poisson or without replacement, each step is dominated by the "
     "mixture over A of the sampled pair of a Gaussian with mu = kappa / sqrt(A), A revealed and the batch hidden, "
     "kappa = eta Delta / (sqrt(2) b tau), the gradient bound in place of Delta for Poisson batches. Steps compose.",
     _CITATION,
-    status=Status.OURS,
     scope=Scope(
         {"noisy-gradient"},
         STEP_VIEWS,
@@ -180,7 +176,6 @@ def composition(spec: Spec) -> Guarantee:
         _STABLE,
     ),
     assumptions=(*chains.ANY_STEPS, chains.ANY_TWO_RECORDS),
-    monotone=_MONOTONE,
 )
 def sampled(spec: Spec) -> Guarantee:
     """A does not depend on the batch, so given A the step is the Gaussian one on a hidden batch."""
@@ -237,31 +232,28 @@ def _plans(steps: IdenticalSteps, period: int) -> list[Uses]:
     return [[(whole, 1)], spread] if math.isfinite(whole) and rest > 0 else [spread]
 
 
-@theorem(
+@ours(
     "heavy-tail.mixed-shifted",
     "If a step contracts by c, the last iterate of a chain with stable noise is dominated by the composition of "
     "mixtures of Gaussians with mu = a_k / sqrt(A_k) for pushes z_k = c z_{k-1} + s_k - a_k >= 0, z_T = 0, in units "
     "of sqrt(2) tau: all at the last step (at epsilon 0 that is heavy-tail.coupling with a bounded sensitivity), or "
     "spread as c^(T-k) over the last steps; the better of the two.",
     Citation("bok2024shifted", "Section 3, given the mixing variables of the noise"),
-    status=Status.OURS,
     scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, noises=_STABLE),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.CONSTANT, chains.CONTRACTION, chains.EVERY_RECORD),
-    monotone=chains.MONOTONE_CHAIN,
 )
 def shifted(spec: Spec) -> Guarantee:
     """The pushes depend on neither data nor A. After its last use a record is post-processed."""
     return _best(spec, chains.shift_steps(spec), chain_of(spec).batches_per_epoch(spec.n))
 
 
-@theorem(
+@ours(
     "heavy-tail.mixed-drift-bounded",
     "If the data part of the drift is at most v (clipped gradients of any network) and the regulariser's part of a "
     "step contracts by rho, the last iterate of a chain with stable noise is dominated by the composition of mixtures "
     "of Gaussians with mu = a_k / sqrt(A_k), z_k = rho z_{k-1} + 2 eta v - a_k >= 0, z_T = 0, in units of sqrt(2) "
     "tau, whatever the loss and however batches of at most b records are chosen.",
     Citation("bok2024shifted", "Section 3, with the drift's bound, given the mixing variables of the noise"),
-    status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}, noises=_STABLE),
     assumptions=(
         drift.bounded_drift,
@@ -270,7 +262,6 @@ def shifted(spec: Spec) -> Guarantee:
         drift.AUDIBLE_NOISE,
         drift.WHOLE_DRIFT,
     ),
-    monotone=drift.MONOTONE_DRIFT,
 )
 def drift_bounded(spec: Spec) -> Guarantee:
     """`shifted` with the regulariser's modulus and a move of 2 eta v at every step."""

@@ -34,12 +34,12 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
 from sordino.accounting.bounds.contraction import IdenticalSteps
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.evaluate import ours
 from sordino.accounting.scope import last_iterate_scope, promised
 from sordino.accounting.theorems import shifted_bounded as bounded
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
-from sordino.core.bound import GRADIENT_BOUND, Citation, Status
+from sordino.core.bound import GRADIENT_BOUND, Citation
 from sordino.core.gaussian import delta_range, up
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
 from sordino.core.loss.atomic_pairs import ExplicitPair, pair_from_curve
@@ -119,14 +119,13 @@ _HOELDER = (constants.HOELDER_CONSTANT, constants.HOELDER_EXPONENT)
 _LARGEST_DISTANCE = 8.0  # noises between the means of two steps; a step that knows more forgets nothing
 
 
-@theorem(
+@ours(
     "shifted.projected-hoelder",
     "If the iterates are projected on a set of diameter D, every example's gradient differs by at most L |x - y|^a "
     "between two points, 0 < a <= 1, and the regulariser's part of a step stretches distances by at most c, the last "
     "iterate is mu-Gaussian DP with mu^2 the least sum of a_k^2 / tau^2 found over plans z_0 = D, ..., z_w = 0, w <= "
     "T, a_k = max(0, c z_{k-1} + eta L z_{k-1}^a + s - z_k), s = eta Delta / b; no more than composition.",
     Citation("chien2024convergent", "abstract, Hölder continuous gradients; shifts of our own"),
-    status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
     assumptions=(
         chains.SENSITIVITY,
@@ -137,7 +136,6 @@ _LARGEST_DISTANCE = 8.0  # noises between the means of two steps; a step that kn
         bounded.PUBLIC_REGULARISER,
         bounded.NO_OTHER_REGULARISER,
     ),
-    monotone=(*chains.MONOTONE_CHAIN, bounded.RISES_WITH_RADIUS, ("problem.hoelder.constant", Monotone.RISES)),
 )
 def projected_hoelder(spec: Spec) -> Guarantee:
     """The shift theorem needs a modulus that grows, no convexity; see the head of the file."""
@@ -178,7 +176,7 @@ _FORGETFUL = assume.at_most(
 )
 
 
-@theorem(
+@ours(
     "hidden-state.projected-clipped",
     "If the averaged clipped gradient is at most C and the iterates are projected on a set of diameter D, a step "
     "takes a hockey-stick divergence E at gamma to at most E delta_w(log(1 + (gamma - 1) / E)), w = (c D + 2 eta C) / "
@@ -186,7 +184,6 @@ _FORGETFUL = assume.at_most(
     "= eta Delta / (b tau), at a share of epsilon. The last iterate is bounded by the curve these steps end in, "
     "whatever the loss.",
     Citation("asoodeh2023privacy", "abstract, non-linear data processing; the recursion re-derived"),
-    status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
     assumptions=(
         assume.certified(GRADIENT_BOUND),
@@ -206,7 +203,6 @@ _FORGETFUL = assume.at_most(
             )
         )
     ),
-    monotone=(chains.FALLS_WITH_NOISE, bounded.RISES_WITH_RADIUS),
 )
 def projected_clipped(spec: Spec) -> Guarantee:
     """The proof is at the head of the file; batches that are not in a fixed order may use the record at every step."""

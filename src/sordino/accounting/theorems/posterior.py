@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeVar
 
-from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.evaluate import as_stated, corrected, ours
 from sordino.accounting.scope import (
     Assumption,
     Scope,
@@ -17,7 +17,7 @@ from sordino.accounting.scope import (
     promised,
     run_of,
 )
-from sordino.core.bound import Certificate, Citation, Relation, Status, View
+from sordino.core.bound import Certificate, Citation, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, ApproxDP, BoundedRange, GaussianDP, Guarantee, PureDP, RenyiDP
 from sordino.core.spec import AverageNoiseKind, Spec
@@ -26,7 +26,6 @@ from sordino.core.spec.fields import Section
 from sordino.core.spec.posterior import BoundedPotential, LinearRegression, PosteriorSample
 
 Kind = TypeVar("Kind", bound=Section)
-_RISES_WITH_LIPSCHITZ = ("algorithm.potential.lipschitz", Monotone.RISES)
 
 # One draw; two neighbours' potentials are compared under the spec's own relation.
 DRAWS = Scope({"posterior-sample"}, {View.ONE_SAMPLE}, dict.fromkeys(Relation, frozenset()))
@@ -87,12 +86,7 @@ _BOUNDED_SET = (
     _exact_draws,
     certified_parts("algorithm.potential", bounded_certificates),
 )
-_on_bounded_set = partial(
-    theorem,
-    status=Status.OURS,
-    scope=DRAWS,
-    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.diameter", Monotone.RISES)),
-)
+_on_bounded_set = partial(ours, scope=DRAWS)
 
 
 def _bounded_mu(spec: Spec) -> float:
@@ -199,14 +193,13 @@ def _enough_records(spec: Spec) -> str | None:
     return f"needs n > {least_records(model, _ORDERS[0]):.6g} at order {_ORDERS[0]:g}, and n = {spec.n}"
 
 
-@theorem(
+@corrected(
     "posterior.linear-regression",
     "One draw from the posterior of y = theta x + N(0, 1/beta), theta ~ N(0, 1/alpha), with x_l <= x <= x_h and |y/x "
     "- c| <= n^gamma1, has Rényi divergence epsilon_1(nu) of Lemma A.1 at every order nu >= 2 with n > max(1 + 10 nu "
     "x_h^2 / (x_l^2 beta), 1 + nu x_h^2 / x_l^2, 10 nu (x_h^2 - x_l^2) / x_l^2). The last condition and nu >= 2 are "
     "missing in the lemma.",
     Citation("heller2023can", "Lemma A.1"),
-    status=Status.CORRECTED,
     scope=Scope({"posterior-sample"}, {View.ONE_SAMPLE}, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(
         has_potential(LinearRegression),
@@ -253,20 +246,18 @@ def _small_epsilon(spec: Spec) -> str | None:
     return f"needs epsilon <= {limit:.6g} (4/3 sqrt(log(1/delta)) where beta > 1), and epsilon = {run.epsilon:.6g}"
 
 
-@theorem(
+@corrected(
     "posterior.propose-test-sample",
     "Propose-Test-Sample with stage parameters epsilon and delta and an exact draw is (4 epsilon, 2 delta)-DP under "
     "replace-one: of the paper's 5 epsilon the noisy number of records costs nothing, because neighbours have equally "
     "many. n_min ends with n_2^{rho_2 / gamma_1}, where the text prints n_1.",
     Citation("heller2023can", "Claim IV.8, with the n_min that the proof of Claim C.14 uses"),
-    status=Status.CORRECTED,
     scope=Scope({"propose-test-sample"}, {View.ONE_SAMPLE}, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(
         _exact_sampler,
         _small_epsilon,
         caller_checked("n_min", "the run tests against n_min of (33) with n_2^{rho_2 / gamma_1} as its last entry"),
     ),
-    monotone=(("algorithm.epsilon", Monotone.RISES),),
 )
 def propose_test_sample(spec: Spec) -> Guarantee:
     """Two Laplace answers with failure delta, then a tested sample with 2 epsilon and delta.
@@ -286,12 +277,11 @@ def _strongly_log_concave_mu(spec: Spec) -> float:
     return up(potential.lipschitz.value / math.sqrt(potential.strong_convexity.value), 3)
 
 
-@theorem(
+@as_stated(
     "posterior.strongly-log-concave",
     "One draw from pi proportional to e^-F, F m-strongly convex, with F - F' L-Lipschitz for neighbours, is "
     "mu-Gaussian DP with mu = L / sqrt(m). Equality holds for Gaussian posteriors that differ by a shift.",
     Citation("gopi2022private", "abstract, result (1): Gaussian DP of the exponential mechanism"),
-    status=Status.AS_STATED,
     scope=DRAWS,
     assumptions=(
         has_potential(kinds.StronglyLogConcave),
@@ -299,7 +289,6 @@ def _strongly_log_concave_mu(spec: Spec) -> float:
         certified_parts("algorithm.potential", concave_certificates),
         within_reach("mu", _strongly_log_concave_mu),
     ),
-    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.strong_convexity", Monotone.FALLS)),
 )
 def strongly_log_concave(spec: Spec) -> Guarantee:
     """The limit of the shift bound for ever smaller steps."""
@@ -328,13 +317,12 @@ def _output_certificates(spec: Spec) -> tuple[Certificate, ...]:
     return (run.lipschitz, run.strong_convexity) if isinstance(run, kinds.OutputPerturbation) else ()
 
 
-@theorem(
+@ours(
     "output.strongly-convex",
     "The minimiser of F, m-strongly convex, with F - F' L-Lipschitz for neighbours, found to within t, moves by at "
     "most D = L / m + 2 t. With Gaussian noise of standard deviation s its release is mu-Gaussian DP with mu = D / s; "
     "with Laplace noise of scale s in each of d coordinates it is pure DP with epsilon = sqrt(d) D / s.",
     Citation("chaudhuri2011differentially", "Lemma 7 and Algorithm 1, with Gaussian noise and a tolerance"),
-    status=Status.OURS,
     scope=Scope({"output-perturbation"}, {View.POSTERIOR_PARAMETERS}, dict.fromkeys(Relation, frozenset())),
     assumptions=(
         certified_parts("algorithm", _output_certificates),
@@ -348,12 +336,6 @@ def _output_certificates(spec: Spec) -> tuple[Certificate, ...]:
         caller_checked(
             "proven tolerance", "the point released is within the tolerance of the minimiser, whatever the records are"
         ),
-    ),
-    monotone=(
-        ("algorithm.lipschitz", Monotone.RISES),
-        ("algorithm.strong_convexity", Monotone.FALLS),
-        ("algorithm.tolerance", Monotone.RISES),
-        ("algorithm.noise.scale", Monotone.FALLS),
     ),
 )
 def strongly_convex(spec: Spec) -> Guarantee:

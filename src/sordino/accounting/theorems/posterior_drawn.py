@@ -27,10 +27,10 @@ from dataclasses import replace
 from functools import lru_cache
 
 from sordino.accounting.convert import compose, repeat
-from sordino.accounting.evaluate import Monotone, bounds_of, theorem, why_none
+from sordino.accounting.evaluate import bounds_of, ours, why_none
 from sordino.accounting.scope import Assumption, assumption, at_most, caller_checked, certified_parts, promised, run_of
 from sordino.accounting.theorems.posterior import DRAWS, NEAR, bounded_certificates, oscillation
-from sordino.core.bound import Bound, Certificate, Citation, Status
+from sordino.core.bound import Bound, Certificate, Citation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ApproxDP, GaussianDP, Guarantee, LossDistribution, PureDP
 from sordino.core.loss.atomic_pairs import LaplacePair
@@ -167,16 +167,14 @@ _HOLDS = caller_checked(
     "constants of the potential",
     "the potential is as smooth, or as flat, as stated, whatever the records; how long a draw takes is not seen",
 )
-_RISES_WITH_LIPSCHITZ = ("algorithm.potential.lipschitz", Monotone.RISES)
 
 
-@theorem(
+@ours(
     "posterior.rejection",
     "A draw by at most N proposals, each accepted with probability at least p whatever the data, is as private as an "
     "exact draw composed with an (-ln(1 - f), f)-DP release, f = (1 - p)^N. For m-strongly convex, M-smooth "
     "potentials p = (m/M)^(d/2) / 2 with a Gaussian envelope; for potentials between 0 and H, p = e^-H.",
     Citation("seeman2021exact", "exact draws of finite time, here with the failure counted in place of an atom"),
-    status=Status.OURS,
     scope=DRAWS,
     assumptions=(
         _drawn_by(RejectionDraws),
@@ -186,7 +184,6 @@ _RISES_WITH_LIPSCHITZ = ("algorithm.potential.lipschitz", Monotone.RISES)
         _HOLDS,
     ),
     certificates=_constants,
-    monotone=(_RISES_WITH_LIPSCHITZ,),
 )
 def rejection(spec: Spec) -> Guarantee:
     """An accepted proposal does not know how many were refused."""
@@ -209,13 +206,12 @@ def _bounded_only(spec: Spec) -> str | None:
     return None
 
 
-@theorem(
+@ours(
     "posterior.rejection-pure",
     "A draw from e^-F on a set of diameter D, 0 <= F <= H, with F - F' L-Lipschitz for neighbours, by at most N "
     "uniform proposals and a uniform point where none is accepted, is epsilon-DP with epsilon = L D + ln((1 + f (e^H "
     "- 1)) / (1 - f)), f = (1 - e^-H)^N: each law is within these factors of the posterior.",
     Citation("seeman2021exact", "pure privacy of draws of finite time; ours by bounding the ratio of densities"),
-    status=Status.OURS,
     scope=DRAWS,
     assumptions=(
         _drawn_by(RejectionDraws),
@@ -227,7 +223,6 @@ def _bounded_only(spec: Spec) -> str | None:
         _HOLDS,
     ),
     certificates=_constants,
-    monotone=(_RISES_WITH_LIPSCHITZ,),
 )
 def rejection_pure(spec: Spec) -> Guarantee:
     """The density is a mixture of the posterior's and the uniform one, whose ratio is at most e^H."""
@@ -246,14 +241,13 @@ def _moved(run: PosteriorSample) -> float:
     return up(2 * distance(run) * longer / drawn.noise.scale * (1 + 1e-14), 2)
 
 
-@theorem(
+@ours(
     "posterior.perturbed",
     "A draw within W-infinity distance a of the posterior, plus Gaussian noise of deviation s or Laplace noise of "
     "scale s in each of d coordinates, is as private as an exact draw composed with such noise moved by 2 a (2 a "
     "sqrt(d)): sqrt(mu^2 + (2 a / s)^2)-Gaussian DP, or epsilon + 2 a sqrt(d) / s. N steps of a Metropolis sampler "
     "with uniform proposals on a ball of radius R, 0 <= F <= H, have a = 4 R (e^H (1 - e^-H)^N)^(1/d).",
     Citation("lin2024tractable", "approximate sample perturbation, proved by composition, any guarantee"),
-    status=Status.OURS,
     scope=DRAWS,
     assumptions=(
         _drawn_by(PerturbedDraws, MetropolisDraws),
@@ -270,7 +264,6 @@ def _moved(run: PosteriorSample) -> float:
         _HOLDS,
     ),
     certificates=_constants,
-    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.drawn.noise.scale", Monotone.FALLS)),
 )
 def perturbed(spec: Spec) -> Guarantee:
     """What is released is computed from an exact draw and from that draw moved a little, with noise."""

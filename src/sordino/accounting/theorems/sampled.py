@@ -33,7 +33,7 @@ from sordino.accounting.bounds.hidden_steps import (
     unit_step,
 )
 from sordino.accounting.convert import compose, repeat
-from sordino.accounting.evaluate import theorem
+from sordino.accounting.evaluate import ours
 from sordino.accounting.scope import (
     STEP_KINDS,
     STEP_VIEWS,
@@ -58,7 +58,9 @@ _MOST_RATIOS = 6  # a round of each ratio takes about a second
 _MOST_CURVES = 32  # different ratios: a curve has hundreds of orders, a step with replacement dozens of uses
 _MOST_TOLD = 4096  # uses in a step that are distinguished
 # A theorem of ours about steps that compare a batch with the record to one without it.
-_sampled = partial(theorem, status=Status.OURS, monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND))
+_sampled = partial(
+    ours,
+)
 _ALLOCATED, _TRUNCATED, _APART = (
     Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({scheme})))
     for scheme in (Scheme.RANDOM_ALLOCATION, Scheme.TRUNCATED_POISSON, Scheme.MIN_SEPARATION)
@@ -172,7 +174,6 @@ def allocated_uses(spec: Spec) -> Guarantee:
     status=Status.AS_STATED,
     scope=_REPLACED,
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY),
 )
 def subsampled_with_replacement(spec: Spec) -> Guarantee:
     """Slots that hold the record are refilled with others; a record drawn k times moves the sum k times as far."""
@@ -216,7 +217,6 @@ def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
     Citation("mironov2017renyi", "Propositions 1 and 7, given the number of uses"),
     scope=_REPLACED,
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
-    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY),
 )
 def with_replacement_renyi(spec: Spec) -> Guarantee:
     """How often a step draws the record does not depend on what the record is; so given away, it hides nothing."""

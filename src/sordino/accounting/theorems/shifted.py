@@ -20,9 +20,9 @@ from sordino.accounting.bounds.segments import gaussian_mixture
 from sordino.accounting.bounds.window import SampledChain, best_with_largest_distance, best_with_random_distance
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
-from sordino.accounting.evaluate import theorem
+from sordino.accounting.evaluate import as_stated, ours
 from sordino.accounting.scope import Assumption, assumption, last_iterate_scope
-from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Citation, Relation, Status
+from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Citation, Relation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, TotalVariation
 from sordino.core.loss.normal_pairs import PoissonRemovePair, PoissonReplacePair
@@ -31,34 +31,30 @@ from sordino.core.spec import NoisyGradient, Scheme, Spec
 _ONE_BY_ONE = 1000  # quiet steps up to here are listed one by one, more of them in groups
 
 
-@theorem(
+@as_stated(
     "shifted.full",
     "With full batches, contraction c and ratio kappa the last of T iterates is mu-Gaussian DP with mu^2 = kappa^2 (1 "
     "- c^T)/(1 + c^T) (1 + c)/(1 - c), and kappa^2 T for c >= 1; with varying schedules mu^2 is the least sum of "
     "a_k^2 / tau_k^2 over shifts z_k = c_k z_{k-1} + s_k - a_k >= 0 with z_T = 0. Equality holds on quadratics with c "
     "<= 1.",
     Citation("bok2024shifted", "Section 4, noisy gradient descent with strongly convex losses"),
-    status=Status.AS_STATED,
     scope=last_iterate_scope(replace_one={Scheme.FULL}, add_remove={Scheme.FULL}),
     assumptions=(*chains.ANY_STEPS, chains.CONTRACTION, chains.EVERY_RECORD),
-    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.FALLS_WITH_CONVEXITY),
 )
 def full(spec: Spec) -> Guarantee:
     """Every step moves; identical steps have a closed form."""
     return GaussianDP(every_step_shift(chains.shift_steps(spec)))
 
 
-@theorem(
+@as_stated(
     "shifted.cyclic",
     "With l >= 2 cyclic batches, contraction c < 1 and ratio kappa the last iterate after K epochs is mu-Gaussian DP "
     "with mu^2 = kappa^2 [1 + c^(2l-2) (1 - c^2)/(1 - c^l)^2 (1 - q)/(1 + q)], q = c^(l(K-1)); kappa^2 [1 + (K-1)/l] "
     "for c = 1. With varying schedules, a partial last epoch or c > 1 the least cost of shifts is computed for every "
     "position of the record, and the largest counts.",
     Citation("bok2024shifted", "Theorem 4.5"),
-    status=Status.AS_STATED,
     scope=last_iterate_scope(replace_one={Scheme.CYCLIC}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.CONTRACTION, chains.EVERY_RECORD),
-    monotone=(*chains.MONOTONE_CHAIN, chains.FALLS_WITH_CONVEXITY),
 )
 def cyclic(spec: Spec) -> Guarantee:
     """With identical steps the worst record is the one whose last use is the last step; otherwise all are tried."""
@@ -68,15 +64,13 @@ def cyclic(spec: Spec) -> Guarantee:
     return GaussianDP(float(position_shifts(steps.contractions, steps.moves, steps.noises, period).max()))
 
 
-@theorem(
+@ours(
     "shifted.shuffle-once",
     "With records shuffled once, delta(epsilon) is at most the average over the record's batch j of the delta of a "
     "mu_j-Gaussian, mu_j being the least cost of shifts for a record in the j-th of the cyclic batches.",
     Citation("bok2024shifted", "Theorem 4.5, given the order, averaged over it"),
-    status=Status.OURS,
     scope=last_iterate_scope(replace_one={Scheme.SHUFFLE_ONCE}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.CONTRACTION, chains.EVERY_RECORD),
-    monotone=chains.MONOTONE_CHAIN,
 )
 def shuffle_once(spec: Spec) -> Guarantee:
     """Given the order the run is cyclic; the order is independent of the data and may be revealed."""
@@ -181,12 +175,10 @@ def sampled_certificates(spec: Spec) -> tuple[Certificate, ...]:
 _CONTRACTING = _contraction("contracting", "c < 1", lambda modulus: modulus < 1)
 # Batches are drawn afresh at every step.
 _fresh_batches = partial(
-    theorem,
-    status=Status.OURS,
+    ours,
     scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON}, add_remove={Scheme.POISSON}),
     assumptions=(*CONTRACTED_CHAIN, _CONTRACTING, _sampled, chains.ANY_TWO_RECORDS),
     certificates=sampled_certificates,
-    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.FALLS_WITH_CONVEXITY),
 )
 
 
@@ -225,20 +217,18 @@ _LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], MuLaw]] = {
 }
 
 
-@theorem(
+@ours(
     "shifted.revealed-batches",
     "With batches drawn independently of the data and contraction c <= 1, the last iterate has delta(epsilon) at most "
     "the average over participation patterns B of the delta of mu(B)-Gaussian DP, mu(B) the least cost of shifts "
     "given B. Up to 1e6 patterns are listed; beyond, uses are moved later and pushes before a last window do not look "
     "ahead; both can only enlarge the bound.",
     Citation("bok2024shifted", "Theorem 4.5, given the batches, with the exact minimiser"),
-    status=Status.OURS,
     scope=last_iterate_scope(
         replace_one={Scheme.WITHOUT_REPLACEMENT, Scheme.RESHUFFLED, Scheme.POISSON}, add_remove={Scheme.POISSON}
     ),
     assumptions=(chains.EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING),
     certificates=sampled_certificates,
-    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
 )
 def revealed_batches(spec: Spec) -> Guarantee:
     """Given the batches the shift theorem holds; a public choice between mechanisms averages their deltas."""

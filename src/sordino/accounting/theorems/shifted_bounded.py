@@ -16,16 +16,14 @@ from sordino.accounting.bounds import contraction as shifts
 from sordino.accounting.bounds.contraction import Contraction, IdenticalSteps, ListedSteps
 from sordino.accounting.bounds.solver import LONGEST_WINDOW, TwoLines, two_line_shift
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.evaluate import as_stated, ours
 from sordino.accounting.scope import FIXED_ORDERS, Assumption, assumption, caller_checked, last_iterate_scope, promised
 from sordino.accounting.theorems import langevin as drift
-from sordino.core.bound import GRADIENT_BOUND, Citation, Status
+from sordino.core.bound import GRADIENT_BOUND, Citation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
-
-RISES_WITH_RADIUS = ("algorithm.projection.radius", Monotone.RISES)
 
 
 @assumption(
@@ -47,14 +45,13 @@ def _varying_batches(spec: Spec) -> str | None:
     return f"covers a varying {varying} with full batches only, and the batches are {chain.batch.scheme}"
 
 
-@theorem(
+@as_stated(
     "shifted.projected",
     "If the iterates are projected on a set of diameter D, the last one is mu-Gaussian DP with mu = min over windows "
     "w of (c^w D + s (1 - c^w)/(1 - c)) / (tau sqrt((1 - c^2w)/(1 - c^2))) for full batches, (D + w s) / (tau "
     "sqrt(w)) for c = 1, and no more than without projection; with cyclic or once-shuffled batches the same shifts "
     "with moves at the steps of the worst position.",
     Citation("bok2024shifted", "Section 4, constrained convex losses"),
-    status=Status.AS_STATED,
     scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, add_remove={Scheme.FULL}),
     assumptions=(
         chains.SENSITIVITY,
@@ -65,7 +62,6 @@ def _varying_batches(spec: Spec) -> str | None:
         _varying_batches,
         chains.EVERY_RECORD,
     ),
-    monotone=(*chains.MONOTONE_CHAIN, RISES_WITH_RADIUS),
 )
 def projected(spec: Spec) -> Guarantee:
     """A projection is free; it also bounds every distance by the diameter."""
@@ -115,13 +111,12 @@ def _longest_step(spec: Spec) -> float | None:
     return math.inf if math.isinf(3.0 * bound.value) else drift.largest_ratio(clipped_steps(spec))
 
 
-@theorem(
+@ours(
     "shifted.projected-nonconvex",
     "If the averaged clipped gradient is at most C and the iterates are projected on a set of diameter D, the last "
     "iterate is mu-Gaussian DP with mu^2 = min over windows w <= T of (D + 2 w eta C)^2 / (w tau^2), whatever the "
     "loss and however batches of at most b records are chosen; a declared regulariser contracts distances on top.",
     Citation("bok2024shifted", "Section 3, with the drift's bound in place of its contraction"),
-    status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
     assumptions=(
         assume.certified(GRADIENT_BOUND),
@@ -131,7 +126,6 @@ def _longest_step(spec: Spec) -> float | None:
         chains.audible_noise(_longest_step),
         NO_OTHER_REGULARISER,
     ),
-    monotone=(chains.FALLS_WITH_NOISE, chains.RISES_WITH_BOUND, RISES_WITH_RADIUS),
 )
 def projected_nonconvex(spec: Spec) -> Guarantee:
     """Two steps from anywhere end at most 2 eta C further apart, and never further than the diameter."""
@@ -148,7 +142,7 @@ _SMOOTH_STEP = Assumption(
 )
 
 
-@theorem(
+@ours(
     "shifted.projected-smooth",
     "If the iterates are projected on a set of diameter D and a step of one dataset stretches distances by at most c "
     "(1 + eta M for an M-smooth objective of any shape), the last one is mu-Gaussian DP with mu^2 the least cost of "
@@ -156,10 +150,8 @@ _SMOOTH_STEP = Assumption(
     "hold the record. With full batches and c > 1 a long run costs at most (c^2 - 1) D (D + 2 s / (c - 1)) / tau^2, "
     "less than composition from (c^2 - 1) D (D + 2 s / (c - 1)) / s^2 steps on.",
     Citation("chien2024convergent", "abstract, bounded domain without convexity; here by the cheapest shifts"),
-    status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
     assumptions=(chains.SENSITIVITY, chains.BALL, *chains.NUMERICAL, _SMOOTH_STEP, chains.EVERY_RECORD),
-    monotone=(*chains.MONOTONE_CHAIN, RISES_WITH_RADIUS),
 )
 def projected_smooth(spec: Spec) -> Guarantee:
     """|F(x) - F'(y)| <= |F(x) - F(y)| + |F(y) - F'(y)| <= c |x - y| + s, and no distance exceeds D.
@@ -176,7 +168,7 @@ def projected_smooth(spec: Spec) -> Guarantee:
 _BOUNDED_DRIFT = (drift.bounded_drift, drift.contracting_regulariser, chains.SCHEDULE_LENGTH, drift.AUDIBLE_NOISE)
 
 
-@theorem(
+@ours(
     "shifted.drift-bounded",
     "If the data part of the drift is at most v (clipped gradients of any network) and theta - eta grad r(theta) "
     "contracts by rho = max(|1 - eta a|, |1 - eta L|), the last of T iterates is mu-Gaussian DP with mu^2 = (2 eta v "
@@ -185,10 +177,8 @@ _BOUNDED_DRIFT = (drift.bounded_drift, drift.contracting_regulariser, chains.SCH
     "by linear losses with weight decay. For a data-free part that is strongly monotone but no gradient, rho is "
     "sqrt(1 - 2 eta a + eta^2 L^2).",
     Citation("bok2024shifted", "Section 3, with the drift's bound in place of its sensitivity"),
-    status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
     assumptions=(*_BOUNDED_DRIFT, drift.WHOLE_DRIFT),
-    monotone=(*drift.MONOTONE_DRIFT, drift.FALLS_WITH_REGULARISER),
 )
 def drift_bounded(spec: Spec) -> Guarantee:
     """Two steps from anywhere on any two datasets end at most rho z + 2 eta v apart."""
@@ -224,7 +214,7 @@ _SENSITIVE = {
 }
 
 
-@theorem(
+@ours(
     "shifted.drift-bounded-smooth",
     "If the data part of the drift is at most v and a step of one dataset stretches distances by at most c (smooth or "
     "weakly convex losses, clipped or not), the last iterate is mu-Gaussian DP with mu^2 the least sum of a_k^2 / "
@@ -232,7 +222,6 @@ _SENSITIVE = {
     "Delta / b at the steps whose batch may hold the record and 0 at others. Never above shifted.drift-bounded, nor "
     "above composition with full or fixed batches.",
     Citation("bok2024shifted", "Section 3, with the smaller of two moduli"),
-    status=Status.OURS,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
     assumptions=(
         chains.SENSITIVITY,
@@ -243,7 +232,6 @@ _SENSITIVE = {
         drift.WHOLE_DRIFT,
         chains.EVERY_RECORD,
     ),
-    monotone=(*drift.MONOTONE_DRIFT, chains.RISES_WITH_SENSITIVITY),
 )
 def drift_bounded_smooth(spec: Spec) -> Guarantee:
     """Every assignment of the two lines to the steps is a valid shift problem; the best found is used."""

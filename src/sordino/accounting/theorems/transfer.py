@@ -12,11 +12,11 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
 from sordino.accounting.bounds.solver import best_window
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.evaluate import Monotone, theorem
+from sordino.accounting.evaluate import as_stated, ours
 from sordino.accounting.scope import assumption, caller_checked, last_iterate_scope
 from sordino.core import bound as constants
 from sordino.core import validate
-from sordino.core.bound import Citation, Status
+from sordino.core.bound import Citation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
 from sordino.core.loss.atomic_pairs import pair_from_curve
@@ -130,14 +130,13 @@ _AUDIBLE_POSTERIOR = assume.at_most(
 )
 
 
-@theorem(
+@as_stated(
     "mcmc.transfer",
     "If the law of the last iterate is within r = zeta rate^T + bias of pi proportional to exp(-(2 eta / tau^2) F) in "
     "total variation on every dataset, F the m-strongly convex mean objective, it is (epsilon, delta_mu(epsilon) + r "
     "(1 + e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) / (n tau sqrt(m)); mu = Delta / sqrt(n m) for tau^2 "
     "= 2 eta / n.",
     Citation("bertazzi2025differential", "Proposition 3.2(i)"),
-    status=Status.AS_STATED,
     scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
     assumptions=(
         chains.SENSITIVITY,
@@ -153,7 +152,6 @@ _AUDIBLE_POSTERIOR = assume.at_most(
             "zeta, rate and bias bound the total variation between the chain as run and pi on every dataset",
         ),
     ),
-    monotone=(("problem.gradient_sensitivity", Monotone.RISES), ("problem.strong_convexity", Monotone.FALLS)),
 )
 def transfer(spec: Spec) -> Guarantee:
     """The triangle inequality, once for each neighbour."""
@@ -175,7 +173,7 @@ def distance_to_posterior(spec: Spec) -> float:
     values = [certificate.value for certificate in assume.section_certificates(spec, _USED)]
     step, scale = chain.step_size.constant, chain.noise.scale.constant
     if len(values) < len(_USED) or dim is None or step is None or scale is None:
-        raise InputError("Expected a chain with certified curvature and start, got one without; use evaluate.")
+        raise InputError("This theorem needs certified curvature and a certified start. Use evaluate.")
     _, m, smooth, at_zero = values
     noise = scale * (math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0) * (1 - _ACCURACY)
     # (E |x_0|^2)^(1/2); the minimiser is where m |x*| <= |grad F(0)|.
@@ -195,7 +193,7 @@ def _lasting_rate(spec: Spec) -> str | None:
     return f"needs eta m above 1e-300, and it is {step * convexity.value:.3g}"
 
 
-@theorem(
+@ours(
     "mcmc.transfer-langevin",
     "A full-batch chain with eta M < 2 on m-strongly convex, M-smooth objectives is within r of pi proportional to "
     "exp(-(2 eta / tau^2) F) in total variation on every dataset, r = min over p <= T of 2 Phi(mu_p / 2) - 1 + "
@@ -203,7 +201,6 @@ def _lasting_rate(spec: Spec) -> str | None:
     "them), so it is (epsilon, delta_mu(epsilon) + r (1 + e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) / "
     "(n tau sqrt(m)).",
     Citation("dalalyan2019user", "Theorem 1, carried to total variation; with Bertazzi et al. 2025, 3.2(i)"),
-    status=Status.OURS,
     scope=last_iterate_scope(replace_one={Scheme.FULL}),
     assumptions=(
         chains.SENSITIVITY,
@@ -223,7 +220,6 @@ def _lasting_rate(spec: Spec) -> str | None:
             "regulariser included",
         ),
     ),
-    monotone=(("problem.gradient_sensitivity", Monotone.RISES), ("problem.smoothness", Monotone.RISES)),
 )
 def transfer_langevin(spec: Spec) -> Guarantee:
     """The triangle inequality, once for each neighbour, at a distance that is computed rather than declared."""

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.accounting.scope import certificate_for
 from sordino.auditing.exact.leak import (
     ComposedLoss,
     GaussianShift,
@@ -28,15 +27,15 @@ from sordino.auditing.exact.leak import (
     refuse_repeated_draws,
     renewals,
 )
+from sordino.auditing.quadratic import ANY_SIZE, described_chain, extremal_decay, extremal_gap
 from sordino.core.arrays import Array
-from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Relation, View
+from sordino.core.bound import Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
 from sordino.core.spec import (
     AverageNoiseKind,
     GaussianNoise,
     GaussianStart,
     NoisyGradient,
-    Problem,
     Scheme,
     Spec,
     StableNoise,
@@ -46,11 +45,8 @@ from sordino.models.exact import LineMixture, StableLaw1D
 from sordino.models.exact.line import StableFamily
 
 LONGEST = 3_000_000
-_UNKEPT = ("convergence", "dissipativity", "ergodicity")
 _TINY = 4 * UNIT_ROUNDOFF
 _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC})
-# Batches of any size; of a truncated one the odd record, the first of the table, is never left out.
-_ANY_SIZE = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION, Scheme.MIN_SEPARATION})
 _ANEW = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.WITHOUT_REPLACEMENT})
 _SHUFFLED = frozenset({Scheme.RESHUFFLED, Scheme.SHUFFLE_ONCE})
 _MOST_STABLE, _FEW_VALUES = 64, 512
@@ -84,9 +80,9 @@ class ExtremalAxis:
     @classmethod
     def of(cls, spec: Spec) -> "ExtremalAxis":
         """Read a spec; refused where the extremal quadratic need not obey what the spec claims."""
-        chain, _ = _described(spec)
+        chain, _ = described_chain(spec)
         if chain.projection is not None:
-            raise InputError("Expected a chain without projection for an exact audit, got one; use the attack method.")
+            raise InputError("An exact audit needs a chain without projection. Use the attack method.")
         if chain.steps > LONGEST:
             raise InputError(
                 f"Expected at most {LONGEST} steps for an audit of the worst-case quadratic, got {chain.steps}."
@@ -110,65 +106,8 @@ class ExtremalAxis:
         return isinstance(self.chain.noise, GaussianNoise) or _is_gaussian_of_two(self.chain)
 
 
-def _described(spec: Spec) -> tuple[NoisyGradient, Problem]:
-    if not isinstance(spec.algorithm, NoisyGradient) or spec.problem is None:
-        raise InputError("This audit needs a noisy gradient chain: for other runs no worst-case quadratic is known.")
-    return spec.algorithm, spec.problem
-
-
 def _is_gaussian_of_two(chain: NoisyGradient) -> bool:
     return isinstance(chain.noise, StableNoise) and chain.noise.alpha == 2.0
-
-
-def extremal_gap(spec: Spec) -> tuple[float, bool]:
-    """How far apart the odd records' gradients may be, and whether the other records may join one of them.
-
-    Refused where the spec claims something of its problem that the extremal quadratic need not satisfy: what it leaks
-    would say nothing about the certificate.
-    """
-    chain, problem = _described(spec)
-    for name in _UNKEPT:
-        if getattr(problem, name) is not None:
-            raise InputError(
-                f"Expected no problem.{name} for an audit of the worst-case quadratic, which need not satisfy it, "
-                "got one; add an instance to the spec."
-            )
-    bound = certificate_for(spec, GRADIENT_BOUND)
-    largest = math.inf if bound is None else bound.value
-    growth = problem.gradient_growth
-    if spec.relation is Relation.ADD_REMOVE:
-        if bound is None:
-            raise InputError("Expected problem.gradient_bound (or clipping) under add-remove, got none.")
-        pull = largest
-    else:
-        certificate = certificate_for(spec, GRADIENT_SENSITIVITY)
-        limits = [] if certificate is None else [certificate.value / 2]
-        limits += [] if growth is None else [growth.g0.value / 2]
-        if not limits:
-            raise InputError("Expected problem.gradient_sensitivity (or clipping) under replace-one, got none.")
-        pull = min(*limits, largest)
-    pull = min(pull, math.inf if growth is None else growth.at_zero.value)
-    drift = math.inf if problem.drift_bound is None else problem.drift_bound.value
-    one_sided = spec.relation is Relation.REPLACE_ONE and pull <= drift
-    pull = min(pull, drift * chain.divisor(spec.n))
-    return (pull if spec.relation is Relation.ADD_REMOVE else 2 * pull), one_sided
-
-
-def extremal_decay(spec: Spec) -> float:
-    """The weight decay that carries the certified curvature."""
-    chain, problem = _described(spec)
-    convexity = 0.0 if problem.strong_convexity is None else problem.strong_convexity.value
-    penalty = problem.regulariser
-    if penalty is None:
-        return convexity
-    total = max(convexity, penalty.strong_convexity.value)
-    equal = chain.batch.scheme not in _ANY_SIZE and spec.n % chain.divisor(spec.n) == 0
-    if total > penalty.smoothness.value and not equal:
-        raise InputError(
-            f"Expected regulariser.smoothness of at least the strong convexity {total!r} where batches differ in size, "
-            f"got {penalty.smoothness.value!r}; the worst-case quadratic puts all curvature into the weight decay."
-        )
-    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,11 +118,15 @@ class Influence:
         blocks: which released number a step leads to.
         left: signed distance left there, over the spread of that number given those before it.
         error: by how much `left` may be too far from 0.
+        spread: of each released number given those before it.
+        carry: how much of the released number before is still in the next.
     """
 
     blocks: Places
     left: Array
     error: Array
+    spread: Array
+    carry: Array
 
     @classmethod
     def of_iterates(cls, axis: ExtremalAxis, kept: range, power: float = 2.0) -> "Influence":
@@ -205,8 +148,8 @@ class Influence:
         steps, share = kept[-1], lipschitz / len(kept)
         shares = np.zeros(steps)
         shares[np.asarray(kept) - 1] = share
-        through = carried(shares, axis.factors[:steps])
-        largest = carried(shares * (1 + _TINY), (np.abs(axis.factors[:steps]) + _TINY) * (1 + _TINY))
+        through = _carried(shares, axis.factors[:steps])
+        largest = _carried(shares * (1 + _TINY), (np.abs(axis.factors[:steps]) + _TINY) * (1 + _TINY))
         return cls._from(axis, np.zeros(steps, dtype=np.int64), through, largest, noise, 2.0)
 
     @classmethod
@@ -218,10 +161,21 @@ class Influence:
         total = np.bincount(blocks, weights=(scales * largest) ** power).astype(np.float64)
         # The start is common to both neighbours; it widens the first released number only.
         total[0] += (axis.start_scale * largest[0] * (abs(axis.factors[0]) + _TINY)) ** power + noise**power
-        spread = (total ** (1 / power))[blocks] * (1 + _TINY * (steps + 16))
-        left = moves * through / spread
-        error = moves * np.maximum(largest - np.abs(through), 0.0) / spread + 4 * _TINY * np.abs(left)
-        return cls(blocks, left, error)
+        spread = total ** (1 / power) * (1 + _TINY * (steps + 16))
+        left = moves * through / spread[blocks]
+        error = moves * np.maximum(largest - np.abs(through), 0.0) / spread[blocks] + 4 * _TINY * np.abs(left)
+        first = np.searchsorted(blocks, np.arange(len(spread)))
+        return cls(blocks, left, error, spread, axis.factors[first] * through[first])
+
+    @classmethod
+    def of(cls, spec: Spec, axis: ExtremalAxis, power: float = 2.0) -> "Influence":
+        """On what a spec's view shows; refused for an average with Laplace noise."""
+        kept, average = axis.chain.kept_iterates(spec.view), spec.average
+        if spec.view is not View.AVERAGE:
+            return cls.of_iterates(axis, kept, power)
+        if average is None or average.noise.kind is not AverageNoiseKind.GAUSSIAN:
+            raise InputError("An exact audit needs Gaussian noise on the average, not Laplace. Use the attack method.")
+        return cls.of_average(axis, kept, average.lipschitz.value, average.noise.scale)
 
     def summed(self, places: Places, count: int) -> Array:
         """Distance left in each released number (rows) by a record used at the steps of each place, rounded down."""
@@ -242,7 +196,7 @@ def _products(factors: Array) -> Array:
     return np.append(np.cumprod(factors[::-1])[::-1], 1.0)
 
 
-def carried(shares: Array, factors: Array) -> Array:
+def _carried(shares: Array, factors: Array) -> Array:
     """c_k = share_k + factor_{k+1} c_{k+1}: the weight of a step's noise in the average."""
     weights, later = [0.0] * len(shares), 0.0
     ahead: Sequence[float] = [*factors.tolist()[1:], 0.0]
@@ -284,15 +238,7 @@ def extremal_findings(spec: Spec) -> Iterator[LeakFinding]:
     if isinstance(noise, StableNoise) and not axis.is_gaussian:
         yield from _stable(spec, axis, noise.alpha)
         return
-    kept, average = axis.chain.kept_iterates(spec.view), spec.average
-    if spec.view is not View.AVERAGE:
-        seen = _Seen(spec, axis, Influence.of_iterates(axis, kept))
-    elif average is not None and average.noise.kind is AverageNoiseKind.GAUSSIAN:
-        seen = _Seen(spec, axis, Influence.of_average(axis, kept, average.lipschitz.value, average.noise.scale))
-    else:
-        raise InputError(
-            "Expected Gaussian noise on the average for an exact audit, got Laplace; use the attack method."
-        )
+    seen = _Seen(spec, axis, Influence.of(spec, axis))
     if seen.scheme in _FIXED:
         yield _fixed(seen)
     elif seen.influence.blocks[-1] == 0:
@@ -335,7 +281,7 @@ def _random(seen: _Seen) -> Iterator[LeakFinding]:
         yield LeakFinding(RandomShiftLeak(law, mirrored=False, accuracy=accuracy), story)
         return
     yield LeakFinding(RandomShiftLeak(law.scaled(0.5), mirrored=True, accuracy=accuracy), f"{story}, others at rest")
-    if seen.axis.one_sided and seen.scheme not in _ANY_SIZE:
+    if seen.axis.one_sided and seen.scheme not in ANY_SIZE:
         whole = RandomShiftLeak(law, mirrored=False, accuracy=accuracy)
         yield LeakFinding(whole, f"{story}, others as the second neighbour's")
 
@@ -350,9 +296,7 @@ def _stages(seen: _Seen) -> Stages:
         case Scheme.WITH_REPLACEMENT:
             return ShiftDistribution.repeated_draws(below, seen.axis.chain.divisor(seen.axis.n), seen.axis.n)
         case Scheme.MIN_SEPARATION:
-            raise InputError(
-                "Expected all iterates to be seen for an exact audit of min-separation, got one number; use the attack."
-            )
+            raise InputError("An exact audit of min-separation needs the view of all iterates. Use the attack method.")
         case Scheme.RANDOM_ALLOCATION:
             _one_use(seen)
             padded = np.append(below, np.zeros(-len(below) % period)).reshape(-1, period)
@@ -368,20 +312,19 @@ def _all_seen(seen: _Seen) -> LeakFinding:
     """Independent draws with every iterate seen: the losses of the steps add up."""
     chain, left = seen.axis.chain, seen.influence.left
     every = len(left) == seen.influence.blocks[-1] + 1
-    if seen.scheme is Scheme.RANDOM_ALLOCATION and every:
-        return _allocated(seen)
+    alike = seen.axis.one_sided and seen.axis.n % chain.divisor(seen.axis.n) == 0
+    if every and (seen.scheme is Scheme.RANDOM_ALLOCATION or (seen.scheme in _SHUFFLED and alike)):
+        return _in_secret(seen)
     if seen.scheme is Scheme.MIN_SEPARATION and every:
         return _counted(seen)
-    if seen.scheme in _SHUFFLED and every and seen.axis.one_sided and seen.axis.n % chain.divisor(seen.axis.n) == 0:
-        return _shuffled(seen)
     if seen.scheme is Scheme.WITH_REPLACEMENT and every and seen.axis.one_sided:
         counts = chain.divisor(seen.axis.n), seen.axis.n
         drawn = ComposedLoss.of_repeated_draws(*counts, seen.influence.below, chain.chains)
         return LeakFinding(drawn, "worst-case quadratic, every step's batch drawn with replacement")
     if seen.scheme not in _ANEW or not every:
         raise InputError(
-            f"Expected {seen.scheme.value} batches with only the last iterate seen, got several iterates; their joint "
-            "law is a mixture in many dimensions, so use the attack method."
+            f"With {seen.scheme.value} batches an exact audit needs a view of the last iterate alone: the "
+            "joint law of several iterates is a mixture in many dimensions. Use the attack method."
         )
     mirrored = seen.spec.relation is Relation.REPLACE_ONE and not (
         seen.axis.one_sided and seen.scheme is Scheme.WITHOUT_REPLACEMENT
@@ -396,22 +339,20 @@ def _one_use(seen: _Seen) -> None:
         raise InputError(f"Expected one use a round for an exact audit of random allocation, got {uses}.")
 
 
-def _allocated(seen: _Seen) -> LeakFinding:
-    """A record that moves one step of every round, against one that moves none; under replace-one half as far."""
-    _one_use(seen)
-    half = 0.5 if seen.spec.relation is Relation.REPLACE_ONE else 1.0
-    below = seen.influence.below
-    rounds = SecretSteps(half * float(below.min()), seen.period, len(below), seen.axis.chain.chains)
-    return LeakFinding(rounds.leak(), "worst-case quadratic, differing record in one secret step of every round")
+def _in_secret(seen: _Seen) -> LeakFinding:
+    """A record that moves one step of every round, against one that moves none; under replace-one half as far.
 
-
-def _shuffled(seen: _Seen) -> LeakFinding:
-    """Others as the second neighbour's record: one secret step of a pass moves, the same one if orders are kept."""
+    In shuffled passes others are as the second neighbour's record, so that it moves the whole way.
+    """
+    shuffled = seen.scheme in _SHUFFLED
+    if not shuffled:
+        _one_use(seen)
+    share = 1.0 if shuffled or seen.spec.relation is Relation.ADD_REMOVE else 0.5
     below = seen.influence.below
-    passes = SecretSteps(float(below.min()), seen.period, len(below), seen.axis.chain.chains)
-    leak = passes.repeated() if seen.scheme is Scheme.SHUFFLE_ONCE else passes.leak()
-    story = "worst-case quadratic, differing record in one secret step of every pass, others as the second neighbour's"
-    return LeakFinding(leak, story)
+    steps = SecretSteps(share * float(below.min()), seen.period, len(below), seen.axis.chain.chains)
+    leak = steps.repeated() if seen.scheme is Scheme.SHUFFLE_ONCE else steps.leak()
+    every = "pass, others as the second neighbour's" if shuffled else "round"
+    return LeakFinding(leak, f"worst-case quadratic, differing record in one secret step of every {every}")
 
 
 def _counted(seen: _Seen) -> LeakFinding:
@@ -431,7 +372,7 @@ def _stable(spec: Spec, axis: ExtremalAxis, alpha: float) -> Iterator[LeakFindin
             "Expected the last iterate of a chain with a point start for an exact audit with stable noise, got "
             f"view {spec.view} and a start of scale {axis.start_scale:g}; use the attack method."
         )
-    seen = _Seen(spec, axis, Influence.of_iterates(axis, range(axis.chain.steps, axis.chain.steps + 1), alpha))
+    seen = _Seen(spec, axis, Influence.of(spec, axis, alpha))
     if seen.scheme in _FIXED:
         places, count = _places(seen, len(seen.influence.left))
         gap = float(seen.influence.summed(places, count).max())

@@ -25,16 +25,15 @@ from sordino.core.loss.allocation import AllocationPair, within_reach
 from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
 from sordino.core.spec import Scheme
-from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, InputError, number
-from sordino.models.exact import ExactLaw, GaussianLaw, GaussianLoss, hockey_stick, renyi
+from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, number
+from sordino.models.exact import ExactLaw, hockey_stick
 from sordino.models.exact.line import NORMAL
 
 CURVE_POINTS = 81
 _ERROR = 1e-13  # relative accuracy of a normal tail at an argument rounded to double precision
 # The moments of a law carry the rounding of the whole chain; this much of an answer is given away for it.
 ROUNDING = 1e-9
-_PRECISION, _LARGEST_EPSILON, _LARGEST_LOSS = 1e-7, 1e5, 600.0
-_CELLS = 4001
+_PRECISION, _LARGEST_EPSILON = 1e-7, 1e5
 _MOST_USES, _RARE_USES = 200, 1e-18
 
 
@@ -108,10 +107,6 @@ class GaussianShift:
     def delta(self, epsilon: float) -> float:
         return float(gaussian.delta_range(self.mu, number("epsilon", epsilon, NON_NEGATIVE))[0])
 
-    def renyi(self, order: float) -> float:
-        """Rényi divergence: order mu^2 / 2, rounded down."""
-        return down(number("order", order, POSITIVE) * self.mu * self.mu / 2, 4)
-
     def curve(self) -> tuple[TradeOffPoint, ...]:
         """Thresholds spread evenly over both laws."""
         thresholds = np.linspace(-4.5, self.mu + 4.5, CURVE_POINTS)
@@ -150,51 +145,9 @@ class LawPair:
         both = (hockey_stick(self.first, self.second, epsilon), hockey_stick(self.second, self.first, epsilon))
         return max(0.0, widen_down(max(side.low for side in both), ROUNDING))
 
-    def renyi(self, order: float) -> float:
-        """The larger Rényi divergence of the two directions, rounded down."""
-        number("order", order, POSITIVE)
-        larger = max(renyi(self.first, self.second, order), renyi(self.second, self.first, order))
-        return max(0.0, widen_down(larger, 10 * ROUNDING))
-
     def curve(self) -> tuple[TradeOffPoint, ...]:
-        """Likelihood-ratio tests: of the loss for two Gaussians, of the cell an outcome falls into on the line."""
-        if isinstance(self.first, GaussianLaw) and isinstance(self.second, GaussianLaw) and self.first.dim > 1:
-            return _of_losses(GaussianLoss.between(self.first, self.second))
-        return _of_cells(self.first, self.second)
-
-
-def _of_losses(loss: GaussianLoss) -> tuple[TradeOffPoint, ...]:
-    """Tests that answer "first" when the loss exceeds a level."""
-    if len(loss.ratios) == 0:
-        return GaussianShift(loss.shift * (1 - ROUNDING)).curve()
-    reach = min(_LARGEST_LOSS, loss.renyi(1.0) + 5 * np.sqrt(2 * loss.renyi(1.0)) + 1e-9)
-    points = [
-        (loss.above_under_second(level).high, 1.0 - loss.above(level).low)
-        for level in np.linspace(-reach, reach, CURVE_POINTS)
-    ]
-    return tuple(TradeOffPoint(min(1.0, a + ROUNDING), min(1.0, b + ROUNDING)) for a, b in points)
-
-
-def _of_cells(first: ExactLaw, second: ExactLaw) -> tuple[TradeOffPoint, ...]:
-    """Cut the line into cells and put those with the largest ratio into the test first."""
-    laws = first.line(), second.line()
-    locations = np.concatenate([law.locations for law in laws])
-    scale = float(np.concatenate([law.scales for law in laws]).min())
-    reach = laws[0].family.reach(1e-9)
-    ends = np.arcsinh((np.array([locations.min(), locations.max()]) + reach * scale * np.array([-1, 1])) / scale)
-    edges = np.concatenate([[-np.inf], scale * np.sinh(np.linspace(ends[0], ends[1], _CELLS)), [np.inf]])
-    p, q = (np.maximum(law.mass(edges[:-1], edges[1:]), 0.0) for law in laws)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        order = np.argsort(-np.nan_to_num(p / q, nan=1.0), kind="stable")
-    power, false = np.cumsum(p[order]), np.cumsum(q[order])
-    # Evenly along the curve: its two ends are equally worth showing.
-    along = np.searchsorted(power + false, np.linspace(0.0, 2.0, CURVE_POINTS)[1:-1])
-    chosen = np.unique(np.clip(along, 0, len(p) - 1))
-    slack = 1e-8
-    return tuple(
-        TradeOffPoint(min(1.0, float(false[i]) + slack), min(1.0, max(0.0, 1.0 - float(power[i])) + slack))
-        for i in chosen
-    )
+        """None: a divergence says nothing about single tests."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -452,4 +405,4 @@ def renewals(steps: int, apart: int, chance: float) -> ShiftDistribution:
 def refuse_repeated_draws(relation: Relation, scheme: Scheme) -> None:
     """A record more changes every draw with replacement: what leaves then is not known."""
     if relation is Relation.ADD_REMOVE and scheme is Scheme.WITH_REPLACEMENT:
-        raise InputError("Expected relation replace-one for draws with replacement, got add-remove.")
+        raise InputError("Draws with replacement need the relation replace-one, not add-remove.")

@@ -1,63 +1,58 @@
 """What can be seen of an output, and the event that tells two samples of outputs apart best.
 
 A feature is a number or a text made from an output: a value, a length, a type, the message of an exception, the lowest
-bit of a float, a direction in which two samples differ, a value among the outputs of one type alone. Each is also a
-line of Python, so that an event found here can be counted by a script that needs nothing of Sordino; a test holds the
-two against each other.
+bit of a float, a direction in which two samples differ, a value among the outputs of one type alone. It is a line of
+Python, which the hunt and the script of a counterexample evaluate alike, with the functions of `worker`.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.auditing.hunter import worker
 from sordino.auditing.hunter.processes import CallOutput
 
 Values = NDArray[np.float64]
 MOST_NUMBERS, MOST_PAIRED, MOST_CATEGORIES, MOST_CUTS = 24, 5, 400, 200
+# Numbers whose bits are looked at, and that are combined to one direction.
+MOST_BITS, MOST_COMBINED = 8, 64
 # Types of outputs that are looked into one by one, values of each, and values that come up again and again.
 MOST_SHAPES, MOST_INSIDE, MOST_ATOMS = 6, 3, 8
 OFTEN = 0.01
-ZERO_BIT = 2000.0  # the "lowest bit" of zero, above that of any other number
 
 
 @dataclass(frozen=True)
 class OutputFeature:
-    """Something about an output.
-
-    Attributes:
-        words: for people.
-        code: a Python expression of `shape`, `numbers` and `texts`; None where the output has no such thing.
-        kind: how it is computed for a whole sample.
-        places: which numbers it is about.
-        weights: constants chosen beforehand.
-        given: the type of output that it is about; empty for all.
-    """
+    """Something about an output: `words` for people, `code` an expression of `shape`, `numbers` and `texts`."""
 
     words: str
     code: str
     kind: str
-    places: tuple[int, ...] = ()
-    weights: tuple[float, ...] = ()
-    given: str = ""
+
+
+TEXTS = (
+    OutputFeature("the type and the lengths of the output, or its exception", "shape", "shape"),
+    OutputFeature("which numbers are zero, NaN or infinite", "nature(numbers)", "nature"),
+    OutputFeature("the whole output", "repr((shape, list(numbers), list(texts)))", "whole"),
+)
+
+
+@lru_cache(maxsize=4096)
+def _reader(code: str) -> Callable[[str, Sequence[float], Sequence[str]], Any]:
+    return eval(f"lambda shape, numbers, texts: {code}", vars(worker) | {"nan": math.nan, "inf": math.inf})
 
 
 class Sample:
-    """Outputs of one table, with their numbers as a matrix that is NaN where an output has fewer."""
+    """Outputs of one table, and what was read off them."""
 
     def __init__(self, outputs: Sequence[CallOutput]) -> None:
         self.outputs = outputs
-        self.width = min(max((len(output.numbers) for output in outputs), default=0), 512)
-        self.numbers = np.full((len(outputs), self.width), np.nan)
-        self.present = np.zeros((len(outputs), self.width), bool)
-        for row, output in enumerate(outputs):
-            given = output.numbers[: self.width]
-            self.numbers[row, : len(given)] = given
-            self.present[row, : len(given)] = True
 
     def __len__(self) -> int:
         return len(self.outputs)
@@ -66,196 +61,20 @@ class Sample:
         """Every other output."""
         return Sample(self.outputs[which::2])
 
+    def texts(self, feature: OutputFeature) -> list[str]:
+        """A feature that is a text, of every output."""
+        reader = _reader(feature.code)
+        return [reader(*output) for output in self.outputs]
 
-def values_of(feature: OutputFeature, sample: Sample) -> Values:
-    """A numeric feature of every output; NaN where an output has none."""
-    if feature.given:
-        of_all = values_of(replace(feature, given=""), sample)
-        return np.where([output.shape == feature.given for output in sample.outputs], of_all, np.nan)
-    if any(place >= sample.width for place in feature.places):
-        return np.full(len(sample), np.nan)
-    with np.errstate(all="ignore"):
-        columns = sample.numbers[:, list(feature.places)]
-        if feature.kind == "number":
-            return columns[:, 0]
-        if feature.kind == "difference":
-            return columns[:, 0] - columns[:, 1]
-        if feature.kind == "distance":
-            return np.abs(columns[:, 0] - feature.weights[0])
-        if feature.kind == "low-bit":
-            return lowest_bit(columns[:, 0])
-        if feature.kind == "zeros":
-            return trailing_zeros(columns[:, 0])
-        if feature.kind == "direction":
-            return columns @ np.array(feature.weights)
-        if feature.kind == "spread":
-            halves = len(feature.weights) // 2
-            centre, scale = np.array(feature.weights[:halves]), np.array(feature.weights[halves:])
-            return np.sum(((columns - centre) / scale) ** 2, axis=1)
-        if feature.kind == "largest":
-            whole = np.where(np.isnan(sample.numbers), -np.inf, sample.numbers)
-            place = np.argmax(whole, axis=1).astype(float) if sample.width else np.zeros(len(sample))
-            return np.where(sample.present.any(axis=1), place, np.nan)
-        count = sample.present.sum(axis=1).astype(float)
-        return count if feature.kind == "count" else np.array([len(one.texts) for one in sample.outputs], float)
-
-
-def texts_of(feature: OutputFeature, sample: Sample) -> list[str]:
-    """A feature that is a text, of every output."""
-    if feature.kind == "shape":
-        return [output.shape for output in sample.outputs]
-    if feature.kind == "nature":
-        return [_nature(output) for output in sample.outputs]
-    if feature.kind == "atoms":
-        place = {value: str(number) for number, value in enumerate(feature.weights)}
-        return ["".join(place.get(x, ".") for x in output.numbers) for output in sample.outputs]
-    return [repr((output.shape, list(output.numbers), list(output.texts))) for output in sample.outputs]
-
-
-def _nature(output: CallOutput) -> str:
-    return "".join("n" if math.isnan(x) else "i" if math.isinf(x) else "0" if x == 0 else "." for x in output.numbers)
-
-
-def lowest_bit(values: Values) -> Values:
-    """The exponent of the lowest bit that is set: -1 for 0.5 and 1.5, -52 for 1 + 2^-52."""
-    fraction, exponent = np.frexp(values)
-    return _bits(values, exponent.astype(float) - 53 + _trailing(fraction), ZERO_BIT)
-
-
-def trailing_zeros(values: Values) -> Values:
-    """How many of the 53 digits of a float are zero at its end."""
-    return _bits(values, _trailing(np.frexp(values)[0]), 53.0)
-
-
-def _trailing(fraction: Values) -> Values:
-    whole = (np.where(np.isfinite(fraction), np.abs(fraction), 0.5) * 2.0**53).astype(np.int64)
-    return np.log2(np.maximum(whole & -whole, 1).astype(float))
-
-
-def _bits(values: Values, bits: Values, at_zero: float) -> Values:
-    return np.where(np.isfinite(values), np.where(values == 0, at_zero, bits), np.nan)
-
-
-def features_of(first: Sample, second: Sample, *, bits: bool) -> Iterator[OutputFeature]:
-    """The features that these two samples suggest; their constants come from the samples."""
-    width = min(max(first.width, second.width), MOST_NUMBERS)
-    yield OutputFeature("how many numbers the output holds", "len(numbers)", "count")
-    yield OutputFeature("how many texts the output holds", "len(texts)", "count-texts")
-    for place in range(width):
-        yield OutputFeature(f"number {place + 1} of the output", f"numbers[{place}]", "number", (place,))
-    pooled = _pooled(first, second, width)
-    for place in range(min(width, 8)):
-        column = pooled[:, place] if len(pooled) else pooled
-        finite = column[np.isfinite(column)]
-        if finite.size:
-            centre = float(np.median(finite))
-            yield OutputFeature(
-                f"the distance of number {place + 1} from {centre!r}",
-                f"abs(numbers[{place}] - {centre!r})",
-                "distance",
-                (place,),
-                (centre,),
-            )
-        if finite.size and bits:
-            yield OutputFeature(
-                f"the exponent of the lowest bit of number {place + 1}",
-                f"lowest_bit(numbers[{place}])",
-                "low-bit",
-                (place,),
-            )
-            yield OutputFeature(
-                f"the zero bits at the end of number {place + 1}",
-                f"trailing_zeros(numbers[{place}])",
-                "zeros",
-                (place,),
-            )
-    if width > 1:
-        yield OutputFeature(
-            "the place of the largest number",
-            "numbers.index(max(numbers, key=lambda x: -1e999 if x != x else x))",
-            "largest",
-        )
-        for one in range(min(width, MOST_PAIRED)):
-            for other in range(one):
-                yield OutputFeature(
-                    f"number {one + 1} less number {other + 1}",
-                    f"numbers[{one}] - numbers[{other}]",
-                    "difference",
-                    (one, other),
-                )
-        yield from _directions(first, second)
-    yield from _inside(first, second)
-
-
-def _inside(first: Sample, second: Sample) -> Iterator[OutputFeature]:
-    """Values of one type of output alone, where there are several: what a number says may hang on what was said."""
-    seen = Counter(output.shape for one in (first, second) for output in one.outputs)
-    least = OFTEN * (len(first) + len(second))
-    if len(seen) < 2:
-        return
-    for shape, count in seen.most_common(MOST_SHAPES):
-        width = max(len(output.numbers) for one in (first, second) for output in one.outputs if output.shape == shape)
-        for place in range(min(width, MOST_INSIDE) if count >= least else 0):
-            code = f"(numbers[{place}] if shape == {shape!r} else math.nan)"
-            yield OutputFeature(f"number {place + 1} of an output {shape}", code, "number", (place,), given=shape)
-
-
-def _atoms(first: Sample, second: Sample) -> Iterator[OutputFeature]:
-    """Which numbers are one of some values that come up often, such as the ends of a range that noise was cut to."""
-    seen = Counter(x for one in (first, second) for output in one.outputs for x in output.numbers[:MOST_NUMBERS])
-    least = max(2.0, OFTEN * (len(first) + len(second)))
-    known = tuple(
-        sorted(float(value) for value, count in seen.most_common(MOST_ATOMS) if count > least and not math.isnan(value))
-    )
-    if known:
-        listed = ", ".join(f"{value:g}" for value in known)
-        yield OutputFeature(f"which numbers are one of {listed}", f"atoms(numbers, {list(known)})", "atoms", (), known)
-
-
-def _pooled(first: Sample, second: Sample, width: int) -> Values:
-    parts = [np.pad(one.numbers[:, :width], ((0, 0), (0, max(0, width - one.width))), constant_values=np.nan)
-             for one in (first, second)]  # fmt: skip
-    return np.concatenate(parts)
-
-
-def _directions(first: Sample, second: Sample) -> Iterator[OutputFeature]:
-    """Fisher's direction between two samples, the plain sum, and the distance from the middle, all in one number."""
-    width = min(first.width, second.width, 64)
-    if width < 2:
-        return
-    places = tuple(range(width))
-    yield _direction("the sum of the numbers", places, np.ones(width))
-    pair = [one.numbers[:, :width] for one in (first, second)]
-    kept = [one[np.isfinite(one).all(axis=1) & (np.abs(one) < 1e100).all(axis=1)] for one in pair]
-    if min(map(len, kept)) < 8:
-        return
-    means = [one.mean(axis=0) for one in kept]
-    scatter = sum(np.cov(one, rowvar=False).reshape(width, width) for one in kept) / 2
-    scale = np.diag(scatter).max()
-    if not (np.isfinite(scale) and scale > 0):
-        yield _direction("a combination of the numbers", places, means[1] - means[0])
-        return
-    ridge = scatter + 0.05 * np.diag(np.diag(scatter)) + 1e-9 * scale * np.eye(width)
-    for words, matrix in (("a combination of the numbers", ridge), ("a plain combination", np.diag(np.diag(ridge)))):
-        yield _direction(words, places, np.linalg.solve(matrix, means[1] - means[0]))
-    spreads = np.sqrt(np.diag(ridge))
-    centre = (means[0] + means[1]) / 2
-    weights = tuple(float(one) for one in (*centre, *spreads))
-    code = f"sum(((x - c) / s) ** 2 for x, c, s in zip(numbers, {list(weights[:width])}, {list(weights[width:])}))"
-    yield OutputFeature("the distance of all numbers from their middle", code, "spread", places, weights)
-
-
-def _direction(words: str, places: tuple[int, ...], weights: Values) -> OutputFeature:
-    given = tuple(float(one) for one in weights)
-    code = f"sum(w * x for w, x in zip({list(given)}, numbers))"
-    return OutputFeature(words, code, "direction", places, given)
-
-
-TEXTS = (
-    OutputFeature("the type and the lengths of the output, or its exception", "shape", "shape"),
-    OutputFeature("which numbers are zero, NaN or infinite", "nature(numbers)", "nature"),
-    OutputFeature("the whole output", "repr((shape, numbers, texts))", "whole"),
-)
+    def numbers(self, feature: OutputFeature) -> Values:
+        """A feature that is a number, of every output; NaN where an output has none."""
+        reader, values = _reader(feature.code), np.full(len(self.outputs), np.nan)
+        for place, output in enumerate(self.outputs):
+            try:
+                values[place] = reader(*output)
+            except (IndexError, ValueError, OverflowError):  # as in the script
+                continue
+        return values
 
 
 @dataclass(frozen=True)
@@ -282,19 +101,98 @@ class Event:
 
     @property
     def code(self) -> str:
-        """The event as a Python expression."""
-        value = sorted(self.value) if self.test == "in" else self.value
-        return f"{self.feature.code} {self.test} {value!r}"
+        """The event as an expression of `shape`, `numbers` and `texts`."""
+        value = f"{{{', '.join(map(repr, sorted(self.value)))}}}" if self.test == "in" else repr(self.value)
+        return f"{self.feature.code} {self.test} {value}"
 
     def holds(self, sample: Sample) -> NDArray[np.bool_]:
-        """For every output; an output without the feature does not have the event."""
+        """For which outputs it happens."""
         if self.test == "in":
-            return np.array([text in self.value for text in texts_of(self.feature, sample)], bool)
-        values = values_of(self.feature, sample)
-        with np.errstate(invalid="ignore"):
-            if self.test == ">=":
-                return values >= self.value
-            return values <= self.value if self.test == "<=" else values == self.value
+            return np.array([text in self.value for text in sample.texts(self.feature)], bool)
+        values = sample.numbers(self.feature)
+        if self.test == ">=":
+            return values >= self.value
+        return values <= self.value if self.test == "<=" else values == self.value
+
+
+def features_of(first: Sample, second: Sample, *, bits: bool) -> Iterator[OutputFeature]:
+    """The features that are numbers which these two samples suggest; their constants come from the samples."""
+    yield OutputFeature("how many numbers the output holds", "len(numbers)", "count")
+    yield OutputFeature("how many texts the output holds", "len(texts)", "count-texts")
+    both = [*first.outputs, *second.outputs]
+    width = min(max((len(output.numbers) for output in both), default=0), MOST_NUMBERS)
+    for place in range(width):
+        at, name = f"numbers[{place}]", f"number {place + 1}"
+        yield OutputFeature(f"{name} of the output", at, "number")
+        finite = [x for output in both for x in output.numbers[place : place + 1] if math.isfinite(x)]
+        if place >= MOST_BITS or not finite:
+            continue
+        centre = float(np.median(finite))
+        yield OutputFeature(f"the distance of {name} from {centre!r}", f"abs({at} - {centre!r})", "distance")
+        if bits:
+            yield OutputFeature(f"the exponent of the lowest bit of {name}", f"lowest_bit({at})", "low-bit")
+            yield OutputFeature(f"the zero bits at the end of {name}", f"trailing_zeros({at})", "zeros")
+    if width >= 2:
+        code = "numbers.index(max(numbers, key=lambda x: -inf if x != x else x))"
+        yield OutputFeature("the place of the largest number", code, "largest")
+        for one in range(min(width, MOST_PAIRED)):
+            for other in range(one):
+                words, code = f"number {one + 1} less number {other + 1}", f"numbers[{one}] - numbers[{other}]"
+                yield OutputFeature(words, code, "difference")
+        yield from _directions(first, second)
+    yield from _inside(both)
+
+
+def _inside(outputs: Sequence[CallOutput]) -> Iterator[OutputFeature]:
+    """Values of one type of output alone, where there are several: what a number says may hang on what was said."""
+    seen = Counter(output.shape for output in outputs)
+    for shape, count in seen.most_common(MOST_SHAPES) if len(seen) > 1 else ():
+        width = max(len(output.numbers) for output in outputs if output.shape == shape)
+        for place in range(min(width, MOST_INSIDE) if count >= OFTEN * len(outputs) else 0):
+            code = f"(numbers[{place}] if shape == {shape!r} else nan)"
+            yield OutputFeature(f"number {place + 1} of an output {shape}", code, "inside")
+
+
+def _atoms(outputs: Sequence[CallOutput]) -> Iterator[OutputFeature]:
+    """Which numbers are one of some values that come up often, such as the ends of a range that noise was cut to."""
+    seen = Counter(x for output in outputs for x in output.numbers[:MOST_NUMBERS])
+    least = max(2.0, OFTEN * len(outputs))
+    known = sorted(float(x) for x, count in seen.most_common(MOST_ATOMS) if count > least and not math.isnan(x))
+    if known:
+        words = f"which numbers are one of {', '.join(f'{value:g}' for value in known)}"
+        yield OutputFeature(words, f"atoms(numbers, {known})", "atoms")
+
+
+def _directions(first: Sample, second: Sample) -> Iterator[OutputFeature]:
+    """Fisher's direction between two samples, the plain sum, and the distance from the middle, all in one number."""
+    width = min(max(len(output.numbers) for output in one.outputs) for one in (first, second))
+    width = min(width, MOST_COMBINED)
+    if width < 2:
+        return
+    yield _direction("the sum of the numbers", np.ones(width))
+    pair = [
+        np.array([output.numbers[:width] for output in one.outputs if len(output.numbers) >= width], float)
+        for one in (first, second)
+    ]
+    kept = [one[(np.abs(one) < 1e100).all(axis=1)] for one in pair]
+    if min(map(len, kept)) < 8:
+        return
+    means = [one.mean(axis=0) for one in kept]
+    scatter = sum(np.cov(one, rowvar=False) for one in kept) / 2
+    scale = np.diag(scatter).max()
+    if not (np.isfinite(scale) and scale > 0):
+        yield _direction("a combination of the numbers", means[1] - means[0])
+        return
+    ridge = scatter + 0.05 * np.diag(np.diag(scatter)) + 1e-9 * scale * np.eye(width)
+    for words, matrix in (("a combination of the numbers", ridge), ("a plain combination", np.diag(np.diag(ridge)))):
+        yield _direction(words, np.linalg.solve(matrix, means[1] - means[0]))
+    centre, spreads = ((means[0] + means[1]) / 2).tolist(), np.sqrt(np.diag(ridge)).tolist()
+    code = f"sum(((x - c) / s) ** 2 for x, c, s in zip(numbers, {centre}, {spreads}))"
+    yield OutputFeature("the distance of all numbers from their middle", code, "spread")
+
+
+def _direction(words: str, weights: Values) -> OutputFeature:
+    return OutputFeature(words, f"sum(w * x for w, x in zip({weights.tolist()}, numbers))", "direction")
 
 
 def evidence(hits: Any, runs: Any, other_hits: Any, other_runs: Any, epsilon: float, delta: float) -> Any:
@@ -309,34 +207,28 @@ def best_events(
 ) -> list[tuple[float, Event]]:
     """For every feature its best event on these samples, with the evidence; the best first; `bits`: of floats, too."""
     found: list[tuple[float, Event]] = []
-    for feature in (*TEXTS, *_atoms(first, second)):
-        found += _best_texts(feature, first, second, epsilon, delta)
+    for feature in (*TEXTS, *_atoms([*first.outputs, *second.outputs])):
+        found += _best_texts(feature, first.texts(feature), second.texts(feature), epsilon, delta)
     for feature in features_of(first, second, bits=bits):
-        pair = values_of(feature, first), values_of(feature, second)
-        if not all(np.isnan(one).all() for one in pair):
-            found += _best_cut(feature, pair, epsilon, delta)
+        found += _best_cut(feature, (first.numbers(feature), second.numbers(feature)), epsilon, delta)
     return sorted(found, key=lambda one: -one[0])
 
 
 def _best_texts(
-    feature: OutputFeature, first: Sample, second: Sample, epsilon: float, delta: float
+    feature: OutputFeature, first: list[str], second: list[str], epsilon: float, delta: float
 ) -> Iterator[tuple[float, Event]]:
     """All texts that are more frequent on one side than the claim allows, together."""
-    pair = texts_of(feature, first), texts_of(feature, second)
-    known = sorted(set(pair[0]) | set(pair[1]))
-    if not 1 < len(known) <= MOST_CATEGORIES and (len(known) == 1 or feature.kind == "whole"):
+    counts, sizes = (Counter(first), Counter(second)), (len(first), len(second))
+    known = counts[0] | counts[1]
+    if not 1 < len(known) <= MOST_CATEGORIES:
         return
-    place = {text: number for number, text in enumerate(known)}
-    counts = [np.bincount([place[text] for text in one], minlength=len(known)).astype(float) for one in pair]
-    sizes = [len(one) for one in pair]
     for side in (0, 1):
-        mine, theirs = counts[side] / sizes[side], counts[1 - side] / sizes[1 - side]
-        chosen = mine > math.exp(epsilon) * theirs
-        if chosen.any():
-            hits = counts[side][chosen].sum(), counts[1 - side][chosen].sum()
-            score = evidence(hits[0], sizes[side], hits[1], sizes[1 - side], epsilon, delta)
-            texts = frozenset(known[number] for number in np.flatnonzero(chosen))
-            yield float(score), Event(feature, "in", texts, side)
+        mine, theirs, factor = counts[side], counts[1 - side], math.exp(epsilon) * sizes[side] / sizes[1 - side]
+        chosen = frozenset(text for text in known if mine[text] > factor * theirs[text])
+        if chosen:
+            hits, other = (sum(count[text] for text in chosen) for count in (mine, theirs))
+            score = evidence(hits, sizes[side], other, sizes[1 - side], epsilon, delta)
+            yield float(score), Event(feature, "in", chosen, side)
 
 
 def _best_cut(

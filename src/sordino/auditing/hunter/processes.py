@@ -10,7 +10,7 @@ import contextlib
 import json
 import math
 import os
-import selectors
+import select
 import shutil
 import signal
 import subprocess
@@ -18,8 +18,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from queue import SimpleQueue
 from typing import IO, Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -30,11 +31,13 @@ from sordino.core.validate import InputError
 
 Table = tuple[Any, ...]
 MOST_HANGS, MOST_DEATHS, PATIENCE = 3, 24, 120.0
-_NO_LINE, _DEVIATIONS, _SURE = 1.0, 6.0, 64
+# Tables of one request at most; deviations of a dependence; answers that a seeded generator is judged by.
+_PIECE, _DEVIATIONS, _SURE = 64, 6.0, 64
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")} | {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "JAX_PLATFORMS": "cpu",
     "PYTHONUNBUFFERED": "1",
+    "PYTHONSAFEPATH": "1",  # a worker looks for the callable where it is told to
 }
 
 
@@ -44,6 +47,12 @@ class CallOutput(NamedTuple):
     shape: str
     numbers: tuple[float, ...]
     texts: tuple[str, ...]
+
+    @staticmethod
+    def of(encoded: Sequence[Any]) -> "CallOutput":
+        """From what a worker answers."""
+        shape, numbers, texts = encoded
+        return CallOutput(shape, tuple(map(float, numbers)), tuple(texts))
 
 
 class Runner(Protocol):
@@ -56,7 +65,7 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class HunterTarget:
-    """What is audited: a callable by module or file, or a program that answers lines of JSON.
+    """What is audited: a callable by module or file, or a program that answers a line of JSON.
 
     `place` is "module", "file" or "program", `where` the module or path, `attribute` the callable's name inside.
     """
@@ -85,95 +94,27 @@ class HunterTarget:
             raise InputError(f"Expected python:module:callable or program:path, got {text!r}.")
         if where.endswith(".py"):
             if not os.path.isfile(where):
-                raise InputError(f"Expected a Python file in {text!r}, got {where!r}, which is none.")
+                raise InputError(f"{text!r} names no Python file: {where!r}.")
             return HunterTarget(text, "file", os.path.abspath(where), attribute)
         return HunterTarget(text, "module", where, attribute)
 
     @staticmethod
     def of(mechanism: Any) -> "HunterTarget":
-        """The target of a function at hand: importable by name, or a top-level function of a file."""
+        """The target of a function at hand: a top-level function of a file."""
         module, name = getattr(mechanism, "__module__", None), getattr(mechanism, "__qualname__", "")
         file = getattr(sys.modules.get(module or ""), "__file__", None)
         if not module or not name or "<" in name:
             raise InputError(
-                "Expected a function that another process can import, got one made inside another function or a "
-                "lambda; put it at the top level of a module or a file."
+                "Another process cannot import a lambda or a function made inside another function. Put it at the "
+                "top level of a module or a file."
             )
-        if file is None and module == "__main__":
-            raise InputError("Expected a function in a file, got one typed into a session; save it in a module first.")
-        if file is None or (module != "__main__" and _importable(module)):
-            return HunterTarget(f"python:{module}:{name}", "module", module, name)
-        return HunterTarget(f"python:{file}:{name}", "file", os.path.abspath(file), name)
-
-
-def _importable(module: str) -> bool:
-    parts = module.split(".")
-    spots = [Path(place or ".").joinpath(*parts) for place in sys.path]
-    return any(spot.with_suffix(".py").exists() or (spot / "__init__.py").exists() for spot in spots)
-
-
-class _Process:
-    """One child, what it was asked and has not answered, and what it has written of the next line."""
-
-    def __init__(self, target: HunterTarget, python: str, folders: Sequence[str]) -> None:
-        own = python == sys.executable
-        command = [target.where] if target.place == "program" else [python, worker.__file__]
-        kept = {name: value for name, value in os.environ.items() if own or not name.startswith("PYTHON")}
-        self.child = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            # A worker looks for the callable where it is told to; how a program finds its modules is its own affair.
-            env=kept | ONE_THREAD | ({} if target.place == "program" else {"PYTHONSAFEPATH": "1"}),
-            start_new_session=True,  # what the callable starts ends with it
-        )
-        # Both are pipes, as was asked for.
-        self.requests, self.answers = cast("IO[bytes]", self.child.stdin), cast("IO[bytes]", self.child.stdout)
-        self.asked: deque[int] = deque()
-        self.history: deque[tuple[int, CallOutput]] = deque(maxlen=20_000)  # the table of each call and its output
-        self.known: set[int] = set()
-        self._written = b""
-        self.heard_at = time.monotonic()
-        self.answered = 0
-        if target.place != "program":
-            path = [*folders, os.getcwd(), *(place for place in sys.path if own and place)]
-            self.send({"target": [target.place, target.where, target.attribute], "path": path})
-
-    def send(self, message: Any) -> None:
-        # A process that is gone is noticed when it is read from.
-        with contextlib.suppress(BrokenPipeError, ValueError):
-            self.requests.write(json.dumps(message).encode() + b"\n")
-            self.requests.flush()
-
-    def end_input(self) -> None:
-        """Nothing more will be sent."""
-        with contextlib.suppress(BrokenPipeError):
-            self.requests.close()
-
-    def lines(self) -> list[bytes] | None:
-        """What it has answered since; None when its output has ended."""
-        piece = os.read(self.answers.fileno(), 1 << 20)
-        if not piece:
-            return None
-        self.heard_at = time.monotonic()
-        *lines, self._written = (self._written + piece).split(b"\n")
-        return lines
-
-    def end(self) -> str:
-        """Stop it with all it started; how it ended, in words."""
-        code = self.child.poll()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.child.pid, signal.SIGKILL)
-        final = self.child.wait()
-        for pipe in (self.requests, self.answers):
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
-        code = final if code is None else code
-        if code < 0:
-            with contextlib.suppress(ValueError):
-                return f"killed by {signal.Signals(-code).name}"
-        return f"exit code {code}"
+        if module == "__main__" and file is None:
+            raise InputError(
+                "Another process cannot import a function typed into a session. Save it in a module first."
+            )
+        if module == "__main__":
+            return HunterTarget(f"python:{file}:{name}", "file", os.path.abspath(str(file)), name)
+        return HunterTarget(f"python:{module}:{name}", "module", module, name)
 
 
 class Workers:
@@ -192,20 +133,19 @@ class Workers:
         call_seconds: float = 10.0,
         folders: Sequence[str] = (),
     ) -> None:
-        self._target, self._python, self._folders = target, python or sys.executable, folders
-        if shutil.which(self._python) is None:
-            raise InputError(f"Expected the path of a Python interpreter, got {self._python!r}, which cannot be run.")
-        self._call_seconds, self._count = call_seconds, processes
-        self._tables: list[Table] = []
-        self._numbers: dict[Table, int] = {}
+        self.target, self.python, self.folders = target, python or sys.executable, folders
+        if shutil.which(self.python) is None:
+            raise InputError(f"Expected the path of a Python interpreter, got {self.python!r}, which cannot be run.")
+        self.call_seconds, self._count = call_seconds, processes
         self._processes: list[_Process] = []
-        self._reads_to_the_end = False
-        self.declared: Any = None  # what the callable's own module says that it claims
+        self._free: SimpleQueue[_Process] = SimpleQueue()
         self.hangs = self.deaths = self.answers = 0
 
     def __enter__(self) -> "Workers":
         try:
-            self._processes = [self._started() for _ in range(self._count)]
+            for _ in range(self._count):
+                self._processes.append(_Process(self))
+                self._free.put(self._processes[-1])
         except BaseException:
             self.__exit__()
             raise
@@ -216,133 +156,134 @@ class Workers:
             process.end()
         self._processes = []
 
-    def _started(self) -> _Process:
-        process = _Process(self._target, self._python, self._folders)
-        if self._target.place != "program":
-            words = self._first_words(process)
-            if "refused" in words:
-                process.end()
-                raise InputError(f"Expected {self._target.words} to be a callable, got {words['refused']}.")
-            self.declared = words.get("claim")
-        return process
-
-    def _first_words(self, process: _Process) -> dict[str, Any]:
-        """What a worker says once its module is imported, or how it ended."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.answers, selectors.EVENT_READ)
-            if not selector.select(PATIENCE):
-                return {"refused": f"an import that was not finished after {PATIENCE:g} s"}
-        lines = process.lines()
-        return {"refused": f"a process that ended ({process.end()})"} if not lines else json.loads(lines[0])
+    @property
+    def declared(self) -> Any:
+        """What the callable's own module says that it claims."""
+        return self._processes[0].declared
 
     def run(self, tables: Sequence[Table]) -> list[CallOutput]:
         """One output for each table, in order; the calls are spread over the processes."""
-        numbers = [self._number(table) for table in tables]
-        outputs: list[CallOutput | None] = [None] * len(numbers)
-        waiting = deque(range(len(numbers)))
-        share = 1 if self._target.place == "program" else max(1, min(64, len(numbers) // (4 * self._count)))
-        while waiting or any(process.asked for process in self._processes):
-            for process in self._processes:
-                if not process.asked and waiting:
-                    self._ask(process, [waiting.popleft() for _ in range(min(share, len(waiting)))], numbers)
-            self._hear(outputs, waiting, numbers)
-        return [output for output in outputs if output is not None]
+        size = max(1, min(_PIECE, len(tables) // (4 * self._count)))
+        pieces = [tables[first : first + size] for first in range(0, len(tables), size)]
+        with ThreadPoolExecutor(self._count) as threads:
+            return [output for outputs in threads.map(self._outputs, pieces) for output in outputs]
+
+    def _outputs(self, tables: Sequence[Table]) -> list[CallOutput]:
+        process = self._free.get()
+        try:
+            return process.outputs(tables)
+        finally:
+            self._free.put(process)
 
     def run_in_each(self, table: Table, calls: int) -> list[list[CallOutput]]:
         """So many outputs on one table from every process, to compare what processes begin with."""
-        everything, found = self._processes, []
-        for process in everything:
-            self._processes = [process]
-            try:
-                found.append(self.run([table] * calls))
-            finally:
-                everything = [self._processes[0] if one is process else one for one in everything]
-                self._processes = everything
-        return found
+        return [process.outputs([table] * calls) for process in self._processes]
 
     @property
-    def histories(self) -> list[Sequence[tuple[int, CallOutput]]]:
+    def histories(self) -> list[Sequence[tuple[Table, CallOutput]]]:
         """What each process was asked and answered since it started, in order."""
         return [process.history for process in self._processes]
 
-    def _number(self, table: Table) -> int:
-        if table not in self._numbers:
-            self._numbers[table] = len(self._tables)
-            self._tables.append(table)
-        return self._numbers[table]
 
-    def _ask(self, process: _Process, calls: list[int], numbers: list[int]) -> None:
-        process.asked.extend(calls)
-        process.heard_at = time.monotonic()
-        if self._target.place == "program":
-            process.send(_plain(self._tables[numbers[calls[0]]]))
-            if self._reads_to_the_end:
-                process.end_input()
-            return
-        wanted = {numbers[call] for call in calls} - process.known
-        process.known |= wanted
-        tables = {str(number): _special(_listed(self._tables[number])) for number in wanted}
-        process.send({"tables": tables, "calls": [numbers[call] for call in calls]})
+class _Process:
+    """A worker; when a call ends it, another takes its place."""
 
-    def _hear(self, outputs: list[CallOutput | None], waiting: deque[int], numbers: list[int]) -> None:
-        busy = [process for process in self._processes if process.asked]
-        with selectors.DefaultSelector() as selector:
-            for process in busy:
-                selector.register(process.answers, selectors.EVENT_READ, process)
-            ready = [key.data for key, _ in selector.select(0.2)]
-        now = time.monotonic()
-        for process in busy:
-            if self._target.place == "program" and process not in ready and now - process.heard_at > _NO_LINE:
-                self._reads_to_the_end = True  # it has a line and says nothing: it waits for the end of its input
-                process.end_input()
-            lines = process.lines() if process in ready else []
-            for line in lines or ():
-                self._take(line, process, outputs, numbers)
-            if lines is None:
-                self._lost(process, outputs, waiting, hung=False)
-            elif process.asked and process not in ready and now - process.heard_at > self._call_seconds:
-                self._lost(process, outputs, waiting, hung=True)
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._start()
 
-    def _take(self, line: bytes, process: _Process, outputs: list[CallOutput | None], numbers: list[int]) -> None:
-        try:
-            answer = json.loads(line)
-        except ValueError:
-            raise InputError(f"{self._target.words} must write one line of JSON.") from None
-        if self._target.place == "program":
-            answer = worker.encode(answer)
-        elif isinstance(answer, dict):
+    def _start(self) -> None:
+        workers, self._unread = self._workers, b""
+        own, target = workers.python == sys.executable, workers.target
+        kept = {name: value for name, value in os.environ.items() if own or not name.startswith("PYTHON")}
+        self._child = subprocess.Popen(
+            [workers.python, worker.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=kept | ONE_THREAD,
+            start_new_session=True,  # what the callable starts ends with it
+        )
+        # Both are pipes, as was asked for.
+        self._requests, self._answers = cast("IO[bytes]", self._child.stdin), cast("IO[bytes]", self._child.stdout)
+        self.history: deque[tuple[Table, CallOutput]] = deque(maxlen=20_000)
+        path = [*workers.folders, os.getcwd(), *(place for place in sys.path if own and place)]
+        self._send({"target": [target.place, target.where, target.attribute], "path": path})
+        first = self._line(PATIENCE)
+        if isinstance(first, str) or "refused" in first:
+            reason = f"a process that ended ({first})" if isinstance(first, str) else first["refused"]
+            self.end()
+            raise InputError(f"Expected {target.words} to be a callable, got {reason}.")
+        self.declared = first["claim"]
+
+    def outputs(self, tables: Sequence[Table]) -> list[CallOutput]:
+        """One output for each table; a call that ends the process has that for an output."""
+        workers, found, sent = self._workers, list[CallOutput](), False
+        while len(found) < len(tables):
+            if not sent:
+                self._send(tables[len(found) :])
+            answer = self._line(workers.call_seconds)
+            sent = not isinstance(answer, str)
+            if isinstance(answer, dict):
+                raise InputError(
+                    f"Expected {workers.target.words} to return numbers, texts, lists, dicts or arrays, but "
+                    f"{answer['refused']}; return data."
+                )
+            if isinstance(answer, str):
+                self._count_loss(answer)
+                self._start()
+                found.append(CallOutput(answer, (), ()))
+            else:
+                workers.answers += 1
+                found.append(CallOutput.of(answer))
+                self.history.append((tables[len(found) - 1], found[-1]))
+        return found
+
+    def _count_loss(self, words: str) -> None:
+        workers = self._workers
+        workers.hangs, workers.deaths = workers.hangs + (words == "hung"), workers.deaths + (words != "hung")
+        if workers.hangs >= MOST_HANGS:
             raise InputError(
-                f"Expected {self._target.words} to return numbers, texts, lists, dicts or arrays, but "
-                f"{answer['refused']}; return data."
+                f"{MOST_HANGS} calls of {workers.target.words} did not end within {workers.call_seconds:g} s. Allow "
+                "longer calls, or declare a domain of smaller tables."
             )
-        if process.asked:
-            process.answered += 1
-            self.answers += 1
-            call, output = process.asked.popleft(), _output(answer)
-            outputs[call] = output
-            process.history.append((numbers[call], output))
+        if workers.deaths >= MOST_DEATHS and not workers.answers:
+            raise InputError(f"The process of {workers.target.words} {words} in {MOST_DEATHS} calls.")
 
-    def _lost(self, process: _Process, outputs: list[CallOutput | None], waiting: deque[int], *, hung: bool) -> None:
-        """A process hangs or has ended: its call in hand has that for an output, the others wait again."""
-        words = process.end()
-        in_hand = process.asked.popleft()
-        waiting.extendleft(reversed(process.asked))
-        place = self._processes.index(process)
-        if self._target.place == "program" and not hung and process.answered and words == "exit code 0":
-            waiting.appendleft(in_hand)  # a program may answer once and end: it is started again for the next call
-        else:
-            outputs[in_hand] = CallOutput("hung" if hung else f"died ({words})", (), ())
-            self.hangs, self.deaths = self.hangs + hung, self.deaths + (not hung)
-        self._processes[place] = self._started()
-        if self.hangs >= MOST_HANGS:
-            raise InputError(
-                f"Expected calls of {self._target.words} to end within {self._call_seconds:g} s, got {self.hangs} that "
-                "did not; allow longer calls, or declare a domain of smaller tables."
-            )
-        if self.deaths >= MOST_DEATHS and not self.answers:
-            raise InputError(
-                f"Expected {self._target.words} to return, got a process that ended in {self.deaths} calls ({words})."
-            )
+    def _send(self, message: Any) -> None:
+        # A process that is gone is noticed when it is read from.
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self._requests.write(json.dumps(message).encode() + b"\n")
+            self._requests.flush()
+
+    def _line(self, seconds: float) -> Any:
+        """The next line that the worker writes, or how the process ended, as text."""
+        end = time.monotonic() + seconds
+        while b"\n" not in self._unread:
+            if not select.select([self._answers], [], [], max(0.0, end - time.monotonic()))[0]:
+                self.end()
+                return "hung"
+            piece = os.read(self._answers.fileno(), 1 << 20)
+            if not piece:
+                return f"died ({self.end()})"
+            self._unread += piece
+        line, _, self._unread = self._unread.partition(b"\n")
+        return json.loads(line)
+
+    def end(self) -> str:
+        """Stop it with all it started; how it ended, in words."""
+        code = self._child.poll()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        final = self._child.wait()
+        for pipe in (self._requests, self._answers):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+        code = final if code is None else code
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                return f"killed by {signal.Signals(-code).name}"
+        return f"exit code {code}"
 
 
 def refuse_seeded(workers: Workers, table: Table, words: str) -> None:
@@ -353,13 +294,13 @@ def refuse_seeded(workers: Workers, table: Table, words: str) -> None:
         first, second = workers.run_in_each(table, _SURE)[:2]
     if first == second and len(set(first)) > 1:
         raise InputError(
-            f"Expected {words} to draw fresh random numbers, got the same outputs in every process: its generator is "
-            "seeded, so its noise can be subtracted; draw the seed from the operating system."
+            f"{words} gives the same outputs in every process. Its generator is seeded, so its noise can be "
+            "subtracted. Draw the seed from the operating system."
         )
     if len(set(first)) == len(set(second)) == 1 and first != second:
         raise InputError(
-            f"Expected calls of {words} to be independent, got one answer in a process for all of its calls: it keeps "
-            "state between calls; make each call start afresh."
+            f"{words} gives one answer for all calls in a process. It keeps state between calls; make each "
+            "call start afresh."
         )
 
 
@@ -368,17 +309,18 @@ def refuse_dependent(workers: Workers, words: str) -> None:
     for history in workers.histories:
         if dependence(history) > _DEVIATIONS:
             raise InputError(
-                f"Expected calls of {words} to be independent, got outputs that depend on the calls before: it keeps "
-                "state between calls; make each call start afresh."
+                f"The outputs of {words} depend on earlier calls. It keeps state between calls; make each call "
+                "start afresh."
             )
 
 
-def dependence(history: Sequence[tuple[int, CallOutput]]) -> float:
+def dependence(history: Sequence[tuple[Any, CallOutput]]) -> float:
     """By how many deviations outputs follow the number of the call, the output before or the table before.
 
     Outputs are compared by ranks within their table, so that tables with different laws in a random order show nothing.
     """
-    tables = np.array([table for table, _ in history])
+    places: dict[Any, int] = {}
+    tables = np.array([places.setdefault(table, len(places)) for table, _ in history])
     first = np.array([output.numbers[0] if output.numbers else np.nan for _, output in history])
     ranks = np.zeros(len(tables))
     for table in np.unique(tables):
@@ -397,28 +339,3 @@ def dependence(history: Sequence[tuple[int, CallOutput]]) -> float:
         if chosen.size >= 20:
             found.append(abs(float(chosen.sum())) / math.sqrt(chosen.size))
     return max(found)
-
-
-def _listed(table: Table) -> list[Any]:
-    return [list(row) if isinstance(row, tuple) else row for row in table]
-
-
-def _special(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_special(part) for part in value]
-    return {"float": str(value)} if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _plain(table: Table) -> list[Any]:
-    """For programs: NaN and infinities as null, which is all that JSON has."""
-    listed = _listed(table)
-    return [[_null(cell) for cell in row] if isinstance(row, list) else _null(row) for row in listed]
-
-
-def _null(cell: Any) -> Any:
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
-
-
-def _output(encoded: Sequence[Any]) -> CallOutput:
-    shape, numbers, texts = encoded
-    return CallOutput(shape, tuple(float(number) for number in numbers), tuple(texts))

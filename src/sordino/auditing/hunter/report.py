@@ -23,7 +23,6 @@ class HunterReport:
     Attributes:
         target: what was audited, as it was named.
         claim: what was claimed of it.
-        violated: whether the claim is refuted.
         epsilon: lower bound on epsilon at the claim's delta that the counts prove; 0 when nothing was proved.
         confidence: joint, over every pair and event that was tried.
         refutation: the pair, the event and its counts; None when the claim is not refuted.
@@ -37,7 +36,6 @@ class HunterReport:
 
     target: str
     claim: PrivacyClaim
-    violated: bool
     epsilon: float
     confidence: float
     refutation: Refutation | None
@@ -47,6 +45,11 @@ class HunterReport:
     calls: int
     wall_seconds: float
     cpu_seconds: float
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim is refuted."""
+        return self.refutation is not None
 
     @property
     def sentence(self) -> str:
@@ -67,17 +70,14 @@ class HunterReport:
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values; cells that are NaN or infinite are texts."""
         found = self.refutation
-        counterexample = None
-        if found is not None:
-            tables = [found.pair[found.event.likelier], found.pair[1 - found.event.likelier]]
-            counterexample = {
-                "tables": [_plain(table) for table in tables],
-                "event": found.event.words,
-                "hits": found.hits,
-                "other_hits": found.other_hits,
-                "runs": found.runs,
-                "script": self.script,
-            }
+        counterexample = None if found is None else {
+            "tables": [_plain(found.pair[place]) for place in (found.event.likelier, 1 - found.event.likelier)],
+            "event": found.event.words,
+            "hits": found.hits,
+            "other_hits": found.other_hits,
+            "runs": found.runs,
+            "script": self.script,
+        }  # fmt: skip
         return {
             "target": self.target,
             "method": "hunter",
@@ -119,9 +119,7 @@ def hunt(
     begin, before = time.monotonic(), _cpu()
     with workers_of(target, options) if running is None else contextlib.nullcontext(running) as workers:
         if parsed is None and workers.declared is None:
-            raise InputError(
-                "Expected a claim about this callable, got none: neither a claim (--claim) nor CLAIMS in its module."
-            )
+            raise InputError("This callable has no claim. Give --claim, or define CLAIMS in its module.")
         parsed = PrivacyClaim.parse(workers.declared) if parsed is None else parsed
         hunter = Hunt(workers, parsed, options, lambda: refuse_dependent(workers, target.words))
         refuse_seeded(workers, hunter.first_table, target.words)
@@ -135,12 +133,11 @@ def hunt(
     return HunterReport(
         target=target.words,
         claim=parsed,
-        violated=found is not None,
         epsilon=max((test.epsilon for test in hunter.tests), default=0.0) if found is None else found.epsilon,
         confidence=options.confidence,
         refutation=found,
         script="" if found is None else script(target, parsed, found, options.python),
-        pairs=len(hunter.pairs),
+        pairs=hunter.pairs,
         tests=len(hunter.tests),
         calls=hunter.calls,
         wall_seconds=time.monotonic() - begin,
@@ -171,21 +168,11 @@ def _cpu() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-_LOADED = {
-    "module": "mechanism = resolve(['module', {where!r}, {attribute!r}])",
-    "file": "mechanism = resolve(['file', {where!r}, {attribute!r}])",
-    "program": (
-        "def mechanism(table):\n"
-        "    line = json.dumps(table) + '\\n'\n"
-        "    answer = subprocess.run([{where!r}], input=line, capture_output=True, text=True)\n"
-        "    return json.loads(answer.stdout.splitlines()[0])"
-    ),
-}
-_SCRIPT = '''"""Counterexample: {words} claims epsilon {epsilon:g} and delta {delta:g} ({relation}).
+_SCRIPT = '''"""Counterexample: {words} claims epsilon {claim.epsilon:g} and delta {claim.delta:g}.
 
-On two neighbouring tables the event below happens at rates whose ratio that claim does not allow.
-Seen when this file was made: {hits} of {runs} runs on the first table, {other_hits} of {runs} on the second, so
-epsilon is at least {bound:.4g}, with the confidence of the hunt. {python}Run it from the folder of the hunt.
+On two neighbouring tables ({claim.relation.value}) the event below happens at rates that the claim does not allow.
+Seen when this file was made: {found.hits} of {found.runs} runs on the first table, {found.other_hits} on the second,
+so epsilon is at least {found.epsilon:.4g}, with the confidence of the hunt. {python}Run it from the folder of the hunt.
 """
 
 import importlib, importlib.util, json, math, os, subprocess, sys
@@ -193,21 +180,21 @@ import importlib, importlib.util, json, math, os, subprocess, sys
 nan, inf = math.nan, math.inf
 FIRST = {first!r}
 SECOND = {second!r}
-EPSILON, DELTA, RUNS = {epsilon!r}, {delta!r}, {runs}
+EPSILON, DELTA, RUNS = {claim.epsilon!r}, {claim.delta!r}, {found.runs}
 # {event_words}
 
 
 def event(shape, numbers, texts):
     try:
-        return {event}
-    except (IndexError, ValueError):  # the output has no such number
+        return {found.event.code}
+    except (IndexError, ValueError, OverflowError):  # the output has no such number
         return False
 
 
-{encoder}
+MOST_LEAVES, MOST_DEPTH = {worker.MOST_LEAVES}, {worker.MOST_DEPTH}
 
 
-{bits}
+{quoted}
 
 
 def limit(hits, runs, failure):
@@ -225,55 +212,29 @@ def limit(hits, runs, failure):
 
 
 sys.path.insert(0, os.getcwd())
-{load}
+mechanism = resolve({target!r})
 counts = [sum(bool(event(*outcome(mechanism, table))) for _ in range(RUNS)) for table in (FIRST, SECOND)]
 low, high = 1 - limit(RUNS - counts[0], RUNS, 5e-4), limit(counts[1], RUNS, 5e-4)
 print("event on the first table:", counts[0], "of", RUNS, "- on the second:", counts[1], "of", RUNS)
 print("rates with confidence 99.9 %: at least", low, "and at most", high)
 print("claimed epsilon:", EPSILON, "- proved:", math.log((low - DELTA) / high) if low > DELTA else 0.0)
 '''
-_BITS = """def lowest_bit(x):
-    return 2000.0 if x == 0 else math.frexp(x)[1] - 53 + trailing_zeros(x)
-
-
-def trailing_zeros(x):
-    if not math.isfinite(x):
-        return math.nan
-    whole = int(abs(math.frexp(x)[0]) * 2**53)
-    return 53.0 if x == 0 else math.log2(whole & -whole)
-
-
-def atoms(numbers, known):
-    return "".join(str(known.index(x)) if x in known else "." for x in numbers)
-
-
-def nature(numbers):
-    return "".join("n" if x != x else "i" if math.isinf(x) else "0" if x == 0 else "." for x in numbers)"""
 
 
 def script(target: HunterTarget, claim: PrivacyClaim, found: Refutation, python: str | None) -> str:
     """A program that needs the mechanism and the standard library only, and counts the event on both tables."""
     source = inspect.getsource(worker)
     begin, end = source.index("# The counterexample script"), source.index("# End of what the script quotes.")
-    encoder = "MOST_LEAVES, MOST_DEPTH = 4096, 20\n\n\n" + source[begin:end].split("\n", 1)[1].strip()
-    resolver = inspect.getsource(worker.resolve).strip()
-    tables = [[list(row) if isinstance(row, tuple) else row for row in table] for table in found.pair]
-    likelier = found.event.likelier
+    tables = [list(found.pair[place]) for place in (found.event.likelier, 1 - found.event.likelier)]
     return _SCRIPT.format(
         words=target.words,
-        epsilon=claim.epsilon,
-        delta=claim.delta,
-        relation=claim.relation.value,
-        hits=found.hits,
-        runs=found.runs,
-        other_hits=found.other_hits,
-        bound=found.epsilon,
+        claim=claim,
+        found=found,
+        worker=worker,
         python="" if python is None else f"The interpreter was {python}. ",
-        first=tables[likelier],
-        second=tables[1 - likelier],
+        first=tables[0],
+        second=tables[1],
         event_words=" ".join(found.event.words.split()),
-        event=found.event.code,
-        encoder=f"{encoder}\n\n\n{resolver}",
-        bits=_BITS,
-        load=_LOADED[target.place].format(where=target.where, attribute=target.attribute),
+        quoted=source[begin:end].split("\n", 1)[1].strip(),
+        target=[target.place, target.where, target.attribute],
     )

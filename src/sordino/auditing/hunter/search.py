@@ -11,11 +11,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from sordino.auditing.confidence import lower_end, upper_end
-from sordino.auditing.hunter.domain import PrivacyClaim, TablePair, neighbours, simpler, variations
+from sordino.auditing.hunter.domain import PrivacyClaim, TablePair, neighbours, variations
 from sordino.auditing.hunter.features import Event, Sample, best_events, evidence
 from sordino.auditing.hunter.processes import CallOutput, Runner, Table
 from sordino.core.gaussian import down, up
@@ -23,8 +24,8 @@ from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval, number, whole_n
 
 # Shares of the work in each round; a round searches, then tests its finalists.
 ROUNDS, FINALISTS = (0.12, 0.28, 0.6), 3
-TEST_SHARES = (0.6, 0.6, 1.0)  # of what is left for tests in a round, for one finalist after the other
-TESTS = len(ROUNDS) * FINALISTS + 1  # one more for the pair that is printed
+SEARCHED, TEST_SHARES = 0.6, (0.6, 0.6, 1.0)  # of a round; of what is left for tests, one finalist after the other
+TESTS = len(ROUNDS) * FINALISTS
 START, SLOW, LEAST_TEST, MOST_TEST = 24, 3000, 32, 400_000
 
 
@@ -65,17 +66,16 @@ class HunterOptions:
 
 @dataclass(frozen=True)
 class Refutation:
-    """One event on one pair, counted on fresh runs.
+    """One event on one pair of tables, counted on fresh runs.
 
-    `epsilon` is the lower bound that the counts prove at the claim's delta with limits at `failure`; 0 proves nothing.
+    `epsilon` is the lower bound that the counts prove at the claim's delta; 0 proves nothing.
     """
 
-    pair: TablePair
+    pair: tuple[Table, Table]
     event: Event
     hits: int
     runs: int
     other_hits: int
-    failure: float
     epsilon: float
 
 
@@ -89,26 +89,13 @@ def proved_epsilon(hits: int, other_hits: int, runs: int, delta: float, failure:
     return max(0.0, down(down(math.log(power), 2) - up(math.log(high), 2), 2))
 
 
-class _Budget:
-    """How many calls are left: by count, or by the time that is left and the speed so far, all work included."""
+class Promising(NamedTuple):
+    """An event chosen on one half of the runs of a pair: its evidence and its rates on the other half."""
 
-    def __init__(self, options: HunterOptions) -> None:
-        self._begin, self._options = time.monotonic(), options
-        self._since, self._counted, self.made = self._begin, 0, 0
-
-    def note(self, calls: int) -> None:
-        self.made, self._counted = self.made + calls, self._counted + calls
-
-    def warm(self) -> None:
-        """Forget how long the first calls took: they load libraries."""
-        self._since, self._counted = time.monotonic(), 0
-
-    def left(self) -> int:
-        if self._options.calls is not None:
-            return max(0, self._options.calls - self.made)
-        now = time.monotonic()
-        rate = max(self._counted, 1) / (now - self._since + 1e-6)
-        return max(0, int((self._options.seconds - (now - self._begin)) * rate))
+    score: float
+    event: Event
+    rate: float
+    other_rate: float
 
 
 class Hunt:
@@ -123,22 +110,24 @@ class Hunt:
         self.claim, self._runner, self._options, self._check = claim, runner, options, check
         self._rng = np.random.default_rng(options.seed)
         self._outputs: dict[Table, list[CallOutput]] = defaultdict(list)
-        self._samples: dict[Table, Sample] = {}
-        self._budget = _Budget(options)
         self._share = (1.0 - options.confidence) / TESTS
+        self._begin = time.monotonic()
+        # When, and after how many calls, the speed of calls began to be counted: the first ones load libraries.
+        self._warm = self._begin, 0
+        self.calls = 0
         self.tests: list[Refutation] = []
-        self.pairs: list[TablePair] = []
         self._waiting = neighbours(claim, self._rng)
+        self._ranked: dict[TablePair, float] = {}
 
     @property
-    def calls(self) -> int:
-        """Calls made so far."""
-        return self._budget.made
+    def pairs(self) -> int:
+        """How many pairs of neighbours were tried."""
+        return len(self._ranked)
 
     @property
     def first_table(self) -> Table:
-        """The largest table of the pair that is tried first."""
-        return max(self._waiting[0], key=len)
+        """The larger table of the pair that is tried first."""
+        return self._waiting[0].tables[1]
 
     @property
     def only_failure(self) -> str:
@@ -148,140 +137,122 @@ class Hunt:
         return only if only.startswith(("raised ", "died ", "hung")) else ""
 
     def run(self) -> Refutation | None:
-        """Hunt until something is refuted or the budget is used; the refutation of the pair to print."""
-        waiting = self._waiting
-        self._extend(waiting[0], 2)
-        self._budget.warm()
-        self._extend(waiting[0], 6)
-        ranked: list[tuple[float, TablePair]] = []
+        """Hunt until the claim is refuted or the budget is used."""
+        self._extend(self._waiting[0].tables, 2)
+        self._warm = time.monotonic(), self.calls
         for place, share in enumerate(ROUNDS):
-            allowed = int(self._budget.left() * share / sum(ROUNDS[place:]))
+            allowed = int(self._left() * share / sum(ROUNDS[place:]))
             end = self.calls + allowed
-            while self.calls < end - int(0.4 * allowed):
+            while self.calls < end - int((1 - SEARCHED) * allowed):
                 before = self.calls
-                ranked = self._searched(waiting, ranked, int(0.3 * allowed))
-                if self._clear(ranked[0][1], (end - self.calls) // 2) or self.calls == before:
+                self._search(int(SEARCHED / 2 * allowed))
+                if self._clear(self._best[0], (end - self.calls) // 2) or self.calls == before:
                     break
             self._check()
-            for share_of_rest, (pair, event) in zip(TEST_SHARES, self._finalists(ranked), strict=False):
+            for share_of_rest, (pair, event) in zip(TEST_SHARES, self._finalists(), strict=False):
                 tested = self._tested(pair, event, int(share_of_rest * (end - self.calls) / 2))
                 if tested is not None and tested.epsilon > self.claim.epsilon:
-                    return self._printed(tested)
+                    return tested
         return None
+
+    def _left(self) -> int:
+        """How many calls are left: by count, or by the time that is left and the speed so far, all work included."""
+        if self._options.calls is not None:
+            return max(0, self._options.calls - self.calls)
+        now, (since, counted) = time.monotonic(), self._warm
+        rate = max(self.calls - counted, 1) / (now - since + 1e-6)
+        return max(0, int((self._options.seconds - (now - self._begin)) * rate))
 
     def _extend(self, tables: Sequence[Table], wanted: int) -> None:
         """Run each table until it has so many outputs, all in random order."""
-        lacking = [table for table in dict.fromkeys(tables) for _ in range(wanted - len(self._outputs[table]))]
-        for table, output in zip(*self._run(lacking), strict=True):
-            self._outputs[table].append(output)
-            self._samples.pop(table, None)
+        self._run([table for table in dict.fromkeys(tables) for _ in range(wanted - len(self._outputs[table]))])
 
-    def _run(self, tables: Sequence[Table]) -> tuple[list[Table], list[CallOutput]]:
+    def _run(self, tables: Sequence[Table]) -> dict[Table, list[CallOutput]]:
+        """The outputs of fresh runs; what a test has counted may serve later searches."""
         order = [tables[int(place)] for place in self._rng.permutation(len(tables))]
-        outputs = self._runner.run(order)
-        self._budget.note(len(order))
-        return order, outputs
+        found: dict[Table, list[CallOutput]] = defaultdict(list)
+        for table, output in zip(order, self._runner.run(order), strict=True):
+            found[table].append(output)
+        for table, outputs in found.items():
+            self._outputs[table] += outputs
+        self.calls += len(order)
+        return found
 
-    def _sample(self, table: Table) -> Sample:
-        if table not in self._samples:
-            self._samples[table] = Sample(self._outputs[table])
-        return self._samples[table]
-
-    def _searched(
-        self, waiting: list[TablePair], ranked: list[tuple[float, TablePair]], budget: int
-    ) -> list[tuple[float, TablePair]]:
+    def _search(self, budget: int) -> None:
         """Successive halving: many pairs a few times each, the best third three times as often, and so on."""
-        start = START if self._budget.left() > SLOW else START // 2
+        start = START if self._left() > SLOW else START // 2
         width = int(np.clip(0.3 * budget / (1.6 * start), 4, 120))
-        each = max(2, width // 12) if waiting else max(2, width // 6)
-        near = [one for _, pair in ranked[:6] for one in variations(pair, self.claim, self._rng, each)]
-        pool = [*(pair for _, pair in ranked[: width // 4]), *near]
-        while waiting and len(pool) < width:
-            pool.append(waiting.pop(0))
-        self.pairs.extend(pair for pair in pool if pair not in self.pairs)
+        each = max(2, width // (12 if self._waiting else 6))
+        best = self._best
+        near = [one for pair in best[:6] for one in variations(pair, self.claim, self._rng, each)]
+        pool = list(dict.fromkeys([*best[: width // 4], *near]))
+        new = max(0, width - len(pool))
+        pool, self._waiting = pool + self._waiting[:new], self._waiting[new:]
         end, wanted = self.calls + budget, start
-        known = {id(pair): score for score, pair in ranked}
         while pool:
-            lacking = sum(max(0, wanted - len(self._outputs[one])) for one in {t for pair in pool for t in pair})
+            tables = list(dict.fromkeys(table for pair in pool for table in pair.tables))
+            lacking = sum(max(0, wanted - len(self._outputs[table])) for table in tables)
             if self.calls + lacking > end and wanted > start:
-                break
-            self._extend([table for pair in pool for table in pair], wanted)
-            scored = sorted(((self._score(pair), pair) for pair in pool), key=lambda one: -one[0])
-            known.update({id(pair): score for score, pair in scored})
-            pool = [pair for _, pair in scored[: max(3, len(scored) // 3)]]
+                return
+            self._extend(tables, wanted)
+            scores = {pair: max((one.score for one in self._promising(pair)), default=-math.inf) for pair in pool}
+            self._ranked |= scores
+            pool = sorted(pool, key=lambda pair: -scores[pair])[: max(3, len(pool) // 3)]
             if self._clear(pool[0], 2 * wanted):
-                break  # testing it costs less than looking on
+                return  # testing it costs less than looking on
             wanted *= 3
-        everything = {id(pair): pair for pair in [*(pair for _, pair in ranked), *self.pairs]}
-        return sorted(
-            ((known[name], pair) for name, pair in everything.items() if name in known), key=lambda one: -one[0]
-        )
+
+    @property
+    def _best(self) -> list[TablePair]:
+        """The pairs that were tried, the most telling first."""
+        return sorted(self._ranked, key=lambda pair: -self._ranked[pair])
+
+    def _promising(self, pair: TablePair, most: int = 6) -> list[Promising]:
+        """Events chosen on one half of the runs and judged on the other, the most telling first."""
+        samples = [Sample(self._outputs[table]) for table in pair.tables]
+        choosing, judging = ([one.half(which) for one in samples] for which in (0, 1))
+        claim, found = self.claim, []
+        bits = claim.arithmetic == "exact"
+        chosen = best_events(choosing[0], choosing[1], claim.epsilon, claim.delta, bits=bits)
+        for _, event in chosen[:most]:
+            sides = judging[event.likelier], judging[1 - event.likelier]
+            hits, sizes = [int(event.holds(one).sum()) for one in sides], [len(one) for one in sides]
+            score = float(evidence(hits[0], sizes[0], hits[1], sizes[1], claim.epsilon, claim.delta))
+            rate, other = ((count + 0.5) / (size + 1) for count, size in zip(hits, sizes, strict=True))
+            found.append(Promising(score, event, rate, other))
+        return sorted(found, key=lambda one: -one.score)
 
     def _clear(self, pair: TablePair, most: int) -> bool:
         """Whether so many fresh runs a side would probably refute the claim."""
-        best = self._promising(pair)[:1]
-        return bool(best) and self._needed(*best[0][2], most=most) is not None
+        return any(self._needed(one.rate, one.other_rate, most) is not None for one in self._promising(pair)[:1])
 
-    def _score(self, pair: TablePair) -> float:
-        return max((score for score, _, _ in self._promising(pair)), default=-math.inf)
-
-    def _best(self, samples: Sequence[Sample]) -> list[tuple[float, Event]]:
-        claim, (first, second) = self.claim, samples
-        return best_events(first, second, claim.epsilon, claim.delta, bits=claim.arithmetic == "exact")
-
-    def _promising(self, pair: TablePair, most: int = 6) -> list[tuple[float, Event, tuple[float, float]]]:
-        """Events chosen on one half of the runs, with their evidence and their rates on the other half."""
-        samples = [self._sample(table) for table in pair]
-        choosing, judging = ([one.half(which) for one in samples] for which in (0, 1))
-        claim, found = self.claim, []
-        for _, event in self._best(choosing)[:most]:
-            sides = judging[event.likelier], judging[1 - event.likelier]
-            hits = [int(event.holds(one).sum()) for one in sides]
-            sizes = [len(one) for one in sides]
-            score = float(evidence(hits[0], sizes[0], hits[1], sizes[1], claim.epsilon, claim.delta))
-            rates = (hits[0] + 0.5) / (sizes[0] + 1), (hits[1] + 0.5) / (sizes[1] + 1)
-            found.append((score, event, rates))
-        return sorted(found, key=lambda one: -one[0])
-
-    def _finalists(self, ranked: list[tuple[float, TablePair]]) -> list[tuple[TablePair, Event]]:
-        """The events to test, at most two of one pair; thresholds are set anew on all runs of the search."""
-        found = []
-        for _, pair in ranked[:6]:
-            anew = self._best([self._sample(table) for table in pair])
-            for score, event, _ in self._promising(pair)[:2]:
-                same = [
-                    other
-                    for _, other in anew
-                    if (other.feature.words, other.test, other.likelier)
-                    == (event.feature.words, event.test, event.likelier)
-                ]
-                found.append((score, pair, same[0] if same else event))
-        found.sort(key=lambda one: -one[0])
-        return [(pair, event) for _, pair, event in found[:FINALISTS]]
+    def _finalists(self) -> list[tuple[TablePair, Event]]:
+        """The events to test, at most two of one pair."""
+        found = [(one.score, pair, one.event) for pair in self._best[:6] for one in self._promising(pair)[:2]]
+        return [(pair, event) for _, pair, event in sorted(found, key=lambda one: -one[0])[:FINALISTS]]
 
     def _tested(self, pair: TablePair, event: Event, most: int) -> Refutation | None:
         """Fresh runs on both tables, as many as seem to be needed and not more than allowed; None when hopeless."""
-        samples = [self._sample(table) for table in pair]
-        rates = [(event.holds(one).sum() + 0.5) / (len(one) + 1.0) for one in samples]
-        runs = self._needed(rates[event.likelier], rates[1 - event.likelier], min(most, MOST_TEST), hopeful=True)
-        if runs is None:
+        tables, claim = pair.tables, self.claim
+        rates = [
+            (event.holds(Sample(self._outputs[table])).sum() + 0.5) / (len(self._outputs[table]) + 1.0)
+            for table in tables
+        ]
+        rate, other = rates[event.likelier], rates[1 - event.likelier]
+        most = min(most, MOST_TEST)
+        runs = self._needed(rate, other, most)
+        if runs is None and (most < LEAST_TEST or rate <= math.exp(claim.epsilon) * other + claim.delta):
             return None
-        order, outputs = self._run([table for table in pair for _ in range(runs)])
-        own = {table: Sample([one for place, one in zip(order, outputs, strict=True) if place == table])
-               for table in pair}  # fmt: skip
-        counts = [int(event.holds(own[table]).sum()) for table in pair]
-        hits, other = counts[event.likelier], counts[1 - event.likelier]
-        bound = proved_epsilon(hits, other, runs, self.claim.delta, self._share)
-        tested = Refutation(pair, event, hits, runs, other, self._share, bound)
-        self.tests.append(tested)
-        # What a test has counted may serve later searches: later tests have runs of their own.
-        for table, output in zip(order, outputs, strict=True):
-            self._outputs[table].append(output)
-            self._samples.pop(table, None)
-        return tested
+        runs = runs or most
+        own = self._run([table for table in tables for _ in range(runs)])
+        counts = [int(event.holds(Sample(own[table])).sum()) for table in tables]
+        hits, other_hits = counts[event.likelier], counts[1 - event.likelier]
+        bound = proved_epsilon(hits, other_hits, runs, claim.delta, self._share)
+        self.tests.append(Refutation(tables, event, hits, runs, other_hits, bound))
+        return self.tests[-1]
 
-    def _needed(self, rate: float, other: float, most: int, *, hopeful: bool = False) -> int | None:
-        """Runs with which counts a little worse than expected would refute the claim; all there are when hopeful."""
+    def _needed(self, rate: float, other: float, most: int) -> int | None:
+        """Runs with which counts a little worse than expected would refute the claim, twice over where allowed."""
         runs = LEAST_TEST
         while runs <= most:
             low = max(0.0, rate - math.sqrt(rate * (1 - rate) / runs))
@@ -290,36 +261,4 @@ class Hunt:
             if proved > self.claim.epsilon:
                 return min(2 * runs, most)
             runs = 3 * runs // 2
-        excess = rate > math.exp(self.claim.epsilon) * other + self.claim.delta
-        return most if hopeful and most >= LEAST_TEST and excess else None
-
-    def _printed(self, found: Refutation) -> Refutation:
-        """A smaller pair that refutes the claim as well, if there is one; else the pair found."""
-        pair, tried = found.pair, 0
-        enough = min(found.runs, 4000)
-        progress = True
-        while progress and tried < 24 and self._budget.left() > 4 * enough:
-            progress = False
-            for candidate in simpler(pair, self.claim):
-                tried += 1
-                if tried > 24 or self._budget.left() < 4 * enough:
-                    break
-                self._extend(candidate, min(enough, 1000))
-                best = self._promising(candidate)[:1]
-                if best and self._would_refute(best[0], enough):
-                    pair, progress = candidate, True
-                    break
-        if pair == found.pair:
-            return found
-        event = self._finalists([(0.0, pair)])[0][1]
-        again = self._tested(pair, event, max(found.runs, LEAST_TEST))
-        return again if again is not None and again.epsilon > self.claim.epsilon else found
-
-    def _would_refute(self, promising: tuple[float, Event, tuple[float, float]], runs: int) -> bool:
-        _, _, (rate, other) = promising
-        needed = self._needed(rate, other, runs)
-        return (
-            needed is not None
-            and proved_epsilon(math.floor(rate * runs), math.ceil(other * runs), runs, self.claim.delta, self._share)
-            > self.claim.epsilon
-        )
+        return None

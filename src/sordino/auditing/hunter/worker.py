@@ -1,9 +1,8 @@
 """The process that runs a user's callable: stands alone, so that any interpreter can run it (Python 3.8 and later).
 
 It is started as a script, with the interpreter of the environment the callable lives in; nothing of Sordino is imported
-there. Requests are lines of JSON on standard input, answers lines of JSON on what was standard output when it started:
-whatever the callable prints goes to standard error instead. A table reaches the callable as a copy of its own, so that
-a callable that changes its argument does not change the next call's.
+there. A request is a line of JSON with tables, and every table is answered by a line of JSON, on what was standard
+output when the process started: whatever the callable prints goes to standard error instead.
 """
 
 import importlib
@@ -11,12 +10,17 @@ import importlib.util
 import json
 import math
 import os
+import subprocess
 import sys
 
 MOST_LEAVES, MOST_DEPTH = 4096, 20
 
 
-# The counterexample script quotes from here to the end of `outcome`.
+# The counterexample script quotes from here to the end of `nature`.
+class NoData(Exception):
+    """An output that holds something else than numbers, texts and collections of them."""
+
+
 def encode(value):
     """A value as its shape (types, lengths, keys), its numbers and its texts, in the order of the value."""
     numbers, texts = [], []
@@ -26,22 +30,16 @@ def encode(value):
 
 def _walk(value, numbers, texts, depth):
     if len(numbers) + len(texts) > MOST_LEAVES or depth > MOST_DEPTH:
-        raise TypeError(f"more than {MOST_LEAVES} numbers and texts, or more than {MOST_DEPTH} levels")
+        raise NoData(f"more than {MOST_LEAVES} numbers and texts, or more than {MOST_DEPTH} levels")
     kind = type(value).__name__
     if value is None:
         return "None"
-    if isinstance(value, bool):
-        numbers.append(float(value))
-        return "bool"
-    if isinstance(value, int):
-        if abs(value) < 2**53:
-            numbers.append(float(value))
-        else:
-            texts.append(str(value))
-        return "int"
-    if isinstance(value, float):
+    if isinstance(value, (bool, float)) or (isinstance(value, int) and abs(value) < 2**53):
         numbers.append(float(value))
         return kind
+    if isinstance(value, int):
+        texts.append(str(value))
+        return "int"
     if isinstance(value, complex):
         numbers.extend([value.real, value.imag])
         return kind
@@ -81,30 +79,31 @@ def _foreign(value, kind, numbers, texts, depth):
     if hasattr(value, "__dataclass_fields__"):
         fields = {name: getattr(value, name) for name in value.__dataclass_fields__}
         return kind + _walk(fields, numbers, texts, depth + 1)
-    if hasattr(value, "as_integer_ratio"):
+    if hasattr(value, "__float__"):
         numbers.append(float(value))
         texts.append(str(value))
         return kind
-    raise TypeError(f"an object of type {kind}")
+    raise NoData(f"an object of type {kind}")
 
 
 def outcome(callable_, table):
-    """What a call gives: its value, or the exception it ends with, encoded."""
-    mine = [list(row) if isinstance(row, list) else row for row in table]
+    """What a call gives: its value, or the exception it ends with, encoded; the callable gets a copy of the table."""
+    mine = [list(row) if isinstance(row, (list, tuple)) else row for row in table]
     try:
         value = callable_(mine)
+    except NoData:
+        raise
     except BaseException as error:  # an exception is an output like any other, whatever its kind
         message = str(error).split("\n")[0][:200]
         return [f"raised {type(error).__name__}: {message}", [], []]
     return encode(value)
 
 
-# End of what the script quotes.
-
-
 def resolve(target):
-    """The callable that a target names: ["module", name, attribute] or ["file", path, attribute]."""
+    """The callable of ["module", name, attribute], ["file", path, attribute] or ["program", path, ""]."""
     place, where, attribute = target
+    if place == "program":
+        return lambda table: _run_program(where, table)
     if place == "file":
         name = os.path.splitext(os.path.basename(where))[0]
         sys.path.insert(0, os.path.dirname(os.path.abspath(where)))
@@ -124,6 +123,45 @@ def resolve(target):
     return value
 
 
+def _run_program(path, table):
+    """Start a program that reads a line of JSON, the table, and answers with one."""
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    line = json.dumps(table) + "\n"
+    done = subprocess.run([path], input=line, env=own, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"exit code {done.returncode}")
+    try:
+        return json.loads(done.stdout.splitlines()[0])
+    except (IndexError, ValueError):
+        raise NoData("something else than one line of JSON") from None
+
+
+def lowest_bit(x):
+    """The exponent of the lowest bit that is set: -1 for 0.5 and 1.5, -52 for 1 + 2^-52; 2000 for zero."""
+    return 2000.0 if x == 0 else math.frexp(x)[1] - 53 + trailing_zeros(x)
+
+
+def trailing_zeros(x):
+    """How many of the 53 digits of a float are zero at its end."""
+    if not math.isfinite(x):
+        return math.nan
+    whole = int(abs(math.frexp(x)[0]) * 2**53)
+    return 53.0 if x == 0 else math.log2(whole & -whole)
+
+
+def atoms(numbers, known):
+    """Which numbers are one of the known ones."""
+    return "".join(str(known.index(x)) if x in known else "." for x in numbers)
+
+
+def nature(numbers):
+    """Which numbers are NaN, infinite or zero."""
+    return "".join("n" if math.isnan(x) else "i" if math.isinf(x) else "0" if x == 0 else "." for x in numbers)
+
+
+# End of what the script quotes.
+
+
 def declared(target):
     """What the module itself says that the callable claims, CLAIMS[name]; None where it says nothing."""
     place, where, attribute = target
@@ -137,21 +175,8 @@ def declared(target):
     return claim
 
 
-def finite(encoded):
-    """NaN and infinities as texts that JSON has; the parent turns them back."""
-    shape, numbers, texts = encoded
-    return [shape, [number if math.isfinite(number) else str(number) for number in numbers], texts]
-
-
-def special(value):
-    """A table from JSON, with NaN and infinities that travel as {"float": "nan"}."""
-    if isinstance(value, list):
-        return [special(part) for part in value]
-    return float(value["float"]) if isinstance(value, dict) else value
-
-
 def serve(requests, answer):
-    """Answer requests until the input ends: first the target, then tables and calls."""
+    """Answer requests until the input ends: first the target, then tables."""
     first = json.loads(next(requests))
     sys.path[:0] = [place for place in first["path"] if place not in sys.path]
     try:
@@ -159,15 +184,12 @@ def serve(requests, answer):
     except BaseException as error:
         message = " ".join(str(error).split())[:300]
         return answer({"refused": f"{type(error).__name__}: {message}"})
-    answer({"ready": True, "claim": declared(first["target"])})
-    tables = {}
+    answer({"claim": declared(first["target"])})
     for line in requests:
-        request = json.loads(line)
-        tables.update({int(name): special(table) for name, table in request.get("tables", {}).items()})
-        for name in request.get("calls", ()):
+        for table in json.loads(line):
             try:
-                answer(finite(outcome(callable_, tables[name])))
-            except TypeError as error:
+                answer(outcome(callable_, table))
+            except NoData as error:
                 return answer({"refused": f"its output holds {error}"})
     return None
 

@@ -6,26 +6,38 @@ and the shift fixes epsilon. Everywhere else errors are counted.
 
 import numpy as np
 
-from sordino.auditing.attack.audit import audit_by_attack, audit_by_fixed_score, audit_instance_by_attack
-from sordino.auditing.attack.chains import (
+from sordino.auditing.confidence import band_tests, epsilon_of_mu
+from sordino.auditing.experiment import (
     ChainFit,
-    constant_pull_model,
+    Claim,
+    FitMany,
+    audit_by_attack,
+    audit_by_fixed_score,
+    chain_of,
+    drawn_seeds,
+    fit_here,
+    model_scores,
+    need_feasible,
+    seed_policy,
+)
+from sordino.auditing.instance import AuditInstance, audit_instance
+from sordino.auditing.lower_bound import AuditOptions, LowerBound
+from sordino.auditing.methods.one_run import GroupedCanaries, KnownGaussian, mu_lower, why_not_linear
+from sordino.auditing.quadratic import (
+    ConstantPull,
     exposed_position,
+    extremal_decay,
+    extremal_gap,
     extremal_rows,
-    extremal_scores,
+    extremal_score,
     on_one_axis,
 )
-from sordino.auditing.attack.experiment import Claim, chain_of, drawn_seeds, fit_here, need_feasible, seed_policy
-from sordino.auditing.confidence import band_tests, epsilon_of_mu
-from sordino.auditing.exact.extremal_chain import extremal_gap
-from sordino.auditing.instance import audit_instance
-from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound, audit_method
-from sordino.auditing.methods.one_run import GroupedCanaries, KnownGaussian, mu_lower, why_not_linear
-from sordino.core.bound import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Spec
 
+FITS_MODELS = True
 
-@audit_method("attack", fits_models=True)
+
 def attack(spec: Spec, options: AuditOptions) -> LowerBound:
     """Lower bound by attack on a noisy gradient spec: its instance where it has one, else its extremal quadratic."""
     chain_of(spec)
@@ -36,23 +48,31 @@ def attack(spec: Spec, options: AuditOptions) -> LowerBound:
     return audit_instance_by_attack(ChainFit(spec, instance.model), instance, spec.view, options, "")
 
 
+def audit_instance_by_attack(
+    fit_many: FitMany, instance: AuditInstance, view: View, options: AuditOptions, run: str
+) -> LowerBound:
+    """Lower bound from models of an instance's first pair of neighbours; `run` says what is run on it."""
+    pair = instance.pair
+    evidence = (
+        f"Run by this code: the described chain{run}, on {instance.description}; the better of the record's loss and a "
+        "linear score of the parameters"
+    )
+    scores, claim = model_scores(instance.model, pair), Claim(pair.relation, view)
+    return audit_by_attack(fit_many, pair.first, pair.second, scores, claim, options, evidence)
+
+
 def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
     extremal_gap(spec)  # refused where the quadratic need not be what the spec claims
     spec = on_one_axis(spec)
-    pair, model = extremal_rows(spec, exposed_position(spec)), constant_pull_model(spec)
-    scores = extremal_scores(spec, pair, model.weight_decay)
-    claim, fit = Claim(spec.relation, spec.view), ChainFit(spec, model)
+    if not why_not_linear(spec):
+        return _known_law(spec, options)
+    pair, model = extremal_rows(spec, exposed_position(spec)), ConstantPull(weight_decay=extremal_decay(spec))
     evidence = (
         f"Run by this code: the described chain, on the worst-case quadratic of the spec's constants, record "
         f"{pair.position} in question, along the first axis"
     )
-    if not why_not_linear(spec):
-        return _known_law(spec, options)
-    if any(score.learns for score in scores):
-        return audit_by_attack(fit, pair.first, pair.second, scores, claim, options, evidence)
-    nothing = np.empty((0, 1))
-    known = scores[0].learn(nothing, nothing)
-    return audit_by_fixed_score(fit, pair.first, pair.second, known, claim, options, evidence)
+    score, claim = extremal_score(spec, pair, model.weight_decay), Claim(spec.relation, spec.view)
+    return audit_by_fixed_score(ChainFit(spec, model), pair.first, pair.second, score, claim, options, evidence)
 
 
 # Of the failure probability, what the trade-off curve of counted errors gets beside the known law.
@@ -77,20 +97,16 @@ def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:
     tests = band_tests(first, second, 1.0 - _OF_CURVE * failure)
     counted = max(test.point.epsilon(options.delta) for test in tests)
     by_law = epsilon_of_mu(mu, options.delta)
-    return LowerBound(
-        epsilon=max(by_law, counted),
-        delta=options.delta,
-        relation=spec.relation,
-        view=spec.view,
-        method="attack",
-        confidence=options.confidence,
+    evidence = (
+        f"Run by this code: the described chain, on the worst-case quadratic of the spec's constants, record "
+        f"{position} in question; difference of mean scores under known Gaussian noise: {known.reason}"
+    )
+    return options.bound(
+        spec,
+        "attack",
+        max(by_law, counted),
+        evidence,
         counts=(("models", 2 * each_side), ("models of the first dataset", each_side)),
-        cap=None,
-        examined=Examined.RUN,
         seed_policy=seed_policy(options),
-        evidence=(
-            f"Run by this code: the described chain, on the worst-case quadratic of the spec's constants, record "
-            f"{position} in question; difference of mean scores under known Gaussian noise: {known.reason}"
-        ),
         curve=tuple(test.point for test in tests),
     )

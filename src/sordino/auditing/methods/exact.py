@@ -27,9 +27,8 @@ from sordino.auditing.exact.leak import (
     composed_down,
     refuse_repeated_draws,
 )
-from sordino.auditing.exact.proposed_sample import proposed_findings
 from sordino.auditing.instance import audit_instance
-from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound, audit_method
+from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.core.bound import Bound, Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
 from sordino.core.guarantee import GaussianDP, LossDistribution
@@ -48,7 +47,6 @@ from sordino.core.spec import (
     NoisyGradient,
     OutputPerturbation,
     PosteriorSample,
-    ProposeTestSample,
     RandomisedResponse,
     RandomShift,
     Scheme,
@@ -77,7 +75,6 @@ _MOST_PAIRS = 3
 _MOST_RIDGE_PAIRS = 24
 
 
-@audit_method("exact")
 def exact(spec: Spec, options: AuditOptions) -> LowerBound:
     """The largest exact epsilon over the pairs of neighbours looked at."""
     pairs = findings(spec)
@@ -87,17 +84,14 @@ def exact(spec: Spec, options: AuditOptions) -> LowerBound:
         more = epsilon * (1 + 1e-6) + 1e-6
         if pair.leak.delta(more) > options.delta and (larger := pair.leak.epsilon(options.delta)) > epsilon:
             best, epsilon = pair, larger
-    return LowerBound(
-        epsilon=epsilon,
-        delta=options.delta,
-        relation=spec.relation,
-        view=spec.view,
-        method="exact",
+    return options.bound(
+        spec,
+        "exact",
+        epsilon,
+        f"Distinguished: {best.neighbours}.",
         confidence=1.0,
         counts=(("pairs of neighbours", len(pairs)),),
-        cap=None,
         seed_policy="No randomness: the laws are known in closed form or by quadrature.",
-        evidence=f"Distinguished: {best.neighbours}.",
         examined=Examined.DESCRIPTION,
         curve=best.leak.curve(),
     )
@@ -107,7 +101,7 @@ def output_findings(spec: Spec) -> Iterator[LeakFinding]:
     """Minimisers exactly L / m apart, with the Gaussian noise of the release."""
     run: OutputPerturbation = instance_of("spec.algorithm", spec.algorithm, OutputPerturbation)
     if run.noise.kind is not AverageNoiseKind.GAUSSIAN:
-        raise InputError("Expected Gaussian noise for an exact audit of a perturbed minimiser, got Laplace noise.")
+        raise InputError("An exact audit of a perturbed minimiser needs Gaussian noise, not Laplace.")
     mu = run.lipschitz.value / run.strong_convexity.value / run.noise.scale
     yield LeakFinding(GaussianShift(mu * (1 - 1e-14)), "quadratic objectives that differ by a linear function")
 
@@ -116,7 +110,7 @@ def posterior_findings(spec: Spec) -> Iterator[LeakFinding]:
     """Gaussian posteriors at the edge of what the potential allows."""
     run: PosteriorSample = instance_of("spec.algorithm", spec.algorithm, PosteriorSample)
     if run.drawn is not None:
-        raise InputError(f"Expected exact draws for an exact audit of a posterior, got draws made {run.drawn.words}.")
+        raise InputError(f"An exact audit of a posterior needs exact draws, not draws made {run.drawn.words}.")
     potential = run.potential
     if isinstance(potential, StronglyLogConcave):
         # N(a, 1/m) against N(0, 1/m) with |a| = lipschitz / m: the potentials differ by a linear function.
@@ -127,9 +121,7 @@ def posterior_findings(spec: Spec) -> Iterator[LeakFinding]:
         yield from _regression(potential, spec, run.draws)
     else:
         instance_of("potential", potential, BoundedPotential)
-        raise InputError(
-            "Expected a strongly log-concave or regression posterior for an exact audit, got a bounded one."
-        )
+        raise InputError("An exact audit needs a strongly log-concave or a regression posterior. This one is bounded.")
 
 
 def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator[LeakFinding]:
@@ -139,7 +131,7 @@ def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator
     and what is left of the difference, alpha c over the precision, is added exactly.
     """
     if spec.relation is not Relation.REPLACE_ONE:
-        raise InputError("Expected relation replace-one for an exact audit of a regression posterior, got add-remove.")
+        raise InputError("An exact audit of a regression posterior needs the relation replace-one, not add-remove.")
     spread = math.exp(potential.gamma1 * math.log(spec.n)) * (1 - 1e-14)
     lowest = max(-spread, -potential.c)
     corners = [(x, slope) for x in (potential.x_low, potential.x_high) for slope in (lowest, spread)]
@@ -147,7 +139,7 @@ def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator
     for common in corners:
         for first, second in combinations(corners, 2):
             pair = LawPair(*(_posterior(potential, spec.n, common, odd).copies(draws) for odd in (first, second)))
-            candidates.append((pair.renyi(2.0), (common, first, second), pair))
+            candidates.append((_distance(pair), (common, first, second), pair))
     candidates.sort(key=lambda candidate: -candidate[0])
     for _, records, pair in candidates[:_MOST_PAIRS]:
         points = ", ".join(f"({x:g}, c{slope:+.4g})" for x, slope in records)
@@ -275,8 +267,8 @@ def findings(spec: Spec) -> tuple[LeakFinding, ...]:
     explored = () if explorer is None else tuple(explorer(spec))
     if not explored:
         raise InputError(
-            f"Expected a run whose law is known for an exact audit, got a {ALGORITHMS.word_of(spec.algorithm)} run "
-            "without one; use another method."
+            f"The law of this {ALGORITHMS.word_of(spec.algorithm)} run is not known, so it has no exact audit. "
+            "Use another method."
         )
     return explored
 
@@ -327,7 +319,6 @@ EXPLORERS: Mapping[type[Algorithm], Explorer] = MappingProxyType(
     {
         NoisyGradient: lambda spec: extremal_findings(spec) if spec.instance is None else ridge_findings(spec),
         PosteriorSample: posterior_findings,
-        ProposeTestSample: proposed_findings,
         OutputPerturbation: output_findings,
         NoisedSums: rounds_findings,
         NoisedAnswer: answer_findings,

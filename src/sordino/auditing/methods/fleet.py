@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sordino.auditing.attack.audit import audit_instance_by_attack
-from sordino.auditing.attack.experiment import (
+from sordino.auditing.experiment import (
     ON_ACCELERATOR,
     ON_PROCESSOR,
     FitInBlocks,
@@ -23,10 +22,11 @@ from sordino.auditing.attack.experiment import (
     need_feasible,
     seed_of_run,
 )
-from sordino.auditing.fleet.engine import Performance, train_fleet
+from sordino.auditing.fleet.engine import train_fleet
 from sordino.auditing.fleet.plan import FleetRecords, Members, plan_of
 from sordino.auditing.instance import audit_instance
-from sordino.auditing.lower_bound import AuditOptions, LowerBound, audit_method
+from sordino.auditing.lower_bound import AuditOptions, LowerBound
+from sordino.auditing.methods.attack import audit_instance_by_attack
 from sordino.core.spec import Spec
 from sordino.core.validate import refuse
 from sordino.data.neighbours import Dataset
@@ -39,7 +39,9 @@ _MODELS_IN_A_BLOCK = 264
 _ROUNDING = 1e-6
 
 
-@audit_method("fleet", fits_models=True)
+FITS_MODELS = True
+
+
 def fleet(spec: Spec, options: AuditOptions) -> LowerBound:
     """Lower bound by attack on a fleet of the spec's instance; refused where no fleet can train what is described."""
     instance = audit_instance(spec)
@@ -51,7 +53,7 @@ def fleet(spec: Spec, options: AuditOptions) -> LowerBound:
 
 @dataclass(frozen=True)
 class FleetFit(FitInBlocks):
-    """Models of a spec as fleets, one for each block, on all devices of this machine."""
+    """Models of a spec as fleets, one for each block."""
 
     def __post_init__(self) -> None:
         plan_of(self.spec, self.model, seed=0)
@@ -62,8 +64,7 @@ class FleetFit(FitInBlocks):
 
     def _block(self, data: Dataset, seeds: Seeds) -> Releases:
         plan, members = plan_of(self.spec, self.model, seed_of_run(seeds)), Members.of_one(len(seeds))
-        everywhere = Performance(devices=tuple(jax.local_devices()))
-        return finite(train_fleet(self.model, self._records(data), plan, members, performance=everywhere).theta)
+        return finite(train_fleet(self.model, self._records(data), plan, members).theta)
 
     def _records(self, data: Dataset) -> FleetRecords:
         """Records as the model reads them. A chain shortens what is too long for its constants; a fleet refuses it."""

@@ -36,27 +36,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.auditing.attack.chains import ChainFit, ConstantPull, shown_axes
-from sordino.auditing.attack.experiment import Claim, Releases, chain_of, drawn_from, need_feasible
 from sordino.auditing.confidence import epsilon_of_mu
-from sordino.auditing.exact.extremal_chain import ExtremalAxis, carried, extremal_decay, extremal_gap
-from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound, audit_method
-from sordino.auditing.methods.one_run_guesses import RUN, audit_by_guesses
-from sordino.auditing.one_run.guesses import MOST_CANARIES, Coins
+from sordino.auditing.exact.extremal_chain import ExtremalAxis, Influence
+from sordino.auditing.experiment import ChainFit, Claim, Releases, chain_of, need_feasible
+from sordino.auditing.lower_bound import AuditOptions, LowerBound
+from sordino.auditing.methods.one_run_guesses import MOST_CANARIES, RUN, Coins, one_run_guesses
+from sordino.auditing.quadratic import ConstantPull, extremal_decay, extremal_gap, shown_axes
 from sordino.core import gaussian
 from sordino.core.arrays import Array
-from sordino.core.bound import Relation, View
+from sordino.core.bound import Relation
 from sordino.core.spec import AverageNoiseKind, NoisyGradient, PointStart, Scheme, Spec
 from sordino.core.validate import COUNT, OPEN_UNIT, InputError, instance_of, number, refuse, whole_number
 from sordino.data.neighbours import Dataset
 
 
-@audit_method("one-run")
 def one_run(spec: Spec, options: AuditOptions) -> LowerBound:
     """Lower bound from a single run, by the tightest method that holds: known Gaussian noise, else guesses."""
     chain_of(spec)
     reason = why_not_linear(spec)
-    return audit_by_guesses(spec, options, reason) if reason else audit_by_known_noise(spec, options)
+    return one_run_guesses(spec, options, reason) if reason else audit_by_known_noise(spec, options)
 
 
 def audit_by_known_noise(spec: Spec, options: AuditOptions) -> LowerBound:
@@ -64,7 +62,7 @@ def audit_by_known_noise(spec: Spec, options: AuditOptions) -> LowerBound:
     chain_of(spec)
     reason = why_not_linear(spec)
     if reason:
-        raise InputError(f"Expected a chain with known Gaussian noise, got one where {reason}; use guesses.")
+        raise InputError(f"The noise of this chain is not known to be Gaussian: {reason}. Use guesses.")
     planted = GroupedCanaries.of(spec)
     need_feasible(planted.spec, 1)
     generator = np.random.default_rng(np.random.SeedSequence(options.seed))
@@ -98,7 +96,7 @@ def audit_by_known_noise(spec: Spec, options: AuditOptions) -> LowerBound:
     why = (
         f". Nothing was found: one canary is described to shift the release by {planted.shift:.2g} standard "
         f"deviations, too little for so few of them at {100 * options.confidence:g} %; many models (attack) or the "
-        "known law (exact) can tell more."
+        "known law (exact) can find more."
     )
     return replace(bound, evidence=bound.evidence + why)
 
@@ -152,7 +150,7 @@ def mu_lower(
         raise InputError(f"Expected one finite score for each of {heads.shape} coins, got shape {scores.shape}.")
     instance_of("known", known, KnownGaussian)
     failure = 1.0 - number("confidence", confidence, OPEN_UNIT)
-    gap, spread, squares, freedom = _contrast(scores.astype(np.float64), heads, known)
+    gap, spread, squares, freedom = _contrast(scores, heads, known)
     noise = np.zeros(0) if blanks is None else np.asarray(blanks, float)
     if len(noise) > 1:
         squares, freedom = squares + float(np.square(noise - noise.mean()).sum()), freedom + len(noise) - 1
@@ -169,27 +167,21 @@ def mu_lower(
 def _contrast(scores: NDArray[np.float64], heads: Coins, known: KnownGaussian) -> tuple[float, float, float, int]:
     """The estimated shift of a group, its standard deviation in those of a score, residual squares, and their number.
 
-    With a known baseline a single coin is enough; otherwise both sides of the coins have to be there. Where tails leave
-    no trace and the baseline is known, tails have nothing to say about the shift, and tell the noise instead.
+    Least squares of the scores on the sides of the coins. An unknown baseline is estimated too, for which both sides of
+    the coins have to be there.
     """
-    ups, downs = scores[heads], scores[~heads]
-    if known.baseline is not None and not known.mirrored and len(ups):
-        squares = float(np.square(ups - ups.mean()).sum() + np.square(downs - known.baseline).sum())
-        return float(ups.mean()) - known.baseline, 1 / math.sqrt(len(ups)), squares, len(scores) - 1
-    if len(ups) and len(downs):
-        gap = float(ups.mean() - downs.mean())
-        squares = float(np.square(ups - ups.mean()).sum() + np.square(downs - downs.mean()).sum())
-        return gap, math.sqrt(1 / len(ups) + 1 / len(downs)), squares, len(scores) - 2
+    sides = heads - 0.5 if known.mirrored else heads.astype(float)
+    moved = scores - (scores.mean() if known.baseline is None else known.baseline)
     if known.baseline is None:
-        raise InputError("Expected heads and tails among the coins where the baseline is not known, got one of them.")
-    # s - baseline is D c: half of D up or down, or all of it.
-    weight = 0.5 if known.mirrored else 1.0
-    if not known.mirrored and not len(ups):
+        sides = sides - sides.mean()
+    weight = float(sides @ sides)
+    if weight == 0.0 and known.baseline is None:
+        raise InputError("Without a known baseline the coins need both heads and tails.")
+    if weight == 0.0:
         return 0.0, 1.0, 0.0, 0
-    signed = (ups if len(ups) else -downs) - (known.baseline if len(ups) else -known.baseline)
-    gap = float(signed.mean()) / weight
-    squares = float(np.square(signed - signed.mean()).sum())
-    return gap, 1 / (weight * math.sqrt(len(signed))), squares, len(signed) - 1
+    gap = float(sides @ moved) / weight
+    left = moved - gap * sides
+    return gap, 1 / math.sqrt(weight), float(left @ left), len(scores) - (2 if known.baseline is None else 1)
 
 
 def noncentrality_lower(ratio: float, freedom: int, failure: float, least: float = 0.0) -> float:
@@ -238,25 +230,15 @@ def bound_from_scores(
     It holds with `options.confidence` wherever what `known` promises is true.
     """
     mu = mu_lower(scores, heads, known, options.confidence, blanks)
-    return LowerBound(
-        epsilon=epsilon_of_mu(mu, options.delta),
-        delta=options.delta,
-        relation=claim.relation,
-        view=claim.view,
-        method="one-run",
-        confidence=options.confidence,
-        counts=(
-            ("models", 1),
-            ("canaries", len(scores) * known.group),
-            ("coins", len(scores)),
-            ("heads", int(np.asarray(heads).sum())),
-            ("scores without a canary", 0 if blanks is None else len(blanks)),
-        ),
-        cap=None,
-        examined=Examined.RUN,
-        seed_policy=f"Coins and run are {drawn_from(options)} of the audit.",
-        evidence=f"{evidence}; difference of mean scores under known Gaussian noise: {known.reason}",
+    counts = (
+        ("models", 1),
+        ("canaries", len(scores) * known.group),
+        ("coins", len(scores)),
+        ("heads", int(np.asarray(heads).sum())),
+        ("scores without a canary", 0 if blanks is None else len(blanks)),
     )
+    words = f"{evidence}; difference of mean scores under known Gaussian noise: {known.reason}"
+    return options.bound(claim, "one-run", epsilon_of_mu(mu, options.delta), words, counts=counts)
 
 
 # Two groups, as large as they can be: their difference is all that is estimated, and the other axes tell the noise.
@@ -322,7 +304,7 @@ class GroupedCanaries:
         if drift is not None:  # the mean pull of all groups together is a drift, too
             each = min(each, math.floor(drift.value * size / (pull * math.sqrt(groups))))
         if each < 1:
-            raise InputError("Expected room for one canary along each axis, got a drift bound that leaves none.")
+            raise InputError("The drift bound leaves no room for a canary along each axis.")
         return cls(spec, shift, groups, each, pull, standing[: groups * each], weights, through)
 
     @property
@@ -353,31 +335,16 @@ class GroupedCanaries:
 
 def _best_batch(spec: Spec, axis: ExtremalAxis) -> tuple[int, float, Array, Array]:
     """The batch whose records show most, their shift, the weights of a score, and what stays of a number."""
-    chain = axis.chain
-    kept = np.asarray(chain.kept_iterates(spec.view), dtype=np.int64)
-    steps = int(kept[-1])
-    factors, moves, scales = axis.factors[:steps], axis.moves[:steps], axis.scales[:steps]
+    # What runs releases the average of the parameters themselves.
+    shown = spec if spec.average is None else spec.with_values({"average.lipschitz": 1.0})
+    influence, chain = Influence.of(shown, axis), axis.chain
     period = 1 if chain.batch.scheme is Scheme.FULL else chain.batches_per_epoch(spec.n)
-    if spec.average is not None and spec.view is View.AVERAGE:
-        shares = np.zeros(steps)
-        shares[kept - 1] = 1.0 / len(kept)
-        blocks, later, noise = np.zeros(steps, dtype=np.int64), carried(shares, factors), spec.average.noise.scale
-    else:
-        shares = np.zeros(steps)
-        shares[kept - 1] = 1.0
-        # A kept iterate takes everything before it along: what comes later is seen given that iterate.
-        cut = np.where(np.roll(shares, 1) > 0, 0.0, factors)
-        blocks, later, noise = np.searchsorted(kept, np.arange(1, steps + 1)), carried(shares, cut), 0.0
-    numbers = int(blocks[-1]) + 1
-    variance = np.bincount(blocks, weights=(scales * later) ** 2, minlength=numbers).astype(float)
-    first = np.searchsorted(blocks, np.arange(numbers))
-    through = factors[first] * later[first]
-    variance[0] += (axis.start_scale * through[0]) ** 2 + noise**2
-    signals = np.bincount(blocks * period + np.arange(steps) % period, moves * later, numbers * period)
-    ratios = signals.reshape(numbers, period) / np.sqrt(variance)[:, None]
+    numbers, steps = len(influence.spread), len(influence.left)
+    keys = influence.blocks * period + np.arange(steps) % period
+    ratios = np.bincount(keys, influence.left, numbers * period).reshape(numbers, period)
     lengths = np.sqrt(np.square(ratios).sum(axis=0))
     place = int(np.argmax(lengths))
     if lengths[place] == 0.0:
-        raise InputError("Expected a record that leaves a trace in what is released, got none to plant canaries at.")
-    weights = ratios[:, place] / (lengths[place] * np.sqrt(variance))
-    return place, float(lengths[place]) * math.sqrt(chain.chains), weights, through
+        raise InputError("No record leaves a trace in what is released, so no canary can be planted.")
+    weights = ratios[:, place] / (lengths[place] * influence.spread)
+    return place, float(lengths[place]) * math.sqrt(chain.chains), weights, influence.carry

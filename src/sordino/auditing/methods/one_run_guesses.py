@@ -1,42 +1,316 @@
-"""`one-run-guesses`: one run, many canaries, and as many guesses of their coins as are right, whatever the noise is.
+"""`one-run-guesses`: one run, many canaries, a coin for each, and as many guesses as are right.
 
-Without an instance canaries pull along the axes of the extremal quadratic, as hard as the certified constants allow;
+How many fair coins can be guessed from one release of an (epsilon, delta)-private mechanism: exactly.
+
+m fair coins decide, independently, which of two neighbouring choices each of m records takes; an attacker who sees the
+release guesses r of the coins (Steinke, Nasr & Jagielski 2023). With q = e^epsilon / (1 + e^epsilon) and W ~ Bin(r,
+q) [ours]:
+
+    P[at least v right] <= P[W >= v] (1 + P[W < v] m delta / (v P[W = v])), or 1 if that is less,
+
+and some mechanism attains it. Proof. Guesses are post-processing, and averaging a mechanism over relabelled coins
+keeps it private, so M(guesses | coins) depends on the number k of right ones alone; let it have the law w, b be the
+law of W, and x = w / b. A coin is among those guessed with probability r / m, and k b_k = e^epsilon (r - k + 1)
+b_{k-1}, so privacy in that coin says sum_k (k b_k / m) d_k <= delta with d_k = (x_k - x_{k-1})+. Since sum b x =
+sum b = 1,
+
+    P[at least v] - P[W >= v] = sum_{k >= v > j} b_k b_j (x_k - x_j) <= sum_l d_l P[W >= max(l, v)] P[W < min(l, v)],
+
+which is at most delta times the largest of P[W >= max(l, v)] P[W < min(l, v)] m / (l b_l). Binomial laws are
+log-concave, so the largest is at l = v. Equality: x takes one value below v and another from v on.
+
+The published form adds 2 m delta max_i P[v > W >= v - i] / i to P[W >= v]. It is larger where guesses are many and
+right, and too small where few right guesses are asked for (m = r = 2, v = 1, epsilon = 2, delta = 0.01: 0.9864, and
+a mechanism attains 0.9871), which no audit relies on.
+
+From scores to guesses: the highest are guessed in, the lowest out, and both numbers are fixed before the run. Several
+canaries may share a direction: the release then tells their sum, and each of them a little less clearly, but there are
+more coins to guess. How many pay depends on how far one canary can be told at all, which the certificate bounds, and on
+how many independent directions a release has. The plan looks at nothing else.
+
+Without an instance canaries pull along the axes of the worst-case quadratic, as hard as the certified constants allow;
 with one, some of its records get a wrong target.
 """
 
-from dataclasses import replace
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from sordino.accounting.evaluate import tightest
-from sordino.auditing.attack.audit import record_losses
-from sordino.auditing.attack.chains import ChainFit, ConstantPull, PathScore, shown_axes
-from sordino.auditing.attack.experiment import Claim, Releases, chain_of, need_feasible
-from sordino.auditing.exact.extremal_chain import extremal_decay, extremal_gap
+from sordino.auditing.experiment import ChainFit, Claim, Releases, chain_of, need_feasible, record_losses
 from sordino.auditing.instance import audit_instance
-from sordino.auditing.lower_bound import AuditOptions, LowerBound, audit_method
-from sordino.auditing.one_run.guesses import (
-    MOST_CANARIES,
-    Canaries,
-    Coins,
-    CoinScores,
-    GuessPlan,
-    audit_in_one_run,
-    mislabelled,
-    planned_guesses,
-)
+from sordino.auditing.lower_bound import AuditOptions, LowerBound
+from sordino.auditing.quadratic import ConstantPull, PathScore, extremal_decay, extremal_gap, shown_axes
 from sordino.core.bound import Relation, View
+from sordino.core.gaussian import narrow, up
 from sordino.core.spec import GaussianNoise, PointStart, Spec
-from sordino.core.validate import InputError
+from sordino.core.validate import (
+    COUNT,
+    NON_NEGATIVE,
+    OPEN_UNIT,
+    PROBABILITY,
+    InputError,
+    Interval,
+    number,
+    whole_number,
+)
 from sordino.data.neighbours import Dataset, EncodedRecord
 from sordino.models.base import Model
+
+Coins = NDArray[np.bool_]
+RunWithCoins = Callable[[Coins, int], Any]
+CoinScores = Callable[[Any], NDArray[np.floating]]
+
+# More canaries than this make the answer no better in any digit that is shown.
+MOST_CANARIES = 10_000
+_LARGEST_EPSILON = 700.0
+_RELATIVE = 1e-9  # far more than the errors of the incomplete beta function and of the logarithms of factorials
+
+
+def p_value(coins: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
+    """The largest probability with which an (epsilon, delta)-private release lets so many guesses be right.
+
+    `guesses` is fixed beforehand; which coins are guessed may depend on the release.
+    """
+    coins = whole_number("coins", coins, COUNT)
+    guesses = whole_number("guesses", guesses, Interval(0, coins))
+    right = whole_number("right", right, Interval(0, guesses))
+    epsilon, delta = number("epsilon", epsilon, NON_NEGATIVE), number("delta", delta, PROBABILITY)
+    if right == 0:
+        return 1.0
+    wrong = 1.0 / (1.0 + math.exp(min(epsilon, _LARGEST_EPSILON)))
+    # P[W >= v] = P[Bin(r, wrong) <= r - v].
+    tail = float(special.betaincc(guesses - right + 1.0, float(right), wrong))
+    ratio = _tail_over_atom(guesses, right, wrong, tail)
+    return min(1.0, up((tail + (1.0 - tail) * ratio * coins * delta / right) * (1 + _RELATIVE)))
+
+
+def epsilon_from_guesses(coins: int, guesses: int, right: int, delta: float, confidence: float) -> float:
+    """The largest epsilon that so many right guesses refute, rounded down; 0 when they refute none.
+
+    If the release is (epsilon, delta)-private, the answer is at most epsilon with probability at least `confidence`.
+    """
+    failure = 1.0 - number("confidence", confidence, OPEN_UNIT)
+
+    def allowed(epsilon: float) -> bool:
+        return p_value(coins, guesses, right, epsilon, delta) >= failure
+
+    if allowed(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while high < _LARGEST_EPSILON and not allowed(high):
+        low, high = high, 2 * high
+    # Whatever lies at the lower end was refuted, and with it everything below: (epsilon, delta) implies larger epsilon.
+    return narrow(allowed, low, high, near=0.0, halvings=36)[0]
+
+
+def _tail_over_atom(guesses: int, right: int, wrong: float, tail: float) -> float:
+    """P[W >= v] / P[W = v]; beyond the mode it is at most r - v + 1, which serves where the atom underflows."""
+    log_atom = (
+        special.gammaln(guesses + 1.0)
+        - special.gammaln(right + 1.0)
+        - special.gammaln(guesses - right + 1.0)
+        + right * math.log1p(-wrong)
+        + (guesses - right) * math.log(wrong)
+    )
+    if log_atom > -600.0:
+        return tail * float(np.exp(-log_atom))
+    return math.inf if tail > 0.5 else guesses - right + 1.0
+
+
+_EACH = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+# Numbers of guesses that are considered, a few per cent apart: one error more or less decides what few guesses prove.
+_SIZES = 400
+# Coins do not fall half and half, and as many are guessed on either side: errors are more by about this over the root
+# of the number of coins. Plans are for an outcome that is reached three times out of five: one error
+# more decides over a lot.
+_UNEVEN, _OFTEN = 2.0, 0.6
+# A release that tells a coin for certain is planned for as if it told it this clearly.
+_CLEAREST = 12.0
+
+
+class GuessPlan(NamedTuple):
+    """How many canaries stand in each direction, how many coins are guessed, and what the median outcome proves."""
+
+    directions: int
+    each: int
+    guesses: int
+    expected: float
+
+    @property
+    def canaries(self) -> int:
+        """All of them."""
+        return self.directions * self.each
+
+
+@lru_cache(maxsize=64)
+def planned_guesses(directions: int, most: int, total_variation: float, delta: float, confidence: float) -> GuessPlan:
+    """The plan whose median outcome proves most, of at most `most` canaries in so many directions.
+
+    `total_variation` bounds how well one coin can be told. Any plan is valid; this one is made for a Gaussian release.
+    """
+    directions = min(whole_number("directions", directions, COUNT), whole_number("most", most, COUNT))
+    advantage = number("total_variation", total_variation, PROBABILITY)
+    clarity = min(_CLEAREST, 2 * float(special.ndtri(0.5 + 0.5 * min(advantage, 1 - 1e-12))))
+    best: tuple[float, float, GuessPlan] | None = None
+    for each in _EACH:
+        coins = directions * each
+        if coins > most and each > 1:
+            break
+        guesses, right = _median_outcome(clarity, directions, each)
+        # Without delta, in one sweep; delta costs next to nothing where it is small.
+        sure = special.betaincinv(np.maximum(right, 1), guesses - right + 1.0, 1.0 - confidence)
+        place = int(np.argmax(np.where(right > 0, sure, 0.0)))
+        proved = epsilon_from_guesses(coins, int(guesses[place]), int(right[place]), delta, confidence)
+        surplus = (right - guesses / 2) / np.sqrt(guesses)
+        if not proved > 0.0:
+            place = int(np.argmax(surplus))
+        if best is None or (proved, float(surplus[place])) > best[:2]:
+            best = proved, float(surplus[place]), GuessPlan(directions, each, int(guesses[place]), proved)
+    if best is None:
+        raise InputError(f"Expected room for a canary, got {most}.")
+    return best[2]
+
+
+def _median_outcome(clarity: float, directions: int, each: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers of guesses that can be planned, and how many of them are right in the middle of all runs.
+
+    One coin shifts the score of its direction by `clarity` one way or the other, the others there are noise to it, and
+    records farther than a threshold from the middle are guessed.
+    """
+    coins = directions * each
+    guesses = np.unique(np.round(np.geomspace(1, coins, _SIZES)).astype(np.int64))
+    errors = _expected_errors(clarity, directions, each, guesses)
+    middle = np.ceil(errors)  # coins that share a direction are right or wrong together
+    if each == 1:  # few errors are nearly a Poisson number
+        mean = np.maximum((1.0 + _UNEVEN / math.sqrt(coins)) * errors, 1e-9)
+        middle = np.ceil(np.nan_to_num(special.pdtrik(_OFTEN, mean)))
+    middle = middle.astype(np.int64)
+    return guesses, guesses - np.clip(middle, 0, guesses)
+
+
+def _expected_errors(clarity: float, directions: int, each: int, guesses: NDArray[np.int64]) -> NDArray[np.float64]:
+    coins = directions * each
+    shift = clarity / 2 / math.sqrt(1.0 + (each - 1) * clarity**2 / 4)
+    thresholds = np.linspace(shift + 7.0, 0.0, 2001)
+    wrong = special.ndtr(-thresholds - shift)
+    share = special.ndtr(shift - thresholds) + wrong
+    errors = coins * np.interp(guesses / coins, share, wrong)
+    return errors + [_forced(coins, int(guessed)) for guessed in guesses]
+
+
+def _forced(coins: int, guesses: int) -> float:
+    """How many guesses are expected to be of the wrong side because coins do not fall half and half, but guesses do."""
+    deviation = math.sqrt(coins) / 2
+    room = (coins - guesses) / 2 / deviation
+    return 2 * deviation * (math.exp(-room * room / 2) / math.sqrt(2 * math.pi) - room * float(special.ndtr(-room)))
+
+
+def fair_coins(number: int, generator: np.random.Generator) -> Coins:
+    """Independent fair coins."""
+    return generator.integers(0, 2, whole_number("coins", number)).astype(bool)
+
+
+def right_guesses(scores: NDArray[np.floating], coins: Coins, guesses: int) -> int:
+    """How many of `guesses` guesses are right: the upper half of them by score says heads, the lower half tails.
+
+    A score is larger when its coin looks like heads. Which coins are guessed depends on the release alone.
+    """
+    scores, coins = np.asarray(scores, float), np.asarray(coins, bool)
+    if scores.shape != coins.shape or scores.ndim != 1 or np.isnan(scores).any():
+        raise InputError(f"Expected one score, not NaN, for each of {coins.shape} coins, got shape {scores.shape}.")
+    ordered = coins[np.argsort(-scores, kind="stable")]
+    upper = (whole_number("guesses", guesses, Interval(0, len(coins))) + 1) // 2
+    return int(ordered[:upper].sum() + (~ordered[len(ordered) - (guesses - upper) :]).sum())
+
+
+def mislabelled(record: EncodedRecord, targets: ArrayLike) -> EncodedRecord:
+    """The record with the target, of those given, that is farthest from its own."""
+    values = np.unique(np.asarray(targets, float))
+    farthest = float(values[np.argmax(np.abs(values - record.target))]) if len(values) else record.target
+    if farthest == record.target:
+        raise InputError(
+            f"Expected a target other than {record.target!r} to mislabel with, got {values.tolist()!r:.60}."
+        )
+    return EncodedRecord(record.features, farthest)
+
+
+@dataclass(frozen=True, eq=False)
+class Canaries:
+    """A base dataset and one canary for each coin, placed behind the base records.
+
+    With `otherwise`, a coin chooses between two records and the audit is about replace-one; without, it says whether
+    the canary is there at all, and the audit is about add-remove.
+    """
+
+    base: Dataset
+    heads: tuple[EncodedRecord, ...]
+    otherwise: tuple[EncodedRecord, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.heads or (self.otherwise is not None and len(self.otherwise) != len(self.heads)):
+            raise InputError("Expected at least one canary, and an alternative for each or for none.")
+
+    @property
+    def relation(self) -> Relation:
+        """What one coin more or less amounts to."""
+        return Relation.ADD_REMOVE if self.otherwise is None else Relation.REPLACE_ONE
+
+    def flipped(self, coins: Coins) -> Dataset:
+        """The dataset that the coins decide."""
+        if len(coins) != len(self.heads):
+            raise InputError(f"Expected {len(self.heads)} coins, got {len(coins)}.")
+        if self.otherwise is None:
+            chosen = [record for record, coin in zip(self.heads, coins, strict=True) if coin]
+        else:
+            both = zip(self.heads, self.otherwise, coins, strict=True)
+            chosen = [record if coin else other for record, other, coin in both]
+        if not chosen:
+            return self.base
+        rows = np.stack([np.asarray(record.features, float) for record in chosen])
+        targets = np.array([record.target for record in chosen]).astype(self.base.target.dtype)
+        return Dataset(np.concatenate([self.base.features, rows]), np.concatenate([self.base.target, targets]))
+
+
+def audit_in_one_run(
+    run_with: RunWithCoins,
+    scores: CoinScores,
+    coins: int,
+    guesses: int,
+    claim: Claim,
+    options: AuditOptions,
+    evidence: str,
+) -> LowerBound:
+    """Lower bound on epsilon from one run in which `coins` records were each decided by a fair coin.
+
+    `run_with(coins, seed)` runs the mechanism once: under add-remove a coin says whether its record is there, under
+    replace-one which of two records it is. That is the relation the bound speaks about. `scores(release)` gives one
+    number for each coin, larger for heads, without knowing the coins. `guesses` is fixed before the run.
+    """
+    generator = np.random.default_rng(np.random.SeedSequence(options.seed))
+    flipped = fair_coins(coins, generator)
+    release = run_with(flipped.copy(), int(generator.integers(0, 2**63)))
+    values = np.asarray(scores(release), float)
+    if values.shape != (coins,):
+        raise InputError(f"Expected one score for each of {coins} coins, got shape {values.shape}.")
+    right = right_guesses(values, flipped, guesses)
+    counts = (("models", 1), ("coins", coins), ("guesses", guesses), ("right guesses", right))
+    proved, most = (
+        epsilon_from_guesses(coins, guesses, count, options.delta, options.confidence) for count in (right, guesses)
+    )
+    return options.bound(claim, "one-run", proved, evidence, counts=counts, cap=most)
+
 
 RUN = "Run by this code: the described chain, once"
 
 
-@audit_method("one-run-guesses")
-def audit_by_guesses(spec: Spec, options: AuditOptions, reason: str = "") -> LowerBound:
+def one_run_guesses(spec: Spec, options: AuditOptions, reason: str = "") -> LowerBound:
     """Lower bound from a single run by guesses of coins; `reason` says why nothing better holds."""
     spec = shown_axes(spec)
     need_feasible(spec, 1)
@@ -91,8 +365,7 @@ def _axis_score(spec: Spec, weight_decay: float) -> CoinScores:
     gap, _ = extremal_gap(spec)
     pulls = (-gap / 2, gap / 2) if spec.relation is Relation.REPLACE_ONE else (0.0, gap)
     uses = np.full(chain.steps, chain.rate(spec.n))
-    path = PathScore.of(spec, chain.noise, weight_decay, pulls, uses, dim=1)
-    ratio = path.learn(np.empty((0, 1)), np.empty((0, 1)))
+    ratio = PathScore.of(spec, chain.noise, weight_decay, pulls, uses, dim=1)
 
     def scores(release: Releases) -> NDArray[np.float64]:
         points = np.asarray(release, float).reshape(chain.chains * chain.steps, spec.dim)
@@ -146,13 +419,13 @@ def _audited(
     if reason:
         evidence += f", because known Gaussian noise cannot be used: {reason}"
     claim = Claim(canaries.relation, spec.view)
-    bound = audit_in_one_run(run_with, scores, plan.canaries, plan.guesses, claim, options, evidence, plan.clearer)
+    bound = audit_in_one_run(run_with, scores, plan.canaries, plan.guesses, claim, options, evidence)
     if bound.epsilon > 0.0:
         return bound
     why = f"; a run in the middle would have shown epsilon {plan.expected:.2g} at most."
     if not plan.expected > 0.0:
         why = (
             f", as was to be expected: {plan.directions} directions say too little about coins for a bound at "
-            f"{100 * options.confidence:g} %; many models (attack) or a known law (exact) can tell more."
+            f"{100 * options.confidence:g} %; many models (attack) or a known law (exact) can find more."
         )
     return replace(bound, evidence=f"{evidence}. Nothing was found{why}")

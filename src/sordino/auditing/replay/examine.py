@@ -5,7 +5,7 @@ Looked at on neighbouring tables, call by call:
 - *scales*: the noise of a call has at least the scale of the plan, bound times multiplier.
 - *shifts*: how far a record moves what is noised, against the plan that the certificate rests on. Exact, no statistics:
   a call that moves further, or a run that asks for other calls, is a violation, with the pair named. All pairs of
-  neighbours are compared, and records are varied towards those that move the call that is furthest from its plan.
+  neighbours are compared. Then records are varied towards those that move the call that is furthest from its plan.
 - *release*: answered alike, neighbours leave the same release to the last bit: arrays, cautions, schema, every word.
 - *noise*: what was added, over the scale that was stated, is standard normal (or Laplace) if the noise is what it is
   said to be. For all calls together and for each, an upper limit of its size below 1 is a violation.
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sordino.auditing.lower_bound import Examined, Verdict, VerdictKind
-from sordino.auditing.replay.plan import Replayed, compare, hidden_batches, participation_faults
+from sordino.auditing.replay.plan import Replayed, compare, hidden_batches, participation_faults, planned_calls
 from sordino.auditing.replay.port import Recorder, Recording, Run
 from sordino.core.results import Result, ResultTable
 from sordino.core.spec import Scheme, Spec
@@ -37,10 +37,10 @@ from sordino.noise.port import Law
 
 # A release may be audited many times, and sound code must not be called broken in one of twenty audits.
 CONFIDENCE = 0.9999
-SECONDS = 100.0
-# A call that some pair moved so far needs no better pair. Records of a trial are varied so often at most, for so much
-# of the time, and so often without moving any call further.
-_REACHED, _VARIED, _SHARE, _IDLE = 0.95, 120, 0.15, 40
+SECONDS = 60.0
+# A call that some pair moved so far needs no better pair. Records of a trial are varied so often in turn with those of
+# other trials, and of all trials so often without moving the calls further by a hundredth.
+REACHED, _AT_ONCE, _IDLE = 0.95, 10, 120
 # Enough noise to tell half of it from all of it, at any confidence that is used; runs with little are recorded again.
 _ENOUGH, _MOST_RECORDINGS, _FURTHER, _MOST_CALLS = 120, 120, 1000, 64
 
@@ -158,28 +158,45 @@ class Implementation(Result):
 
 @dataclass
 class _Found:
-    """What pairs have shown so far."""
+    """What pairs have shown so far, each call against its plan."""
 
     spec: Spec
+    end: float
+    refuted: dict[str, None]
     pairs: int = 0
     worst: tuple[float, str, Replayed] | None = None
     reached: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     taken: list[NDArray[np.float64]] = field(default_factory=list)
-    refuted: dict[str, None] = field(default_factory=dict)
+    idle: int = 0
+    moved: float = 0.0
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing further need be tried: what was refuted once needs no other pair, and time may be up."""
+        return self.pairs > 0 and (bool(self.refuted) or time.monotonic() > self.end)
+
+    def call_to_vary(self, known: Iterable[int], turn: int) -> int | None:
+        """One of the three calls that are furthest from their plans; none where all are near, or trying is in vain."""
+        total = float(self.reached.sum())
+        self.idle, self.moved = (0, total) if total > self.moved + 0.01 else (self.idle + 1, self.moved)
+        far = [call for call in sorted(known, key=lambda one: self.reached[one]) if self.reached[call] < REACHED]
+        return far[turn % min(len(far), 3)] if far and not self.over and self.idle <= _IDLE else None
+
+    def note(self, faults: Iterable[str], words: str) -> None:
+        """What contradicts the description, and where it was seen."""
+        self.refuted |= dict.fromkeys(f"{fault} {words}".strip() for fault in faults)
 
     def add(self, pair: str, found: Replayed) -> NDArray[np.float64]:
         """The shifts of a pair over their plans."""
         self.pairs += 1
-        self.refuted |= dict.fromkeys(f"{fault} ({pair})" for fault in found.faults)
+        self.note(found.faults, f"({pair})")
         for at, shift in islice(found.excesses().items(), 1):
-            self.refuted |= {
-                f"noised call {at} moved {shift.ratio:.3f} times as far as planned ({pair}): the sensitivity that "
-                "the certificate rests on does not hold for this code": None
-            }
+            moved = f"noised call {at} moved {shift.ratio:.3f} times as far as planned"
+            self.note([moved], f"({pair}): the sensitivity that the certificate uses does not hold for this code")
         ratios = np.array([shift.ratio for shift in found.shifts])
         if len(ratios) >= len(self.reached):
             self.reached = np.maximum(ratios, np.pad(self.reached, (0, len(ratios) - len(self.reached))))
-        _, realised, planned = _total(found)
+        _, realised, planned = found.total
         over = realised / planned if planned > 0 else 0.0
         if self.worst is None or over > self.worst[0]:
             self.worst = over, pair, found
@@ -201,14 +218,13 @@ def examine(
 
     `checks` and `faults` are what was looked at before, and what that contradicts.
     """
-    number("confidence", confidence, OPEN_UNIT)
+    failure = (1.0 - number("confidence", confidence, OPEN_UNIT)) * (0.5 if hidden_batches(spec) else 1.0)
     recorder = Recorder() if recorder is None else recorder
-    begin, complete, calls = time.monotonic(), True, 0
-    found, drawn, size = _Found(spec, refuted=dict.fromkeys(faults)), 0, math.inf
-    failure = (1.0 - confidence) * (0.5 if hidden_batches(spec) else 1.0)
+    begin = time.monotonic()
+    found, drawn, size, complete = _Found(spec, begin + seconds, dict.fromkeys(faults)), 0, math.inf, True
+    tried: list[_Pairs] = []
     for place, trial in enumerate(trials):
-        # What was refuted once needs no further pair.
-        if (found.refuted and found.pairs) or (found.pairs and time.monotonic() - begin > seconds):
+        if found.over:
             complete = False
             break
         run = trial.tables[0][1]
@@ -219,91 +235,154 @@ def examine(
                 raise
             continue  # answers that no fit gets
         if place == 0:
-            calls = len(first.calls)
             # A recording adds noise by code of its own; the code that adds it otherwise must give the same bits.
             unlike = recorder.unlike_production(first, run)
-            found.refuted |= dict.fromkeys(f"{name} is not what the recorded noise gives" for name in unlike)
+            found.note((f"{name} is not what the recorded noise gives" for name in unlike), "")
             if _sampled(spec):
-                found.refuted |= dict.fromkeys(
-                    f"{fault} (the same rows in other batches)" for fault in recorder.rebatched(first, run)
-                )
+                found.note(recorder.rebatched(first, run), "(the same rows in other batches)")
+        tried.append(_Pairs(found, recorder, trial, first))
+        tried[-1].try_tables()
+        if place == 0 and not found.refuted:
             noise = [first]
             while _few(noise) and len(noise) < _MOST_RECORDINGS and time.monotonic() - begin < seconds / 4:
                 noise.append(recorder.record(run, seed + _FURTHER + len(noise)))
             drawn, size, too_small = _noise(noise, failure)
-            found.refuted |= dict.fromkeys(f"{words}, with confidence {confidence:g}" for words in too_small)
-        _compared(found, recorder, trial, first, begin + seconds, _SHARE * seconds)
+            found.note(too_small, f"with confidence {confidence:g}")
     if found.worst is None:
-        raise InputError("Expected at least one pair of neighbours for a replay, got none.")
-    law, realised, planned = _total(found.worst[2])
-    found.refuted |= dict.fromkeys(participation_faults(spec, found.taken, failure))
+        raise InputError("A replay needs at least one pair of neighbours.")
+    while any([pairs.vary() for pairs in tried]):
+        pass
+    law, realised, planned = found.worst[2].total
+    found.note(participation_faults(spec, found.taken, failure), "")
     reached = tuple(float(one) for one in found.reached)
-    looked_at = _looked_at(spec, calls, drawn, reached) | dict(checks or {})
     return Implementation(
-        spec,
-        confidence,
-        found.pairs,
-        calls,
-        law,
-        realised,
-        planned,
-        max(reached, default=0.0),
-        found.worst[1],
-        drawn,
-        size,
-        tuple(found.refuted),
-        complete,
-        reached,
-        looked_at,
+        spec=spec,
+        confidence=confidence,
+        pairs=found.pairs,
+        calls=len(tried[0].first.calls),
+        law=law,
+        realised=realised,
+        planned=planned,
+        ratio=max(reached, default=0.0),
+        pair=found.worst[1],
+        drawn=drawn,
+        noise=size,
+        refuted=tuple(found.refuted),
+        complete=complete,
+        reached=reached,
+        checks=_looked_at(spec, drawn, reached) | (checks or {}),
     )
 
 
-def _compared(
-    found: _Found, recorder: Recorder, trial: ReplayTrial, first: Recording, end: float, seconds: float
-) -> None:
-    """Every pair of a trial; then records varied from the best pair of the call that is furthest from its plan."""
-    replays, words = [first], [trial.tables[0][0]]
-    best: dict[int, tuple[float, int, int]] = {}
+class _Pairs:
+    """The pairs of a trial: its tables, and then records varied from the best pair of the call that is furthest off."""
 
-    def tried(name: str, run: Run, partners: Iterable[int]) -> None:
-        replay = recorder.replay(first, run)
-        for at in partners:
-            pair = f"{trial.words}, {words[at]}, {name}"
-            ratios = found.add(pair, compare(found.spec, replays[at], replay))
-            if not trial.alike:
-                found.taken.append(ratios)
-            for call, ratio in enumerate(ratios):
-                if ratio > best.get(call, (-1.0, 0, 0))[0]:
-                    best[call] = float(ratio), at, len(replays)
-            if found.refuted:
-                return
-        replays.append(replay)
-        words.append(name)
+    def __init__(self, found: _Found, recorder: Recorder, trial: ReplayTrial, first: Recording) -> None:
+        self.first, self._found, self._recorder, self._trial = first, found, recorder, trial
+        self._replays, self._words = [first], [trial.tables[0][0]]
+        self._points = [[point] for point in _points(first)]
+        self._bounds = [planned.bound for planned in planned_calls(found.spec)]
+        self._best: dict[int, tuple[float, int, int]] = {}
 
-    for name, run in trial.tables[1:]:
-        if not found.pairs or (not found.refuted and time.monotonic() < end):
-            tried(name, run, range(len(replays)) if trial.alike else (0,))
-    stop, idle, moved = min(end, time.monotonic() + seconds), 0, 0.0
-    for turn in range(_VARIED):
-        far = [call for call in sorted(best, key=lambda one: found.reached[one]) if found.reached[call] < _REACHED]
-        idle, moved = (0, sum(found.reached)) if sum(found.reached) > moved + 0.01 else (idle + 1, moved)
-        if trial.varied is None or found.refuted or not far or idle > _IDLE or time.monotonic() > stop:
-            return
-        _, one, other = best[far[turn % min(len(far), 3)]]
-        pair = (one, other) if turn % 2 else (other, one)
-        tried(*trial.varied(*pair), sorted({one, other}) if trial.alike else (0,))
+    def try_tables(self) -> None:
+        """Every table of the trial, until the time is over; one at least."""
+        for name, run in self._trial.tables[1:]:
+            if not self._found.over:
+                self._try(name, run)
+
+    def vary(self) -> bool:
+        """A few further records, as long as some call is far from its plan and they move calls further."""
+        for turn in range(_AT_ONCE):
+            call = self._found.call_to_vary(self._best, turn)
+            if call is None or self._trial.varied is None:
+                return False
+            _, one, other = self._best[call]
+            self._try(*self._trial.varied(*((one, other) if turn % 2 else (other, one))))
+        return True
+
+    def _try(self, name: str, run: Run) -> None:
+        """Replay a table and compare it with the first, and where all are neighbours with those it is furthest from."""
+        replay, place = self._recorder.replay(self.first, run), len(self._replays)
+        ratios = self._compare(0, replay, name)
+        for call, ratio in enumerate(ratios):
+            self._note(call, float(ratio), 0, place)
+        if not self._trial.alike:
+            self._found.taken.append(ratios)
+        elif not self._found.refuted:
+            self._found.pairs += place - 1
+            for at in sorted(self._furthest(_points(replay), place)):
+                self._compare(at, replay, name)
+        self._replays.append(replay)
+        self._words.append(name)
+
+    def _furthest(self, points: list[NDArray[np.float64]], place: int) -> set[int]:
+        """The earlier tables from which a call moved further than between any two before."""
+        partners = set()
+        for call, (known, point, bound) in enumerate(zip(self._points, points, self._bounds, strict=False)):
+            known.append(point)
+            if bound:
+                order = 2 if self.first.calls[call].call.law is Law.GAUSSIAN else 1
+                apart = np.linalg.norm(np.array(known[:-1]) - point, order, axis=1) / bound
+                at = int(np.argmax(apart))
+                self._note(call, float(apart[at]), at, place)
+                if apart[at] > self._found.reached[call]:
+                    partners.add(at)
+        return partners - {0}
+
+    def _note(self, call: int, ratio: float, at: int, place: int) -> None:
+        if ratio > self._best.get(call, (-1.0, 0, 0))[0]:
+            self._best[call] = ratio, at, place
+
+    def _compare(self, at: int, replay: Recording, name: str) -> NDArray[np.float64]:
+        pair = f"{self._trial.words}, {self._words[at]}, {name}"
+        return self._found.add(pair, compare(self._found.spec, self._replays[at], replay))
 
 
-def _looked_at(spec: Spec, calls: int, drawn: int, reached: Sequence[float]) -> dict[str, str]:
+def _points(recording: Recording) -> list[NDArray[np.float64]]:
+    """What every call noised, in its scales; a wrong shape is a fault that was noted."""
+    return [
+        np.asarray(seen.call.unit * seen.call.statistic.astype(np.float64) / np.asarray(seen.call.scale)).ravel()
+        for seen in recording.calls
+    ]
+
+
+def _looked_at(spec: Spec, drawn: int, reached: Sequence[float]) -> dict[str, str]:
     """What every replay looks at, in words."""
-    weakest = min(reached, default=0.0)
+    far = sum(one >= REACHED for one in reached)
+    sampled = _sampled(spec)
     return {
-        "scales": f"the scale of {calls} noised calls against bound times multiplier of the plan",
+        "scales": f"the scale of {len(reached)} noised calls against bound times multiplier of the plan",
         "noise": f"the size of {drawn} numbers drawn as noise, together and call by call",
-        "shifts": f"{sum(one >= _REACHED for one in reached)} of {len(reached)} calls moved as far as {_REACHED:g} of "
-        f"the plan, the least {weakest:.2f}",
+        "shifts": f"{far} of {len(reached)} calls moved as far as {REACHED:g} of the plan, the least "
+        f"{min(reached, default=0.0):.2f}" + ("" if sampled else _unreached(spec, reached)),
         "release": "arrays and words of the whole release, the same for all neighbours",
-    } | ({"batches": "who takes part in which step; the same release from other batches"} if _sampled(spec) else {})
+    } | ({"batches": "who takes part in which step; the same release from other batches"} if sampled else {})
+
+
+# Why no pair need move a sum as far as its bound, by the first words of what is summed.
+_WHY = {
+    "gradients": "all rows have the constant, so no two are opposite, and at one point few residuals are the longest",
+    "slopes": "the longest row need not have the steepest slope, and bounds have room for rounding",
+    "what is cut off": "sizes have one sign, so that no two records are opposite",
+    "square": "squares have one sign, so that no two records are opposite",
+    "counts and exposures": "counts and exposures have one sign, so that no two records are opposite",
+}
+
+
+def _unreached(spec: Spec, reached: Sequence[float]) -> str:
+    """Which sums moved less than that, how far, and why."""
+    sizes: dict[str, list[float]] = {}
+    for planned, ratio in zip(planned_calls(spec), reached, strict=False):
+        if ratio < REACHED and planned.bound:
+            sizes.setdefault(planned.name.partition(", ")[0] or "a sum", []).append(ratio)
+    parts = []
+    for name, own in sizes.items():
+        why = next(
+            (why for words, why in _WHY.items() if name.startswith(words)),
+            "no record that was tried does more; with more --seconds one may",
+        )
+        parts.append(f"{name} {min(own):.2f}{f' to {max(own):.2f}' if len(own) > 1 else ''} ({why})")
+    return f"; less: {'; '.join(parts)}" if parts else ""
 
 
 def _sampled(spec: Spec) -> bool:
@@ -312,15 +391,6 @@ def _sampled(spec: Spec) -> bool:
         getattr(part.algorithm, "batch", None) or getattr(part.algorithm, "sampling", None) for part in spec.runs()
     ]
     return any(batch is not None and batch.scheme is not Scheme.FULL for batch in schemes)
-
-
-def _total(found: Replayed) -> tuple[Law, float, float]:
-    """Of the law with calls; Gaussian where there are several."""
-    for law in (Law.GAUSSIAN, Law.LAPLACE, Law.SELECTION):
-        realised, planned = found.total(law)
-        if planned > 0.0:
-            return law, realised, planned
-    return Law.GAUSSIAN, 0.0, 0.0
 
 
 class _Drawn(NamedTuple):
@@ -338,8 +408,7 @@ def _drawn(recordings: Sequence[Recording]) -> list[_Drawn]:
         call = seen[0].call
         whole = call.law is Law.LAPLACE and call.statistic.dtype.kind in "iuO"
         cell = float(call.unit / np.min(call.scale)) if whole else 0.0
-        if call.law is not Law.SELECTION:
-            found.append(_Drawn(call.law, np.concatenate([one.deviations for one in seen]), cell))
+        found.append(_Drawn(call.law, np.concatenate([one.deviations for one in seen]), cell))
     return found
 
 

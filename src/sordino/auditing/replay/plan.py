@@ -35,16 +35,17 @@ _AVERAGE_LAWS = {AverageNoiseKind.LAPLACE: Law.LAPLACE, AverageNoiseKind.GAUSSIA
 
 
 class Planned(NamedTuple):
-    """How far one record may move a call: in noise scales, or nats for a selection; None where no theorem says so.
+    """How far one record may move a call, in noise scales; None where no theorem says so.
 
     `scale` is the least that the noise may have: the multiplier of the plan times `contribution`, the bound on what one
-    record adds. A call that names its own bound has a scale for that one.
+    record adds. A call that names its own bound has a scale for that one. `name` says what is summed.
     """
 
     law: Law
     bound: float | None
     scale: float | None = None
     contribution: float = 1.0
+    name: str = ""
 
     def allows(self, call: NoisedCall) -> bool:
         """Whether a call has that much noise; numbers off the diagonal of a matrix need 1 / sqrt 2 of it."""
@@ -72,7 +73,7 @@ def _planned(algorithm: object, spec: Spec) -> tuple[Planned, ...]:
 def _(algorithm: NoisedSums, spec: Spec) -> tuple[Planned, ...]:
     over_moves, scales = algorithm.relative_noise(spec.relation), algorithm.sum_noise
     return tuple(
-        Planned(Law.GAUSSIAN, 1.0 / float(noise), float(scale), algorithm.contribution)
+        Planned(Law.GAUSSIAN, 1.0 / float(noise), float(scale), algorithm.contribution, algorithm.query)
         for noise, scale in zip(over_moves, scales, strict=True)
     )
 
@@ -106,7 +107,7 @@ def _(algorithm: NoisyGradient, spec: Spec) -> tuple[Planned, ...]:
 
 
 class Shift(NamedTuple):
-    """How far a pair of tables moved one call, and how far it may; over the noise scale, or nats for a selection.
+    """How far a pair of tables moved one call, and how far it may; over the noise scale.
 
     `resolution` is how far two statistics can seem apart because each was rounded once to the precision it has.
     """
@@ -134,28 +135,28 @@ class Replayed:
         """The largest realised shift over its plan."""
         return max((shift.ratio for shift in self.shifts), default=0.0)
 
-    def holds(self, reserve: float = 0.0) -> bool:
-        """Whether the runs were alike and no call moved further than planned.
+    def holds(self) -> bool:
+        """Whether the runs were alike and no call moved further than planned."""
+        return not self.faults and not self.excesses()
 
-        What is allowed above the plan is the resolution of the statistics, and `reserve`, a share of the plan.
-        """
-        return not self.faults and not self.excesses(reserve)
-
-    def excesses(self, reserve: float = 0.0) -> dict[int, Shift]:
-        """The calls, counted from 1, that moved further than that."""
+    def excesses(self) -> dict[int, Shift]:
+        """The calls, counted from 1, that moved further than planned by more than the resolution of the statistics."""
         return {
             place: shift
             for place, shift in enumerate(self.shifts, 1)
-            if shift.planned is not None and not shift.realised <= shift.planned * (1.0 + reserve) + shift.resolution
+            if shift.planned is not None and not shift.realised <= shift.planned + shift.resolution
         }
 
-    def total(self, law: Law) -> tuple[float, float]:
-        """Realised and planned of all calls of one law that have a plan: root of squares for Gaussians, else sums."""
-        of_law = [(shift.realised, shift.planned) for shift in self.shifts if shift.law is law and shift.planned]
-        realised, planned = np.array(of_law or [(0.0, 0.0)], np.float64).T
-        if law is Law.GAUSSIAN:
-            return float(np.sqrt(np.sum(realised**2))), float(np.sqrt(np.sum(planned**2)))
-        return float(realised.sum()), float(planned.sum())
+    @property
+    def total(self) -> tuple[Law, float, float]:
+        """Realised and planned of all calls of a law with a plan, Gaussian ones if any: root of squares, or sum."""
+        for law in Law:
+            order = 2 if law is Law.GAUSSIAN else 1
+            of_law = [(shift.realised, shift.planned) for shift in self.shifts if shift.law is law and shift.planned]
+            if of_law:
+                realised, planned = np.linalg.norm(np.array(of_law, np.float64), order, axis=0)
+                return law, float(realised), float(planned)
+        return Law.GAUSSIAN, 0.0, 0.0
 
 
 def compare(spec: Spec, first: Recording, second: Recording) -> Replayed:
@@ -182,8 +183,6 @@ def _shift(recorded: Seen, replayed: Seen) -> float:
         first, second = first.astype(np.float64), second.astype(np.float64)
     # Whole numbers are subtracted before they are rounded to floats.
     apart = recorded.call.unit * (first - second)
-    if recorded.call.law is Law.SELECTION:
-        return float(abs(apart[recorded.answer]))
     return _over_scale(recorded.call, np.abs(apart))
 
 
@@ -195,7 +194,7 @@ def _over_scale(call: NoisedCall, lengths: NDArray[np.float64]) -> float:
 
 def _resolution(recorded: NoisedCall, replayed: NoisedCall) -> float:
     """Half a unit in the last place of each of two floats; whole numbers are exact."""
-    if recorded.law is Law.SELECTION or not np.issubdtype(recorded.statistic.dtype, np.floating):
+    if not np.issubdtype(recorded.statistic.dtype, np.floating):
         return 0.0
     largest = np.maximum(np.abs(recorded.statistic), np.abs(replayed.statistic))
     return _over_scale(recorded, recorded.unit * np.spacing(largest).astype(np.float64))
@@ -265,7 +264,7 @@ def _many_times(moved: Sequence[NDArray[np.float64]], size: int, n: int, failure
         if stats.binom.sf(times - 1, draws, 1.0 / n) < failure / len(moved):
             return [
                 f"a record moved {len(one)} sums as far as {times} draws of it, where about {draws / n:.3g} are "
-                "described: the sensitivity that the certificate rests on does not hold for this code"
+                "described: the sensitivity that the certificate uses does not hold for this code"
             ]
     return []
 

@@ -3,8 +3,8 @@
 A run on D is recorded: the statistic, the scale and the answer of every call to its noise port. Then the same code runs
 on D' and is answered with D's answers, so it follows the same path, and what it would have noised is compared call by
 call. Statement: if for all neighbours and all answers the shifts over scales of the Gaussian calls have squares that
-add up to at most mu^2, the release is mu-GDP; with Laplace noise l1 shifts over scales add up to epsilon, and so do the
-log ratios of forced selections. Kinds of noise are never mixed into one number.
+add up to at most mu^2, the release is mu-GDP; with Laplace noise l1 shifts over scales add up to epsilon. Kinds of
+noise are never mixed into one number.
 
 What it shows. A shift above its plan refutes the *sensitivity* that the certificate rests on, for this
 code and this pair; it refutes epsilon only where shifts do not depend on answers. Shifts are compared with the plan of

@@ -16,16 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from sordino.auditing.attack.chains import ConstantPull, on_first_axes
-from sordino.auditing.attack.experiment import chain_of
-from sordino.auditing.exact.extremal_chain import extremal_decay, extremal_gap
+from sordino.auditing.experiment import chain_of
 from sordino.auditing.instance import audit_instance
-from sordino.auditing.replay.examine import Implementation, ReplayTrial, examine
+from sordino.auditing.quadratic import ConstantPull, extremal_decay, extremal_gap, on_first_axes
+from sordino.auditing.replay.examine import SECONDS, Implementation, ReplayTrial, examine
 from sordino.auditing.replay.plan import planned_calls
 from sordino.auditing.replay.port import Recorder, Run, Sources
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
-from sordino.core.validate import InputError, refuse
+from sordino.core.validate import InputError, instance_of, refuse
 from sordino.data import Category, Number, Schema
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.category import Boolean, Unseen
@@ -36,7 +35,7 @@ from sordino.mechanisms.chain.run import run
 from sordino.models.base import Model
 
 Cells = dict[str, Any]
-_OUTSIDE, _FAR = 4.0, 1e6
+_OUTSIDE, _FAR, _NEAR = 4.0, 1e6, 0.15
 MISSING, UNDECLARED, MIXED = "missing cells", "undeclared cells", "cells of another type"
 OUTSIDE = "cells outside their bounds"
 _FAR_OUT = ("a row far from all others", "values far outside")
@@ -47,6 +46,7 @@ _KINDS = (
     ("holes", 0.25, 1.0),
     ("odd cells", 0.25, 1.0),
     ("middles", 0.5, 1.0),
+    ("one target", 0.5, 1.0),
     ("spread", 1.0, 30.0),
     ("middles", 0.3, 30.0),
     ("spread", 0.5, 6.0),
@@ -77,6 +77,11 @@ class DrawnTables:
             if isinstance(kind, Number) and kind.out_of_range == OutOfRange.CLIP:
                 found[OUTSIDE] = None
         return tuple(found)
+
+    def table(self) -> Cells:
+        """Rows drawn at random, with one record at a corner."""
+        rest = {name: self._filled("spread", name, self._schema.records - 1, 0) for name in self._columns}
+        return self._with(rest, next(iter(self._records.values())), 0)
 
     def trials(self) -> Iterator[ReplayTrial]:
         """Records that are far out come last: where nothing cuts them, a search for an optimum may not end."""
@@ -112,12 +117,14 @@ class DrawnTables:
     def _filled(self, kind: str, name: str, count: int, place: int) -> Any:
         """Cells of a column around the odd record, which will stand at `place`."""
         column = self._columns[name]
-        if kind == "corners":
+        if kind == "corners" or (kind == "one target" and name == self._target):
             return np.repeat(np.array([_cell(column, 1.0 if name != self._target else 0.0)]), count)
         if isinstance(column, Number):
             if kind == "middles":
                 return np.full(count, 0.5 * (column.low + column.high))
             cells = self._generator.uniform(column.low, column.high, count)
+            if kind == "one target":  # near the middle, so that rows at both ends are far from all others
+                cells = 0.5 * (column.low + column.high) + _NEAR * (cells - 0.5 * (column.low + column.high))
             cells = np.floor(cells) if float(column.low).is_integer() and name == self._target else cells
         else:
             words = np.array(_words(column))
@@ -163,7 +170,7 @@ class DrawnTables:
             "another corner": (half, 0.0),
             "the opposite corner with other words": (
                 {name: 0.0 if isinstance(self._columns[name], Number) else 0.5 for name in names},
-                0.0,
+                0.5,
             ),
             # Outside by little, so that code without a cut still ends; by much; on both sides; in one column alone.
             "values outside": (dict.fromkeys(names, _OUTSIDE), _OUTSIDE),
@@ -199,24 +206,35 @@ class DrawnTables:
         return found
 
     def _varied(self, first: Cells | None, second: Cells | None) -> Cells:
-        """A record between and around two; one alone is brought nearer to the middle or further from it."""
+        """A record near the first of two: a few of its cells drawn anew, or all of them moved towards the second."""
         one, other = (first or second or {}), (second or first or {})
-        g, found = self._generator, {}
+        g = self._generator
+        if g.random() < 0.6:
+            names = [name for name in self._columns if g.random() < 1.5 / len(self._columns)]
+            return one | {name: self._drawn(name) for name in names or [str(g.choice(list(self._columns)))]}
+        share, record = g.uniform(-0.3, 0.8), dict(one)
         for name, kind in self._columns.items():
-            cells = [cell for cell in (one[name], other[name]) if cell is not None]
-            if isinstance(kind, Number) and all(isinstance(cell, float | int) for cell in cells) and cells:
-                low, high = kind.low, kind.high
-                start, end = (float(np.clip(cells[at], low, high)) for at in (0, -1))
+            cells = [cell for cell in (one[name], other[name]) if isinstance(cell, float | int)]
+            if isinstance(kind, Number) and cells:
+                start, end = (float(np.clip(cells[at], kind.low, kind.high)) for at in (0, -1))
                 if first is None or second is None:
-                    end = 0.5 * (low + high)
-                jitter = g.normal(0.0, 0.1) * (high - low) if g.random() < 0.5 else 0.0
-                value = start + g.uniform(-0.3, 0.8) * (end - start) + jitter
-                found[name] = float(np.clip(np.rint(value) if name == self._target else value, low, high))
-            elif g.random() < 0.15 and not isinstance(kind, Number):
-                found[name] = str(g.choice(_words(kind)))
-            else:
-                found[name] = (one if g.random() < 0.8 else other)[name]
-        return found
+                    end = 0.5 * (kind.low + kind.high)
+                record[name] = self._inside(name, start + share * (end - start))
+            elif g.random() < 0.2:
+                record[name] = other[name]
+        return record
+
+    def _drawn(self, name: str) -> Any:
+        """Any cell of a column: one of its words, or a number inside its bounds, at one of them every third time."""
+        kind, g = self._columns[name], self._generator
+        if not isinstance(kind, Number):
+            return str(g.choice(_words(kind)))
+        return self._inside(name, kind.low + float(np.clip(g.uniform(-0.25, 1.25), 0.0, 1.0)) * (kind.high - kind.low))
+
+    def _inside(self, name: str, value: float) -> float:
+        """A number of a column; those of a target are whole."""
+        kind = instance_of("column", self._columns[name], Number)
+        return float(np.clip(np.rint(value) if name == self._target else value, kind.low, kind.high))
 
     def _with(self, rest: Cells, record: Cells | None, place: int) -> Cells:
         """The table with the odd record, or with as many of them as a unit may have."""
@@ -268,7 +286,7 @@ _AXES = 4
 _LONGER = 50.0
 
 
-def replay_chain(spec: Spec, *, confidence: float, seed: int) -> Implementation:
+def replay_chain(spec: Spec, *, confidence: float, seed: int, seconds: float = SECONDS) -> Implementation:
     """Test the kernel on a described noisy gradient chain; refused where its noise cannot be replayed."""
     chain = chain_of(spec)
     planned_calls(spec)
@@ -280,7 +298,7 @@ def replay_chain(spec: Spec, *, confidence: float, seed: int) -> Implementation:
     else:
         spec = spec if chain.projection is not None else on_first_axes(spec, min(spec.dim, _AXES))
         trials = _of_quadratic(spec)
-    return examine(spec, trials, confidence=confidence, seed=seed, recorder=recorder)
+    return examine(spec, trials, confidence=confidence, seed=seed, recorder=recorder, seconds=seconds)
 
 
 def _run_on(spec: Spec, model: Model, data: Dataset) -> Run:

@@ -16,7 +16,7 @@ from sordino.core.gaussian import UNIT_ROUNDOFF, up
 from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
 from sordino.core.loss.pair import Pair, register
 
-# scipy's ndtr is good to a few units in the last place; tested against mpmath in tests/core/loss/test_normal_bins.py.
+# scipy's ndtr is good to a few units in the last place; tested against mpmath in tests/core/loss/test_pairs.py.
 _NDTR_ERROR = 8 * UNIT_ROUNDOFF
 
 

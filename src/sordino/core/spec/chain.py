@@ -103,7 +103,7 @@ class Batch(Section):
     separation: Annotated[
         int | None,
         Whole(),
-        "min-separation: a record is free again so many steps after it was used; absent: floor(n / (2 size))",
+        "min-separation: a record is free again this many steps after it was used; absent: floor(n / (2 size))",
     ] = None
 
     def contradictions(self) -> Iterator[Contradiction]:

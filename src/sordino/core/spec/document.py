@@ -50,11 +50,11 @@ def read_text(path: str | Path) -> str:
     except OSError as error:
         raise InputError(f"Expected {name} to be a readable file, got: {error.strerror}.") from None
     except ValueError:
-        raise InputError(f"Expected {name} to be a file name, got one with a null character.") from None
+        raise InputError(f"{name} contains a null character, so it is no file name.") from None
     if content is None:
-        raise InputError(f"Expected {name} to be a regular file, got a pipe or device; save its content first.")
+        raise InputError(f"{name} is a pipe or a device. Save its content to a file first.")
     if len(content) > LARGEST_FILE:
-        raise InputError(f"Expected {name} to be a file of at most {LARGEST_FILE} bytes, got a larger one.")
+        raise InputError(f"{name} is larger than {LARGEST_FILE} bytes.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -83,7 +83,7 @@ def parse(text: str) -> Any:
     except InputError:
         raise
     except ValueError:
-        raise InputError(f"Expected every integer of {ROOT} below 2^63, got one with thousands of digits.") from None
+        raise InputError(f"{ROOT} has an integer with thousands of digits. Integers must be below 2^63.") from None
 
 
 def check_plain(value: Any) -> None:
@@ -103,7 +103,7 @@ def check_plain(value: Any) -> None:
             waiting.extend((join(path, place), depth + 1, entry) for place, entry, finite in plain if not finite)
         elif isinstance(item, int) and abs(item) > LARGEST_INTEGER:
             bits = item.bit_length()
-            raise InputError(f"Expected {path or ROOT} to be an integer of at most 2^63, got one with {bits} bits.")
+            raise InputError(f"{path or ROOT} has {bits} bits. Integers must be at most 2^63.")
         elif not isinstance(item, str | int | float | np.integer | np.floating | None):
             raise InputError(f"Expected {path or ROOT} to be a JSON value, got a {type(item).__name__}.")
         elif isinstance(item, float) and not math.isfinite(item):
@@ -126,7 +126,7 @@ def _no_such_number(word: str) -> Any:
 def _too_deep(path: str) -> InputError:
     at = f" at {path}" if path else ""
     shown = at if len(at) <= 120 else at[:117] + "..."
-    return InputError(f"Expected {ROOT} to be nested at most {DEEPEST_NESTING} deep, got more{shown}.")
+    return InputError(f"{ROOT} is nested more than {DEEPEST_NESTING} deep{shown}.")
 
 
 def updated(document: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

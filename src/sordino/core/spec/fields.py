@@ -53,7 +53,7 @@ def join(path: str, key: object) -> str:
 
 def missing_key(path: str, key: str, remedy: str) -> InputError:
     """The refusal for a required key that is absent or null."""
-    return InputError(f"Expected {join(path, key)} to be given, got nothing; {remedy}.")
+    return InputError(f"{join(path, key)} is missing; {remedy}.")
 
 
 def unknown_key(path: str, key: object, allowed: Collection[str], root: str = ROOT) -> InputError:

@@ -167,7 +167,7 @@ class SparseVector(Mechanism):
     """Whether noised queries exceed one noised threshold, until some have; queries may be chosen adaptively."""
 
     sensitivity: Annotated[float, Number(POSITIVE), f"of every query: {_SENSITIVITY}"]
-    positives: Annotated[int, Whole(), "after so many queries above the threshold it stops"]
+    positives: Annotated[int, Whole(), "it stops after this many queries above the threshold"]
     threshold_scale: Annotated[float, Number(POSITIVE), "Laplace scale on the threshold, drawn once"]
     query_scale: Annotated[float, Number(POSITIVE), "Laplace scale on every query, drawn anew"]
     answer_scale: Annotated[
@@ -347,7 +347,7 @@ class NoisedSums(Algorithm):
         """A setting that the run needs."""
         given = dict(self.options)
         if name not in given:
-            raise InputError(f"Expected algorithm.options.{name} to be given for {self.query!r}, got nothing.")
+            raise InputError(f"algorithm.options.{name} is missing; {self.query!r} needs it.")
         return given[name]
 
     def schedule(self, name: str) -> Schedule:

@@ -1,9 +1,8 @@
-"""What every column kind can do, as features and as a target; how kinds are registered; and what encoding counts."""
+"""What every column kind can do, as features and as a target, and how kinds are registered."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -25,7 +24,6 @@ from sordino.data.raw_columns import Column
 from sordino.data.table import RowError, first_row
 
 RawValue = float | str | bool
-WATERMARK = "NON-PRIVATE: these counts were read off the private rows; keep them with the data, never release them."
 
 
 @dataclass(frozen=True)
@@ -90,64 +88,14 @@ class MissingRuleShape(Shape):
         return {"anyOf": [{"enum": ["refuse", "indicator"]}, constant]}
 
 
-@dataclass(frozen=True)
-class ColumnCounts:
-    """How many values of one column were missing, outside the declared bounds, or not a declared category."""
-
-    missing: int = 0
-    clipped: int = 0
-    unseen: int = 0
-
-
-@dataclass(frozen=True)
-class EncodingReport:
-    """What encoding did to the rows: counts per column, and how many rows were shortened to the cap. NON-PRIVATE."""
-
-    records: int
-    declared_records: int
-    rows_clipped: int
-    columns: Mapping[str, ColumnCounts]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
-
-    @property
-    def reads_private_data(self) -> bool:
-        """Always true; the property exists so that a writer of releases can ask."""
-        return True
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "watermark": WATERMARK,
-            "reads_private_data": True,
-            "records": self.records,
-            "declared_records": self.declared_records,
-            "rows_clipped": self.rows_clipped,
-            "columns": {name: dict(vars(counts)) for name, counts in self.columns.items()},
-        }
-
-    def __str__(self) -> str:
-        touched = [
-            f"{name!r}: {counts.missing} missing, {counts.clipped} clipped, {counts.unseen} unseen"
-            for name, counts in self.columns.items()
-            if counts != ColumnCounts()
-        ]
-        head = f"{self.records} records ({self.declared_records} declared), {self.rows_clipped} rows clipped to the cap"
-        return "\n".join([WATERMARK, head, *touched])
-
-
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A column read as its kind says: one number per record, where it was missing, and what had to be counted."""
+    """A column read as its kind says: a number for each record, where it was missing, and counts, NON-PRIVATE."""
 
     values: NDArray[Any]
     missing: NDArray[np.bool_]
     clipped: int = 0
     unseen: int = 0
-
-    @property
-    def counts(self) -> ColumnCounts:
-        return ColumnCounts(int(self.missing.sum()), self.clipped, self.unseen)
 
 
 class ColumnKind(Section, ABC):
@@ -158,8 +106,8 @@ class ColumnKind(Section, ABC):
     """
 
     word: ClassVar[str]
-    keys_only_for: ClassVar[Mapping[str, frozenset[str]]] = {"feature": frozenset(), "target": frozenset()}
-    """Keys that only mean something for a "feature", or only for a "target"."""
+    feature_keys: ClassVar[frozenset[str]] = frozenset()
+    """Keys that mean nothing for a target."""
     as_target: ClassVar[bool] = True
     """Whether a model can learn such a column."""
     missed: ClassVar[str] = "missing or unreadable values"
@@ -212,19 +160,16 @@ class ColumnKind(Section, ABC):
     def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
         """Read a raw column; stop where a rule refuses what it holds."""
 
-    def encode_feature(self, name: str, column: Column, tokens: Sequence[str], out: NDArray[Any]) -> ColumnCounts:
-        """Write the encoded block into `out` (records x width) and say what was missing, clipped or unseen."""
-        cells = self.read(name, column, tokens)
+    def encode_feature(self, cells: Cells, out: NDArray[Any]) -> None:
+        """Write the block of a feature, as it was read, into `out` (records x width)."""
         out[:, 0] = cells.values
         if self.missing.adds_indicator:
             out[cells.missing, 0] = 0.0
             out[:, 1] = cells.missing
-        return cells.counts
 
-    def encode_target(self, name: str, column: Column, tokens: Sequence[str]) -> tuple[NDArray[Any], ColumnCounts]:
-        """One number per record, and what was missing, clipped or unseen."""
-        cells = self.read(name, column, tokens)
-        return cells.values, cells.counts
+    def encode_target(self, cells: Cells) -> NDArray[Any]:
+        """One number per record."""
+        return cells.values
 
     @abstractmethod
     def decode(self, encoded: Any) -> NDArray[Any]:
@@ -265,7 +210,7 @@ def column_kind(word: str) -> Callable[[Kind], Kind]:
 
     def register(kind: Kind) -> Kind:
         if word in KINDS.table:
-            raise InputError(f"Expected a new column kind, got {word!r}, which is already registered.")
+            raise InputError(f"The column kind {word!r} is already registered.")
         kind.word = word
         return KINDS.register(word)(kind)
 

@@ -1,7 +1,7 @@
-"""Columns of words: true or false, as 1 and 0, signs or bits; or one of a declared list, one-hot or its position."""
+"""Columns of words: true or false, as 1 and 0 or as signs; or one of a declared list, one-hot or its position."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
@@ -13,7 +13,6 @@ from sordino.core.validate import InputError, refuse
 from sordino.data.columns.base import (
     REFUSE,
     Cells,
-    ColumnCounts,
     ColumnKind,
     MissingRule,
     MissingRuleShape,
@@ -27,24 +26,11 @@ DEFAULT_TRUE = ("true", "True", "TRUE", "1")
 DEFAULT_FALSE = ("false", "False", "FALSE", "0")
 
 
-class Labels(StrEnum):
-    """Which two numbers stand for false and true in a target: -1 and 1, or 0 and 1."""
-
-    SIGNS = "signs"
-    BITS = "bits"
-
-
-_NUMBERS: dict[str, tuple[float, float]] = {Labels.SIGNS: (-1.0, 1.0), Labels.BITS: (0.0, 1.0)}
-
-
 @column_kind("boolean")
 @dataclass(frozen=True)
 class Boolean(ColumnKind):
-    """A yes-or-no column; a word that is neither on the list for true nor on that for false counts as missing."""
+    """A yes-or-no column, as a target -1 and 1; a word on neither list counts as missing."""
 
-    keys_only_for: ClassVar[Mapping[str, frozenset[str]]] = {"feature": frozenset(), "target": frozenset({"labels"})}
-
-    labels: Annotated[str, Word(tuple(Labels)), "of a target"] = field(default=Labels.SIGNS, kw_only=True)
     true_values: Annotated[tuple[str, ...], WordList()] = DEFAULT_TRUE
     false_values: Annotated[tuple[str, ...], WordList()] = DEFAULT_FALSE
     missing: Annotated[MissingRule, MissingRuleShape(Flag())] = REFUSE
@@ -75,8 +61,7 @@ class Boolean(ColumnKind):
 
     @property
     def width(self) -> float | None:
-        low, high = _NUMBERS[self.labels]
-        return high - low
+        return 2.0
 
     def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
         codes = as_codes(column, name, self.words, tokens)
@@ -87,16 +72,14 @@ class Boolean(ColumnKind):
             truth |= missing & bool(self.missing.value)
         return Cells(truth, missing)
 
-    def encode_target(self, name: str, column: Column, tokens: Sequence[str]) -> tuple[NDArray[Any], ColumnCounts]:
-        truth, counts = super().encode_target(name, column, tokens)
-        low, high = _NUMBERS[self.labels]
-        return np.where(truth, high, low), counts
+    def encode_target(self, cells: Cells) -> NDArray[Any]:
+        return np.where(cells.values, 1.0, -1.0)
 
     def decode(self, encoded: Any) -> NDArray[Any]:
         values = np.asarray(encoded)
-        if not np.isin(values, _NUMBERS[self.labels]).all():
-            raise refuse("encoded labels", f"to be among {_NUMBERS[self.labels]}", "others")
-        return values == _NUMBERS[self.labels][1]
+        if not np.isin(values, (-1.0, 1.0)).all():
+            raise refuse("encoded labels", "to be -1 or 1", "others")
+        return values > 0
 
     def extremes(self) -> tuple[str, str]:
         return self.true_values[0], self.false_values[0]
@@ -119,10 +102,7 @@ class Unseen(StrEnum):
 class Category(ColumnKind):
     """A word from `values`; as a target codes 0, 1, ..., and with ``unseen: other`` the last is every other word."""
 
-    keys_only_for: ClassVar[Mapping[str, frozenset[str]]] = {
-        "feature": frozenset({"drop_first"}),
-        "target": frozenset(),
-    }
+    feature_keys: ClassVar[frozenset[str]] = frozenset({"drop_first"})
     missed: ClassVar[str] = "missing values"
 
     values: Annotated[tuple[str, ...], WordList()]
@@ -170,24 +150,20 @@ class Category(ColumnKind):
         codes[unseen] = len(self.values)
         return Cells(codes, missing, unseen=int(unseen.sum()))
 
-    def encode_feature(self, name: str, column: Column, tokens: Sequence[str], out: NDArray[Any]) -> ColumnCounts:
-        cells = self.read(name, column, tokens)
+    def encode_feature(self, cells: Cells, out: NDArray[Any]) -> None:
+        positions = cells.values - self.drop_first
         if self.missing.adds_indicator:
-            cells.values[cells.missing] = len(self.values) + (self.unseen == Unseen.OTHER)
-        positions = cells.values - 1 if self.drop_first else cells.values
+            positions[cells.missing] = out.shape[1] - 1
         out[...] = 0.0
         rows = np.flatnonzero(positions >= 0)
         out[rows, positions[rows]] = 1.0
-        return cells.counts
 
     def decode(self, encoded: Any) -> NDArray[Any]:
         words = self.values + ((OTHER,) if self.unseen == Unseen.OTHER else ())
         codes = np.asarray(encoded)
         whole = codes.astype(np.int64)
         if codes.size and (np.any(whole != codes) or whole.min() < 0 or whole.max() >= len(words)):
-            raise InputError(
-                f"Expected class codes in 0..{len(words) - 1}, got other codes; pass codes this schema encoded."
-            )
+            raise InputError(f"Class codes must be in 0..{len(words) - 1}. Pass codes that this schema encoded.")
         return np.array(words, dtype=object)[whole]
 
     def extremes(self) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from sordino.data.columns.base import KINDS, REFUSE, ColumnKind, ColumnKinds, Mi
 from sordino.data.columns.category import Boolean, Category
 from sordino.data.columns.number import Measurement
 from sordino.data.raw_columns import Column, Indices
-from sordino.data.scaling import SYMMETRIC, Scaling
+from sordino.data.scaling import SYMMETRIC
 from sordino.data.table import as_codes
 from sordino.data.words import TextLine
 
@@ -93,7 +93,7 @@ class Interaction(Measurement):
     """A product of two or three declared columns, for features only."""
 
     as_target: ClassVar[bool] = False
-    scaling: ClassVar[Scaling] = SYMMETRIC  # type: ignore[misc]
+    scaling: ClassVar[str] = SYMMETRIC  # type: ignore[misc]
     missing: ClassVar[MissingRule] = REFUSE  # type: ignore[misc]
 
     of: Annotated[tuple[Factor, ...], Several(Nested(Factor), _PARTS), "the columns that are multiplied"]
@@ -125,7 +125,7 @@ class Interaction(Measurement):
 
     def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
         if not isinstance(column, ProductColumns):
-            raise InputError(f"Expected the columns of the product {name!r} together, got one; encode the table.")
+            raise InputError(f"The columns of the product {name!r} are encoded together. Encode the table.")
         values = np.ones(len(column))
         for part in self.of:
             values *= part.factor(column.columns[part.column], tokens)

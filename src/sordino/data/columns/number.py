@@ -14,8 +14,8 @@ from sordino.core.spec import fields as shapes
 from sordino.core.spec.fields import Contradiction, Word
 from sordino.core.validate import Interval, refuse
 from sordino.data.columns.base import REFUSE, Cells, ColumnKind, MissingRule, MissingRuleShape, RawValue, column_kind
-from sordino.data.raw_columns import NO_DAY, Column, TextColumn
-from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SYMMETRIC, Scaling, ScalingShape, add_up, float32_up
+from sordino.data.raw_columns import NO_DAY, TEXT, Column
+from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SYMMETRIC, Scaling, add_up, float32_up
 from sordino.data.table import as_codes, as_days, as_numbers
 from sordino.data.words import TextLine, WordList, clean_text, shown_names
 
@@ -34,16 +34,16 @@ class Measurement(ColumnKind):
 
     low: float
     high: float
-    scaling: Scaling
+    scaling: str
 
     @property
     def limits(self) -> tuple[float, float]:
-        return self.scaling.limits(self.low, self.high)
+        return Scaling(self.scaling).limits(self.low, self.high)
 
     @property
     def centre_and_scale(self) -> tuple[float, float]:
         """The constants of the scaling: encoded = (value - centre) / scale."""
-        return self.scaling.affine(self.low, self.high)
+        return Scaling(self.scaling).affine(self.low, self.high)
 
     @property
     def block_norm(self) -> float:
@@ -126,7 +126,7 @@ class Number(Measurement):
 
     low: Annotated[float, _RAW, "public lower bound"]
     high: Annotated[float, _RAW, "public upper bound, above low"]
-    scaling: Annotated[Scaling, ScalingShape()] = SYMMETRIC
+    scaling: Annotated[str, Word(tuple(Scaling))] = SYMMETRIC
     missing: Annotated[MissingRule, MissingRuleShape(_RAW)] = REFUSE
     out_of_range: Annotated[str, Word(tuple(OutOfRange)), "clip and count, or stop"] = OutOfRange.CLIP
 
@@ -138,12 +138,12 @@ class Number(Measurement):
         fill, allowed = self.missing.value, Interval(self.low, self.high)
         if isinstance(fill, float) and fill not in allowed:
             yield Contradiction("missing.value", f"in {allowed}", fill, "stay inside the bounds")
-        if self.scaling.affine(self.low, self.high)[1] <= 0.0:
+        if self.centre_and_scale[1] <= 0.0:
             yield Contradiction(
                 "high", f"to be further apart from low = {self.low:g}", self.high, "change the unit of measurement"
             )
         elif max(map(abs, self.limits)) > LARGEST_ENCODED:
-            yield Contradiction("scaling", f"to encode within {LARGEST_ENCODED:g}", self.scaling.word, "scale down")
+            yield Contradiction("scaling", f"to encode within {LARGEST_ENCODED:g}", str(self.scaling), "scale")
 
     def _refused_content(self) -> tuple[str, ...]:
         return ("values out of range",) if self.out_of_range == OutOfRange.REFUSE else ()
@@ -152,9 +152,9 @@ class Number(Measurement):
         return as_numbers(column, name, tokens)
 
     def _hint(self, column: Column) -> str:
-        if not isinstance(column, TextColumn):
+        if column.kind != TEXT:
             return ""
-        comma = column.decimal == ","
+        comma = getattr(column, "decimal", ".") == ","
         return " Its decimal mark is declared a comma." if comma else " If its decimal mark is a comma, declare that."
 
     def _check_range(self, name: str, outside: int) -> None:
@@ -176,7 +176,7 @@ class Ordered(Measurement):
     """
 
     as_target: ClassVar[bool] = False
-    scaling: ClassVar[Scaling] = SYMMETRIC  # type: ignore[misc]
+    scaling: ClassVar[str] = SYMMETRIC  # type: ignore[misc]
 
     values: Annotated[tuple[str, ...], WordList(least=2), "the words, the lowest first"]
     missing: Annotated[MissingRule, MissingRuleShape(TextLine())] = REFUSE
@@ -258,7 +258,7 @@ class Date(Measurement):
     """A date between two others, as days or as one of its parts, for features only; dates outside are clipped."""
 
     as_target: ClassVar[bool] = False
-    scaling: ClassVar[Scaling] = SYMMETRIC  # type: ignore[misc]
+    scaling: ClassVar[str] = SYMMETRIC  # type: ignore[misc]
 
     first: Annotated[str, Day(), "public first date"]
     last: Annotated[str, Day(), "public last date, after the first"]

@@ -7,31 +7,26 @@ so it is a point unless declared. Bytes of a cell that are not of the encoding a
 cell is a word that nobody declared, and no other cell is read otherwise for it.
 """
 
-import bz2
 import codecs
 import csv
-import gzip
 import io
-import lzma
 import mmap
 import os
 import re
-import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from sordino.core.spec.fields import Contradiction, Section, Text, Word
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.raw_columns import Column, TextColumn, arrow
-from sordino.data.sources.in_memory import from_arrow
+from sordino.data.raw_columns import arrow, stored
 from sordino.data.sources.registry import (
-    TablePart,
+    FilePart,
     check_expansion,
     existing_file,
-    kept_names,
+    joined,
     register_source,
     unique_names,
 )
@@ -44,14 +39,9 @@ _BLOCK_BYTES = 16 * 2**20
 DELIMITERS = (",", ";", "\t", "|")
 _NAMED = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_PACKED: tuple[tuple[bytes, str, Callable[..., Any]], ...] = (
-    (b"\x1f\x8b", "gzip", gzip.open),
-    (b"BZh", "bz2", bz2.open),
-    (b"\x28\xb5\x2f\xfd", "zstd", lambda path: arrow().CompressedInputStream(native_file(path), "zstd")),
-    (b"\xfd7zXZ", "xz", lzma.open),
-)
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 _ENDINGS = (".csv", ".tsv")
-_PACKED_ENDINGS = (".gz", ".bz2", ".zst", ".xz")
+_PACKED_ENDINGS = (".gz", ".bz2", ".zst")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +88,7 @@ class CsvFile:
     | header but no rows | a table without records, because how many there are may be private |
 
     Attributes:
-        path: of the file; a pattern such as ``visits-*.csv``, or several paths, for a family read one after the other.
+        path: of the file; a pattern such as ``visits-*.csv`` for a family read one after the other.
         dialect: what is known of how it is written.
 
     Examples:
@@ -109,20 +99,16 @@ class CsvFile:
         ('age', 'cost')
     """
 
-    path: str | Path | Sequence[str | Path]
+    path: str | Path
     dialect: Dialect = Dialect()
 
     def files(self) -> tuple[Path, ...]:
-        """The files of the family, in the order of their names where a pattern says which."""
-        if not isinstance(self.path, str | Path):
-            given = tuple(Path(path) for path in self.path)
-        elif has_magic(str(self.path)) and not os.path.exists(self.path):
-            given = tuple(map(Path, sorted(glob(str(self.path)))))
-        else:
-            given = (Path(self.path),)
-        if not given:
-            raise InputError(f"Expected files that match {str(self.path)!r}, got none; check the pattern.")
-        return tuple(map(existing_file, given))
+        """The files of the family, in the order of their names."""
+        family = has_magic(str(self.path)) and not os.path.exists(self.path)
+        paths = sorted(glob(str(self.path))) if family else [self.path]
+        if not paths:
+            raise InputError(f"No file matches {str(self.path)!r}. Check the pattern.")
+        return tuple(map(existing_file, paths))
 
     def names(self) -> tuple[str, ...]:
         """The column names; all files of a family have the same."""
@@ -132,28 +118,9 @@ class CsvFile:
         """The declared delimiter, or the one that the header tells."""
         return self._headers()[0].delimiter
 
-    def read(self, only: Collection[str] | None = None) -> Table:
-        """The table; with `only`, other columns are checked for their number of cells and dropped."""
-        headers = self._headers()
-        names = headers[0].names
-        kept = kept_names(names, only)
-        pa = arrow()
-        empty = pa.table({name: pa.array([], pa.string()) for name in kept})
-        stored, expanded = sum(header.file.stat().st_size for header in headers), 0
-
-        def count(more: int) -> None:
-            nonlocal expanded
-            expanded += more
-            check_expansion(str(self.path), expanded, stored)
-
-        parts = [_parsed(header, kept, count) for header in headers if header.more]
-        table = from_arrow(pa.concat_tables([empty, *parts]) if len(parts) != 1 else parts[0])
-        return Table({name: _marked(column, self.dialect) for name, column in table.columns.items()})
-
-    def parts(self) -> "list[TablePart]":
+    def parts(self) -> "list[CsvPart]":
         """One part for each file; headers are read, and no row."""
-        headers = self._headers()
-        return [CsvPart(str(header.file), self.dialect) for header in headers]
+        return [CsvPart(str(header.file), self.dialect) for header in self._headers()]
 
     def _headers(self) -> "list[_Header]":
         headers = [_header(file, self.dialect) for file in self.files()]
@@ -165,44 +132,32 @@ class CsvFile:
 
 
 @dataclass(frozen=True)
-class CsvPart(TablePart):
+class CsvPart(FilePart):
     """One CSV file, a block at a time where it is plain UTF-8, and whole where it has to be unpacked or decoded."""
 
-    path: str
     dialect: Dialect
-    shared: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        return repr(self.path)
 
     def names(self) -> tuple[str, ...]:
-        return CsvFile(self.path, self.dialect).names()
+        return _header(existing_file(self.path), self.dialect).names
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         header = _header(existing_file(self.path), self.dialect)
-        if not header.more or not header.plain:
-            yield CsvFile(self.path, self.dialect).read(columns)
+        if not header.more:
+            yield joined([], columns)
             return
-        pa, options = arrow(), _options(header, tuple(columns))
+        pa, text = arrow(), _checked_text(header)
         try:
-            for batch in arrow("csv").open_csv(native_file(header.file), *options):
-                table = from_arrow(batch)
-                yield Table({name: _marked(table.columns[name], self.dialect) for name in columns})
+            for batch in arrow("csv").open_csv(text, *_options(header, columns)):
+                yield Table({name: stored(batch.column(name), self.dialect.decimal) for name in columns})
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise_alone(_uneven(header, error))
+            raise_alone(  # alone: Arrow's error quotes a row
+                InputError(f"Expected equally long rows in {str(header.file)!r}, got {_complaint(error)}.")
+            )
 
     def check_rows(self) -> None:
         """Every row has the cells of the header, and every quote is closed: an open one swallows other rows."""
-        header = _header(existing_file(self.path), self.dialect)
-        for _ in self.tables(header.names[:1]):
+        for _ in self.tables(self.names()[:1]):
             pass
-        if header.more and header.plain:
-            _check_plain_quotes(header)
-
-
-def _marked(column: Column, dialect: Dialect) -> Column:
-    return replace(column, decimal=dialect.decimal) if isinstance(column, TextColumn) else column
 
 
 @dataclass(frozen=True)
@@ -216,141 +171,114 @@ class _Header:
     packed: str | None
     more: bool
 
-    @property
-    def plain(self) -> bool:
-        """Whether the file is UTF-8 as it lies."""
-        return self.packed is None and self.encoding in ("utf-8", "utf-8-sig")
-
 
 def _header(file: Path, dialect: Dialect) -> _Header:
     with file.open("rb") as raw:
         first = raw.read(6)
     if first.startswith(b"PK"):
-        raise InputError(f"Expected a CSV file at {str(file)!r}, got a zip or Excel file; save its table as CSV.")
-    packed = next((word for mark, word, _ in _PACKED if first.startswith(mark)), None)
-    # A mark behind a compression shows in the decoded bytes only.
-    with _opened(file, packed) as stream:
-        try:
-            begin = bytes(stream.read(4))
-        except _not_unpacked():
-            raise_alone(_unpackable(file))
-    told = next((word for mark, word in _MARKS if begin.startswith(mark)), "utf-8")
-    encoding = dialect.encoding or told
-    tried = {
-        mark: _split(file, packed, encoding, mark)
-        for mark in (DELIMITERS if dialect.delimiter is None else (dialect.delimiter,))
-    }
-    delimiter, (names, more) = _chosen(file, tried)
+        raise InputError(f"{str(file)!r} is a zip or an Excel file. Save its table as CSV.")
+    packed = next((word for mark, word in _PACKED.items() if first.startswith(mark)), None)
+    text, encoding, more = _first_line(file, packed, dialect.encoding)
+    delimiter, names = _chosen(file, text, DELIMITERS if dialect.delimiter is None else (dialect.delimiter,))
     if not names:
-        raise InputError(f"Expected column names in the first line of {str(file)!r}, got a blank line; add a header.")
+        raise InputError(f"The first line of {str(file)!r} is blank. Add a header with column names.")
     if all(_is_number(name) for name in names):
         raise InputError(
-            f"Expected column names in the first line of {str(file)!r}, got only numbers, which look like a record; "
-            "add a header."
+            f"The first line of {str(file)!r} has only numbers, like a record. Add a header with column names."
         )
     return _Header(file, unique_names(names), delimiter, encoding, packed, more)
 
 
-def _chosen(file: Path, tried: dict[str, Any]) -> tuple[str, tuple[list[str], bool]]:
-    """The delimiter that splits the header most often; a comma where none splits it."""
-    read = {mark: found for mark, found in tried.items() if not isinstance(found, InputError)}
-    if not read:
-        raise_alone(next(iter(tried.values())))
+def _first_line(file: Path, packed: str | None, declared: str | None) -> tuple[str, str, bool]:
+    """The header as text, or several lines of it where a quoted name goes on; the encoding; whether rows follow."""
+    encoding = declared or "utf-8"
+    try:
+        with _opened(file, packed) as stream:
+            # A mark behind a compression shows in the unpacked bytes only.
+            begin = bytes(stream.read(4))
+        encoding = declared or next((word for mark, word in _MARKS if begin.startswith(mark)), "utf-8")
+        with io.TextIOWrapper(_opened(file, packed), encoding=encoding, errors="replace", newline="") as lines:
+            text = line = lines.readline(_BLOCK_BYTES)
+            while line and text.count('"') % 2 and len(text) < _BLOCK_BYTES:
+                line = lines.readline(_BLOCK_BYTES)
+                text += line
+            more = lines.read(1) != ""
+    except UnicodeError:
+        raise _other_bytes(file, encoding) from None
+    except (OSError, arrow().ArrowException):
+        raise_alone(_unpackable(file))
+    if len(text) >= _BLOCK_BYTES:
+        raise InputError(f"The header of {str(file)!r} is longer than {_BLOCK_BYTES} characters.")
+    # What could not be decoded, or two bytes for each character and no mark that says so.
+    if "\ufffd" in text or "\0" in text:
+        raise _other_bytes(file, encoding)
+    return text, encoding, more
+
+
+def _chosen(file: Path, text: str, marks: Sequence[str]) -> tuple[str, list[str]]:
+    """The delimiter that splits the header most often, a comma where none splits it; and the names."""
+    split: dict[str, list[str]] = {}
+    complaint = ""
+    for mark in marks:
+        try:
+            split[mark] = next(csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True), [])
+        except csv.Error as error:
+            complaint = str(error)
+    if not split:
+        raise InputError(f"The header of {str(file)!r} cannot be read: {complaint}.")
     # What cuts a quoted name in two leaves its quotation marks in the pieces.
-    whole = {mark: found for mark, found in read.items() if not any('"' in name for name in found[0])}
-    read = whole or read
-    most = max(len(names) for names, _ in read.values())
-    best = [mark for mark, (names, _) in read.items() if len(names) == most]
+    whole = {mark: names for mark, names in split.items() if not any('"' in name for name in names)} or split
+    most = max(map(len, whole.values()))
+    best = [mark for mark, names in whole.items() if len(names) == most]
     if most > 1 and len(best) > 1:
         words = " and ".join(_NAMED[mark] for mark in best)
         raise InputError(
             f"Expected one delimiter in the header of {str(file)!r}, got {words}, which split it equally often; say "
             "which it is (delimiter, --delimiter)."
         )
-    return best[0], read[best[0]]
-
-
-def _split(file: Path, packed: str | None, encoding: str, delimiter: str) -> Any:
-    """The header's cells and whether anything follows, or the reason why this delimiter cannot be it."""
-    try:
-        with io.TextIOWrapper(_opened(file, packed), encoding=encoding, errors="replace", newline="") as lines:
-            names = next(csv.reader(_bounded(lines), delimiter=delimiter, strict=True), [])
-            # What could not be decoded, or two bytes for each character and no mark that says so.
-            if any("\ufffd" in name or "\0" in name for name in names):
-                return _other_bytes(file, encoding)
-            return names, lines.read(1) != ""
-    except UnicodeError:
-        return _other_bytes(file, encoding)
-    except csv.Error as error:
-        return InputError(f"Expected a CSV header in {str(file)!r}, got a line that cannot be read: {error}.")
-    except _not_unpacked():
-        return _unpackable(file)
+    return best[0], whole[best[0]]
 
 
 def _opened(file: Path, packed: str | None) -> Any:
-    opener = next((opener for _, word, opener in _PACKED if word == packed), None)
-    return file.open("rb") if opener is None else opener(file)
+    return file.open("rb") if packed is None else arrow().CompressedInputStream(native_file(file), packed)
 
 
-def _options(header: _Header, kept: tuple[str, ...]) -> tuple[Any, Any, Any]:
+def _options(header: _Header, columns: Sequence[str]) -> tuple[Any, Any, Any]:
     pa, reader, names = arrow(), arrow("csv"), header.names
-    read = reader.ReadOptions(block_size=_BLOCK_BYTES, column_names=list(names), skip_rows_after_names=1)
+    sizes = {"block_size": _BLOCK_BYTES, "use_threads": False}  # rows are counted where one thread reads
+    read = reader.ReadOptions(column_names=list(names), skip_rows_after_names=1, **sizes)
     # In a file of one column a blank line is a missing value, not decoration.
     parse = reader.ParseOptions(delimiter=header.delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1)
     convert = reader.ConvertOptions(
         check_utf8=False,  # by `valid_text`, cell by cell
-        column_types=dict.fromkeys(kept, pa.string()),
+        column_types=dict.fromkeys(columns, pa.string()),
         strings_can_be_null=False,
-        include_columns=list(kept),
+        include_columns=list(columns),
     )
     return read, parse, convert
 
 
-def _parsed(header: _Header, kept: tuple[str, ...], count: Callable[[int], None]) -> Any:
-    pa, reader, options = arrow(), arrow("csv"), _options(header, kept)
-    try:
-        if header.plain:
-            _check_plain_quotes(header)
-            return reader.read_csv(native_file(header.file), *options)
-        text = _as_utf8(header, count)
-        _check_quotes(header, text)
-        return reader.read_csv(pa.BufferReader(text), *options)
-    except InputError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise_alone(_uneven(header, error))  # alone: Arrow's error quotes a row
+def _checked_text(header: _Header) -> Any:
+    """The text in UTF-8, in which every quote is closed, such that Arrow's threads read it without calling Python."""
+    if header.packed is None and header.encoding in ("utf-8", "utf-8-sig"):
+        with header.file.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            _check_quotes(header, text)
+        return native_file(header.file)
+    unpacked = _unpacked(header)
+    _check_quotes(header, unpacked)
+    return arrow().BufferReader(unpacked)
 
 
-def _uneven(header: _Header, error: Exception) -> InputError:
-    return InputError(f"Expected equally long rows in {str(header.file)!r}, got {_complaint(error)}.")
-
-
-def _check_plain_quotes(header: _Header) -> None:
-    with header.file.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        _check_quotes(header, text)
-
-
-def _check_quotes(header: _Header, text: Any) -> None:
-    """Refuse a quote that is open at the end of the file: Arrow reads all rows behind it as one cell."""
-    # A quote opens a cell only where the cell begins; elsewhere it is a letter.
-    delimiter = re.escape(header.delimiter.encode())
-    quoted = re.compile(rb'(?:(?<=[\r\n%b])|\A)"[^"]*(?:""[^"]*)*("?)' % delimiter)
-    if not all(cell[1] for cell in quoted.finditer(text)):
-        raise InputError(
-            f"Expected every quoted cell of {str(header.file)!r} to end, got one that is open at the end of the file; "
-            "close its quote, or double the quotes inside of cells."
-        )
-
-
-def _as_utf8(header: _Header, count: Callable[[int], None]) -> bytes:
-    """The whole text in memory, unpacked and decoded; Arrow's own decoding would call Python from its threads."""
-    pieces = []
+def _unpacked(header: _Header) -> bytes:
+    """The whole text in memory, unpacked and decoded."""
+    pieces, size, stored = [], 0, header.file.stat().st_size
     try:
         with _opened(header.file, header.packed) as stream:
             while piece := bytes(stream.read(_BLOCK_BYTES)):
                 pieces.append(piece)
-                count(len(piece))
-    except _not_unpacked():
+                size += len(piece)
+                check_expansion(repr(str(header.file)), size, stored)
+    except (OSError, arrow().ArrowException):
         raise_alone(_unpackable(header.file))
     text = b"".join(pieces)
     if header.encoding in ("utf-8", "utf-8-sig"):
@@ -358,19 +286,15 @@ def _as_utf8(header: _Header, count: Callable[[int], None]) -> bytes:
     return text.decode(header.encoding, "backslashreplace").encode("utf-8", "backslashreplace")
 
 
-def _not_unpacked() -> tuple[type[Exception], ...]:
-    """What the readers of compressed files raise where one is damaged."""
-    return (OSError, EOFError, lzma.LZMAError, zlib.error, arrow().ArrowException)
-
-
-def _bounded(lines: Any) -> Iterator[str]:
-    """The lines of a header, as long as they fit into one block: a file may be one line of a billion characters."""
-    left = _BLOCK_BYTES
-    while line := lines.readline(left):
-        left -= len(line)
-        if left <= 0:
-            raise csv.Error(f"it is longer than {_BLOCK_BYTES} characters")
-        yield line
+def _check_quotes(header: _Header, text: Any) -> None:
+    """Refuse a quote that is open at the end of the file: Arrow reads all rows behind it as one cell."""
+    # A quote opens a cell only where the cell begins; elsewhere it is a letter.
+    begins = rb"(?:(?<=[\r\n%b])|\A)" % re.escape(header.delimiter.encode())
+    closed = re.compile(rb'(?:[^"]++|%b"[^"]*+(?:""[^"]*+)*+"|(?!%b)")*+' % (begins, begins))
+    if text.find(b'"') >= 0 and closed.match(text).end() < len(text):  # type: ignore[union-attr]
+        raise InputError(
+            f"A quoted cell of {str(header.file)!r} does not end. Close its quote, or double the quotes inside cells."
+        )
 
 
 def _complaint(error: Exception) -> str:
@@ -393,13 +317,13 @@ class OtherBytes(InputError):
 def _other_bytes(file: Path, encoding: str) -> OtherBytes:
     word = "UTF-8" if encoding.startswith("utf-8") else encoding
     return OtherBytes(
-        f"Expected {word} text in {str(file)!r}, got other bytes; save the file as UTF-8, or give its encoding, such "
-        "as `schema new --encoding windows-1252` for a file that Excel wrote in Western Europe."
+        f"{str(file)!r} is not {word} text. Save the file as UTF-8, or give its encoding, such as `schema "
+        "new --encoding windows-1252` for a file that Excel wrote in Western Europe."
     )
 
 
 def _unpackable(file: Path) -> InputError:
-    return InputError(f"Expected a whole compressed file at {str(file)!r}, got one that cannot be unpacked.")
+    return InputError(f"The compressed file {str(file)!r} is damaged.")
 
 
 def _is_encoding(word: str) -> bool:
@@ -440,13 +364,8 @@ def written_as(source: Any, dialect: Dialect | None) -> Any:
     return CsvFile(source, dialect) if dialect is not None and is_csv_path(source) else source
 
 
-def _file(source: Any) -> CsvFile:
-    return source if isinstance(source, CsvFile) else CsvFile(source)
-
-
 register_source(
     "a path ending in .csv, or a CsvFile",
     lambda source: isinstance(source, CsvFile) or is_csv_path(source),
-    lambda source, only: _file(source).read(only),
-    parts=lambda source: _file(source).parts(),
+    lambda source: (source if isinstance(source, CsvFile) else CsvFile(source)).parts(),
 )

@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,17 +28,14 @@ def needed(package: str, extra: str) -> Any:
     try:
         return import_module(package)
     except ImportError:
-        raise InputError(
-            f"Expected the package {package!r} for this source or engine, got an installation without it; "
-            f"install sordino[{extra}]."
-        ) from None
+        raise InputError(f"This source or engine needs the package {package!r}. Install sordino[{extra}].") from None
 
 
 def as_query(text: str) -> str:
     """A query as it stands, or all of a table whose name is given."""
     words = text.strip().rstrip(";")
     if not words:
-        raise InputError("Expected the name of a table or a query behind '#', got nothing; add it.")
+        raise InputError("There is nothing after '#'. Add the name of a table or a query.")
     if any(letter.isspace() for letter in words):
         return words
     return "SELECT * FROM " + ".".join(quoted_list([word]) for word in words.split("."))
@@ -48,17 +46,12 @@ def quoted_list(columns: Sequence[str]) -> str:
     return ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
 
 
-def connected(database: str = ":memory:", files: Sequence[str] = ()) -> Any:
-    """A DuckDB connection that reads one database, or these files, and reaches nothing else."""
+def connected(database: str) -> Any:
+    """A DuckDB connection that reads one database file and reaches nothing else."""
     # Off before the file is opened: DuckDB would fetch an extension for a file of another format, such as SQLite.
-    off = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-    off |= {} if files else {"enable_external_access": "false"}
-    connection = needed("duckdb", "duckdb").connect(database, read_only=database != ":memory:", config=off)
+    switches = ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access")
+    connection = needed("duckdb", "duckdb").connect(database, read_only=True, config=dict.fromkeys(switches, "false"))
     connection.execute("SET enable_progress_bar = false")  # it would go to stdout, among answers
-    if files:
-        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-        connection.execute(f"SET allowed_paths = [{listed}]")
-        connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
 
@@ -128,11 +121,7 @@ class DuckDBTable(DatabaseTable):
         except duckdb.Error as error:  # may quote what the query says
             kind = type(error).__name__
         if connection is None or reader is None:
-            raise_alone(
-                InputError(
-                    f"Expected one SELECT that DuckDB can answer from {self.name} alone, got a {kind}; correct it."
-                )
-            )
+            raise_alone(InputError(f"DuckDB cannot answer this from {self.name} alone ({kind}). Write one SELECT."))
         with connection:
             yield reader
 
@@ -167,8 +156,8 @@ class PostgreSQLTable(DatabaseTable):
                 connection.close()
             raise_alone(
                 InputError(
-                    f"Expected a query that PostgreSQL can answer, got a {type(error).__name__}; check the address, "
-                    "the rights and the query."
+                    f"PostgreSQL cannot answer this query ({type(error).__name__}). Check the address, the rights and "
+                    "the query."
                 )
             )
         try:
@@ -176,13 +165,6 @@ class PostgreSQLTable(DatabaseTable):
         finally:
             cursor.close()
             connection.close()
-
-
-def _part(source: Any) -> TablePart:
-    if isinstance(source, DatabaseTable):
-        return source
-    place, _, query = str(source).partition("#")
-    return (PostgreSQLTable if place.startswith(_SCHEMES) else DuckDBTable)(place, query)
 
 
 def _is_duckdb(source: Any) -> bool:
@@ -194,8 +176,12 @@ def _is_postgresql(source: Any) -> bool:
     return isinstance(source, PostgreSQLTable) or (isinstance(source, str) and source.startswith(_SCHEMES))
 
 
-for _word, _accepts in (
-    ("a DuckDBTable, or FILE.duckdb#TABLE", _is_duckdb),
-    ("a PostgreSQLTable, or postgresql://HOST/DATABASE#TABLE", _is_postgresql),
-):
-    register_source(_word, _accepts, parts=lambda source: [_part(source)])
+def _part(kind: type[DuckDBTable] | type[PostgreSQLTable], source: Any) -> list[TablePart]:
+    place, _, query = str(source).partition("#")
+    return [source if isinstance(source, kind) else kind(place, query)]
+
+
+register_source("a DuckDBTable, or FILE.duckdb#TABLE", _is_duckdb, partial(_part, DuckDBTable))
+register_source(
+    "a PostgreSQLTable, or postgresql://HOST/DATABASE#TABLE", _is_postgresql, partial(_part, PostgreSQLTable)
+)

@@ -1,4 +1,4 @@
-"""Where tables come from: each source registers what it accepts and reads it in parts, a few rows at a time.
+"""Where tables come from: each source registers what it accepts, and the parts in which it is read.
 
 A part has a name that refusals may tell, says its columns without reading a row, and is read again for every round of
 a fit.
@@ -7,13 +7,12 @@ a fit.
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from sordino.core.validate import InputError, raise_alone, without_password
-from sordino.data.raw_columns import Column, TextColumn, Unreadable, text_array
+from sordino.data.raw_columns import Column, StoredColumn, Unreadable, text_array
 from sordino.data.table import Table
 from sordino.data.words import clean_name, repeats, shown_names
 
@@ -44,6 +43,11 @@ class TablePart(ABC):
     def name(self) -> str:
         """What refusals call it."""
 
+    @property
+    def stored_bytes(self) -> int | None:
+        """How large it is where it lies, for files; None for what is in memory or comes from elsewhere."""
+        return None
+
     @abstractmethod
     def names(self) -> tuple[str, ...]:
         """Names of the columns; no row is read."""
@@ -60,99 +64,100 @@ class TablePart(ABC):
         """Refuse what is no table, before anything is debited; only text formats can fail to be one."""
 
 
-Read = Callable[[Any, Collection[str] | None], Table]
-Names = Callable[[Any], tuple[str, ...]]
+@dataclass(eq=False)
+class HeldPart(TablePart):
+    """A table that is in memory already: `read` makes columns of it, and `without_rows` the same without a row."""
+
+    word: str
+    source: Any
+    read: Callable[[Any, Collection[str] | None], Table]
+    without_rows: Callable[[Any], Any]
+    _columns: Table | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.word
+
+    def names(self) -> tuple[str, ...]:
+        return self.empty().names
+
+    def empty(self) -> Table:
+        return self.read(self.without_rows(self.source), None)
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
+        # The columns that were read last are kept for the next round.
+        if self._columns is None or not set(columns) <= set(self._columns.names):
+            self._columns = self.read(self.source, columns)
+        yield Table({name: self._columns.columns[name] for name in columns})
+
+
+@dataclass(frozen=True)
+class FilePart(TablePart):
+    """A file of columns, or some of its rows, which any process can read."""
+
+    path: str
+    shared: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return repr(self.path)
+
+    @property
+    def stored_bytes(self) -> int:
+        return existing_file(self.path).stat().st_size
 
 
 @dataclass(frozen=True)
 class Source:
-    """One way in: a test that needs no import of the foreign library, and readers that may import it."""
+    """One way in: a test that needs no import of the foreign library, and the parts, for which no row is read."""
 
-    word: str
     accepts: Callable[[Any], bool]
     parts: Callable[[Any], Sequence[TablePart]]
-    read: Read
-
-
-class WholeSource(TablePart):
-    """A source without parts of its own: the columns that were read last are kept."""
-
-    def __init__(self, word: str, source: Any, read: Read, names: Names | None, empty: Any) -> None:
-        self._word, self._source, self._read, self._names, self._empty = word, source, read, names, empty
-        self._table: Table | None = None
-
-    @property
-    def name(self) -> str:
-        return self._word
-
-    def names(self) -> tuple[str, ...]:
-        return self._read(self._source, None).names if self._names is None else self._names(self._source)
-
-    def empty(self) -> Table | None:
-        return None if self._empty is None else self._empty(self._source)
-
-    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
-        if self._table is None or not set(columns) <= set(self._table.names):
-            self._table = self._read(self._source, columns)
-        yield Table({name: self._table.columns[name] for name in columns})
 
 
 _SOURCES: dict[str, Source] = {}
 
 
-def register_source(
-    word: str,
-    accepts: Callable[[Any], bool],
-    read: Read | None = None,
-    names: Names | None = None,
-    empty: Callable[[Any], Table] | None = None,
-    parts: Callable[[Any], Sequence[TablePart]] | None = None,
-) -> None:
-    """Add a source, which is read whole by `read` or in `parts`; no two accept the same.
-
-    `read` takes the source and the names of the columns that are wanted, or None for all. For a source without parts,
-    `names` reads the column names without reading a row, and `empty` gives a table of the same types without a row.
-    """
+def register_source(word: str, accepts: Callable[[Any], bool], parts: Callable[[Any], Sequence[TablePart]]) -> None:
+    """Add a source under the word that refusals call it; no two accept the same."""
     if word in _SOURCES:
-        raise InputError(f"Expected a new source name, got {word!r}, which is already registered; choose another.")
-    if parts is not None:
-        read = read or partial(_read_parts, parts)
-    elif read is None:
-        raise InputError(f"Expected a reader or parts of the source {word!r}, got neither.")
-    else:
-        parts = partial(_whole, word, read, names, empty)
-    _SOURCES[word] = Source(word, accepts, parts, read)
+        raise InputError(f"The source {word!r} is already registered; choose another name.")
+    _SOURCES[word] = Source(accepts, parts)
 
 
-def _whole(word: str, read: Read, names: Names | None, empty: Any, source: Any) -> list[TablePart]:
-    return [WholeSource(word, source, read, names, empty)]
+def parts_of(source: Any) -> list[TablePart]:
+    """The parts of a table, in order; no row is read."""
+    for candidate in _SOURCES.values():
+        if candidate.accepts(source):
+            return list(candidate.parts(source))
+    given = f"the path {str(source)!r}" if isinstance(source, str | Path) else f"a {type(source).__name__}"
+    raise InputError(f"Expected a table as one of: {', '.join(_SOURCES)}; got {given}; convert it first.")
 
 
 def read_table(source: Any, only: Collection[str] | None = None) -> Table:
-    """Read a table from a CSV or Parquet path, any data frame or Arrow table, or named arrays.
+    """Read a table from a file, a folder or a database, any data frame or Arrow table, or named arrays.
 
-    `only` names the columns that are wanted: of a file with very many, no other is kept in memory. Names that the table
-    lacks are left out, and sources that are in memory already may give more columns than were asked for.
+    `only` names the columns that are wanted, and no other is kept in memory. Names that the table lacks are left out.
     """
-    return source_of(source).read(source, only)
-
-
-def _read_parts(parts_of: Callable[[Any], Sequence[TablePart]], source: Any, only: Collection[str] | None) -> Table:
-    """All rows in memory; with `only`, the other columns are dropped."""
     parts = parts_of(source)
-    kept = kept_names(parts[0].names(), only)
-    return joined([table for part in parts for table in part.tables(kept)], kept)
-
-
-def kept_names(names: tuple[str, ...], only: Collection[str] | None) -> tuple[str, ...]:
-    """The names that are wanted, of which there is one at least."""
-    return names if only is None else tuple(name for name in names if name in set(only)) or names[:1]
+    names = parts[0].names()
+    kept = names if only is None else tuple(name for name in names if name in set(only)) or names[:1]
+    sizes = [part.stored_bytes for part in parts]
+    stored = None if None in sizes else sum(size or 0 for size in sizes)
+    tables, size = [], 0
+    for part in parts:
+        for table in part.tables(kept):
+            tables.append(table)
+            size += table.nbytes
+            if stored is not None:
+                check_expansion(part.name if len(parts) == 1 else "the files", size, stored)
+    return joined(tables, kept)
 
 
 def joined(tables: Sequence[Table], names: Sequence[str]) -> Table:
     """Tables with the same columns, one after the other; none of them makes a table without rows."""
     if not tables:
-        return Table({name: TextColumn(text_array([])) for name in names})
+        return Table({name: StoredColumn(text_array([])) for name in names})
     if len(tables) == 1:
         return tables[0]
     return Table({name: _joined(name, [table.columns[name] for table in tables]) for name in names})
@@ -165,7 +170,7 @@ def _joined(name: str, columns: Sequence[Column]) -> Column:
             return first.joined(others)
     except Unreadable:
         pass
-    raise InputError(f"Expected one type of column {name!r} in all parts, got several; convert some of them.")
+    raise InputError(f"Column {name!r} has different types in different parts. Convert some of them.")
 
 
 def read_without_quoting(name: str, batches: Iterable[Any]) -> Iterator[Any]:
@@ -176,16 +181,13 @@ def read_without_quoting(name: str, batches: Iterable[Any]) -> Iterator[Any]:
             batch = next(source)
         except StopIteration:
             return
-        except (InputError, MemoryError):
+        except InputError:
             raise
+        except MemoryError:
+            raise_alone(InputError(f"The rows of {name} do not fit into memory. Split it, or find out who made it."))
         except Exception as error:
-            raise_alone(InputError(f"Expected rows that can be read in {name}, got a {type(error).__name__}."))
+            raise_alone(InputError(f"The rows of {name} cannot be read ({type(error).__name__})."))
         yield batch
-
-
-def parts_of(source: Any) -> list[TablePart]:
-    """The parts of a table, in order; no row is read."""
-    return list(source_of(source).parts(source))
 
 
 def check_rows(source: Any) -> None:
@@ -199,29 +201,20 @@ def column_names(source: Any) -> tuple[str, ...]:
     return parts_of(source)[0].names()
 
 
+def empty_table(source: Any) -> Table | None:
+    """The columns of a table by their types, without a row; None where it has no types, as a CSV file."""
+    return parts_of(source)[0].empty()
+
+
 def declared_types(source: Any) -> dict[str, str]:
     """The kind of column that a file's or a frame's own types say, read without its rows; CSV files say nothing."""
     empty = empty_table(source)
     return {} if empty is None else column_kinds(empty)
 
 
-def empty_table(source: Any) -> Table | None:
-    """The columns of a table by their types, without a row; None where it has no types, as a CSV file."""
-    return parts_of(source)[0].empty()
-
-
 def column_kinds(table: Table) -> dict[str, str]:
     """The kinds of column that types say."""
     return {name: column.kind for name, column in table.columns.items() if column.kind is not None}
-
-
-def source_of(source: Any) -> Source:
-    """The first registered way in that accepts something."""
-    for candidate in _SOURCES.values():
-        if candidate.accepts(source):
-            return candidate
-    given = f"the path {str(source)!r}" if isinstance(source, str | Path) else f"a {type(source).__name__}"
-    raise InputError(f"Expected a table as one of: {', '.join(_SOURCES)}; got {given}; convert it first.")
 
 
 def is_path_ending(*suffixes: str) -> Callable[[Any], bool]:
@@ -256,22 +249,17 @@ def existing_file(path: str | Path) -> Path:
     try:
         status = file.stat()
     except (OSError, ValueError):
-        raise InputError(
-            f"Expected an existing file, got {without_password(str(path))[:200]!r}; check the path."
-        ) from None
+        raise InputError(f"There is no file {without_password(str(path))[:200]!r}. Check the path.") from None
     if stat.S_ISDIR(status.st_mode):
-        raise InputError(f"Expected a file, got the directory {str(path)!r}; name a file inside it.")
+        raise InputError(f"{str(path)!r} is a directory. Name a file inside it.")
     if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"Expected a regular file, got {str(path)!r}; save its content to a file first.")
+        raise InputError(f"{str(path)!r} is not a regular file. Save its content to a file first.")
     if status.st_size == 0:
-        raise InputError(f"Expected content in {str(path)!r}, got an empty file; check that it was written.")
+        raise InputError(f"{str(path)!r} is empty. Check that it was written.")
     return file
 
 
 def check_expansion(name: str, expanded: int, stored: int) -> None:
     """Refuse so many bytes out of so few that are stored."""
     if expanded > max(ALWAYS_ALLOWED, LARGEST_EXPANSION * stored):
-        raise InputError(
-            f"Expected a table of a sensible size in {name}, got one that expands from {stored} to {expanded} bytes or "
-            "more; split it."
-        )
+        raise InputError(f"{name} would expand from {stored} to {expanded} bytes or more. Split it.")

@@ -8,6 +8,7 @@ from sordino.fitting.methods.base import Method as Method
 from sordino.fitting.methods.base import Outcome as Outcome
 from sordino.fitting.methods.base import Plan as Plan
 from sordino.fitting.methods.base import method as method
+from sordino.fitting.methods.base import methods_of as methods_of
 
 for _found in iter_modules(__path__):
     import_module(f"{__name__}.{_found.name}")

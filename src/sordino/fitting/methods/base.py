@@ -21,9 +21,6 @@ from sordino.mechanisms.posterior.laws import Posterior
 from sordino.mechanisms.rounds.registry import REPLACED
 from sordino.models.base import Model
 
-# What records with survey weights can be learned from: a score and its slope for each record.
-WEIGHED = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS})
-
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -57,7 +54,8 @@ class Method(ABC):
     """One way to fit; it plans without rows and runs what it planned."""
 
     name: ClassVar[str]
-    tasks: ClassVar[frozenset[Task]]
+    # Words of tasks that it can learn, besides those which name it.
+    tasks: ClassVar[tuple[str, ...]]
     # Whether "auto" may take it; otherwise it is for those who ask for it by name.
     automatic: ClassVar[bool] = True
     # Whether it keeps the records of a unit together; otherwise a schema that declares such units is refused.
@@ -127,7 +125,7 @@ class Method(ABC):
                 "does not keep the records of a unit together, as bounded-influence does for linear, robust, "
                 "logistic (also with several classes) and count regression"
             )
-        if problem.schema.weight is not None and not (self.weighs and problem.task in WEIGHED):
+        if problem.schema.weight is not None and (not self.weighs or problem.task.several_rows):
             return (
                 "takes no survey weights, as bounded-influence does for linear, robust, logistic (also with several "
                 "classes) and count regression"
@@ -139,17 +137,22 @@ Kind = TypeVar("Kind", bound=type[Method])
 METHODS: dict[str, Method] = {}
 
 
-def method(name: str, *tasks: Task) -> Callable[[Kind], Kind]:
-    """Register a method under the word that `method=` takes, for these tasks."""
+def method(name: str, *tasks: str) -> Callable[[Kind], Kind]:
+    """Register a method under the word that `method=` takes; `tasks` are words of those that do not name it."""
 
     def register(kind: Kind) -> Kind:
         if name in METHODS:
-            raise InputError(f"Expected a new method, got {name!r}, which is already registered.")
-        kind.name, kind.tasks = name, frozenset(tasks)
+            raise InputError(f"The method {name!r} is already registered.")
+        kind.name, kind.tasks = name, tasks
         METHODS[name] = cast(Method, kind())
         return kind
 
     return register
+
+
+def methods_of(task: Task) -> dict[str, Method]:
+    """The methods that can learn a task, by their words."""
+    return {word: own for word, own in METHODS.items() if word in task.methods or task.word in own.tasks}
 
 
 def multiplier(mu: float) -> float:

@@ -5,7 +5,6 @@ sums. A cap on the length of rows is not needed: the engine weighs long rows dow
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -26,17 +25,7 @@ from sordino.fitting.methods.base import (
     in_parts,
     method,
 )
-from sordino.fitting.problem import (
-    FitProblem,
-    Sources,
-    count_bounds,
-    events,
-    exposure_column,
-    exposures,
-    model_for,
-    survival_time,
-)
-from sordino.fitting.tasks import Task
+from sordino.fitting.problem import FitProblem, Sources, model_for
 from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY, WITHHELD_BECAUSE
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.mechanisms.regression import Declaration, person_bins, posterior, with_bins
@@ -104,27 +93,12 @@ class PublicColumns:
         return X.T[places].T
 
 
-_FAMILIES: dict[Task, Callable[[FitProblem], str]] = {
-    Task.REGRESSION: lambda _: "linear",
-    Task.ROBUST: lambda _: "robust",
-    Task.CLASSIFICATION: lambda problem: "logistic" if problem.classes == 2 else "multinomial",
-    Task.COUNTS: lambda problem: "negative-binomial" if problem.settings.get("overdispersed") else "poisson",
-    Task.SURVIVAL: lambda _: "cox",
-}
-
-
-def family_of(problem: FitProblem) -> str:
-    """The engine's word for what is learned."""
-    return _FAMILIES[problem.task](problem)
-
-
 def public_columns(problem: FitProblem) -> PublicColumns:
     """Columns, target and effects as the engine takes them; looks at the schema and at nothing else."""
     schema, names = problem.schema, problem.schema.feature_names
     places, limits, kinds, groups, scales = [0], [], [], [], [(1.0, 0.0)]
-    counted = problem.task is Task.COUNTS
-    exposure = exposure_column(schema, problem.settings.get("exposure")) if counted else None
-    watched = survival_time(schema, problem.settings) if problem.task is Task.SURVIVAL else None
+    exposure = problem.task.exposure(schema, problem.settings)
+    watched = problem.task.times(schema, problem.settings)
     apart = {one[0] for one in (exposure, watched) if one is not None}
     for number, (feature, block) in enumerate(schema.blocks(), 1):
         kind, first = feature.kind, block.start
@@ -146,15 +120,7 @@ def public_columns(problem: FitProblem) -> PublicColumns:
             kinds.append(word)
             groups.append(group)
             scales.append(scale)
-    target, of_target, middle = None, 1.0, 0.0
-    kind = schema.declared_target().kind
-    if counted:
-        target = count_bounds(schema)
-    elif isinstance(kind, Measurement) and watched is None:
-        target = kind.limits
-        middle, of_target = kind.centre_and_scale
-    elif problem.classes is None and watched is None:  # a yes-or-no target that is taken for a number: a sign
-        target = (-1.0, 1.0)
+    target, middle, of_target = problem.task.engine_target(problem)
     effect = problem.settings.get("effect_scale")
     declaration = Declaration(
         tuple(low for low, _ in limits),
@@ -185,7 +151,7 @@ def public_columns(problem: FitProblem) -> PublicColumns:
 def influence_plan(problem: FitProblem, columns: PublicColumns) -> EnginePlan:
     """The engine's plan of a problem."""
     return planned(
-        family_of(problem),
+        problem.task.family(problem),
         columns.declaration,
         # Weights add up to so many records of the largest one, by declared numbers.
         problem.records if problem.schema.weight is None else problem.schema.weight.effective(problem.records),
@@ -195,7 +161,7 @@ def influence_plan(problem: FitProblem, columns: PublicColumns) -> EnginePlan:
     )
 
 
-@method("bounded-influence", Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS, Task.SURVIVAL)
+@method("bounded-influence")
 class BoundedInfluence(Method):
     """Centre, spreads and scatter, then gradients, slopes and their squares, all read by one posterior."""
 
@@ -207,7 +173,7 @@ class BoundedInfluence(Method):
     def refusal(self, problem: FitProblem) -> str | None:
         if not problem.schema.intercept:
             return "needs a schema with an intercept"
-        if problem.task is Task.SURVIVAL and problem.schema.unit_column is not None:
+        if problem.task.several_rows and problem.schema.unit_column is not None:
             return "needs one record per subject, and the schema has a unit column"
         columns, size = _sizes(problem)
         # Beyond that the engine releases no matrix, and correlated columns would be read as if they were not.
@@ -269,11 +235,7 @@ class BoundedInfluence(Method):
         law = coefficients(problem, columns, made, engine_law)
         variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
         settings: dict[str, Any] = {} if engine_law.withheld is None else {WITHHELD_BECAUSE: engine_law.withheld}
-        if problem.task is Task.COUNTS:
-            settings |= {"exposure": problem.settings.get("exposure")}
-        elif problem.task is Task.SURVIVAL:
-            edges = survival_time(problem.schema, problem.settings).edges
-            settings |= {"time": problem.settings["time"], "bins": edges.tolist()}
+        settings |= problem.task.kept_settings(problem.schema, problem.settings)
         return Outcome(law, model_for(problem, variance), law.settings | settings, engine_law.cautions)
 
 
@@ -302,17 +264,13 @@ def given_rows(
 
     Of survival, every record is there once for each time bin, and its rows are one unit of the sums.
     """
-    if problem.task is Task.SURVIVAL:
-        watched = survival_time(problem.schema, problem.settings)
+    task, y = problem.task, problem.task.engine_targets(problem.schema, y)
+    watched = task.times(problem.schema, problem.settings)
+    if watched is not None:
         own = columns.places[1 : len(columns.places) - len(watched.edges) + 2]
-        happened = events(problem.schema, y)
-        rows = person_bins(np.ascontiguousarray(X[:, own]), watched.times(X), happened, watched.edges)
+        rows = person_bins(np.ascontiguousarray(X[:, own]), watched.times(X), y, watched.edges)
         return Given(rows.X, rows.y, rows.exposure, rows.unit)
-    exposure = None
-    if problem.task is Task.COUNTS:
-        exposure = exposures(problem.schema, problem.settings.get("exposure"), X)
-        y = problem.schema.declared_target().kind.decode(y)
-    return Given(columns.rows(X), y, exposure, units)
+    return Given(columns.rows(X), y, task.exposures(problem.schema, problem.settings, X), units)
 
 
 def uncapped(problem: FitProblem) -> Schema:

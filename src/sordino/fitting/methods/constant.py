@@ -1,7 +1,6 @@
 """The best constant, learned from noised counts: what is left when a budget is too small for anything else."""
 
 import math
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,39 +19,31 @@ from sordino.fitting.methods.base import (
     sums_over_all,
     target_bound,
 )
-from sordino.fitting.problem import FitProblem, Sources, class_codes, model_for
-from sordino.fitting.tasks import LINEAR, Task
+from sordino.fitting.problem import FitProblem, Sources, class_codes
+from sordino.fitting.tasks import TASKS
 from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
 from sordino.mechanisms.rounds.registry import ExactRounds
 from sordino.models.base import LinearScoreModel
+from sordino.models.registry import build_model
 from sordino.noise.gaussian import noised_whole
 from sordino.noise.integer_sums import COVERED, DIGITS, check_size, digits
 from sordino.noise.randomness import Randomness
 
-# The linear model whose intercept stands for a network's constant.
-_LINEAR_TASKS = {Task.NETWORK_REGRESSION: Task.REGRESSION, Task.NETWORK_CLASSIFICATION: Task.CLASSIFICATION}
 # Keeps a covariance positive where there is next to no noise.
 _NEGLIGIBLE = 1e-9
 _LEAST_SHARE = 1e-4
 _TARGETS, _COUNTS = "targets and their squares, over sqrt 2", "counts of the classes"
 
 
-@method(
-    "constant",
-    Task.REGRESSION,
-    Task.ROBUST,
-    Task.CLASSIFICATION,
-    Task.NETWORK_REGRESSION,
-    Task.NETWORK_CLASSIFICATION,
-)
+@method("constant")
 class Constant(Method):
     """A record contributes its sign or class, or its target and the square of it, to one noised sum."""
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
     def refusal(self, problem: FitProblem) -> str | None:
-        if problem.task in LINEAR and not problem.schema.intercept:
+        if problem.task.linear and not problem.schema.intercept:
             return "needs a schema with an intercept"
         return None
 
@@ -141,7 +132,9 @@ def _outcome(
     problem: FitProblem, scores: Array, variances: Array, residual_variance: float, settings: dict[str, Any]
 ) -> Outcome:
     """The posterior of an intercept and of nothing else: no coefficient is in a release that was not estimated."""
-    linear = replace(problem, task=_LINEAR_TASKS.get(problem.task, problem.task))
-    model = instance_of("the model", model_for(linear, residual_variance), LinearScoreModel)
+    # The linear model whose intercept stands for a network's constant.
+    linear = TASKS["classification" if problem.task.classifies else "regression"]
+    task = problem.task if problem.task.linear else linear
+    model = instance_of("the model", build_model(task.model(problem, residual_variance)), LinearScoreModel)
     posterior = DenseGaussianPosterior(model, scores, np.diag(variances))
     return Outcome(posterior, model, {LEARNED: A_CONSTANT, **settings})

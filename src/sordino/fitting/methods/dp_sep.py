@@ -32,8 +32,8 @@ from sordino.fitting.methods.dp_vi import (
     noised_residual_variance,
     scores_at,
 )
-from sordino.fitting.problem import USUAL_HIDDEN, FitProblem, Sources, model_for
-from sordino.fitting.tasks import Task
+from sordino.fitting.problem import FitProblem, Sources, model_for
+from sordino.fitting.tasks.network import USUAL_HIDDEN
 from sordino.mechanisms.messages import (
     CentredCoordinates,
     MessagePassingRelease,
@@ -46,8 +46,7 @@ from sordino.mechanisms.posterior.laws import DenseGaussianPosterior, Factorised
 from sordino.models.base import Model
 from sordino.models.families.networks import MLPRegression
 from sordino.models.message_passing.gaussians import Site
-from sordino.models.message_passing.likelihoods import GaussianSite, LogisticSite, MixtureSite
-from sordino.models.message_passing.network import NetworkSite, PublicPrecision
+from sordino.models.message_passing.sites import GaussianSite, LogisticSite, MixtureSite, NetworkSite, PublicPrecision
 from sordino.noise.lattice import COVERED
 
 QUERY = "messages of stochastic expectation propagation"
@@ -103,11 +102,11 @@ def _of_network(problem: FitProblem) -> Rounds:
     return Rounds(site, 160, 0.5, 0.3, 0.1, 0.003, floor, 0.5, _ROW_UNIT, _TARGET_UNIT)
 
 
-_ROUNDS_OF: dict[Task, Callable[[FitProblem], Rounds]] = {
-    Task.REGRESSION: _of_numbers,
-    Task.CLASSIFICATION: _of_classes,
-    Task.MIXTURE: _of_mixture,
-    Task.NETWORK_REGRESSION: _of_network,
+_ROUNDS_OF: dict[str, Callable[[FitProblem], Rounds]] = {
+    "regression": _of_numbers,
+    "classification": _of_classes,
+    "mixture": _of_mixture,
+    "network-regression": _of_network,
 }
 
 
@@ -116,14 +115,14 @@ def rounds_of(problem: FitProblem) -> Rounds:
 
     A record of length R and residual s has a message of about (R / s, R^2 / s^2), so that weight s / R balances it.
     """
-    return _ROUNDS_OF[problem.task](problem)
+    return _ROUNDS_OF[problem.task.word](problem)
 
 
 def _hidden(problem: FitProblem) -> int:
     return (problem.settings["hidden"] or USUAL_HIDDEN)[0]
 
 
-@method("dp-sep", *_ROUNDS_OF)
+@method("dp-sep")
 class StochasticExpectationPropagation(Method):
     """Noised sums of clipped messages over all records."""
 
@@ -134,7 +133,7 @@ class StochasticExpectationPropagation(Method):
         if isinstance(site := rounds_of(problem).site, NetworkSite):
             hidden = problem.settings["hidden"]
             if hidden is not None and len(hidden) > 1:
-                return "has one hidden layer, and several were asked for; method 'dp-vi' has as many as asked for"
+                return "has one hidden layer, and you declared several; method 'dp-vi' has as many as declared"
             size = site.family(problem.features).dim
             return (
                 None if size <= _MOST_PARAMETERS else f"needs at most {_MOST_PARAMETERS} weights, and there are {size}"

@@ -23,17 +23,17 @@ from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.fitting.methods.base import (
-    METHODS,
     Method,
     Outcome,
     Plan,
     in_parts,
     method,
+    methods_of,
     sums_of,
     sums_over_all,
 )
-from sordino.fitting.problem import USUAL_HIDDEN, FitProblem, Sources, model_for
-from sordino.fitting.tasks import Task
+from sordino.fitting.problem import FitProblem, Sources, model_for
+from sordino.fitting.tasks.network import USUAL_HIDDEN
 from sordino.mechanisms.posterior.laws import FactorisedPosterior
 from sordino.mechanisms.rounds.registry import ExactRounds
 from sordino.mechanisms.variational.evidence_bound import VariationalOptions, VariationalRelease, run_variational
@@ -80,16 +80,6 @@ def temperature(z: Array, codes: NDArray[np.int64], noised_mean: Callable[[Array
 
 
 _ROUNDS, _STEP_SIZE = 150, 0.03
-# The clip of a gradient: of a network a number; of one score in units of the longest row, of a mixture in those of one
-# row that lies a spread away from its component.
-_CLIPS = {
-    Task.NETWORK_REGRESSION: 2.0,
-    Task.NETWORK_CLASSIFICATION: 1.0,
-    Task.REGRESSION: 10.0,
-    Task.CLASSIFICATION: 0.6,
-    Task.MIXTURE: 1.0,
-}
-_NETWORKS = frozenset({Task.NETWORK_REGRESSION, Task.NETWORK_CLASSIFICATION})
 # The variance of residuals of scaled targets that a model is fitted with, and what it is kept between later.
 _RESIDUAL_VARIANCE = 0.02
 _LEAST_VARIANCE, _LARGEST_VARIANCE = 1e-3, 1.0
@@ -103,7 +93,7 @@ _SQUARES, _STEEPNESS = (
 )
 
 
-@method("dp-vi", *_CLIPS)
+@method("dp-vi")
 class VariationalInference(Method):
     """Clipped noised gradients of the evidence bound."""
 
@@ -116,7 +106,8 @@ class VariationalInference(Method):
     def considered(self, problem: FitProblem) -> bool:
         # Where one hidden layer beside a linear part will do, "natural" has the smaller error and intervals that hold;
         # models of one score and mixtures have better methods too.
-        return problem.task in _NETWORKS and METHODS["natural"].refusal(problem) is not None
+        natural = methods_of(problem.task).get("natural")
+        return problem.task.methods[0] == self.name or (natural is not None and natural.refusal(problem) is not None)
 
     def plan(self, problem: FitProblem) -> Plan:
         steps = _steps_spec(problem)
@@ -126,10 +117,11 @@ class VariationalInference(Method):
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         problem = plan.problem
         model = _model(problem)
-        labels = (y + 1.0) / 2.0 if problem.task is Task.NETWORK_CLASSIFICATION and problem.classes == 2 else y
+        steepens = isinstance(model, DenseNetwork) and problem.classes is not None
+        labels = (y + 1.0) / 2.0 if steepens and problem.classes == 2 else y
         release = run_variational(plan.details["steps"], model, X, labels, sources.fresh(), options=_OPTIONS)
         posterior = _with_wandering(release, model)
-        if problem.task is Task.NETWORK_CLASSIFICATION:
+        if steepens:
             return Outcome(_steepened(problem, model, posterior, X, labels, sources), model)
         if not check_rounds(problem):
             return Outcome(posterior, model)
@@ -138,15 +130,15 @@ class VariationalInference(Method):
 
 
 def _model(problem: FitProblem) -> Model:
-    """The model of the task; the penalty of one score or of a mixture is that of a prior of precision 1."""
+    """The model of the task; where it has no penalty, with that of a prior of precision 1."""
     model = model_for(problem, _RESIDUAL_VARIANCE)
-    return model if problem.task in _NETWORKS else replace(model, weight_decay=1.0 / problem.records)
+    return model if model.weight_decay else replace(model, weight_decay=1.0 / problem.records)
 
 
 def _with_wandering(release: VariationalRelease, model: Model) -> FactorisedPosterior:
     """The variational posterior, its variances plus those of the last rounds' means."""
     if release.iterates is None:
-        raise InputError("Expected a run that was seen whole, got one that was not; use the view all-iterates.")
+        raise InputError("The certificate covers the whole run. Use the view all-iterates.")
     mean, log_deviation = np.split(np.asarray(release.phi, np.float64), 2)
     last = np.asarray(release.iterates[-int(_OPTIONS.averaged * _ROUNDS) :, : len(mean)], np.float64)
     return FactorisedPosterior(model, mean, np.sqrt(np.exp(2.0 * log_deviation) + last.var(axis=0)))
@@ -204,19 +196,15 @@ def _mu_of_check(problem: FitProblem) -> float:
 
 def check_rounds(problem: FitProblem) -> int:
     """How many noised sums judge what was fitted."""
-    if problem.task in (Task.CLASSIFICATION, Task.MIXTURE):
-        return 0
-    return 1 if problem.classes is None else ROUNDS
+    if problem.classes is None:
+        return int(problem.schema.target is not None)
+    return ROUNDS if isinstance(_model(problem), DenseNetwork) else 0
 
 
 def _steps_spec(problem: FitProblem) -> Spec:
     mu = problem.mu * math.sqrt((1.0 - (SHARE_OF_CHECK if check_rounds(problem) else 0.0)) / _ROUNDS)
-    query, clip = "gradients of the evidence bound", _CLIPS[problem.task]
-    if problem.task is Task.MIXTURE:
-        clip /= problem.settings["spread"]
-    elif problem.task not in _NETWORKS:
-        clip *= problem.row_norm
-    return sums_over_all(problem, query, _ROUNDS, clip, mu, step_size=_STEP_SIZE)
+    clip = problem.task.gradient_clip(problem)
+    return sums_over_all(problem, "gradients of the evidence bound", _ROUNDS, clip, mu, step_size=_STEP_SIZE)
 
 
 def check_spec(problem: FitProblem) -> Spec:

@@ -8,7 +8,6 @@ from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.validate import instance_of
 from sordino.fitting.methods.base import Method, Outcome, Plan, method, sums_of, sums_over_all, too_many_columns
 from sordino.fitting.problem import FitProblem, Sources, model_for
-from sordino.fitting.tasks import Task
 from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.models.families.mixture import GaussianMixture
 from sordino.noise.lattice import COVERED
@@ -16,7 +15,7 @@ from sordino.noise.lattice import COVERED
 _ROUNDS = 12
 
 
-@method("em", Task.MIXTURE)
+@method("em")
 class ExpectationMaximisation(Method):
     """Noised counts and sums of the components, round after round."""
 

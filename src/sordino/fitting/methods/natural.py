@@ -28,7 +28,6 @@ from sordino.fitting.methods.natural_plan import (
     sums_options,
 )
 from sordino.fitting.problem import FitProblem, Sources, class_codes
-from sordino.fitting.tasks import Task
 from sordino.ledger.release.coverage import RAREST, RAREST_OVER_SIZE
 from sordino.mechanisms.networks.natural_gradients import (
     ClassCounts,
@@ -67,19 +66,19 @@ _LAST_ENDS = np.array([0.2, 0.45, 0.75, 1.1, 1.5, 2.0, 2.6, 3.4])
 _NORMAL_MEDIAN = 0.6745
 
 
-@method("natural", Task.NETWORK_REGRESSION, Task.NETWORK_CLASSIFICATION)
+@method("natural")
 class NaturalNetwork(Method):
     """Noised natural gradients of a network with one hidden layer beside a linear part."""
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
-    def __init__(self, settings: dict[Task, NaturalSettings] | None = None) -> None:
+    def __init__(self, settings: dict[str, NaturalSettings] | None = None) -> None:
         self.settings = SETTINGS if settings is None else settings
 
     def refusal(self, problem: FitProblem) -> str | None:
         asked = problem.settings["hidden"]
         if asked is not None and len(asked) > 1:
-            return "has one hidden layer, and several were asked for; method 'dp-vi' has as many as asked for"
+            return "has one hidden layer, and you declared several; method 'dp-vi' has as many as declared"
         columns = columns_read(problem, 1)
         if columns.count == 0:
             return "needs a column that can vary"
@@ -89,7 +88,7 @@ class NaturalNetwork(Method):
         return None
 
     def _settings(self, problem: FitProblem) -> NaturalSettings:
-        return settings_for(problem, self.settings[problem.task])
+        return settings_for(problem, self.settings[problem.task.word])
 
     def plan(self, problem: FitProblem) -> Plan:
         settings = self._settings(problem)

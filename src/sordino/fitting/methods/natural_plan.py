@@ -21,7 +21,6 @@ from sordino.fitting.methods.base import (
     target_bound,
 )
 from sordino.fitting.problem import FitProblem
-from sordino.fitting.tasks import Task
 from sordino.mechanisms.statistics.second_moments import StatisticsOptions, StatisticsStack, statistics_spec
 from sordino.models.families.networks import SkipClassification, SkipNetwork, SkipRegression
 
@@ -74,7 +73,7 @@ class NaturalSettings:
 
 
 SETTINGS = {
-    Task.NETWORK_REGRESSION: NaturalSettings(
+    "network-regression": NaturalSettings(
         share=0.1,
         rounds=150,
         stages=3,
@@ -90,7 +89,7 @@ SETTINGS = {
         kept=0.4,
         shrunk=True,
     ),
-    Task.NETWORK_CLASSIFICATION: NaturalSettings(
+    "network-classification": NaturalSettings(
         share=0.03,
         rounds=150,
         stages=1,

@@ -33,7 +33,6 @@ from sordino.fitting.methods.base import (
     too_many_columns,
 )
 from sordino.fitting.problem import FitProblem, Sources, model_for
-from sordino.fitting.tasks import Task
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
 from sordino.mechanisms.regression.plan import TYPICAL_SPREAD
 from sordino.mechanisms.regression.ridge import (
@@ -125,7 +124,7 @@ class _Targets(NamedTuple):
         return y if self == _Targets() else (y - self.location) / self.scale
 
 
-@method("ridge", Task.CLASSIFICATION, Task.REGRESSION)
+@method("ridge")
 class RidgeSteps(Method):
     """Centre, sketch and noised gradients of scaled rows under a normal prior."""
 

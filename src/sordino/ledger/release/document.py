@@ -245,7 +245,7 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
 
     def required(key: str) -> Any:
         if document.get(key) is None:
-            raise InputError(f"Expected {where} to have the key {key!r} with a value, got none; declare it.")
+            raise InputError(f"{where} lacks the key {key!r}. Declare it.")
         return document[key]
 
     def section(key: str) -> dict[str, Any]:
@@ -286,7 +286,7 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
         allowed = ", ".join(sorted(_KEYS))
         raise InputError(f"Expected {where} to have only the keys {allowed}, got {shown_names(unknown)}.")
     if (release.bound.relation, release.bound.view) != (release.spec.relation, release.spec.view):
-        raise InputError(f"Expected {where} to have one relation and view, got two; the file was changed.")
+        raise InputError(f"The parts of {where} have different relations or views. The file was changed.")
     return release, digest
 
 
@@ -316,9 +316,7 @@ def _bound(where: str, value: Any, line: Any) -> Bound:
             bound, Certificate(FLOATING_POINT, stated, word, _text(reason, "floating_point.reason"))
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"Expected {where} to hold a bound, got one that cannot be read: {str(error)[:100]}."
-        ) from None
+        raise InputError(f"The bound in {where} cannot be read: {str(error)[:100]}.") from None
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:
@@ -398,10 +396,10 @@ def posterior_arrays(posterior: Posterior) -> dict[str, NDArray[Any]]:
 def posterior_of(release: StoredRelease) -> Posterior:
     """The posterior a stored release stands for."""
     if release.model is None:
-        raise InputError("Expected a release of a registered model, got one of the user's own; build its posterior.")
+        raise InputError("The model of this release is not registered. Build its posterior.")
     if release.arrays.keys() == COEFFICIENT_ARRAYS:
         return from_stored(release.arrays, release.settings)
     for names, made in _POSTERIORS.items():
         if release.arrays.keys() == set(names):
             return made(build_model(release.model), *(release.arrays[name] for name in names))
-    raise InputError(f"Expected a release with a posterior, got one that holds {', '.join(release.arrays)}.")
+    raise InputError(f"This release has no posterior; it holds {', '.join(release.arrays)}.")

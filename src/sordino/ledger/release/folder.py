@@ -142,10 +142,10 @@ def _bytes(path: Path) -> bytes:
         fits = stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_FILE
         content = path.read_bytes() if fits else None
     except MemoryError:
-        raise InputError(f"Expected {path} to fit into memory, got more than this machine can hold.") from None
+        raise InputError(f"{path} does not fit into the memory of this machine.") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a file name"
         raise InputError(f"Expected {path} to be a readable file, got: {reason}.") from None
     if content is None:
-        raise InputError(f"Expected {path} to be a file of at most {LARGEST_FILE} bytes, got something else.")
+        raise InputError(f"{path} is not a file of at most {LARGEST_FILE} bytes.")
     return content

@@ -11,7 +11,8 @@ earlier batches again (`Batches.skip`), and a checkpoint holds none of them.
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from sordino.core.gaussian import least_whole
 from sordino.core.spec import Batch, Scheme
 from sordino.core.validate import refuse
 
-SMALLEST_BUCKET = 16
+_SMALLEST_BUCKET = 16
 _GROWTH = 1.25
 
 
@@ -37,13 +38,14 @@ def power_of_two_within(number: int) -> int:
 
 def bucket(rows: int) -> int:
     """The padded number of rows: the next in a sequence of multiples of 16 that grow by a quarter."""
-    size = SMALLEST_BUCKET
+    size = _SMALLEST_BUCKET
     while size < rows:
         size = 16 * math.ceil(_GROWTH * size / 16)
     return size
 
 
 Indices = NDArray[np.int32]
+Counts = NDArray[np.int64]
 
 
 class BatchBlock(NamedTuple):
@@ -55,6 +57,10 @@ class BatchBlock(NamedTuple):
     records: Indices
     starts: Indices
     counts: Indices
+
+    def batch(self) -> Indices:
+        """The records of the first step of the first group."""
+        return self.records[self.starts[0, 0] :][: self.counts[0, 0]]
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,11 @@ class Batches(ABC):
 
     shared: ClassVar[bool] = False
 
-    def __init__(self, sampling: Sampling) -> None:
-        self.sampling = sampling
+    def __init__(self, sampling: Sampling, mean: float | None = None) -> None:
+        """Batches of the public size, or of random size with this mean."""
+        self.sampling, self._mean, self._capacity = sampling, mean, sampling.size
+        if mean is not None:
+            self._capacity = planned_capacity(mean, power_of_two(sampling.steps * sampling.chains))
 
     @property
     def groups(self) -> int:
@@ -89,7 +98,7 @@ class Batches(ABC):
     @property
     def capacity(self) -> int:
         """A number of records that no batch drawn so far exceeds, public in all but the rarest runs."""
-        return self.sampling.size
+        return self._capacity if self._mean is None else min(self._capacity, bucket(self.sampling.rows))
 
     @abstractmethod
     def take(self, steps: int) -> BatchBlock:
@@ -100,14 +109,56 @@ class Batches(ABC):
         for first in range(0, steps, at_once):
             self.take(min(at_once, steps - first))
 
+    def block(self, parts: Sequence[Indices], starts: NDArray[np.integer], counts: NDArray[np.integer]) -> BatchBlock:
+        """A block of batches that lie in `parts` laid end to end; a batch of random size is never cut."""
+        if counts.max(initial=0) > self._capacity:
+            self._capacity = power_of_two(int(counts.max()))
+        drawn, batches = sum(part.size for part in parts), counts.size
+        expected = batches * self.sampling.size
+        if self._mean is not None:
+            expected = planned_capacity(self._mean * batches, 1)
+        planned, needed = expected + self.capacity, drawn + self.capacity
+        padding = np.zeros((planned if needed <= planned else power_of_two(needed)) - drawn, np.int32)
+        return BatchBlock(np.concatenate([*parts, padding]), starts.astype(np.int32), counts.astype(np.int32))
 
-def equal_batches(records: Indices, counts: Indices, capacity: int) -> BatchBlock:
-    """A block from batches of one padded length: `records` has shape (steps, groups, capacity)."""
-    starts = np.arange(counts.size, dtype=np.int32).reshape(counts.shape) * np.int32(capacity)
-    return BatchBlock(records.reshape(-1), starts, counts)
+
+class Rounds(Batches):
+    """Batches drawn a round of steps at a time: for each group a list of records, cut at the steps of the round."""
+
+    def __init__(self, sampling: Sampling, length: int, mean: float | None = None) -> None:
+        super().__init__(sampling, mean)
+        self.length, self._taken, self._round = length, 0, -1
+        self.lists: list[tuple[Indices, Counts]] = []
+
+    @abstractmethod
+    def drawn(self) -> list[tuple[Indices, Counts]]:
+        """The records of the next round for each group, in the order of its steps, and where each step's begin."""
+
+    def take(self, steps: int) -> BatchBlock:
+        first, stop, at = self._taken, self._taken + steps, 0
+        starts, counts = np.zeros((2, steps, self.groups), np.int64)
+        parts: list[Indices] = []
+        for number in range(first // self.length, (stop - 1) // self.length + 1):
+            while self._round < number:
+                self.lists, self._round = self.drawn(), self._round + 1
+            begun = number * self.length
+            begin, end = max(first, begun), min(stop, begun + self.length)
+            for group, (records, edges) in enumerate(self.lists):
+                cut = edges[begin - begun : end - begun + 1]
+                parts.append(records[cut[0] : cut[-1]])
+                starts[begin - first : end - first, group] = at + cut[:-1] - cut[0]
+                counts[begin - first : end - first, group] = np.diff(cut)
+                at += parts[-1].size
+        self._taken = stop
+        return self.block(parts, starts, counts)
+
+    def by_step(self, steps: NDArray[np.integer]) -> tuple[Indices, Counts]:
+        """Which entries have which step of a round: those of step 0, then of step 1, and where each step's begin."""
+        order = np.argsort(steps, kind="stable")
+        return order.astype(np.int32), np.searchsorted(steps[order], np.arange(self.length + 1))
 
 
-class Passes(Batches):
+class Passes(Rounds):
     """Batches cut one after the other from an order of the records, that of the file unless they are `shuffled`."""
 
     # `redrawn` says whether every pass draws its order, or the first one at most.
@@ -115,43 +166,16 @@ class Passes(Batches):
     redrawn: ClassVar[bool] = False
 
     def __init__(self, sampling: Sampling) -> None:
-        super().__init__(sampling)
-        self._taken, self._pass = 0, -1
-        self._cut = np.zeros((self.groups, 0, sampling.size), np.int32)
+        super().__init__(sampling, max(1, -(-sampling.rows // sampling.size)))
 
-    @property
-    def batches_per_pass(self) -> int:
-        """How many batches one pass takes, a partial last one included."""
-        return max(1, -(-self.sampling.rows // self.sampling.size))
-
-    def order(self, earlier: Indices | None) -> Indices:
-        """The order of the next pass for each group, shape (groups, rows), given that of the pass before."""
-        if earlier is not None and not self.redrawn:
-            return earlier
-        in_file = np.tile(np.arange(self.sampling.rows, dtype=np.int32), (self.groups, 1))
-        return self.sampling.generator.permuted(in_file, axis=1) if self.shuffled else in_file
-
-    def take(self, steps: int) -> BatchBlock:
-        pieces: list[Indices] = []
-        first, stop, per_pass = self._taken, self._taken + steps, self.batches_per_pass
-        for number in range(first // per_pass, (stop - 1) // per_pass + 1):
-            begin = number * per_pass
-            pieces.append(self._batches_of(number)[:, max(first - begin, 0) : stop - begin])
-        self._taken = stop
-        records = np.concatenate(pieces, axis=1).transpose(1, 0, 2)
-        remainder = self.sampling.rows - (per_pass - 1) * self.sampling.size
-        is_last = np.arange(first, stop) % per_pass == per_pass - 1
-        counts = np.where(is_last, remainder, self.sampling.size).astype(np.int32)
-        return equal_batches(records, np.tile(counts[:, None], self.groups), self.capacity)
-
-    def _batches_of(self, number: int) -> Indices:
-        while self._pass < number:
-            earlier = None if self._pass < 0 else self._cut.reshape(self.groups, -1)[:, : self.sampling.rows]
-            padded = np.zeros((self.groups, self.batches_per_pass * self.sampling.size), np.int32)
-            padded[:, : self.sampling.rows] = self.order(earlier)
-            self._cut = padded.reshape(self.groups, self.batches_per_pass, self.sampling.size)
-            self._pass += 1
-        return self._cut
+    def drawn(self) -> list[tuple[Indices, Counts]]:
+        if self.lists and not self.redrawn:
+            return self.lists
+        orders = np.tile(np.arange(self.sampling.rows, dtype=np.int32), (self.groups, 1))
+        if self.shuffled:
+            orders = self.sampling.generator.permuted(orders, axis=1)
+        edges = np.minimum(np.arange(self.length + 1) * self.sampling.size, self.sampling.rows)
+        return [(order, edges) for order in orders]
 
 
 class Cyclic(Passes):
@@ -177,47 +201,26 @@ _DRAWS_AT_ONCE = 2**14  # few enough to stay in the cache, many enough for the w
 _SMALLEST_MEAN = 1e-300
 
 
-class _AnySize(Batches):
-    """Batches of random size: one that is larger than the planned capacity raises it, so no record is ever dropped."""
-
-    _capacity: int
-
-    @property
-    def capacity(self) -> int:
-        return min(self._capacity, bucket(self.sampling.rows))
-
-    def _block(self, steps: int, parts: list[Indices], counts: NDArray[np.int64], mean: float) -> BatchBlock:
-        """The batches of some steps, laid end to end in `parts`, of which `mean` records are expected."""
-        if counts.max(initial=0) > self._capacity:
-            self._capacity = power_of_two(int(counts.max()))
-        drawn, shape = int(counts.sum()), (steps, self.groups)
-        planned, needed = (size + self.capacity for size in (planned_capacity(mean, 1), drawn))
-        padding = np.zeros((planned if needed <= planned else power_of_two(needed)) - drawn, np.int32)
-        starts = (np.cumsum(counts) - counts).astype(np.int32)
-        records = np.concatenate([*parts, padding])
-        return BatchBlock(records, starts.reshape(shape), counts.astype(np.int32).reshape(shape))
-
-
-class Poisson(_AnySize):
+class Poisson(Batches):
     """Each record with probability `rate`, independently in every step and chain."""
 
     # The steps' records are laid end to end and successes found by their geometric gaps, which costs time in proportion
     # to the batches, not to the records.
     def __init__(self, sampling: Sampling) -> None:
-        super().__init__(sampling)
-        self._mean = sampling.rate * sampling.rows
+        self._expected = sampling.rate * sampling.rows
+        super().__init__(sampling, self._expected)
         self._failure_rate = -math.log1p(-sampling.rate) if sampling.rate < 1.0 else math.inf
-        self._capacity = planned_capacity(self._mean, power_of_two(sampling.steps * sampling.chains))
         self._waiting = np.zeros(0, np.int64)  # successes behind the last block, counted from its end
 
     def take(self, steps: int) -> BatchBlock:
         batches = steps * self.groups
-        at_once = max(1, int(_DRAWS_AT_ONCE / max(1.0, self._mean)))
-        parts = [self._some(min(at_once, batches - begin)) for begin in range(0, batches, at_once)]
-        records, counts = zip(*parts, strict=True)
-        return self._block(steps, list(records), np.concatenate(counts), self._mean * batches)
+        at_once = max(1, int(_DRAWS_AT_ONCE / max(1.0, self._expected)))
+        drawn = [self._some(min(at_once, batches - begin)) for begin in range(0, batches, at_once)]
+        counts, shape = np.concatenate([each for _, each in drawn]), (steps, self.groups)
+        starts = np.cumsum(counts) - counts
+        return self.block([records for records, _ in drawn], starts.reshape(shape), counts.reshape(shape))
 
-    def _some(self, batches: int) -> tuple[Indices, NDArray[np.int64]]:
+    def _some(self, batches: int) -> tuple[Indices, Counts]:
         """The records of so many batches, end to end, and how many each has."""
         rows = self.sampling.rows
         first = np.arange(batches + 1) * rows
@@ -227,7 +230,7 @@ class Poisson(_AnySize):
         self._waiting = successes[edges[-1] :] - first[-1]
         return (successes[: edges[-1]] - np.repeat(first[:-1], counts)).astype(np.int32), counts
 
-    def _successes(self, trials: int) -> NDArray[np.int64]:
+    def _successes(self, trials: int) -> Counts:
         successes = [self._waiting]
         last = int(self._waiting[-1]) if self._waiting.size else -1
         while last < trials:
@@ -245,7 +248,7 @@ class Poisson(_AnySize):
 class TruncatedPoisson(Poisson):
     """Poisson batches of which only the first `cap` records, in the order of the table, are used."""
 
-    def _some(self, batches: int) -> tuple[Indices, NDArray[np.int64]]:
+    def _some(self, batches: int) -> tuple[Indices, Counts]:
         records, counts = super()._some(batches)
         places = np.arange(records.size) - np.repeat(np.cumsum(counts) - counts, counts)
         cap = self.sampling.rows if self.sampling.cap is None else self.sampling.cap
@@ -277,16 +280,15 @@ class WithoutReplacement(Batches):
         self._waiting = np.zeros((0, sampling.size), np.int32)
 
     def take(self, steps: int) -> BatchBlock:
-        needed = steps * self.groups
-        size = self.sampling.size
+        needed, size, shape = steps * self.groups, self.sampling.size, (steps, self.groups)
         # Always the same number at once, so that a run does not depend on how it is cut into blocks.
         at_once = max(1, _SUBSETS_AT_ONCE // size)
         times = -(-(needed - len(self._waiting)) // at_once)
-        fresh = [self._draw(at_once) for _ in range(times)]
-        subsets = np.concatenate([self._waiting, *fresh])
+        subsets = np.concatenate([self._waiting, *(self._draw(at_once) for _ in range(times))])
         self._waiting = subsets[needed:]
-        counts = np.full((steps, self.groups), self.sampling.size, np.int32)
-        return equal_batches(subsets[:needed], counts, self.capacity)
+        return self.block(
+            [subsets[:needed].ravel()], np.arange(needed).reshape(shape) * size, np.full(shape, size, np.int32)
+        )
 
     def _draw(self, number: int) -> Indices:
         return uniform_subsets(self.sampling.generator, self.sampling.rows, self.sampling.size, number)
@@ -317,81 +319,51 @@ class WithReplacement(WithoutReplacement):
         return self.sampling.generator.integers(0, self.sampling.rows, (number, self.sampling.size), dtype=np.int32)
 
 
-class RandomAllocation(_AnySize):
+class RandomAllocation(Rounds):
     """Every record in `uses` steps of each round, drawn uniformly for it alone."""
 
-    # A round's records stand sorted by step.
     def __init__(self, sampling: Sampling) -> None:
-        super().__init__(sampling)
-        self._length = sampling.round or max(1, -(-sampling.rows // sampling.size))
-        self._capacity = planned_capacity(
-            sampling.rows * sampling.uses / self._length, power_of_two(sampling.steps * sampling.chains)
-        )
-        self._taken, self._round = 0, -1
-        self._lists: list[tuple[Indices, NDArray[np.int64]]] = []
+        length = sampling.round or max(1, -(-sampling.rows // sampling.size))
+        super().__init__(sampling, length, sampling.rows * sampling.uses / length)
 
-    def take(self, steps: int) -> BatchBlock:
-        parts: list[Indices] = []
-        for step in range(self._taken, self._taken + steps):
-            number, place = divmod(step, self._length)
-            for records, edges in self._lists_of(number):
-                parts.append(records[edges[place] : edges[place + 1]])
-        self._taken += steps
-        counts = np.array([part.size for part in parts], dtype=np.int64)
-        mean = self.sampling.rows * self.sampling.uses / self._length * len(parts)
-        return self._block(steps, parts, counts, mean)
-
-    def _lists_of(self, number: int) -> list[tuple[Indices, NDArray[np.int64]]]:
-        while self._round < number:
-            self._lists = self._drawn()
-            self._round += 1
-        return self._lists
-
-    def _drawn(self) -> list[tuple[Indices, NDArray[np.int64]]]:
-        """The records of the next round for each group, sorted by step, and where each step's begin."""
+    def drawn(self) -> list[tuple[Indices, Counts]]:
         rows, uses = self.sampling.rows, self.sampling.uses
-        made = []
-        for _ in range(self.groups):
-            steps = uniform_subsets(self.sampling.generator, self._length, uses, rows).reshape(-1)
-            order, edges = self._by_step(steps)
-            made.append(((order // uses).astype(np.int32), edges))
-        return made
-
-    def _by_step(self, steps: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        order = np.argsort(steps, kind="stable")
-        return order, np.searchsorted(steps[order], np.arange(self._length + 1))
+        return [
+            (order // np.int32(uses), edges)
+            for order, edges in (
+                self.by_step(uniform_subsets(self.sampling.generator, self.length, uses, rows).reshape(-1))
+                for _ in range(self.groups)
+            )
+        ]
 
 
-class MinSeparation(RandomAllocation):
+class MinSeparation(Rounds):
     """Each record that was not used in the last `separation` - 1 steps, with probability `rate`, on its own."""
 
     # Drawn in rounds of `separation` steps, in which a record is used once or not at all. What is kept of a record is
     # how many steps of the next round it waits; it starts as if steps had been made before, so that every step expects
     # as many records.
     def __init__(self, sampling: Sampling) -> None:
-        super().__init__(replace(sampling, round=sampling.separation))
-        self._capacity = planned_capacity(
-            sampling.rows * sampling.rate / (1 + (sampling.separation - 1) * sampling.rate),
-            power_of_two(sampling.steps * sampling.chains),
-        )
-        shape, longest = (self.groups, sampling.rows), sampling.separation - 1
+        longest = sampling.separation - 1
+        share = sampling.rate / (1 + longest * sampling.rate)
+        super().__init__(sampling, sampling.separation, sampling.rows * share)
+        shape = (self.groups, sampling.rows)
         blocked = sampling.generator.random(shape) < longest * sampling.rate / (1 + longest * sampling.rate)
         wait = sampling.generator.integers(1, max(1, longest) + 1, shape)
         self._wait = np.where(blocked, wait, 0) + self._failures(shape)
 
-    def _failures(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    def _failures(self, shape: tuple[int, ...]) -> Counts:
         """How often in a row a free record is not drawn."""
         if self.sampling.rate >= 1.0:
             return np.zeros(shape, np.int64)
         draws = self.sampling.generator.standard_exponential(shape) / -math.log1p(-self.sampling.rate)
         return np.minimum(draws, _LONGEST_GAP).astype(np.int64)
 
-    def _drawn(self) -> list[tuple[Indices, NDArray[np.int64]]]:
-        sorted_waits = [self._by_step(waits) for waits in self._wait]
-        used = self._wait < self._length
+    def drawn(self) -> list[tuple[Indices, Counts]]:
+        lists, used = [self.by_step(waits) for waits in self._wait], self._wait < self.length
         # The next use is `separation` steps after this one, or later.
-        self._wait = np.where(used, self._wait + self._failures(used.shape), self._wait - self._length)
-        return [(order[: edges[-1]].astype(np.int32), edges) for order, edges in sorted_waits]
+        self._wait = np.where(used, self._wait + self._failures(used.shape), self._wait - self.length)
+        return lists
 
 
 _SCHEMES: dict[Scheme, type[Batches]] = {

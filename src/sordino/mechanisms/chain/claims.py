@@ -7,19 +7,20 @@ length of rows and the size of targets, the length of a record's gradient, the d
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.bound import Certificate, Direction
+from sordino.core.bound import Certificate, Direction, Relation
 from sordino.core.gaussian import least_true
-from sordino.core.spec import Ball, Clipping, GaussianNoise, NoisyGradient, Problem, Spec
+from sordino.core.spec import Ball, Clipping, GaussianNoise, NoisyGradient, Problem, Scheme, Spec
 from sordino.core.spec.fields import Section
 from sordino.core.validate import InputError, instance_of, refuse
-from sordino.mechanisms.chain.kernel import Constants, GradientSum, Program, RowLimits
+from sordino.mechanisms.chain.kernel import Constants, Program, RowLimits, RowReader
 from sordino.mechanisms.chain.rounding import hidden_lattice
 from sordino.models.base import Model
 from sordino.models.clip import working_bound
@@ -48,28 +49,23 @@ def check_regulariser(spec: Spec, model: Model) -> None:
     if claimed is None or "regulariser.strong_convexity" not in own:
         return
     convexity, smoothness = own["regulariser.strong_convexity"].value, own["regulariser.smoothness"].value
-    if claimed.strong_convexity.value > convexity:
-        raise refuse(
-            "problem.regulariser.strong_convexity",
-            f"to be at most the model's {convexity!r}",
-            claimed.strong_convexity.value,
-        )
-    if claimed.smoothness.value < smoothness:
-        raise refuse(
-            "problem.regulariser.smoothness", f"to be at least the model's {smoothness!r}", claimed.smoothness.value
-        )
+    stated = claimed.strong_convexity.value, claimed.smoothness.value
+    if stated[0] > convexity:
+        raise refuse("problem.regulariser.strong_convexity", f"to be at most the model's {convexity!r}", stated[0])
+    if stated[1] < smoothness:
+        raise refuse("problem.regulariser.smoothness", f"to be at least the model's {smoothness!r}", stated[1])
 
 
-def longest_row(spec: Spec, algorithm: NoisyGradient, model: Model, features: int) -> tuple[float, float]:
+def longest_row(spec: Spec, chain: NoisyGradient, model: Model, features: int) -> tuple[float, float]:
     """The longest row, and the largest target, for which the model certifies what the spec claims."""
     # Gradient bounds, smoothness and growth depend on how long rows are. A run brings every row within this length, so
     # what was certified holds whatever rows it is given. Infinite where no claim depends on it: clipped gradients of a
     # network, or a loss of which nothing is known but what the caller declared.
     if spec.problem is None:
         return math.inf, math.inf
-    length, target = _limits(spec.problem, model, algorithm.clipping, algorithm.projection, features)
-    if algorithm.clipping is not None and model.clips_rows(algorithm.clipping):
-        length = min(length, algorithm.clipping.bound)
+    length, target = _limits(spec.problem, model, chain.clipping, chain.projection, features)
+    if chain.clipping is not None and model.clips_rows(chain.clipping):
+        length = min(length, chain.clipping.bound)
     return length, target
 
 
@@ -103,77 +99,97 @@ def _limits(
 
 
 def _upper(section: Any) -> Iterator[tuple[str, float]]:
-    for field in dataclasses.fields(section):
-        value = getattr(section, field.name)
+    for entry in dataclasses.fields(section):
+        value = getattr(section, entry.name)
         if isinstance(value, Certificate) and value.constant.direction is Direction.UPPER:
             yield value.constant.name, value.value
-        elif isinstance(value, Section) and field.name != "regulariser":
+        elif isinstance(value, Section) and entry.name != "regulariser":
             yield from _upper(value)
 
 
-def described_chain(spec: Spec, model: Model) -> NoisyGradient:
-    """The chain that a spec describes, if the model is one that it can run."""
-    instance_of("spec", spec, Spec)
-    instance_of("model", model, Model)
-    check_regulariser(spec, model)
-    return instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
+@dataclass(frozen=True, eq=False)
+class ChainPlan:
+    """The chain that a spec describes and a model runs, with the public numbers that every step of it keeps to."""
 
+    spec: Spec
+    model: Model
+    chain: NoisyGradient = field(init=False)
 
-def row_limits(spec: Spec, algorithm: NoisyGradient, model: Model, features: int) -> RowLimits:
-    """What every record is brought within; rows are cut to whole numbers where the gradients have a bound."""
-    bounded = gradient_reach(spec, algorithm, model) is not None
-    return RowLimits(*longest_row(spec, algorithm, model, features), model.as_labels, bounded and model.cuts_rows)
+    def __post_init__(self) -> None:
+        instance_of("spec", self.spec, Spec)
+        check_regulariser(self.spec, instance_of("model", self.model, Model))
+        object.__setattr__(self, "chain", instance_of("spec.algorithm", self.spec.algorithm, NoisyGradient))
 
+    @property
+    def clips_gradients(self) -> bool:
+        """Whether each record's gradient is clipped, and not its row."""
+        return self.chain.clipping is not None and not self.model.clips_rows(self.chain.clipping)
 
-def program_for(
-    spec: Spec, algorithm: NoisyGradient, model: Model, gradient_sum: GradientSum, slots: int, port: NoisePort
-) -> Program:
-    """What is compiled for a spec: bounded, clipped and projected as it says."""
-    bounded = gradient_reach(spec, algorithm, model) is not None
-    clipped, projected = _clips_gradients(algorithm, model), algorithm.projection is not None
-    hidden = bounded and algorithm.rounding is not None
-    return Program(model, bounded, clipped, gradient_sum, projected, slots, port, hidden)
+    @cached_property
+    def reach(self) -> float | None:
+        """What every record's gradient is shortened to: by a clip, or by the bound that the spec certifies."""
+        # No gradient of an honest row exceeds a certified bound. None where the spec states neither: no theorem reads
+        # one then, and sums have no grid.
+        if self.chain.clipping is not None and self.clips_gradients:
+            return working_bound(checked_bound("algorithm.clipping.bound", self.chain.clipping.bound), self.spec.dim)
+        certified = None if self.spec.problem is None else self.spec.problem.gradient_bound
+        if certified is None or certified.value == 0.0:
+            return None
+        bound = checked_bound("problem.gradient_bound", certified.value)
+        return bound * (1.0 - _FOR_THE_LATTICE - (self.spec.dim / 2 + _SPARE_OPERATIONS) * _LENGTH_ERROR)
 
+    @cached_property
+    def sum_noise(self) -> NDArray[np.float64]:
+        """The noise on the sum of gradients at every step: the step multiplies the sum by eta / b."""
+        scales = self.chain.noise.scale.values(self.chain.steps) * self.chain.divisor(self.spec.n)
+        on_sum = scales / self.chain.step_size.values(self.chain.steps)
+        if not np.isfinite(on_sum).all():
+            raise refuse("noise.scale", "to be finite when divided by step_size over the batch size", "infinity")
+        return on_sum
 
-def run_constants(spec: Spec, algorithm: NoisyGradient, model: Model) -> Constants:
-    """The public numbers that hold for every step: what sums are divided by, how far gradients and iterates reach."""
-    reach = gradient_reach(spec, algorithm, model) or 0.0
-    radius = 0.0 if algorithm.projection is None else working_bound(algorithm.projection.radius, spec.dim)
-    return Constants(*(jnp.asarray(value, float) for value in (algorithm.divisor(spec.n), reach, radius)))
+    @cached_property
+    def lattice(self) -> Lattice | None:
+        """The lattice of the noise; None where gradients have no bound, or noise is not Gaussian."""
+        if self.reach is None or not isinstance(self.chain.noise, GaussianNoise):
+            return None
+        if self.chain.rounding is not None:
+            return hidden_lattice(self.spec, self.chain, self.model, self.reach)
+        return Lattice.of(self.reach, self.spec.dim, float(self.sum_noise.max()))
 
+    def row_limits(self, features: int) -> RowLimits:
+        """What every record is brought within; rows are cut to whole numbers where the gradients have a bound."""
+        limits = longest_row(self.spec, self.chain, self.model, features)
+        return RowLimits(*limits, self.model.as_labels, self.reach is not None and self.model.cuts_rows)
 
-def sum_noise(algorithm: NoisyGradient, n: int) -> NDArray[np.float64]:
-    """The noise on the sum of gradients at every step: the step multiplies the sum by eta / b."""
-    scales = algorithm.noise.scale.values(algorithm.steps) * algorithm.divisor(n)
-    on_sum = scales / algorithm.step_size.values(algorithm.steps)
-    if not np.isfinite(on_sum).all():
-        raise refuse("noise.scale", "to be finite when divided by step_size over the batch size", "infinity")
-    return on_sum
+    def constants(self) -> Constants:
+        """What sums are divided by, and how far gradients and iterates reach, in the precision of the caller."""
+        ball = self.chain.projection
+        radius = 0.0 if ball is None else working_bound(ball.radius, self.spec.dim)
+        return Constants(*(jnp.asarray(x, float) for x in (self.chain.divisor(self.spec.n), self.reach or 0.0, radius)))
 
+    def program(self, reader: RowReader, port: NoisePort, *, keeps: bool = False) -> Program:
+        """What is compiled: sums bounded and clipped, and iterates projected, as the spec says."""
+        bounded, chain = self.reach is not None, self.chain
+        hidden, projected = bounded and chain.rounding is not None, chain.projection is not None
+        return Program(self.model, bounded, self.clips_gradients, reader, projected, keeps, port, hidden)
 
-def chain_lattice(spec: Spec, algorithm: NoisyGradient, model: Model) -> Lattice | None:
-    """The lattice of a chain's noise; None where gradients have no bound, or noise is not Gaussian."""
-    reach = gradient_reach(spec, algorithm, model)
-    if reach is None or not isinstance(algorithm.noise, GaussianNoise):
-        return None
-    if algorithm.rounding is not None:
-        return hidden_lattice(spec, algorithm, model, reach)
-    return Lattice.of(reach, spec.dim, float(sum_noise(algorithm, spec.n).max()))
-
-
-def _clips_gradients(algorithm: NoisyGradient, model: Model) -> bool:
-    return algorithm.clipping is not None and not model.clips_rows(algorithm.clipping)
-
-
-def gradient_reach(spec: Spec, algorithm: NoisyGradient, model: Model) -> float | None:
-    """What every record's gradient is shortened to: by a clip, or by the bound that the spec certifies."""
-    # No gradient of an honest row exceeds a certified bound. None where the spec states neither: no theorem reads one
-    # then, and sums have no grid.
-    if algorithm.clipping is not None and _clips_gradients(algorithm, model):
-        bound = checked_bound("algorithm.clipping.bound", algorithm.clipping.bound)
-        return working_bound(bound, spec.dim)
-    certified = None if spec.problem is None else spec.problem.gradient_bound
-    if certified is None or certified.value == 0.0:
-        return None
-    bound = checked_bound("problem.gradient_bound", certified.value)
-    return bound * (1.0 - _FOR_THE_LATTICE - (spec.dim / 2 + _SPARE_OPERATIONS) * _LENGTH_ERROR)
+    def check_rows(self, rows: int, features: int) -> None:
+        """Refuse rows whose number or width does not fit the spec and the model."""
+        # Under replace-one the number of rows is public and has to be the spec's n. Under add-remove it is private: the
+        # spec's n stays the public constant, and any number of rows runs.
+        if self.spec.relation == Relation.REPLACE_ONE and rows != self.spec.n:
+            raise refuse("the number of rows", f"to be problem.n = {self.spec.n} under replace-one", rows)
+        # How far a step is off by rounding grows with the records it adds up, and how often a truncated batch is full
+        # with those there are; certificates count one more than n.
+        limited = {
+            "where algorithm.rounding is stated": self.chain.rounding is not None,
+            "for truncated batches": self.chain.batch.scheme is Scheme.TRUNCATED_POISSON,
+        }
+        for words, applies in limited.items():
+            if applies and rows > self.spec.n + 1:
+                allowed = f"to be at most {self.spec.n + 1}, problem.n and one, {words}"
+                raise refuse("the number of rows", allowed, "more")
+        if self.model.dim(features) != self.spec.dim:
+            raise refuse(
+                f"problem.dim for rows of {features} features", f"to be {self.model.dim(features)}", self.spec.dim
+            )

@@ -1,8 +1,8 @@
 """The chain as pure functions on keys and pytrees: `init`, `batches` and `step`, for `jit`, `vmap`, `scan` and optax.
 
-A step here and a step of `run` are the same kernel (`noised_drift`, `row_sum`) with the same limits on rows, gradients
-and iterates (`claims`), so the same draws give the same bits. What differs is who draws: `run` draws itself; here
-the caller gives keys. What that leaves of the spec's certificate is `PureChain.certified_spec`.
+A step here and a step of `run` are the same functions (`kernel`) with the same limits on rows, gradients and iterates
+(`claims`), so the same draws give the same bits. What differs is who draws: `run` draws itself; here the caller gives
+keys. What that leaves of the spec's certificate is `PureChain.certified_spec`.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
-from numpy.typing import NDArray
 
 from sordino.core.bound import Certificate, View
 from sordino.core.gaussian import up
@@ -24,7 +23,7 @@ from sordino.core.spec import Batch, GaussianStart, NoisyGradient, PointStart, P
 from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.validate import InputError, instance_of, refuse
 from sordino.mechanisms.chain import kernel
-from sordino.mechanisms.chain.claims import described_chain, program_for, row_limits, run_constants, sum_noise
+from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.mechanisms.chain.functional_batches import DrawnBatch, PureBatches
 from sordino.mechanisms.chain.inputs import mixing_scale
 from sordino.models.base import Model
@@ -75,18 +74,19 @@ class PureChain:
     own_batches: bool = False
     optimiser: Any = None
     port: NoisePort = ADDED
-    algorithm: NoisyGradient = field(init=False)
-    _flat: Model = field(init=False)
-    _sum_noise: NDArray[np.float64] = field(init=False)
+    _plan: ChainPlan = field(init=False)
 
     def __post_init__(self) -> None:
         if self.weight_decay and isinstance(self.model, Model):
             raise refuse("weight_decay", "to be absent beside a model, which has its own", self.weight_decay)
-        object.__setattr__(self, "_flat", self._model(lambda theta: theta))
-        object.__setattr__(self, "algorithm", described_chain(self.spec, self._flat))
+        object.__setattr__(self, "_plan", self._planned(lambda theta: theta))
         if self.algorithm.rounding is not None:
             raise refuse("algorithm.rounding", "to be absent for custom steps", self.algorithm.rounding)
-        object.__setattr__(self, "_sum_noise", sum_noise(self.algorithm, self.spec.n))
+
+    @property
+    def algorithm(self) -> NoisyGradient:
+        """The chain of the spec."""
+        return self._plan.chain
 
     def init(self, key: Array, params: Any = None) -> ChainState:
         """The state before the first step.
@@ -110,7 +110,7 @@ class PureChain:
         if len(theta) != self.spec.dim:
             raise refuse("params", f"to have problem.dim = {self.spec.dim} numbers", len(theta))
         if self.algorithm.projection is not None:
-            theta = kernel.on_ball(theta[None], run_constants(self.spec, self.algorithm, self._flat).radius)[0]
+            theta = kernel.on_ball(theta[None], self._plan.constants().radius)[0]
         start = unravel(theta)
         memory = None if self.optimiser is None else self.optimiser.init(start)
         return ChainState(jnp.zeros((), jnp.int32), start, memory, secure, own_start)
@@ -130,10 +130,10 @@ class PureChain:
         """
         _need_doubles()
         X, y = checked_rows(features, target)
-        kernel.check_shape(self.spec, self._flat, *X.shape)
+        self._plan.check_rows(*X.shape)
         if len(X) != self.spec.n and self.algorithm.batch.scheme not in OWN_PLACES:
             raise refuse("the number of rows", f"to be problem.n = {self.spec.n} for batches of fixed size", len(X))
-        return kernel.load(X, y, GROUP, np.float64, self._limits(X.shape[1]))
+        return kernel.load(X, y, GROUP, np.float64, self._plan.row_limits(X.shape[1]))
 
     def batches(self, key: Array) -> PureBatches:
         """The spec's scheme as a pure function of step and key.
@@ -150,7 +150,7 @@ class PureChain:
         """
         _need_doubles()
         if self.own_batches:
-            raise InputError("Expected the spec's batches, got a chain with own_batches; make one without.")
+            raise InputError("This chain has own_batches, so the spec's batches do not apply. Make one without.")
         is_secure(key)
         return PureBatches(self.algorithm, self.spec.n, key)
 
@@ -170,25 +170,24 @@ class PureChain:
         """
         _need_doubles()
         if is_secure(key) != state.secure:
-            raise InputError("Expected one kind of key for init and step, got secure_key for one of them only.")
+            raise InputError("init and step need the same kind of key: use secure_key for both or for neither.")
         with in_doubles():
             theta, unravel = ravel_pytree(state.params)
-            program, records, listed = self._reading(batch, state, unravel)
-            constants = run_constants(self.spec, self.algorithm, program.model)
+            reader, records, listed = self._rows(batch, state)
+            plan = self._planned(unravel)
+            program, constants = plan.program(reader, self.port), plan.constants()
             # No step beyond the last is certified, so none is made.
             covered = state.step < self.algorithm.steps
             constants = constants._replace(divisor=jnp.where(covered, constants.divisor, jnp.nan))
-            total = program.gradient_sum(kernel.row_sum(program, constants), records, theta[None], listed)
-            scale, gaussian = self._noise(key, state.step)
-            drift = kernel.noised_drift(program, constants, theta[None], total, scale[None], gaussian[None])
+            inputs = self._inputs(key, state.step)
             if self.optimiser is None:
-                sizes = jnp.asarray(self.algorithm.step_size.values(self.algorithm.steps))
-                moved, memory = theta[None] - sizes[state.step] * drift, None
+                after, memory = kernel.step(program, constants, records, theta[None], listed, inputs), None
             else:
+                total = kernel.total(program, constants, records, theta[None], listed)
+                drift = kernel.drift(program, constants, theta[None], kernel.noised(program, total, inputs))
                 updates, memory = self.optimiser.update(unravel(drift[0]), state.optimiser, state.params)
-                moved = theta[None] + ravel_pytree(updates)[0]
-            after = kernel.projected(program, constants, moved)[0]
-        return replace(state, step=state.step + 1, params=unravel(after), optimiser=memory)
+                after = kernel.projected(program, constants, theta[None] + ravel_pytree(updates)[0])
+        return replace(state, step=state.step + 1, params=unravel(after[0]), optimiser=memory)
 
     def certified_spec(self, state: ChainState) -> Spec:
         """The spec that a chain with this state is certified by: `sordino.certify` takes it.
@@ -227,47 +226,41 @@ class PureChain:
         values = instance_of("algorithm.start", start, PointStart).values
         return jnp.zeros(self.spec.dim) if values is None else jnp.asarray(values)
 
-    def _noise(self, key: Array, step: Array) -> tuple[Array, Array]:
-        """The scale of the noise on the sum of this step, and standard Gaussians."""
-        scale = jnp.asarray(self._sum_noise)[step]
+    def _inputs(self, key: Array, step: Array) -> kernel.StepInputs:
+        """The size of a step, and its noise: standard Gaussians, and their scale on the sum."""
+        size = jnp.asarray(self.algorithm.step_size.values(self.algorithm.steps))[step]
+        scale = jnp.asarray(self._plan.sum_noise)[step]
         if isinstance(self.algorithm.noise, StableNoise):
             draws = jax.random.uniform(key_for(key, Purpose.MIXING, step), (2,), jnp.float64)
             scale = scale * mixing_scale(draws, self.algorithm.noise.alpha, jnp)
-        return scale, standard_gaussians(key_for(key, Purpose.NOISE, step), (self.spec.dim,))
+        noise = standard_gaussians(key_for(key, Purpose.NOISE, step), (self.spec.dim,))
+        return kernel.StepInputs(size, scale[None], -noise[None])
 
-    def _reading(
-        self, batch: Any, state: ChainState, unravel: Any
-    ) -> tuple[kernel.Program, kernel.Records, kernel.StepBatch]:
-        """The program, the table that it reads, and the rows of it that are used."""
+    def _rows(self, batch: Any, state: ChainState) -> tuple[kernel.RowReader, kernel.Records, kernel.StepBatch]:
+        """The table, which rows of it are used, and how many at a time."""
         if self.own_batches:
             features, target = (jnp.asarray(column) for column in batch)
             if features.ndim != 2 or target.shape != features.shape[:1] or not len(features):
                 shapes = f"shapes {features.shape} and {target.shape}"
                 raise refuse("batch", "to be a table of at least one row, and a target for each", shapes)
-            rows, count = features.astype(jnp.float64), jnp.asarray(len(features), jnp.int32)
-            records = kernel.prepared(rows, target, count, self._limits(features.shape[1]))
-            return self._program(unravel, kernel.EveryRow(len(rows))), records, _one_list(_NO_LIST, count)
+            count = jnp.asarray(len(features), jnp.int32)
+            limits = self._plan.row_limits(features.shape[1])
+            records = kernel.prepared(features.astype(jnp.float64), target, count, limits)
+            return kernel.RowReader(len(features), False), records, _one_list(_NO_LIST, count)
         drawn = instance_of("batch", batch, DrawnBatch, "draw it with batches, or make the chain with own_batches")
         if drawn.secure != state.secure:
-            raise InputError("Expected one kind of key for init and batches, got secure_key for one of them only.")
-        if drawn.records is None:
-            return self._program(unravel, kernel.EveryRow(drawn.block)), drawn.data, _one_list(_NO_LIST, drawn.count)
-        one_block = drawn.records.shape[0] == drawn.block
-        summed = kernel.GatheredRows(drawn.block, 1) if one_block else kernel.ListedRows(drawn.block)
-        return self._program(unravel, summed), drawn.data, _one_list(drawn.records, drawn.count)
+            raise InputError("init and batches need the same kind of key: use secure_key for both or for neither.")
+        listed = _NO_LIST if drawn.records is None else drawn.records
+        reader = kernel.RowReader(drawn.block, drawn.records is not None, len(listed) == drawn.block)
+        return reader, drawn.data, _one_list(listed, drawn.count)
 
-    def _model(self, unravel: Callable[[Array], Any]) -> Model:
-        """The model on flat parameters: a custom loss reads them in the form that `init` was given."""
-        if isinstance(self.model, Model):
-            return self.model
-        loss = self.model
-        return JaxModel(lambda theta, x, y: loss(unravel(theta), x, y), self.spec.dim, weight_decay=self.weight_decay)
-
-    def _limits(self, features: int) -> kernel.RowLimits:
-        return row_limits(self.spec, self.algorithm, self._flat, features)
-
-    def _program(self, unravel: Callable[[Array], Any], summed: kernel.GradientSum) -> kernel.Program:
-        return program_for(self.spec, self.algorithm, self._model(unravel), summed, 0, self.port)
+    def _planned(self, unravel: Callable[[Array], Any]) -> ChainPlan:
+        """The chain of the model on flat parameters: a custom loss reads them in the form that `init` was given."""
+        loss, dim = self.model, instance_of("spec", self.spec, Spec).dim
+        if isinstance(loss, Model):
+            return ChainPlan(self.spec, loss)
+        flat = JaxModel(lambda theta, x, y: loss(unravel(theta), x, y), dim, weight_decay=self.weight_decay)
+        return ChainPlan(self.spec, flat)
 
 
 def composition_only(spec: Spec) -> Spec:
@@ -300,8 +293,8 @@ def _grown(certificate: Certificate | None, growth: Fraction) -> Certificate | N
 def _need_doubles() -> None:
     if jnp.zeros(()).dtype != jnp.float64:
         raise InputError(
-            "Expected 64-bit numbers for a pure chain, got 32-bit ones; "
-            'jax.config.update("jax_enable_x64", True), or put it inside `with jax.enable_x64(True):`.'
+            'A pure chain needs 64-bit numbers. Call jax.config.update("jax_enable_x64", True), or put it '
+            "inside `with jax.enable_x64(True):`."
         )
 
 

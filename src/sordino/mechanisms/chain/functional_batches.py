@@ -42,7 +42,7 @@ class DrawnBatch:
 
 
 # A list of rows or None, how many of it are used, and how many at a time.
-_Listed = tuple[Array | None, Array, int]
+_Listed = tuple[Array | None, Array | int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,15 +60,23 @@ class PureBatches:
         object.__setattr__(self, "_kept_order", self._shuffled(0) if once else jnp.arange(self.n, dtype=jnp.int32))
 
     def __call__(self, data: Records, step: Any) -> DrawnBatch:
-        listed = _LISTED[self.algorithm.batch.scheme](self, data, jnp.asarray(step, jnp.int32))
-        return DrawnBatch(data, *listed, is_secure(self.key))
+        records, count, block = _LISTED[self.algorithm.batch.scheme](self, data, jnp.asarray(step, jnp.int32))
+        return DrawnBatch(data, records, jnp.asarray(count, jnp.int32), block, is_secure(self.key))
+
+    @property
+    def _size(self) -> int:
+        return self.algorithm.divisor(self.n)
+
+    def _bits(self, number: Any, *shape: int) -> Array:
+        """64 random bits for each entry, fresh for every number of a step, pass or round."""
+        return jax.random.bits(key_for(self.key, Purpose.BATCHES, number), shape, jnp.uint64)
 
     def _every(self, data: Records, step: Array) -> _Listed:
         return None, data.rows, GROUP
 
     def _of_pass(self, data: Records, step: Array) -> _Listed:
         """A batch cut from the order of a pass, one after the other; the last of a pass may be smaller."""
-        per_pass, size = self.algorithm.batches_per_epoch(self.n), self.algorithm.divisor(self.n)
+        per_pass, size = self.algorithm.batches_per_epoch(self.n), self._size
         redrawn = self.algorithm.batch.scheme is Scheme.RESHUFFLED
         order = self._shuffled(step // per_pass) if redrawn else self._kept_order
         first = (step % per_pass) * size
@@ -76,22 +84,17 @@ class PureBatches:
         return lax.dynamic_slice_in_dim(padded, first, size), jnp.minimum(size, self.n - first), size
 
     def _subset(self, data: Records, step: Array) -> _Listed:
-        size = self.algorithm.divisor(self.n)
-        return self._shuffled(step)[:size], jnp.asarray(size, jnp.int32), size
+        return self._shuffled(step)[: self._size], self._size, self._size
 
     def _redrawn(self, data: Records, step: Array) -> _Listed:
-        size = self.algorithm.divisor(self.n)
-        words = jax.random.bits(key_for(self.key, Purpose.BATCHES, step), (size,), jnp.uint64)
         # 64 bits modulo n: uneven by n / 2^64 at most.
-        return (words % np.uint64(self.n)).astype(jnp.int32), jnp.asarray(size, jnp.int32), size
+        return (self._bits(step, self._size) % np.uint64(self.n)).astype(jnp.int32), self._size, self._size
 
     def _allocated(self, data: Records, step: Array) -> _Listed:
         """The records whose steps of this round, drawn for each alone, hold this one."""
-        padded, length = data.target.shape[0], self.algorithm.batches_per_epoch(self.n)
-        uses = self.algorithm.batch.uses or 1
-        words = jax.random.bits(
-            key_for(self.key, Purpose.BATCHES, step // length), (2, padded, length), jnp.uint64
-        )  # the steps with the smallest words are a record's
+        length, uses = self.algorithm.batches_per_epoch(self.n), self.algorithm.batch.uses or 1
+        # The steps with the smallest words are a record's.
+        words = self._bits(step // length, 2, data.target.shape[0], length)
         rank = jnp.sum(lexicographically_below(words, step % length), axis=-1)
         return self._those(data, rank < uses, uses * self.n / length)
 
@@ -101,7 +104,7 @@ class PureBatches:
         length, chance = batch.apart(self.n), batch.chance(self.n)
 
         def uniform(number: Any) -> Array:
-            bits = jax.random.bits(key_for(self.key, Purpose.BATCHES, number), (3, padded), jnp.uint64)
+            bits = self._bits(number, 3, padded)
             return (jnp.right_shift(bits, np.uint64(11)).astype(jnp.float64) + 0.5) * 2.0**-53
 
         def failures(draws: Array) -> Array:
@@ -121,9 +124,8 @@ class PureBatches:
 
     def _poisson(self, data: Records, step: Array) -> _Listed:
         padded, rate = data.target.shape[0], self.algorithm.rate(self.n)
-        bits = jax.random.bits(key_for(self.key, Purpose.BATCHES, step), (padded,), jnp.uint64)
         threshold = int(Fraction(rate) * 2**64)
-        taken = bits < np.uint64(threshold) if threshold < 2**64 else jnp.ones(padded, bool)
+        taken = self._bits(step, padded) < np.uint64(threshold) if threshold < 2**64 else jnp.ones(padded, bool)
         places, drawn, block = self._those(data, taken, rate * self.n)
         # The list is in the order of the table, so that a cap keeps those that come first.
         cap = self.algorithm.batch.most
@@ -135,12 +137,11 @@ class PureBatches:
         present = chosen & (jnp.arange(padded) < data.rows)
         block = min(padded, planned_capacity(expected, self.algorithm.steps * self.algorithm.chains))
         places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
-        return places.astype(jnp.int32), jnp.sum(present, dtype=jnp.int32), block
+        return places.astype(jnp.int32), jnp.sum(present), block
 
     def _shuffled(self, number: Any) -> Array:
         """A uniform order of the records, by sorting 128 random bits each."""
-        words = jax.random.bits(key_for(self.key, Purpose.BATCHES, number), (2, self.n), jnp.uint64)
-        return lax.sort((*words, jnp.arange(self.n, dtype=jnp.int32)), num_keys=2)[2]
+        return lax.sort((*self._bits(number, 2, self.n), jnp.arange(self.n, dtype=jnp.int32)), num_keys=2)[2]
 
 
 def lexicographically_below(words: Array, place: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The one compiled kernel: a block of steps of the canonical chain, for all chains at once, and the rows it reads.
+"""The step of the canonical chain, a pure function for all chains at once, and the rows it reads.
 
     theta <- Proj[theta - eta * ((sum of batch gradients + noise) / b + grad r(theta))]
 
@@ -21,14 +21,11 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
-from sordino.core.bound import Relation
-from sordino.core.spec import NoisyGradient, Scheme, Spec
-from sordino.core.validate import refuse
 from sordino.mechanisms.chain.batches import bucket
 from sordino.models.base import Model
 from sordino.models.clip import row_lengths
 from sordino.models.contributions import RowSizes, shortened, whole_rows
-from sordino.noise.lattice import LatticeNoise, Total, grid_total, no_total, plain_total
+from sordino.noise.lattice import Total, grid_total, no_total, plain_total
 from sordino.noise.port import ADDED, NoisePort
 
 
@@ -50,7 +47,7 @@ class SomeRows(NamedTuple):
     present: Array
 
 
-def slice_of(records: Records, first: Array, length: int) -> SomeRows:
+def slice_of(records: Records, first: Array | int, length: int) -> SomeRows:
     """So many rows from one on, padding behind the last one included."""
     cut = jax.tree.map(lambda column: lax.dynamic_slice_in_dim(column, first, length), records[:3])
     return _some_rows(cut, first + jnp.arange(length) < records.rows)
@@ -69,24 +66,6 @@ def _some_rows(columns: tuple[Array, Array, RowSizes], present: Array) -> SomeRo
     return SomeRows(features.astype(jnp.float64), numbers, sizes, present.astype(jnp.float64))
 
 
-def check_shape(spec: Spec, model: Model, rows: int, features: int) -> None:
-    """Refuse rows whose number or width does not fit the spec and the model."""
-    # Under replace-one the number of rows is public and has to be the spec's n. Under add-remove it is private: the
-    # spec's n stays the public constant, and any number of rows runs.
-    if spec.relation == Relation.REPLACE_ONE and rows != spec.n:
-        raise refuse("the number of rows", f"to be problem.n = {spec.n} under replace-one", rows)
-    # How far a step is off by rounding grows with the records it adds up, and is counted for one more than n.
-    chain, most = spec.algorithm, spec.n + 1
-    if rows > most and isinstance(chain, NoisyGradient) and chain.rounding is not None:
-        allowed = f"to be at most {most}, problem.n and one, where algorithm.rounding is stated"
-        raise refuse("the number of rows", allowed, "more")
-    # How often a truncated batch is full follows from how many records there are, and its certificate from that.
-    if rows > most and isinstance(chain, NoisyGradient) and chain.batch.scheme is Scheme.TRUNCATED_POISSON:
-        raise refuse("the number of rows", f"to be at most {most}, problem.n and one, for truncated batches", "more")
-    if model.dim(features) != spec.dim:
-        raise refuse(f"problem.dim for rows of {features} features", f"to be {model.dim(features)}", spec.dim)
-
-
 class RowLimits(NamedTuple):
     """What every record is brought within before a chain reads it: the length of a row, the size of a target."""
 
@@ -97,30 +76,21 @@ class RowLimits(NamedTuple):
     cut: bool = True
 
 
-def load(X: NDArray[Any], y: NDArray[Any], rows_per_block: int | None, dtype: Any, limits: RowLimits) -> Records:
-    """Put rows on the device, padded to a bucket, and to whole blocks of rows where they are worked on in blocks."""
-    padded = padded_rows(X, y, padded_number(len(X), rows_per_block), dtype)
-    features, target = (jax.device_put(column) for column in padded)
-    return prepared(features, target, jnp.asarray(len(X), jnp.int32), limits)
+def load(X: NDArray[Any], y: NDArray[Any], block: int | None, dtype: Any, limits: RowLimits) -> Records:
+    """Put rows on the device in the run's precision, padded to a bucket, and to whole blocks where they are read so."""
+    padded = bucket(len(X))
+    padded = padded if block is None or padded <= block else -(-padded // block) * block
 
-
-def padded_number(rows: int, rows_per_block: int | None) -> int:
-    """The number of rows that are stored for so many real ones."""
-    padded, block = bucket(rows), rows_per_block
-    return padded if block is None or padded <= block else -(-padded // block) * block
-
-
-def padded_rows(X: NDArray[Any], y: NDArray[Any], padded: int, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Arrays of `padded` rows in the run's precision; whole targets stay whole, and what fits is not copied."""
-
-    def filled(column: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    def filled(column: NDArray[Any], dtype: Any) -> Array:
         if len(column) == padded and column.dtype == dtype:
-            return column
+            return jax.device_put(column)
         longer = np.zeros((padded, *column.shape[1:]), dtype)
         longer[: len(column)] = column
-        return longer
+        return jax.device_put(longer)
 
-    return filled(X, dtype), filled(y, dtype if y.dtype.kind == "f" else np.int32)
+    # Whole targets stay whole: a loss may use them to choose.
+    targets = filled(y, dtype if y.dtype.kind == "f" else np.int32)
+    return prepared(filled(X, dtype), targets, jnp.asarray(len(X), jnp.int32), limits)
 
 
 def prepared(features: Array, target: Array, rows: Array, limits: RowLimits) -> Records:
@@ -160,95 +130,80 @@ RowSum = Callable[[Array, SomeRows], Total]
 
 
 class StepBatch(NamedTuple):
-    """The batches of one step: where each group's begins in the list of records, and how many it has."""
+    """The batches of one step: where each chain's begins in a list of records, and how many it has.
+
+    A single start and count stand for a batch that all chains share.
+    """
 
     records: Array
     starts: Array
     counts: Array
 
 
-# A way to sum the gradients of all chains, shape (chains, dim); a frozen value, because it is compiled in.
-GradientSum = Callable[[RowSum, Records, Array, StepBatch], Total]
-
-
 @dataclass(frozen=True)
-class EveryRow:
-    """Every row, a cache-sized block of rows at a time, so that memory is read once and not once per product."""
+class RowReader:
+    """Which rows the chains of a step use, `block` at a time: all of them, or those that a list names.
+
+    A list that is never longer than a block is read `once`. Of chains that each have a list, `chains` are worked on
+    together; absent: all.
+    """
 
     # How many blocks there are is known only when the kernel runs: padding costs memory, not time.
     block: int
+    listed: bool
+    once: bool = False
+    chains: int | None = None
 
-    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
-        length = min(self.block, records.features.shape[0])
+    def total(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
+        """The sum of the gradients of all chains, shape (chains, dim)."""
 
-        def with_block(j: Array, total: Total) -> Total:
-            return total.plus(_over_chains(row_sum, theta, slice_of(records, j * length, length)))
+        def over_chains(rows: SomeRows) -> Total:
+            return jax.vmap(lambda point: row_sum(point, rows))(theta)
 
-        return lax.fori_loop(0, (records.rows + length - 1) // length, with_block, no_total(theta.shape))
+        def of_list(start: Array, count: Array) -> Callable[[Array | int], SomeRows]:
+            def rows(first: Array | int) -> SomeRows:
+                listed = lax.dynamic_slice_in_dim(batch.records, start + first, self.block)
+                return chosen_from(records, listed, count - first)
 
+            return rows
 
-@dataclass(frozen=True)
-class GatheredRows:
-    """The rows of each chain's batch, or of the one batch that all chains share; `at_once` chains at a time."""
-
-    capacity: int
-    at_once: int
-
-    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
-        def gathered(start: Array, count: Array) -> SomeRows:
-            return chosen_from(records, lax.dynamic_slice_in_dim(batch.records, start, self.capacity), count)
-
-        if batch.starts.shape[0] == 1:
-            return _over_chains(row_sum, theta, gathered(batch.starts[0], batch.counts[0]))
-
-        def chain_sum(each: tuple[Array, Array, Array]) -> Total:
+        def of_chain(each: tuple[Array, Array, Array]) -> Total:
             point, start, count = each
-            return row_sum(point, gathered(start, count))
+            rows = of_list(start, count)
+            return self._in_blocks(lambda first: row_sum(point, rows(first)), count, self.block, point.shape)
 
+        if not self.listed:
+            block = min(self.block, records.features.shape[0])
+            every = lambda first: over_chains(slice_of(records, first, block))  # noqa: E731
+            return self._in_blocks(every, records.rows, block, theta.shape)
+        if batch.starts.shape[0] == 1:
+            rows = of_list(batch.starts[0], batch.counts[0])
+            return self._in_blocks(lambda first: over_chains(rows(first)), batch.counts[0], self.block, theta.shape)
         each = (theta, batch.starts, batch.counts)
-        few = self.at_once >= theta.shape[0]
-        return jax.vmap(chain_sum)(each) if few else lax.map(chain_sum, each, batch_size=self.at_once)
+        together = self.chains is None or self.chains >= len(theta)
+        return jax.vmap(of_chain)(each) if together else lax.map(of_chain, each, batch_size=self.chains)
 
-
-@dataclass(frozen=True)
-class ListedRows:
-    """The rows of one list that all chains share, `block` at a time: as many blocks as the batch turns out to need."""
-
-    block: int
-
-    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
-        count = batch.counts[0]
-
-        def with_block(j: Array, total: Total) -> Total:
-            listed = lax.dynamic_slice_in_dim(batch.records, batch.starts[0] + j * self.block, self.block)
-            return total.plus(_over_chains(row_sum, theta, chosen_from(records, listed, count - j * self.block)))
-
-        return lax.fori_loop(0, (count + self.block - 1) // self.block, with_block, no_total(theta.shape))
-
-
-def _over_chains(row_sum: RowSum, theta: Array, rows: SomeRows) -> Total:
-    return jax.vmap(lambda point: row_sum(point, rows))(theta)
-
-
-def on_ball(theta: Array, radius: Array) -> Array:
-    """The nearest point of the ball for each row of theta."""
-    # Dividing by the largest entry first keeps the squares of a far-flung iterate from overflowing.
-    largest = jnp.maximum(jnp.max(jnp.abs(theta), axis=1, keepdims=True), 1.0)
-    norm = largest * jnp.sqrt(jnp.sum((theta / largest) ** 2, axis=1, keepdims=True))
-    return theta * jnp.minimum(1.0, radius / norm)
+    def _in_blocks(
+        self, some: Callable[[Array | int], Total], count: Array, block: int, shape: tuple[int, ...]
+    ) -> Total:
+        """The sum over so many rows of what is summed over each block of them."""
+        if self.once:
+            return some(0)
+        blocks = (count + block - 1) // block
+        return lax.fori_loop(0, blocks, lambda j, total: total.plus(some(j * block)), no_total(shape))
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is compiled in: the model, how its gradients are summed, and how many iterates are kept."""
+    """What is compiled in: the model, how its gradients are summed, and whether iterates are kept."""
 
     # Where gradients are bounded, `clipped` or by what the spec certifies, each is kept within `Constants.reach`.
     model: Model
     bounded: bool
     clipped: bool
-    gradient_sum: GradientSum
+    reader: RowReader
     projected: bool
-    slots: int
+    keeps: bool = False
     port: NoisePort = ADDED
     hidden: bool = False  # noise is on iterates, and the spec states their rounding
 
@@ -261,82 +216,23 @@ class Constants(NamedTuple):
     radius: Array
 
 
-class StepBlock(NamedTuple):
-    """The inputs of a block of steps, one leading entry for each; only the first `steps` are made."""
+class StepInputs(NamedTuple):
+    """What a step needs besides its batch; in a block of steps, with one leading entry for each.
 
-    # `scales` is that of the noise, one column for each chain: on the sum, or on hidden iterates. `noise` has the shape
-    # (steps, chains, dim), and is on a lattice or, where sums have none, standard Gaussians. `slots` says where an
-    # iterate is kept; `records`, `starts` and `counts` are a `BatchBlock`.
-    steps: Array
-    step_sizes: Array
-    scales: Array
-    noise: Any
-    slots: Array
-    records: Array
-    starts: Array
-    counts: Array
-
-
-@partial(jax.jit, static_argnums=0)
-def advance(
-    program: Program, records: Records, constants: Constants, theta: Array, block: StepBlock
-) -> tuple[Array, Array]:
-    """Make the block's steps from theta, shape (chains, dim); answer the last iterates and the kept ones."""
-    summed = row_sum(program, constants)
-    # One slot more than a block keeps, for all the other iterates; nothing where none is kept.
-    buffer = jnp.zeros((program.slots + 1 if program.slots else 0, *theta.shape), theta.dtype)
-
-    def step(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-        theta, kept = state
-        batch = StepBatch(block.records, block.starts[k], block.counts[k])
-        total = program.gradient_sum(summed, records, theta, batch)
-        noise = block.noise.at(k) if isinstance(block.noise, LatticeNoise) else block.noise[k]
-        if program.hidden:
-            after = _hidden_step(program, constants, theta, total, block.step_sizes[k], block.scales[k], noise)
-        else:
-            after = theta - block.step_sizes[k] * noised_drift(program, constants, theta, total, block.scales[k], noise)
-        after = projected(program, constants, after)
-        return after, kept.at[block.slots[k]].set(after) if program.slots else kept
-
-    theta, kept = lax.fori_loop(0, block.steps, step, (theta, buffer))
-    return theta, kept[: program.slots]
-
-
-def _hidden_step(
-    program: Program, constants: Constants, theta: Array, total: Total, step_size: Array, scales: Array, noise: Any
-) -> Array:
-    """The step of a chain whose iterates stay hidden: floored to a lattice, plus noise there, cut at its ends.
-
-    Its error is a shift, which the spec states (`chain.rounding`): sums need no lattice, and the noised iterate is a
-    function of the floored one plus the noise alone.
+    `scale` is that of the noise of each chain: on the sum, or on hidden iterates. `noise` is on a lattice or, where
+    sums have none, standard Gaussians.
     """
-    drift = (total.high + total.low) / constants.divisor + jax.vmap(program.model.penalty_gradient)(theta)
-    mean = theta - step_size * drift
-    noised = program.port.added(Total(jnp.zeros_like(mean), mean), scales[:, None], noise)
-    end = noise.rest / 2.0
-    return jnp.clip(noised, -end, end)
+
+    step_size: Array
+    scale: Array
+    noise: Any
 
 
-def noised_drift(
-    program: Program, constants: Constants, theta: Array, total: Total, scales: Array, noise: Array | LatticeNoise
-) -> Array:
-    """The noised sum of each chain over the public divisor, and the gradient of the penalty."""
-    noised = program.port.added(total, scales[:, None], noise if isinstance(noise, LatticeNoise) else -noise)
-    # A number for every entry: by one number for all, some programs would multiply with its inverse, others divide.
-    divisor = jnp.where(jnp.isnan(noised), jnp.nan, constants.divisor)
-    return noised / divisor + jax.vmap(program.model.penalty_gradient)(theta)
+def total(program: Program, constants: Constants, records: Records, theta: Array, batch: StepBatch) -> Total:
+    """The sum of each chain's gradients over its batch, every gradient within its bound."""
 
-
-def projected(program: Program, constants: Constants, theta: Array) -> Array:
-    """The iterates, each brought back into the ball where the spec has one."""
-    return on_ball(theta, constants.radius) if program.projected else theta
-
-
-def row_sum(program: Program, constants: Constants) -> RowSum:
-    """How one chain's gradients over given rows are summed."""
-
-    def summed(theta: Array, rows: SomeRows) -> Total:
-        parts = program.model.record_gradients(theta, rows.features, rows.target, rows.sizes)
+    def row_sum(point: Array, rows: SomeRows) -> Total:
+        parts = program.model.record_gradients(point, rows.features, rows.target, rows.sizes)
         if not program.bounded:
             return plain_total(parts, rows.present)
         within = shortened(parts, constants.reach)
@@ -344,4 +240,72 @@ def row_sum(program: Program, constants: Constants) -> RowSum:
             return plain_total(within, rows.present)
         return grid_total(within, rows.present, constants.reach, cut=not program.clipped)
 
-    return summed
+    return program.reader.total(row_sum, records, theta, batch)
+
+
+def noised(program: Program, statistic: Total, inputs: StepInputs) -> Array:
+    """The statistic of each chain with its noise: the one place where a chain's noise is added."""
+    return program.port.added(statistic, inputs.scale[:, None], inputs.noise)
+
+
+def drift(program: Program, constants: Constants, theta: Array, gradients: Array) -> Array:
+    """What a step goes against: the sum of gradients over the public divisor, and the gradient of the penalty."""
+    # A number for every entry: by one number for all, some programs would multiply with its inverse, others divide.
+    divisor = jnp.where(jnp.isnan(gradients), jnp.nan, constants.divisor)
+    return gradients / divisor + jax.vmap(program.model.penalty_gradient)(theta)
+
+
+def projected(program: Program, constants: Constants, theta: Array) -> Array:
+    """The iterates, each brought back into the ball where the spec has one."""
+    return on_ball(theta, constants.radius) if program.projected else theta
+
+
+def on_ball(theta: Array, radius: Array) -> Array:
+    """The nearest point of the ball for each row of theta."""
+    # Dividing by the largest entry first keeps the squares of a far-flung iterate from overflowing.
+    largest = jnp.maximum(jnp.max(jnp.abs(theta), axis=1, keepdims=True), 1.0)
+    norm = largest * jnp.sqrt(jnp.sum((theta / largest) ** 2, axis=1, keepdims=True))
+    return theta * jnp.minimum(1.0, radius / norm)
+
+
+def step(
+    program: Program, constants: Constants, records: Records, theta: Array, batch: StepBatch, inputs: StepInputs
+) -> Array:
+    """The iterates after a step from theta, shape (chains, dim)."""
+    gradients = total(program, constants, records, theta, batch)
+    if program.hidden:
+        # Floored to a lattice, plus noise there, cut at its ends. The error is a shift, which the spec states
+        # (`chain.rounding`), so sums need no lattice: what follows is a function of the floored iterate and the noise.
+        mean = theta - inputs.step_size * drift(program, constants, theta, gradients.high + gradients.low)
+        end = inputs.noise.rest / 2.0
+        after = jnp.clip(noised(program, Total(jnp.zeros_like(mean), mean), inputs), -end, end)
+    else:
+        after = theta - inputs.step_size * drift(program, constants, theta, noised(program, gradients, inputs))
+    return projected(program, constants, after)
+
+
+class StepBlock(NamedTuple):
+    """A block of steps, of which the first `steps` are made: their inputs, and a `BatchBlock`."""
+
+    steps: Array
+    inputs: StepInputs
+    records: Array
+    starts: Array
+    counts: Array
+
+
+@partial(jax.jit, static_argnums=0)
+def advance(
+    program: Program, constants: Constants, records: Records, theta: Array, block: StepBlock
+) -> tuple[Array, Array]:
+    """Make the block's steps from theta; answer the last iterates, and that after each step if they are kept."""
+    room = jnp.zeros((block.starts.shape[0] if program.keeps else 0, *theta.shape), theta.dtype)
+
+    def one(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        theta, kept = state
+        batch = StepBatch(block.records, block.starts[k], block.counts[k])
+        inputs = jax.tree.map(lambda values: values[k], block.inputs)
+        after = step(program, constants, records, theta, batch, inputs)
+        return after, lax.dynamic_update_index_in_dim(kept, after, k, 0) if program.keeps else kept
+
+    return lax.fori_loop(0, block.steps, one, (theta, room))

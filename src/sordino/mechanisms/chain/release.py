@@ -40,24 +40,6 @@ from sordino.noise.rounded_gaussian import rounded_gaussians
 
 
 @dataclass(frozen=True)
-class Progress:
-    """Steps made so far, of all steps, and the seconds since this process began or took up the run."""
-
-    step: int
-    steps: int
-    seconds: float
-
-    @property
-    def share(self) -> float:
-        """Between 0 and 1."""
-        return self.step / self.steps
-
-
-# Called after every block of steps, from the thread that runs the chain; it should answer quickly.
-ProgressCallback = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
 class LipschitzFunction:
     """A function of one parameter vector with values in R^dim, written in JAX, and the certificate of its constant.
 
@@ -106,15 +88,7 @@ def coordinate(position: int, dim: int) -> LipschitzFunction:
     """One parameter, counted from 0, of `dim`."""
     chosen = whole_number("position", position, Interval(0, whole_number("dim", dim) - 1))
     one = Certificate(constants.AVERAGE_LIPSCHITZ, 1.0, Evidence.PROVED, "a coordinate is 1-Lipschitz")
-    return LipschitzFunction(_Coordinate(chosen), 1, one, True)
-
-
-@dataclass(frozen=True)
-class _Coordinate:
-    position: int
-
-    def __call__(self, theta: Array) -> Array:
-        return jnp.take(theta, jnp.array([self.position]))
+    return LipschitzFunction(lambda theta: jnp.take(theta, jnp.array([chosen])), 1, one, True)
 
 
 Values = NDArray[np.floating]
@@ -185,31 +159,41 @@ _MOST_KEPT = 2**34
 _FAR = 2**62
 
 
-class WholeSum:
-    """The sum of values on a lattice, shape (2, chains, values): of their upper digits and of their lower ones."""
+class AverageSum:
+    """The sum of values of so many iterates; without rounding where they are floored to a lattice.
 
-    def __init__(self, lattice: Lattice, chains: int, values: int, kept: int) -> None:
-        if kept > _MOST_KEPT:
+    On a lattice `sums` has shape (2, *shape), of the upper digits of whole numbers and of the lower ones.
+    """
+
+    def __init__(self, shape: tuple[int, ...], kept: int, lattice: Lattice | None = None) -> None:
+        if lattice is not None and kept > _MOST_KEPT:
             raise refuse("the kept iterates", f"to be at most {_MOST_KEPT}, so that 64 bits hold their sum", kept)
-        self._lattice, self.halves = lattice, np.zeros((2, chains, values), np.int64)
+        self._lattice, self._kept = lattice, kept
+        self.sums: NDArray[Any] = np.zeros(shape) if lattice is None else np.zeros((2, *shape), np.int64)
 
     def add(self, values: Any) -> None:
-        """Values of some iterates, shape (iterates, chains, values), each floored to the lattice."""
-        whole = np.floor(np.ldexp(np.asarray(values, np.float64), -self._lattice.exponent)).astype(np.int64)
-        self.halves[0] += np.sum(whole >> _HALF, axis=0)
-        self.halves[1] += np.sum(whole & ((1 << _HALF) - 1), axis=0)
+        """Values of some iterates, along the first axis."""
+        given = np.asarray(values, np.float64)
+        if self._lattice is None:
+            self.sums += given.sum(axis=0)
+            return
+        whole = np.floor(np.ldexp(given, -self._lattice.exponent)).astype(np.int64)
+        self.sums[0] += np.sum(whole >> _HALF, axis=0)
+        self.sums[1] += np.sum(whole & ((1 << _HALF) - 1), axis=0)
 
-    def floored_mean(self, kept: int, exponent: int) -> Whole:
-        """The sum over `kept`, floored to whole numbers of 2^exponent and cut at ends that no real one reaches."""
+    def mean(self, exponent: int) -> Whole | Values:
+        """The average in units of 2^exponent; of whole numbers floored, and cut at ends that no real one reaches."""
+        if self._lattice is None:
+            return np.ldexp(self.sums / self._kept, -exponent)
         shift = self._lattice.exponent - exponent
-        high, low = (half.ravel().tolist() for half in self.halves)
+        high, low = (half.ravel().tolist() for half in self.sums)
         totals = ((top << _HALF) + rest for top, rest in zip(high, low, strict=True))
-        means = [(total << max(shift, 0)) // (kept << max(-shift, 0)) for total in totals]
-        return np.array([min(max(mean, -_FAR), _FAR) for mean in means], np.int64).reshape(self.halves.shape[1:])
+        means = [(total << max(shift, 0)) // (self._kept << max(-shift, 0)) for total in totals]
+        return np.array([min(max(mean, -_FAR), _FAR) for mean in means], np.int64).reshape(self.sums.shape[1:])
 
 
-def noised_average(mean: Whole, noise: AverageNoise, randomness: Randomness) -> NDArray[np.float64]:
-    """Whole numbers of the noise's lattice plus exact noise, as the nearest doubles."""
+def noised_average(mean: Whole | Values, noise: AverageNoise, randomness: Randomness) -> NDArray[np.float64]:
+    """Averages in units of the noise's lattice, whole where they are exact, plus exact noise, as doubles."""
     law, drawn = _NOISES[noise.kind]
     scale = float(np.ldexp(noise.scale, -noise.exponent))
 

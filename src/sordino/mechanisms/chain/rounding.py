@@ -22,7 +22,7 @@ turns p + c q <= r tau into a bound. What stands here is an upper bound on p + c
 
 An average along such a chain is one of whole numbers: each kept iterate is floored to the lattice (those of projected
 chains lie beside it), which counts as two spacings of every step here, more than flooring takes two averages apart.
-`release.WholeSum` adds them up without rounding.
+`release.AverageSum` adds them up without rounding.
 
 Cutting coordinates at public ends never takes two points further apart, so real chains are cut alike; the first point,
 which may be far away, is cut as well.

@@ -1,223 +1,174 @@
 """Run a described chain on private rows: the spec that runs is the spec that is certified.
 
-Each view has a collector, which keeps, block by block, only what it will release.
+A run is batches and noise, drawn a block of steps at a time (`inputs`), a compiled loop over pure steps (`kernel`), and
+what its view keeps of the iterates. A checkpoint holds the iterates and what was kept; draws are made again.
 """
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
 from sordino.core.bound import View
-from sordino.core.spec import Average, AverageNoiseKind, Spec
-from sordino.core.validate import instance_of, refuse
-from sordino.mechanisms.chain.batches import described_batches
-from sordino.mechanisms.chain.claims import chain_lattice, described_chain, program_for, row_limits, run_constants
-from sordino.mechanisms.chain.inputs import Feed, KeptSlots, first_points
-from sordino.mechanisms.chain.kernel import Constants, Program, check_shape, on_ball
+from sordino.core.spec import Average, Spec
+from sordino.core.validate import instance_of, whole_number
+from sordino.mechanisms.chain import kernel
+from sordino.mechanisms.chain.batches import bucket, power_of_two, power_of_two_within
+from sordino.mechanisms.chain.claims import ChainPlan
+from sordino.mechanisms.chain.inputs import Feed, first_points
+from sordino.mechanisms.chain.kernel import RowReader
 from sordino.mechanisms.chain.release import (
+    AverageSum,
     ChainRelease,
     KeptIterates,
     LastIterate,
     LipschitzFunction,
     NoisedAverage,
-    Progress,
-    ProgressCallback,
-    Values,
-    WholeSum,
     averaged_function,
     noised_average,
 )
-from sordino.mechanisms.chain.rows import Placement, Reader, Reading, Rows, Workload
-from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, checked_block, identity, validating
-from sordino.mechanisms.checkpoint_file import Record
+from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, content_digest, described, platform, traced
 from sordino.models.base import Model
 from sordino.models.clip import check_sums
-from sordino.noise.lattice import Lattice, in_doubles, in_precision
-from sordino.noise.port import Law, NoisedCall
-from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.integer_sums import checked_rows
+from sordino.noise.lattice import GROUP, Lattice, in_doubles, in_precision
+from sordino.noise.randomness import Randomness
+
+_LONGEST_BLOCK = 1024
+_BLOCK_PRODUCTS = 2**31  # about a second of one core, because a block cannot be interrupted
+# The inputs of a block, and the rows that are worked on at once: on a processor they should not leave its cache between
+# being written and read, an accelerator is kept busy. Gradients of one record each have to fit beside them.
+_PROCESSOR_BYTES, _ACCELERATOR_BYTES, _GRADIENT_BYTES = 8 * 2**20, 2**28, 2**26
+_DOUBLE_BYTES = 8
+# Of 64 chains with batches of their own, this many at once were fastest on a processor (bench/chains.py).
+_CHAINS_AT_ONCE = 8
+
+# Called with the steps made so far and of all, before every block and at the end; it should answer quickly.
+Progress = Callable[[int, int], None]
 
 
 class Collector(ABC):
-    """Takes the kept iterates of one block after the other and turns them into the release."""
+    """What is kept of the iterates of one block after the other, for the release that a view allows."""
 
     needs_iterates: ClassVar[bool] = True
 
-    def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
-        self.spec, self.kept, self.dtype, self.collected = spec, kept, dtype, np.zeros(0)
-        self.function = averaged_function(spec, function)
+    def __init__(
+        self, plan: ChainPlan, dtype: Any, function: LipschitzFunction | None, lattice: Lattice | None
+    ) -> None:
+        self.spec, self.chain, self.dtype, self.lattice = plan.spec, plan.chain, dtype, lattice
+        self.function = averaged_function(plan.spec, function)
+        self.positions = plan.chain.kept_iterates(plan.spec.view)
 
-    def on_lattice(self, lattice: Lattice) -> None:
-        """The iterates to come are those of a chain that states its rounding, on this lattice."""
-        del lattice
+    def add(self, iterates: Array, first: int) -> None:
+        """Take the iterates after step `first` and later ones, shape (steps, chains, dim), and keep those asked for."""
+        numbers = range(first + 1, min(first + len(iterates), self.chain.steps) + 1)
+        places = [place for place, number in enumerate(numbers) if number in self.positions]
+        if places:
+            self.keep(iterates, places)
 
     @abstractmethod
-    def accept(self, block: Array, number: int) -> None:
-        """Take the next block, shape (slots, chains, dim), of which the first `number` slots are filled."""
+    def keep(self, iterates: Array, places: list[int]) -> None:
+        """Keep those at these places."""
 
     @abstractmethod
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         """The release, given the last iterates."""
 
-    def state(self) -> Values:
-        """What was collected so far, as one array."""
-        return self.collected
+    @abstractmethod
+    def held(self, step: int) -> NDArray[Any]:
+        """What was kept until a step, as one array."""
 
-    def restore(self, collected: Values, step: int) -> None:
-        """Go on as the collector that gave `collected` after `step` steps; `ValueError` for what it cannot have."""
-        expected = self.state()
-        if (collected.shape, collected.dtype) != (expected.shape, expected.dtype) or not np.isfinite(collected).all():
-            raise ValueError(collected.shape)
-        expected[...] = collected
+    def restore(self, kept: NDArray[Any], step: int) -> None:
+        """Go on as the collector that held this; `ValueError` for what it cannot have held."""
+        expected = self.held(step)
+        if (kept.shape, kept.dtype) != (expected.shape, expected.dtype) or not np.isfinite(kept).all():
+            raise ValueError(kept.shape)
+        expected[...] = kept
 
 
 class _Last(Collector):
     needs_iterates = False  # the last iterates are all there is
 
-    def accept(self, block: Array, number: int) -> None:
-        block.block_until_ready()
+    def keep(self, iterates: Array, places: list[int]) -> None: ...
+
+    def held(self, step: int) -> NDArray[Any]:
+        return np.zeros(0)
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         return LastIterate(self.spec, in_precision(theta, self.dtype))
 
 
 class _Kept(Collector):
-    def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
-        super().__init__(spec, kept, chains, dtype, function)
-        self.collected, self._filled = np.empty((chains, len(kept), spec.dim), dtype), 0
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.kept, self.number = np.empty((self.chain.chains, len(self.positions), self.spec.dim), self.dtype), 0
 
-    def accept(self, block: Array, number: int) -> None:
-        after = self._filled + number
-        self.collected[:, self._filled : after] = in_precision(block, self.dtype)[:number].transpose(1, 0, 2)
-        self._filled = after
+    def keep(self, iterates: Array, places: list[int]) -> None:
+        after = self.number + len(places)
+        self.kept[:, self.number : after] = in_precision(iterates, self.dtype)[places].transpose(1, 0, 2)
+        self.number = after
 
-    def state(self) -> Values:
-        return self.collected[:, : self._filled]
-
-    def restore(self, collected: Values, step: int) -> None:
-        self._filled = sum(position <= step for position in self.kept)
-        super().restore(collected, step)
+    def held(self, step: int) -> NDArray[Any]:
+        self.number = sum(position <= step for position in self.positions)
+        return self.kept[:, : self.number]
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
-        return KeptIterates(self.spec, self.collected)
+        return KeptIterates(self.spec, self.kept)
 
 
 class _Averaged(Collector):
-    def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
-        super().__init__(spec, kept, chains, dtype, function)
-        self._average = instance_of("spec.average", spec.average, Average)
-        self._function = instance_of("the averaged function", self.function, LipschitzFunction)
-        self.collected, self._exactly = np.zeros((chains, self._function.dim)), None
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        averaged = instance_of("the averaged function", self.function, LipschitzFunction)
+        self.values = jax.jit(jax.vmap(jax.vmap(averaged.function)))
+        lattice = None if self.chain.rounding is None else self.lattice
+        self.sum = AverageSum((self.chain.chains, averaged.dim), len(self.positions), lattice)
 
-    def on_lattice(self, lattice: Lattice) -> None:
-        self._exactly = WholeSum(lattice, len(self.collected), self._function.dim, len(self.kept))
-        self.collected = self._exactly.halves
+    def keep(self, iterates: Array, places: list[int]) -> None:
+        self.sum.add(np.asarray(self.values(iterates))[places])
 
-    def accept(self, block: Array, number: int) -> None:
-        if self._exactly is not None:
-            self._exactly.add(np.asarray(jax.vmap(jax.vmap(self._function.function))(block))[:number])
-            return
-        self.collected += np.asarray(_block_total(self._function.function, block, number), np.float64)
+    def held(self, step: int) -> NDArray[Any]:
+        return self.sum.sums
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
-        if self._exactly is not None:
-            mean = self._exactly.floored_mean(len(self.kept), self._average.noise.exponent)
-            return NoisedAverage(self.spec, noised_average(mean, self._average.noise, randomness))
-        law, noise = _AVERAGE_NOISE[self._average.noise.kind]
-        mean, scale = self.collected / len(self.kept), self._average.noise.scale
-        released = randomness.port.answer(
-            NoisedCall(law, mean, scale),
-            lambda: mean + scale * noise(randomness.generator(Purpose.AVERAGE), mean.shape),
-        )
-        return NoisedAverage(self.spec, released)
+        noise = instance_of("spec.average", self.spec.average, Average).noise
+        return NoisedAverage(self.spec, noised_average(self.sum.mean(noise.exponent), noise, randomness))
 
 
 _COLLECTORS = {View.LAST_ITERATE: _Last, View.ALL_ITERATES: _Kept, View.AVERAGE: _Averaged}
 
 
-@partial(jax.jit, static_argnums=0)
-def _block_total(function: Callable[[Array], Array], block: Array, number: int) -> Array:
-    values = jax.vmap(jax.vmap(function))(block)
-    filled = jnp.arange(block.shape[0]) < number
-    return jnp.sum(jnp.where(filled[:, None, None], values, 0.0), axis=0)
+def block_length(plan: ChainPlan, feed: Feed, rows: int, features: int, itemsize: int) -> int:
+    """How many steps one call of the kernel makes: noise, batches and iterates of a block are in memory at once."""
+    chains, dim, batches = plan.chain.chains, plan.spec.dim, feed.batches
+    indices = 0 if batches is None else 4 * batches.groups * batches.capacity
+    by_memory = _cache() // (2 * chains * dim * itemsize + indices)
+    used = bucket(rows) if batches is None else batches.capacity
+    by_work = _BLOCK_PRODUCTS // (chains * used * max(features, dim))
+    most = power_of_two_within(max(1, min(by_memory, by_work)))
+    return min(_LONGEST_BLOCK, power_of_two(plan.chain.steps), most)
 
 
-_AVERAGE_NOISE: dict[AverageNoiseKind, tuple[Law, Callable[[np.random.Generator, tuple[int, ...]], Values]]] = {
-    AverageNoiseKind.LAPLACE: (Law.LAPLACE, lambda generator, shape: generator.laplace(size=shape)),
-    AverageNoiseKind.GAUSSIAN: (Law.GAUSSIAN, lambda generator, shape: generator.standard_normal(shape)),
-}
+def row_reader(plan: ChainPlan, feed: Feed, features: int) -> RowReader:
+    """How many rows are worked on at once: a batch, or of all rows one group of exact sums, more on an accelerator."""
+    if feed.batches is not None:  # one of random size may, in the rarest runs, outgrow its plan
+        return RowReader(feed.batches.capacity, True, True, _CHAINS_AT_ONCE if _on_processor() else None)
+    gradients = _GRADIENT_BYTES // (plan.spec.dim * plan.chain.chains * _DOUBLE_BYTES)
+    rows = GROUP if _on_processor() else _ACCELERATOR_BYTES // (features * _DOUBLE_BYTES)
+    return RowReader(power_of_two_within(max(16, min(rows, gradients))), False)
 
 
-@dataclass(frozen=True, eq=False)
-class _Blocks:
-    """The blocks of steps of one run: the one place where it makes progress, is written down, and is stopped."""
+def _on_processor() -> bool:
+    return jax.default_backend() == "cpu"
 
-    feed: Feed
-    reader: Reader
-    collector: Collector
-    program: Callable[[], Program]
-    constants: Constants
-    randomness: Randomness
-    steps: int
-    block: int
 
-    def run(self, theta: Array, keeper: Keeper | None, progress: ProgressCallback | None) -> Array:
-        """The last iterates; what else is kept goes to the collector."""
-        begun = time.monotonic()
-        if keeper is not None:
-            theta = self._taken_up(theta, keeper)
-        with nullcontext() if keeper is None else keeper.stop:
-            waiting: list[tuple[Array, int]] = []
-            before = self.feed.step
-            for block, filled in self.feed:
-                theta, kept = self.reader(self.program(), self.constants, theta, block)
-                # The host prepares the next block while the device works on this one, never further ahead than that.
-                self._collect(waiting)
-                waiting = [(kept if self.collector.needs_iterates else theta, filled)]
-                if progress is not None:
-                    progress(Progress(before, self.steps, time.monotonic() - begun))
-                before = self.feed.step
-                if keeper is not None and keeper.due and self.feed.step < self.steps:
-                    self._collect(waiting)
-                    waiting = []
-                    keeper.keep(self._moment(theta))
-            self._collect(waiting)
-        if progress is not None:
-            progress(Progress(self.steps, self.steps, time.monotonic() - begun))
-        return theta
-
-    def _collect(self, waiting: list[tuple[Array, int]]) -> None:
-        for block in waiting:
-            self.collector.accept(*block)
-
-    def _taken_up(self, theta: Array, keeper: Keeper) -> Array:
-        with validating(keeper.checkpoint.path):
-            theta = theta if keeper.found is None else self._restored(keeper.found, theta)
-        keeper.begin(self._moment(theta))
-        return theta
-
-    def _moment(self, theta: Array) -> Snapshot:
-        values = {"block": self.block, "randomness": self.randomness.held()}
-        return Snapshot(
-            self.feed.step, Record(values, {"theta": np.asarray(theta), "collected": self.collector.state()})
-        )
-
-    def _restored(self, moment: Snapshot, first: Array) -> Array:
-        """The iterates of a moment, everything else put back; `ValueError` for what does not fit this run."""
-        theta = moment.record.arrays["theta"]
-        if (theta.shape, theta.dtype) != (first.shape, first.dtype) or not np.isfinite(theta).all():
-            raise ValueError(theta.shape)
-        self.feed.skip(moment.step)
-        self.collector.restore(moment.record.arrays["collected"], moment.step)
-        return jnp.asarray(theta)
+def _cache() -> int:
+    return _PROCESSOR_BYTES if _on_processor() else _ACCELERATOR_BYTES
 
 
 def run(
@@ -230,8 +181,7 @@ def run(
     function: LipschitzFunction | None = None,
     steps_per_block: int | None = None,
     checkpoint: Checkpoint | None = None,
-    progress: ProgressCallback | None = None,
-    placement: Placement | None = None,
+    progress: Progress | None = None,
 ) -> ChainRelease:
     """Run the chains of a noisy gradient spec and release what its view allows.
 
@@ -248,9 +198,8 @@ def run(
         randomness: `SecureRandomness` for a release, `SeededRandomness` to try things out.
         function: what is averaged, given exactly when the view is average, with the constant that the spec states.
         steps_per_block: changes how much memory the run takes; its result only by rounding.
-        checkpoint: the file from which an interrupted run resumes.
-        progress: called after every block of steps.
-        placement: spreads the work over devices.
+        checkpoint: the file from which a run that was killed resumes.
+        progress: called before every block of steps and at the end, with the steps made so far and their number.
 
     Returns:
         What the view allows: `LastIterate`, `KeptIterates` or `NoisedAverage`.
@@ -273,56 +222,112 @@ def run(
         ((1, 2), True)
     """
     check_sums()
-    algorithm, rows = described_chain(spec, model), Rows(features, target, placement)
+    plan, (X, y) = ChainPlan(spec, model), checked_rows(features, target)
     instance_of("randomness", randomness, Randomness)
     with in_doubles() as dtype:
-        kept = algorithm.kept_iterates(spec.view)
-        collector = _COLLECTORS[spec.view](spec, kept, algorithm.chains, dtype, function)
-        check_shape(spec, model, rows.count, rows.width)
+        plan.check_rows(*X.shape)
         keeper = None
         if checkpoint is not None:
-            averaged = None if function is None else function.function
-            keeper = Keeper(
-                checkpoint, algorithm.steps, lambda salt: identity(spec, model, averaged, rows.identity(salt), dtype)
-            )
+
+            def identity(salt: bytes) -> dict[str, Any]:
+                block = None if steps_per_block is None else whole_number("steps_per_block", steps_per_block)
+                return _identity(plan, function, (X, y), salt) | {"precision": dtype.name, "block": block}
+
+            keeper = Keeper(checkpoint, plan.chain.steps, identity)
             randomness = keeper.resumed(randomness)
-        earlier = None if keeper is None else keeper.found
-        on_processor = jax.default_backend() == "cpu"
-        workload = Workload(rows.count, algorithm.chains, spec.dim, rows.width, dtype.itemsize, on_processor)
-        generator = randomness.generator(Purpose.BATCHES)
-        batches = described_batches(algorithm.batch, spec.n, rows.count, algorithm.steps, generator, algorithm.chains)
-        length = steps_per_block or workload.steps_per_block(algorithm.steps, batches)
-        if checkpoint is not None and earlier is not None:
-            with validating(checkpoint.path):  # another length would be compiled, and rounded, differently
-                length = checked_block(earlier, max(length, algorithm.steps))
-        slots = KeptSlots(kept, length)
-        constants = run_constants(spec, algorithm, model)
-        limits = row_limits(spec, algorithm, model, rows.width)
-        lattice = chain_lattice(spec, algorithm, model) if randomness.draws_exactly else None
-        if algorithm.rounding is not None and lattice is None:
-            raise refuse("algorithm.rounding", "to be absent where gradients have no bound", algorithm.rounding)
-        theta = first_points(algorithm.start, randomness, (algorithm.chains, spec.dim), dtype).astype(jnp.float64)
-        if algorithm.rounding is not None and lattice is not None:
-            collector.on_lattice(lattice)
-            theta = jnp.clip(theta, -lattice.end, lattice.end)  # as every iterate is: roundings are counted up to there
-        if algorithm.projection is not None:
-            theta = on_ball(theta, constants.radius)  # the certificates of a projected chain hold inside the ball only
+        feed = Feed(plan, len(X), randomness, dtype)
+        collector = _COLLECTORS[spec.view](plan, dtype, function, feed.lattice)
+        reader = row_reader(plan, feed, X.shape[1])
+        records = kernel.load(X, y, None if reader.listed else reader.block, dtype, plan.row_limits(X.shape[1]))
+        length = steps_per_block or block_length(plan, feed, len(X), X.shape[1], dtype.itemsize)
 
-        def program() -> Program:
-            places = slots.slots if collector.needs_iterates else 0
-            return program_for(spec, algorithm, model, workload.gradient_sum(batches), places, randomness.port)
+        constants, keeps = plan.constants(), collector.needs_iterates
 
-        blocks = _Blocks(
-            Feed(spec, algorithm, batches, slots, randomness, dtype, lattice),
-            rows.reader(workload.rows_per_block if batches is None else None, Reading(dtype, limits)),
-            collector,
-            program,
-            constants,
-            randomness,
-            algorithm.steps,
-            length,
-        )
-        release = collector.release(blocks.run(theta, keeper, progress), randomness)
+        def advance(theta: Array, block: kernel.StepBlock) -> tuple[Array, Array]:
+            program = plan.program(row_reader(plan, feed, X.shape[1]), randomness.port, keeps=keeps)
+            return kernel.advance(program, constants, records, theta, block)
+
+        theta = _first(plan, feed, randomness, dtype)
+        theta = _made(advance, theta, plan.chain.steps, length, feed, collector, randomness, keeper, progress)
+        release = collector.release(theta, randomness)
         if keeper is not None:
             keeper.complete()
         return release
+
+
+def _first(plan: ChainPlan, feed: Feed, randomness: Randomness, dtype: Any) -> Array:
+    """Where the chains start: inside the ball, and where roundings are counted, on whose lattice the steps go on."""
+    theta = first_points(plan.chain.start, randomness, (plan.chain.chains, plan.spec.dim), dtype).astype(jnp.float64)
+    if plan.chain.rounding is not None and feed.lattice is not None:
+        theta = jnp.clip(theta, -feed.lattice.end, feed.lattice.end)  # as every iterate is
+    return theta if plan.chain.projection is None else kernel.on_ball(theta, plan.constants().radius)
+
+
+def _made(
+    advance: Callable[[Array, kernel.StepBlock], tuple[Array, Array]],
+    theta: Array,
+    steps: int,
+    length: int,
+    feed: Feed,
+    collector: Collector,
+    randomness: Randomness,
+    keeper: Keeper | None,
+    progress: Progress | None,
+) -> Array:
+    """The last iterates; what else is kept goes to the collector."""
+
+    def snapshot(step: int) -> Snapshot:
+        arrays = {"theta": np.asarray(theta), "kept": collector.held(step)}
+        return Snapshot(step, arrays, randomness.held())
+
+    begun = 0
+    if keeper is not None:
+        if keeper.found is not None:
+            begun = keeper.found.step
+            with keeper.validating():
+                theta = _restored(keeper.found, theta, length, feed, collector)
+        keeper.begin(snapshot(begun))
+    waiting: list[tuple[Array, int]] = []
+    for first in range(begun, steps, length):
+        if progress is not None:
+            progress(first, steps)
+        theta, iterates = advance(theta, feed.block(first, length))
+        waiting.append((iterates if collector.needs_iterates else theta, first))
+        writes = keeper is not None and keeper.due and first + length < steps
+        # The host prepares the next block while the device works on this one, never further ahead than that.
+        while len(waiting) > (0 if writes or first + length >= steps else 1):
+            collector.add(*jax.block_until_ready(waiting.pop(0)))
+        if keeper is not None and writes:
+            keeper.keep(snapshot(first + length))
+    if progress is not None:
+        progress(steps, steps)
+    return theta
+
+
+def _restored(found: Snapshot, first: Array, length: int, feed: Feed, collector: Collector) -> Array:
+    """The iterates of a snapshot, everything else put back; `ValueError` for what does not fit this run."""
+    theta = found.arrays["theta"]
+    if (theta.shape, theta.dtype) != (first.shape, first.dtype) or not np.isfinite(theta).all() or found.step % length:
+        raise ValueError(theta.shape)
+    feed.skip(found.step, length)
+    collector.restore(found.arrays["kept"], found.step)
+    return jnp.asarray(theta)
+
+
+def _identity(
+    plan: ChainPlan, function: LipschitzFunction | None, rows: tuple[NDArray[Any], NDArray[Any]], salt: bytes
+) -> dict[str, Any]:
+    """Everything a checkpoint is bound to, in plain values."""
+    model, (X, _) = plan.model, rows
+    point, row, number = (jax.ShapeDtypeStruct(shape, float) for shape in ((plan.spec.dim,), X.shape[1:], ()))
+    try:
+        loss = traced(model.loss, point, row, number)
+    except (TypeError, IndexError):  # a loss that chooses by its target
+        loss = traced(model.loss, point, row, jax.ShapeDtypeStruct((), jnp.int32))
+    return platform() | {
+        "spec": plan.spec.to_dict(),
+        "model": [described(model), loss, traced(model.penalty, point)],
+        "function": None if function is None else traced(function.function, point),
+        "rows": list(X.shape),
+        "content": content_digest(salt, *rows),
+    }

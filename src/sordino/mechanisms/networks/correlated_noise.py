@@ -23,12 +23,13 @@ from sordino.core.spec.matrices import (
 )
 from sordino.core.validate import refuse
 from sordino.mechanisms.chain.batches import (
-    BatchBlock,
     Batches,
+    Counts,
     Indices,
     MinSeparation,
     Poisson,
     RandomAllocation,
+    Rounds,
     Sampling,
 )
 
@@ -75,45 +76,35 @@ def correlation_of(strategy: Strategy, steps: int) -> NoiseCorrelation:
     raise refuse("algorithm.strategy", "to be toeplitz or bisr for a training run", type(strategy).__name__)
 
 
-class Turns(Batches):
+class Turns(Rounds):
     """Records that each have one step of every pass, by place in the table or drawn once for each alone."""
 
-    drawn = False
+    drawn_once = False
 
     def __init__(self, sampling: Sampling) -> None:
-        super().__init__(sampling)
-        self._taken, rows, self._length = 0, sampling.rows, sampling.round or 1
-        places = np.arange(rows) * self._length // max(1, rows)
-        self._turn = sampling.generator.integers(0, self._length, rows) if self.drawn else places
+        length, rows = sampling.round or 1, sampling.rows
+        super().__init__(sampling, length, rows / length)
+        places = np.arange(rows) * length // max(1, rows)
+        turns = sampling.generator.integers(0, length, rows) if self.drawn_once else places
+        self._turns = self.by_step(turns)
 
-    @property
-    def capacity(self) -> int:
-        return max(1, int(np.bincount(self._turn, minlength=1).max(initial=1)))
-
-    def take(self, steps: int) -> BatchBlock:
-        parts = [self._batch(step % self._length) for step in range(self._taken, self._taken + steps)]
-        self._taken += steps
-        counts = np.array([len(part) for part in parts], np.int32)
-        padding = np.zeros(self.capacity, np.int32)
-        starts = (np.cumsum(counts) - counts).astype(np.int32)
-        return BatchBlock(np.concatenate([*parts, padding]), starts[:, None], counts[:, None])
-
-    def _batch(self, turn: int) -> Indices:
-        return np.flatnonzero(self._turn == turn).astype(np.int32)
+    def drawn(self) -> list[tuple[Indices, Counts]]:
+        return [self._turns]
 
 
 class BallsInBins(Turns):
     """Every record draws its step of a pass once, and keeps it."""
 
-    drawn = True
+    drawn_once = True
 
 
 class PoissonTurns(BallsInBins):
     """Every record draws its group once; in its group's turn it takes part by chance, drawn for every turn."""
 
-    def _batch(self, turn: int) -> Indices:
-        group = super()._batch(turn)
-        return group[self.sampling.generator.random(len(group)) < self.sampling.rate]
+    def drawn(self) -> list[tuple[Indices, Counts]]:
+        records, edges = self._turns
+        used = self.sampling.generator.random(len(records)) < self.sampling.rate
+        return [(records[used], np.concatenate([[0], np.cumsum(used)])[edges])]
 
 
 def participating(run: MatrixMechanism, rows: int, generator: np.random.Generator) -> Batches:

@@ -29,8 +29,8 @@ called exact. Tests permute, remove and cut blocks anew.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -38,19 +38,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sordino.core.validate import POSITIVE, InputError, number, one_of, refuse
-from sordino.mechanisms.networks.jaxpr import Loss, Traced, traced, widened
-from sordino.mechanisms.networks.norms import Factors, Picked, Products, factors_of
+from sordino.core.validate import POSITIVE, InputError, number, refuse
+from sordino.mechanisms.networks.jaxpr import Loss, Traced, traced
+from sordino.mechanisms.networks.norms import Gradients, Picked, Products, backward, gradients_of
 from sordino.mechanisms.networks.reproducible_ops import bound_with_own_bits
 from sordino.models.contributions import exponent_above, two_to
 from sordino.noise.lattice import check_sums, in_doubles, lattice_exponent
 
-# What is left of the clip for rounding of lengths and weights; of products of 8 binary digits there is more of it.
-INSIDE = {"float32": 1.0 - 2.0**-17, "mixed": 1.0 - 2.0**-7}
-# Of the clip, what is left for the rounding of factors: 2^-16 of each, and more where many of them cancel.
-_REACH = 1.0 - 2.0**-11
-_FACTOR_BITS = 16
-_FEWEST_BITS = 8
+# What is left of the clip for rounding of lengths and weights; of factors 2^-16 of each, more where many cancel.
+_INSIDE, _INSIDE_OF_FACTORS = 1.0 - 2.0**-17, 1.0 - 2.0**-11
+_FACTOR_BITS, _FEWEST_BITS = 16, 8
 # Lattices are at least as fine as those of so many parameters: a product of rounded factors is then near the gradient.
 _FINE = 2**18
 _EXACT = 2**53
@@ -58,21 +55,10 @@ _SMALLEST = 1e-30
 # Covers the rounding of a few last additions and comparisons, of numbers that are not negative.
 _LAST = 1.0 + 2.0**-45
 
-# What the first program hands to the second, for every leaf: arrays with a first axis of examples.
-Pieces = tuple[tuple[Array, ...], ...]
-
-
-@dataclass(frozen=True)
-class WholeGradients:
-    """Contributions to one leaf as whole numbers.
-
-    Attributes:
-        squares: for every example, no less than the squared length of its contribution, in spacings.
-        total: the sum over examples, given which of them count (1, otherwise 0); in the shape of the leaf.
-    """
-
-    squares: Array
-    total: Callable[[Array], Array]
+# What is known of each leaf's gradients: None where nothing uses it.
+Pieces = tuple[Gradients | Products | Picked | None, ...]
+# Squared lengths, no less than those of the contributions in spacings; and the sum over the examples that count (1).
+Whole = tuple[Array, Callable[[Array], Array]]
 
 
 @dataclass(eq=False)
@@ -87,7 +73,6 @@ class WholeSums:
         block: how many examples a block has, a public number.
         noise: the largest scale of noise that is added to a sum in whole numbers, which have to hold it.
         records: the most examples that a sum may have.
-        precision: "float32", or "mixed": the network in bfloat16, lengths in single precision.
         own_bits: whether products with weights are exact (`reproducible_ops`), for devices where they differ by place.
     """
 
@@ -98,27 +83,20 @@ class WholeSums:
     block: int
     noise: float
     records: int
-    precision: str = "float32"
     own_bits: bool = False
-    _kinds: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.clip = number("clip", self.clip, POSITIVE)
-        one_of("precision", self.precision, tuple(INSIDE))
-        self.leaves = [jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.float32) for leaf in jax.tree.leaves(self.params)]
-        self.entries = sum(math.prod(leaf.shape) for leaf in self.leaves)
-        self.exponent = lattice_exponent(self.clip, max(self.entries, _FINE), self.noise)
+        self.sizes = [math.prod(jnp.shape(leaf)) for leaf in jax.tree.leaves(self.params)]
+        self.exponent = lattice_exponent(self.clip, max(sum(self.sizes), _FINE), self.noise)
         check_sums(self.records, self.clip, self.exponent)
         if self.block * (self.most + 1) > _EXACT:
             raise InputError(
                 f"Expected blocks of at most {int(_EXACT / (self.most + 1))} examples for a clip of {self.clip:g} and "
-                f"{self.entries} parameters, so that sums of 53 bits hold them, got {self.block}; make microbatch "
+                f"{sum(self.sizes)} parameters, so that sums of 53 bits hold them, got {self.block}; make microbatch "
                 "smaller."
             )
-        given = (self.params, self.example)
-        if self.precision == "mixed":
-            given = jax.tree.map(lambda leaf: jax.eval_shape(halved, leaf), given)
-        self.apart: Traced = traced(self.loss, *given)
+        self.apart: Traced = traced(self.loss, self.params, self.example)
         if self.own_bits:
             self.apart = replace(self.apart, bind=bound_with_own_bits(self.apart.bind))
         self._factored, self._added = jax.jit(self._in_floating_point), jax.jit(self._in_whole_numbers)
@@ -136,7 +114,7 @@ class WholeSums:
     def zeros(self) -> Array:
         """The sum over no example."""
         with in_doubles():
-            return jnp.zeros(self.entries, jnp.int64)
+            return jnp.zeros(sum(self.sizes), jnp.int64)
 
     def plus(self, total: Array, params: Any, examples: Any, present: Array) -> Array:
         """A sum of whole numbers, one entry for each parameter, with a block of examples added to it.
@@ -167,73 +145,50 @@ class WholeSums:
 
     def _in_floating_point(self, params: Any, examples: Any, present: Array) -> tuple[Pieces, Array]:
         """Gradients or factors of every leaf, and the weights that shorten examples to the clip."""
-        if self.precision == "mixed":
-            params, examples = (jax.tree.map(halved, tree) for tree in (params, examples))
-        leaves, apart = jax.tree.leaves(params), self.apart
-        with jax.default_matmul_precision("highest" if self.precision == "float32" else "default"):
-            given, derivatives = backward(apart, leaves, jax.tree.leaves(examples), self.block)
-            found = {leaf: factored(apart, leaf, given, derivatives) for leaf in range(apart.leaves)}
-            left = [leaf for leaf, (place, factors) in found.items() if place is not None and factors is None]
-            own = own_gradients(apart, leaves, left, given, derivatives) if left else []
-            gradients = dict(zip(left, map(widened, own), strict=True))
-            squares, pieces = jnp.zeros(self.block, jnp.float32), []
-            for leaf, (place, factors) in found.items():
-                kind, piece = _kind_of(place, factors, gradients.get(leaf))
-                self._kinds[leaf] = kind
-                pieces.append(piece)
-                if len(piece) == 1:
-                    squares += jnp.sum(jnp.square(piece[0].reshape(self.block, -1)), axis=1)
-                elif factors is not None:
-                    squares += factors.squares()
+        leaves = jax.tree.leaves(params)
+        with jax.default_matmul_precision("highest"):
+            given, derivatives = backward(self.apart, leaves, jax.tree.leaves(examples), self.block)
+            pieces = gradients_of(self.apart, leaves, given, derivatives)
+            squares = sum((piece.squares() for piece in pieces if piece is not None), jnp.zeros(self.block))
         lengths = jnp.sqrt(squares)
         sound = jnp.isfinite(lengths) & (present > 0)
         # Entries that are rounded one by one need nothing to speak of.
-        left_over = _REACH if any(len(piece) > 1 for piece in pieces) else 1.0
-        reach = self.clip * min(left_over, INSIDE[self.precision])
+        factors = any(isinstance(piece, Products | Picked) for piece in pieces)
+        reach = self.clip * (_INSIDE_OF_FACTORS if factors else _INSIDE)
         shortened = jnp.minimum(1.0, reach / jnp.maximum(jnp.where(sound, lengths, 1.0), _SMALLEST))
-        return tuple(pieces), jnp.where(sound, shortened, 0.0)
+        return pieces, jnp.where(sound, shortened, 0.0)
 
     def _in_whole_numbers(self, total: Array, pieces: Pieces, weights: Array) -> tuple[Array, Array]:
         """The sum with the contributions of a block added, and squared lengths, by which it is decided what counts."""
         weights = weights.astype(jnp.float64)
-        parts = [self._whole(self._kinds[leaf], piece, weights) for leaf, piece in enumerate(pieces)]
-        squares = sum((part.squares for part in parts if part is not None), jnp.zeros(self.block, jnp.float64))
+        parts = [None if piece is None else self._whole(piece, weights) for piece in pieces]
+        squares = sum((part[0] for part in parts if part is not None), jnp.zeros(self.block, jnp.float64))
         within = (squares * _LAST <= self.most * self.most).astype(jnp.float64)
         found = [
-            jnp.zeros(math.prod(leaf.shape), jnp.float64) if part is None else part.total(within).reshape(-1)
-            for part, leaf in zip(parts, self.leaves, strict=True)
+            jnp.zeros(size, jnp.float64) if part is None else part[1](within).reshape(-1)
+            for part, size in zip(parts, self.sizes, strict=True)
         ]
         return total + jnp.concatenate(found).astype(jnp.int64), squares
 
-    def _whole(self, kind: Any, piece: Sequence[Array], weights: Array) -> WholeGradients | None:
-        if kind is None:
-            return None
-        if len(piece) == 1:
-            return self._whole_gradients(kind, piece[0], weights)
-        first, second = piece
-        if isinstance(kind[1], Picked):
-            return self._whole_rows(kind, first, second, weights)
-        return self._whole_factors(kind, first, second, weights)
+    def _whole(self, piece: Gradients | Products | Picked, weights: Array) -> Whole:
+        if isinstance(piece, Gradients):
+            return self._whole_gradients(piece, weights)
+        return self._whole_factors(piece, weights) if isinstance(piece, Products) else self._whole_rows(piece, weights)
 
-    def _whole_gradients(self, kind: Any, gradients: Array, weights: Array) -> WholeGradients:
-        whole = self._rounded(gradients, weights, self.exponent, self.most)
+    def _whole_gradients(self, piece: Gradients, weights: Array) -> Whole:
+        whole = self._rounded(piece.gradients, weights, self.exponent, self.most)
         entries = math.prod(whole.shape[1:])
         squares = jnp.sum(jnp.square(whole).reshape(self.block, -1), axis=1) * (1.0 + (entries + 8) * 2.0**-52)
+        return squares, lambda within: jnp.tensordot(within, whole, 1)
 
-        def total(within: Array) -> Array:
-            found = jnp.tensordot(within, whole, 1)
-            return found if kind[1] is None else self.apart.restored(kind[0], kind[1].as_weight(found))
-
-        return WholeGradients(squares, total)
-
-    def _whole_factors(self, kind: Any, rows: Array, derivatives: Array, weights: Array) -> WholeGradients:
-        groups, positions, inputs = rows.shape[1:]
-        outputs = derivatives.shape[3]
+    def _whole_factors(self, piece: Products, weights: Array) -> Whole:
+        groups, positions, inputs = piece.rows.shape[1:]
+        outputs = piece.derivatives.shape[3]
         bits, room = _room(self.block * positions)
-        counted = jnp.where(weights.reshape(-1, 1, 1, 1) > 0.0, rows.astype(jnp.float64), 0.0)
+        counted = jnp.where(weights.reshape(-1, 1, 1, 1) > 0.0, piece.rows.astype(jnp.float64), 0.0)
         above = exponent_above(jnp.max(jnp.abs(counted), axis=(1, 2, 3)))
         first = jnp.rint(counted * two_to(bits - above).reshape(-1, 1, 1, 1))
-        second = self._rounded(derivatives, weights, self.exponent + bits - above, room)
+        second = self._rounded(piece.derivatives, weights, self.exponent + bits - above, room)
         lengths = jnp.sum(jnp.square(first), axis=3), jnp.sum(jnp.square(second), axis=3)
         # As if the parts of all positions pointed one way; and what rounding could have taken from sums that cancel.
         reach = jnp.sum(jnp.square(jnp.sum(jnp.sqrt(lengths[0]) * jnp.sqrt(lengths[1]), axis=2)), axis=1)
@@ -246,13 +201,14 @@ class WholeSums:
 
         def total(within: Array) -> Array:
             found = jnp.einsum("egpi,egpo->gio", first, second * within.reshape(-1, 1, 1, 1))
-            return self.apart.restored(kind[0], kind[1].as_weight(found))
+            return self.apart.restored(piece.place, piece.as_weight(found))
 
-        return WholeGradients(squares, total)
+        return squares, total
 
-    def _whole_rows(self, kind: Any, rows: Array, derivatives: Array, weights: Array) -> WholeGradients:
-        positions, shape = rows.shape[1], kind[1].shape
-        whole = self._rounded(derivatives, weights, self.exponent, min(self.most, _EXACT // (self.block * positions)))
+    def _whole_rows(self, piece: Picked, weights: Array) -> Whole:
+        rows, positions = piece.rows, piece.rows.shape[1]
+        room = min(self.most, _EXACT // (self.block * positions))
+        whole = self._rounded(piece.derivatives, weights, self.exponent, room)
         same = rows[:, :, None] == rows[:, None, :]
         lengths = jnp.sqrt(jnp.sum(jnp.square(whole), axis=2))
         reach = jnp.sum(jnp.where(same, lengths[:, :, None] * lengths[:, None, :], 0.0), axis=(1, 2))
@@ -262,10 +218,10 @@ class WholeSums:
 
         def total(within: Array) -> Array:
             kept = (whole * within.reshape(-1, 1, 1)).reshape(self.block * positions, -1)
-            found = jnp.zeros((shape[0], kept.shape[1]), jnp.float64).at[rows.reshape(-1)].add(kept)
-            return self.apart.restored(kind[0], found.reshape(shape))
+            found = jnp.zeros((piece.shape[0], kept.shape[1]), jnp.float64).at[rows.reshape(-1)].add(kept)
+            return self.apart.restored(piece.place, found.reshape(piece.shape))
 
-        return WholeGradients(squares, total)
+        return squares, total
 
     def _rounded(self, values: Array, weights: Array, exponents: Any, room: float) -> Array:
         """Values times weights to whole numbers of 2^exponents, cut at `room`; nothing of an example of weight 0."""
@@ -291,69 +247,9 @@ def _room(terms: int) -> tuple[int, int]:
     return bits, _EXACT // (terms << bits)
 
 
-def _kind_of(place: int | None, factors: Any, own: Array | None) -> tuple[Any, tuple[Array, ...]]:
-    """How a leaf's contributions are made: (place of its use, layout of its factors), and the arrays they need."""
-    if place is None:
-        return None, ()
-    if own is not None:
-        return (place, None), (own,)
-    rows, derivatives = factors.rows, factors.derivatives
-    if isinstance(factors, Picked):
-        return (place, Picked(None, None, None, factors.shape)), (rows, derivatives)  # pyright: ignore[reportArgumentType]
-    layout = Products(None, None, factors.axes, factors.shape)  # pyright: ignore[reportArgumentType]
-    positions, inputs, outputs = *rows.shape[2:], derivatives.shape[3]
-    if positions > 1 and inputs * outputs <= 2 * positions * (inputs + outputs):
-        # Gradients of one example are not much larger than their factors.
-        return (place, layout), (jnp.einsum("egpi,egpo->egio", *map(widened, (rows, derivatives))),)
-    return (place, layout), (rows, derivatives)
-
-
 def check_examples(examples: Any) -> int:
     """The number of examples; every leaf has them along its first axis."""
     sizes = {len(leaf) if getattr(leaf, "ndim", 0) else -1 for leaf in jax.tree.leaves(examples)}
     if len(sizes) != 1 or -1 in sizes:
         raise refuse("examples", "to be arrays with one first axis of examples", "others")
     return sizes.pop()
-
-
-def halved(leaf: Array) -> Array:
-    """In bfloat16, where it is floats."""
-    return leaf.astype(jnp.bfloat16) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
-
-
-def backward(apart: Traced, leaves: Sequence[Array], examples: Sequence[Array], rows: int) -> tuple[Any, Any]:
-    """What every use was given, and the derivatives of each example's loss in what it answered."""
-    taps = jax.tree.map(lambda tap: jnp.zeros((rows, *tap.shape), tap.dtype), apart.zeros())
-
-    def total(taps: Any) -> tuple[Array, Any]:
-        losses, given = jax.vmap(apart.forward, in_axes=(None, 0, 0))(list(leaves), taps, list(examples))
-        return jnp.sum(losses), given
-
-    derivatives, given = jax.grad(total, has_aux=True)(taps)
-    return given, derivatives
-
-
-def factored(apart: Traced, leaf: int, given: Any, derivatives: Any) -> tuple[int | None, Factors | None]:
-    """The first use of a leaf, None where it has none; and its gradients as products where a rule says so."""
-    places = [place for place, roots in enumerate(apart.roots) if leaf in roots]
-    if len(places) != 1 or apart.plain(places[0]) != leaf:
-        return (places[0] if places else None), None
-    return places[0], factors_of(apart.uses[places[0]], given[places[0]], derivatives[places[0]])
-
-
-def own_gradients(apart: Traced, leaves: Sequence[Array], left: Sequence[int], given: Any, derivatives: Any) -> Any:
-    """Gradients of each example in some of the leaves: (examples, *shape of the leaf)."""
-    touched = [place for place, roots in enumerate(apart.roots) if roots & set(left)]
-
-    def of_one(given_one: Any, derivatives_one: Any) -> Any:
-        def answered(some: Sequence[Array]) -> Any:
-            whole = list(leaves)
-            for leaf, value in zip(left, some, strict=True):
-                whole[leaf] = value
-            derived = apart.derived(whole)
-            return [apart.uses[place].answers(derived[place], given_one[place]) for place in touched]
-
-        pull = jax.vjp(answered, [leaves[leaf] for leaf in left])[1]
-        return pull([derivatives_one[place] for place in touched])[0]
-
-    return jax.vmap(of_one)(given, derivatives)

@@ -180,8 +180,8 @@ def traced(loss: Loss, params: Any, example: Any) -> Traced:
         first = jax.make_jaxpr(of_flat)(*flat)
     except NameError as error:
         raise InputError(
-            f"Expected a loss of one example, got one that looks across the examples of a batch ({error}); take out "
-            "layers with batch statistics, for instance put group normalisation in the place of batch normalisation."
+            f"The loss looks across the examples of a batch ({error}). Use layers without batch statistics, "
+            "such as group normalisation."
         ) from None
     jaxpr = jax.make_jaxpr(partial(_taken_apart, first))(*flat)
     outputs = jaxpr.jaxpr.outvars
@@ -227,7 +227,7 @@ def _classified(jaxpr: Any, leaves: int) -> Traced:
             uses.append(Use(equation, derived, given))
             use_roots.append(frozenset().union(*(roots[inputs[place]] for place in derived)))
     if not any(var in of_example for var in jaxpr.jaxpr.outvars):
-        raise InputError("Expected a loss that depends on its example, got one that does not.")
+        raise InputError("The loss does not depend on its example.")
     return Traced(jaxpr, leaves, tuple(uses), tuple(use_roots), frozenset(roots))
 
 
@@ -236,7 +236,7 @@ def check_leaves(params: Any) -> None:
     refuse_layers(params, draws=True)
     found = jax.tree_util.tree_leaves_with_path(params)
     if not found:
-        raise InputError("Expected at least one leaf of parameters to train, got none.")
+        raise InputError("There are no parameters to train.")
     for path, leaf in found:
         name, dtype = jax.tree_util.keystr(path) or "the parameters", jnp.result_type(leaf)
         if not jnp.issubdtype(dtype, jnp.floating):

@@ -4,8 +4,8 @@ For a product of what a layer was given, A (positions by inputs), with a weight,
 outputs) of the loss in its answers, the gradient of one example is A'D. Its squared length is the sum over pairs of
 positions of (AA') times (DD'), entry by entry: two matrices of positions by positions, however large the weight is.
 With one position that is |A|^2 |D|^2. A convolution is such a product with the patches under its window as rows; an
-embedding is one whose rows have a single 1, so AA' says which positions hold the same word. Whichever of the two ways
-touches fewer numbers is taken, by shapes alone.
+embedding is one whose rows have a single 1, so AA' says which positions hold the same word. Where A'D has not many more
+numbers than its factors it is written down.
 
 A rule says for one kind of equation what is multiplied; what no rule answers for is computed from gradients of one
 example each.
@@ -13,18 +13,35 @@ example each.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from sordino.mechanisms.networks.jaxpr import Use
+from sordino.mechanisms.networks.jaxpr import Traced, Use, widened
 
-_ROUNDING, _SPARE = 2.0**-24, 2.0**9
+_ROUNDING = 2.0**-24
 
 
-class Products(NamedTuple):
+@partial(jax.tree_util.register_dataclass, data_fields=["gradients"], meta_fields=[])
+@dataclass(frozen=True)
+class Gradients:
+    """Gradients of each example in a leaf, written down: shape (examples, *leaf)."""
+
+    gradients: Array
+
+    def squares(self) -> Array:
+        """Squared lengths of the gradients."""
+        return jnp.sum(jnp.square(self.gradients.reshape(len(self.gradients), -1)), axis=1)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["rows", "derivatives"], meta_fields=["axes", "shape", "place"])
+@dataclass(frozen=True)
+class Products:
     """Gradients A'D of a weight, one for each example and group.
 
     Attributes:
@@ -32,16 +49,38 @@ class Products(NamedTuple):
         derivatives: D, shape (examples, groups, positions, outputs).
         axes: which axes of the weight the groups, inputs and outputs stand for, in that order.
         shape: of the weight.
+        place: of the use that takes the weight.
     """
 
     rows: Array
     derivatives: Array
     axes: tuple[int, ...]
     shape: tuple[int, ...]
+    place: int = -1
+
+    @property
+    def small(self) -> bool:
+        """Whether gradients of one example are not much larger than their factors."""
+        positions, inputs, outputs = *self.rows.shape[2:], self.derivatives.shape[3]
+        return positions > 1 and inputs * outputs <= 2 * positions * (inputs + outputs)
+
+    def written(self) -> Array:
+        """The gradients, shape (examples, *weight)."""
+        return self.as_weight(jnp.einsum("egpi,egpo->egio", widened(self.rows), widened(self.derivatives)))
 
     def squares(self) -> Array:
-        """Squared lengths of the gradients."""
-        return of_products(self.rows, self.derivatives)
+        """Squared lengths of the gradients, summed over groups; not too small by rounding."""
+        rows, derivatives = widened(self.rows), widened(self.derivatives)
+        positions, inputs, outputs = *rows.shape[2:], derivatives.shape[3]
+        lengths = _squares(rows), _squares(derivatives)
+        if positions == 1:
+            return jnp.sum(lengths[0] * lengths[1], axis=(1, 2))
+        alike = jnp.einsum("egpi,egqi->egpq", rows, rows) * jnp.einsum("egpo,egqo->egpq", derivatives, derivatives)
+        # The parts of positions may cancel in A'D, and rounding is then what is left of their squares. Entries of sums
+        # of n products are off by n roundings at most, relative to the lengths multiplied.
+        reach = jnp.sum(jnp.square(jnp.sum(jnp.sqrt(lengths[0]) * jnp.sqrt(lengths[1]), axis=2)), axis=1)
+        rounding = (inputs + outputs + 2 * positions) * _ROUNDING * reach
+        return jnp.maximum(jnp.sum(jnp.sum(alike, axis=3), axis=(1, 2)), 0.0) + rounding
 
     def as_weight(self, sums: Array) -> Array:
         """A sum of gradients, shape (groups, inputs, outputs), in the shape of the weight; first axes stay."""
@@ -51,7 +90,11 @@ class Products(NamedTuple):
         return jnp.transpose(shaped, (*range(ahead), *back))
 
 
-class Picked(NamedTuple):
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["rows", "derivatives", "outside"], meta_fields=["shape", "place"]
+)
+@dataclass(frozen=True)
+class Picked:
     """Gradients of a table of which every position picked one row.
 
     Attributes:
@@ -59,12 +102,14 @@ class Picked(NamedTuple):
         derivatives: shape (examples, positions, entries), 0 where a position's row is none of the table.
         outside: whether an example may not count, since what a device does with its words is not said.
         shape: of the table.
+        place: of the use that takes the table.
     """
 
     rows: Array
     derivatives: Array
     outside: Array
     shape: tuple[int, ...]
+    place: int = -1
 
     def squares(self) -> Array:
         """Squared lengths of the gradients: positions that hold the same row add up before the length is taken."""
@@ -72,7 +117,7 @@ class Picked(NamedTuple):
         same = self.rows[:, :, None] == self.rows[:, None, :]
         alike = jnp.where(same, jnp.einsum("epo,eqo->epq", found, found), 0.0)
         lengths = jnp.sqrt(_squares(found))
-        # As in `of_products`: positions of one row may cancel, and rounding is what is left of their squares.
+        # As in `Products`: positions of one row may cancel.
         reach = jnp.sum(jnp.where(same, lengths[:, :, None] * lengths[:, None, :], 0.0), axis=(1, 2))
         rounding = (found.shape[2] + 2 * positions) * _ROUNDING * reach if positions > 1 else 0.0
         squares = jnp.maximum(jnp.sum(jnp.sum(alike, axis=2), axis=1), 0.0) + rounding
@@ -102,35 +147,6 @@ def factors_of(use: Use, given: Sequence[Array], derivatives: Sequence[Array]) -
     if rule is None or len(derivatives) != 1 or len(use.derived) != 1:
         return None
     return rule(use, given, derivatives[0])
-
-
-def of_products(rows: Array, derivatives: Array) -> Array:
-    """Squared lengths of A'D, summed over groups: both have shape (examples, groups, positions, entries).
-
-    Never too small by rounding. The parts of positions may cancel in A'D; what is then left of sums of squares is
-    rounding, which a bound of it is added to. Values are scaled first: squares of small ones would be 0, however
-    large what they are multiplied by.
-    """
-    positions, inputs, outputs = rows.shape[2], rows.shape[3], derivatives.shape[3]
-    if positions > 1 and 2 * positions * positions * (inputs + outputs) >= (2 * positions + 1) * inputs * outputs:
-        rows, derivatives = (values.astype(_wide(values)) for values in (rows, derivatives))
-        found = jnp.sum(jnp.square(jnp.einsum("egpi,egpo->egio", rows, derivatives)), axis=(1, 2, 3))
-        # The sum that leaves adds positions in another order, so it is off by other roundings: `_SPARE` times both.
-        return found + positions * (_SPARE * _ROUNDING) ** 2 * _reach(_squares(rows), _squares(derivatives))
-    rows, first = _scaled(rows)
-    derivatives, second = _scaled(derivatives)
-    unit, squares = jnp.square(first * second), (_squares(rows), _squares(derivatives))
-    if positions == 1:
-        return unit * jnp.sum(squares[0] * squares[1], axis=(1, 2))
-    alike = jnp.einsum("egpi,egqi->egpq", rows, rows) * jnp.einsum("egpo,egqo->egpq", derivatives, derivatives)
-    found = jnp.sum(jnp.sum(alike, axis=3), axis=(1, 2))
-    # Entries of sums of n products are off by n roundings at most, relative to the lengths multiplied.
-    return unit * (jnp.maximum(found, 0.0) + (inputs + outputs + 2 * positions) * _ROUNDING * _reach(*squares))
-
-
-def _reach(rows: Array, derivatives: Array) -> Array:
-    """The squared length of A'D if the parts of all positions pointed one way, of squared lengths of both."""
-    return jnp.sum(jnp.square(jnp.sum(jnp.sqrt(rows) * jnp.sqrt(derivatives), axis=2)), axis=1)
 
 
 @factor_rule("dot_general")
@@ -204,7 +220,7 @@ def _embedding(use: Use, given: Sequence[Array], derivatives: Array) -> Factors 
     mode = use.equation.params["mode"]
     dropped = outside if mode is not lax.GatherScatterMode.CLIP else jnp.zeros_like(outside)
     examples, positions = len(derivatives), math.prod(words[:-1])
-    found = derivatives.reshape(examples, positions, -1).astype(_wide(derivatives))
+    found = widened(derivatives).reshape(examples, positions, -1)
     found = jnp.where(dropped.reshape(examples, positions, 1), 0.0, found)
     rows = jnp.clip(given[0], 0, table[0] - 1).reshape(examples, positions)
     unsaid = mode is lax.GatherScatterMode.PROMISE_IN_BOUNDS
@@ -215,15 +231,51 @@ def _squares(values: Array) -> Array:
     return jnp.sum(jnp.square(values), axis=-1)
 
 
-def _scaled(values: Array) -> tuple[Array, Array]:
-    """The values of each example over a power of two as large as they are, exactly, and that one."""
-    wide = values.astype(_wide(values))
-    largest = jnp.max(jnp.abs(wide), axis=(1, 2, 3))
-    sound = jnp.isfinite(largest) & (largest >= jnp.finfo(wide.dtype).tiny)
-    over = jnp.where(sound, jnp.ldexp(jnp.ones_like(largest), jnp.frexp(jnp.where(sound, largest, 1.0))[1] - 1), 1.0)
-    return wide / over.reshape(-1, 1, 1, 1), over
+def backward(apart: Traced, leaves: Sequence[Array], examples: Sequence[Array], rows: int) -> tuple[Any, Any]:
+    """What every use was given, and the derivatives of each example's loss in what it answered."""
+    taps = jax.tree.map(lambda tap: jnp.zeros((rows, *tap.shape), tap.dtype), apart.zeros())
+
+    def total(taps: Any) -> tuple[Array, Any]:
+        losses, given = jax.vmap(apart.forward, in_axes=(None, 0, 0))(list(leaves), taps, list(examples))
+        return jnp.sum(losses), given
+
+    derivatives, given = jax.grad(total, has_aux=True)(taps)
+    return given, derivatives
 
 
-def _wide(values: Array) -> Any:
-    """Lengths are computed in single precision at least."""
-    return jnp.promote_types(values.dtype, jnp.float32)
+def gradients_of(
+    apart: Traced, leaves: Sequence[Array], given: Any, derivatives: Any
+) -> tuple[Gradients | Factors | None, ...]:
+    """The gradients of each example in every leaf, as factors where a rule says so; None where nothing uses it."""
+    places = [[place for place, roots in enumerate(apart.roots) if leaf in roots] for leaf in range(apart.leaves)]
+    found: list[Gradients | Factors | None] = []
+    for leaf, used in enumerate(places):
+        alone = len(used) == 1 and apart.plain(used[0]) == leaf
+        factors = factors_of(apart.uses[used[0]], given[used[0]], derivatives[used[0]]) if alone else None
+        if isinstance(factors, Products) and factors.small:
+            found.append(Gradients(jax.vmap(partial(apart.restored, used[0]))(factors.written())))
+        else:
+            found.append(None if factors is None else replace(factors, place=used[0]))
+    left = [leaf for leaf, used in enumerate(places) if used and found[leaf] is None]
+    written = _written(apart, leaves, left, given, derivatives) if left else ()
+    for leaf, gradients in zip(left, written, strict=True):
+        found[leaf] = Gradients(widened(gradients))
+    return tuple(found)
+
+
+def _written(apart: Traced, leaves: Sequence[Array], left: Sequence[int], given: Any, derivatives: Any) -> Any:
+    """Gradients of each example in some of the leaves: (examples, *shape of the leaf)."""
+    touched = [place for place, roots in enumerate(apart.roots) if roots & set(left)]
+
+    def of_one(given_one: Any, derivatives_one: Any) -> Any:
+        def answered(some: Sequence[Array]) -> Any:
+            whole = list(leaves)
+            for leaf, value in zip(left, some, strict=True):
+                whole[leaf] = value
+            derived = apart.derived(whole)
+            return [apart.uses[place].answers(derived[place], given_one[place]) for place in touched]
+
+        pull = jax.vjp(answered, [leaves[leaf] for leaf in left])[1]
+        return pull([derivatives_one[place] for place in touched])[0]
+
+    return jax.vmap(of_one)(given, derivatives)

@@ -13,12 +13,9 @@ the sum; one moves the parameters by the noised sum. So what floating point does
 same for neighbours, whatever the number of examples is.
 
 Correlated noise, which no lattice holds, is drawn in single precision, and the release says that floating point is not
-covered.
+covered. So is all noise on a device that does not compute the same bits for an example in all places of a block.
 """
 
-import time
-from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,11 +27,10 @@ from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
 from sordino.core.bound import NOT_COVERED, Certificate, exactly_computed
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError, instance_of
-from sordino.mechanisms.chain.release import Progress, ProgressCallback
-from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, validating
-from sordino.mechanisms.checkpoint_file import Record
+from sordino.core.spec import NoisedSums, Spec
+from sordino.core.validate import instance_of
+from sordino.mechanisms.chain.run import Progress
+from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot
 from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.jaxpr import Loss
 from sordino.mechanisms.networks.training import Training, TrainingRun
@@ -61,23 +57,27 @@ class TrainingState(NamedTuple):
 class TrainingSteps:
     """Makes the steps of a run, from the numbers of a batch's examples."""
 
-    def __init__(self, run: TrainingRun, randomness: Randomness, sums: WholeSums) -> None:
-        self.run, self.randomness, self.sums = run, randomness, sums
-        words = randomness.generator(Purpose.DRAWS).integers(0, 2**32, 2, dtype=np.uint32)
-        self.views_key = jax.random.wrap_key_data(jnp.asarray(words))
-        self.scales = np.maximum(np.ldexp(run.noise, -sums.exponent), SCALES.low)
-        self.gathered, self.leaves_of = jax.jit(self._block), jax.jit(run.unravel)
+    def __init__(self, run: TrainingRun, randomness: Randomness) -> None:
+        self.run, self.randomness = run, randomness
+        self.sums, self.exact = _sums_of(run, randomness)
+        self.scales = np.maximum(np.ldexp(run.noise, -self.sums.exponent), SCALES.low)
+        self.gathered = jax.jit(lambda examples, chosen: jax.tree.map(lambda leaf: leaf[chosen], examples))
+        self.leaves_of = jax.jit(run.unravel)
         self.as_floats, self.move = jax.jit(self._as_floats), jax.jit(self._moved, donate_argnums=0)
         self._drawn: tuple[int, Any] = (0, ())
 
+    def first(self) -> TrainingState:
+        """The state before the first step."""
+        run = self.run
+        memory, past = run.training.optimiser.init(run.unravel(run.first)), (len(run.correlation.past), run.dim)
+        return TrainingState(run.first, memory, run.first, jnp.zeros(past))
+
     def __call__(self, state: TrainingState, k: int, indices: NDArray[np.int32]) -> tuple[TrainingState, Any]:
         """The next state, and what is handed out of the noised sum."""
-        number = jnp.asarray(k, jnp.int32)
-        total = self._total(state.params, number, indices)
-        noised, past = (self._noised(total, k), state.noise) if self.run.exact else self._floating(total, k, state)
-        return self.move(state, number, noised, past)
+        noised, past = self.noised(self._total(state.params, indices), k, state.noise)
+        return self.move(state, jnp.asarray(k, jnp.int32), noised, past)
 
-    def _total(self, params: Array, k: Array, indices: NDArray[np.int32]) -> Array:
+    def _total(self, params: Array, indices: NDArray[np.int32]) -> Array:
         """The sum over examples, block by block; the last one is filled up and masked."""
         leaves, total, size = self.leaves_of(params), self.sums.zeros(), self.sums.block
         for first in range(0, len(indices), size):
@@ -86,14 +86,31 @@ class TrainingSteps:
             present[: len(chosen)] = 1.0
             padded = jnp.asarray(np.pad(chosen, (0, size - len(chosen))))
             # Examples are an input: as constants of the program they would be compiled into it.
-            block = self.gathered(self.run.examples, k, padded)
+            block = self.gathered(self.run.examples, padded)
             total = self.sums.plus(total, leaves, block, jnp.asarray(present))
         return total
 
-    def seen(self, noised: Array) -> Any:
-        """What is handed out of a noised sum."""
-        watch = self.run.training.watch
-        return None if watch is None else watch(self.run.whole(self.run.unravel(noised)))
+    def noised(self, total: Array, k: int, past: Array) -> tuple[Array, Array]:
+        """The sum of step k with its noise, and the noise that later steps are correlated with.
+
+        The one place where a network's noise is added: to whole numbers, or in single precision.
+        """
+        port, scale = self.randomness.port, self.run.noise[k]
+        if not self.exact:
+            gaussian = self.randomness.gaussians(Purpose.NOISE, k, 1, (self.run.dim,), jnp.float32)[0]
+            noise, past = self.run.correlation.step(gaussian, past)
+            with in_doubles():
+                sums = self.as_floats(total)
+            return port.added(Total(jnp.zeros_like(sums), sums), jnp.asarray(scale, jnp.float32), noise), past
+        if port is ADDED:
+            with in_doubles():
+                return self.as_floats(total, self._noise(k)), past
+        sums = np.asarray(total)
+        answer = port.answer(
+            gaussian_call(sums, scale, self.sums.spacing),
+            lambda: np.ldexp((sums + np.asarray(self._noise(k))).astype(np.float64), self.sums.exponent),
+        )
+        return jnp.asarray(np.asarray(answer), jnp.float32), past
 
     def _moved(self, state: TrainingState, k: Array, noised: Array, past: Array) -> tuple[TrainingState, Any]:
         run, training = self.run, self.run.training
@@ -103,25 +120,8 @@ class TrainingSteps:
         # A running average that starts at the first points would hold them for long: its decay grows with the steps.
         decay = jnp.minimum(training.average, (1.0 + k) / (10.0 + k))
         averaged = decay * state.averaged + (1.0 - decay) * moved
-        return TrainingState(moved, memory, averaged, past), self.seen(noised)
-
-    def _block(self, examples: Any, k: Array, chosen: Array) -> Any:
-        """Some examples, each with the words of its own views."""
-        key = jax.random.fold_in(self.views_key, k)
-        words = jax.vmap(lambda row: jax.random.key_data(jax.random.fold_in(key, row)))(chosen)
-        return jax.tree.map(lambda leaf: leaf[chosen], examples), words
-
-    def _noised(self, total: Array, k: int) -> Array:
-        port = self.randomness.port
-        if port is ADDED:
-            with in_doubles():
-                return self.as_floats(total, self._noise(k))
-        sums = np.asarray(total)
-        answer = port.answer(
-            gaussian_call(sums, self.run.noise[k], self.sums.spacing),
-            lambda: np.ldexp((sums + np.asarray(self._noise(k))).astype(np.float64), self.sums.exponent),
-        )
-        return jnp.asarray(np.asarray(answer), jnp.float32)
+        seen = jnp.zeros(0) if training.watch is None else training.watch(run.unravel(noised))
+        return TrainingState(moved, memory, averaged, past), seen
 
     def _as_floats(self, total: Array, noise: Array | int = 0) -> Array:
         return ((total + noise).astype(jnp.float64) * self.sums.spacing).astype(jnp.float32)
@@ -139,45 +139,25 @@ class TrainingSteps:
         with in_doubles():
             return jnp.asarray(drawn[k - first])
 
-    def _floating(self, total: Array, k: int, state: TrainingState) -> tuple[Array, Array]:
-        """The noised sum in single precision, and the noise that later steps are correlated with."""
-        gaussian = self.randomness.gaussians(Purpose.NOISE, k, 1, (self.run.dim,), jnp.float32)[0]
-        noise, past = self.run.correlation.step(gaussian, state.noise)
-        with in_doubles():
-            sums = self.as_floats(total)
-        scale, port = jnp.asarray(self.run.noise[k], jnp.float32), self.randomness.port
-        added = sums + scale * noise if port is ADDED else port.added(Total(sums, jnp.zeros_like(sums)), scale, noise)
-        return added, past
 
-
-def sums_of(run: TrainingRun) -> tuple[WholeSums, bool]:
-    """The sums of a run, and whether a contribution has the same bits in all places of a block here.
+def _sums_of(run: TrainingRun, randomness: Randomness) -> tuple[WholeSums, bool]:
+    """The sums of a run, and whether whole numbers can be noised that have the same bits in all places of a block.
 
     Where a device's own products differ by place, `reproducible_ops` takes their place. What decides is public: a drawn
     example, the parameters that the run starts from, and the device.
     """
-    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), run.examples)
-    example = (one, jax.ShapeDtypeStruct((2,), jnp.uint32))
-    leaves, noise = run.unravel(run.first), float(run.noise.max()) if run.exact else 0.0
+    exact = isinstance(run.algorithm, NoisedSums) and randomness.draws_exactly
+    leaves, most = run.unravel(run.first), max(run.rows, run.records)
 
-    def made(own_bits: bool) -> WholeSums:
-        most = max(run.rows, run.records)
-        clip, precision = run.algorithm.contribution, run.training.precision
-        return WholeSums(run.own_loss, clip, leaves, example, run.block, noise, most, precision, own_bits)
+    def sums(noise: float, own_bits: bool = False) -> WholeSums:
+        clip = run.algorithm.contribution
+        return WholeSums(run.loss, clip, leaves, run.example, run.block, noise, most, own_bits)
 
-    if not run.exact:
-        return made(False), False
-    for own_bits in (False, True):
-        sums = made(own_bits)
-        if sums.places_alike(leaves, np.random.default_rng(0)):
-            return sums, True
-    if run.training.exact:
-        raise InputError(
-            "Expected a program that computes the same bits for an example wherever it stands in a block, got one that "
-            f"does not on {jax.devices()[0].device_kind}; set exact=False, and the release says that floating point is "
-            "not covered, or microbatch=1, which is slow."
-        )
-    return made(False), False
+    for own_bits in (False, True) if exact else ():
+        made = sums(float(run.noise.max()), own_bits)
+        if made.places_alike(leaves, np.random.default_rng(0)):
+            return made, True
+    return sums(float(run.noise.max()) if exact else 0.0), False
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +166,7 @@ class Trained:
 
     Attributes:
         spec: the very object that ran.
-        params: the weights after the last step, frozen leaves included.
+        params: the weights after the last step.
         averaged: their running average; the same as `params` where none was asked for.
         kept: the weights after each step that `Training.keep` names.
         watched: what `Training.watch` took of the noised sums, stacked over steps; None where it took nothing.
@@ -214,9 +194,8 @@ def train(
     randomness: Randomness,
     training: Training,
     *,
-    trainable: Callable[[str], bool] | None = None,
     checkpoint: Checkpoint | None = None,
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
 ) -> Trained:
     """Train a network by noised sums of clipped gradients.
 
@@ -227,9 +206,8 @@ def train(
         examples: a tree of arrays, examples along the first axis.
         randomness: `SecureRandomness` for a release, `SeededRandomness` to try things out.
         training: the optimiser and other public choices.
-        trainable: told the path of a leaf, such as "['head']['w']", whether it is trained; absent: all are.
-        checkpoint: the file from which an interrupted run resumes.
-        progress: called after every step.
+        checkpoint: the file from which a run that was killed resumes.
+        progress: called after every step, with the steps made and their number.
 
     Returns:
         `Trained`: weights, running average and kept points.
@@ -239,105 +217,66 @@ def train(
     """
     instance_of("randomness", randomness, Randomness)
     check_sums()
-    run = TrainingRun(spec, loss, params, examples, training, trainable, randomness.draws_exactly)
-    sums, run.exact = sums_of(run)
-    keeper = None
+    run, keeper, begun = TrainingRun(spec, loss, params, examples, training), None, 0
     if checkpoint is not None:
         keeper = Keeper(checkpoint, run.steps, run.identity)
         randomness = keeper.resumed(randomness)
-    return _Loop(run, randomness, TrainingSteps(run, randomness, sums), keeper, progress).made()
+    steps, batches, everybody = (
+        TrainingSteps(run, randomness),
+        run.batches(randomness),
+        np.arange(run.rows, dtype=np.int32),
+    )
+    state, kept, watched = steps.first(), list[NDArray[Any]](), list[NDArray[Any]]()
 
-
-class _Loop:
-    """The steps of a run: the one place where it makes progress, is written down, and is stopped."""
-
-    def __init__(
-        self,
-        run: TrainingRun,
-        randomness: Randomness,
-        steps: TrainingSteps,
-        keeper: Keeper | None,
-        progress: ProgressCallback | None,
-    ) -> None:
-        self.run, self.randomness, self.steps, self.keeper, self.progress = run, randomness, steps, keeper, progress
-        self.batches = run.batches(randomness)
-        self.everybody = np.arange(run.rows, dtype=np.int32)
-
-    def made(self) -> Trained:
-        run, training = self.run, self.run.training
-        state = TrainingState(
-            run.first,
-            training.optimiser.init(run.unravel(run.first)),
-            run.first,
-            jnp.zeros((len(run.correlation.past), run.dim)),
-        )
-        kept: list[NDArray[Any]] = []
-        watched: list[Any] = []
-        begun, number = time.monotonic(), 0
-        if self.keeper is not None:
-            state, number, kept, watched = self._taken_up(state, self.keeper)
-        # A step is computed from copies, because its memory is given to the next one.
-        state = jax.tree.map(jnp.array, state)
-        with nullcontext() if self.keeper is None else self.keeper.stop:
-            for k in range(number, run.steps):
-                state, seen = self._one(state, k)
-                if training.watch is not None:
-                    watched.append(jax.tree.map(np.asarray, seen))
-                if k + 1 in training.keep:
-                    kept.append(np.asarray(state.params))
-                if self.progress is not None:
-                    self.progress(Progress(k + 1, run.steps, time.monotonic() - begun))
-                if self.keeper is not None and self.keeper.due and k + 1 < run.steps:
-                    self.keeper.keep(self._moment(state, k + 1, kept, watched))
-        trained = Trained(
-            run.spec,
-            self._tree(state.params),
-            self._tree(state.averaged if training.average else state.params),
-            tuple(self._tree(one) for one in kept),
-            jax.tree.map(lambda *values: np.stack(values), *watched) if watched else None,
-            run.exact,
-        )
-        if self.keeper is not None:
-            self.keeper.complete()
-        return trained
-
-    def _one(self, state: TrainingState, k: int) -> tuple[TrainingState, Any]:
-        if self.batches is None:
-            return self.steps(state, k, self.everybody)
-        block = self.batches.take(1)
-        first, count = int(block.starts[0, 0]), int(block.counts[0, 0])
-        return self.steps(state, k, block.records[first : first + count])
-
-    def _tree(self, flat: Any) -> Any:
-        return self.run.whole([np.asarray(leaf) for leaf in self.run.unravel(jnp.asarray(flat))])
-
-    def _moment(self, state: TrainingState, step: int, kept: list[Any], watched: list[Any]) -> Snapshot:
-        values = {"block": 1, "randomness": self.randomness.held()}
+    def snapshot(step: int) -> Snapshot:
         leaves = jax.tree.leaves((state, kept, watched))
         arrays = {f"leaf{place:07d}": np.asarray(leaf) for place, leaf in enumerate(leaves)}
-        return Snapshot(step, Record(values, arrays))
+        return Snapshot(step, arrays, randomness.held())
 
-    def _taken_up(self, state: TrainingState, keeper: Keeper) -> tuple[TrainingState, int, list[Any], list[Any]]:
-        """The state to begin from: the first one, or that of the moment an earlier process wrote."""
-        kept, watched, step = list[Any](), list[Any](), 0
+    if keeper is not None:
         if keeper.found is not None:
-            with validating(keeper.checkpoint.path):
-                state, kept, watched = self._restored(keeper.found, state)
-                step = keeper.found.step
-        keeper.begin(self._moment(state, step, kept, watched))
-        return state, step, kept, watched
+            begun = keeper.found.step
+            with keeper.validating():
+                state, kept, watched = _restored(keeper.found, steps, state)
+            if batches is not None:
+                batches.skip(begun)
+        keeper.begin(snapshot(begun))
+    # A step is computed from copies, because its memory is given to the next one.
+    state = jax.tree.map(jnp.array, state)
+    for k in range(begun, run.steps):
+        state, seen = steps(state, k, everybody if batches is None else batches.take(1).batch())
+        if training.watch is not None:
+            watched.append(np.asarray(seen))
+        if k + 1 in training.keep:
+            kept.append(np.asarray(state.params))
+        if progress is not None:
+            progress(k + 1, run.steps)
+        if keeper is not None and keeper.due and k + 1 < run.steps:
+            keeper.keep(snapshot(k + 1))
 
-    def _restored(self, moment: Snapshot, first: TrainingState) -> tuple[TrainingState, list[Any], list[Any]]:
-        training = self.run.training
-        seen = [] if training.watch is None else [jax.eval_shape(self.steps.seen, self.run.first)] * moment.step
-        kept = [first.params] * sum(one <= moment.step for one in training.keep)
-        expected, structure = jax.tree.flatten((first, kept, seen))
-        found = [array for _, array in sorted(moment.record.arrays.items())]
-        for leaf, array in zip(expected, found, strict=True):
-            # A file holds a single number as an array of one.
-            if (jnp.shape(leaf) or (1,)) != array.shape or jnp.result_type(leaf) != array.dtype:
-                raise ValueError(array.shape)
-        if self.batches is not None:
-            self.batches.skip(moment.step)
-        shaped = [array.reshape(jnp.shape(leaf)) for leaf, array in zip(expected, found, strict=True)]
-        return jax.tree.unflatten(structure, shaped)
+    def tree(flat: Any) -> Any:
+        return jax.tree.map(np.asarray, run.unravel(jnp.asarray(flat)))
+
+    last, averaged = tree(state.params), tree(state.averaged if training.average else state.params)
+    seen = np.stack(watched) if watched else None
+    trained = Trained(spec, last, averaged, tuple(map(tree, kept)), seen, steps.exact)
+    if keeper is not None:
+        keeper.complete()
+    return trained
+
+
+def _restored(found: Snapshot, steps: TrainingSteps, first: TrainingState) -> tuple[TrainingState, Any, Any]:
+    """The state of a snapshot, kept points and what was seen; `ValueError` for what does not fit this run."""
+    run = steps.run
+    seen = []
+    if run.training.watch is not None:
+        seen = [jax.eval_shape(run.training.watch, run.unravel(run.first))] * found.step
+    kept = [first.params] * sum(one <= found.step for one in run.training.keep)
+    expected, structure = jax.tree.flatten((first, kept, seen))
+    arrays = [array for _, array in sorted(found.arrays.items())]
+    for leaf, array in zip(expected, arrays, strict=True):
+        # A file holds a single number as an array of one.
+        if (jnp.shape(leaf) or (1,)) != array.shape or jnp.result_type(leaf) != array.dtype:
+            raise ValueError(array.shape)
+    shaped = [array.reshape(jnp.shape(leaf)) for leaf, array in zip(expected, arrays, strict=True)]
+    return jax.tree.unflatten(structure, shaped)

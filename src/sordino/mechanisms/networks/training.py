@@ -1,7 +1,7 @@
 """What a training run is: its public choices, its examples, its loss of one example, and what it is checked for."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -21,7 +21,6 @@ from sordino.core.validate import (
     check_numbers,
     instance_of,
     number,
-    one_of,
     refuse,
     whole_number,
 )
@@ -34,7 +33,7 @@ from sordino.mechanisms.networks.correlated_noise import (
     correlation_of,
     participating,
 )
-from sordino.mechanisms.networks.integer_sums import INSIDE, check_examples
+from sordino.mechanisms.networks.integer_sums import check_examples
 from sordino.mechanisms.networks.jaxpr import Loss, check_leaves
 from sordino.noise.randomness import Purpose, Randomness
 
@@ -99,14 +98,9 @@ class Training:
         optimiser: turns noised mean gradients into updates, such as `optax.adam(1e-3)`.
         average: decay of the running average of the weights; 0 for none.
         microbatch: examples on the device at once.
-        precision: "float32", or "mixed": the network in bfloat16.
-        augment: `augment(key, example)`, another view of an example, or None.
-        views: how many views of an example its gradient is averaged over before it is clipped.
         divisor: what sums are divided by where the spec does not say (matrix mechanisms).
         keep: numbers of the steps after which the weights are kept, such as those of an ensemble.
-        watch: of every noised sum, a tree like the parameters, what is handed out beside the weights.
-        exact: whether noise is drawn in whole numbers, as sums are, which covers floating point; absent: wherever
-            noise is independent from step to step and the device computes the same bits in all places of a block.
+        watch: of every noised sum, a tree like the parameters, an array that is handed out beside the weights.
 
     Examples:
         >>> import optax
@@ -118,77 +112,34 @@ class Training:
     optimiser: Any
     average: float = 0.0
     microbatch: int = 512
-    precision: str = "float32"
-    augment: Callable[[Array, Any], Any] | None = None
-    views: int = 1
     divisor: int | None = None
-    keep: tuple[int, ...] = field(default=())
-    watch: Callable[[Any], Any] | None = None
-    exact: bool | None = None
+    keep: tuple[int, ...] = ()
+    watch: Callable[[Any], Array] | None = None
 
     def __post_init__(self) -> None:
         if not (callable(getattr(self.optimiser, "init", None)) and callable(getattr(self.optimiser, "update", None))):
             raise refuse("optimiser", "to have init and update, as those of optax", type(self.optimiser).__name__)
         object.__setattr__(self, "average", number("average", self.average, _SHARE))
-        object.__setattr__(self, "views", whole_number("views", self.views))
         object.__setattr__(self, "microbatch", whole_number("microbatch", self.microbatch))
-        one_of("precision", self.precision, tuple(INSIDE))
         if self.divisor is not None:
             object.__setattr__(self, "divisor", whole_number("divisor", self.divisor, COUNT))
-        if self.views > 1 and self.augment is None:
-            raise refuse("views", "to be 1 where nothing is augmented", self.views, "give augment")
-
-
-def frozen_apart(params: Any, trainable: Callable[[str], bool] | None) -> tuple[list[Any], Callable[[Any], Any]]:
-    """The leaves that are trained, and how to put them back among the others."""
-    found, structure = jax.tree_util.tree_flatten_with_path(params)
-    chosen = [trainable is None or bool(trainable(jax.tree_util.keystr(path))) for path, _ in found]
-    leaves = [leaf for _, leaf in found]
-
-    def whole(trained: Sequence[Any]) -> Any:
-        fresh = iter(trained)
-        return jax.tree.unflatten(
-            structure, [next(fresh) if use else leaf for use, leaf in zip(chosen, leaves, strict=True)]
-        )
-
-    return [leaf for use, leaf in zip(chosen, leaves, strict=True) if use], whole
 
 
 class TrainingRun:
     """A described run on given examples, checked before any of them is used."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        loss: Loss,
-        params: Any,
-        examples: Any,
-        training: Training,
-        trainable: Callable[[str], bool] | None,
-        draws_exactly: bool,
-    ) -> None:
-        self.spec, self.training = spec, instance_of("training", training, Training)
+    def __init__(self, spec: Spec, loss: Loss, params: Any, examples: Any, training: Training) -> None:
+        self.spec, self.training, self.loss = spec, instance_of("training", training, Training), loss
         if not isinstance(spec.algorithm, NoisedSums | MatrixMechanism):
             words = spec.algorithm.words
             raise refuse("algorithm.kind", "to be noised-sums or matrix-mechanism for a training run", words)
         self.algorithm = spec.algorithm
         self.rows = check_examples(examples)
-        possible = isinstance(self.algorithm, NoisedSums) and draws_exactly
-        if training.exact and not possible:
-            raise refuse(
-                "exact",
-                "to be absent or False where noise is correlated, or drawn in floating point",
-                True,
-                "the release then says that floating point is not covered",
-            )
-        self.exact = possible if training.exact is None else training.exact
         self.noise, self.correlation = self._noise()
         self.examples = jax.tree.map(jnp.asarray, examples)
-        trained, self.whole = frozen_apart(params, trainable)
-        check_leaves(params if trainable is None else trained)
-        flat, self.unravel = ravel_pytree([jnp.asarray(leaf, jnp.float32) for leaf in trained])
-        self.first, self.dim = flat, len(flat)
-        self.loss = loss
+        check_leaves(params)
+        self.first, self.unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params))
+        self.dim = len(self.first)
 
     @property
     def block(self) -> int:
@@ -203,6 +154,11 @@ class TrainingRun:
     @property
     def steps(self) -> int:
         return self.algorithm.rounds if isinstance(self.algorithm, NoisedSums) else self.algorithm.steps
+
+    @property
+    def example(self) -> Any:
+        """The shapes of one example."""
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), self.examples)
 
     def _noise(self) -> tuple[NDArray[np.float64], NoiseCorrelation]:
         """The noise of every step, and its correlation; what this run cannot be is refused."""
@@ -238,43 +194,25 @@ class TrainingRun:
         return whole_number("divisor", given, COUNT)
 
     def batches(self, randomness: Randomness) -> Batches | None:
+        """The examples of every step; None where each uses all."""
         generator = randomness.generator(Purpose.BATCHES)
         run = self.algorithm
         if isinstance(run, MatrixMechanism):
             return participating(run, self.rows, generator)
         return described_batches(run.sampling, run.records, self.rows, run.rounds, generator)
 
-    def own_loss(self, leaves: Any, example: Any) -> Array:
-        """The loss of an example, in the leaves that are trained, averaged over its views."""
-        values, words = example
-        params = self.whole(leaves)
-        if self.training.augment is None:
-            return self.loss(params, values)
-        key = jax.random.wrap_key_data(words)
-        augment = self.training.augment
-        if self.training.views == 1:
-            return self.loss(params, augment(key, values))
-        keys = jax.random.split(key, self.training.views)
-        return jnp.mean(jax.vmap(lambda one: self.loss(params, augment(one, values)))(keys))
-
     def identity(self, salt: bytes) -> dict[str, Any]:
         """What a checkpoint is bound to."""
-        leaves = jax.tree.leaves(self.examples)
-        one = [jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for leaf in leaves]
-        structure = jax.tree.structure(self.examples)
+        leaves, structure = jax.tree.flatten(self.examples)
         start = content_digest(b"start", np.asarray(self.first))
         digest = traced(
-            lambda flat, *values: self.own_loss(
-                self.unravel(flat), (jax.tree.unflatten(structure, values), jnp.zeros(2, jnp.uint32))
-            ),
+            lambda flat, *values: self.loss(self.unravel(flat), jax.tree.unflatten(structure, values)),
             jax.ShapeDtypeStruct((self.dim,), jnp.float32),
-            *one,
+            *jax.tree.leaves(self.example),
         )
         chosen = self.training
-        public = [chosen.average, chosen.microbatch, chosen.precision, chosen.views, chosen.divisor, list(chosen.keep)]
-        public.append(self.exact)
+        public = [chosen.average, chosen.microbatch, chosen.divisor, list(chosen.keep)]
         return platform() | {
-            "precision": chosen.precision,
             "spec": self.spec.to_dict(),
             "model": [digest, start, described(chosen.optimiser), public],
             "rows": [self.rows, [list(leaf.shape) for leaf in leaves]],
@@ -282,15 +220,7 @@ class TrainingRun:
         }
 
 
-def check_run(
-    spec: Spec,
-    loss: Loss,
-    params: Any,
-    examples: Any,
-    training: Training,
-    trainable: Callable[[str], bool] | None,
-    draws_exactly: bool,
-) -> None:
+def check_run(spec: Spec, loss: Loss, params: Any, examples: Any, training: Training) -> None:
     """Refuse, before a debit, what `train` would: a trace of one step by types and shapes alone, which are public."""
     shapes = [getattr(leaf, "shape", ()) for leaf in jax.tree.leaves(examples)]
     if len({shape[:1] for shape in shapes} - {()}) != 1 or () in shapes:
@@ -301,10 +231,10 @@ def check_run(
         return jax.ShapeDtypeStruct((records, *leaf.shape[1:]), jax.dtypes.canonicalize_dtype(leaf.dtype))
 
     def step(rows: Any) -> Any:
-        run = TrainingRun(spec, loss, params, rows, training, trainable, draws_exactly)
-        leaves, key = run.unravel(run.first), jnp.zeros(2, jnp.uint32)
-        gradient = jax.grad(run.own_loss)(leaves, (jax.tree.map(lambda leaf: leaf[0], run.examples), key))
-        return training.optimiser.update(gradient, training.optimiser.init(leaves), leaves)
+        run = TrainingRun(spec, loss, params, rows, training)
+        tree = run.unravel(run.first)
+        gradient = jax.grad(lambda leaves: loss(leaves, jax.tree.map(lambda leaf: leaf[0], run.examples)))(tree)
+        return training.optimiser.update(gradient, training.optimiser.init(tree), tree)
 
     try:
         jax.eval_shape(step, jax.tree.map(stand_in, examples))
@@ -312,6 +242,6 @@ def check_run(
         raise
     except Exception as error:  # of the caller's loss or optimiser, which have seen no number
         raise InputError(
-            "Expected arrays of numbers, a loss and an optimiser that fit each other, got a "
-            f"{type(error).__name__}: {str(error)[:200]}"
+            f"The arrays, the loss and the optimiser do not fit each other. They raised {type(error).__name__}: "
+            f"{str(error)[:200]}"
         ) from None

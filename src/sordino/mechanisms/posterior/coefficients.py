@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from sordino.core.arrays import weighted_quantiles
 from sordino.core.results import PRIOR_DOMINATED
-from sordino.core.validate import NON_NEGATIVE, InputError, number, one_of, refuse, whole_number
+from sordino.core.validate import NON_NEGATIVE, InputError, number, one_of, own_arrays, refuse, whole_number
 from sordino.mechanisms.posterior.laws import Posterior, Prediction, Values, checked_level
 
 # What a score is, for every family: the mean of the target, log odds against the first class, or the log of a rate.
@@ -29,10 +28,10 @@ LINKS = {
     "negative-binomial": "log",
     "cox": "log",
 }
-COUNTS = frozenset({"poisson", "negative-binomial"})
 # The key of a release's settings under which all that is not an array is stored.
 COEFFICIENTS = "coefficients"
 ARRAYS = frozenset({"draws", "weights", "parts", "to_table", "places"})
+_NUMBERS = ("residual_scale", "residual_error", "dispersion")
 # Scores beyond this are no rates of anything.
 _LARGEST_SCORE = 50.0
 
@@ -77,32 +76,29 @@ class CoefficientPosterior(Posterior):
 
     def __post_init__(self) -> None:
         one_of("family", self.family, LINKS)
-        own = {
-            "places": np.array(self.places, np.int64),
-            **{name: np.array(getattr(self, name), np.float64) for name in ("draws", "weights", "parts", "to_table")},
-        }
+        for name in sorted(ARRAYS):
+            kind = np.int64 if name == "places" else np.float64
+            object.__setattr__(self, name, np.array(getattr(self, name), kind))
+        own_arrays(self)
         columns, dim = len(self.columns), len(self.columns) * len(self.outputs)
+        if self.draws.ndim != 2 or self.draws.shape[1] != dim or not self.draws.size:
+            raise refuse("draws", f"to be rows of {dim} coefficients", f"shape {self.draws.shape}")
         wanted = {
             "places": (columns,),
-            "weights": own["draws"].shape[:1],
+            "weights": self.draws.shape[:1],
             "parts": (3, dim, dim),
             "to_table": (3, columns),
         }
-        if own["draws"].ndim != 2 or own["draws"].shape[1] != dim or not dim or not len(own["draws"]):
-            raise refuse("draws", f"to be rows of {dim} coefficients", f"shape {own['draws'].shape}")
         for name, shape in wanted.items():
-            if own[name].shape != shape:
-                raise refuse(name, f"to have shape {shape}", f"shape {own[name].shape}")
-        if not all(np.isfinite(values).all() for values in own.values()):
+            if getattr(self, name).shape != shape:
+                raise refuse(name, f"to have shape {shape}", f"shape {getattr(self, name).shape}")
+        if not all(np.isfinite(getattr(self, name)).all() for name in ARRAYS):
             raise refuse("draws, weights and parts", "to be finite numbers", "others")
-        if (own["weights"] < 0.0).any() or not math.isclose(float(own["weights"].sum()), 1.0, rel_tol=1e-6):
+        if (self.weights < 0.0).any() or not math.isclose(float(self.weights.sum()), 1.0, rel_tol=1e-6):
             raise refuse("weights", "to be at least 0 and to add up to 1", "others")
-        if (own["places"] < 0).any() or (len(self.outputs) > 1 and self.family != "multinomial"):
+        if (self.places < 0).any() or (len(self.outputs) > 1 and self.family != "multinomial"):
             raise refuse("places and outputs", "to be those of a fit", "others")
-        for name, values in own.items():
-            values.setflags(write=False)
-            object.__setattr__(self, name, values)
-        for name in ("residual_scale", "residual_error", "dispersion"):
+        for name in _NUMBERS:
             number(name, getattr(self, name), NON_NEGATIVE)
 
     @property
@@ -223,18 +219,12 @@ class CoefficientPosterior(Posterior):
         return np.concatenate([np.zeros((*found.shape[:2], 1)), found], axis=2)
 
     def predict(self, features: Any) -> Prediction:
-        """Mean and variance of targets: encoded numbers, the probability of the second class, or counts."""
-        if self.link == "identity":
-            X = self.rows(features)
-            spread = np.einsum("ij,jk,ik->i", X, self.covariance, X, optimize=True)
-            return Prediction(X @ self.mean, spread + self.residual_variance)
-        if self.family in ("multinomial", "cox"):
-            raise refuse("predict", "to be asked of targets that are one number", self.family)
-        scores = self.scores(self.draws, features)[..., 0]
-        if self.family in COUNTS:
-            return self.counts(scores)
-        shares = self.weights @ special.expit(scores)
-        return Prediction(shares, shares * (1.0 - shares))
+        """Mean and variance of encoded targets that are numbers."""
+        if self.link != "identity":
+            raise refuse("predict", "to be asked of targets that are numbers", self.family)
+        X = self.rows(features)
+        spread = np.einsum("ij,jk,ik->i", X, self.covariance, X, optimize=True)
+        return Prediction(X @ self.mean, spread + self.residual_variance)
 
     @property
     def residual_variance(self) -> float:
@@ -249,29 +239,6 @@ class CoefficientPosterior(Posterior):
         within = weighed @ (means + self.dispersion * means**2)
         return Prediction(mean, within + weighed @ (means - mean) ** 2)
 
-    def log_predictive(self, features: Any, target: Any) -> Values:
-        y = np.asarray(target, np.float64)
-        if self.link == "identity":
-            found = self.predict(features)
-            return -0.5 * ((y - found.mean) ** 2 / found.variance + np.log(2.0 * np.pi * found.variance))
-        if self.family == "cox":
-            raise refuse("log_predictive", "to be asked of targets without censoring", self.family)
-        scores = self.scores(self.draws, features)
-        weighed = self._log_densities(scores, y) + np.log(np.maximum(self.weights, 1e-300))[:, None]
-        return np.logaddexp.reduce(weighed, axis=0)
-
-    def _log_densities(self, scores: Values, y: Values) -> Values:
-        if self.family == "multinomial":
-            return np.take_along_axis(special.log_softmax(scores, axis=2), y.astype(np.int64)[None, :, None], 2)[..., 0]
-        if self.family == "logistic":
-            return -np.logaddexp(0.0, -np.where(y > 0, 1.0, -1.0) * scores[..., 0])
-        means = np.exp(np.minimum(scores[..., 0], _LARGEST_SCORE))
-        if self.dispersion == 0.0:
-            return y * np.log(means) - means - special.gammaln(y + 1.0)
-        size = 1.0 / self.dispersion
-        binomial = special.gammaln(y + size) - special.gammaln(size) - special.gammaln(y + 1.0)
-        return binomial - size * np.log1p(means / size) + y * (np.log(means) - np.log(size + means))
-
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What a release stores, beside `settings`; always in encoded units."""
@@ -282,45 +249,26 @@ class CoefficientPosterior(Posterior):
     @property
     def settings(self) -> dict[str, Any]:
         """The rest of it, for a release's settings."""
-        stored = {
-            "family": self.family,
-            "columns": list(self.columns),
-            "outputs": list(self.outputs),
-            "residual_scale": self.residual_scale,
-            "residual_error": self.residual_error,
-            "dispersion": self.dispersion,
-            "plan": None if self.plan is None else dict(self.plan),
-        }
-        return {COEFFICIENTS: stored}
+        plan = None if self.plan is None else dict(self.plan)
+        words = {"family": self.family, "columns": list(self.columns), "outputs": list(self.outputs)}
+        return {COEFFICIENTS: {**words, **{name: getattr(self, name) for name in _NUMBERS}, "plan": plan}}
 
 
 def from_stored(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> CoefficientPosterior:
     """The posterior of a release's arrays and settings; a file may say anything, so both are looked at."""
     stated = settings.get(COEFFICIENTS)
     if not isinstance(stated, Mapping):
-        raise InputError("Expected settings.coefficients of the release to say what the draws are, got nothing.")
-    lists = [stated.get(name) for name in ("columns", "outputs")]
-    for name, words in zip(("columns", "outputs"), lists, strict=True):
+        raise InputError("settings.coefficients of the release is missing, so its draws have no names.")
+    where, given = f"settings.{COEFFICIENTS}", dict[str, Any]()
+    for name in ("columns", "outputs"):
+        words = stated.get(name)
         if not isinstance(words, list | tuple) or not words or not all(isinstance(word, str) for word in words):
-            raise refuse(f"settings.coefficients.{name}", "to be a list of words", words)
+            raise refuse(f"{where}.{name}", "to be a list of words", words)
+        given[name] = tuple(words)
     plan = stated.get("plan")
     if plan is not None and not isinstance(plan, Mapping):
-        raise refuse("settings.coefficients.plan", "to be an object", plan)
-    family = stated.get("family")
-    if not isinstance(family, str):
-        raise refuse("settings.coefficients.family", f"to be one of {', '.join(LINKS)}", family)
-    return CoefficientPosterior(
-        one_of("settings.coefficients.family", family, LINKS),
-        tuple(lists[0] or ()),
-        tuple(lists[1] or ()),
-        arrays["places"],
-        arrays["draws"],
-        arrays["weights"],
-        arrays["parts"],
-        arrays["to_table"],
-        *(
-            number(f"settings.coefficients.{name}", stated.get(name), NON_NEGATIVE)
-            for name in ("residual_scale", "residual_error", "dispersion")
-        ),
-        plan=plan,
-    )
+        raise refuse(f"{where}.plan", "to be an object", plan)
+    family = one_of(f"{where}.family", stated.get("family"), LINKS)
+    given |= {name: number(f"{where}.{name}", stated.get(name), NON_NEGATIVE) for name in _NUMBERS}
+    given |= {name: arrays[name] for name in ARRAYS}
+    return CoefficientPosterior(family, **given, plan=plan)

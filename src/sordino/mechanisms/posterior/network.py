@@ -7,16 +7,14 @@ where 2 is the normal law and 1 the double exponential.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import special
 
 from sordino.core.arrays import Array
-from sordino.core.validate import instance_of, refuse, whole_number
-from sordino.mechanisms.posterior.laws import Posterior, Prediction, Values
-from sordino.models.families.networks import SkipNetwork, SkipRegression
+from sordino.core.validate import instance_of, refuse
+from sordino.mechanisms.posterior.laws import Posterior, Values
+from sordino.models.families.networks import SkipNetwork
 from sordino.noise.integer_sums import own_products
 
 ARRAYS = ("transform", "means", "covariances")
@@ -51,10 +49,6 @@ class NetworkPosterior(Posterior):
             raise refuse("covariances", "to be positive definite", "others")
 
     @property
-    def dim(self) -> int:
-        return len(self.means)
-
-    @property
     def columns(self) -> int:
         """How many entries an encoded row has."""
         return len(self.transform) - 1
@@ -66,14 +60,6 @@ class NetworkPosterior(Posterior):
     @property
     def covariance(self) -> Values:
         return np.array(self.covariances, np.float64)
-
-    @cached_property
-    def _root(self) -> Array:
-        return np.asarray(np.linalg.cholesky(self.covariances), np.float64)
-
-    def sample(self, generator: np.random.Generator, draws: int) -> Values:
-        standard = generator.standard_normal((whole_number("draws", draws), self.dim))
-        return self.means + standard @ self._root.T
 
     def rows(self, X: Array) -> Array:
         """What the network reads of encoded rows."""
@@ -95,17 +81,6 @@ class NetworkPosterior(Posterior):
         unit[:, 0] = 1.0
         turned = forward.gradients(unit) @ self._root
         return forward.scores[:, 0], np.einsum("nd,nd->n", turned, turned)
-
-    def predict(self, features: Any) -> Prediction:
-        """Mean and variance of new targets, for a number."""
-        model = instance_of("model", self.model, SkipRegression)
-        mean, variance = self.spread(np.asarray(features, np.float64))
-        return Prediction(mean, variance + 1.0 / model.noise_precision)
-
-    def log_predictive(self, features: Any, target: Any) -> Values:
-        found = self.predict(features)
-        gap = np.asarray(target, np.float64) - found.mean
-        return -0.5 * (np.log(2.0 * np.pi * found.variance) + gap * gap / found.variance)
 
 
 def parts(model: SkipNetwork, theta: Array, columns: int) -> tuple[Array, Array, Array, Array, Array]:

@@ -23,8 +23,8 @@ from sordino.mechanisms.regression.matrices import power, shrunk
 from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.point_statistics import Round
 from sordino.mechanisms.regression.prior import Effects, ModelRows
-from sordino.mechanisms.regression.statistics import Statistic
 from sordino.mechanisms.regression.tails import Tail
+from sordino.noise.port import Statistic
 
 Steps = Generator[Statistic, Array, "Learned"]
 

@@ -22,8 +22,9 @@ from sordino.core.gaussian import composed, largest_mu, up
 from sordino.core.validate import COUNT, OPEN_UNIT, POSITIVE, instance_of, number, whole_number
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.families import Family, family_of
-from sordino.mechanisms.regression.statistics import Centre, factor
+from sordino.mechanisms.regression.statistics import Centre
 from sordino.mechanisms.regression.tails import BINS
+from sordino.noise.port import factor
 
 # A hair that covers the rounding of products of multipliers and sensitivities.
 HAIR = 1.0 + 2.0**-48

@@ -120,9 +120,9 @@ class Posterior:
     def withheld(self) -> str | None:
         """Why intervals are withheld, by public or released numbers alone; None where they may be reported."""
         if self.plan.budget < LEAST_BUDGET:
-            return "the budget is too small for so many coefficients, and intervals would rest on the prior"
+            return "the budget is too small for so many coefficients, and intervals would depend on the prior"
         if self.trace["slopes_noise"] > OPEN_SLOPES:
-            return "noise hides how columns vary together, and intervals would rest on a guess of it"
+            return "noise hides how columns vary together, and intervals would depend on a guess of it"
         return None
 
     def interval(self, level: float) -> Array:

@@ -10,10 +10,9 @@ from sordino.core.validate import instance_of, refuse
 from sordino.mechanisms.regression.learn import Learned, steps
 from sordino.mechanisms.regression.plan import HAIR, Mechanism, Plan
 from sordino.mechanisms.regression.rows import Given, InMemory
-from sordino.mechanisms.regression.statistics import Statistic
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.integer_sums import Summed, check_capacity
-from sordino.noise.port import noised_sums
+from sordino.noise.port import Statistic, noised_sums
 from sordino.noise.randomness import Randomness
 
 Total = Callable[[Statistic], Summed]

@@ -20,7 +20,8 @@ from sordino.noise.integer_sums import MOST_ROWS, ROWS_PER_BLOCK, Summed, WideSu
 
 if TYPE_CHECKING:
     from sordino.mechanisms.regression.plan import Plan
-    from sordino.mechanisms.regression.statistics import Statistic, Whitened
+    from sordino.mechanisms.regression.statistics import Whitened
+    from sordino.noise.port import Statistic
 
 
 class UnitRows:

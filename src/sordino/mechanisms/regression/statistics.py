@@ -1,19 +1,6 @@
 """Every statistic that a fit releases: what rows add to it, in whole numbers, and how far one unit moves it.
 
-A statistic is a small public object. It travels to where rows are, `of` computes what some rows add, and whole numbers
-travel back; they add up to the same sum however rows were divided, as long as no unit is.
-
-Sensitivities follow from the *shape*, for contributions of length at most r. A unit contributes the mean of what its
-rows would contribute, times survey weights of at most 1: a point of the convex hull of 0 and such contributions.
-
-- *vector*: |v - v'| <= 2 r where a unit is replaced, r where one is added or removed.
-- *nonnegative* (histograms, squares, positive semidefinite matrices): inner products <v, v'> are not negative, so
-  |v - v'|^2 = |v|^2 + |v'|^2 - 2 <v, v'> <= 2 r^2. That is sqrt 2 r and r. For matrices the inner product is tr V V',
-  which is not negative for positive semidefinite V and V', and the length is Frobenius'.
-- *centre*: see `Centre`.
-
-Matrices are released as their upper triangles. An entry off the diagonal counts twice in Frobenius' length, so its
-noise is 1 / sqrt 2 of the diagonal's.
+`noise.port.Statistic` says how far one unit moves a sum of each shape, and proves it; *centre*: see `Centre`.
 
 *Floating point.* Contributions are computed from one row (or one unit's rows) and public numbers, by elementwise
 operations and exact products. They are shortened a hair below their bound, cut towards 0 to whole numbers of a public
@@ -23,7 +10,7 @@ like are the same wherever a number stands is no theorem about NumPy: tests comp
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -38,20 +25,13 @@ from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.rows import UnitRows
 from sordino.mechanisms.regression.tails import BINS, EDGES
 from sordino.noise.integer_sums import DIGITS, INSIDE, ExactWeights, digits, own_directions, products
+from sordino.noise.port import FINE, Statistic
 
 Sums = NDArray[np.int64]
-# Vectors and counts are sums of at most 2^34 units a row and entry: 2^23 rows are below 2^62 units.
-FINE = 34
 # The centre's numbers are shortened to this share of the half-diagonal of their box: corners are rare.
 CENTRE_SHARE = 0.75
 # Means over a unit's rows are cut row by row; this much covers 4,096 rows of 8,192 columns.
 _CUT = 2.0**-14
-
-
-def factor(shape: str, relation: Relation) -> float:
-    """What a bound on contributions is multiplied by to give a sensitivity, see above."""
-    replaced = {"vector": 2.0, "nonnegative": math.sqrt(2.0), "matrix": math.sqrt(2.0), "centre": 1.0}[shape]
-    return replaced if relation is Relation.REPLACE_ONE else 1.0
 
 
 def exponent_of(bound: float) -> int:
@@ -103,74 +83,6 @@ class Whitened:
         unit = math.frexp(longest)[1] - 32
         cut = np.trunc(np.ldexp(theta, -unit))
         return (self.directions[part] @ cut) * math.ldexp(1.0, unit - DIGITS) * self.lengths[part, None]
-
-
-@dataclass(frozen=True, eq=False)
-class Statistic(ABC):
-    """A sum over rows that is released with noise.
-
-    Attributes:
-        name: of the mechanism that it is an answer of.
-        bound: the most that one unit can contribute, in the length that goes with `shape`.
-    """
-
-    shape: ClassVar[str] = "vector"
-
-    name: str
-    bound: float
-
-    @property
-    def size(self) -> int:
-        """Entries of the vector, or rows of the matrix."""
-        return 1
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers are released."""
-        return self.size * (self.size + 1) // 2 if self.shape == "matrix" else self.size
-
-    @property
-    def exponent(self) -> int:
-        """Of the unit of the sums; public, and the same for all rows."""
-        return -FINE
-
-    def sensitivity(self, relation: Relation) -> float:
-        """How far one unit moves the sum."""
-        return self.bound * factor(self.shape, relation)
-
-    def scales(self, noise: float) -> Array:
-        """The standard deviation of every number's noise where that of a whole vector's entries is `noise`."""
-        found = np.full(self.numbers, noise)
-        if self.shape == "matrix":
-            rows, columns = np.triu_indices(matrix_size(self.numbers))
-            found[rows != columns] /= math.sqrt(2.0)
-        return found
-
-    def read(self, answer: Array) -> Array:
-        """The noised answer as a vector, or as the symmetric matrix that it is."""
-        return symmetric(answer) if self.shape == "matrix" else answer
-
-    def whitened(self, rows: UnitRows, known: Whitened | None = None) -> Whitened | None:
-        """Whitened rows, where the statistic is about them; `known` are those of an earlier one."""
-        del rows
-        return known
-
-    @abstractmethod
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        """What these rows add to the sum, and the exponent of its unit."""
-
-
-def matrix_size(numbers: int) -> int:
-    """Of a matrix whose upper triangle has so many numbers."""
-    return round((math.sqrt(8.0 * numbers + 1.0) - 1.0) / 2.0)
-
-
-def symmetric(upper: Array) -> Array:
-    """A symmetric matrix from its upper triangle."""
-    size = matrix_size(len(upper))
-    found = np.zeros((size, size))
-    found[np.triu_indices(size)] = upper
-    return found + np.triu(found, 1).T
 
 
 def masses_sum(rows: UnitRows, places: NDArray[np.intp], bins: int) -> Sums:

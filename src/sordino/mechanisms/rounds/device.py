@@ -17,15 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.sharding import Mesh
 from numpy.typing import NDArray
 
 from sordino.core.bound import View
-from sordino.core.spec import NoisedSums, Scheme, Spec
-from sordino.core.validate import instance_of, refuse
+from sordino.core.spec import NoisedSums, Spec
+from sordino.core.validate import instance_of
 from sordino.mechanisms.chain.batches import Batches, described_batches, power_of_two, power_of_two_within
 from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, chosen_from, load, slice_of
-from sordino.mechanisms.chain.rows import AXIS, EVERYWHERE, FIRST, DataParallel, Reading
 from sordino.mechanisms.rounds.registry import SumsRelease, check_rows_fit, described
 from sordino.models.clip import check_sums
 from sordino.models.contributions import Parts
@@ -200,16 +198,13 @@ def rows_total(
         return of_rows(chosen_from(table, chosen, batch.length))
     # A block of rows at a time, so that memory does not grow with their number.
     length = min(GROUP, table.features.shape[0])
-    shared = table.rows.ndim > 0  # each device has rows of its own, and says how many
-    table = table._replace(rows=table.rows[0]) if shared else table
     blocks = (table.rows + length - 1) // length
-    total = lax.fori_loop(
+    return lax.fori_loop(
         0,
         blocks,
         lambda j, total: total.plus(of_rows(slice_of(table, j * length, length))),
         no_total((size,)),
     )
-    return lax.psum(total, AXIS) if shared else total
 
 
 class RoundBlock(NamedTuple):
@@ -234,27 +229,11 @@ class RoundProgram:
     keep: bool
     clipped: bool = True
     port: NoisePort = ADDED
-    mesh: Mesh | None = None
 
 
 @partial(jax.jit, static_argnums=0)
 def advance(program: RoundProgram, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
     """Make the rounds of a block; also what is kept after each round, if anything is."""
-    if program.mesh is None:
-        return _advance(program, table, public, state, block)
-    # Every device makes every round, from sums to which each has added its own rows.
-    everywhere = (EVERYWHERE,) * 3
-    moved = jax.shard_map(
-        partial(_advance, program),
-        mesh=program.mesh,
-        in_specs=(FIRST, *everywhere),
-        out_specs=(EVERYWHERE, EVERYWHERE),
-        check_vma=False,
-    )
-    return cast(tuple[Any, Array], moved(table, public, state, block))
-
-
-def _advance(program: RoundProgram, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
     asked = program.query
     vector = asked.kept(state)
     kept = jnp.zeros((block.scales.shape[0] if program.keep else 0, vector.size), vector.dtype)
@@ -273,33 +252,17 @@ def _advance(program: RoundProgram, table: Records, public: Public, state: Any, 
     return cast(tuple[Any, Array], lax.fori_loop(0, block.number, one, (state, kept)))
 
 
-def load_table(
-    X: NDArray[Any], y: NDArray[Any], dtype: np.dtype, *, cut: bool = True, placement: DataParallel | None = None
-) -> Records:
+def load_table(X: NDArray[Any], y: NDArray[Any], dtype: np.dtype, *, cut: bool = True) -> Records:
     """Rows on the device, padded so that nearby numbers of rows share one compiled kernel; targets are numbers."""
     # Rows are `cut` to whole numbers where their contributions are clipped and summed exactly.
-    group, reading = GROUP, Reading(dtype, RowLimits(cut=cut))
-    if placement is None:
-        return load(X, y.astype(dtype), group, *reading)
-    # Whole groups, so that they are those of one device: their sums are the same numbers, and adding them is exact.
-    return placement.spread(X, y.astype(dtype), group, reading, multiple=group)
+    return load(X, y.astype(dtype), GROUP, dtype, RowLimits(cut=cut))
 
 
-def execute(
-    run: Run,
-    asked: Query,
-    X: NDArray[Any],
-    y: NDArray[Any],
-    *,
-    keep: bool,
-    clipped: bool = True,
-    placement: DataParallel | None = None,
-) -> Any:
+def execute(run: Run, asked: Query, X: NDArray[Any], y: NDArray[Any], *, keep: bool, clipped: bool = True) -> Any:
     """Make all rounds, inside `in_doubles`: the last state, and what is kept of every round or None."""
     # Without a clip nothing is private: the same kernel then runs the relatives that papers compare with.
-    table = load_table(X, y, run.dtype, cut=clipped, placement=placement)
-    mesh = None if placement is None else placement.mesh
-    return make_rounds(run, asked, table, asked.first(run), keep=keep, clipped=clipped, mesh=mesh)
+    table = load_table(X, y, run.dtype, cut=clipped)
+    return make_rounds(run, asked, table, asked.first(run), keep=keep, clipped=clipped)
 
 
 def make_rounds(
@@ -310,14 +273,13 @@ def make_rounds(
     *,
     keep: bool,
     clipped: bool = True,
-    mesh: Mesh | None = None,
 ) -> Any:
     """The same on rows that are loaded, from any state."""
     algorithm, kept, run = run.algorithm, list[NDArray[Any]](), replace(run, clipped=clipped)
     bound = checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
     public = Public(*(jnp.asarray(value, float) for value in (bound, algorithm.records, algorithm.batch_size)))
     for capacity, block in run.blocks(asked):
-        program = RoundProgram(asked, capacity, keep, clipped, run.randomness.port, mesh)
+        program = RoundProgram(asked, capacity, keep, clipped, run.randomness.port)
         state, vectors = advance(program, table, public, state, block)
         if keep:
             kept.append(in_precision(vectors, run.dtype)[: int(block.number)])
@@ -330,7 +292,6 @@ def run_sums(
     features: Any,
     target: Any,
     randomness: Randomness,
-    placement: DataParallel | None = None,
 ) -> Any:
     """Run a described query on private rows: the spec that runs is the spec that is certified.
 
@@ -340,8 +301,6 @@ def run_sums(
         features: one row for each record.
         target: one number for each record; queries without targets ignore it.
         randomness: where noise, batches and starts come from.
-        placement: shares the rows among devices, where every round uses every row; the release is that of one device,
-            bit for bit.
 
     Returns:
         The release of the query: in single precision, or double where JAX has 64-bit numbers enabled.
@@ -351,11 +310,9 @@ def run_sums(
     instance_of("randomness", randomness, Randomness)
     if algorithm.sum_noise.any():  # refused before a row is read
         Lattice.of(algorithm.contribution, 1, float(algorithm.sum_noise.max()))
-    if placement is not None and algorithm.sampling.scheme is not Scheme.FULL:
-        raise refuse("algorithm.sampling.scheme", "to be full where devices share the rows", algorithm.sampling.scheme)
     X, y = checked_rows(features, target)
     check_rows_fit(spec, len(X))
     with in_doubles() as dtype:
         run = Run(algorithm, len(X), X.shape[1], algorithm.sum_noise, randomness, dtype)
-        state, iterates = execute(run, asked, X, y, keep=spec.view is View.ALL_ITERATES, placement=placement)
+        state, iterates = execute(run, asked, X, y, keep=spec.view is View.ALL_ITERATES)
         return asked.release(spec, run, state, iterates)

@@ -34,7 +34,7 @@ def query(name: str) -> Callable[[Kind], Kind]:
 
     def registered(kind: Kind) -> Kind:
         if name in _QUERIES and _QUERIES[name].__qualname__ != kind.__qualname__:
-            raise InputError(f"Expected a new query, got {name!r}, which is already registered.")
+            raise InputError(f"The query {name!r} is already registered.")
         kind.name = name
         _QUERIES[name] = kind
         return kind

@@ -38,7 +38,7 @@ _FORM = re.compile(r"\s*([a-z]+)\s*(?::\s*(.*?))?\s*(?:\[([^\[\]]*)\])?\s*", re.
 def parsed(questions: Sequence[str], schema: Schema, names: Sequence[str]) -> tuple[ParsedQuestion, ...]:
     """Questions in words, checked against the schema and the header; all mistakes at once, before anything is spent."""
     if isinstance(questions, str) or not questions:
-        raise InputError("Expected a list of questions, got none; ask for instance 'mean: age'.")
+        raise InputError("There are no questions. Ask for instance 'mean: age'.")
     found, errors = [], []
     for text in questions:
         try:

@@ -28,7 +28,7 @@ from sordino.core.bound import Relation
 from sordino.core.gaussian import up
 from sordino.core.validate import InputError
 from sordino.data import Boolean, Category, ColumnKind, Measurement, Ordered, Schema, Table
-from sordino.data.raw_columns import MISSING, Column, DateColumn, NumberColumn, OpaqueColumn
+from sordino.data.raw_columns import BOOLEAN, DATE, MISSING, NUMBER, Column, ObjectColumn
 from sordino.data.table import as_codes, as_numbers
 from sordino.data.units import UnitGroups, grouped
 from sordino.noise import integer_sums as exact
@@ -104,11 +104,11 @@ class Rows:
 
 def _eight_bytes(column: Column) -> Array:
     """A number for each cell that is another where the cell is."""
-    if isinstance(column, OpaqueColumn):
+    if column.kind is None and not isinstance(column, ObjectColumn):
         return np.zeros(len(column))
-    if isinstance(column, NumberColumn):
+    if column.kind in (NUMBER, BOOLEAN):
         return column.numbers(())
-    if isinstance(column, DateColumn):
+    if column.kind == DATE:
         return column.days("", ()).view(np.float64)
     return column.codes(lambda word: int.from_bytes(_short(word), "little", signed=True)).view(np.float64)
 

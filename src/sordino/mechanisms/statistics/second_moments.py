@@ -1,15 +1,4 @@
-"""The query "second moments": sums of x x', y x and y^2, noised once, and linear regression that knows the noise.
-
-Write M = X'X + E, u = X'y + e for the noised sums, E symmetric with variance tau^2 on and tau^2/2 off the diagonal, e
-with variance s^2. Then u - M theta = X'(y - X theta) + e - E theta has mean 0 and covariance
-
-    S(theta) = sigma^2 X'X + s^2 I + (tau^2 / 2) (|theta|^2 I + theta theta'),
-
-so theta is the unknown of a linear Gaussian model u = M theta + N(0, S) with its prior. S is taken at the current mean
-and the two are iterated (compare Bernstein & Sheldon 2019). Rows of length at most 1 make the eigenvalues of X'X lie
-between 0 and n, so those of M are first brought into that range: a direction that noise has drowned then says little,
-or nothing, and falls back to the prior.
-"""
+"""The query "second moments": sums of x x', y x and y^2, noised once."""
 
 import math
 from dataclasses import dataclass, field
@@ -22,83 +11,9 @@ from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up, widen_up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.core.validate import POSITIVE, Interval, check_numbers, instance_of, refuse
-from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
-from sordino.mechanisms.rounds.registry import HAIR, ExactRounds, SumsRelease, query
-from sordino.models.families.regression import GaussianLinear
+from sordino.mechanisms.rounds.registry import HAIR, ExactRounds, query
 from sordino.noise import integer_sums as exact
-from sordino.noise.integer_sums import checked_rows
 from sordino.noise.randomness import Randomness
-
-_ROUNDS = 30
-
-
-class NoisedSecondMoments(NamedTuple):
-    """Sums over records with noise, the noise's standard deviations, and how many records there are said to be."""
-
-    gram: Array
-    cross: Array
-    square: float
-    gram_noise: float
-    cross_noise: float
-    records: int
-    square_noise: float = 0.0
-
-
-class Fitted(NamedTuple):
-    """Mean and covariance of the coefficients, and the variance of the residuals."""
-
-    mean: Array
-    covariance: Array
-    residual_variance: float
-
-
-# Under so much noise the truncated law is flat between its limits, and its moments are lost in cancellation.
-_FLAT = 1e4
-# So many deviations outside the limits it is at the nearer one, and its moments are lost as well.
-_FAR = 8.0
-
-
-def fit(sums: NoisedSecondMoments, prior_precision: float, least_variance: float) -> Fitted:
-    """The posterior; residual variances are kept between `least_variance` and 1, the most that scaled targets have."""
-    values, vectors = np.linalg.eigh(sums.gram)
-    gram = (vectors * np.clip(values, 0.0, sums.records)) @ vectors.T
-    identity = np.eye(len(values))
-    mean, variance = np.zeros(len(values)), 1.0
-    covariance = identity / prior_precision
-    for _ in range(_ROUNDS):
-        spread = sums.gram_noise**2 / 2 * (mean @ mean * identity + np.outer(mean, mean))
-        noise = variance * gram + sums.cross_noise**2 * identity + spread
-        weighted = np.linalg.solve(noise + least_variance * 1e-9 * identity, gram)
-        precision = gram @ weighted + prior_precision * identity
-        covariance = np.linalg.inv((precision + precision.T) / 2)
-        moved = covariance @ (weighted.T @ sums.cross)
-        variance = _residual_variance(sums, gram, moved, least_variance)
-        settled = np.linalg.norm(moved - mean) <= 1e-10 * (1 + np.linalg.norm(moved))
-        mean = moved
-        if settled:
-            break
-    return Fitted(mean, (covariance + covariance.T) / 2, variance)
-
-
-def _residual_variance(sums: NoisedSecondMoments, gram: Array, mean: Array, least: float) -> float:
-    """A standard deviation above the mean of the variance, given its noised value and that it lies between the limits.
-
-    So noise neither makes it 0 nor, but rarely, makes predictive intervals too narrow.
-    """
-    left = (sums.square - 2 * mean @ sums.cross + mean @ gram @ mean) / sums.records
-    length = float(mean @ mean)
-    noise = np.sqrt(sums.square_noise**2 + 4 * length * sums.cross_noise**2 + (length * sums.gram_noise) ** 2)
-    noise = float(noise) / sums.records
-    if noise <= 1e-12 or not least - _FAR * noise < left < 1.0 + _FAR * noise:
-        return float(np.clip(left, least, 1.0))
-    from scipy import stats  # noqa: PLC0415  (slow to load, and few fits come here)
-
-    if noise >= _FLAT:
-        middle, square = (1.0 + least) / 2, (1.0 - least) ** 2 / 12
-    else:
-        low, high = (least - left) / noise, (1.0 - left) / noise
-        middle, square = stats.truncnorm.stats(low, high, loc=left, scale=noise, moments="mv")
-    return float(np.clip(middle + np.sqrt(square), least, 1.0))
 
 
 @dataclass(frozen=True)
@@ -164,10 +79,6 @@ class StatisticsStack:
         of_products = np.where(rows == columns, 1.0, math.sqrt(2.0))
         return np.concatenate([of_products, np.full(features, self.cross), [self.square]])
 
-    def total(self, X: Array, y: Array) -> Array:
-        """The sum over records as a stack."""
-        return self.weights(X.shape[1]) * np.ldexp(self.sums(X, y).astype(np.float64), exact.PRODUCT_EXPONENT)
-
     def parts(self, stack: Array, features: int) -> tuple[Array, Array, float]:
         """x x', y x and y^2 summed, from a stack."""
         rows, columns = np.triu_indices(features)
@@ -184,12 +95,10 @@ class StatisticsOptions:
 
     row_norm: float  # rows are scaled by this length, and shortened to it
     target_bound: float  # targets are scaled by this number, and cut to it
-    prior_precision: float = 1.0  # of the coefficients of scaled rows and targets, around 0
-    least_variance: float = 1e-4  # residual variance of scaled targets is at least this
     stack: StatisticsStack = field(default_factory=StatisticsStack)  # how the sums are weighed against one another
 
     def __post_init__(self) -> None:
-        check_numbers(self, row_norm=POSITIVE, target_bound=POSITIVE, prior_precision=POSITIVE, least_variance=POSITIVE)
+        check_numbers(self, row_norm=POSITIVE, target_bound=POSITIVE)
         instance_of("stack", self.stack, StatisticsStack)
 
 
@@ -211,37 +120,12 @@ def statistics_spec(
     return Spec(algorithm=algorithm, relation=relation, view=View.POSTERIOR_PARAMETERS, delta=delta)
 
 
-@dataclass(frozen=True, eq=False)
-class StatisticsRelease(SumsRelease):
-    """The noised sums; everything else is computed from them and from public numbers."""
+class StatisticsRelease(NamedTuple):
+    """The noised stack, and the standard deviation of the noise on each of its entries."""
 
-    query: ClassVar[str] = "second moments"
-
-    options: StatisticsOptions
-    features: int
+    spec: Spec
     statistics: Array
-
-    @property
-    def noise(self) -> float:
-        """The standard deviation of the noise on every entry of the stack."""
-        return float(self.algorithm.sum_noise[0])
-
-    @property
-    def fitted(self) -> Fitted:
-        """The posterior in scaled units."""
-        stack = self.options.stack
-        gram, cross, square = stack.parts(self.statistics, self.features)
-        sums = NoisedSecondMoments(
-            gram, cross, square, self.noise, self.noise / stack.cross, self.algorithm.records, self.noise / stack.square
-        )
-        return fit(sums, self.options.prior_precision, self.options.least_variance)
-
-    @property
-    def posterior(self) -> DenseGaussianPosterior:
-        """The posterior in the units of the rows and targets that were given."""
-        found, scale = self.fitted, self.options.target_bound / self.options.row_norm
-        model = GaussianLinear(noise_precision=1.0 / (found.residual_variance * self.options.target_bound**2))
-        return DenseGaussianPosterior(model, scale * found.mean, scale * scale * found.covariance)
+    noise: float
 
 
 @query("second moments")
@@ -252,9 +136,9 @@ class SecondMomentSums:
 
     def __call__(
         self, spec: Spec, features: Any, target: Any, randomness: Randomness, options: StatisticsOptions
-    ) -> Array:
+    ) -> StatisticsRelease:
         """Scale by public bounds, sum, and add noise once."""
-        X, y = checked_rows(features, target, np.float64)
+        X, y = exact.checked_rows(features, target, np.float64)
         stack, weights = options.stack, options.stack.weights(X.shape[1])
         moved = stack.sensitivity(Relation.REPLACE_ONE)
         rounds = ExactRounds(spec, self.name, len(X), stack.size(X.shape[1]), randomness, moved)
@@ -268,12 +152,8 @@ class SecondMomentSums:
         scaled = np.asarray(X, np.float64) / options.row_norm, np.asarray(y, np.float64) / options.target_bound
         # Sums are noised before they are weighed, because weighing would round them.
         scales = rounds.sum_noise[0] / weights * (1.0 + HAIR)
-        return weights * rounds.noised(0, stack.sums(*scaled), exact.PRODUCT_EXPONENT, scales)
+        noised = weights * rounds.noised(0, stack.sums(*scaled), exact.PRODUCT_EXPONENT, scales)
+        return StatisticsRelease(spec, noised, float(rounds.sum_noise[0]))
 
 
-def run_statistics(
-    spec: Spec, features: Any, target: Any, randomness: Randomness, *, options: StatisticsOptions
-) -> StatisticsRelease:
-    """Release the noised sums of a described run."""
-    statistics = SecondMomentSums()(spec, features, target, randomness, options)
-    return StatisticsRelease(spec, options, np.shape(features)[1], statistics)
+run_statistics = SecondMomentSums()

@@ -17,9 +17,8 @@ from jax import Array
 from numpy.typing import NDArray
 
 from sordino.core.spec import Spec
-from sordino.core.validate import NON_NEGATIVE, Interval, check_numbers, instance_of, whole_number
+from sordino.core.validate import NON_NEGATIVE, Interval, check_numbers, instance_of
 from sordino.mechanisms.chain.kernel import SomeRows
-from sordino.mechanisms.chain.rows import DataParallel
 from sordino.mechanisms.networks.training import Adam
 from sordino.mechanisms.posterior.laws import Posterior
 from sordino.mechanisms.rounds.device import Public, Query, RoundRows, Run, run_sums
@@ -41,13 +40,11 @@ class VariationalOptions:
 
     family: VariationalFamily = field(default_factory=FactorisedGaussian)  # the approximate posterior
     optimiser: Any = field(default_factory=Adam)  # what is done with noised gradients, in the form of optax
-    draws: int = 1  # how many draws of theta a round takes the expected loss at; the same for every record
     start_scale: float = 0.1  # standard deviation of the random, data-free means a run starts from; 0 starts at 0
     averaged: float = 0.0  # share of the last rounds whose phi is averaged into the release; 0 releases the last one
 
     def __post_init__(self) -> None:
         instance_of("family", self.family, VariationalFamily)
-        object.__setattr__(self, "draws", whole_number("draws", self.draws))
         check_numbers(self, start_scale=NON_NEGATIVE, averaged=_SHARE)
 
 
@@ -82,17 +79,17 @@ class VariationalState(NamedTuple):
 
 
 class VariationalInputs(NamedTuple):
-    """The step size of a round, the standard normals its draws are made of, and whether it enters the average."""
+    """The step size of a round, the standard normals its draw is made of, and whether it enters the average."""
 
     step_size: Array
-    standards: Array
+    standard: Array
     averaged: Array
 
 
 @query("gradients of the evidence bound")
 @dataclass(frozen=True)
 class EvidenceGradients(Query):
-    """Gradients in phi of each record's expected loss, each averaged over the draws and then shortened."""
+    """Gradients in phi of each record's loss, at one draw of theta a round, the same for every record."""
 
     model: Any
     options: VariationalOptions
@@ -110,11 +107,11 @@ class EvidenceGradients(Query):
         return VariationalState(phi, self.options.optimiser.init(phi), jnp.zeros_like(phi))
 
     def inputs(self, run: Run, first: int, length: int) -> VariationalInputs:
-        rounds, standards = run.algorithm.rounds, self.options.family.standards(self.dim(run.features))
+        rounds = run.algorithm.rounds
         averaged = np.arange(rounds) >= rounds - self.last(rounds)
         return VariationalInputs(
             run.part(run.algorithm.schedule("step_size").values(rounds), first, length),
-            run.randomness.gaussians(Purpose.DRAWS, first, length, (self.options.draws, standards), run.dtype),
+            run.randomness.gaussians(Purpose.DRAWS, first, length, (self.dim(run.features),), run.dtype),
             run.part(averaged, first, length),
         )
 
@@ -122,46 +119,30 @@ class EvidenceGradients(Query):
         """How many rounds are averaged."""
         return int(self.options.averaged * rounds)
 
-    def gradients(self, state: VariationalState, theta: Array, rows: SomeRows) -> Parts:
+    def contributions(self, point: VariationalState, given: VariationalInputs, rows: SomeRows) -> Parts:
         """The gradient in theta of every record's loss."""
+        theta = self.options.family.theta(point.phi, given.standard)
         return self.model.record_gradients(theta, rows.features, rows.target, rows.sizes)
 
     def total(self, public: Public, state: VariationalState, given: VariationalInputs, rows: RoundRows) -> Total:
-        """With one draw the gradients in theta are summed, and the sum is lifted."""
+        """The gradients in theta are shortened by the length of their lift and summed, and the sum is lifted."""
         # That rounds by 2^-53 of it: for up to 2^29 records less than what the working bound leaves of the clip. The
         # sum is cut in two in the one way that depends on it alone, so that what is lifted does as well.
-        if len(given.standards) > 1:
-            return super().total(public, state, given, rows)
-        family, phi, standard = self.options.family, state.phi, given.standards[0]
-        theta, squares = family.theta(phi, standard), family.squares(phi, standard)
+        family, phi, standard = self.options.family, state.phi, given.standard
+        squares = family.squares(phi, standard)
 
         def of_some(some: SomeRows) -> Total:
-            parts = self.gradients(state, theta, some)
+            parts = self.contributions(state, given, some)
             return clipped_total(parts, some.present, public.contribution, weights=squares)
 
-        total = rows.total(theta.size, of_some).cut_at(public.contribution)
+        total = rows.total(standard.size, of_some).cut_at(public.contribution)
         return Total(*(family.lift(phi, standard, part) for part in total))
-
-    def contributions(self, point: VariationalState, given: VariationalInputs, rows: SomeRows) -> Parts:
-        family, phi = self.options.family, point.phi
-
-        def lifted(standard: Array) -> Array:
-            gradient = jax.vmap(self.model.gradient, in_axes=(None, 0, 0))
-            found = gradient(family.theta(phi, standard), rows.features, rows.target)
-            return jax.vmap(lambda each: family.lift(phi, standard, each))(found)
-
-        return (Plain(jnp.mean(jax.vmap(lifted)(given.standards), axis=0)),)
 
     def drift(self, public: Public, state: VariationalState, given: VariationalInputs, noised: Array) -> Array:
         """The gradient in phi of the objective, from the noised sum."""
-        family, phi = self.options.family, state.phi
-
-        def penalty(standard: Array) -> Array:
-            """At the same draws; no row is read."""
-            return family.lift(phi, standard, self.model.penalty_gradient(family.theta(phi, standard)))
-
-        drift = noised / public.batch + jnp.mean(jax.vmap(penalty)(given.standards), axis=0)
-        return drift - family.entropy_gradient(phi) / public.records
+        family, phi, standard = self.options.family, state.phi, given.standard
+        penalty = family.lift(phi, standard, self.model.penalty_gradient(family.theta(phi, standard)))
+        return noised / public.batch + penalty - family.entropy_gradient(phi) / public.records
 
     def moved(
         self, public: Public, state: VariationalState, given: VariationalInputs, noised: Array, number: Array
@@ -206,11 +187,12 @@ class GuidedGradients(UnitQuery, EvidenceGradients):
         memory = self.options.optimiser.init(phi)
         return VariationalState(phi, memory, jnp.zeros_like(phi), jnp.asarray(clip, theta.dtype), slopes)
 
-    def gradients(self, state: VariationalState, theta: Array, rows: SomeRows) -> Parts:
-        return (Plain(self.model.unit_gradients(theta, rows.features) / state.clip),)
+    def contributions(self, point: VariationalState, given: VariationalInputs, rows: SomeRows) -> Parts:
+        theta = self.options.family.theta(point.phi, given.standard)
+        return (Plain(self.model.unit_gradients(theta, rows.features) / point.clip),)
 
     def drift(self, public: Public, state: VariationalState, given: VariationalInputs, noised: Array) -> Array:
-        family, phi, standard = self.options.family, state.phi, given.standards[0]
+        family, phi, standard = self.options.family, state.phi, given.standard
         prior = family.lift(phi, standard, jax.grad(self.model.penalty)(family.theta(phi, standard)))
         return noised * (state.clip / public.batch) + (prior - family.entropy_gradient(phi)) / public.records
 
@@ -228,13 +210,11 @@ def run_variational(
     randomness: Randomness,
     *,
     options: VariationalOptions,
-    placement: DataParallel | None = None,
 ) -> VariationalRelease:
     """Fit the family to the posterior of a model by clipped noisy gradients, and release its parameters.
 
     The objective is the mean loss plus the model's penalty, expected under the family, minus the family's entropy over
     the number of records: with a weight decay of prior precision / n, the evidence bound over n. Options are public.
-    With a `placement`, devices share the rows of every round.
     """
     asked = EvidenceGradients(instance_of("model", model, Model), options)
-    return run_sums(spec, asked, features, target, randomness, placement)
+    return run_sums(spec, asked, features, target, randomness)

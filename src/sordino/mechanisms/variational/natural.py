@@ -16,7 +16,7 @@ steps are running averages, so that the mean is never far from where it ends; wh
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -147,8 +147,19 @@ def natural_spec(sizes: Sizes, *, simulates: bool = True) -> Spec:
             words = CentredGradients.name
         parts.append(part_of(sizes, words, gradients, rounds, 2.0, **options))
     parts.append(part_of(sizes, "products of gradients", _LAST_PRODUCTS, 1, apart))
+    return in_turn(sizes, *parts)
+
+
+def in_turn(sizes: Sizes, *parts: NoisedSums) -> Spec:
+    """One after the other, everything released."""
     whole = Composite(tuple(Part(part, view=View.ALL_ITERATES) for part in parts))
     return Spec(algorithm=whole, relation=sizes.relation, view=View.ALL_ITERATES, delta=sizes.delta)
+
+
+def parts_of(spec: Spec) -> Iterator[Spec]:
+    """The parts of such a spec, each by itself."""
+    for part in instance_of("spec.algorithm", spec.algorithm, Composite).parts:
+        yield Spec(algorithm=part.algorithm, relation=spec.relation, view=View.ALL_ITERATES, delta=spec.delta)
 
 
 def information_left(sizes: Sizes) -> float:
@@ -169,20 +180,18 @@ def run_natural(
     draws: int = 1000,
 ) -> NaturalPosterior:
     """Run the parts of a spec that `natural_spec` made; every part gets a source of randomness of its own."""
-    parts = iter(
-        Spec(algorithm=part.algorithm, relation=spec.relation, view=View.ALL_ITERATES, delta=spec.delta)
-        for part in instance_of("spec.algorithm", spec.algorithm, Composite).parts
-    )
+    parts = parts_of(spec)
     with in_doubles():
         table, size = PrivateTable.of(model, rows), model.size
-        records = _sums(spec).records
         place = first_place(model, start)
         begin("lengths of gradients")
         asked = next(parts)
+        last_rounds = _sums_of(asked)
+        records = last_rounds.records
         found, _ = table.rounds(asked, GradientLengths(model), GradientQuestion(place, jnp.zeros(OCTAVES)), fresh())
         place = place._replace(clip=jnp.asarray(2.0 * median_length(np.asarray(found.answer), records)))
         path, asked, last = Path(place, place.mean, jnp.zeros(size)), next(parts), len(_ROUNDS) - 1
-        trace, last_rounds = np.zeros((0, 0)), _sums(spec)
+        trace = np.zeros((0, 0))
         for stage in range(len(_ROUNDS)):
             begin(f"stage {stage + 1} of {len(_ROUNDS)}")
             information, noise = _products(table, asked, place, fresh, pairs=1)
@@ -347,8 +356,3 @@ def informations(
 
 def _sums_of(spec: Spec) -> NoisedSums:
     return instance_of("spec.algorithm", spec.algorithm, NoisedSums)
-
-
-def _sums(spec: Spec) -> NoisedSums:
-    whole = instance_of("spec.algorithm", spec.algorithm, Composite)
-    return instance_of("the first part", whole.parts[0].algorithm, NoisedSums)

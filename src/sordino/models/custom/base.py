@@ -100,7 +100,7 @@ def read_layout(data: Mapping[str, Any], rows: int = 1) -> RecordLayout:
         lengths[name] = shape[0]
         leaves.append(Leaf(name, shape[1:], _KINDS[kind]))
     if not leaves:
-        raise InputError("Expected data with at least one named array, got none.")
+        raise InputError("The data need at least one named array.")
     if len(set(lengths.values())) > 1:
         raise InputError(f"Expected arrays of one length, got arrays of several: {', '.join(lengths)}.")
     return RecordLayout(tuple(leaves), rows)
@@ -269,7 +269,7 @@ def front_end(name: str) -> Callable[[Kind], Kind]:
 
     def registered(kind: Kind) -> Kind:
         if name in FRONT_ENDS and type(FRONT_ENDS[name]).__qualname__ != kind.__qualname__:
-            raise InputError(f"Expected a new front end, got {name!r}, which is already registered.")
+            raise InputError(f"The front end {name!r} is already registered.")
         kind.name = name
         FRONT_ENDS[name] = cast(FrontEnd, kind())
         return kind

@@ -79,7 +79,7 @@ def numpyro() -> ModuleType:
         import_module("numpyro.handlers")
         return import_module("numpyro")
     except ImportError:
-        raise InputError("Expected numpyro to be installed, got no such package; install sordino[numpyro].") from None
+        raise InputError("This needs numpyro. Install sordino[numpyro].") from None
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 What is given is the module and `loss(output, ...)`, whose other arguments name arrays of the data; the arrays that the
 loss does not name are the module's input. Equinox modules are called with one example, as they are meant to be; Flax
-modules with a batch of one. So no gradient of an example can see another one, and what a module does beside that is
-refused with the layer named: statistics over a batch, draws for a whole batch, an output for one example that changes
-with the others of its batch.
+modules with a batch of one. So no gradient of an example can see another one. Layers that mean something else in a
+batch of one are refused with their name: statistics over a batch, draws for a whole batch.
 """
 
 import inspect
@@ -16,15 +15,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from sordino.core.validate import InputError, refuse
 from sordino.models.custom.base import CustomModel, FrontEnd, RecordLayout, blank, front_end
 from sordino.models.custom.pytree_loss import PytreeLoss, arrays_apart, put_together, refuse_layers
 
-_TRIED = 3
-_SAME = 1e-5
 _OUTPUT = "output"
 
 
@@ -41,10 +37,6 @@ class Adapter(ABC):
     def applied(self, params: Any, inputs: Sequence[Array]) -> Any:
         """The output for one example."""
 
-    @abstractmethod
-    def check(self, inputs: Sequence[Array]) -> None:
-        """Refuse a module that mixes examples; `inputs` are made-up ones, along a first axis."""
-
 
 class EquinoxAdapter(Adapter):
     """Equinox: the module is its own tree of parameters and sees one example."""
@@ -57,10 +49,6 @@ class EquinoxAdapter(Adapter):
 
     def applied(self, params: Any, inputs: Sequence[Array]) -> Any:
         return put_together(params, self.rest)(*inputs)
-
-    def check(self, inputs: Sequence[Array]) -> None:
-        """One example has none to be mixed with; that it can be called is seen here."""
-        jax.eval_shape(lambda: self.applied(self.params, [part[0] for part in inputs]))
 
 
 class LinenAdapter(Adapter):
@@ -82,15 +70,8 @@ class LinenAdapter(Adapter):
         self.params = variables["params"]
 
     def applied(self, params: Any, inputs: Sequence[Array]) -> Any:
-        return self.module.apply({"params": params}, *(part[None] for part in inputs))[0]
-
-    def check(self, inputs: Sequence[Array]) -> None:
-        def seen(several: Sequence[Array]) -> Any:
-            return self.module.apply(
-                {"params": self.params}, *several, capture_intermediates=True, mutable=["intermediates"]
-            )
-
-        _refuse_mixing(lambda several: _layer_outputs(*self._ran(lambda: seen(several))), inputs)
+        call = lambda: self.module.apply({"params": params}, *(part[None] for part in inputs))[0]  # noqa: E731
+        return self._ran(call)
 
     def _ran(self, call: Callable[[], Any]) -> Any:
         errors = import_module("flax.errors")
@@ -98,8 +79,8 @@ class LinenAdapter(Adapter):
             return call()
         except errors.InvalidRngError as error:
             raise InputError(
-                "Expected layers without draws for a whole batch, got one: "
-                f"{str(error).split(' (https')[0][:200]}; switch it to deterministic or leave it out."
+                f"A layer draws for a whole batch: {str(error).split(' (https')[0][:200]}. Switch it to "
+                "deterministic or remove it."
             ) from None
 
 
@@ -127,16 +108,9 @@ class NnxAdapter(Adapter):
         self.params = nnx.to_pure_dict(state)
 
     def applied(self, params: Any, inputs: Sequence[Array]) -> Any:
-        return self._module(params)(*(part[None] for part in inputs))[0]
-
-    def check(self, inputs: Sequence[Array]) -> None:
-        module = self._module(self.params)
-        _refuse_mixing(lambda several: [("the module", module(*several))], inputs)
-
-    def _module(self, params: Any) -> Any:
         state = jax.tree.map(lambda leaf: leaf, self.state)
         self.nnx.replace_by_pure_dict(state, params)
-        return self.nnx.merge(self.graph, state, self.rest)
+        return self.nnx.merge(self.graph, state, self.rest)(*(part[None] for part in inputs))[0]
 
 
 # By the module that defines the library's own base class; nothing is imported that is not loaded already.
@@ -181,7 +155,7 @@ class ModuleLoss(PytreeLoss):
     @property
     def _adapter(self) -> Adapter:
         if self.adapter is None:
-            raise InputError("Expected a model with a module, got one without.")
+            raise InputError("This model has no module.")
         return self.adapter
 
 
@@ -217,17 +191,17 @@ class ModuleFrontEnd(FrontEnd):
                 f"{', '.join(leaf.name for leaf in layout.leaves)}."
             )
         wholes = {leaf.name: leaf.whole for leaf in layout.leaves}
-        made = blank(layout, _TRIED, seed=1)
-        several = [_typed(made[name], wholes[name]) for name in inputs]
+        made = blank(layout, 1, seed=1)
+        example = [_typed(made[name][0], wholes[name]) for name in inputs]
         try:
-            adapter = found(model, options.get("params"), [part[0] for part in several])
-            adapter.check(several)
+            adapter = found(model, options.get("params"), example)
+            jax.eval_shape(lambda: adapter.applied(adapter.params, example))
         except (TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(
-                f"Expected a module that takes {', '.join(inputs)}, got a {type(error).__name__} when it was called "
-                f"with made-up examples: {str(error)[:200]}"
+                f"The module must take {', '.join(inputs)}. Called with made-up examples, it raised "
+                f"{type(error).__name__}: {str(error)[:200]}"
             ) from None
 
         def of_one(params: Any, **record: Any) -> Any:
@@ -239,9 +213,7 @@ class ModuleFrontEnd(FrontEnd):
     def _targets(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         loss, constants = options.get("loss"), options.get("constants") or {}
         if not callable(loss):
-            raise InputError(
-                "Expected loss(output, ...), a number for one example, with a module, got none; give loss."
-            )
+            raise InputError("A module needs loss(output, ...), a number for one example. Give loss.")
         return tuple(name for name in list(inspect.signature(loss).parameters)[1:] if name not in constants)
 
     @staticmethod
@@ -266,31 +238,3 @@ def _first_path(tree: Any) -> str:
     path, _ = jax.tree_util.tree_leaves_with_path(tree)[0]
     words = [str(getattr(key, "key", key)) for key in path]
     return ".".join(words[:-1]) or "at the root"
-
-
-def _layer_outputs(output: Any, state: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The outputs of all layers, the module's own last."""
-    found = []
-    for path, leaf in jax.tree_util.tree_leaves_with_path(state["intermediates"]):
-        words = [str(key.key) for key in path if hasattr(key, "key")]
-        found.append((".".join(word for word in words if word != "__call__") or "the module", leaf))
-    named = [one for one in found if one[0] != "the module"]
-    return [*named, ("the module", output)]
-
-
-def _refuse_mixing(outputs: Callable[[Sequence[Array]], list[tuple[str, Any]]], inputs: Sequence[Array]) -> None:
-    """Refuse a layer whose output for the first example changes when the others do; the innermost is named."""
-    others = [jnp.concatenate([part[:1], part[1:][::-1] * 2 + 1]) for part in inputs]
-    before, after = outputs(inputs), outputs(others)
-    for (name, one), (_, other) in zip(before, after, strict=True):
-        for first, second in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-            if jnp.ndim(first) == 0 or len(first) != _TRIED:
-                if name == "the module":
-                    raise InputError("The module must return one output for each example of a batch.")
-                continue
-            difference = np.abs(np.asarray(first[0], np.float64) - np.asarray(second[0], np.float64))
-            if np.any(difference > _SAME * (1.0 + np.abs(np.asarray(first[0], np.float64)))):
-                raise InputError(
-                    f"Expected layers that treat every record alone, got {name}, whose output for one example changes "
-                    "with the others of its batch."
-                )

@@ -121,7 +121,7 @@ class NumPyroProgram(CustomModel):
 
     def penalty(self, theta: Array) -> Array:
         values, volume = substituted(self.program.latents, theta)
-        sites = self._trace_any(values, _arrays(blank(self.layout, 1)))
+        sites = self._trace(values, _arrays(blank(self.layout, 1)), 0)
         chosen = [log_prob(sites[latent.name]) for latent in self.program.latents]
         return -(sum((jnp.sum(each) for each in chosen), jnp.zeros(())) + volume)
 
@@ -132,36 +132,27 @@ class NumPyroProgram(CustomModel):
         return all(name in leaves and parameters[leaves[name]].default is None for name, _ in self.program.observed)
 
     def simulated(self, theta: Array, row: Array, number: Any = 0) -> Array:
-        package, (record, _) = numpyro(), self.layout.unpack(row)
+        record, _ = self.layout.unpack(row)
         leaves = dict(self.program.given)
         kept = {name: values for name, values in record.items() if name not in leaves.values()}
         values, _ = substituted(self.program.latents, theta)
-        key = jax.random.fold_in(key_of(row), number)
-        seeded = package.handlers.seed(package.handlers.substitute(self.model_fn, data=values), key)
-        sites = package.handlers.trace(seeded).get_trace(**kept, **self.constants)
+        sites = self._trace(values, kept, jax.random.fold_in(key_of(row), number))
         return self.layout.replaced(row, {leaf: sites[name]["value"] for name, leaf in leaves.items()})
 
     def predict(self, theta: Array, data: Mapping[str, Any], key: Array) -> dict[str, Array]:
         """What the model observes is drawn; latents of one unit are drawn from their prior."""
-        package = numpyro()
-        keys = jax.random.split(key, len(theta))
-        observed = [name for name, _ in self.program.observed]
         given = self._arguments(data)
 
         def one(theta: Array, key: Array) -> dict[str, Array]:
-            values, _ = substituted(self.program.latents, theta)
-            seeded = package.handlers.seed(package.handlers.substitute(self.model_fn, data=values), key)
-            sites = package.handlers.trace(seeded).get_trace(**given)
-            return {name: sites[name]["value"] for name in observed if name in sites}
+            sites = self._trace(substituted(self.program.latents, theta)[0], given, key)
+            return {name: sites[name]["value"] for name, _ in self.program.observed if name in sites}
 
-        return jax.jit(jax.vmap(one))(theta, keys)
+        return jax.jit(jax.vmap(one))(theta, jax.random.split(key, len(theta)))
 
     def log_likelihood(self, theta: Array, data: Mapping[str, Any]) -> dict[str, Array]:
         if self.program.local or self.program.summed:
-            raise InputError(
-                "Expected a model without latents of single records for log-likelihoods of records, got one with them."
-            )
-        given = {name: jnp.asarray(values) for name, values in data.items()}
+            raise InputError("Log-likelihoods of records need a model without latents of single records.")
+        given = _arrays(data)
 
         def one(theta: Array) -> dict[str, Array]:
             sites = self._trace(substituted(self.program.latents, theta)[0], given)
@@ -186,7 +177,7 @@ class NumPyroProgram(CustomModel):
         total = jnp.sum(jnp.where(mask, by_record, 0.0))
         if not program.local:
             return total
-        sites = self._trace(fixed, record) if not program.summed else self._trace_any(fixed, record)
+        sites = self._trace(fixed, record, 0)
         prior = sum((jnp.sum(log_prob(sites[latent.name])) for latent in program.local), jnp.zeros(()))
         return total + prior + volume
 
@@ -198,44 +189,38 @@ class NumPyroProgram(CustomModel):
         if not program.summed:
             return densities({})
         [name] = program.summed
-        support = self._trace_any(fixed, record)[name]["fn"].enumerate_support(expand=False)
+        support = self._trace(fixed, record, 0)[name]["fn"].enumerate_support(expand=False)
         rows = self.layout.rows
         each = [densities({name: jnp.broadcast_to(value, (rows,))}) for value in support.reshape(-1)]
         return logsumexp(jnp.stack(each), axis=0)
 
-    def _trace(self, values: Mapping[str, Array], record: Mapping[str, Any]) -> Trace:
-        package = numpyro()
-        substituted = package.handlers.substitute(self.model_fn, data=dict(values))
-        return package.handlers.trace(substituted).get_trace(**record, **self.constants)
-
-    def _trace_any(self, values: Mapping[str, Array], record: Mapping[str, Any]) -> Trace:
-        """The same where some latents have no value yet; they are drawn with a public key."""
-        package = numpyro()
-        seeded = package.handlers.seed(self.model_fn, rng_seed=0)
-        substituted = package.handlers.substitute(seeded, data=dict(values))
-        return package.handlers.trace(substituted).get_trace(**record, **self.constants)
+    def _trace(self, values: Mapping[str, Array], record: Mapping[str, Any], key: Any = None) -> Trace:
+        """The sites of the function at values of its latents; those without a value are drawn with a key."""
+        handlers = numpyro().handlers
+        model = handlers.substitute(self.model_fn, data=dict(values))
+        seeded = model if key is None else handlers.seed(model, key)
+        return handlers.trace(seeded).get_trace(**record, **self.constants)
 
     def _arguments(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """What the function is called with for new records: everything but what it observes."""
         observed = {leaf for _, leaf in self.program.given}
         missing = [leaf.name for leaf in self.layout.leaves if leaf.name not in data and leaf.name not in observed]
         if missing:
-            raise InputError(f"Expected new records with {', '.join(missing)}, got none; the model reads it.")
+            raise InputError(f"The new records lack {', '.join(missing)}, which the model reads.")
         read = {leaf.name for leaf in self.layout.leaves} - observed
-        return {name: jnp.asarray(values) for name, values in data.items() if name in read} | dict(self.constants)
+        return {name: jnp.asarray(values) for name, values in data.items() if name in read}
 
     def _read(self) -> ModelTrace:
         rows = [self.layout.rows] if self.layout.rows > 1 else []
-        package, traces, given = numpyro(), {}, {}
+        traces, given = {}, {}
         for number in (*_TRIED, *rows, 1):
-            seeded = package.handlers.seed(self.model_fn, rng_seed=0)
             given = _arrays(blank(self.layout, number, seed=1))
             try:
-                traces[number] = package.handlers.trace(seeded).get_trace(**given, **self.constants)
+                traces[number] = self._trace({}, given, 0)
             except (TypeError, ValueError, IndexError, AttributeError) as error:
                 raise InputError(
-                    f"Expected a model that runs on {number} records of the data's shapes, got a "
-                    f"{type(error).__name__}: {str(error)[:200]}"
+                    f"The model must run on {number} records of the data's shapes. It raised {type(error).__name__}: "
+                    f"{str(error)[:200]}"
                 ) from None
         # An observed site holds the very array that the function was given, or something made of it.
         own = [(name, leaf) for leaf, array in given.items() for name in traces[1] if _holds(traces[1][name], array)]
@@ -247,22 +232,21 @@ class NumPyroProgram(CustomModel):
         others = blank(self.layout, _TRIED[0], seed=3)
         theta = jnp.asarray(np.random.default_rng(4).normal(0.0, 0.1, self.size))
         values, _ = substituted(self.program.latents, theta)
-        together, elsewhere = (self._trace_any(values, _arrays(each)) for each in (records, others))
+        together, elsewhere = (self._trace(values, _arrays(each), 0) for each in (records, others))
         for latent in self.program.latents:
             if not _close(log_prob(together[latent.name]), log_prob(elsewhere[latent.name])):
-                raise InputError(
-                    f"Expected priors that read no rows, got one of {latent.name!r} that changes with them; give it "
-                    "public numbers."
-                )
+                raise InputError(f"The prior of {latent.name!r} changes with the rows. Give it public numbers.")
         if self.program.local or self.program.summed:
             return
         for place in range(_TRIED[0]):
-            alone = self._trace_any(values, _arrays({name: part[place : place + 1] for name, part in records.items()}))
+            alone = self._trace(
+                values, {name: jnp.asarray(part[place : place + 1]) for name, part in records.items()}, 0
+            )
             for name, axis in self.program.observed:
                 if not _close(record_densities(together[name], axis)[place], record_densities(alone[name], axis)[0]):
                     raise InputError(
-                        f"Expected the density of a record at {name!r} to follow from that record alone, got one that "
-                        "changes with the other records (statistics over the batch?); use public numbers instead."
+                        f"The density of a record at {name!r} changes with other records, as with statistics over "
+                        "a batch. Use public numbers instead."
                     )
 
 
@@ -302,9 +286,9 @@ def _read_program(traces: Mapping[int, Trace], unit: str | None, rows: int) -> M
             latents.append(latent_of(site, second[name]))
             shapes.append(tuple(jnp.shape(site["value"])))
     if not observed:
-        raise InputError("Expected a NumPyro model that observes something with obs=, got one that observes nothing.")
+        raise InputError("The NumPyro model observes nothing. Add a sample site with obs=.")
     if not latents:
-        raise InputError("Expected a NumPyro model with at least one global latent, got one without.")
+        raise InputError("The NumPyro model has no global latent. It needs at least one.")
     if len(summed) > 1:
         raise InputError(f"Expected at most one discrete latent in a record, got {summed}.")
     one = traces[1]

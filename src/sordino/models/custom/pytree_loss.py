@@ -87,8 +87,8 @@ class PytreeLoss(CustomModel):
             shape = jax.eval_shape(lambda theta: self.loss(self.unravel(theta), **record), self.flat)
         except (TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
             raise InputError(
-                f"Expected a loss of one record, without an axis of records, got a {type(error).__name__} when it was "
-                f"called with one: {str(error)[:200]}"
+                "The loss must take one record, without an axis of records. Called with one, it raised "
+                f"{type(error).__name__}: {str(error)[:200]}"
             ) from None
         if jax.tree.leaves(shape) != [shape] or shape.shape != ():
             raise refuse("the loss", "to be one number for one record", f"{shape}", "sum over its parts")
@@ -107,7 +107,7 @@ def _partitioned(params: Any) -> tuple[Any, Any]:
         if 0 in leaf.shape:
             raise InputError(f"Expected leaves with at least one number, got the empty {where}; leave it out.")
     if not any(map(_is_array, jax.tree.leaves(params))):
-        raise InputError("Expected params with at least one array, got none.")
+        raise InputError("params need at least one array.")
     return arrays_apart(params)
 
 

@@ -6,9 +6,9 @@ A step is a random affine map theta -> A theta + o + N(0, C). Maps are composed 
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -168,23 +168,15 @@ def _truncated(chain: NoisyGradient, n: int, data: Quadratics) -> list[tuple[Vec
 def _allocated(chain: NoisyGradient, length: int, data: Quadratics, steps: int) -> Stage:
     """All ways to give every record its steps of a round, of which the first `steps` are made."""
     ways = list(itertools.combinations(range(length), chain.batch.uses or 1))
-    if len(ways) ** data.n > MOST_PATTERNS:
-        raise _too_many(f"{len(ways)} ^ {data.n}")
-    patterns: Counter[bytes] = Counter()
-    for chosen in itertools.product(ways, repeat=data.n):
-        counts = np.zeros((length, len(data.counts)), dtype=np.int64)
-        for kind, places in zip(data.kinds, chosen, strict=True):
-            counts[list(places), kind] += 1
-        patterns[counts[:steps].tobytes()] += 1
-    tables = [np.frombuffer(key, dtype=np.int64).reshape(steps, -1) for key in patterns]
-    return Stage(np.array(list(patterns.values())) / len(ways) ** data.n, np.stack(tables), steps)
+    own = Counter(tuple(int(step in places) for step in range(steps)) for places in ways)
+    return _joint({uses: count / len(ways) for uses, count in own.items()}, data, steps)
 
 
 def _apart(chain: NoisyGradient, n: int, data: Quadratics) -> Stage:
     """All ways in which every record is drawn while it is free, from waits that steps made before would leave."""
     length, chance = chain.batch.apart(n), chain.batch.chance(n)
     share = chance / (1 + (length - 1) * chance)
-    own: dict[tuple[int, ...], float] = {}
+    own: dict[Vector, float] = {}
     for blocked in range(length):
         waits = [((), blocked, share if blocked else 1 - (length - 1) * share)]
         for _ in range(chain.steps):
@@ -196,17 +188,28 @@ def _apart(chain: NoisyGradient, n: int, data: Quadratics) -> Stage:
             ]
         for uses, _, weight in waits:
             own[uses] = own.get(uses, 0.0) + weight
+    return _joint(own, data, chain.steps)
+
+
+def _joint(own: Mapping[Vector, float], data: Quadratics, steps: int) -> Stage:
+    """All steps together, where every record has uses of its own, step by step, with these probabilities."""
     if len(own) ** data.n > MOST_PATTERNS:
         raise _too_many(f"{len(own)} ^ {data.n}")
-    patterns: dict[bytes, float] = {}
+    found: dict[bytes, float] = {}
     for chosen in itertools.product(own.items(), repeat=data.n):
-        counts = np.zeros((chain.steps, len(data.counts)), dtype=np.int64)
+        counts = np.zeros((steps, len(data.counts)), dtype=np.int64)
         for kind, (uses, _) in zip(data.kinds, chosen, strict=True):
             counts[:, kind] += uses
         key = counts.tobytes()
-        patterns[key] = patterns.get(key, 0.0) + math.prod(weight for _, weight in chosen)
-    tables = [np.frombuffer(key, dtype=np.int64).reshape(chain.steps, -1) for key in patterns]
-    return Stage(np.array(list(patterns.values())), np.stack(tables), chain.steps)
+        found[key] = found.get(key, 0.0) + math.prod(weight for _, weight in chosen)
+    tables = [np.frombuffer(key, dtype=np.int64).reshape(steps, -1) for key in found]
+    return Stage(np.array(list(found.values())), np.stack(tables), steps)
+
+
+def _in_rounds(steps: int, length: int, stage: Callable[[int], Stage]) -> tuple[Stage, ...]:
+    """Rounds that are independent and alike, and what is left of one."""
+    whole, rest = divmod(steps, length)
+    return (*((stage(length),) * whole if whole else ()), *((stage(rest),) if rest else ()))
 
 
 def _stages(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
@@ -223,15 +226,10 @@ def _stages(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]
         case Scheme.SHUFFLE_ONCE:
             return (_one_pass(chain, n, data, chain.steps),)
         case Scheme.RESHUFFLED:
-            length = len(_sizes(chain, n))
-            whole, rest = divmod(chain.steps, length)
-            stages = (_one_pass(chain, n, data, length),) * whole if whole else ()
-            return (*stages, _one_pass(chain, n, data, rest)) if rest else stages
+            return _in_rounds(chain.steps, len(_sizes(chain, n)), partial(_one_pass, chain, n, data))
         case Scheme.RANDOM_ALLOCATION:
             length = chain.batches_per_epoch(n)
-            whole, rest = divmod(chain.steps, length)
-            stages = (_allocated(chain, length, data, length),) * whole if whole else ()
-            return (*stages, _allocated(chain, length, data, rest)) if rest else stages
+            return _in_rounds(chain.steps, length, partial(_allocated, chain, length, data))
         case Scheme.MIN_SEPARATION:
             return (_apart(chain, n, data),)
         case Scheme.TRUNCATED_POISSON:
@@ -278,7 +276,7 @@ class ChainRun:
         """Read a spec; projection and clipping are refused because the law would no longer be known."""
         chain: NoisyGradient = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
         if chain.projection is not None or chain.clipping is not None:
-            raise InputError("Expected a chain without projection and clipping, got one whose law is not known.")
+            raise InputError("With projection or clipping the law of the chain is not known.")
         if spec.dim != data.dim:
             raise InputError(f"Expected data with problem.dim = {spec.dim} parameters, got {data.dim}.")
         scale = chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0
@@ -329,7 +327,7 @@ def chain_law(
     """
     run = ChainRun.of(spec, data)
     if not isinstance(run.chain.noise, GaussianNoise):
-        raise InputError("Expected Gaussian noise, got stable noise; use stable_chain_law.")
+        raise InputError("This law needs Gaussian noise. Use stable_chain_law for stable noise.")
     stages = run.stages(spec.n, batches)
     kept = frozenset(run.chain.kept_iterates(spec.view))
     weights, mean, covariance = np.ones(1), run.start_mean[None], run.start_scale**2 * np.eye(data.dim)[None]
@@ -340,7 +338,7 @@ def chain_law(
     if spec.view == View.AVERAGE:
         mean, covariance = _averaged(spec, len(kept), mean, covariance)
     if len(weights) > 1 and run.chain.chains > 1:
-        raise InputError("Expected one chain when the order of the records is random, got several.")
+        raise InputError("With records in random order this law needs a single chain.")
     if len(weights) == 1:
         return GaussianLaw(mean[0], covariance[0]).copies(run.chain.chains)
     return GaussianMixtureLaw(weights, mean, covariance)

@@ -117,7 +117,7 @@ def line_renyi(first: LineMixture, second: LineMixture, order: float) -> float:
     """Rényi divergence by the trapezoidal rule, to a relative 1e-9 or better; infinite where it is undefined."""
     order = number("order", order, POSITIVE)
     if order == 1.0:
-        raise InputError("Expected a Rényi order other than 1, got 1; use an order such as 1.000001.")
+        raise InputError("A Rényi order cannot be 1. Use one such as 1.000001.")
     spreads = [float(law.scales.max()) ** 2 for law in (first, second)]
     if first.family is NORMAL and order / spreads[0] - (order - 1) / spreads[1] <= 0:
         return math.inf

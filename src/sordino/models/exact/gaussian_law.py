@@ -43,7 +43,7 @@ class GaussianLaw:
     def line(self) -> LineMixture:
         """The same law as a mixture of one, on the line."""
         if self.dim != 1:
-            raise InputError(f"Expected a law on the line, got one with {self.dim} coordinates.")
+            raise InputError(f"This needs a law on the line; this one has {self.dim} coordinates.")
         return LineMixture(NORMAL, np.ones(1), self.mean, cholesky(self.covariance)[0])
 
     def copies(self, count: int) -> "GaussianLaw":
@@ -58,10 +58,10 @@ def checked_covariance(covariance: Array) -> Array:
     largest = np.abs(covariance).max()
     mirrored = np.swapaxes(covariance, -1, -2)
     if np.abs(covariance - mirrored).max() > 1e-9 * largest:
-        raise InputError("Expected the covariance to be symmetric, got a matrix that is not.")
+        raise InputError("The covariance is not symmetric.")
     symmetric = np.array((covariance + mirrored) / 2)
     if np.linalg.eigvalsh(symmetric).min() < -1e-9 * largest:
-        raise InputError("Expected the covariance to have no negative eigenvalue, got one that has.")
+        raise InputError("The covariance has a negative eigenvalue.")
     symmetric.flags.writeable = False
     return symmetric
 
@@ -71,7 +71,7 @@ def cholesky(covariance: Array) -> Array:
     try:
         return linalg.cholesky(covariance, lower=True)
     except linalg.LinAlgError:
-        raise InputError("Expected a law with a density, got a Gaussian whose covariance is singular.") from None
+        raise InputError("The covariance is singular, so the Gaussian has no density.") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class GaussianMixtureLaw:
     def line(self) -> LineMixture:
         """The same law as a mixture on the line."""
         if self.dim != 1:
-            raise InputError(f"Expected a law on the line, got one with {self.dim} coordinates.")
+            raise InputError(f"This needs a law on the line; this one has {self.dim} coordinates.")
         return LineMixture(NORMAL, self.weights, self.means[:, 0], np.sqrt(self.covariances[:, 0, 0]))
 
 
@@ -270,7 +270,7 @@ class GaussianLoss:
 
     def _tail(self, epsilon: float, kernel: Callable[[Complex], Complex], low: float) -> Bracket:
         if len(self.ratios) == 0 and self.shift == 0.0:
-            raise InputError("Expected two different laws, got equal ones, whose loss is 0 with certainty.")
+            raise InputError("The two laws are equal, so their loss is 0 with certainty.")
         return self._transform(number("epsilon", epsilon), kernel, low).integral()
 
     def _transform(self, epsilon: float, kernel: Callable[[Complex], Complex], low: float) -> Transform:

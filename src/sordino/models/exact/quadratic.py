@@ -127,7 +127,7 @@ def _constant(spec: Spec, pull: float, kinds: NDArray[np.int64]) -> Quadratics:
 def _value(spec: Spec, name: str) -> float:
     certificate: Certificate | None = getattr(spec.problem, name, None)
     if certificate is None:
-        raise InputError(f"Expected problem.{name} to be given for {spec.relation.value}, got none.")
+        raise InputError(f"problem.{name} is missing; {spec.relation.value} needs it.")
     return certificate.value
 
 

@@ -25,7 +25,7 @@ def read_only(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Arr
     if not fits:
         raise InputError(f"Expected {name} of shape {_shown(shape)}, got shape {array.shape}.")
     if not np.all(np.isfinite(array)):
-        raise InputError(f"Expected {name} to be finite, got an infinite or missing value.")
+        raise InputError(f"{name} has an infinite or missing value.")
     array.flags.writeable = False
     return array
 

@@ -21,7 +21,7 @@ def need_signs(domain: Domain, model: str) -> None:
     width, bound = domain.target_width, domain.target_bound
     measured = bound is not None and (bound.value != 1.0 or domain.classes is None)
     if measured or (width is not None and width.value != 2.0) or domain.classes not in (None, 2):
-        raise refuse(f"the target of {model}", "to be the signs -1 and +1", domain, 'use boolean labels "signs"')
+        raise refuse(f"the target of {model}", "to be the signs -1 and +1", domain, "declare the target a boolean")
 
 
 def as_signs(y: Array) -> Array:
@@ -39,7 +39,7 @@ def need_codes(domain: Domain, classes: int, model: str) -> None:
     signs = domain.target_width is not None and domain.target_width.value != 1.0
     if domain.classes not in (None, classes) or signs:
         raise refuse(
-            f"the target of {model}", f"to be the codes 0..{classes - 1}", domain, "use a category target or bits"
+            f"the target of {model}", f"to be the codes 0..{classes - 1}", domain, "declare the target a category"
         )
 
 

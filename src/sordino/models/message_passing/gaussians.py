@@ -82,10 +82,6 @@ class GaussianFamily(ABC):
         """Means and covariances of a member; its precision has to be positive definite."""
 
     @abstractmethod
-    def natural(self, moments: Moments) -> Array:
-        """The natural vector of a member with these moments."""
-
-    @abstractmethod
     def site(self, moments: Moments, slopes: Slopes, count: Array | float, clamp: tuple[float, float]) -> Array:
         """The natural parameters of `count` records whose slopes add up to `slopes`, seen from one cavity.
 
@@ -93,24 +89,17 @@ class GaussianFamily(ABC):
         eigenvalues of 1 - K V are kept inside `clamp`. With one record this is its exact message.
         """
 
-    def mean_vector(self, moments: Moments) -> Array:
-        """The mean as one vector, shape (dim,)."""
-        return moments.mean.reshape(-1)
-
     def prior(self, precision: float, mean: Array, gamma: tuple[tuple[float, float], ...] = ()) -> Array:
         """An isotropic Gaussian, and Gammas of these shapes and rates."""
         shape, rate = (jnp.asarray([pair[i] for pair in gamma], mean.dtype) for i in (0, 1))
-        return self.natural(self._isotropic(1.0 / precision, mean)._replace(shape=shape, rate=rate))
+        return self.pack(Natural(*self._isotropic(precision, mean), jnp.concatenate([shape - 1.0, -rate])))
 
     @abstractmethod
-    def _isotropic(self, variance: float, mean: Array) -> Moments:
-        """Moments with this variance in every coordinate and no Gammas."""
+    def _isotropic(self, precision: float, mean: Array) -> tuple[Array, Array]:
+        """Lambda mu and Lambda with this precision in every coordinate."""
 
     def _gamma_moments(self, gamma: Array) -> tuple[Array, Array]:
         return gamma[..., : self.gammas] + 1.0, -gamma[..., self.gammas :]
-
-    def _gamma_natural(self, moments: Moments) -> Array:
-        return jnp.concatenate([moments.shape - 1.0, -moments.rate], axis=-1)
 
 
 @dataclass(frozen=True)
@@ -132,18 +121,13 @@ class DiagonalGaussian(GaussianFamily):
         variance = 1.0 / parts.precision
         return Moments(parts.linear * variance, variance, *self._gamma_moments(parts.gamma))
 
-    def natural(self, moments: Moments) -> Array:
-        precision = 1.0 / moments.covariance
-        return self.pack(Natural(moments.mean * precision, precision, self._gamma_natural(moments)))
-
     def site(self, moments: Moments, slopes: Slopes, count: Array | float, clamp: tuple[float, float]) -> Array:
         inverse = 1.0 / jnp.clip(1.0 - moments.covariance * slopes.k / count, *clamp)
         linear = (slopes.g + moments.mean * slopes.k) * inverse
         return self.pack(Natural(linear, slopes.k * inverse, slopes.gamma))
 
-    def _isotropic(self, variance: float, mean: Array) -> Moments:
-        empty = jnp.zeros(0, mean.dtype)
-        return Moments(mean, jnp.full(self.dim, variance, mean.dtype), empty, empty)
+    def _isotropic(self, precision: float, mean: Array) -> tuple[Array, Array]:
+        return precision * mean, jnp.full(self.dim, precision, mean.dtype)
 
 
 @dataclass(frozen=True)
@@ -185,12 +169,6 @@ class BlockGaussian(GaussianFamily):
         mean = jnp.einsum("bij,bj->bi", covariance, parts.linear)
         return Moments(mean, covariance, *self._gamma_moments(parts.gamma))
 
-    def natural(self, moments: Moments) -> Array:
-        precision = jnp.linalg.inv(moments.covariance)
-        precision = 0.5 * (precision + precision.swapaxes(1, 2))
-        linear = jnp.einsum("bij,bj->bi", precision, moments.mean)
-        return self.pack(Natural(linear, precision, self._gamma_natural(moments)))
-
     def site(self, moments: Moments, slopes: Slopes, count: Array | float, clamp: tuple[float, float]) -> Array:
         # With V = L L' and A = L' K L the factor is L^-T (1 - A)^-1 L', and A is symmetric.
         root = jnp.linalg.cholesky(moments.covariance)
@@ -203,31 +181,18 @@ class BlockGaussian(GaussianFamily):
         precision = jnp.einsum("bij,bj,bkj->bik", back, kept * values, back)
         return self.pack(Natural(linear, precision, slopes.gamma))
 
-    def _isotropic(self, variance: float, mean: Array) -> Moments:
-        empty = jnp.zeros(0, mean.dtype)
-        covariance = jnp.tile(variance * jnp.eye(self.width, dtype=mean.dtype), (self.blocks, 1, 1))
-        return Moments(mean.reshape(self.blocks, self.width), covariance, empty, empty)
+    def _isotropic(self, precision: float, mean: Array) -> tuple[Array, Array]:
+        matrices = jnp.tile(precision * jnp.eye(self.width, dtype=mean.dtype), (self.blocks, 1, 1))
+        return precision * mean.reshape(self.blocks, self.width), matrices
 
     def _triangle(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows, columns = np.triu_indices(self.width)
         return rows, columns, np.where(rows == columns, 1.0, math.sqrt(2.0))
 
 
-# What a site is: one record's likelihood, seen as a tilt of a Gaussian cavity.
-#
-# A site is a frozen, hashable value, so that it can be a static argument of a compiled function.
-
-
-class PredictiveMoments(NamedTuple):
-    """Mean and variance of the target of each row, the spread of the observation included."""
-
-    mean: Array
-    variance: Array
-
-
 @dataclass(frozen=True)
 class Site(ABC):
-    """The likelihood of one record under a Gaussian family."""
+    """The likelihood of one record, as a tilt of a Gaussian cavity; a frozen value, because it is compiled in."""
 
     @abstractmethod
     def family(self, features: int) -> GaussianFamily:
@@ -236,22 +201,6 @@ class Site(ABC):
     @abstractmethod
     def slopes(self, moments: Moments, x: Array, y: Array) -> Slopes:
         """How the record (x, y) tilts a cavity with these moments."""
-
-    @abstractmethod
-    def predict(self, moments: Moments, X: Array) -> PredictiveMoments:
-        """The target of each row, averaged over the Gaussian."""
-
-    @abstractmethod
-    def log_predictive(self, moments: Moments, X: Array, y: Array) -> Array:
-        """The log-density of each record, averaged over the Gaussian."""
-
-    @abstractmethod
-    def conditional(self, theta: Array, X: Array) -> PredictiveMoments:
-        """The target of each row at one parameter vector."""
-
-    @abstractmethod
-    def log_likelihood(self, theta: Array, X: Array, y: Array) -> Array:
-        """The log-density of each record at one parameter vector."""
 
     @property
     def gamma_prior(self) -> tuple[tuple[float, float], ...]:

@@ -5,12 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.theorems.heavy_tail import coupling
-from sordino.core.bound import Bound
-from sordino.core.guarantee import TotalVariation
 from sordino.core.spec import Spec
 from sordino.models.exact import Quadratics, stable_chain_law, total_variation
+from tests.accounting.described import guarantee, noisy_chain
 from tests.models.exact.laws import ridge
 
 
@@ -51,24 +48,14 @@ class Box:
         return found
 
 
-def run(box: Box, n: int, **algorithm: Any) -> Spec:
+def run(box: Box, n: int, noise: dict[str, Any], batch: Any, steps: int, step: float, **algorithm: Any) -> Spec:
     """A chain on the box, seen at its last iterate."""
-    return Spec.from_dict(
-        {
-            "algorithm": {"kind": "noisy-gradient", **algorithm},
-            "problem": {"n": n} | box.problem,
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
-    )
+    return noisy_chain(steps, step, noise, batch, {"n": n} | box.problem, algorithm=algorithm)
 
 
 def certified(spec: Spec) -> float:
     """The delta of heavy-tail.coupling."""
-    answer = evaluate(coupling, spec)
-    assert isinstance(answer, Bound), answer.reason
-    assert isinstance(answer.guarantee, TotalVariation)
-    return answer.guarantee.value
+    return guarantee("heavy-tail.coupling", spec).value
 
 
 def exact(spec: Spec, pair: tuple[Quadratics, Quadratics]) -> float:

@@ -1,8 +1,6 @@
 """Rényi curves given how a batch was drawn: with replacement, and Poisson batches with a cap."""
 
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,13 +8,10 @@ from scipy import stats
 
 from sordino.accounting.bounds import hidden_steps
 from sordino.accounting.bounds.renyi import poisson_renyi
-from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.accounting.theorems import sampled
-from sordino.core.bound import Bound, Relation
-from sordino.core.guarantee import Guarantee, LossDistribution, RenyiDP
-from sordino.core.spec import Spec
-
-EXAMPLES = Path(__file__).parents[4] / "examples" / "specs"
+from sordino.core.bound import Relation
+from sordino.core.guarantee import LossDistribution, RenyiDP
+from tests.accounting.described import example, guarantee
 
 
 def mean_of_uses(size: int, records: int, order: float, ratio: float) -> float:
@@ -64,24 +59,17 @@ def test_capped_batches_are_the_mean_over_full_and_other_ones(full: float) -> No
         assert replaced >= found * (1 - 1e-9)
 
 
-def guarantee(name: str, spec: Spec) -> Guarantee:
-    answer = evaluate(theorem_named(f"composition.{name}"), spec)
-    assert isinstance(answer, Bound)
-    return answer.guarantee
-
-
 @pytest.mark.parametrize(
-    ("example", "loss", "curve"),
+    ("name", "loss", "curve"),
     [
         ("noised-sums-with-replacement", "subsampled-with-replacement", "with-replacement-renyi"),
         ("noised-sums-truncated-poisson", "truncated-poisson", "truncated-poisson-renyi"),
         ("truncated-poisson-replace-one", "truncated-poisson", "truncated-poisson-renyi"),
     ],
 )
-def test_no_delta_is_too_small(example: str, loss: str, curve: str) -> None:
+def test_no_delta_is_too_small(name: str, loss: str, curve: str) -> None:
     """Finite and growing down to 1e-300, and never below the lower end of the loss distribution."""
-    spec = Spec.from_json((EXAMPLES / f"{example}.json").read_text("utf-8"))
-    pairs, found = guarantee(loss, spec), guarantee(curve, spec)
+    pairs, found = (guarantee(f"composition.{theorem}", example(name)) for theorem in (loss, curve))
     assert isinstance(pairs, LossDistribution)
     assert isinstance(found, RenyiDP)
     assert found.failure == 0.0
@@ -92,8 +80,6 @@ def test_no_delta_is_too_small(example: str, loss: str, curve: str) -> None:
 
 
 def test_one_record_is_in_every_place() -> None:
-    text = json.loads((EXAMPLES / "noised-sums-with-replacement.json").read_text("utf-8"))
-    text["algorithm"] |= {"records": 1}
-    text["algorithm"]["sampling"] |= {"size": 1}
-    spec = Spec.from_dict(text)
-    assert guarantee("with-replacement-renyi", spec) == guarantee("subsampled-with-replacement", spec)
+    spec = example("noised-sums-with-replacement", {"algorithm.records": 1, "algorithm.sampling.size": 1})
+    names = ("with-replacement-renyi", "subsampled-with-replacement")
+    assert guarantee(f"composition.{names[0]}", spec) == guarantee(f"composition.{names[1]}", spec)

@@ -1,27 +1,20 @@
 """Rényi divergences of random allocation: sums over all patterns, ball arithmetic, quadrature and draws."""
 
-import json
 import math
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 from flint import arb, arb_series, ctx
 
 from sordino.accounting.bounds.renyi import addition, removal, round_renyi
-from sordino.accounting.evaluate import evaluate, explain, theorem_named
-from sordino.core.bound import Bound, Relation
-from sordino.core.guarantee import ORDERS, RenyiDP
-from sordino.core.spec import Spec
+from sordino.accounting.evaluate import explain
+from sordino.core.bound import Relation
+from sordino.core.guarantee import ORDERS
+from tests.accounting.described import example, guarantee
 
-EXAMPLES = Path(__file__).parents[4] / "examples" / "specs"
 THEOREM = "composition.random-allocation-renyi"
 DELTAS = (1e-5, 1e-9, 1e-14, 1e-100, 1e-300)
-
-
-def read(name: str, changes: dict | None = None) -> Spec:
-    return Spec.from_dict(json.loads((EXAMPLES / f"{name}.json").read_text("utf-8"))).with_values(changes or {})
 
 
 def at(function, total: int, done: int, mu: float, where: float) -> float:
@@ -102,43 +95,28 @@ def test_a_replaced_record_is_bounded_by_quadrature(mu: float) -> None:
         assert exact < curve[order] < (3.0 if order < 3 else 1.5) * exact
 
 
-def test_long_rounds_agree_with_draws() -> None:
-    """A hundred steps at mu 1: 200,000 draws of R, five standard errors (false alarms below 1e-5)."""
-    generator = np.random.default_rng(1)
-    ratios = np.concatenate([np.exp(generator.standard_normal((20_000, 100)) - 0.5).mean(axis=1) for _ in range(10)])
-    for values, bound in ((ratios**3.0, at(removal, 100, 100, 1.0, 3)), (ratios**-4.0, at(addition, 100, 100, 1.0, 4))):
-        error = 5 * float(values.std()) / math.sqrt(len(values))
-        assert abs(float(values.mean()) - math.exp(bound)) < error
-
-
 @pytest.mark.parametrize("name", ["random-allocation", "random-allocation-replace-one"])
 def test_no_delta_is_too_small(name: str) -> None:
     """Finite, growing, and far below a Gaussian use a round, at every delta down to 1e-300."""
-    said = [explain(read(name), delta).bounds[0] for delta in DELTAS]
+    said = [explain(example(name), delta).bounds[0] for delta in DELTAS]
     epsilons = [epsilon for _, epsilon in said]
     assert all(math.isfinite(epsilon) for epsilon in epsilons)
     assert epsilons == sorted(epsilons)
     assert {bound.theorem for bound, _ in said[1:]} == {THEOREM}
     assert said[0][0].theorem == "composition.random-allocation"
-    used = evaluate(theorem_named("composition.allocated-uses"), read(name))
-    assert isinstance(used, Bound)
-    assert epsilons[1] < used.guarantee.epsilon(1e-9) / 3
+    assert epsilons[1] < guarantee("composition.allocated-uses", example(name)).epsilon(1e-9) / 3
 
 
 def test_several_uses_rounds_cut_short_and_large_moves() -> None:
-    spec = {"algorithm.batch.uses": 2}
-    curve = evaluate(theorem_named(THEOREM), read("random-allocation", spec))
-    assert isinstance(curve, Bound)
-    assert isinstance(curve.guarantee, RenyiDP)
+    curve = guarantee(THEOREM, example("random-allocation", {"algorithm.batch.uses": 2}))
     two = [20 * value for value in round_renyi(50, 50, 1.0, Relation.ADD_REMOVE)]
-    np.testing.assert_allclose(curve.guarantee.values, two, rtol=1e-9)
+    np.testing.assert_allclose(curve.values, two, rtol=1e-9)
     short, whole = (
-        evaluate(theorem_named(THEOREM), read("random-allocation", {"algorithm.steps": steps})) for steps in (130, 200)
+        guarantee(THEOREM, example("random-allocation", {"algorithm.steps": steps})).epsilon(1e-9)
+        for steps in (130, 200)
     )
-    assert isinstance(short, Bound)
-    assert isinstance(whole, Bound)
-    assert curve.guarantee.epsilon(1e-9) > whole.guarantee.epsilon(1e-9) > short.guarantee.epsilon(1e-9)
+    assert curve.epsilon(1e-9) > whole > short
     # Moves of two noises are beyond the loss distribution; a Gaussian use a round costs more.
-    large = explain(read("random-allocation", {"algorithm.noise.scale": 0.005}), 1e-5)
+    large = explain(example("random-allocation", {"algorithm.noise.scale": 0.005}), 1e-5)
     assert large.bounds[0][0].theorem == THEOREM
     assert large.epsilon < min(epsilon for bound, epsilon in large.bounds if bound.theorem != THEOREM)

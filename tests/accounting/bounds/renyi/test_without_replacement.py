@@ -48,14 +48,3 @@ def test_both_lie_above_the_dominating_pair(order, rate, mu):
     least = divergence_below(order, rate, mu)
     assert without_replacement_renyi(order, rate, mu) >= least
     assert theirs(order, rate, mu) >= least
-
-
-@pytest.mark.parametrize(("rate", "mu"), CASES)
-def test_between_whole_orders_it_is_convex_interpolation(rate, mu):
-    def weighted(order):
-        return (order - 1) * without_replacement_renyi(order, rate, mu)
-
-    orders = np.linspace(1.1, 12.0, 60)
-    values = np.array([weighted(order) for order in orders])
-    assert (np.diff(values) >= -1e-15).all()
-    assert weighted(2.5) <= (weighted(2.0) + weighted(3.0)) / 2 * (1 + 1e-9)

@@ -36,11 +36,3 @@ def test_the_path_is_attained_by_constant_drifts():
     )
     # Moving one into the other over the whole time doubles the drift, so the final value is charged for its path.
     assert final_constant(beta, 0.0, apart, apart * time, time, time) == path_constant(beta, apart, time)
-
-
-def test_a_run_shorter_than_its_window_is_charged_for_its_path():
-    assert final_constant(1.0, 5.0, 2.0, 100.0, 0.5) == path_constant(1.0, 2.0, 0.5)
-
-
-def test_nothing_costs_nothing():
-    assert final_constant(1.0, 1.0, 0.0, 0.0, 3.0) == path_constant(1.0, 0.0, 3.0) == mu_of(0.0) == 0.0

@@ -4,10 +4,6 @@ import numpy as np
 import pytest
 
 from sordino.accounting.bounds.solver import TwoLines, optimal_shift, two_line_shift
-from sordino.accounting.evaluate import Theorem, evaluate
-from sordino.core.bound import Bound
-from sordino.core.guarantee import GaussianDP
-from sordino.core.spec import Spec
 from tests.accounting.bounds.programmed_shift import dynamic_shift
 
 
@@ -66,25 +62,3 @@ def test_it_is_never_above_either_line():
 def test_a_long_run_is_seen_through_its_last_steps():
     short, long = (lines(steps, (0.99, 1.0), (1.01, 0.4)) for steps in (9_000, 100_000))
     assert two_line_shift(long) == pytest.approx(two_line_shift(short), rel=1e-6)
-
-
-def mu(theorem: Theorem, run: Spec) -> float:
-    answer = evaluate(theorem, run)
-    assert isinstance(answer, Bound), answer.reason
-    assert isinstance(answer.guarantee, GaussianDP)
-    return answer.guarantee.mu
-
-
-def test_clipping_keeps_a_loss_of_any_shape_as_smooth_as_it_was():
-    """Numerically: |clip(g(x)) - clip(g(y))| <= beta |x - y| for a beta-smooth non-convex loss in two dimensions."""
-    generator = np.random.default_rng(2)
-    x, y = generator.normal(size=(2, 20_000, 2))
-    y = x + (y - x) * generator.uniform(0.1, 1, (20_000, 1)) ** 3
-
-    def clipped(theta):
-        g = np.stack([np.sin(theta[:, 0] + theta[:, 1]), np.sin(theta[:, 0] + theta[:, 1])], axis=1)
-        return g / np.maximum(1.0, np.linalg.norm(g, axis=1, keepdims=True) / 0.6)
-
-    # The Hessian cos(.) [[1, 1], [1, 1]] has norm at most 2.
-    stretched = np.linalg.norm(clipped(x) - clipped(y), axis=1) / np.linalg.norm(x - y, axis=1)
-    assert 1.5 < stretched.max() <= 2.0 * (1 + 1e-9)

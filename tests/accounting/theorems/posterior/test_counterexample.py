@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 
 from papers.heller_fetaya.counterexample import Counterexample, Domain, construct
-from sordino.accounting.evaluate import evaluate
 from sordino.accounting.theorems.posterior import linear_regression
-from sordino.core.bound import Bound
-from sordino.core.guarantee import RenyiDP
-from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.models.exact import GaussianLaw
+from tests.accounting.described import described, guarantee
 from tests.models.exact.searched_divergences import epsilon_at
 
 PAPER = Domain(alpha=2.0, beta=1.0, x_high=1.8, gamma1=0.1)
@@ -73,29 +70,11 @@ def test_the_posterior_of_the_two_datasets_is_as_private_as_said():
 
 def test_the_theorem_of_the_registry_says_the_same():
     found = construct(1.0, 1.0, 1e-2, PAPER)
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "posterior-sample",
-                "potential": {
-                    "kind": "linear-regression",
-                    "alpha": 2.0,
-                    "beta": 1.0,
-                    "gamma1": 0.1,
-                    "x_low": 0.9,
-                    "x_high": 1.8,
-                    "c": found.c,
-                },
-            },
-            "problem": {"n": found.n},
-            "relation": "replace-one",
-            "view": "one-sample",
-        }
-    )
-    answer = evaluate(linear_regression, spec)
-    assert isinstance(answer, Bound)
-    assert isinstance(answer.guarantee, RenyiDP)
-    assert answer.guarantee.mironov_epsilon(1e-2) == found.posterior_epsilon(1e-2)
+    model = {"alpha": 2.0, "beta": 1.0, "gamma1": 0.1, "x_low": 0.9, "x_high": 1.8, "c": found.c}
+    potential = {"kind": "linear-regression"} | model
+    run = {"potential": potential, "problem": {"n": found.n}}
+    curve = guarantee(linear_regression, described("posterior-sample", "replace-one", "one-sample", **run))
+    assert curve.mironov_epsilon(1e-2) == found.posterior_epsilon(1e-2)
 
 
 def test_targets_and_domains_beyond_reach_are_refused():

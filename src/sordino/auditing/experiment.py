@@ -1,0 +1,409 @@
+"""The attack: fit many models on two neighbours, learn to tell them apart, and count errors on fresh ones.
+
+An attack may run a mechanism on a dataset as often as it likes, each time with fresh randomness. Of every side's models
+some teach a score, some choose a rule, and the others, which nothing has seen, are counted. A score is a number that is
+larger when a release looks like one of the second dataset; where it is known beforehand nothing is learnt, so every
+model is counted. Work that nobody would wait for is refused before it starts.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+from scipy import linalg
+
+from sordino.auditing.confidence import (
+    BandTest,
+    ErrorCounts,
+    band_cap,
+    band_tests,
+    choose_threshold,
+    count_errors,
+    joint_epsilon,
+)
+from sordino.auditing.lower_bound import AuditOptions, LowerBound
+from sordino.core.bound import Relation, View
+from sordino.core.spec import NoisyGradient, Scheme, Spec
+from sordino.core.validate import InputError, instance_of, refuse
+from sordino.data.neighbours import Dataset, EncodedRecord, NeighbourPair
+from sordino.mechanisms import KeptIterates, LastIterate, NoisedAverage, SeededRandomness, parameters
+from sordino.mechanisms.chain.run import run
+from sordino.models.base import Model
+
+Seeds = NDArray[np.uint64]
+Releases = NDArray[np.floating]
+Scores = NDArray[np.float64]
+ScoreFunction = Callable[[Releases], Scores]
+
+
+class WorkLoad(NamedTuple):
+    """Random numbers drawn and batch entries chosen; products of gradients."""
+
+    draws: float
+    products: float
+
+
+# A few minutes each.
+ON_PROCESSOR = WorkLoad(1e9, 1e12)
+ON_ACCELERATOR = WorkLoad(1e13, 1e14)
+# Schemes whose batches are the same for every model; the others are drawn model by model.
+_SHARED = frozenset({Scheme.FULL, Scheme.CYCLIC})
+
+
+def chain_of(spec: Spec) -> NoisyGradient:
+    """The noisy gradient chain of a spec; audits that train models can run no other kind."""
+    if not isinstance(spec.algorithm, NoisyGradient):
+        kind = spec.to_dict()["algorithm"]["kind"]
+        raise refuse("the spec", "to describe a noisy gradient chain to train models of", kind, "use the exact audit")
+    return spec.algorithm
+
+
+def need_feasible(spec: Spec, models: int, most: WorkLoad = ON_PROCESSOR) -> None:
+    """Refuse an attack that would draw more random numbers, or sum more gradients, than a person waits for.
+
+    On the extremal quadratic gradients are constant and cost nothing.
+    """
+    chain = chain_of(spec)
+    rows = chain.divisor(spec.n)
+    steps = chain.chains * chain.steps
+    draws = steps * (spec.dim + (0 if chain.batch.scheme in _SHARED else rows))
+    products = 0 if spec.instance is None else steps * rows * spec.dim
+    share = max(draws / most.draws, products / most.products)
+    if models * share > 1.0:
+        affordable = int(1.0 / share)
+        remedy = "audit a shorter run" if affordable < 8 else f"train at most {affordable} models"
+        raise refuse(
+            "the work of the audit",
+            f"to be at most {most.draws:.0e} random numbers and {most.products:.0e} products of gradients",
+            f"{models * draws:.1e} and {models * products:.1e}",
+            remedy,
+        )
+
+
+class FitMany(Protocol):
+    """Fit many independent models of one dataset, all at once where the mechanism allows it."""
+
+    def __call__(self, data: Any, seeds: Seeds, /) -> Releases:
+        """One release for each seed, shape (seeds, numbers); equal seeds may give equal releases."""
+        ...
+
+
+@dataclass(frozen=True)
+class FitInBlocks(ABC):
+    """`FitMany` of a noisy gradient spec on encoded records, in blocks that come out the same wherever they are fitted.
+
+    `at_once` is how many models share a block. The seeds of a block decide all that it draws.
+    """
+
+    spec: Spec
+    model: Model
+
+    def __call__(self, data: Any, seeds: Seeds, /) -> Releases:
+        return np.concatenate([self._block(data, block) for block in self.blocks(seeds)])
+
+    def blocks(self, seeds: Seeds) -> list[Seeds]:
+        """The seeds, cut into blocks."""
+        return [seeds[first : first + self.at_once] for first in range(0, len(seeds), self.at_once)]
+
+    @property
+    @abstractmethod
+    def at_once(self) -> int:
+        """How many models run together."""
+
+    @abstractmethod
+    def _block(self, data: Any, seeds: Seeds) -> Releases:
+        """The releases of models that run together."""
+
+
+_CHAINS_AT_ONCE = 1024
+_RELEASED = {LastIterate: "iterates", KeptIterates: "iterates", NoisedAverage: "averages"}
+
+
+@dataclass(frozen=True)
+class ChainFit(FitInBlocks):
+    """Models of a spec by the kernel that makes releases; one release is all chains and iterates the spec keeps.
+
+    The number of chains is part of a certificate, so nobody may release more of them than the spec says. An audit
+    releases none: it runs a replica with as many chains as it needs models, and looks at one release at a time.
+    """
+
+    def __post_init__(self) -> None:
+        chain_of(self.spec)
+        instance_of("model", self.model, Model)
+
+    @property
+    def at_once(self) -> int:
+        return max(1, _CHAINS_AT_ONCE // self.algorithm.chains)
+
+    @property
+    def algorithm(self) -> NoisyGradient:
+        """The chain that is audited."""
+        return chain_of(self.spec)
+
+    def _block(self, data: Dataset, seeds: Seeds) -> Releases:
+        replica = replace(
+            self.spec, algorithm=replace(self.algorithm, chains=self.algorithm.chains * len(seeds)), instance=None
+        )
+        randomness = SeededRandomness(seed_of_run(seeds))
+        function = parameters(self.spec.dim) if self.spec.view == View.AVERAGE else None
+        release = run(replica, self.model, data.features, data.target, randomness, function=function)
+        return finite(np.asarray(getattr(release, _RELEASED[type(release)]))).reshape(len(seeds), -1)
+
+
+def finite(iterates: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Iterates as they are; a chain that diverged is refused."""
+    if not np.isfinite(iterates).all():
+        raise InputError("The chain diverged. Take smaller steps.")
+    return iterates
+
+
+def blocks_of(fit_many: FitMany, seeds: Seeds) -> list[Seeds]:
+    """How a mechanism's models are cut into blocks; all in one, unless it says otherwise."""
+    return fit_many.blocks(seeds) if isinstance(fit_many, FitInBlocks) else [seeds]
+
+
+def fit_here(fit_many: FitMany, datasets: Sequence[Any], seeds: Sequence[Seeds]) -> list[Releases]:
+    """Fit one dataset's models after the other's, in this process."""
+    return [fitted(fit_many, data, own) for data, own in zip(datasets, seeds, strict=True)]
+
+
+def fitted(fit_many: FitMany, data: Any, seeds: Seeds) -> Releases:
+    """The releases of a mechanism, checked to be one row of numbers for each seed."""
+    releases = np.asarray(fit_many(data, seeds))
+    if releases.ndim < 2 or len(releases) != len(seeds) or releases.dtype.kind != "f":
+        raise InputError(
+            f"Expected fit_many to answer one row of floats for each of {len(seeds)} seeds, "
+            f"got {releases.dtype} of shape {releases.shape}."
+        )
+    return releases.reshape(len(seeds), -1)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What an attack is about: the relation of its two datasets and what of a run it sees."""
+
+    relation: Relation
+    view: View
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How many models of each dataset teach the scores, choose a rule, and have its errors counted."""
+
+    learn: int
+    choose: int
+    count: int
+
+    @classmethod
+    def of(cls, models: int) -> "Parts":
+        """A quarter of the models learns, a quarter chooses, and all others are counted."""
+        each_side = models // 2
+        quarter = each_side // 4
+        if quarter < 1:
+            raise refuse("models", "to be at least 8 for an attack", models)
+        return cls(quarter, quarter, each_side - 2 * quarter)
+
+    @property
+    def each_side(self) -> int:
+        """Models of one dataset."""
+        return self.learn + self.choose + self.count
+
+
+def drawn_seeds(options: AuditOptions, each_side: int) -> tuple[Seeds, Seeds]:
+    """Seeds of the models of the two datasets, 64 random bits each."""
+    seeds = np.random.SeedSequence(options.seed).generate_state(2 * each_side, np.uint64).astype(np.uint64)
+    return seeds[:each_side], seeds[each_side:]
+
+
+def seed_of_run(seeds: Seeds) -> int:
+    """One seed for models that run together, 128 bits: made of the seeds of all, so that no two runs share a stream."""
+    entropy = np.random.SeedSequence([int(seed) for seed in seeds]).generate_state(2, np.uint64)
+    return (int(entropy[0]) << 64) | int(entropy[1])
+
+
+def seed_policy(options: AuditOptions) -> str:
+    """One sentence on where randomness came from."""
+    return f"Every model has its own seed, {options.origin}{'' if options.seed is None else ' of the audit'}."
+
+
+class Score(ABC):
+    """A way to turn releases into one number each."""
+
+    @abstractmethod
+    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
+        """The score after seeing releases of both datasets."""
+
+
+@dataclass(frozen=True)
+class LinearScore(Score):
+    """The linear discriminant: best for two Gaussians with one covariance.
+
+    The covariance is shrunk towards a multiple of the identity, a tenth of its mean variance, and solved in the space
+    of the models where these are fewer than the numbers of a release.
+    """
+
+    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
+        gap = (second.mean(axis=0) - first.mean(axis=0)).astype(float)
+        centred = np.concatenate([first - first.mean(axis=0), second - second.mean(axis=0)]).astype(float)
+        models, numbers = centred.shape
+        ridge = 0.1 * float(np.mean(centred * centred)) + 1e-300
+        if numbers <= models:
+            covariance = centred.T @ centred / models + ridge * np.eye(numbers)
+            direction: Scores = linalg.solve(covariance, gap, assume_a="pos")
+        else:  # Woodbury: (C'C / n + r I)^-1 g = (g - C' (n r I + C C')^-1 C g) / r.
+            inner = centred @ centred.T + models * ridge * np.eye(models)
+            direction = (gap - centred.T @ linalg.solve(inner, centred @ gap, assume_a="pos")) / ridge
+        return lambda releases: releases @ direction
+
+
+def audit_by_attack(
+    fit_many: FitMany,
+    first: Any,
+    second: Any,
+    scores: Sequence[Score],
+    claim: Claim,
+    options: AuditOptions,
+    evidence: str,
+) -> LowerBound:
+    """Lower bound on epsilon of a mechanism, from models of two neighbouring datasets.
+
+    Of every side's models one part teaches the scores, one part chooses among scores and thresholds, and the last part,
+    which nothing has seen, is counted. So the bound holds whatever the scores are, and however they were chosen.
+    """
+    if not scores:
+        raise refuse("scores", "to hold at least one score", scores)
+    parts = Parts.of(options.models)
+    seeds = drawn_seeds(options, parts.each_side)
+    sides = (options.fit_sides or fit_here)(fit_many, (first, second), seeds)
+    seen, unseen = [side[: -parts.count] for side in sides], [side[-parts.count :] for side in sides]
+    rule, threshold = _chosen(scores, seen[0], seen[1], parts.learn, options)
+    false_positives, false_negatives = count_errors(rule(unseen[0]), rule(unseen[1]), threshold)
+    counts = ErrorCounts(int(false_positives), parts.count, int(false_negatives), parts.count)
+    return bound_from_counts(counts, claim, options, evidence, 2 * parts.each_side)
+
+
+def bound_from_counts(
+    counts: ErrorCounts, claim: Claim, options: AuditOptions, evidence: str, models: int
+) -> LowerBound:
+    """The lower bound of one rule whose errors were counted on models it had not seen, in one exact test."""
+    best = ErrorCounts(0, counts.first_models, 0, counts.second_models)
+    most = joint_epsilon(best, options.delta, options.confidence)
+    test = BandTest(counts, counts.point(options.confidence))
+    bound = _bound(test, (test,), models, (), most, claim, options, evidence)
+    return replace(bound, epsilon=joint_epsilon(counts, options.delta, options.confidence))
+
+
+def _bound(
+    best: BandTest,
+    tests: Sequence[BandTest],
+    models: int,
+    covered: tuple[tuple[str, int], ...],
+    most: float,
+    claim: Claim,
+    options: AuditOptions,
+    evidence: str,
+) -> LowerBound:
+    """What the best of some tests proves."""
+    counts = (
+        ("models", models),
+        ("counted models of the first dataset", best.counts.first_models),
+        ("false positives", best.counts.false_positives),
+        ("counted models of the second dataset", best.counts.second_models),
+        ("false negatives", best.counts.false_negatives),
+        *covered,
+    )
+    epsilon, curve = best.point.epsilon(options.delta), tuple(test.point for test in tests)
+    policy = seed_policy(options)
+    return options.bound(claim, "attack", epsilon, evidence, counts=counts, cap=most, seed_policy=policy, curve=curve)
+
+
+def _chosen(
+    scores: Sequence[Score], first: Releases, second: Releases, learn: int, options: AuditOptions
+) -> tuple[ScoreFunction, float]:
+    """The rule with the largest bound on the models that choose."""
+    tried: list[tuple[float, ScoreFunction, float]] = []
+    for score in scores:
+        rule = score.learn(first[:learn], second[:learn])
+        values = rule(first[learn:]), rule(second[learn:])
+        threshold = float(choose_threshold(*values, options.delta, options.confidence))
+        # How well a rule did: the log odds of its smoothed error rates, comparable across scores.
+        errors = np.array([float(count) for count in count_errors(*values, threshold)])
+        rates = (errors + 0.5) / (np.array([len(side) for side in values]) + 1.0)
+        tried.append((float(np.max(np.log((1 - rates[::-1]) / rates))), rule, threshold))
+    return max(tried, key=lambda each: each[0])[1:]
+
+
+def audit_by_fixed_score(
+    fit_many: FitMany, first: Any, second: Any, score: ScoreFunction, claim: Claim, options: AuditOptions, evidence: str
+) -> LowerBound:
+    """Lower bound on epsilon from a score fixed before any model was seen, larger for the second dataset.
+
+    All thresholds are tried on all models, with limits that hold for all of them at once; the whole trade-off curve
+    found holds with the stated confidence. Better than holding models back where epsilon is near the cap.
+    """
+    each_side = options.models // 2
+    seeds = drawn_seeds(options, each_side)
+    scores = [score(side) for side in (options.fit_sides or fit_here)(fit_many, (first, second), seeds)]
+    tests = band_tests(scores[0], scores[1], options.confidence)
+    best = max(tests, key=lambda test: test.point.epsilon(options.delta))
+    most = band_cap(each_side, each_side, options.delta, options.confidence)
+    covered = (("thresholds covered", 2 * each_side + 1),)
+    return _bound(best, tests, 2 * each_side, covered, most, claim, options, evidence)
+
+
+def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:
+    """What to look at in models of two neighbours: the loss of the record in question, and the parameters."""
+    replaced = pair.relation is Relation.REPLACE_ONE
+    holding = (pair.second, pair.first) if replaced else (max(pair.first, pair.second, key=len),)
+    records = [
+        EncodedRecord(np.asarray(data.features[pair.position], float), float(data.target[pair.position]))
+        for data in holding
+    ]
+    return CanaryLoss(model, *records), LinearScore()
+
+
+@dataclass(frozen=True, eq=False)
+class CanaryLoss(Score):
+    """How well a model fits one record: minus its loss there, or minus another record's loss on top.
+
+    A release of several points (kept iterates, chains) is scored by its mean. Which side is smaller is learnt.
+    """
+
+    model: Model
+    record: EncodedRecord
+    instead_of: EncodedRecord | None = None
+
+    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
+        sign = -1.0 if np.median(self.fit(second)) < np.median(self.fit(first)) else 1.0
+        return lambda releases: sign * self.fit(releases)
+
+    def fit(self, releases: Releases) -> Scores:
+        """Minus the loss of the record, relative to the other record's where there is one."""
+        if self.instead_of is None:
+            return -record_losses(self.model, releases, self.record)[:, 0]
+        own, other = record_losses(self.model, releases, self.record, self.instead_of).T
+        return other - own
+
+
+def record_losses(model: Model, releases: Releases, *records: EncodedRecord) -> Scores:
+    """The loss of each record under every release, the mean over the points of a release; shape (releases, records)."""
+    dtype = jnp.zeros(()).dtype
+    rows = jnp.asarray(np.stack([record.features for record in records]), dtype)
+    targets = jnp.asarray([record.target for record in records], dtype)
+    points = np.asarray(releases).reshape(len(releases), -1, model.dim(rows.shape[1]))
+    return np.asarray(_losses(model, jnp.asarray(points, dtype), rows, targets), float)
+
+
+@partial(jax.jit, static_argnums=0)
+def _losses(model: Model, points: Array, rows: Array, targets: Array) -> Array:
+    def of_release(each: Array) -> Array:
+        return jax.vmap(lambda x, y: jax.vmap(lambda theta: model.loss(theta, x, y))(each).mean())(rows, targets)
+
+    return jax.vmap(of_release)(points)

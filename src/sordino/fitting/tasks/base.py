@@ -1,0 +1,303 @@
+"""What can be learned: a task declares its settings, its target, its model, what it predicts, and its words.
+
+A task is one file of this folder, which is found by itself. The command line, estimators, summaries, reports and
+methods read it, so none of them names one. The files load no JAX: an import of an estimator, or of the command line,
+reads them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeGuard, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.arrays import Array
+from sordino.core.spec.instance import NamedModel
+from sordino.core.validate import POSITIVE, InputError, number, one_of, refuse
+
+if TYPE_CHECKING:
+    from sordino.data import ColumnKind, Number, Schema
+    from sordino.fitting.predictor import Predictor
+    from sordino.fitting.problem import FitProblem
+
+
+@dataclass(frozen=True)
+class TaskOption:
+    """A public setting of a task.
+
+    Attributes:
+        name: of the keyword, and of the option on the command line.
+        check: the value that a keyword and what was given for it stand for; refuses others.
+        default: what is taken where nothing is given.
+        help: of the command line, which does not have the option where this is empty.
+        kind: of the words on the command line; of a flag bool.
+        read: the value that those words stand for, where it is another.
+    """
+
+    name: str
+    check: Callable[[str, Any], Any]
+    default: Any = None
+    help: str = ""
+    kind: type = str
+    read: Callable[[str], Any] | None = None
+
+
+def or_none(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    """The same check, which lets pass that nothing is given."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def positive(name: str, value: Any) -> float:
+    """A number above 0."""
+    return number(name, value, POSITIVE)
+
+
+def column_name(name: str, value: Any) -> str:
+    """The name of a column; columns of arrays may be given by their number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"x{value}"
+    if not isinstance(value, str):
+        raise refuse(name, "to be the name of a declared column", value)
+    return value
+
+
+EFFECT_SCALE = TaskOption(
+    "effect_scale",
+    or_none(positive),
+    help="Regressions only: prior standard deviation of effects; absent: 1 for log odds, log rates and log hazards, a "
+    "twentieth of the target's range otherwise.",
+    kind=float,
+)
+
+
+class SurvivalTime(NamedTuple):
+    """The column of times: its place among the encoded columns, its kind, and the edges of the time bins."""
+
+    place: int
+    kind: "Number"
+    edges: Array
+
+    def times(self, X: Array) -> Array:
+        """When records were last seen, from their encoded rows."""
+        return np.clip(self.kind.decode(X[:, self.place]), self.kind.low, self.kind.high)
+
+
+class EngineTarget(NamedTuple):
+    """A target as the engine of regressions takes it: its limits, and its centre and scale in the table's units."""
+
+    limits: tuple[float, float] | None = None
+    centre: float = 0.0
+    scale: float = 1.0
+
+
+def is_number(kind: "ColumnKind") -> TypeGuard["Number"]:
+    """Whether a column holds plain numbers; the class itself is not loaded for that."""
+    return kind.word == "number"
+
+
+def declared_number(schema: "Schema", what: str, name: str) -> "tuple[int, Number]":
+    """The place among the encoded columns of a number without an indicator, and its kind."""
+    found = next(((block.start, feature.kind) for feature, block in schema.blocks() if feature.name == name), None)
+    if found is None:
+        raise InputError(
+            f"Expected the {what} to be one of the declared columns, got {name!r}; declare it as a number."
+        )
+    place, kind = found
+    if not is_number(kind) or kind.missing.adds_indicator:
+        raise InputError(f"The {what} {name!r} must be a number without an indicator.")
+    return place, kind
+
+
+class Task(ABC):
+    """What is learned; attributes of the class say what every file of a task must say."""
+
+    word: ClassVar[str]
+    """Of the task in a release."""
+    title: ClassVar[str]
+    """What people call it."""
+    models: ClassVar[Mapping[str, Mapping[str, Any]]]
+    """The words that `fit` takes for it, each with the settings that it fixes."""
+    methods: ClassVar[tuple[str, ...]]
+    """The words of the methods that can learn it."""
+    families: ClassVar[tuple[str, ...]]
+    """The models that its releases may hold."""
+    options: ClassVar[tuple[TaskOption, ...]] = ()
+    """Its public settings."""
+    outcome: ClassVar[str] = ""
+    """What the mean of a target is called; empty where there is no target."""
+    ratio: ClassVar[str] = ""
+    """What exp of a coefficient is called; empty where it is nothing."""
+    linear: ClassVar[bool] = False
+    """Whether a score is linear in the columns, so that coefficients mean something."""
+    classifies: ClassVar[bool] = False
+    """Whether targets are labels."""
+    scored: ClassVar[bool] = False
+    """Whether single records can be scored, and models compared and chosen by that."""
+    several_rows: ClassVar[bool] = False
+    """Whether a record becomes several rows of the engine, so that it can be no part of a unit and has no weight."""
+    kept: ClassVar[tuple[str, ...]] = ()
+    """The names of `kept_settings`."""
+
+    # What is declared.
+
+    def settings(self, **given: Any) -> dict[str, Any]:
+        """Every public setting by its name, checked."""
+        known = {option.name: option for option in self.options}
+        for name in given:
+            one_of(f"a setting of {self.title}", name, known)
+        return {name: option.check(name, given.get(name, option.default)) for name, option in known.items()}
+
+    def declared(self, schema: "Schema") -> "Schema":
+        """The schema that rows are read with; refused where this task cannot learn its target."""
+        if schema.target is None:
+            raise InputError("The schema has no target. Declare it.")
+        self.check_target(schema.target.name, schema.target.kind)
+        if self.linear and not schema.intercept:
+            raise InputError("A linear model needs a schema with intercept true. Change it.")
+        return schema
+
+    def check_target(self, name: str, kind: "ColumnKind") -> None:
+        """Refuse a target of another kind."""
+        if kind.bound is None:
+            raise InputError(f"Expected a number as target for {self.word}, got the category {name!r}.")
+
+    def encoded(self, kind: "ColumnKind", target: Array) -> Array:
+        """What is learned of encoded targets: of yes and no, and of two classes, signs."""
+        if kind.word == "boolean":
+            return np.where(target > 0, 1.0, -1.0)
+        return 2.0 * target - 1.0 if self.classifies and kind.classes == 2 else target
+
+    def target_units(self, kind: "ColumnKind") -> tuple[float, float]:
+        """Centre and scale of what is learned of a number, in the units of the table; 0 and 1 of others."""
+        return kind.centre_and_scale if is_number(kind) else (0.0, 1.0)
+
+    @abstractmethod
+    def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
+        """The model in words; the variance of residuals matters to numbers only."""
+
+    # What methods ask.
+
+    def gradient_clip(self, problem: "FitProblem") -> float:
+        """The length at which a record's gradient is clipped, by methods that follow gradients of the model."""
+        raise InputError(f"Expected a task with a clip of gradients, got {problem.task.word}.")
+
+    def family(self, problem: "FitProblem") -> str:
+        """The word of the engine of regressions for what is learned."""
+        raise InputError(f"Expected a regression, got {problem.task.word}.")
+
+    def engine_target(self, problem: "FitProblem") -> EngineTarget:
+        """The target as that engine takes it."""
+        kind: Any = problem.schema.declared_target().kind
+        if problem.classes is not None:
+            return EngineTarget()
+        if kind.word == "boolean":  # taken for a number: a sign
+            return EngineTarget((-1.0, 1.0))
+        return EngineTarget(kind.limits, *kind.centre_and_scale)
+
+    def engine_targets(self, schema: "Schema", y: Array) -> NDArray[Any]:
+        """Encoded targets as that engine takes them."""
+        del schema
+        return y
+
+    def exposure(self, schema: "Schema", settings: Mapping[str, Any]) -> "tuple[int, Number] | None":
+        """The place of the encoded exposure and its kind, where records have one."""
+        del schema, settings
+
+    def exposures(self, schema: "Schema", settings: Mapping[str, Any], X: Array) -> Array | None:
+        """What the rate of each encoded row is multiplied by, where targets have rates."""
+        del schema, settings, X
+
+    def times(self, schema: "Schema", settings: Mapping[str, Any]) -> SurvivalTime | None:
+        """The column of times, where records have one."""
+        del schema, settings
+
+    def kept_settings(self, schema: "Schema", settings: Mapping[str, Any]) -> dict[str, Any]:
+        """What a release by bounded influence says of its rows."""
+        del schema
+        return {name: settings[name] for name in self.kept}
+
+    def edges(self, settings: Mapping[str, Any]) -> Array:
+        """The edges of the time bins of a release; none where records have no times."""
+        del settings
+        return np.zeros(0)
+
+    # What a release answers; `fit` is one that is read back, `thetas` are draws of its parameters.
+
+    def columns_to_read(self, fit: "Predictor", names: Sequence[str]) -> tuple[str, ...]:
+        """Of a table with these names the columns that encoded rows are made of."""
+        del names
+        return tuple(dict.fromkeys(name for feature in fit.schema.features for name in feature.reads))
+
+    def encode(self, fit: "Predictor", X: Any) -> Array:
+        """Rows as the fit encoded them; the target may be absent."""
+        return fit.features(X)
+
+    def decoded(self, fit: "Predictor", y: Array) -> Array:
+        """Encoded targets that are numbers, in the units of the table."""
+        centre, scale = fit.target_units
+        return centre + scale * y
+
+    def outcomes(self, fit: "Predictor", thetas: Array, X: Array) -> Array:
+        """Means of targets in the table's units, shape (draws, rows, outcomes): of two classes that of the second."""
+        raise self._no_answer()
+
+    def outcome_words(self, fit: "Predictor") -> list[str]:
+        """What the outcomes are, in the words of the table."""
+        del fit
+        return [self.outcome]
+
+    def new_targets(self, fit: "Predictor") -> Callable[[Array, float], Array] | None:
+        """From means (points, rows) and a tail to what new targets are below that often; None where there are none."""
+        del fit
+
+    def regression(self, fit: "Predictor", X: Array) -> tuple[Array, Array]:
+        """Mean and variance of the targets of encoded rows in the table's units."""
+        raise self._no_answer()
+
+    def probabilities(self, fit: "Predictor", X: Array) -> Array:
+        """The probability of each class, or of each component."""
+        raise self._no_answer()
+
+    def scored_means(self, fit: "Predictor", X: Array, scores: Array, rates: Array) -> tuple[Array, Array]:
+        """Mean and deviation of targets that single records are scored by, from their scores and exponentials."""
+        raise self._no_answer()
+
+    def interval(self, fit: "Predictor", X: Array, tail: float) -> tuple[Array, Array]:
+        """What new targets, or probabilities of classes, are below and above with this probability each."""
+        raise self._no_answer()
+
+    def sample(self, fit: "Predictor", thetas: Array, X: Array, generator: np.random.Generator) -> NDArray[Any]:
+        """A new target for each draw of parameters and each row."""
+        raise self._no_answer()
+
+    def table(self, fit: "Predictor", X: Array, low: Array | None, high: Array | None) -> dict[str, Any]:
+        """Columns of predictions by their names; the ends are those of `interval` where it is known how they hold."""
+        mean, variance = self.regression(fit, X)
+        return {"mean": mean, "deviation": np.sqrt(variance), "low": low, "high": high}
+
+    def remarks(self, fit: "Predictor") -> tuple[str, ...]:
+        """What must be known of mean outcomes."""
+        del fit
+        return ()
+
+    def _no_answer(self) -> InputError:
+        return InputError(f"Expected a model that answers this, got {self.title}.")
+
+
+TASKS: dict[str, Task] = {}
+# The words that `fit` takes, with the task of each and the settings that it fixes.
+MODELS: dict[str, tuple[Task, Mapping[str, Any]]] = {}
+Kind = TypeVar("Kind", bound=Task)
+
+
+def task(kind: type[Kind]) -> type[Kind]:
+    """Let a task be found by its word, and by those that `fit` takes."""
+    made = kind()
+    repeated = [word for word in (*made.models, made.word) if word in MODELS or word in TASKS]
+    if repeated:
+        raise InputError(f"Expected a new task, got {repeated[0]!r}, which is already registered.")
+    TASKS[made.word] = made
+    MODELS.update({word: (made, fixed) for word, fixed in made.models.items()})
+    return kind

@@ -1,0 +1,49 @@
+"""Linear regression: the mean of a number is linear in the columns; with Huber's loss far residuals pull no harder."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from sordino.core.spec.instance import NamedModel
+from sordino.fitting.tasks.base import EFFECT_SCALE, task
+from sordino.fitting.tasks.targets import NumberTask
+
+if TYPE_CHECKING:
+    from sordino.fitting.problem import FitProblem
+
+# The engine cuts residuals at a released scale; what a release states of its model is the usual threshold.
+_THRESHOLD = 0.3
+
+
+@task
+class Linear(NumberTask):
+    """A number by the square of its residual, or by Huber's loss of it."""
+
+    word = "regression"
+    title = "linear regression"
+    models: ClassVar = {"linear": {}}
+    methods = ("bounded-influence", "ridge", "constant", "dp-vi", "dp-sep")
+    options = (EFFECT_SCALE,)
+    linear = True
+    scored = True
+    loss: ClassVar[str] = "squared"
+
+    def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
+        if self.loss == "huber":
+            return NamedModel("huber", (("threshold", _THRESHOLD),))
+        return NamedModel("ridge", (("noise_precision", 1.0 / residual_variance),))
+
+    def family(self, problem: "FitProblem") -> str:
+        return "robust" if self.loss == "huber" else "linear"
+
+    def gradient_clip(self, problem: "FitProblem") -> float:
+        return 10.0 * problem.row_norm
+
+
+@task
+class Robust(Linear):
+    """The same with Huber's loss."""
+
+    word = "robust-regression"
+    title = "robust regression"
+    models: ClassVar = {"robust": {}}
+    methods = ("bounded-influence", "constant")
+    loss = "huber"

@@ -1,0 +1,62 @@
+"""Networks of a number or of a label, with a Gaussian prior on every weight."""
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sordino.core.spec.instance import NamedModel
+from sordino.core.validate import refuse, whole_number
+from sordino.fitting.tasks.base import TaskOption, or_none, positive, task
+from sordino.fitting.tasks.targets import ClassTask, NumberTask
+
+if TYPE_CHECKING:
+    from sordino.fitting.problem import FitProblem
+
+# The hidden layers of a dense network where nobody says.
+USUAL_HIDDEN = (16,)
+
+
+def _widths(name: str, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, tuple | list) or not value:
+        raise refuse(name, "to be a tuple of layer widths such as (16,), or None", value)
+    return tuple(whole_number(name, width) for width in value)
+
+
+OPTIONS = (TaskOption("hidden", or_none(_widths)), TaskOption("prior_precision", positive, 1.0))
+
+
+def _network(name: str, problem: "FitProblem", *more: tuple[str, Any]) -> NamedModel:
+    hidden, decay = problem.settings["hidden"] or USUAL_HIDDEN, problem.settings["prior_precision"] / problem.records
+    return NamedModel(name, (("hidden", hidden), ("weight_decay", decay), *more))
+
+
+@task
+class NetworkRegression(NumberTask):
+    """A number by a network."""
+
+    word = "network-regression"
+    title = "network regression"
+    models: ClassVar = {"network-regressor": {}}
+    methods = ("natural", "constant", "dp-vi", "dp-sep")
+    options = OPTIONS
+
+    def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
+        return _network("mlp-regression", problem, ("noise_precision", 1.0 / residual_variance))
+
+    def gradient_clip(self, problem: "FitProblem") -> float:
+        return 2.0
+
+
+@task
+class NetworkClassification(ClassTask):
+    """A label by a network."""
+
+    word = "network-classification"
+    title = "network classification"
+    models: ClassVar = {"network-classifier": {}}
+    methods = ("natural", "constant", "dp-vi")
+    options = OPTIONS
+
+    def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
+        return _network("mlp-classification", problem, ("classes", problem.classes or 2))
+
+    def gradient_clip(self, problem: "FitProblem") -> float:
+        return 1.0

@@ -1,0 +1,366 @@
+"""Sites of linear scores, of a mixture of Gaussians, and of a network with one hidden layer.
+
+A likelihood of one score x'theta has messages of rank one; a mixture with unknown means has its tilted moments in
+closed form, one Gaussian for each mean.
+"""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import erf
+
+from sordino.core.validate import POSITIVE, Interval, check_numbers, number, whole_number
+from sordino.models.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
+from sordino.models.families.classification import inverse_mills
+from sordino.models.families.mixture import component_weights
+from sordino.models.message_passing.gaussians import (
+    BlockGaussian,
+    DiagonalGaussian,
+    GaussianFamily,
+    Moments,
+    Natural,
+    Site,
+    Slopes,
+)
+
+
+@dataclass(frozen=True)
+class LinearSite(Site):
+    """A likelihood of the score; the family is a full Gaussian, or a diagonal one."""
+
+    diagonal: bool = False
+
+    @abstractmethod
+    def score_slopes(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
+        """First and minus second derivative of log Z in the mean of a Gaussian score."""
+
+    def family(self, features: int) -> GaussianFamily:
+        return DiagonalGaussian(features) if self.diagonal else BlockGaussian(features)
+
+    def slopes(self, moments: Moments, x: Array, y: Array) -> Slopes:
+        mean, variance = self._scores(moments, x[None])
+        g, k = self.score_slopes(mean[0], variance[0], y)
+        empty = jnp.zeros(0, x.dtype)
+        if self.diagonal:
+            return Slopes(g * x, k * x * x, empty)
+        return Slopes((g * x)[None], (k * jnp.outer(x, x))[None], empty)
+
+    def centred_parts(
+        self, moments: Moments, X: Array, y: Array, weight: float, sizes: RowSizes | None = None
+    ) -> Parts:
+        rows = whole_rows(X, sizes)
+        if self.diagonal:
+            squares = whole_rows(X * X)
+            mean = products(rows, moments.mean[:, None])[:, 0]
+            variance = products(squares, moments.covariance[:, None])[:, 0]
+            g, k = jax.vmap(self.score_slopes)(mean, variance, y)
+            return outer(rows, g[:, None]), outer(squares, weight * k[:, None])
+        mean = products(rows, moments.mean[0][:, None])[:, 0]
+        variance = jnp.maximum(jnp.sum(products(rows, moments.covariance[0]) * rows.rows, axis=1), 0.0)
+        g, k = jax.vmap(self.score_slopes)(mean, variance, y)
+        family = self.family(X.shape[1])
+
+        def packed(x: Array, g: Array, k: Array) -> Array:
+            return family.pack(Natural((g * x)[None], (weight * k * jnp.outer(x, x))[None], jnp.zeros(0, x.dtype)))
+
+        return (Plain(jax.vmap(packed)(rows.rows, g, k)),)
+
+    def _scores(self, moments: Moments, X: Array) -> tuple[Array, Array]:
+        if self.diagonal:
+            return X @ moments.mean, (X * X) @ moments.covariance
+        return X @ moments.mean[0], jnp.einsum("ni,ij,nj->n", X, moments.covariance[0], X)
+
+
+@dataclass(frozen=True)
+class GaussianSite(LinearSite):
+    """y = x theta + N(0, 1 / noise_precision), with a public noise precision."""
+
+    noise_precision: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_numbers(self, noise_precision=POSITIVE)
+
+    def score_slopes(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
+        total = variance + 1.0 / self.noise_precision
+        return (y - mean) / total, 1.0 / total
+
+
+_NODES = Interval(2, 200)
+
+
+@dataclass(frozen=True)
+class LogisticSite(LinearSite):
+    """P(y | x) = 1 / (1 + exp(-y x theta)) for labels -1 and +1, averaged over the score with `nodes` nodes."""
+
+    nodes: int = 32
+
+    def __post_init__(self) -> None:
+        whole_number("nodes", self.nodes, _NODES)
+
+    def score_slopes(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
+        # Derivatives in the mean are averages over the tilted law (Price), which loses no digits to cancellation.
+        log_weights, scores = self._grid(mean, variance)
+        against = jax.nn.sigmoid(-y * scores)
+        tilted = jax.nn.softmax(log_weights + jax.nn.log_sigmoid(y * scores), axis=-1)
+        g = jnp.sum(tilted * y * against, axis=-1)
+        curvature = jnp.sum(tilted * against * (1.0 - against), axis=-1)
+        spread = jnp.sum(tilted * (y * against - g[..., None]) ** 2, axis=-1)
+        return g, curvature - spread
+
+    def _grid(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(self.nodes)
+        log_weights = np.log(np.maximum(weights, 1e-300)) - 0.5 * math.log(2.0 * math.pi)
+        scores = mean[..., None] + jnp.sqrt(variance)[..., None] * nodes.astype(mean.dtype)
+        return jnp.asarray(log_weights, mean.dtype), scores
+
+
+@dataclass(frozen=True)
+class ProbitSite(LinearSite):
+    """P(y | x) = Phi(y x theta) for labels -1 and +1; Z = Phi(y s / sqrt(1 + c)) for a score N(s, c)."""
+
+    def score_slopes(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
+        root = jnp.sqrt(1.0 + variance)
+        z = y * mean / root
+        ratio = inverse_mills(z)
+        return y * ratio / root, ratio * (z + ratio) / (1.0 + variance)
+
+
+@dataclass(frozen=True)
+class MixtureSite(Site):
+    """x ~ sum_k weights_k N(mean_k, spread^2 I); weights and spread are public, the target is ignored.
+
+    Component k explains x with responsibility r_k; its mean is tilted with probability r_k and left alone otherwise.
+    """
+
+    weights: tuple[float, ...]
+    spread: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", component_weights(self.weights))
+        check_numbers(self, spread=POSITIVE)
+
+    def family(self, features: int) -> GaussianFamily:
+        return BlockGaussian(len(self.weights) * features, blocks=len(self.weights))
+
+    def slopes(self, moments: Moments, x: Array, y: Array) -> Slopes:
+        inverse, log_parts = self._parts(moments, x)
+        a = jnp.einsum("kij,kj->ki", inverse, x - moments.mean)
+        r = jax.nn.softmax(log_parts)[:, None]
+        outer = jnp.einsum("ki,kj->kij", a, a)
+        k = r[..., None] * (inverse - (1.0 - r[..., None]) * outer)
+        return Slopes(r * a, k, jnp.zeros(0, x.dtype))
+
+    def _parts(self, moments: Moments, x: Array) -> tuple[Array, Array]:
+        """The inverse of V_k + spread^2 I, and log of weight times density of x, for each component."""
+        total = moments.covariance + self.spread**2 * jnp.eye(x.shape[0], dtype=x.dtype)
+        inverse = jnp.linalg.inv(total)
+        gap = x - moments.mean
+        squared = jnp.einsum("ki,kij,kj->k", gap, inverse, gap)
+        log_weights = jnp.log(jnp.asarray(self.weights, x.dtype))
+        density = squared + jnp.linalg.slogdet(total)[1] + x.shape[0] * math.log(2.0 * math.pi)
+        return inverse, log_weights - 0.5 * density
+
+
+# One-hidden-layer network regression by probabilistic backpropagation (Hernandez-Lobato & Adams 2015).
+#
+# Means and variances go forward through the layers, the derivatives of log Z come back. Everything that depends on a
+# first-layer weight factors into a number for its hidden unit times a power of its input, so sums over records are
+# matrix products and lengths never need the weights of one record.
+
+_ROOT_TAU = math.sqrt(2.0 * math.pi)
+_ROOT_HALF = math.sqrt(0.5)
+
+
+@dataclass(frozen=True)
+class PublicPrecision:
+    """A noise precision that everybody knows."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", number("noise precision", self.value, POSITIVE))
+
+
+@dataclass(frozen=True)
+class GammaPrecision:
+    """An unknown noise precision with a Gamma prior; its messages are part of the clipped vector."""
+
+    shape: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", number("shape", self.shape, Interval(1.0, low_open=True)))
+        check_numbers(self, rate=POSITIVE)
+
+
+class PredictiveMoments(NamedTuple):
+    """Mean and variance of the target of each row, the spread of the observation included."""
+
+    mean: Array
+    variance: Array
+
+
+class _Forward(NamedTuple):
+    """The moments of hidden units and output for rows of scaled inputs, and what the way back needs."""
+
+    hidden: Array
+    spread: Array
+    active: Array
+    pull: Array
+    mean: Array
+    variance: Array
+
+
+class _Back(NamedTuple):
+    """Derivatives of log Z: g and k of the second layer, and of the first layer per hidden unit."""
+
+    first_g: Array
+    first_k: Array
+    second_g: Array
+    second_k: Array
+
+
+@dataclass(frozen=True)
+class NetworkSite(Site):
+    """y = w1 relu(W0 [x, 1]) + noise, inputs of each layer divided by the root of their number, biases included.
+
+    The family is diagonal: W0 of shape (hidden, features + 1), row by row, then w1 of length hidden + 1.
+    """
+
+    hidden: int
+    noise: PublicPrecision | GammaPrecision
+
+    def __post_init__(self) -> None:
+        whole_number("hidden", self.hidden)
+
+    @property
+    def gamma_prior(self) -> tuple[tuple[float, float], ...]:
+        return ((self.noise.shape, self.noise.rate),) if isinstance(self.noise, GammaPrecision) else ()
+
+    def family(self, features: int) -> GaussianFamily:
+        return DiagonalGaussian(self.hidden * (features + 1) + self.hidden + 1, len(self.gamma_prior))
+
+    def slopes(self, moments: Moments, x: Array, y: Array) -> Slopes:
+        inputs = self._inputs(x)
+        back, gamma = self._backward(moments, y, self._hidden_inputs(moments, inputs))
+        first = (
+            back.first_g[..., None] * inputs[..., None, :],
+            back.first_k[..., None] * (inputs * inputs)[..., None, :],
+        )
+        g, k = (
+            jnp.concatenate([layer.reshape(-1), second])
+            for layer, second in zip(first, (back.second_g, back.second_k), strict=True)
+        )
+        return Slopes(g, k, gamma)
+
+    def centred_parts(
+        self, moments: Moments, X: Array, y: Array, weight: float, sizes: RowSizes | None = None
+    ) -> Parts:
+        del sizes  # a bias is added, and the inputs are scaled
+        rows = self._inputs(X)
+        inputs, squares = whole_rows(rows), whole_rows(rows * rows)
+        back, gamma = self._backward(moments, y, self._first_layer(moments, inputs, squares))
+        return (
+            outer(inputs, back.first_g, transposed=True),
+            Plain(back.second_g),
+            outer(squares, weight * back.first_k, transposed=True),
+            Plain(weight * back.second_k),
+            Plain(gamma),
+        )
+
+    def predict(self, moments: Moments, X: Array) -> PredictiveMoments:
+        """The target of each row, averaged over the Gaussian."""
+        forward = self._forward(moments, self._hidden_inputs(moments, self._inputs(X)))
+        return PredictiveMoments(forward.mean, forward.variance + self._noise_variance(moments, 0.0))
+
+    def _inputs(self, X: Array) -> Array:
+        with_bias = jnp.concatenate([X, jnp.ones((*X.shape[:-1], 1), X.dtype)], axis=-1)
+        return with_bias / math.sqrt(X.shape[-1] + 1)
+
+    def _layers(self, moments: Moments) -> tuple[Array, Array, Array, Array]:
+        cut = moments.mean.shape[0] - self.hidden - 1
+        means, variances = (part[:cut].reshape(self.hidden, -1) for part in moments[:2])
+        return means, variances, moments.mean[cut:], moments.covariance[cut:]
+
+    def _noise_variance(self, moments: Moments, more: float) -> Array | float:
+        if isinstance(self.noise, PublicPrecision):
+            return 1.0 / self.noise.value
+        return moments.rate[0] / (moments.shape[0] - 1.0 + more)
+
+    def _hidden_inputs(self, moments: Moments, inputs: Array) -> tuple[Array, Array]:
+        """Means and variances of what the hidden units are given."""
+        means, variances, _, _ = self._layers(moments)
+        return inputs @ means.T, (inputs * inputs) @ variances.T
+
+    def _first_layer(self, moments: Moments, inputs: WholeRows, squares: WholeRows) -> tuple[Array, Array]:
+        """The same for whole rows, from each row alone."""
+        means, variances, _, _ = self._layers(moments)
+        return products(inputs, means.T), products(squares, variances.T)
+
+    def _forward(self, moments: Moments, hidden_inputs: tuple[Array, Array]) -> _Forward:
+        _, _, output, output_variance = self._layers(moments)
+        a_mean, a_variance = hidden_inputs
+        deviation = jnp.sqrt(a_variance)
+        ratio = a_mean / deviation
+        # Exact to rounding in absolute terms, which is what the moments need; `ndtr` would double the cost of a step.
+        active = 0.5 + 0.5 * erf(ratio * _ROOT_HALF)
+        density = jnp.exp(-0.5 * ratio * ratio) / _ROOT_TAU
+        hidden = a_mean * active + deviation * density
+        second = (a_mean * a_mean + a_variance) * active + a_mean * deviation * density
+        spread = jnp.maximum(second - hidden * hidden, 0.0)
+        share = 1.0 / (self.hidden + 1)
+        # Sums along a row, not products of matrices: each row's are then computed alike wherever it stands.
+        mean = math.sqrt(share) * (jnp.sum(hidden * output[:-1], axis=-1) + output[-1])
+        spreads = spread * output[:-1] ** 2 + (hidden * hidden + spread) * output_variance[:-1]
+        variance = share * (jnp.sum(spreads, axis=-1) + output_variance[-1])
+        return _Forward(hidden, spread, active, density / deviation, mean, variance)
+
+    def _backward(self, moments: Moments, y: Array, hidden_inputs: tuple[Array, Array]) -> tuple[_Back, Array]:
+        _, _, output, output_variance = self._layers(moments)
+        forward = self._forward(moments, hidden_inputs)
+        total = forward.variance + self._noise_variance(moments, 0.0)
+        by_mean = ((y - forward.mean) / total)[..., None]
+        by_variance = 0.5 * (by_mean * by_mean - 1.0 / total[..., None])
+        share = 1.0 / (self.hidden + 1)
+        root, hidden, spread = math.sqrt(share), forward.hidden, forward.spread
+        # Second layer, its bias last: a unit that is 1 and does not vary.
+        moment = hidden * hidden + spread
+        second_g = _with_bias(
+            root * by_mean * hidden + 2.0 * share * by_variance * output[:-1] * spread, root * by_mean
+        )
+        second_v = share * _with_bias(by_variance * moment, by_variance)
+        # E relu has derivatives Phi in the mean and pdf / 2 sd in the variance; E relu^2 has 2 E relu and Phi.
+        to_hidden = root * by_mean * output[:-1] + 2.0 * share * by_variance * output_variance[:-1] * hidden
+        to_spread = share * by_variance * (output[:-1] ** 2 + output_variance[:-1])
+        first_g = to_hidden * forward.active + 2.0 * to_spread * hidden * (1.0 - forward.active)
+        first_v = 0.5 * to_hidden * forward.pull + to_spread * (forward.active - hidden * forward.pull)
+        back = _Back(first_g, first_g * first_g - 2.0 * first_v, second_g, second_g * second_g - 2.0 * second_v)
+        return back, self._gamma_message(moments, forward, y)
+
+    def _gamma_message(self, moments: Moments, forward: _Forward, y: Array) -> Array:
+        """What the record adds to (shape - 1, -rate), by matching the first two moments of the precision."""
+        if isinstance(self.noise, PublicPrecision):
+            return jnp.zeros((*forward.mean.shape, 0), forward.mean.dtype)
+        shape, rate = moments.shape[0], moments.rate[0]
+        log_z = [
+            _log_normal(y - forward.mean, forward.variance + self._noise_variance(moments, more))
+            for more in (0.0, 1.0, 2.0)
+        ]
+        up, down = jnp.exp(log_z[1] - log_z[0]), jnp.exp(log_z[2] - log_z[1])
+        new_shape = 1.0 / (down / up * (shape + 1.0) / shape - 1.0)
+        new_rate = 1.0 / (down * (shape + 1.0) / rate - up * shape / rate)
+        return jnp.stack([new_shape - shape, rate - new_rate], axis=-1)
+
+
+def _with_bias(units: Array, bias: Array) -> Array:
+    return jnp.concatenate([units, jnp.broadcast_to(bias, (*units.shape[:-1], 1))], axis=-1)
+
+
+def _log_normal(gap: Array, variance: Array) -> Array:
+    return -0.5 * (jnp.log(2.0 * math.pi * variance) + gap * gap / variance)

@@ -1,0 +1,109 @@
+"""`check` says everything about a schema, and about a table under it, at once."""
+
+import math
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from sordino.core.bound import Relation
+from sordino.data import (
+    Boolean,
+    Category,
+    DeclaredUnit,
+    Feature,
+    Number,
+    RowNorm,
+    Schema,
+    Target,
+    check,
+    from_arrays,
+    read_table,
+)
+
+FRAME = pd.DataFrame(
+    {
+        "age": [20, 30, 45],
+        "flat": [7.0, 7.0, 7.0],
+        "gap": [1.0, math.nan, 3.0],
+        "job": ["b", "a", "b"],
+        "word": ["u", None, "v"],
+        "flag": [True, False, True],
+        "bit": [0, 1, 1],
+        "y": [1.5, 2.5, 0.5],
+    }
+)
+
+
+SCHEMA = Schema(
+    records=3,
+    features=(
+        Feature("age", Number(0, 40)),
+        Feature("job", Category(("a",), unseen="other")),
+        Feature("nope", Boolean()),
+    ),
+    target=Target("y", Category(("1", "2"))),
+    intercept=True,
+    row_norm=RowNorm(100.0, includes_intercept=True),
+)
+
+
+def test_check_finds_everything_at_once():
+    findings = check(SCHEMA, read_table(FRAME.iloc[:2]), Relation.ADD_REMOVE)
+    levels = [finding.level for finding in findings]
+    assert levels == sorted(levels, key=("error", "warning", "note").index)
+    errors = {finding.column: finding.message for finding in findings if finding.level == "error"}
+    # Columns that nobody declared are one finding, however many there are.
+    assert set(errors) == {None, "nope", "y"}
+    assert all(f"'{name}'" in errors[None] for name in ("flat", "gap", "word", "flag", "bit"))
+    said = {(finding.level, finding.column, finding.message) for finding in findings}
+    assert ("warning", "job", "1 of 2 values are unseen.") in said
+    # What the rows made fail was learnt from the rows; what the header shows was not.
+    private = {finding.column for finding in findings if finding.level == "error" and finding.reads_private_data}
+    assert private == {"y"}
+    assert any("3 records are declared and the table has 2" in finding.message for finding in findings)
+    assert any("never acts" in finding.message for finding in findings)
+
+
+def test_check_counts():
+    schema = replace(SCHEMA, features=SCHEMA.features[:2], target=None, extra_columns="ignore", reads_private_data=True)
+    findings = check(schema, read_table(FRAME))
+    said = {(finding.level, finding.column, finding.message) for finding in findings}
+    assert ("warning", "age", "1 of 3 values are out of range (clipped).") in said
+    assert ("warning", "job", "2 of 3 values are unseen.") in said
+    assert ["taken from private rows" in finding.message for finding in findings if finding.level == "error"] == [True]
+    assert any("No target" in finding.message for finding in findings)
+    private = {finding.column for finding in findings if finding.reads_private_data}
+    assert private == {"age", "job"}
+
+
+def test_check_of_a_schema_alone_reads_nothing():
+    findings = check(SCHEMA)
+    assert not any(finding.reads_private_data for finding in findings)
+    stops = [finding for finding in findings if "stops on" in finding.message]
+    # One note for each reason, with the columns it is about, however many columns there are.
+    assert any("missing or unreadable values in 'age'" in finding.message for finding in stops)
+    assert [finding.message for finding in stops if finding.column == "y"] == [
+        "The run stops on unseen categories in 'y'. That it stopped is visible; no guarantee covers that."
+    ]
+    assert not any("unseen categories" in finding.message and "'job'" in finding.message for finding in stops)
+
+
+def test_check_notices_constant_columns_and_no_rows():
+    schema = Schema(3, (Feature("flat", Number(0, 10)),), None, True, extra_columns="ignore")
+    assert any("same encoded value" in finding.message for finding in check(schema, read_table(FRAME)))
+    empty = check(schema, from_arrays({"flat": []}))
+    assert "The table has no records." in {finding.message for finding in empty if finding.level == "error"}
+    # Under add-remove it is a neighbour of a table with one record, and is answered.
+    empty = check(schema, from_arrays({"flat": []}), Relation.ADD_REMOVE)
+    assert not any(finding.level == "error" for finding in empty)
+
+
+@pytest.mark.parametrize("unit", [False, True])
+def test_another_number_than_the_declared_one_is_an_error_unless_it_may_differ(unit):
+    named = {"unit": DeclaredUnit(column="who", most_records=2)} if unit else {}
+    schema = Schema(3, (Feature("a", Number(0, 10)),), None, True, **named)
+    table = from_arrays({"a": [1.0, 2.0]} | ({"who": [1, 2]} if unit else {}))
+    for relation, level in ((None, "error"), (Relation.REPLACE_ONE, "error"), (Relation.ADD_REMOVE, "warning")):
+        found = [one for one in check(schema, table, relation) if "are declared and the table has 2" in one.message]
+        assert [one.level for one in found] == [level]
