@@ -239,7 +239,6 @@ WORDS = {
     "yes and no": (Boolean(true_values=("yes", "y"), false_values=("no",)), ("yes", "no"), ["no", "yes"]),
     "digits": (Boolean(true_values=("1",), false_values=("0",)), (1, 0), ["0", "1"]),
     "booleans": (Boolean(), (True, False), [False, True]),
-    "booleans as bits": (Boolean(labels="bits"), ("TRUE", "false"), [False, True]),
 }
 
 

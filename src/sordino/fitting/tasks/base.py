@@ -140,6 +140,9 @@ class Task(ABC):
     kept: ClassVar[tuple[str, ...]] = ()
     """The names of `kept_settings`."""
 
+    def __repr__(self) -> str:
+        return f"<task {self.word}>"
+
     # What is declared.
 
     def settings(self, **given: Any) -> dict[str, Any]:
