@@ -259,7 +259,8 @@ def from_stored(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any])
     stated = settings.get(COEFFICIENTS)
     if not isinstance(stated, Mapping):
         raise InputError("settings.coefficients of the release is missing, so its draws have no names.")
-    where, given = f"settings.{COEFFICIENTS}", dict[str, Any]()
+    where = f"settings.{COEFFICIENTS}"
+    given: dict[str, Any] = {}
     for name in ("columns", "outputs"):
         words = stated.get(name)
         if not isinstance(words, list | tuple) or not words or not all(isinstance(word, str) for word in words):
@@ -269,6 +270,6 @@ def from_stored(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any])
     if plan is not None and not isinstance(plan, Mapping):
         raise refuse(f"{where}.plan", "to be an object", plan)
     family = one_of(f"{where}.family", stated.get("family"), LINKS)
-    given |= {name: number(f"{where}.{name}", stated.get(name), NON_NEGATIVE) for name in _NUMBERS}
-    given |= {name: arrays[name] for name in ARRAYS}
+    given.update({name: number(f"{where}.{name}", stated.get(name), NON_NEGATIVE) for name in _NUMBERS})
+    given.update({name: arrays[name] for name in ARRAYS})
     return CoefficientPosterior(family, **given, plan=plan)
