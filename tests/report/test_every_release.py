@@ -11,10 +11,14 @@ import pytest
 
 import sordino
 from sordino.cli import main
+from sordino.fitting.custom_methods import natural_cautions
+from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
+from sordino.ledger.release.folder import release_digest
 from sordino.ledger.signed_folder import sign_folder
 from sordino.ledger.signing_keys import new_key
-from sordino.report.subject import open_subject
+from sordino.report.decision import decide
+from sordino.report.subject import Account, open_subject
 from tests.golden.cases import _table
 from tests.release_kinds import KINDS
 
@@ -112,13 +116,50 @@ def test_a_release_that_lost_any_key_must_not_leave(folders, name, tmp_path):
             assert not open_subject(folder).may_leave, set(whole) - set(document)
 
 
-def test_an_unsigned_folder_that_no_ledger_names_says_so(folders, tmp_path):
-    from sordino.report.decision import decide
-
+def test_an_unsigned_folder_that_no_ledger_names_says_what_is_not_verified(folders, tmp_path, capsys):
     folder = write_release(tmp_path / "one", replace(sordino.read_release(folders / "look"), private=True))
-    assert any("not signed" in words for words in decide(open_subject(folder)).look_at)
+    said = "results, settings and cautions are not verified"
+    assert any(said in words for words in decide(open_subject(folder)).look_at)
+    assert main(["report", str(folder), "--out", str(tmp_path / "report.html")]) == 0
+    assert said in capsys.readouterr().out
+    assert said in (tmp_path / "report.html").read_text()
     sign_folder(folder, "release", new_key(tmp_path / "key"))
-    assert not any("not signed" in words for words in decide(open_subject(folder)).look_at)
+    assert not any("not verified" in words for words in decide(open_subject(folder)).look_at)
+
+
+def test_a_caution_that_follows_from_noised_answers_cannot_be_dropped(folders, tmp_path):
+    """Where the released numbers say so again, without any ledger; where they do not, the entry's digest tells."""
+    natural = replace(sordino.read_release(folders / "custom natural"), private=True)
+    look = replace(sordino.read_release(folders / "look"), private=True)
+    moving = natural.settings | {"changed": 3.0}
+    hidden = look.settings | {"answers": [{"word": "bounds", "columns": ["a"], "question": "bounds: a", "rows": []}]}
+    dropped = {
+        "natural": replace(natural, settings=moving),
+        "odd": replace(natural, settings=natural.settings | {"doubt": "small"}),
+        "look": replace(look, settings=hidden),
+    }
+    for name, release in dropped.items():
+        subject = open_subject(write_release(tmp_path / name, release))
+        assert ("The release is not whole.", True) in [
+            (title, "cautions" in words) for title, words in subject.discrepancies
+        ]
+    said = replace(dropped["natural"], cautions=natural_cautions(moving["doubt"], 3.0))
+    assert open_subject(write_release(tmp_path / "said", said)).may_leave
+
+
+def test_the_entry_of_a_ledger_is_for_a_release_with_all_its_cautions(folders, tmp_path):
+    release = replace(
+        sordino.read_release(folders / "linear bounded-influence"), private=True, cautions=("Not settled.",)
+    )
+    ledger = Ledger.open(tmp_path / "ledger", "clinic", "replace-one", 9.0, 1e-5)
+    entry = ledger.debit(release.bound, release.spec)
+    paid = replace(release, ledger={"dataset": "clinic", "entry": entry.sequence, "digest": entry.digest})
+    ledger.name_release(entry, release_digest(paid))
+    whole = open_subject(write_release(tmp_path / "one", paid), account=Account.of(ledger))
+    assert (whole.may_leave, whole.unverified) == (True, "")
+    dropped = write_release(tmp_path / "two", replace(paid, cautions=()))
+    assert "names another release by its digest" in open_subject(dropped, account=Account.of(ledger)).discrepancy
+    assert "cautions are not verified" in open_subject(dropped).unverified
 
 
 def test_intervals_that_a_plan_withholds_stay_withheld(folders, tmp_path):

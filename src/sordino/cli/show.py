@@ -221,13 +221,15 @@ def report(
             "understated": subject.understated,
             "as_charged": None if account is None else not subject.not_as_charged,
             "discrepancies": [words for _, words in subject.discrepancies],
+            "unverified": subject.unverified,
             "verdict": None if subject.verdict is None else subject.verdict.kind.value,
         }
         for subject in subjects
     ]
     pages = {"private": optional_text(written.private), "non_private": optional_text(written.non_private)}
     said = {written.private: "may leave", written.non_private: "NON-PRIVATE, must not leave"}
-    lines = (f"{page}: {words}" for page, words in said.items() if page is not None)
+    lines = [f"{page}: {words}" for page, words in said.items() if page is not None]
+    lines += [f"{subject.name}: {subject.unverified}" for subject in subjects if subject.unverified]
     answer(as_json, pages | {"releases": listed}, *lines)
     for subject in subjects:
         if subject.discrepancies:

@@ -160,6 +160,20 @@ def _shown(value: float) -> str:
     return f"{math.ceil(value / unit - 1e-9) * unit:g}"
 
 
+def natural_cautions(doubt: float, changed: float) -> tuple[str, ...]:
+    """What the noised information of natural variational inference says of its intervals."""
+    uncertain = (
+        f"The information of single directions is known to about {100 * doubt:.0f} % only, because of the noise: "
+        "intervals may be too short or too long."
+    )
+    moving = (
+        f"The fit had not converged: the information changed {changed:.2g} times in the last stage, so intervals may "
+        "be too narrow. Start nearer: give `start`, or scale the columns."
+    )
+    settled = 1.0 / _SETTLED < changed < _SETTLED
+    return (*((uncertain,) if doubt > _DOUBTFUL else ()), *(() if settled else (moving,)))
+
+
 @custom_method("natural")
 class NaturalVariationalInference(CustomMethod):
     """Natural-gradient variational inference with a full covariance that knows the noise."""
@@ -178,21 +192,10 @@ class NaturalVariationalInference(CustomMethod):
         start = np.asarray(wanted.model.start())
         draws = int(wanted.options.get("draws", 1000))
         found = run_natural(spec, wanted.model, rows, sources.fresh, start, begin, draws)
-        cautions = ()
-        if found.doubt > _DOUBTFUL:
-            cautions += (
-                f"The information of single directions is known to about {100 * found.doubt:.0f} % only, because of "
-                "the noise: intervals may be too short or too long.",
-            )
-        if not 1.0 / _SETTLED < found.changed < _SETTLED:
-            cautions += (
-                f"The fit had not converged: the information changed {found.changed:.2g} times in the last stage, so "
-                "intervals may be too narrow. Start nearer: give `start`, or scale the columns.",
-            )
         settings = {name: getattr(found, name) for name in ("clip", "doubt", "changed")}
         settings["share_of_noise"] = (np.diag(found.noise) / np.diag(found.covariance)).tolist()
         arrays = {"free_mean": found.mean, "free_covariance": found.covariance}
-        return CustomOutcome(found.draws[None], settings, cautions, arrays)
+        return CustomOutcome(found.draws[None], settings, natural_cautions(found.doubt, found.changed), arrays)
 
 
 # Variational inference with a guide, and descent to a point: compiled rounds of clipped, noised gradients.

@@ -80,8 +80,8 @@ def _look_at(subject: Subject) -> tuple[str, ...]:
         said.append("No ledger was charged: what else was released from the same people is not known.")
     elif subject.balance is None and not subject.not_as_charged:
         said.append("The ledger was not named (--ledger): that it was charged is what the folder says.")
-    if not subject.shown_unchanged:
-        said.append("The folder is not signed, and no ledger names it: a change to it would not show.")
+    if subject.unverified:
+        said.append(subject.unverified)
     if release.preprocessing != BY_SCHEMA:
         said.append("Rows came as arrays: what was learned from them before is the caller's word.")
     if not isinstance(release.spec.unit, ColumnUnit):

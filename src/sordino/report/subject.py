@@ -22,7 +22,7 @@ from sordino.core.validate import InputError, number, one_of, refuse
 from sordino.data.words import shown_names
 from sordino.estimators.replay import unplanned
 from sordino.explore.selection import CHOSEN
-from sordino.fitting.custom_methods import CUSTOM
+from sordino.fitting.custom_methods import CUSTOM, natural_cautions
 from sordino.fitting.gradient_runs import NETWORK
 from sordino.fitting.tasks import ASKED, EXPECTED_ERROR, TASKS, task_of
 from sordino.inference.summary import CHECK, COMPARISON, LOOK
@@ -39,6 +39,7 @@ from sordino.ledger.release.coverage import (
 from sordino.ledger.release.document import changed_keys
 from sordino.ledger.release.folder import stored_at
 from sordino.ledger.signed_folder import broken_signature, is_signed
+from sordino.mechanisms.statistics.questions import Bounds
 
 AUDIT_FILE = "audit.json"
 LONGEST_TEXT = 2000
@@ -142,9 +143,22 @@ def lacks(release: StoredRelease) -> str:
         return "a schema"
     if head in TASKS and release.model is None:
         return "a model"
-    if (chosen or release.kind == f"{CUSTOM}/rounds") and not release.cautions:
-        return "cautions"
-    return ""
+    return "cautions" if _lacks_cautions(release) else ""
+
+
+def _lacks_cautions(release: StoredRelease) -> bool:
+    """Whether a caution is gone that the kind of release or its own noised numbers require."""
+    said, settings = release.cautions, release.settings
+    if release.kind == LOOK:
+        listed = settings["answers"] if isinstance(settings["answers"], list) else []
+        asked = [one for one in listed if isinstance(one, dict) and one.get("word") == Bounds.word]
+        return not said and any(not one.get("rows") for one in asked)
+    if release.kind == f"{CUSTOM}/natural":
+        doubt, changed = settings["doubt"], settings["changed"]
+        known = isinstance(doubt, int | float) and isinstance(changed, int | float)
+        return not known or not set(natural_cautions(doubt, changed)) <= set(said)
+    chosen = isinstance(release.spec.algorithm, RepeatAndSelect)
+    return not said and (chosen or release.kind == f"{CUSTOM}/rounds")
 
 
 # Two runs of the same theorem on one machine agree to the last bits; on another one, to a little less.
@@ -173,6 +187,16 @@ class Subject:
     def shown_unchanged(self) -> bool:
         """Whether a signature, or the ledger that was named, would show a changed folder."""
         return self.named_by_ledger or (self.signed and not self.broken_signature)
+
+    @property
+    def unverified(self) -> str:
+        """What nothing vouches for: the description is certified again, and the rest is the folder's word."""
+        if self.shown_unchanged:
+            return ""
+        return (
+            "The folder is not signed, and no ledger that was named holds its digest: its results, settings and "
+            "cautions are not verified, and a change to them would not show."
+        )
 
     @property
     def understated(self) -> bool:

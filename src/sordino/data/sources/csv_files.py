@@ -278,12 +278,14 @@ def _unpacked(header: _Header) -> bytes:
                 pieces.append(piece)
                 size += len(piece)
                 check_expansion(repr(str(header.file)), size, stored)
+        text = b"".join(pieces)
+        if header.encoding in ("utf-8", "utf-8-sig"):
+            return text
+        return text.decode(header.encoding, "backslashreplace").encode("utf-8", "backslashreplace")
+    except MemoryError:
+        raise_alone(InputError(f"The rows of {str(header.file)!r} do not fit into memory. Split the file."))
     except (OSError, arrow().ArrowException):
         raise_alone(_unpackable(header.file))
-    text = b"".join(pieces)
-    if header.encoding in ("utf-8", "utf-8-sig"):
-        return text
-    return text.decode(header.encoding, "backslashreplace").encode("utf-8", "backslashreplace")
 
 
 def _check_quotes(header: _Header, text: Any) -> None:
