@@ -1,5 +1,6 @@
 """Small files that ask for much: every reader ends by itself, in one line, inside a fixed amount of memory."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ from pyarrow import ipc
 
 from sordino.core.validate import InputError
 from sordino.data import Category, Feature, Schema, read_table
-from sordino.data.sources import registry
+from sordino.data.sources import csv_files, registry
 from sordino.data.sources.registry import parts_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
@@ -157,6 +158,29 @@ def test_what_expands_too_much_is_refused_whoever_reads_it(tmp_path, monkeypatch
     monkeypatch.setattr(registry, "ALWAYS_ALLOWED", 2**20)
     with pytest.raises(InputError, match="would expand from"):
         READ[reader](tmp_path / content / file)
+
+
+@pytest.mark.parametrize("rows", ["nulls", "runs"])
+@pytest.mark.parametrize("reader", READ)
+def test_rows_that_take_no_room_in_an_arrow_file_count(tmp_path, monkeypatch, rows, reader):
+    """A run of two billion words and as many nulls are a kilobyte, and were read."""
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2**20], pa.int32()), pa.array(["x"]))
+    column = pa.nulls(2**20) if rows == "nulls" else runs
+    with ipc.new_file(tmp_path / "a.arrow", pa.schema([("x", column.type)])) as writer:
+        writer.write_batch(pa.record_batch({"x": column}))
+    monkeypatch.setattr(registry, "ALWAYS_ALLOWED", 2**22)
+    with pytest.raises(InputError, match="would expand from"):
+        READ[reader](tmp_path / "a.arrow")
+
+
+def test_a_compressed_file_that_does_not_fit_into_memory_is_one_sentence(tmp_path, monkeypatch):
+    def full(*_):
+        raise MemoryError
+
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    monkeypatch.setattr(csv_files, "check_expansion", full)
+    with pytest.raises(InputError, match="do not fit into memory"):
+        read_table(tmp_path / "a.csv.gz")
 
 
 def test_files_of_a_folder_are_refused_for_what_they_are_together(tmp_path, monkeypatch):
