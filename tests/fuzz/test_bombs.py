@@ -135,8 +135,8 @@ def words_and_zeros(folder: Path) -> None:
     zeros = pa.table({"x": np.zeros(2**20, np.int8)})
     for name, rows in (("words", pa.table({"x": words})), ("zeros", zeros)):
         (folder / name).mkdir()
-        kept = {"store_schema": False, "write_statistics": False}
-        pq.write_table(rows, folder / name / "a.parquet", compression="zstd", **kept)
+        file = folder / name / "a.parquet"
+        pq.write_table(rows, file, compression="zstd", store_schema=False, write_statistics=False)
         options = ipc.IpcWriteOptions(compression="zstd")
         with ipc.new_file(folder / name / "a.arrow", rows.schema, options=options) as writer:
             writer.write_table(rows)

@@ -12,6 +12,7 @@ import pytest
 import sordino
 from sordino.cli import main
 from sordino.fitting.custom_methods import natural_cautions
+from sordino.inference.summary import Summary
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
 from sordino.ledger.release.folder import release_digest
@@ -85,20 +86,26 @@ def test_what_predicts_nothing_says_so(folders):
             sordino.read_release(folders / name).predict({"a": [0.0]})
 
 
+def lines_of(release, level=0.95):
+    found = release.summary(level)
+    assert isinstance(found, Summary)
+    return found.lines
+
+
 def test_parameters_are_those_of_the_release(folders):
     release = sordino.read_release(folders / "custom natural")
     draws = release.arrays["site_draws"].reshape(-1, 3)
-    lines = release.summary(0.8).lines
+    lines = lines_of(release, 0.8)
     assert [line.name for line in lines] == ["weights[0]", "weights[1]", "sigma"]
     assert [line.estimate for line in lines] == pytest.approx(draws.mean(axis=0))
     assert [line.low for line in lines] == pytest.approx(np.quantile(draws, 0.1, axis=0))
     assert [line.high for line in lines] == pytest.approx(np.quantile(draws, 0.9, axis=0))
     # A chain knows no interval, and a network shows each of its arrays by its path.
     chain = sordino.read_release(folders / "chain")
-    assert [line.estimate for line in chain.summary().lines] == pytest.approx(chain.arrays["draws"].ravel())
-    assert all(line.low is None for line in chain.summary().lines)
+    assert [line.estimate for line in lines_of(chain)] == pytest.approx(chain.arrays["draws"].ravel())
+    assert all(line.low is None for line in lines_of(chain))
     network = sordino.read_release(folders / "network")
-    assert network.summary().lines[0].estimate == pytest.approx(float(network.arrays["leaf_000"].mean()))
+    assert lines_of(network)[0].estimate == pytest.approx(float(network.arrays["leaf_000"].mean()))
 
 
 @pytest.mark.parametrize("name", ["linear constant", "cox bounded-influence", "check", "choice", "chain"])
@@ -131,11 +138,13 @@ def test_a_caution_that_follows_from_noised_answers_cannot_be_dropped(folders, t
     """Where the released numbers say so again, without any ledger; where they do not, the entry's digest tells."""
     natural = replace(sordino.read_release(folders / "custom natural"), private=True)
     look = replace(sordino.read_release(folders / "look"), private=True)
-    moving = natural.settings | {"changed": 3.0}
-    hidden = look.settings | {"answers": [{"word": "bounds", "columns": ["a"], "question": "bounds: a", "rows": []}]}
+    moving = dict(natural.settings) | {"changed": 3.0}
+    hidden = dict(look.settings) | {
+        "answers": [{"word": "bounds", "columns": ["a"], "question": "bounds: a", "rows": []}]
+    }
     dropped = {
         "natural": replace(natural, settings=moving),
-        "odd": replace(natural, settings=natural.settings | {"doubt": "small"}),
+        "odd": replace(natural, settings=dict(natural.settings) | {"doubt": "small"}),
         "look": replace(look, settings=hidden),
     }
     for name, release in dropped.items():
