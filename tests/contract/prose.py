@@ -1,11 +1,14 @@
-"""Measures the prose of README, docs and messages: sentence lengths, and phrases that readers stumbled over.
+"""Measures the prose of README, docs and package: sentence lengths, and phrases that readers stumbled over.
 
-python -m tests.contract.prose        every page with its figures, then every stumbling phrase with its place
+python -m tests.contract.prose             every page with its figures, then every stumbling phrase with its place
+python -m tests.contract.prose messages    every message template with its place (or: docstrings, comments, literals)
 """
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -29,7 +32,7 @@ PAGES = sorted(
 )
 # Phrases that native readers had to read twice, and those that voice and glossary replace.
 PHRASES = (
-    r"\bwhoever\b", r"\bsomebody\b", r"\btold\b", r"of one's", r"whose a record is", r"says whose a",
+    r"\bwhoever\b", r"\bsomebody\b", r"(?<!`)\btold\b(?!:)", r"of one's", r"whose a record is", r"says whose a",
     r"\bgot (?:another|others)\b", r"\bgone on with\b", r"\bcan be had\b", r"\bleave it (?:away|out for a release)",
     r"not at all, it is refused", r"\bstands? on its\b", r"\bstands? in one report", r"\bsides? stands?\b",
     r"\btells (?:no|its|intervals)\b", r"and what not\b", r"\bfor a price\b", r"\bnobody wants\b", r"\bin no time\b",
@@ -127,6 +130,31 @@ def literals() -> Iterator[Message]:
                 yield Message(f"{path.relative_to(ROOT)}:{node.lineno}", text)
 
 
+def docstrings() -> Iterator[Message]:
+    """The docstring of every module, class and function of the package."""
+    for path, tree in _trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = " ".join((ast.get_docstring(node) or "").split())
+                yield Message(f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", text)
+
+
+def comments() -> Iterator[Message]:
+    """Every block of comments in the package, its lines joined."""
+    for path in _trees():
+        last, words = 0, ""
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+            if token.type != tokenize.COMMENT:
+                continue
+            line, text = token.start[0], token.string.lstrip("# ")
+            if line != last + 1 and words:
+                yield Message(f"{path.relative_to(ROOT)}:{last}", words)
+                words = ""
+            last, words = line, f"{words} {text}".strip()
+        if words:
+            yield Message(f"{path.relative_to(ROOT)}:{last}", words)
+
+
 def templates() -> Iterator[Message]:
     """The pages of the report and the dossier."""
     for path in sorted(PACKAGE.rglob("*.html")):
@@ -155,8 +183,15 @@ def figures(group: list[str]) -> tuple[float, float]:
     return float(found.mean()), float(np.quantile(found, 0.95))
 
 
-def main() -> None:
-    """Print the figures of every page, and the phrases to mend."""
+LISTS = {"messages": messages, "literals": literals, "docstrings": docstrings, "comments": comments}
+
+
+def main(asked: list[str]) -> None:
+    """Print the figures of every page and the phrases to mend, or the texts that are asked for."""
+    if asked:
+        texts = (f"{one.place}: {' '.join(one.text.split())}" for kind in asked for one in LISTS[kind]() if one.text)
+        sys.stdout.write("\n".join(texts) + "\n")
+        return
     every, lines = [], []
     for path in PAGES:
         if page := sentences(path.read_text(encoding="utf-8")):
@@ -167,10 +202,10 @@ def main() -> None:
         lines.append("{:5.1f} {:5.0f} ".format(*figures(group)) + f"{name}, {len(group)} sentences")
     for path in PAGES:
         lines += [f"{path.relative_to(ROOT)}: {phrase}" for phrase in stumbling(path.read_text(encoding="utf-8"))]
-    for message in (*literals(), *templates()):
+    for message in (*literals(), *templates(), *docstrings(), *comments()):
         lines += [f"{message.place}: {phrase}" for phrase in STUMBLING.findall(message.text)]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,8 +1,22 @@
 """README, docs and messages are plain: short sentences, and no phrase that readers stumbled over."""
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
-from tests.contract.prose import PAGES, ROOT, Message, figures, literals, messages, sentences, stumbling, templates
+from tests.contract.prose import (
+    PAGES,
+    ROOT,
+    Message,
+    comments,
+    docstrings,
+    figures,
+    literals,
+    messages,
+    sentences,
+    stumbling,
+    templates,
+)
 
 MEAN, NINETY_FIFTH = 18.0, 32.0
 # A page or a group with fewer sentences has no distribution to speak of.
@@ -32,8 +46,14 @@ def test_no_page_has_a_phrase_that_readers_stumbled_over():
     assert {name: phrases for name, phrases in found.items() if phrases} == {}
 
 
-def test_nothing_that_the_package_prints_has_one():
-    spoken: list[Message] = [*literals(), *messages(), *templates()]
+@pytest.mark.parametrize(
+    "texts",
+    [literals, messages, templates, docstrings, comments],
+    ids=["literals", "messages", "templates", "docstrings", "comments"],
+)
+def test_no_text_of_the_package_has_one(texts: Callable[[], Iterator[Message]]):
+    spoken = list(texts())
+    assert spoken
     assert sorted({f"{message.place}: {phrase}" for message in spoken for phrase in stumbling(message.text)}) == []
 
 

@@ -146,7 +146,7 @@ def theorem_named(name: str) -> Theorem:
 
 
 def caller_checks(name: str, spec: Spec) -> tuple[str, ...]:
-    """What a theorem, and those it rests on, leave for people to check of a run, once each; none for unknown names."""
+    """What a theorem and its premises leave for people to check about a run, once each; none for unknown names."""
     if (asked := _known(name)) is None:
         return ()
     left = [one for one in asked.assumptions if one.checked_by is CheckedBy.CALLER and one.concerns(spec)]
@@ -200,9 +200,9 @@ def for_group(bound: Bound, spec: Spec, size: int) -> Guarantee:
     record must hold for every two tables on the way. Under replace-one all of them have the same number of records.
     Under add-remove they have up to `size` records more than the smaller one: a batch is full more often, its curvature
     and its sum are larger. So the theorem is asked again about such tables (`Spec.together`). Only a contraction of
-    full batches is taken from the smaller table alone; bounds that rest on one are Gaussian, and k records at once move
-    a step k times as far, so that their mu is k times as large without any step between. Theorems with a proof for the
-    group as a whole (`Theorem.grouped`) use that.
+    full batches is taken from the smaller table alone; bounds that depend on one are Gaussian, and k records at once
+    move a step k times as far, so that their mu is k times as large without any step between. Theorems with a proof for
+    the group as a whole (`Theorem.grouped`) use that.
     """
     asked = _known(bound.theorem)
     if size == 1 or bound.relation is Relation.REPLACE_ONE or asked is None or evaluate(asked, spec) != bound:
@@ -216,7 +216,7 @@ def for_group(bound: Bound, spec: Spec, size: int) -> Guarantee:
 
 
 def _corrected(spec: Spec, certificates: tuple[Certificate, ...]) -> bool:
-    """Whether a bound rests on the corrected clipping modulus, in place of one that a paper claims."""
+    """Whether a bound depends on the corrected clipping modulus, in place of one that a paper claims."""
     rests = any(certificate.constant == UNCLIPPED_SMOOTHNESS for certificate in certificates)
     contraction = contraction_of(spec) if rests else None
     return isinstance(contraction, Contraction) and contraction.corrected
@@ -269,7 +269,7 @@ class Explanation(Result):
 
     @property
     def shown(self) -> ResultTable:
-        """Winner first, then the losers; what the winner rests on, and near misses."""
+        """Winner first, then the losers; what the winner depends on, and near misses."""
         spec, best, near = self.spec, self.tightest, self.near_misses
         unit = "record" if column_of(spec.unit) is None else f"one value of {column_of(spec.unit)!r}"
         title = f"{'; '.join(spec.ran)}. Relation {spec.relation}, unit {unit}, view {spec.view}, delta {self.delta:g}."

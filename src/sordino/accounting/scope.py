@@ -331,7 +331,7 @@ def certified_parts(path: str, certificates: Certificates) -> Assumption:
 
 # Schemes that pass over the records in batches of b, the last of a pass smaller if b does not divide n.
 PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
-# Of these the order stays the same: a record is used at one position of every pass.
+# These keep their order: a record is used at one position of every pass.
 FIXED_ORDERS = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
 # Schemes whose accounting compares a batch with the record to one without it, also under replace-one.
 HIDDEN_USES = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION, Scheme.MIN_SEPARATION})

@@ -90,7 +90,7 @@ def audit(
         >>> lower.method, lower.epsilon <= sordino.certify(spec, delta=1e-5).epsilon
         ('exact', True)
 
-        Somebody claims that a mean of numbers between 0 and 1 is private:
+        A vendor claims that a mean of numbers between 0 and 1 is private:
 
         >>> domain = {"records": {"low": 0, "high": 1}, "size": [1, 8]}
         >>> claim = {"epsilon": 1, "delta": 1e-6, "relation": "replace-one", "domain": domain}

@@ -2,7 +2,7 @@
 
 An attack may run a mechanism on a dataset as often as it likes, each time with fresh randomness. Of every side's models
 some teach a score, some choose a rule, and the others, which nothing has seen, are counted. A score is a number that is
-larger when a release looks like one of the second dataset; where it is known beforehand nothing is learnt, so every
+larger when a release looks like one of the second dataset; where it is known beforehand nothing is learned, so every
 model is counted. Work that nobody would wait for is refused before it starts.
 """
 
@@ -68,7 +68,7 @@ def chain_of(spec: Spec) -> NoisyGradient:
 def need_feasible(spec: Spec, models: int, most: WorkLoad = ON_PROCESSOR) -> None:
     """Refuse an attack that would draw more random numbers, or sum more gradients, than a person waits for.
 
-    On the extremal quadratic gradients are constant and cost nothing.
+    On the worst-case quadratic gradients are constant and cost nothing.
     """
     chain = chain_of(spec)
     rows = chain.divisor(spec.n)
@@ -373,7 +373,7 @@ def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:
 class CanaryLoss(Score):
     """How well a model fits one record: minus its loss there, or minus another record's loss on top.
 
-    A release of several points (kept iterates, chains) is scored by its mean. Which side is smaller is learnt.
+    A release of several points (kept iterates, chains) is scored by its mean. Which side is smaller is learned.
     """
 
     model: Model

@@ -58,7 +58,7 @@ from sordino.models.registry import MODELS, build_model
 
 @dataclass(frozen=True, eq=False)
 class AuditInstance:
-    """A model, and pairs of neighbours to tell apart, the most promising first."""
+    """A model, and pairs of neighbours to distinguish, the most promising first."""
 
     model: Model
     schema: Schema
@@ -248,7 +248,7 @@ def _pushed(
 # Models of D that a canary has to fool, records that are tried, and how far a push is prolonged until all are fooled.
 _ENSEMBLE, _TRIES = 8, 16
 _LENGTHS = np.linspace(1.0, 4.0, 31)
-# Of the ensemble's own starts, batches and noise: no fleet of an audit has this seed, whose own are drawn.
+# The seed of the ensemble's starts, batches and noise. No audited fleet has it, because their seeds are drawn.
 _SEED = 20_281
 
 

@@ -104,7 +104,7 @@ class LowerBound(Result):
         view: what the test was allowed to see.
         method: the registered name of the audit, such as "exact".
         confidence: joint probability that the statement holds; 1 when nothing was sampled.
-        counts: named whole numbers that the confidence rests on, such as ("models per side", 500).
+        counts: named whole numbers that the confidence depends on, such as ("models per side", 500).
         cap: the largest epsilon this audit could have reported whatever the run did; None when there is no cap.
         seed_policy: one sentence on where randomness came from.
         evidence: one sentence on which datasets and which test.

@@ -32,7 +32,7 @@ from sordino.models.exact.quadratic import extremal_pair
 from sordino.models.facts import NOTHING_KNOWN, Domain, LossFacts
 
 _UNKEPT = ("convergence", "dissipativity", "ergodicity")
-# Batches of any size; of a truncated one the odd record, the first of the table, is never left out.
+# Batches of any size; of a truncated one the differing record, the first of the table, is never left out.
 ANY_SIZE = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION, Scheme.MIN_SEPARATION})
 
 
@@ -44,9 +44,9 @@ def described_chain(spec: Spec) -> tuple[NoisyGradient, Problem]:
 
 
 def extremal_gap(spec: Spec) -> tuple[float, bool]:
-    """How far apart the odd records' gradients may be, and whether the other records may join one of them.
+    """How far apart the differing records' gradients may be, and whether the other records may join one of them.
 
-    Refused where the spec claims something of its problem that the extremal quadratic need not satisfy: what it leaks
+    Refused where the spec claims something of its problem that the worst-case quadratic need not satisfy: what it leaks
     would say nothing about the certificate.
     """
     chain, problem = described_chain(spec)
@@ -112,7 +112,7 @@ class ConstantPull(Model):
 
 
 def on_one_axis(spec: Spec) -> Spec:
-    """The same run with the first coordinate alone: on the extremal quadratic no record moves the others.
+    """The same run with the first coordinate alone: on the worst-case quadratic no record moves the others.
 
     A projection couples the coordinates, so a projected run keeps them all.
     """
@@ -214,7 +214,7 @@ class PathScore:
 
 
 def extremal_score(spec: Spec, pair: NeighbourPair, weight_decay: float) -> ScoreFunction:
-    """What to look at in the releases of an extremal quadratic: a whole path, or the mean of the points kept."""
+    """What to look at in the releases of a worst-case quadratic: a whole path, or the mean of the points kept."""
     chain = chain_of(spec)
     whole = spec.view is View.ALL_ITERATES and len(chain.kept_iterates(spec.view)) == chain.steps
     if not whole or not isinstance(chain.noise, GaussianNoise):

@@ -1,4 +1,4 @@
-"""Neighbouring datasets under a relation: two worlds that a guarantee hides and an audit tries to tell apart."""
+"""Neighbouring datasets under a relation: two worlds that a guarantee hides and an audit tries to distinguish."""
 
 from dataclasses import dataclass, replace
 from typing import Any

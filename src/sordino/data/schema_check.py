@@ -30,7 +30,7 @@ LEVELS = ("error", "warning", "note")
 class SchemaFinding:
     """One remark: an error stops a run, a warning deserves a decision, a note is for information.
 
-    `reads_private_data` says whether the remark was learnt from private rows; such a finding is NON-PRIVATE.
+    `reads_private_data` says whether the remark was learned from private rows; such a finding is NON-PRIVATE.
     """
 
     level: str

@@ -205,7 +205,7 @@ register_engine("dask", _connected)
 register_engine("tls", _connected)
 
 
-# A job that Spark gave up, because executors died faster than it tried again, is begun anew after so many seconds.
+# Seconds before Sordino restarts a job that Spark gave up because executors died faster than it retried.
 _ATTEMPTS = 3
 _PAUSE = 5.0
 _SCHEMA = "part string, sums binary, units long, mark binary, arithmetic string, refused string"
@@ -306,7 +306,7 @@ class SparkCluster(Engine):
 
 
 def _told(ask: Any) -> Any:
-    """One row of an answer, or of the sentence why there is none: Spark's own traces would hold it among much else."""
+    """One row of an answer, or the sentence that says why there is none; Spark's own traces would bury it."""
     import pyarrow as pa  # noqa: PLC0415  on the executor
 
     keep_memory()

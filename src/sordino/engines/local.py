@@ -58,7 +58,7 @@ class Streamed(Engine):
 
     Args:
         threads: how many parts at once; absent: one for each core.
-        patience: after so many seconds of reading, processes beside this one read on, see `Helper`; starting them
+        patience: seconds of reading after which other processes help, see `Helper`; starting them
             takes a second or two of each core.
     """
 
@@ -88,7 +88,7 @@ register_engine("streamed", lambda _: Streamed())
 # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt, in bytes.
 _KEPT = {-1: 2**27, -3: 2**25}
 _BEGIN = "from sordino.engines.local import serve; serve()"
-# Of processes that work for others: products on one core, no device taken, memory that Arrow has freed stays, and
+# The environment of worker processes: products on one core, no device taken, memory that Arrow has freed stays, and
 # nothing is imported from the working folder.
 WORKERS_OWN = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -163,7 +163,7 @@ class Helper:
 
 
 class _Pickler(pickle.Pickler):
-    """Settings of a fit are mappings that cannot be written to, which are not pickled without being told how."""
+    """Settings of a fit are mappings that cannot be written to, which pickle only with this registration."""
 
     def reducer_override(self, obj: Any) -> Any:
         return (_read_only, (dict(obj),)) if isinstance(obj, MappingProxyType) else NotImplemented

@@ -91,7 +91,7 @@ class Work:
     together: bool
 
     def answer(self, part: TablePart, key: str) -> "PartAnswer":
-        """The answer of one part; what goes wrong is told with the part's name and without a cell."""
+        """The answer of one part; errors name the part and never quote a cell."""
         return summed(self, self.tables(part), part.name).answer(key)
 
     def tables(self, part: TablePart) -> Iterator[Table]:
@@ -123,7 +123,7 @@ class Sum:
         self.rows_mark = (self.rows_mark + other.rows_mark) % 2**64
 
     def answer(self, part: str) -> PartAnswer:
-        """What is told of the part."""
+        """What is reported about the part."""
         return PartAnswer(part, self.sums.to_bytes(), self.units, self.rows_mark, arithmetic())
 
 
@@ -136,7 +136,7 @@ def summed(work: Work, tables: Iterable[Table], name: str) -> Sum:
 
 
 def for_each(tables: Iterable[Table], act: Callable[[Table], None], name: str) -> None:
-    """Do something with some tables of a part; what goes wrong is told with its name and without a cell."""
+    """Do something with some tables of a part; errors name the part and never quote a cell."""
     before = 0
     try:
         for table in tables:
@@ -147,8 +147,8 @@ def for_each(tables: Iterable[Table], act: Callable[[Table], None], name: str) -
     except RowError as error:
         raise_alone(InputError(f"{error.behind(before)} This is about {name}."))
     except InputError as error:
-        told = str(error)
-        raise_alone(InputError(told if name in told else f"{told} This is about {name}."))
+        text = str(error)
+        raise_alone(InputError(text if name in text else f"{text} This is about {name}."))
     except Exception as error:  # what a library raises may quote a cell, and workers keep logs
         raise_alone(InputError(f"The rows of {name} cannot be summed ({type(error).__name__})."))
 

@@ -36,7 +36,7 @@ class Spread:
     """How rows are divided into buckets by their unit.
 
     Attributes:
-        column: that says whose a row is.
+        column: identifies the unit of a row.
         tokens: texts that stand for no value; rows without a value are one unit together.
         columns: that are kept.
         buckets: how many there are.

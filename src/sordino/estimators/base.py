@@ -73,7 +73,7 @@ class PrivateEstimator(BaseEstimator):
         return self.fit_in_stages(X, y, ignore_progress)
 
     def fit_in_stages(self, X: Any, y: Any, begin: Begin, sample_weight: Any = None) -> "PrivateEstimator":
-        """`fit`, where `begin` is told the name of each of the `STAGES` as it begins."""
+        """`fit`, where `begin` receives the name of each of the `STAGES` as it begins."""
         from sordino.fitting.charge import as_ledger  # noqa: PLC0415
         from sordino.fitting.declaration import bare_weights  # noqa: PLC0415
         from sordino.fitting.fit import array_rows, fit, table_rows  # noqa: PLC0415

@@ -51,7 +51,7 @@ class CoefficientEstimator(PrivateEstimator):
     def coef_(self) -> Array:
         """Slopes in the units of the table, one for each column of `coef_names_`.
 
-        Of classes there is one row, or one for each class, all told against the first by "bounded-influence".
+        A classifier has one row, or one for each class; "bounded-influence" reports each class against the first.
         """
         slopes = self._known()[1][1:]
         if not self._task.classifies:

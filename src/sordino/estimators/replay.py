@@ -51,7 +51,7 @@ def replay_release(
 ) -> Implementation:
     """Test the code that fits such a release; refused where its run cannot be replayed or planned again.
 
-    No further pairs are tried after so many seconds. `recorder` may be shared by several audits, so that kernels are
+    Tries no further pair after `seconds` seconds. `recorder` may be shared by several audits, so that kernels are
     compiled once. Nothing that the seed draws leaves.
     """
     planned_calls(release.spec)

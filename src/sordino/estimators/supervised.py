@@ -76,7 +76,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
 
 def _compared(score: Callable[[], Any]) -> float:
-    """A score; what is raised by scikit-learn or NumPy may quote a cell, so only the kind of it is told."""
+    """A score; exceptions of scikit-learn or NumPy may quote a cell, so only their type is reported."""
     try:
         return float(score())
     except MemoryError:

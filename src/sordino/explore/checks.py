@@ -1,9 +1,9 @@
 """Checks and comparisons of releases on rows: calibration and residuals of one, losses of several.
 
-Rows are put into bands by what the release predicts for them. For each band it is told how many there are and by how
-much targets are off on average: for classes observed minus predicted shares, for numbers and counts residuals over
-their predicted standard deviation, cut at 4. Predictions are functions of a row and the release, and bands have public
-edges, so one record moves one band: a noised sum whose sensitivity is derived in `mechanisms.statistics.scored_sums`.
+Rows are put into bands by what the release predicts for them. Each band reports how many there are and by how much
+targets are off on average: for classes observed minus predicted shares, for numbers and counts residuals over their
+predicted standard deviation, cut at 4. Predictions are functions of a row and the release, and bands have public edges,
+so one record moves one band: a noised sum whose sensitivity is derived in `mechanisms.statistics.scored_sums`.
 
 For m models compared, a record adds m losses and m - 1 squares of differences from the first model's loss, all in
 [0, 1]: one noised sum of 2 m - 1 numbers. Differences come with two intervals: one about the table itself, where noise

@@ -1,8 +1,8 @@
 """How well a released model does on private rows: what a record loses, and one charge for a sum of it.
 
-Predictions here are those at the posterior's mean coefficients. A loss lies in [0, 1] whatever a record holds. Of a
-class it is -ln of the probability that the model gave it, over ln 20 and cut there: a class that was given 5 % or less
-has loss 1. Of a number or a count it is the distance of the target from its predicted mean, over a quarter of the
+Predictions here are those at the posterior's mean coefficients. A loss lies in [0, 1] whatever a record holds. For a
+class it is -ln of the probability that the model gave it, divided by ln 20 and cut at 1: a class that was given 5 % or
+less has loss 1. For a number or a count it is the distance of the target from its predicted mean, over a quarter of the
 target's declared range and cut there. Both are functions of the record, the release and declared numbers.
 
 What a record adds may depend on that record alone, to the last digit. A matrix product of floats does not promise that:

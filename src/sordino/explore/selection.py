@@ -1,9 +1,10 @@
 """A certified choice among models: fit and score a candidate drawn at random, again and again, and tell only the best.
 
 A trial draws one of the candidates, fits it with its own noise, and adds up what it loses on the same rows with noise
-of its own. How many trials there are is geometric and stays secret; only the trial with the least noised loss is told:
-its posterior, its candidate and its noised loss. That a choice costs little more than one trial, and not as much as all
-of them together, is `selection.repeated` (Papernot & Steinke 2022), and it rests on the number being random and secret.
+of its own. How many trials there are is geometric and stays secret; only the trial with the least noised loss is
+released: its posterior, its candidate and its noised loss. That a choice costs little more than one trial, and not as
+much as all of them together, is `selection.repeated` (Papernot & Steinke 2022), and it depends on the number being
+random and secret.
 
 One description covers all trials. Every sum of a trial is a Gaussian mechanism, chosen in view of earlier ones, and
 those of the fit and the score add up to at most the same mu whichever candidate was drawn; which one is drawn looks at
@@ -97,7 +98,7 @@ Told = TypeVar("Told")
 
 @dataclass(frozen=True)
 class SelectionTrial(Generic[Told]):
-    """What one trial would tell, ordered by its noised loss; equal losses by a key that is part of what is told."""
+    """What one trial would release, ordered by its noised loss; a key in the release decides ties."""
 
     loss: float
     key: tuple[Any, ...]

@@ -84,7 +84,7 @@ def sources_of(seed: Any) -> Sources:
 
 
 _SEEDS = Interval(0, 2**128 - 1)
-# What `begin` is told, one after the other.
+# The stages that `begin` receives, in order.
 STAGES = ("planning", "certifying", "reading rows", "learning")
 
 
@@ -121,7 +121,7 @@ def fit(
     begin: Begin = ignore_progress,
     store: Store = not_stored,
 ) -> Fit:
-    """Plan, certify, debit, read the rows and learn; `begin` is told the name of each stage as it begins.
+    """Plan, certify, debit, read the rows and learn; `begin` receives the name of each stage as it begins.
 
     `store` writes the release. Where rounds are kept it is called before the ledger names the release and before they
     are deleted, so that a kill or a full disk loses nothing.
@@ -245,9 +245,9 @@ def fit_table(
 
     `settings` are the options of its task, such as the components of a mixture. With an `engine`, such as
     "streamed" or "dask://HOST:PORT", the table is never read whole; `whole_units` declares that no unit has rows in two
-    of its parts, and `told` hears how many parts have answered in each round. `keep` is a file that holds the rounds
-    that were answered, until `store` has written the release: the same call after a stop goes on from there, for the
-    same debit.
+    of its parts, and `told` receives how many parts have answered in each round. `keep` is a file that holds the
+    rounds that were answered, until `store` has written the release: the same call after a stop resumes from there, for
+    the same debit.
     """
     task, fixed = MODELS[one_of("model", model, MODELS)]
     related = Relation(one_of("relation", relation, tuple(Relation)))

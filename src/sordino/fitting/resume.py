@@ -6,7 +6,7 @@ is written and named, so that a kill at any moment loses nothing that was paid f
 chain: its owner's alone, because marks are made of private rows, and with a digest. A question whose answer is kept is
 not asked again, and one that is not kept was never seen by anybody: so a fit releases each sum once however often it is
 killed, and one debit pays for it. The file goes with one plan, one schema, one engine, one ledger, and secret noise or
-that of a seed; with others it is refused. Of fits that go on from copies of it the first to end makes a release,
+that of a seed; with others it is refused. Of fits that resume from copies of it the first to end makes a release,
 because an entry of a ledger names one; without a ledger nothing counts them.
 """
 
@@ -74,8 +74,8 @@ class FitCheckpoint:
         """The rounds of this run that are kept at a path; where there are none a file is made, before anybody pays."""
         # Rounds whose noise a seed gives again are no rounds of a private fit.
         book = None if ledger is None else str(ledger.path.resolve())
-        told = json.dumps([spec.to_json(), schema_to_text(schema), where, book, private], sort_keys=True)
-        run, file = hashlib.sha256(told.encode()).hexdigest(), Path(path)
+        description = json.dumps([spec.to_json(), schema_to_text(schema), where, book, private], sort_keys=True)
+        run, file = hashlib.sha256(description.encode()).hexdigest(), Path(path)
         if not os.path.lexists(file):
             made = cls(file, run, numbers=numbers, new=True)
             made.save()

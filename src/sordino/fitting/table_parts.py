@@ -81,7 +81,7 @@ class TableInParts:
         parts: of the table.
         columns: that are read.
         whole_units: whether the user declares that no unit has rows in two parts.
-        told: about progress.
+        told: hears how many parts have answered.
         keep: the file in which rounds are kept, if they are.
     """
 

@@ -95,7 +95,7 @@ class Coefficients:
         return self.names.index(name)
 
     def shares(self, vector: Array) -> tuple[float, float, float] | None:
-        """Of the variance of a sum of coefficients: sampling, privacy and prior."""
+        """The parts of the variance of a sum of coefficients: sampling, privacy and prior."""
         if self.parts is None:
             return None
         if self.parts.ndim == 3:

@@ -119,7 +119,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _WORDS = ("time", "theorem", "epsilon", "spec", "bound", "versions")
 
 Json = dict[str, Any]
-# Of a table: for each column, by the digest of its name, that of its content; and for no name that of its length.
+# A table's digests: for each column that of its content, under the digest of its name; under no name its length's.
 Fingerprint = dict[str, str]
 
 

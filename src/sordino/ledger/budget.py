@@ -1,4 +1,4 @@
-"""A budget: the dataset it belongs to, what opening fixes for good, and how the ledger refuses."""
+"""A budget: the dataset it belongs to, the terms that opening fixes, and how the ledger refuses."""
 
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -63,7 +63,7 @@ def under_relation(bound: Bound, relation: Relation) -> Guarantee:
 
 @dataclass(frozen=True)
 class LedgerUnit(Section):
-    """Whom a budget protects: everybody with records, all of one's records together.
+    """Whom a budget protects: every person with records, all records of a person together.
 
     `most_records` is a declaration about the table, which releases that keep units together do not need: it prices
     those that do not.

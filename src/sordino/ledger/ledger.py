@@ -156,7 +156,7 @@ class Ledger:
         unit: LedgerUnit | Mapping[str, Any] | str = Unit.RECORD,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> "Ledger":
-        """Open a budget for a dataset; everything given here is fixed for good.
+        """Open a budget for a dataset; nothing given here can change later.
 
         Args:
             path: where the ledger file is made; there must be none yet.

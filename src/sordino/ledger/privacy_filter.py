@@ -1,6 +1,6 @@
 """The privacy filter of a ledger: Gaussian composition where every release has a Gaussian above it, else Rényi curves.
 
-Delta is divided, for good, when the first release is debited. Nothing has been released by then, so the division may
+Delta is divided once, when the first release is debited. Nothing has been released by then, so the division may
 depend on what kind of release that is:
 
 - the first release has a dominating Gaussian: most of delta is for ledgers whose releases all have one
@@ -20,11 +20,11 @@ the privacy loss and h = (1 - exp(epsilon - L))_+,
 
     P(S) - exp(epsilon) Q(S) <= E[h; G] + E[h; not G] + F.
 
-Stop just before leaving G, which is for good because g never falls: what was released until then is mu-Gaussian DP, so
-E h is at most `gaussian_delta` there, and on G that is where the ledger ended. Outside of G the proof of `order_shares`
-holds with its sum over orders restricted to this event: at most `late_delta`. The three parts add up to at most delta.
-With all of delta for both ways, late choice between them would exceed it; an adversary that does so is in
-tests/ledger/test_filter.py.
+Stop just before leaving G. No run returns to G, because g never falls: what was released until then is mu-Gaussian DP,
+so E h is at most `gaussian_delta` there, and on G that is where the ledger ended. Outside of G the proof of
+`order_shares` holds with its sum over orders restricted to this event: at most `late_delta`. The three parts add up to
+at most delta. With all of delta for both ways, late choice between them would exceed it; an adversary that does so is
+in tests/ledger/test_filter.py.
 
 Squared mus add: if every release, given the past, is mu_i-Gaussian DP and the sum of the mu_i^2 is at most mu^2
 whatever happens, everything released is mu-Gaussian DP (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023). A
@@ -175,7 +175,7 @@ def epsilon_alone(guarantee: Guarantee, delta: float) -> float:
     return guarantee.epsilon(delta)
 
 
-# Share of the loss part of delta for ledgers that begin with Gaussians and go on with something else.
+# Share of the loss part of delta for ledgers that begin with Gaussians and continue with something else.
 LATE = 0.1
 GAUSSIAN, RENYI = "gaussian", "renyi"
 _RANGES = {"epsilon": POSITIVE, "delta": OPEN_UNIT, "mu": POSITIVE} | dict.fromkeys(

@@ -91,7 +91,7 @@ def content_digest(salt: bytes, *arrays: NDArray[Any]) -> str:
 class Checkpoint:
     """A file that holds a run while it goes: written every `every` seconds, deleted when the run is complete.
 
-    A run that finds the file goes on from it, and reproduces the uninterrupted run bit for bit. The file holds
+    A run that finds the file resumes from it, and reproduces the uninterrupted run bit for bit. The file holds
     iterates and, for secure randomness, the key of the noise: only its owner may read it, and it is no part of a
     release.
     """
@@ -106,7 +106,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A run after so many steps: arrays from which it goes on, and what its randomness holds."""
+    """A run after the given number of steps: arrays from which it goes on, and what its randomness holds."""
 
     step: int
     arrays: Mapping[str, NDArray[Any]]

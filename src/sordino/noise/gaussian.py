@@ -218,7 +218,7 @@ class _Trial:
         return even
 
     def _fraction_passes(self, places: Places) -> Flags:
-        """Events of probability exp(-x (2k + x) / (2k + 2)): the run goes on with chance (2k + x)/(2k + 2) only."""
+        """Events of probability exp(-x (2k + x) / (2k + 2)): a run continues with probability (2k + x)/(2k + 2)."""
         even = np.ones(len(places), bool)
         running, last, held = np.arange(len(places)), self.fraction, places
         while running.size:

@@ -1,9 +1,9 @@
 """The port: where noise meets a statistic of private rows.
 
 A mechanism never adds noise itself: it hands the port of its randomness the exact statistic, the scale of the noise
-and a way to draw the answer, and goes on with what it is given. In a run the answer is the drawn one. Another port
-may write the calls down, or answer them with what an earlier run was answered: that is how `auditing/replay/port.py`
-measures by how much one record moves what this code noises.
+and a way to draw the answer, and continues with the answer it gets back. In a run the answer is the drawn one. Another
+port may write the calls down, or answer them with what an earlier run was answered: that is how
+`auditing/replay/port.py` measures by how much one record moves what this code noises.
 
 Statement for sums on the host. Let s be the statistic as computed: whole numbers of a public unit, or floats, taken as
 the rational numbers they are. The release is the nearest point of a public grid to s + scale * xi with xi exactly

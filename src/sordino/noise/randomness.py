@@ -66,7 +66,7 @@ if hasattr(os, "register_at_fork"):
 def this_process() -> tuple[int, int]:
     """Tells a process from its forks: by its number, and by a count should a fork be given the number of an ancestor.
 
-    A fork that Python did not make is told by its number alone.
+    A fork that Python did not make is recognised by its number alone.
     """
     return os.getpid(), _Forks.number
 
@@ -185,7 +185,7 @@ class Randomness(ABC):
         raise refuse("randomness", "that draws whole numbers on a device", self)
 
     def held(self) -> dict[str, Any]:
-        """What a checkpoint has to hold for the run to go on with the same draws: plain values, secrets included."""
+        """What a checkpoint must contain to resume with the same draws: plain values, secrets included."""
         raise refuse("randomness", "that a checkpoint can hold", self, "run without a checkpoint")
 
     def resumed(self, held: Mapping[str, Any]) -> "Randomness":

@@ -96,12 +96,12 @@ _BLOCKS_ON_ACCELERATOR = 2**22
 class SecureRandomness(OneProcess, Randomness):
     """256 bits of the operating system's entropy, stretched by ChaCha20; one object serves one run.
 
-    Formal guarantees: without the key the draws cannot be told from random ones unless ChaCha20 is broken; every
-    purpose has a key of its own; a step's Gaussians depend on the step's number alone. The key is shown nowhere,
+    Formal guarantees: without the key the draws cannot be distinguished from random ones unless ChaCha20 is broken;
+    every purpose has a key of its own; a step's Gaussians depend on the step's number alone. The key is shown nowhere,
     cannot be pickled or copied, and leaves the process only inside a checkpoint that its owner alone may read.
 
     A draw is given once: noise used in two runs would cancel in their difference. For the same reason a process that
-    was forked cannot go on with its parent's source, nor with a generator that was taken from it before.
+    was forked cannot use its parent's source, nor with a generator that was taken from it before.
     """
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ _FINE, _MEDIUM = (1, 2, 5), (1, 3)
 # Roles of lines: the two sides of the sandwich, what they are compared with, and the lower envelope of all lines.
 CERTIFIED, AUDITED, REFERENCE, ENVELOPE = "certified", "audited", "reference", "envelope"
 _DEPTH = {ENVELOPE: 0, CERTIFIED: 2, AUDITED: 2}
-# Lines without a role that the style sheet of a page tells apart.
+# Lines without a role that the style sheet of a page distinguishes.
 PAGE_STYLES = 6
 
 # Measures of a chart that is a file of its own. The widest common fonts are this wide for their height.

@@ -308,7 +308,7 @@ EVIDENCE = {
 
 
 def tables(relation: Relation, unit: AnyUnit) -> str:
-    """The two tables that an attacker tries to tell apart."""
+    """The two tables that an attacker tries to distinguish."""
     return TABLES[relation] if isinstance(unit, Unit) else _TABLES_OF_UNITS[relation]
 
 

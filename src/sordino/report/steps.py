@@ -62,7 +62,7 @@ class StepCurves:
 
 
 def at_steps(spec: Spec, steps: int) -> Spec:
-    """The same run stopped after so many steps, of its last part if it has parts; a schedule given as a list is cut."""
+    """The same run stopped after `steps` steps of its last part; a schedule given as a list is cut."""
     document = spec.to_dict()
     algorithm = document["algorithm"]
     if isinstance(spec.algorithm, Composite):

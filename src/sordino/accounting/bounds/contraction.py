@@ -5,7 +5,7 @@ Two routes, each with its assumptions:
 - **Declared curvature**: the objective of every record, regulariser included, is m-strongly convex and M-smooth as run;
   a step with |B| = b records stretches by at most max(|1 - eta m|, |1 - eta M|).
 - **Corrected clipping modulus**: a convex beta-smooth loss, clipped in norm, with quadratic weight decay lambda. A
-  bound that rests on it is reported as "corrected".
+  bound that depends on it is reported as "corrected".
 
 Clipping features, or a scalar residual, keeps a convex loss; so does clipping the norm with two classes, where the
 residual is a multiple of one fixed vector. Clipping the length of any other vector destroys curvature. Ye & Shokri
@@ -73,7 +73,7 @@ _REGULARISER = (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SM
 
 @dataclass(frozen=True)
 class Contraction:
-    """The modulus of a step as a function of its step size, and the certificates it rests on.
+    """The modulus of a step as a function of its step size, and the certificates it depends on.
 
     `corrected` says that it is the corrected clipping modulus, where the paper's statement fails. Only theorems about
     Poisson batches meet a `failure` above 0, and all of them add it to delta.

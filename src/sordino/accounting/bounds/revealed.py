@@ -325,7 +325,7 @@ def _step_mus(contraction: float, moves: Array) -> Array:
 def _use_mus(contraction: float, uses: NDArray[np.int64], older: int, reached: int, period: int) -> Array:
     """mu of patterns given by the steps (from the end) of their uses, latest first, after `older` worst-case passes.
 
-    A segment of the path runs from a use to the step before the next one. Of the older uses all but the latest are one
+    A segment of the path runs from a use to the step before the next one. All older uses except the latest form one
     pool: they are equally spaced, and slopes fall along them.
     """
     log = math.log(contraction)

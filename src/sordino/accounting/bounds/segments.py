@@ -62,7 +62,7 @@ def places_in_passes(kept: range, period: int) -> int:
 
 def segments_of(kept: range, period: int) -> Counter[PassParts]:
     """The segments between kept iterates, by what they hold of passes."""
-    # Where the kept iterates lie in their passes repeats after so many of them.
+    # The places of the kept iterates in their passes repeat with this period.
     cycle = period // math.gcd(kept.step, period)
     counts: Counter[PassParts] = Counter()
     for place in range(min(len(kept), cycle + 1)):

@@ -44,7 +44,7 @@ def average_of(spec: Spec) -> Average:
 
 
 def average_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    """The Lipschitz constant of f, the sensitivity, and what the contraction rests on."""
+    """The Lipschitz constant of f, the sensitivity, and what the contraction depends on."""
     sensitivity = assume.section_certificates(spec, (constants.GRADIENT_SENSITIVITY,))
     return (average_of(spec).lipschitz, *sensitivity, *resting_on(contraction_of(spec)))
 

@@ -251,7 +251,7 @@ def repeated(spec: Spec) -> Guarantee:
     bounds = _base_bounds(spec.base())
     orders, values = np.asarray(base.orders), np.asarray(base.values)
     if isinstance(run.trials, PoissonTrials):
-        # What is told without any trial has the same probability e^-m either way.
+        # The output of no trial at all has the same probability e^-m on both datasets.
         mean = run.trials.mean
         fails = [min(bound.guarantee.delta(math.log1p(1 / (a - 1)) * (1 - 1e-15)) for bound in bounds) for a in orders]
         some = math.log(mean) + (orders - 1) * (values + mean * np.array(fails))

@@ -347,9 +347,9 @@ def pure(spec: Spec) -> Guarantee:
 def _sparse_epsilon(spec: Spec) -> float:
     run = run_of(spec, SparseVector)
     both_ways = 1.0 if run.monotone and spec.relation is Relation.ADD_REMOVE else 2.0
-    told = 0.0 if run.answer_scale is None else run.positives * run.sensitivity / run.answer_scale
-    asked = both_ways * run.positives * run.sensitivity / run.query_scale
-    return up(run.sensitivity / run.threshold_scale + asked + told, 6)
+    answers = 0.0 if run.answer_scale is None else run.positives * run.sensitivity / run.answer_scale
+    queries = both_ways * run.positives * run.sensitivity / run.query_scale
+    return up(run.sensitivity / run.threshold_scale + queries + answers, 6)
 
 
 @as_stated(

@@ -28,7 +28,7 @@ _TRANSFER_ACCURACY = 1e-13
 
 
 def distance_after(zeta: float, rate: float, bias: float, steps: int) -> float:
-    """zeta rate^steps + bias, an upper bound on the total variation after so many steps, rounded up; at most 1."""
+    """zeta rate^steps + bias, an upper bound on the total variation after `steps` steps, rounded up; at most 1."""
     log = steps * math.log(rate) if rate > 0.0 else -math.inf
     total = (zeta * math.exp(log) + bias) * (1 + _TRANSFER_ACCURACY * (1 + min(abs(log), 1e3)))
     return min(1.0, up(total)) if zeta > 0.0 or bias > 0.0 else 0.0

@@ -4,8 +4,8 @@ Every record's gradient is a constant, the certified curvature sits in the weigh
 one record. The other axes look the same under both neighbours, so one number per iterate is all an adversary needs.
 
 A kept iterate, given the one kept before it, is normal; its mean differs between the neighbours by what the uses of the
-odd record since then have left. Whatever happened before is in the earlier kept iterate already. An average is one
-number, to which every use contributes with its own weight.
+differing record since then have left. Whatever happened before is in the earlier kept iterate already. An average is
+one number, to which every use contributes with its own weight.
 """
 
 import math
@@ -63,7 +63,7 @@ class ExtremalAxis:
 
     Attributes:
         factors: 1 - eta m of each step.
-        moves: how far a step that uses the odd record pushes the two neighbours apart, rounded down.
+        moves: how far a step that uses the differing record pushes the two neighbours apart, rounded down.
         scales: standard deviation of each step's noise (scale, for stable noise).
         start_scale: standard deviation of the start.
         one_sided: whether the other records may all equal the second neighbour's odd one.
@@ -79,7 +79,7 @@ class ExtremalAxis:
 
     @classmethod
     def of(cls, spec: Spec) -> "ExtremalAxis":
-        """Read a spec; refused where the extremal quadratic need not obey what the spec claims."""
+        """Read a spec; refused where the worst-case quadratic need not obey what the spec claims."""
         chain, _ = described_chain(spec)
         if chain.projection is not None:
             raise InputError("An exact audit needs a chain without projection. Use the attack method.")
@@ -257,7 +257,7 @@ def _places(seen: _Seen, steps: int) -> tuple[NDArray[np.int64], int]:
 
 
 def _fixed(seen: _Seen) -> LeakFinding:
-    """Every order is one Gaussian path; the worst place of the odd record is taken."""
+    """Every order is one Gaussian path; the worst place of the differing record is taken."""
     places, count = _places(seen, len(seen.influence.left))
     distances = seen.influence.summed(places, count)
     # A plain sum of squares: one rounding for each number that is seen.
@@ -356,7 +356,7 @@ def _in_secret(seen: _Seen) -> LeakFinding:
 
 
 def _counted(seen: _Seen) -> LeakFinding:
-    """Of all that is seen the sum alone: its mean counts the uses."""
+    """The sum of everything seen, which is all an attacker needs: its mean counts the uses."""
     batch, below = seen.axis.chain.batch, seen.influence.below
     half = 0.5 if seen.spec.relation is Relation.REPLACE_ONE else 1.0
     move = half * float(below.min()) / math.sqrt(len(below)) * (1 - 4 * UNIT_ROUNDOFF)

@@ -58,7 +58,8 @@ class Placed:
     """Where a record stands decides what it shows: batches of `size` of the `records`, in a fixed order.
 
     Attributes:
-        mus: the distance in standard deviations that the odd record leaves when it stands in each batch, rounded down.
+        mus: the distance in standard deviations that the differing record leaves when it stands in each batch, rounded
+            down.
     """
 
     records: int
@@ -158,7 +159,7 @@ class ComposedLoss:
 
     @classmethod
     def of_draws(cls, rate: float, moves: Array, times: int, *, mirrored: bool) -> "ComposedLoss":
-        """Steps that draw the odd record at a rate and are then moved so far, each `times` over.
+        """Steps that draw the differing record at a rate and are then moved so far, each `times` over.
 
         Where `mirrored`, the two neighbours move half as far each, in opposite directions.
         """
@@ -170,7 +171,7 @@ class ComposedLoss:
 
     @classmethod
     def of_repeated_draws(cls, size: int, records: int, moves: Array, times: int) -> "ComposedLoss":
-        """Steps that draw `size` of the records with replacement, moved so far by each use of the odd one."""
+        """Steps that draw `size` of the records with replacement; each use of the differing record moves them."""
         counts, weights = _binomial_uses(size, records)
         chances = tuple(weights.tolist())
         return cls(
@@ -214,7 +215,7 @@ def _binomial_uses(size: int, records: int) -> tuple[Array, Array]:
     return np.append(0.0, counts[kept]), np.append(1.0 - math.fsum(weights[kept]), weights[kept])
 
 
-# Noise around a random shift: a chain in which chance decides when the odd record is used.
+# Noise around a random shift: a chain in which chance decides when the differing record is used.
 #
 # P is the law of S + Z and Q that of -S + Z or of Z alone. For normal Z the ratio of their densities increases along
 # the line when S >= 0, so half-lines are the best tests; for any symmetric Z every half-line gives a valid lower bound.
@@ -249,7 +250,7 @@ class ShiftDistribution:
 
     @staticmethod
     def repeated_draws(moves: Array, size: int, records: int) -> list[tuple[Array, Array]]:
-        """Stages that draw `size` of the records with replacement, moved so far by each use of the odd one."""
+        """Stages that draw `size` of the records with replacement; each use of the differing record moves them."""
         counts, weights = _binomial_uses(size, records)
         return [(move * counts, weights) for move in moves]
 

@@ -37,7 +37,7 @@ ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", 
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "JAX_PLATFORMS": "cpu",
     "PYTHONUNBUFFERED": "1",
-    "PYTHONSAFEPATH": "1",  # a worker looks for the callable where it is told to
+    "PYTHONSAFEPATH": "1",  # a worker looks for the callable in the folder it was given
 }
 
 

@@ -39,7 +39,7 @@ FITS_MODELS = True
 
 
 def attack(spec: Spec, options: AuditOptions) -> LowerBound:
-    """Lower bound by attack on a noisy gradient spec: its instance where it has one, else its extremal quadratic."""
+    """Lower bound by attack on a noisy gradient spec: its instance where it has one, else its worst-case quadratic."""
     chain_of(spec)
     need_feasible(spec if spec.instance is not None else on_one_axis(spec), options.models)
     if spec.instance is None:

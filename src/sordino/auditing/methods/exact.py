@@ -3,7 +3,7 @@
 Which neighbours are looked at depends on the kind of run.
 
 A chain is looked at on its instance, if that is a linear regression, whose chains have known laws on any data, else on
-the extremal quadratic; a perturbed minimiser on quadratic objectives that differ by a linear function, which move the
+the worst-case quadratic; a perturbed minimiser on quadratic objectives that differ by a linear function, which move the
 most; a posterior draw on pairs of posteriors that the stated domain allows; rounds of noised sums on a record that
 moves every round by all it may.
 """
@@ -125,7 +125,7 @@ def posterior_findings(spec: Spec) -> Iterator[LeakFinding]:
 
 
 def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator[LeakFinding]:
-    """All records at one corner of the domain, the odd one at another; posteriors ranked by divergence.
+    """All records at one corner of the domain, the differing one at another; posteriors ranked by divergence.
 
     Coordinates are centred at slope c: subtracting c x from every target moves both means by nearly the same amount,
     and what is left of the difference, alpha c over the precision, is added exactly.
@@ -277,9 +277,9 @@ def _composite(spec: Spec) -> Iterator[LeakFinding]:
     """What one record shows in all parts together, for the record that shows most; and each part alone.
 
     The two datasets differ in one record, which stands at one place, so its distances in the parts are composed first
-    and the largest over the records is taken last. Parts have losses of their own, so the record may be the odd one in
-    each, on the same side of every pair; noise and batches of different parts are independent. A part whose losses are
-    not known one by one is left out of the composition, which is less than what is seen.
+    and the largest over the records is taken last. Parts have losses of their own, so the record may be the differing
+    one in each, on the same side of every pair; noise and batches of different parts are independent. A part whose
+    losses are not known one by one is left out of the composition, which is less than what is seen.
     """
     equal = Counter(spec.runs())
     explored = {part: findings(part) for part in equal}

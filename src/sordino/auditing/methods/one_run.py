@@ -22,7 +22,7 @@ noise was added, canaries that are out leave no trace in it, baselines are equal
 alarms: 30 % instead of 5 % where their spread is 3), shifts of a group's canaries add up, and who takes part in which
 step is fixed. Batches that are hidden are out: there epsilon does not follow from mu.
 
-The extremal quadratic of a chain is such a case. Every gradient is a constant there, so a step is
+The worst-case quadratic of a chain is such a case. Every gradient is a constant there, so a step is
 theta -> (1 - eta m) theta + (eta / b) sum of pulls + noise. With Gaussian noise, no projection and a fixed order of
 the records, each released coordinate is normal: its mean is linear in the pulls, its variance is known. Groups pull
 along an axis each, so that their scores have independent noise, and axes that are left over show the noise alone.

@@ -25,8 +25,8 @@ a mechanism attains 0.9871), which no audit relies on.
 
 From scores to guesses: the highest are guessed in, the lowest out, and both numbers are fixed before the run. Several
 canaries may share a direction: the release then tells their sum, and each of them a little less clearly, but there are
-more coins to guess. How many pay depends on how far one canary can be told at all, which the certificate bounds, and on
-how many independent directions a release has. The plan looks at nothing else.
+more coins to guess. The best number depends on how well one canary can be detected at all, which the certificate
+bounds, and on how many independent directions a release has. The plan looks at nothing else.
 
 Without an instance canaries pull along the axes of the worst-case quadratic, as hard as the certified constants allow;
 with one, some of its records get a wrong target.
@@ -131,7 +131,7 @@ _SIZES = 400
 # of the number of coins. Plans are for an outcome that is reached three times out of five: one error
 # more decides over a lot.
 _UNEVEN, _OFTEN = 2.0, 0.6
-# A release that tells a coin for certain is planned for as if it told it this clearly.
+# A release that reveals a coin with certainty is planned for as if it revealed it this clearly.
 _CLEAREST = 12.0
 
 
@@ -151,9 +151,10 @@ class GuessPlan(NamedTuple):
 
 @lru_cache(maxsize=64)
 def planned_guesses(directions: int, most: int, total_variation: float, delta: float, confidence: float) -> GuessPlan:
-    """The plan whose median outcome proves most, of at most `most` canaries in so many directions.
+    """The plan whose median outcome proves most, of at most `most` canaries in `directions` directions.
 
-    `total_variation` bounds how well one coin can be told. Any plan is valid; this one is made for a Gaussian release.
+    `total_variation` bounds how well one coin can be guessed. Any plan is valid; this one is made for a Gaussian
+    release.
     """
     directions = min(whole_number("directions", directions, COUNT), whole_number("most", most, COUNT))
     advantage = number("total_variation", total_variation, PROBABILITY)
@@ -318,7 +319,7 @@ def one_run_guesses(spec: Spec, options: AuditOptions, reason: str = "") -> Lowe
 
 
 def _plan(spec: Spec, most: int, options: AuditOptions) -> GuessPlan:
-    """As many canaries as pay, for the most that the certificate lets one be told."""
+    """The best number of canaries, given the most that the certificate lets an attacker learn about one."""
     bound = tightest(spec, options.delta)
     advantage = 1.0 if bound is None else min(1.0, bound.guarantee.delta(0.0))
     return planned_guesses(spec.dim, min(most, MOST_CANARIES), advantage, options.delta, options.confidence)

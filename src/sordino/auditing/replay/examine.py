@@ -3,7 +3,8 @@
 Looked at on neighbouring tables, call by call:
 
 - *scales*: the noise of a call has at least the scale of the plan, bound times multiplier.
-- *shifts*: how far a record moves what is noised, against the plan that the certificate rests on. Exact, no statistics:
+- *shifts*: how far a record moves what is noised, against the plan that the certificate depends on. Exact, no
+  statistics:
   a call that moves further, or a run that asks for other calls, is a violation, with the pair named. All pairs of
   neighbours are compared. Then records are varied towards those that move the call that is furthest from its plan.
 - *release*: answered alike, neighbours leave the same release to the last bit: arrays, cautions, schema, every word.
@@ -413,7 +414,7 @@ def _drawn(recordings: Sequence[Recording]) -> list[_Drawn]:
 
 
 def _few(recordings: Sequence[Recording]) -> bool:
-    """Whether one call, or all of them where they are many, have too few numbers to be told from half their size."""
+    """Whether one call, or all of them if there are many, have too few numbers to detect noise of half the size."""
     sizes = [len(one.deviations) for one in _drawn(recordings)]
     return bool(sizes) and 0 < (min(sizes) if len(sizes) <= _MOST_CALLS else sum(sizes)) < _ENOUGH
 

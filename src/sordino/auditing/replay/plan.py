@@ -56,7 +56,7 @@ class Planned(NamedTuple):
 
 
 def planned_calls(spec: Spec) -> tuple[Planned, ...]:
-    """Every noised call of a described run, in order, with the shift that its certificate rests on."""
+    """Every noised call of a described run, in order, with the shift that its certificate depends on."""
     return tuple(call for part in spec.runs() for call in _planned(part.algorithm, part))
 
 

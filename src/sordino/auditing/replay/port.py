@@ -6,7 +6,7 @@ call. Statement: if for all neighbours and all answers the shifts over scales of
 add up to at most mu^2, the release is mu-GDP; with Laplace noise l1 shifts over scales add up to epsilon. Kinds of
 noise are never mixed into one number.
 
-What it shows. A shift above its plan refutes the *sensitivity* that the certificate rests on, for this
+What it shows. A shift above its plan refutes the *sensitivity* that the certificate depends on, for this
 code and this pair; it refutes epsilon only where shifts do not depend on answers. Shifts are compared with the plan of
 their own call, never with a bound that hides iterates, samples batches or couples runs. Batches are forced to be the
 same, so samplers are not tested; nor is the law of the noise. Stable noise, posterior draws and Propose-Test-Sample
@@ -50,7 +50,7 @@ class Seen(NamedTuple):
 
     @property
     def deviations(self) -> NDArray[np.float64]:
-        """What was added, over the scale that the port was told: standard numbers if it is so."""
+        """The added noise over the scale given to the port: standard normal numbers if the port kept to it."""
         added = np.asarray(self.answer, np.float64) - self.call.unit * self.call.statistic.astype(np.float64)
         return np.ravel(added / np.asarray(self.call.scale, np.float64))
 

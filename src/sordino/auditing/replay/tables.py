@@ -1,9 +1,9 @@
 """The neighbours on which runs are replayed: tables that a schema allows, and records of a described chain.
 
-Around the odd record rows are spread, at one corner, in the middle, or hold cells that are missing, undeclared or
-outside their bounds, where a rule says how they are read. The odd record stands at corners of the bounds, outside them,
-or has such cells itself, or cells of another type. No such cell may change how others are read, and no other row how it
-is read. Further records are varied from those that moved a call furthest.
+Around the differing record rows are spread, at one corner, in the middle, or hold cells that are missing, undeclared or
+outside their bounds, where a rule says how they are read. The differing record stands at corners of the bounds, outside
+them, or has such cells itself, or cells of another type. No such cell may change how others are read, and no other row
+how it is read. Further records are varied from those that moved a call furthest.
 
 A chain without an instance runs on the worst-case quadratic of its constants, where a record pulls with a constant
 gradient; with one, on the instance and its worst neighbours. Batches are the same in both runs of a pair, so under
@@ -40,7 +40,7 @@ MISSING, UNDECLARED, MIXED = "missing cells", "undeclared cells", "cells of anot
 OUTSIDE = "cells outside their bounds"
 _FAR_OUT = ("a row far from all others", "values far outside")
 _WITH_HOLES = ("holes", "odd cells")
-# Kinds of rows around the odd record, where it stands among them, and how much larger than usual the noise is.
+# Kinds of rows around the differing record, where it stands among them, and how much larger than usual the noise is.
 _KINDS = (
     ("spread", 0.0, 1.0),
     ("holes", 0.25, 1.0),
@@ -115,7 +115,7 @@ class DrawnTables:
         return ReplayTrial(f"{kind}, large noise" if large else kind, tables, replaced, varied, stretch)
 
     def _filled(self, kind: str, name: str, count: int, place: int) -> Any:
-        """Cells of a column around the odd record, which will stand at `place`."""
+        """Cells of a column around the differing record, which will stand at `place`."""
         column = self._columns[name]
         if kind == "corners" or (kind == "one target" and name == self._target):
             return np.repeat(np.array([_cell(column, 1.0 if name != self._target else 0.0)]), count)
@@ -136,15 +136,15 @@ class DrawnTables:
         return self._with_holes(column, cells, place, alike=kind == "holes")
 
     def _with_holes(self, column: ColumnKind, drawn: np.ndarray, place: int, *, alike: bool) -> list[Any]:
-        """Half of the cells missing, those beside the odd record too: no other row may decide how they are read.
+        """Half of the cells missing, those beside the differing record too: no other row may decide how they are read.
 
-        `alike`: cells are missing or of one type, so that a cell of the odd record is the first of another. Else others
-        are undeclared or outside as well.
+        `alike`: cells are missing or of one type, so that a cell of the differing record is the first of another. Else
+        others are undeclared or outside as well.
         """
         cells = drawn.tolist()
         if isinstance(column, Number):
             middle = 0.5 * (column.low + column.high)
-            # Nearer to the middle than the odd record, which then is the smallest or the largest of the column.
+            # Nearer to the middle than the differing record, which then is the smallest or the largest of the column.
             cells = (middle + 0.5 * (drawn - middle)).tolist()
         elif isinstance(column, Category) and all(word.isdigit() for word in column.values):
             cells = list(map(float, cells))  # as many tables have them
@@ -237,7 +237,7 @@ class DrawnTables:
         return float(np.clip(np.rint(value) if name == self._target else value, kind.low, kind.high))
 
     def _with(self, rest: Cells, record: Cells | None, place: int) -> Cells:
-        """The table with the odd record, or with as many of them as a unit may have."""
+        """The table with the differing record, or with as many of them as a unit may have."""
         unit = self._schema.unit
         copies = 1 if unit is None or unit.column is None else unit.most_records
         count = len(next(iter(rest.values())))

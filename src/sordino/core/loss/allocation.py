@@ -301,13 +301,13 @@ def _below(mu: float, spacing: float) -> tuple[GridLaw, float, float]:
 
 # A record is replaced by another. Against a round with neither the ratios of densities are the averages of X_i and of
 # Y_j, lognormals of <a_i, z_i> and <b_j, z_j>, |a_i| and |b_j| at most mu, both chosen in view of earlier steps; so
-# delta = E (average of X_i - y Y_i)+, y = e^epsilon, over steps that are standard normal. Of all choices a = mu along
-# one coordinate and b = -a is the largest in convex order of X - y Y, whatever y > 0:
-# - a convex function of X - y Y has no positive mixed derivative in (<a, z>, <b, z>), so for given lengths its mean
-#   falls as the two are more correlated (Plackett's identity): -1 is worst;
-# - a longer a: multiply X by an independent lognormal of mean 1, which makes X - y Y larger in convex order and the
-#   correlation weaker; then bring the correlation back to -1, which is larger again. The same for b.
-# Convex order survives sums step by step, from the last one backwards, also where steps depend on earlier ones.
+# delta = E (average of X_i - y Y_i)+, y = e^epsilon, over steps that are standard normal. The choice a = mu along one
+# coordinate and b = -a is the largest in convex order of X - y Y, for every y > 0: - a convex function of X - y Y has
+# no positive mixed derivative in (<a, z>, <b, z>), so for given lengths its mean falls as the two are more correlated
+# (Plackett's identity): -1 is worst; - a longer a: multiply X by an independent lognormal of mean 1, which makes X - y
+# Y larger in convex order and the correlation weaker; then bring the correlation back to -1, which is larger again. The
+# same for b. Convex order survives sums step by step, from the last one backwards, also where steps depend on earlier
+# ones.
 _MOST_REPLACED = 4096  # steps of a round whose transform is raised to a power as it is
 _FLOOR = 1e-12  # of delta, at which the curve ends: what is left counts as infinite loss
 _MOST_POINTS, _FINE = 120, 0.15

@@ -436,7 +436,7 @@ def worst_delta(width: float, draws: int, epsilon: float) -> float:
     """The delta of several draws, max over l of f_l(t_l), rounded up."""
     width, lows = max(width, _SMALLEST_WIDTH), np.arange(draws, dtype=np.float64)
     top = np.clip((epsilon + (lows + 1) * width) / (draws + 1), 0.0, width)
-    # Of high and low losses under both laws each chance by itself: 1 minus the other one would cancel.
+    # Probabilities of high and of low losses under both laws, each computed directly: 1 minus another would cancel.
     rises, falls = -np.expm1(top - width) / -math.expm1(-width), -np.expm1(-top) / -math.expm1(-width)
     error = (16 + 4 * width) * UNIT_ROUNDOFF
     _, mine = at_least(

@@ -202,9 +202,9 @@ Trials = PoissonTrials | NegativeBinomialTrials
 
 @RUNS.register("repeat-and-select", kw_only=True)
 class RepeatAndSelect(Mechanism):
-    """A run repeated a secret random number of times, of which only the best one's output is told.
+    """A run repeated a secret random number of times, of which only the best output is released.
 
-    A fixed number of trials, or one that is told, has no such guarantee: it is a composite.
+    A fixed or published number of trials has no such guarantee: it is a composite.
     """
 
     views: ClassVar[frozenset[View]] = frozenset(View)

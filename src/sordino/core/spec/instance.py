@@ -123,7 +123,7 @@ class FileDataset(Section):
 
 @NEIGHBOURS.register("worst")
 class WorstNeighbour(Section):
-    """The record of the public domain that is easiest to tell apart, among the extreme ones."""
+    """The record of the public domain that is easiest to distinguish, among the extreme ones."""
 
     position: Annotated[int | None, Whole(_FROM_ZERO), "the record that differs; absent: the audit chooses"] = None
 

@@ -119,7 +119,7 @@ class NoisedAnswer(Mechanism):
 
 @RUNS.register("randomised-response", kw_only=True)
 class RandomisedResponse(Mechanism):
-    """Every unit's category is told truly with a probability, else as one of the others at random."""
+    """Every unit reports its true category with a given probability, else one of the others at random."""
 
     categories: Annotated[int, Whole(_TWO_OR_MORE), "number of answers there are"]
     truth: Annotated[float, Number(OPEN_UNIT), "probability of the true answer; the others share the rest evenly"]
@@ -141,7 +141,7 @@ class SelectionMethod(StrEnum):
 
 @RUNS.register("selection", kw_only=True)
 class Selection(Mechanism):
-    """One candidate is chosen by its score; only its name is told."""
+    """One candidate is chosen by its score; only its name is released."""
 
     method: Annotated[SelectionMethod, Word(SelectionMethod)]
     sensitivity: Annotated[float, Number(POSITIVE), f"of every score: {_SENSITIVITY}"]

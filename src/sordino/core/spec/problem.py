@@ -306,7 +306,7 @@ class AverageNoise(Section):
 
     @property
     def exponent(self) -> int:
-        """Of the lattice that an exact average is floored to: 2^30 of its spacings, or more, are one noise scale."""
+        """The spacing of the lattice that an exact average is floored to: the noise scale over 2^30 or more."""
         return math.frexp(self.scale)[1] - 31
 
 

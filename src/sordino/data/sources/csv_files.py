@@ -1,9 +1,9 @@
 """CSV in, strictly: a header, different names, equally long rows, one encoding; every cell stays text.
 
-The dialect is declared, or told from the header and the first bytes alone: rows are private, so none of them is looked
-at to guess. A delimiter is the one of comma, semicolon, tab and bar that splits the header most often; an encoding is
-the byte order mark's, else UTF-8; compression is told by its first bytes. A decimal mark cannot be told from a header,
-so it is a point unless declared. Bytes of a cell that are not of the encoding are spelled out: such a
+The dialect is declared, or inferred from the header and the first bytes alone: rows are private, so none of them is
+looked at to guess. A delimiter is the one of comma, semicolon, tab and bar that splits the header most often; an
+encoding is the byte order mark's, else UTF-8; compression is recognised by its first bytes. A header does not show the
+decimal mark, so it is a point unless declared. Bytes of a cell that are not of the encoding are spelled out: such a
 cell is a word that nobody declared, and no other cell is read otherwise for it.
 """
 
@@ -46,7 +46,7 @@ _PACKED_ENDINGS = (".gz", ".bz2", ".zst")
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect(Section):
-    """How a CSV file is written; what is absent is told from the header."""
+    """How a CSV file is written; what is absent is inferred from the header."""
 
     delimiter: Annotated[str | None, TextLine(), "one character between cells; absent: detected from the header"] = None
     decimal: Annotated[str, Word({".": ".", ",": ","}), "mark in front of the decimals of a number"] = "."

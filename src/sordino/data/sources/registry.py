@@ -174,7 +174,7 @@ def _joined(name: str, columns: Sequence[Column]) -> Column:
 
 
 def read_without_quoting(name: str, batches: Iterable[Any]) -> Iterator[Any]:
-    """What a foreign reader gives; what it raises may quote a cell, so only the kind of its complaint is told."""
+    """What an outside reader returns; its exceptions may quote a cell, so only their type is reported."""
     source = iter(batches)
     while True:
         try:

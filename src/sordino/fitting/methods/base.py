@@ -221,7 +221,7 @@ def target_bound(problem: FitProblem) -> float:
     return problem.schema.target_bound_certificate().value
 
 
-# Before the data speak, scores of rows have these standard deviations: of two classes in log odds, of numbers in those
+# Prior standard deviations of the scores of rows: of two classes in log odds, of numbers in those
 # of the target. Log odds of deviation 1.4 around even ones take this share off the log-loss of the best constant.
 CLASS_SCORES, NUMBER_SCORES = 1.4, 0.8
 _LOG_LOSS_TOLD = 0.26

@@ -156,10 +156,10 @@ class _Run:
         # Residuals of the rows fitted to are too small by what was fitted to them. They hold the noise of the fit,
         # which the posterior's spread counts once more: intervals err on the wide side.
         variance *= linear.spread**2 * (1.0 + 2.0 * len(found) / self.records)
-        told = network_of(problem, settings, variance)
+        network = network_of(problem, settings, variance)
         means, covariance = _in_target_units(model, transform.shape[1], found, covariance, linear)
         settled = {"residual_variance": variance, "residual_exponent": exponent}
-        return Outcome(NetworkPosterior(told, transform, means, covariance), told, settled)
+        return Outcome(NetworkPosterior(network, transform, means, covariance), network, settled)
 
     def _classes(self, codes: Array) -> Array:
         """How many records each class has, with noise; as many as the noise where it hides them."""

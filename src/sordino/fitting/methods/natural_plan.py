@@ -108,7 +108,7 @@ SETTINGS = {
 }
 
 
-# Of tables of numbers with fewer records times mu: more of the metric is damped, and there are fewer units.
+# Tables of numbers with fewer records times mu get more damping of the metric and fewer units.
 # Chosen on the two shapes of `papers/vinaroz_park/sets.py` that have so few, 24 tables of each.
 _FEW, _SHARE_OF_FEW, _DAMPING_OF_FEW = 600.0, 0.05, 0.15
 

@@ -61,7 +61,7 @@ _KEPT = 2.0
 _VISIBLE = 0.15
 # Large tables take longer paces a little earlier: drawn ones are as good with either, Adult is better by 7 %.
 _MANY_RECORDS, _EARLIER = 10_000, 1.35
-# Before the data speak, the log-odds of the typical row have this deviation.
+# Prior standard deviation of the log-odds of a typical row.
 _INTERCEPT = 2.0
 # Numbers: residuals are cut at so many deviations of the targets, and the slope that leaves.
 _CUT, _SLOPE = 1.5, 0.8
@@ -184,8 +184,8 @@ class RidgeSteps(Method):
         found[0] += targets.location
         # What scores do not explain of the targets' variance.
         explained = float(np.trace(mean[1:].T @ geometry.products[1:, 1:] @ mean[1:]))
-        told = model_for(problem, targets.scale**2 * max(1.0 - explained, _LEAST_LEFT))
-        return Outcome(DenseGaussianPosterior(told, found.ravel(), covariance), told)
+        explained_model = model_for(problem, targets.scale**2 * max(1.0 - explained, _LEAST_LEFT))
+        return Outcome(DenseGaussianPosterior(explained_model, found.ravel(), covariance), explained_model)
 
 
 def _learner(problem: FitProblem) -> LinearScoreModel:

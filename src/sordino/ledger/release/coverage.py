@@ -20,7 +20,7 @@ COEFFICIENTS, NEW_TARGETS, PROBABILITIES = "coefficients", "new targets", "proba
 LEVELS = (0.5, 0.9, 0.95)
 SEVERAL = " of several classes"
 NOT_MEASURED = "the coverage of such intervals was not measured"
-# Methods whose intervals are told to nobody, and what was seen of them.
+# Methods whose intervals are withheld, and what was measured.
 WITHHELD = {"ridge": "with 300 columns, 95 % intervals of coefficients covered the truth in 28 to 87 % of cases"}
 
 # Of bounded influence, in fits of more coefficients than this. Up to here most coefficients of such a fit are marked as
@@ -33,7 +33,7 @@ TOO_MANY = (
     "shorter lists of categories"
 )
 
-# Of networks for classes by variational gradients: clipping bends the scores, and the spread does not know it.
+# Network classifiers fitted by variational gradients: clipping bends the scores, and the spread does not know it.
 VARIATIONAL_CLASSES = "90 % intervals held the true probabilities of drawn tables in 27 to 53 % of cases"
 # How many records the rarest class has, by noised counts, over the noise that a count for the whole budget would have,
 # and over the parameters behind one score; below these, noise or chance may be mistaken for the class
@@ -52,10 +52,10 @@ CHAINS = (
     "intervals of a regression of 2,000 records at epsilon 1 covered the truth in 4 % of cases"
 )
 
-# Of custom models by variational gradients: a guide fits a law of its own shape, and clipping moves it.
+# Custom models fitted by variational gradients: a guide fits a law of its own shape, and clipping moves it.
 VARIATIONAL_CUSTOM = "90 % intervals held the true parameters of a negative binomial model in 0 of 12 cases"
 
-# Of bounded influence, by level: the smallest and largest share of intervals that held where all effects were 4.5 to 6
+# Bounded influence, by level: the smallest and largest coverage where all effects were 4.5 to 6
 # prior standard deviations large; effects are far from this root of their mean square on. One far effect among others
 # does no harm, and neither do those of linear models (bench/pages/far-effects.md).
 FAR_COVERED = {0.5: (0.0, 0.73), 0.9: (0.25, 1.0), 0.95: (0.39, 1.0)}
@@ -169,7 +169,7 @@ def release_coverage(release: StoredRelease, of: str, level: float) -> str | Non
 
 
 def withheld(release: StoredRelease) -> str | None:
-    """Why intervals of a release are told to nobody; None where they may be told, with what was measured."""
+    """Why intervals of a release are withheld; None where they may be reported, with their measured coverage."""
     method, draws = str(release.settings.get("method")), release.arrays.get("draws")
     if method == BOUNDED_INFLUENCE and draws is not None and draws.shape[-1] > MOST_COEFFICIENTS:
         return TOO_MANY

@@ -144,7 +144,7 @@ class StoredRelease:
     Attributes:
         kind: what the arrays are, such as last-iterate; says how to read them.
         spec: the run.
-        bound: its tightest bound, with every certificate it rests on and a line about floating point.
+        bound: its tightest bound, with every certificate it depends on and a line about floating point.
         delta: at which the bounds were compared.
         private: whether its randomness was secret; otherwise the release is for trying things out.
         arrays: the released numbers.

@@ -144,8 +144,8 @@ class StepBatch(NamedTuple):
 class RowReader:
     """Which rows the chains of a step use, `block` at a time: all of them, or those that a list names.
 
-    A list that is never longer than a block is read `once`. Of chains that each have a list, `chains` are worked on
-    together; absent: all.
+    A list that is never longer than a block is read `once`. Where each chain has a list, `chains` of them run together;
+    absent: all.
     """
 
     # How many blocks there are is known only when the kernel runs: padding costs memory, not time.

@@ -170,7 +170,7 @@ class TrainingRun:
                 raise refuse("algorithm.query", f"to begin with {QUERY!r} for a training run", run.query)
             if run.unit is not Unit.RECORD or run.shape is not SumShape.VECTOR:
                 raise refuse("algorithm.unit", "to be one record, and sums of vectors", run.words)
-            # Under replace-one the number of rows is public and stated; under add-remove it is not to be told.
+            # Under replace-one the number of rows is public and stated; under add-remove it must stay secret.
             if self.spec.relation is Relation.REPLACE_ONE and self.rows != run.records:
                 raise refuse("examples", f"to be algorithm.records = {run.records} rows", self.rows)
             return run.sum_noise, INDEPENDENT

@@ -108,7 +108,7 @@ class CoefficientPosterior(Posterior):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all coefficients: the column, and the class where there are several."""
+        """The column of each coefficient, and its class if there are several."""
         return tuple(f"{column} [{word}]" if word else column for column in self.columns for word in self.outputs)
 
     @property

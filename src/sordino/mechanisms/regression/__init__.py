@@ -3,7 +3,7 @@
 Sizes are released before anything is cut, every point has a released gradient and released slopes, and intervals are
 a sandwich of released slopes and squares of scores, noise included. Public rows only say how slopes bend and what
 hidden ones are drawn to. So intervals hold on tables that nobody tuned for; where little is known they are wide, and
-coefficients that rest on the prior are marked.
+coefficients that depend on the prior are marked.
 
 Four plain functions; only `release` sees rows:
 

@@ -1,4 +1,4 @@
-"""A fit, told as the questions it asks: each `yield` is a statistic, and what comes back is its noised answer.
+"""A fit as a generator of queries: each `yield` is a statistic, and what comes back is its noised answer.
 
 The order is public. Columns first (centre, squares, scatter, and once more after whitening), then the lengths of
 whitened rows, then points: at each a gradient and a matrix of slopes, and a Newton step with the released slopes. At
@@ -386,7 +386,7 @@ class _Learner(FirstAnswers):
         if self.kind.start != "number":
             return 0.0, 0.0, at.dispersion
         # Between the scale that the median of sizes says and the one that nine tenths of them say, for normal errors:
-        # mean squares would rest on a tail that noise hides.
+        # mean squares would depend on a tail that noise hides.
         unit = at.scale if self.plan.corrected else 1.0
         scale = unit * math.sqrt(self.errors.quantile(0.5) / _MEDIAN * self.errors.quantile(0.9) / _NINE_TENTHS)
         return max(scale, 1e-9), math.sqrt(1.0 / self.n + (2.0 * self.noise("residuals 1") / self.n) ** 2), 0.0

@@ -5,7 +5,7 @@ Every statistic is a Gaussian mechanism whose noise is `multiplier` times its se
 (Dong, Roth and Su 2022, Corollary 3.3): bounds, points and scales of later statistics may depend on earlier answers.
 
 Shares of mu^2 follow from q = n mu / p, the budget for each coefficient, and are scaled to add up to 1 in every plan.
-No privacy rests on how they were chosen.
+No privacy depends on how they were chosen.
 """
 
 import hashlib

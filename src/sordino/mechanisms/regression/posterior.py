@@ -204,7 +204,7 @@ def posterior_of(plan: Plan, known: Learned) -> Posterior:
     gain = total @ own.T @ inverse
     parts = (gain @ known.sampling @ gain.T, gain @ (covariance - known.sampling) @ gain.T, total @ precision @ total)
     # A coefficient is a sum over the gradient in one direction. Where noise hides the slope along it, or the mean of
-    # the target hardly moves with it, its interval rests on what slopes are drawn to: its privacy counts as prior.
+    # the target hardly moves with it, its interval depends on what slopes are drawn to: its privacy counts as prior.
     along = encode @ inverse_of(known.slopes)
     along = along / np.linalg.norm(along, axis=1, keepdims=True)
     hidden = known.slopes_noise / np.einsum("ij,jk,ik->i", along, known.slopes, along) > HIDDEN

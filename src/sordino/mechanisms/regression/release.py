@@ -104,9 +104,9 @@ def release_sums(
                 raise refuse("the number of units", f"to be {wanted} under replace-one", summed.units)
             scales = statistic.scales(one.multiplier * statistic.sensitivity(plan.relation) * HAIR)
             part = slice(used, used + one.numbers)
-            # The port is told the bound where it follows from earlier answers; the spec states the others.
-            told = statistic.bound if one.bound is None else None
-            answer = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part, told)
+            # The port receives the bound where it follows from earlier answers; the spec states the others.
+            bound = statistic.bound if one.bound is None else None
+            answer = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part, bound)
             if kept is not None:
                 kept.add(one.name, answer)
         used += one.numbers

@@ -363,7 +363,7 @@ class RidgeFit:
         return found
 
     def _errors(self, rounds: int) -> Array:
-        """Variances of b along the axes after so many rounds."""
+        """Variances of b along the axes after the given number of rounds."""
         return self.gradient_noise**2 / self.used(rounds) + self._axes[0] / self.records
 
     @property

@@ -152,7 +152,7 @@ def _exposure(declaration: Declaration, exposure: Any, size: int) -> Array:
 
 
 def _weights(weight: Any, size: int) -> Array | None:
-    """Weights between 0 and 1, whatever is given: bounds on contributions rest on that."""
+    """Weights between 0 and 1, whatever is given: bounds on contributions depend on that."""
     if weight is None:
         return None
     given = np.asarray(weight, np.float64)

@@ -151,8 +151,8 @@ class Products(Statistic):
 class Centre(Statistic):
     """The sum of encoded rows less `declaration.shifts`, numbers together shortened to `radius`.
 
-    Numbers move by 2 r (replace-one) or r. A 0/1 column less one half is at most 1/2 long and moves by at most 1. Of a
-    category's L columns at most one is 1: less one half each they are sqrt(L) / 2 long, unshifted at most 1, and two
+    Numbers move by 2 r (replace-one) or r. A 0/1 column less one half is at most 1/2 long and moves by at most 1. At
+    most one of a category's L columns is 1: less one half each they are sqrt(L) / 2 long, unshifted at most 1, and two
     levels are at most sqrt 2 apart. The parts are orthogonal, so squares add up. A unit's mean lies in the convex hull
     of such rows, whose diameter and greatest length are the same. With survey weights it lies in the hull of these and
     0, which is no further from any row than two rows can be: r, 1/2, and at most 1 for a category.

@@ -52,8 +52,8 @@ def totals(values: Array, weights: Whole) -> ScoredSums:
     return ScoredSums((weights[:, None] * whole).sum(axis=0), cube_lengths(values.shape[1]))
 
 
-# Of a vector that is (1, u) in one of several bands, u in [-1, 1]: sqrt(1 + u^2) <= sqrt 2. Two of them in one band are
-# |u - u'| <= 2 apart, in two bands sqrt(1 + u^2 + 1 + u'^2) <= 2.
+# Norm of a vector that is (1, u) in one of several bands, u in [-1, 1]: sqrt(1 + u^2) <= sqrt 2. Two of them in one
+# band are |u - u'| <= 2 apart, in two bands sqrt(1 + u^2 + 1 + u'^2) <= 2.
 BAND_LENGTHS = Lengths(up(math.sqrt(2.0)), 2.0)
 
 

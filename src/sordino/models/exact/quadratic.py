@@ -202,7 +202,7 @@ class ConjugateRegression:
 #
 # Model y = theta x + N(0, 1/beta), theta ~ N(0, 1/alpha). D1 holds n copies of (x, c x); D2 has one of them replaced
 # by (x/2, c x/2). Batches of one record, start from the prior, so every epoch is the same affine map; for D2 it
-# depends on the position r of the odd record, which is uniform. Coordinates are centred at the fixed point of an
+# depends on the position r of the differing record, which is uniform. Coordinates are centred at the fixed point of an
 # equal record's step, where the gap between the two chains is computed without cancellation although both means are
 # near c = 2e8.
 
@@ -253,19 +253,19 @@ class InterimRegression:
         )
 
     def _epochs(self, epochs: int, positions: Array) -> ScalarAffine:
-        """`epochs` passes of D2's chain with the odd record at each position (0 is first)."""
+        """`epochs` passes of D2's chain with the differing record at each position (0 is first)."""
         before, after = self._equal.repeated(positions), self._equal.repeated(self.n - 1 - positions)
         return before.then(self._odd).then(after).repeated(whole_number("epochs", epochs))
 
     def gap(self, epochs: int, positions: ArrayLike) -> Array:
-        """Mean of D1's chain minus mean of D2's, after so many epochs, for each position of the odd record."""
+        """Mean of D1's chain minus mean of D2's after `epochs`, for each position of the differing record."""
         at = np.asarray(positions, float)
         steps = float(self.n) * whole_number("epochs", epochs)
         widening = np.expm1(epochs * (self._odd.log_factor - self._equal.log_factor))
         return self.fixed_point * np.exp(steps * self._equal.log_factor) * widening - self._epochs(epochs, at).offset
 
     def deviation(self, epochs: int, positions: ArrayLike) -> Array:
-        """Standard deviation of D2's chain for each position of the odd record."""
+        """Standard deviation of D2's chain for each position of the differing record."""
         passes = self._epochs(epochs, np.asarray(positions, float))
         return np.sqrt(passes.variance + np.exp(2 * passes.log_factor) / self.prior_precision)
 
