@@ -6,6 +6,7 @@ over the steps i, j that use the unit (Choquette-Choo et al. 2023).
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -35,6 +36,7 @@ def _fixed(participation: Participation, steps: int) -> Participation:
     return participation
 
 
+@lru_cache(maxsize=64)
 def sensitivity(run: MatrixMechanism) -> float | str:
     """The largest move under the participation, for contributions of norm 1; or why it is not found."""
     participation, steps = _fixed(run.participation, run.steps), run.steps
@@ -107,6 +109,7 @@ def _best_apart(values: Array, separation: int, uses: int) -> float:
     return float(best.max())
 
 
+@lru_cache(maxsize=64)
 def sampled_steps(run: MatrixMechanism) -> tuple[float, int]:
     """(how far a use moves for noise of deviation 1, how many steps may use a unit), where each is drawn by a rate."""
     steps, participation = run.steps, run.participation
@@ -127,6 +130,7 @@ class Places:
     rounds: int
 
 
+@lru_cache(maxsize=64)
 def hidden_places(run: MatrixMechanism) -> tuple[Places, ...] | str:
     """Ways to see a unit that is put into one of several places, for noise of deviation 1; or why there is none."""
     participation, steps = run.participation, run.steps
@@ -174,7 +178,8 @@ def _combs(column: Array, length: int) -> Array:
 
 def _own_products(moves: Array, length: int, side: float = 1.0) -> Array:
     """Sums of moves[i] moves[i + lag], lags below `length`, rounded up (down); 0 where no two of them are above 0."""
-    size = 1 << math.ceil(math.log2(2 * len(moves)))
+    moves = np.trim_zeros(moves, "b")
+    size = 1 << math.ceil(math.log2(len(moves) + length))
     transform, seen = np.fft.rfft(moves, size), np.fft.rfft(moves > 0, size)
     products = np.fft.irfft(np.abs(transform) ** 2, size)[:length]
     counts = np.fft.irfft(np.abs(seen) ** 2, size)[:length]

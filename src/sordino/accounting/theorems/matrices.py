@@ -61,11 +61,8 @@ _SCOPE = Scope({"matrix-mechanism"}, SEEN, EITHER)
 _BY_PLACE = (ParticipationScheme.BALLS_IN_BINS, ParticipationScheme.RANDOM_ALLOCATION)
 
 
-_moved = lru_cache(maxsize=64)(sensitivity)
-
-
 def _matrix_mu(spec: Spec) -> float | None:
-    found = _moved(run := run_of(spec, MatrixMechanism))
+    found = sensitivity(run := run_of(spec, MatrixMechanism))
     # Where a step has room for few, a unit may take the place of another.
     ways = 2.0 if spec.relation is Relation.REPLACE_ONE or run.participation.cap is not None else 1.0
     return None if isinstance(found, str) else up(ways * found / run.noise_multiplier, 2)
@@ -85,7 +82,7 @@ def _matrix_mu(spec: Spec) -> float | None:
         Assumption(
             "size",
             "the matrix is Toeplitz with falling entries, or small, or a unit is used once",
-            lambda spec: move if isinstance(move := _moved(run_of(spec, MatrixMechanism)), str) else None,
+            lambda spec: move if isinstance(move := sensitivity(run_of(spec, MatrixMechanism)), str) else None,
             {
                 "algorithm.steps": 5000,
                 "algorithm.strategy": {"kind": "tree"},

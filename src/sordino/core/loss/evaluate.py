@@ -237,26 +237,37 @@ _MISLED = 30.0  # a bracket this much wider than asked for has another cause tha
 _OTHER_TILTS = (0.0, 0.4, 1.8, 3.5, 8.0)
 _DELTA_FINEST = 150.0  # far out in the tail a narrow bracket of delta costs much and tells little
 _SMALLER_DELTAS = (0.1, 1e-2, 1e-4)  # shares of a delta at which nothing was found
+_MANY_PARTS = 8  # of a mixture whose lower end is not worth its time where there is no upper one
 _LONG = 20_000  # longer compositions pass through more stages and start on a finer grid
 
 
 def epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
     """Bracket of the smallest epsilon at `delta`, over both orders of the pair, of relative width `width`."""
+    ways = tuple(dict.fromkeys((factors, _reversed(factors))))
+    if any(math.isinf(_largest_loss(way, delta)) and _beyond_grids(way, delta) for way in ways):
+        return Bracket(max(_Search(way, delta).lower_end() for way in ways), math.inf)
     found = _both_orders(factors, delta, width)
     for smaller in _SMALLER_DELTAS:
         # What holds at a smaller delta holds at this one; another tilt and another grid may see what these missed.
-        if math.isfinite(found.high) or any(
-            _beyond_grids(way, smaller * delta) for way in (factors, _reversed(factors))
-        ):
+        if math.isfinite(found.high) or any(_beyond_grids(way, smaller * delta) for way in ways):
             break
-        found = Bracket(found.low, _both_orders(factors, smaller * delta, width).high)
+        found = Bracket(found.low, max(_upper_end(way, smaller * delta) for way in ways))
     return found
 
 
 def _beyond_grids(factors: Factors, delta: float) -> bool:
     """Whether losses are infinite, or too large for any grid, more often than delta: no other grid or tilt helps."""
     request = Request(Side.UPPER, 0.0, _START, tail_for(delta, factors))
-    return sum_up(count * _on_grid(pair, request, _COARSEST).infinite for pair, count in factors) > 2 * delta
+    rare = (min(_on_grid(pair, request, _COARSEST).infinite, 1 - 1e-16) for pair, _ in factors)
+    none = sum(count * math.log1p(-one) for (_, count), one in zip(factors, rare, strict=True))
+    return -math.expm1(none) > min(2 * delta, (1 + delta) / 2)
+
+
+def _upper_end(factors: Factors, delta: float) -> float:
+    """The smaller of two upper ends, by the sketch and by the one that reaches far."""
+    search = _Search(factors, delta)
+    search.look(search.usual_tilt, _START, search.cumulant)
+    return search.high if math.isfinite(search.high) else min(search.high, search.look_far())
 
 
 def _both_orders(factors: Factors, delta: float, width: float) -> Bracket:
@@ -265,10 +276,13 @@ def _both_orders(factors: Factors, delta: float, width: float) -> Bracket:
     if backward == factors:
         return forward
     # The other order usually loses clearly; then one upper bound is enough to dismiss it.
-    cumulant = Cumulant.for_delta(backward, delta)
-    request = Request(Side.UPPER, cumulant.tilt_for_delta(delta), _START, tail_for(delta, backward))
-    if curve(backward, request, cumulant).epsilon(delta) <= forward.low:
-        return forward
+    search = _Search(backward, delta)
+    for factor in (1.0, *_OTHER_TILTS):
+        first = search.upper_end(factor * search.usual_tilt)
+        if first <= forward.low:
+            return forward
+        if math.isfinite(first):
+            break
     other = _epsilon(backward, delta, width)
     return Bracket(max(forward.low, other.low), max(forward.high, other.high))
 
@@ -301,44 +315,74 @@ def _reversed(factors: Factors) -> Factors:
     return tuple((pair.reversed(), count) for pair, count in factors)
 
 
+class _Search:
+    """Ends of epsilon for one order of a composition; lower ends wait until there is an upper one."""
+
+    def __init__(self, factors: Factors, delta: float) -> None:
+        self._factors, self._delta, self._tail = factors, delta, tail_for(delta, factors)
+        self.cumulant = Cumulant.for_delta(factors, delta)
+        self.usual_tilt = self.cumulant.tilt_for_delta(delta)
+        self.low, self.high = 0.0, _largest_loss(factors, delta)
+        self._waiting: list[tuple[float, float, Cumulant]] = []
+
+    def _end(self, side: Side, tilt: float, resolution: float, cumulant: Cumulant) -> float:
+        return curve(self._factors, Request(side, tilt, resolution, self._tail), cumulant).epsilon(self._delta)
+
+    def upper_end(self, tilt: float) -> float:
+        """One upper end, on a grid that is quick."""
+        return self._end(Side.UPPER, tilt, _START, self.cumulant)
+
+    def lower_end(self) -> float:
+        """One lower end, where that is quick."""
+        quick = all(pair.parts <= _MANY_PARTS for pair, _ in self._factors)
+        return self._end(Side.LOWER, self.usual_tilt, _START, self.cumulant) if quick else 0.0
+
+    def look(self, tilt: float, resolution: float, cumulant: Cumulant, upper: float | None = None) -> None:
+        """Narrow both ends by one tilt and one grid."""
+        self.high = min(self.high, self._end(Side.UPPER, tilt, resolution, cumulant) if upper is None else upper)
+        self._waiting.append((tilt, resolution, cumulant))
+        while self._waiting and math.isfinite(self.high):
+            self.low = max(self.low, self._end(Side.LOWER, *self._waiting.pop(0)))
+
+    def look_far(self) -> float:
+        """The same by the sketch that reaches far: so small a delta is found among losses that others do not show."""
+        beyond = Cumulant.of(self._factors, far=True)
+        self.look(beyond.tilt_for_delta(self._delta), 2 * _START, beyond)
+        return self.high
+
+    def misled(self, width: float) -> bool:
+        """Whether the ends are further apart than any grid explains."""
+        return self.low < self.high and (math.isinf(self.high) or self.high - self.low > _MISLED * width * self.high)
+
+
 def _epsilon(factors: Factors, delta: float, width: float) -> Bracket:
-    cumulant, tail = Cumulant.for_delta(factors, delta), tail_for(delta, factors)
-
-    def end(side: Side, tilt: float, resolution: float, by: Cumulant) -> float:
-        return curve(factors, Request(side, tilt, resolution, tail), by).epsilon(delta)
-
-    def misled(low: float, high: float) -> bool:
-        return low < high and (math.isinf(high) or high - low > _MISLED * width * high)
-
+    search = _Search(factors, delta)
+    tilt = search.usual_tilt
     # A grid that usually reaches `width` at once.
     usual = _START if sum(count for _, count in factors) <= _LONG else 1.7 * _START
-    tilt, low, high = cumulant.tilt_for_delta(delta), 0.0, _largest_loss(factors, delta)
     resolution = min(_FINEST_GRID, max(6.0, usual * math.sqrt(1e-3 / width)))
     now = math.inf
     for _ in range(_ROUNDS):
-        low = max(low, end(Side.LOWER, tilt, resolution, cumulant))
-        high = min(high, end(Side.UPPER, tilt, resolution, cumulant))
+        search.look(tilt, resolution, search.cumulant)
+        low, high = search.low, search.high
         before, now = now, high - low if high > low else 0.0
         done = now <= width * high or resolution >= _FINEST_GRID
         hopeless = math.isinf(high) or now > _HOPELESS * high
         if done or hopeless or (math.isfinite(before) and now > _STALLED * before):
             break
         resolution = _finer(resolution, now / high, width)
-    if math.isinf(high) and _beyond_grids(factors, delta):
-        return Bracket(low, high)
-    if misled(low, high):
-        # What decides may lie beyond the sketch: so small a delta is found among losses that it does not show.
-        beyond = Cumulant.of(factors, far=True)
-        lean = beyond.tilt_for_delta(delta)
-        low = max(low, end(Side.LOWER, lean, 2 * _START, beyond))
-        high = min(high, end(Side.UPPER, lean, 2 * _START, beyond))
-    if misled(low, high):
+    if search.misled(width):
+        search.look_far()
+    if search.misled(width):
         # The sketch chose a poor tilt (a loss with a narrow bulk and rare jumps); every tilt gives a valid answer.
-        uppers = {factor * tilt: end(Side.UPPER, factor * tilt, _START, cumulant) for factor in _OTHER_TILTS}
+        uppers = {factor * tilt: search.upper_end(factor * tilt) for factor in _OTHER_TILTS}
         best = min(uppers, key=lambda other: uppers[other])
-        low, high = max(low, end(Side.LOWER, best, _START, cumulant)), min(high, uppers[best])
-    if misled(low, high):
+        search.look(best, _START, search.cumulant, uppers[best])
+    low, high = search.low, search.high
+    if search.misled(width):
         low, high = _rare_jumps(factors, delta, width, low, high)
+    if math.isinf(high):
+        low = max(low, search.lower_end())
     return Bracket(min(low, high), high)
 
 
@@ -353,7 +397,7 @@ def _rare_jumps(factors: Factors, delta: float, width: float, low: float, high: 
     near = Cumulant.of(factors, far=True).within([pair.extent(tail) for pair, _ in factors])
     request = Request(Side.UPPER, near.tilt_for_delta(delta), _START, tail)
     high = min(high, curve(factors, request, near).epsilon(delta))
-    if uses > 1 and not any(pair.listed for pair, _ in factors):
+    if uses > 1 and math.isfinite(high) and not any(pair.listed for pair, _ in factors):
         low = max(low, *(_epsilon(((pair, 1),), delta, width).low for pair, _ in factors))
     return low, high
 

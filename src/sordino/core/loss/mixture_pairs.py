@@ -338,7 +338,7 @@ def _uses(size: int, records: int) -> tuple[tuple[float, ...], tuple[float, ...]
     return tuple(ends.tolist()), tuple(weights.tolist()), min(1.0, more + 64 * UNIT_ROUNDOFF * some)
 
 
-_SKETCH_RESOLUTION = 6.0
+_SKETCH_RESOLUTION, _SKETCHED = 6.0, 200_000  # points of a deviation, and of all
 _NARROWEST = 1e-3
 
 
@@ -369,6 +369,10 @@ class MixturePair(Pair):
             weight * -math.expm1(sum(count * math.log1p(-min(pair.infinite, 1 - 1e-16)) for pair, count in factors))
             for weight, factors in zip(self.weights, self.components, strict=True)
         )
+
+    @property
+    def parts(self) -> int:
+        return len(self.components)
 
     def on_grid(self, request: Request, spacing: float) -> GridLaw:
         # `tail` is for one use of this pair; a component shares it among its own uses.
@@ -408,7 +412,7 @@ def _sketch(pair: MixturePair, tail: float) -> tuple[Array, Array]:
     # A component far narrower than another one steers nothing, and its grid would have no end.
     spans = [sum(count * float(np.abs(one.sketch()[0]).max()) for one, count in factors) for factors in pair.components]
     least = _NARROWEST * max(*positive, 0.01 * max(spans)) if positive else 0.0
-    spacing = max(min(positive), least) / _SKETCH_RESOLUTION if positive else 1.0
+    spacing = max(max(min(positive), least) / _SKETCH_RESOLUTION, 2 * max(spans) / _SKETCHED) if positive else 1.0
     request = Request(Side.UPPER, 0.0, _SKETCH_RESOLUTION, tail)
     laws = [
         law_on_grid(factors, request, spacing, sizes) for factors, sizes in zip(pair.components, scales, strict=True)

@@ -228,6 +228,11 @@ class Pair(Tagged, ABC):
         """A spacing that puts every atom on the grid, where one exists."""
         return None
 
+    @property
+    def parts(self) -> int:
+        """How many laws its own is made of."""
+        return 1
+
     def extent(self, tail: float) -> float:
         """Length of the grid that one use needs when tails of probability `tail` are cut off."""
         return float(np.ptp(self.sketch()[0]))
