@@ -64,6 +64,20 @@ def _changed(name: str, delta: float = 1e-6, **values: Any) -> dict[str, Any]:
         _changed("posterior-metropolis", algorithm__drawn__oscillation=1e4),
         _changed("gaussian-answer", algorithm__noise={"kind": "gaussian", "scale": 1e305}),
         _changed("kept-draws-poisson", delta=1e-100),
+        _changed(
+            "banded-sampled-groups",
+            delta=1e-9,
+            algorithm__participation={"scheme": "poisson", "separation": 4, "rate": 0.04, "cap": 20, "units": 250},
+        ),
+        _changed("heavy-tail-without-replacement", delta=0.7, algorithm__noise__scale=3e-9),
+        pytest.param(_changed("heavy-tail-poisson", delta=2.6e-26, algorithm__batch__size=24), marks=pytest.mark.slow),
+        _changed("truncated-poisson", delta=1.8e-23, problem__n=30_753_171_713_950),
+        pytest.param(
+            _changed("truncated-poisson-replace-one", delta=5.1e-24, problem__n=7_231_592_460_417),
+            marks=pytest.mark.slow,
+        ),
+        _changed("banded-random-allocation", algorithm__steps=10_000_000),
+        pytest.param(_changed("blt-balls-in-bins", algorithm__steps=10_000_000), marks=pytest.mark.slow),
     ],
     ids=lambda document: document["algorithm"]["kind"],
 )

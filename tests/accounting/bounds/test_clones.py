@@ -9,7 +9,7 @@ import pytest
 from sordino.accounting.bounds import hidden_steps as clones
 from sordino.auditing.exact.extremal_chain import extremal_findings
 from sordino.core.gaussian import special
-from tests.accounting.described import example, guarantee
+from tests.accounting.described import example, guarantee, noisy_chain
 from tests.soundness.cells import CellTruth
 from tests.soundness.instances.chains import pass_of
 
@@ -60,6 +60,14 @@ def test_as_many_others_as_records_would_be_too_many() -> None:
     truth = exact((0.0,) * 7, 1.0, 4).delta(0.0)
     claims = [float(clones._deltas(places, 1.0, 6.0, np.array([0.0]))[0]) for places in (2, 8 * 10**5)]
     assert claims[1] < truth <= claims[0]
+
+
+def test_ten_thousand_others_hide_a_record_that_moves_a_step_by_its_noise() -> None:
+    """The number of clones was once chosen among epsilons up to 1 alone: 4.887."""
+    problem = {"n": 10_000, "gradient_sensitivity": 1.0}
+    batch = {"scheme": "reshuffled", "size": 1}
+    spec = noisy_chain(10_000, 1.0, 1.0, batch, problem, view="all-iterates", delta=1e-6)
+    assert guarantee("composition.clones", spec).epsilon(1e-6) <= 0.851
 
 
 @pytest.mark.parametrize("scheme", ["reshuffled", "shuffle-once"])

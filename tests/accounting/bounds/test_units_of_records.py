@@ -4,7 +4,9 @@ import mpmath as mp
 import pytest
 
 from sordino.accounting.bounds.hidden_steps import _MOST_USES, unit_step
+from sordino.accounting.evaluate import Bound, evaluate, for_group, theorem_named
 from sordino.core.guarantee import LossDistribution
+from tests.accounting.described import noised_sums
 
 mp.mp.dps = 40
 
@@ -43,3 +45,12 @@ def test_units_on_both_sides_of_the_uses_told_apart(size: int, rate: float, rati
         if size <= _MOST_USES:
             assert found.delta(epsilon) <= truth * (1 + mp.mpf("1e-3")) + mp.mpf("1e-9")
         assert found.delta(epsilon) <= 1.2 * truth + mp.mpf("1e-9")
+
+
+@pytest.mark.parametrize(("size", "known"), [(4, 8.902), (8, 20.901)])
+def test_units_with_poisson_batches_have_pairs_of_their_own(size: int, known: float) -> None:
+    """Record by record 4 cost 11.83, and 8 had no bound."""
+    spec = noised_sums(10_000, 1000, 1.0, {"scheme": "poisson", "size": 100}, delta=1e-5)
+    bound = evaluate(theorem_named("composition.subsampled-poisson"), spec)
+    assert isinstance(bound, Bound)
+    assert for_group(bound, spec, size).epsilon(1e-5) <= known
