@@ -16,9 +16,9 @@ from sordino.mechanisms.messages import Messages, Prior, Refinement, Repairs
 from sordino.mechanisms.posterior.laws import GaussianPosterior
 from sordino.mechanisms.rounds.device import Run, execute
 from sordino.models.message_passing.gaussians import BlockGaussian, GaussianFamily, Site
-from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import in_doubles, in_precision
 from sordino.noise.randomness import Randomness
+from sordino.noise.whole_rows import checked_rows
 
 # Results that are not private say so: no spec, no certificate, and a label that every print shows.
 

@@ -56,8 +56,8 @@ from sordino.models.message_passing.sites import (
     ProbitSite,
     PublicPrecision,
 )
-from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles
+from sordino.noise.whole_rows import checked_rows
 
 WIDTH, CLIP = 5, 0.3
 FLOAT = np.dtype(np.float32)

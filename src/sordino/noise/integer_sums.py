@@ -1,30 +1,34 @@
-"""Exact sums over records on the host: whole numbers of 128 bits, each contribution computed from one record alone.
+"""Exact sums over units on the host: whole numbers whose lengths are checked before they are added.
 
-A sensitivity is proved for real numbers. Computed sums can break it in three ways, each excluded here:
+Statement. `Contributions.total(bound, exponent)` is the sum over units of vectors of whole numbers of 2^exponent, one
+for each unit, none longer than the bound *as the whole numbers they are*, whatever computed them. A unit that would
+exceed the bound, or whose numbers are not finite, counts as zero. So a wrong clip elsewhere costs accuracy; the
+sensitivity of the sum, which follows from the bound and the kind of the contributions (`port.factor`), holds.
 
-1. *A contribution is longer than its bound*, by rounding. Lengths are computed with a relative error below 2^-40 (for
-   at most 8,192 columns), contributions are scaled to that much less, and digits behind 2^-20 are cut off towards 0.
-2. *A sum is rounded*, so that a record changes how the others are rounded. Factors are whole numbers of at most 2^20
-   units, so products and sums of up to 8,192 of them are whole numbers below 2^53: in whatever order a matrix product
-   adds, nothing is rounded. Blocks add up in whole numbers of 64 bits, which hold 2^23 - 1 records, or of 128 bits
-   (`WideSums`), which hold any table.
-3. *A contribution depends on where its record stands*, because a fast matrix product treats the last rows of a block
-   unlike the others. Per-record numbers come from elementwise operations, which IEEE 754 rounds correctly, or from
-   exact products.
+Proof. *Lengths.* A unit's vector is the sum of its rows', so it is at most as long as their lengths together. Of
+`Places` and of `Grams` with one vector a row, lengths are whole numbers that double precision holds. Other lengths are
+computed from the whole numbers with a relative error below (D + 16) 2^-52 for D entries (Higham 2002, Section 4.2).
+Where that error leaves open whether the bound holds, whole numbers of Python decide (`square`).
+
+*Sums.* Factors are whole numbers of at most 2^20 units, which is checked, so products and sums of up to 8,192 of them
+are whole numbers below 2^53: in whatever order a matrix product adds, nothing is rounded. Blocks add up in whole
+numbers of 64 bits, which hold 2^23 - 1 records, or of 128 bits (`WideSums`), which hold any table.
+
+What is left to show is that a contribution depends on its own unit alone (`whole_rows`).
 """
 
 import math
-from collections.abc import Iterable
-from typing import Any, NamedTuple, Self
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple, Self
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, refuse
-from sordino.data.scaling import row_lengths
-from sordino.data.table import empty_columns
 
 COVERED = (
     "noise drawn from fair bits without rounding, added exactly to sums computed exactly from each record alone, and "
@@ -36,54 +40,14 @@ Sums = NDArray[np.int64]
 
 DIGITS = 20
 PRODUCT_EXPONENT = -2 * DIGITS
-_WEIGHT_DIGITS = 32
 ROWS_PER_BLOCK = 2**13
 MOST_ROWS = 2**23 - 1
 MOST_COLUMNS = 2**13
-# Lengths are known to this relative accuracy, so a hair below a bound is within it.
-ACCURACY = 2.0**-40
-INSIDE = 1.0 - ACCURACY
-# Rows below this length count as 0: squares of their entries are no longer accurate.
-_SHORTEST = 1e-140
-# Sums of squares of this many columns stay within double precision.
-_LARGEST_DOUBLE = 1e150
-_FAR = 300
-# A float has 52 bits behind its leading one; above them stands the exponent that `frexp` gives, plus 1022.
-_MANTISSA, _BIAS = 52, 1022
-_EXPONENT_BITS = 0x7FF << _MANTISSA
-_NEAREST, _FARTHEST = (_BIAS - _FAR << _MANTISSA), (_BIAS + _FAR << _MANTISSA)
 BITS = 128
 # What one record can add to an entry: two factors of 2^20 units, or 2^5 lengths of 2^34 units.
 RECORD_BITS = 40
 MOST_RECORDS = 2 ** (BITS - 1 - RECORD_BITS) - 1
 _BYTES = BITS // 8
-
-
-def checked_rows(
-    features: Any, target: Any, dtype: Any = None, *, known: bool = False
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The rows as arrays, if they are finite numbers, which may be `known`, and one target belongs to each row."""
-    # Numbers too large for the precision they are used in, by default JAX's, become the largest it has: infinities
-    # would not be finite any more, and a refusal would tell that one record is there. Squares of double-precision
-    # numbers must not overflow either, so those end at 1e150.
-    X, y = np.asarray(features), np.asarray(target)
-    if X.ndim != 2 or X.dtype.kind not in "fiub":
-        raise refuse("features", "to be a table of numbers, one row for each record", f"{X.dtype} of shape {X.shape}")
-    if y.shape != X.shape[:1] or y.dtype.kind not in "fiub":
-        raise refuse("target", f"to hold one number for each of the {len(X)} rows", f"{y.dtype} of shape {y.shape}")
-    used = jnp.zeros(()).dtype if dtype is None else dtype
-    return X if known else _within(X, used), _within(y, used)
-
-
-def _within(values: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    if values.dtype.kind != "f" or not values.size:
-        return values
-    # The largest and the smallest are NaN or infinite where any number is; no array of flags is needed.
-    size = max(values.max(), -values.min())
-    if not np.isfinite(size):
-        raise refuse("features and target", "to be finite", "NaN or infinity", "encode the table with a schema first")
-    largest = min(float(np.finfo(dtype).max), _LARGEST_DOUBLE)
-    return values if size <= largest else np.clip(values, -largest, largest)
 
 
 def check_size(X: Array) -> None:
@@ -100,101 +64,281 @@ def digits(values: Array, exponent: int = 0) -> Array:
     return np.trunc(values * math.ldexp(1.0, DIGITS - exponent))
 
 
-def inside_ball(rows: Array) -> Array:
-    """Rows brought into the unit ball, those outside by shortening, in units of 2^-20."""
-    return digits(rows * (INSIDE / np.maximum(row_lengths(rows), INSIDE))[:, None])
-
-
-def directions(rows: Array, out: Array | None = None) -> tuple[Array, Array]:
-    """Each row's direction, of length at most 1, in units of 2^-20, and the row's length; `out` may be the rows."""
-    turned, sizes = np.empty_like(rows) if out is None else out, np.empty(len(rows))
-    for first in range(0, len(rows), ROWS_PER_BLOCK):
-        part = slice(first, first + ROWS_PER_BLOCK)
-        found = row_lengths(rows[part])
-        stretch = np.where(found > _SHORTEST, INSIDE / np.maximum(found, _SHORTEST), 0.0)
-        # Times 2^20 is exact, so it may come first; what is too small for that to be so is cut to 0 either way.
-        np.multiply(rows[part], (stretch * 2.0**DIGITS)[:, None], out=turned[part])
-        np.trunc(turned[part], out=turned[part])
-        sizes[part] = found
-    return turned, sizes
-
-
-def shortened(values: Array, bound: float, exponent: int) -> Array:
-    """Rows of length at most `bound` <= 2^exponent, longer ones shortened, in units of 2^(exponent - 20)."""
-    most = INSIDE * bound
-    return digits(values * (most / np.maximum(row_lengths(values), most))[:, None], exponent)
-
-
-class ExactWeights(NamedTuple):
-    """Weights such that sums of 20 digits times them are exact: of a column whole numbers of `units`."""
-
-    whole: Array
-    units: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, weights: Array) -> Self:
-        """The weights of each column cut to whole numbers whose sizes add up to at most 2^32."""
-        units = np.frexp(np.abs(weights).sum(axis=0))[1] - _WEIGHT_DIGITS
-        return cls(np.trunc(np.ldexp(weights, -units)), units)
-
-
-def own_products(rows: Array, weights: Array) -> Array:
-    """Rows times weights; a row's products depend on that row and the weights alone, to the last bit."""
-    # As in `models.contributions`, for arrays on the host: rows are cut to 20 digits below the power of two above their
-    # largest entry, and sums are exact.
-    whole, units = ExactWeights.of(weights)
-    cut = empty_columns(*rows.shape)
-    exponents = np.frexp(np.abs(rows, out=cut).max(axis=1, initial=0.0))[1]
-    if _far(exponents) or _far(units):
-        exact = np.trunc(np.ldexp(rows, DIGITS - exponents[:, None])) @ whole
-        return np.ldexp(exact, exponents[:, None] - DIGITS + units)
-    # Within these limits a power of two is a float and times it is exact, so that it may stand on either side of the
-    # product: the same numbers in fewer and faster passes.
-    np.multiply(rows, np.ldexp(1.0, DIGITS - exponents)[:, None], out=cut)
-    np.trunc(cut, out=cut)
-    cut *= np.ldexp(1.0, exponents - DIGITS)[:, None]
-    return np.matmul(cut, np.ldexp(whole, units))
-
-
-def own_directions(rows: Array, centre: Array, weights: ExactWeights, out: Array) -> Array:
-    """Write the `directions` of rows (1, (x - centre) times weights) to `out`, and give the lengths of these rows.
-
-    Both depend on the row and on public numbers alone, to the last bit. As in `models.contributions`, for arrays on the
-    host: x - centre is cut to 20 digits below the power of two above its largest entry, and sums are exact.
-    """
-    centred = np.subtract(rows, centre, out=empty_columns(*rows.shape))
-    room = out[:, 1:] if out.shape[1] == 1 + rows.shape[1] else empty_columns(*rows.shape)
-    largest = np.abs(centred, out=room).max(axis=1, initial=0.0)
-    bits = largest.view(np.int64) & _EXPONENT_BITS
-    if not bits.size or not _NEAREST <= bits.min() <= bits.max() <= _FARTHEST or _far(weights.units):
-        exponents = np.frexp(largest)[1]
-        exact = np.trunc(np.ldexp(centred, DIGITS - exponents[:, None])) @ weights.whole
-        out[:, 0] = 1.0
-        np.ldexp(exact, exponents[:, None] - DIGITS + weights.units, out=out[:, 1:])
-        return directions(out, out=out)[1]
-    # Within these limits a power of two is a float and times it is exact, so it may stand on either side of products,
-    # sums of squares, roots and quotients: rows are scaled once, and what comes of them is the same to the last bit.
-    scale = 2.0 ** (DIGITS - 1) / bits.view(np.float64)  # bits of an exponent alone are half the power of two
-    np.multiply(centred, scale[:, None], out=centred)
-    np.trunc(centred, out=centred)
-    out[:, 0] = scale
-    np.matmul(centred, np.ldexp(weights.whole, weights.units), out=out[:, 1:])
-    found = row_lengths(out)
-    np.multiply(out, (INSIDE * 2.0**DIGITS / found)[:, None], out=out)
-    np.trunc(out, out=out)
-    return np.divide(found, scale, out=found)
-
-
-def _far(exponents: NDArray[Any]) -> bool:
-    """Whether products of such powers of two might leave the range of floats."""
-    return bool(exponents.size and max(exponents.max(), -exponents.min()) > _FAR)
-
-
 def products(left: Array, right: Array) -> Sums:
     """Sums over the rows of a block of left times right, exact; both hold whole numbers of at most 2^20."""
     if len(left) > ROWS_PER_BLOCK:
         raise refuse("the rows of a block", f"to be at most {ROWS_PER_BLOCK}", len(left))
     return (left.T @ right).astype(np.int64)
+
+
+Flags = NDArray[np.bool_]
+Limits = Sequence[Fraction]
+# The whole numbers of some rows, as integers or as floats that hold them.
+Block = Callable[[slice], NDArray[Any]]
+_LARGEST_FACTOR = 2.0**DIGITS
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions(ABC):
+    """What rows add to a sum, in whole numbers, to be checked and added.
+
+    Attributes:
+        rows: how many rows there are.
+        units: the number of the unit that each row belongs to; None where every row is one.
+    """
+
+    shape: ClassVar[str] = "vector"
+
+    rows: int
+    units: NDArray[np.intp] | None
+
+    def total(self, bound: float, exponent: int) -> Sums:
+        """The sum over units, in units of 2^exponent; those beyond the bound count as zero."""
+        limits = self.limits(Fraction(bound), Fraction(2) ** exponent)
+        total, sizes = self._pass(None)
+        refused = np.zeros(self.rows, bool)
+        for which, (found, limit) in enumerate(zip(sizes, limits, strict=True)):
+            refused |= self._beyond(found, limit, which, self.entries(len(total), which))
+        return self._pass(~refused)[0] if refused.any() else total
+
+    def limits(self, bound: Fraction, unit: Fraction) -> Limits:
+        """What each measure of a unit may be at most, in units."""
+        return (bound / unit,)
+
+    @abstractmethod
+    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
+        """The sum over the rows of a part that are `counted`, and the measures of all of them: by default a length.
+
+        A row whose numbers are none of this kind has an infinite measure.
+        """
+
+    @abstractmethod
+    def square(self, row: int, which: int) -> int:
+        """The square of a row's measure, exactly."""
+
+    @abstractmethod
+    def entries(self, size: int, which: int) -> int | None:
+        """How many numbers a measure is computed from, of a sum of some size; None where it is a whole number."""
+
+    def _pass(self, counted: Flags | None) -> tuple[Sums, list[Array]]:
+        total, sizes = None, list[Sequence[Array]]()
+        for first in range(0, max(1, self.rows), ROWS_PER_BLOCK):
+            part = slice(first, min(first + ROWS_PER_BLOCK, self.rows))
+            with np.errstate(invalid="ignore", over="ignore"):  # numbers that are not finite are refused here
+                found, measured = self.added(part, None if counted is None else counted[part])
+            total = found if total is None else total + found
+            sizes.append(measured)
+        return np.asarray(total), [np.concatenate(each) for each in zip(*sizes, strict=True)]
+
+    def _beyond(self, sizes: Array, limit: Fraction, which: int, entries: int | None) -> Flags:
+        """The rows of units whose sizes add up to more than the limit."""
+        if self.units is None:
+            sums, most = sizes, 1
+        else:
+            counts = np.bincount(self.units)
+            sums, most = np.bincount(self.units, sizes, len(counts)), int(counts.max(initial=1))
+        if entries is None:
+            within = sums <= math.floor(limit)
+        else:
+            off = (entries + most + 16) * 2.0**-52
+            within = sums * (1.0 + off) <= float(limit)
+            for unit in np.flatnonzero(~within & (sums * (1.0 - off) <= float(limit))).tolist():
+                within[unit] = self._exactly_within(unit, which, limit)
+        return ~within if self.units is None else ~within[self.units]
+
+    def _exactly_within(self, unit: int, which: int, limit: Fraction) -> bool:
+        if self.units is None:
+            return self.square(unit, which) <= limit * limit
+        # Roots are rounded up to whole numbers of 2^-64.
+        rows = np.flatnonzero(self.units == unit).tolist()
+        return sum(math.isqrt(self.square(row, which) << 128) + 1 for row in rows) <= limit * 2**64
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors(Contributions):
+    """A vector of each row, at most as long as the bound."""
+
+    numbers: Block
+
+    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
+        found = self.numbers(part).astype(np.int64)
+        kept = found if counted is None else found * counted[:, None]
+        return kept.sum(axis=0), self.measures(found)
+
+    def measures(self, found: Sums) -> Sequence[Array]:
+        """Of some rows."""
+        return (lengths_of(found),)
+
+    def square(self, row: int, which: int) -> int:
+        return sum(int(number) ** 2 for number in self.numbers(slice(row, row + 1)).astype(np.int64)[0])
+
+    def entries(self, size: int, which: int) -> int | None:
+        return None if size == 1 else size
+
+
+def lengths_of(found: Sums) -> Array:
+    """Lengths of rows of whole numbers; of a single number its size."""
+    values = found.astype(np.float64)
+    return np.abs(values[:, 0]) if values.shape[1] == 1 else np.sqrt(np.einsum("ij,ij->i", values, values))
+
+
+@dataclass(frozen=True, eq=False)
+class Nonnegative(Vectors):
+    """Vectors without a negative entry, so that inner products of two of them are not negative."""
+
+    shape: ClassVar[str] = "nonnegative"
+
+    def measures(self, found: Sums) -> Sequence[Array]:
+        return (np.where((found >= 0).all(axis=1), lengths_of(found), np.inf),)
+
+
+@dataclass(frozen=True, eq=False)
+class Cones(Vectors):
+    """Numbers n >= 0 and as many values v, |v| <= n one by one: inner products n n' + v v' are not negative."""
+
+    shape: ClassVar[str] = "nonnegative"
+
+    def measures(self, found: Sums) -> Sequence[Array]:
+        numbers, values = np.split(found, 2, axis=1)
+        return (np.where((np.abs(values) <= numbers).all(axis=1), lengths_of(found), np.inf),)
+
+
+@dataclass(frozen=True, eq=False)
+class Cubes(Vectors):
+    """Vectors of k entries in [0, 1], weighted: two units are at most sqrt k apart, which is the bound."""
+
+    shape: ClassVar[str] = "cube"
+
+    def limits(self, bound: Fraction, unit: Fraction) -> Limits:
+        return (1 / unit,)
+
+    def measures(self, found: Sums) -> Sequence[Array]:
+        return (np.where((found >= 0).all(axis=1), found.max(axis=1, initial=0), np.inf),)
+
+    def entries(self, size: int, which: int) -> None:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Centred(Vectors):
+    """Numbers together at most `radius` long, and sets of 0/1 columns of which one at most is 1, each less a shift.
+
+    A row of a set is h (2 e - 1) or h e, with e zero or a vector with a single 1; the h of a unit add up to at most 1/2
+    or 1. So a unit's part is in the convex hull of 0 and of e - 1/2, or of e. The statistic proves how far apart two
+    such sums are, and that is the bound.
+    """
+
+    shape: ClassVar[str] = "centre"
+
+    columns: NDArray[np.intp]
+    radius: float
+    sets: Sequence[NDArray[np.intp]]
+    shifted: Sequence[bool]
+
+    def limits(self, bound: Fraction, unit: Fraction) -> Limits:
+        return (Fraction(self.radius) / unit, *(Fraction(1, 2 if shift else 1) / unit for shift in self.shifted))
+
+    def measures(self, found: Sums) -> Sequence[Array]:
+        sizes = [lengths_of(found[:, self.columns]) if len(self.columns) else np.zeros(len(found))]
+        for places, shift in zip(self.sets, self.shifted, strict=True):
+            own = found[:, places]
+            largest = np.abs(own).max(axis=1)
+            alike = (np.abs(own) == largest[:, None]).all(axis=1) if shift else (own >= 0).all(axis=1)
+            sizes.append(np.where(alike & ((own > 0).sum(axis=1) <= 1), largest, np.inf))
+        return sizes
+
+    def square(self, row: int, which: int) -> int:
+        return sum(int(number) ** 2 for number in self.numbers(slice(row, row + 1))[0][self.columns])
+
+    def entries(self, size: int, which: int) -> int | None:
+        return None if which or len(self.columns) == 1 else len(self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Places(Contributions):
+    """A weight at one of several places: a histogram. Lengths of a unit are at most its weights together."""
+
+    shape: ClassVar[str] = "nonnegative"
+
+    places: NDArray[np.intp]
+    weights: Block
+    size: int
+
+    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
+        weights = self.weights(part).astype(np.float64)
+        kept = weights if counted is None else weights * counted
+        found = np.bincount(self.places[part], kept, self.size)[: self.size].astype(np.int64)
+        return found, (np.where(weights >= 0.0, weights, np.inf),)
+
+    def square(self, row: int, which: int) -> int:
+        return int(self.weights(slice(row, row + 1))[0]) ** 2
+
+    def entries(self, size: int, which: int) -> None:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Grams(Contributions):
+    """The sum of v v' over the vectors v of a row: positive semidefinite, upper triangle, lengths are Frobenius'.
+
+    `vectors` gives whole numbers of shape (rows, numbers), or (rows, several, numbers) where a row has several.
+    """
+
+    shape: ClassVar[str] = "matrix"
+
+    vectors: Block
+    several: int = 1
+
+    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
+        found = self.vectors(part)
+        several = found if found.ndim == 3 else found[:, None]
+        total = np.zeros((several.shape[2],) * 2, np.int64)
+        for k in range(several.shape[1]):
+            kept = several[:, k] if counted is None else np.where(counted[:, None], several[:, k], 0.0)
+            total += products(kept, kept)
+        if self.several == 1:
+            lengths = np.einsum("rd,rd->r", several[:, 0], several[:, 0])
+        else:
+            alike = np.einsum("rkd,rld->rkl", several, several)
+            lengths = np.sqrt(np.einsum("rkl,rkl->r", alike, alike))
+        return total[np.triu_indices(len(total))], (_with_factors(lengths, found),)
+
+    def square(self, row: int, which: int) -> int:
+        found = self.vectors(slice(row, row + 1))[0]
+        several = [[int(number) for number in one] for one in np.atleast_2d(found)]
+        return sum(sum(a * b for a, b in zip(one, two, strict=True)) ** 2 for one in several for two in several)
+
+    def entries(self, size: int, which: int) -> int | None:
+        return None if self.several == 1 else self.several**2
+
+
+@dataclass(frozen=True, eq=False)
+class Outers(Contributions):
+    """The matrix z v' of each row, flat: its length is that of z times that of v."""
+
+    left: Block
+    right: Block
+
+    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
+        left, right = self.left(part), self.right(part)
+        kept = right if counted is None else np.where(counted[:, None], right, 0.0)
+        both = left if counted is None else np.where(counted[:, None], left, 0.0)
+        squares = [np.einsum("rd,rd->r", side, side) for side in (left, right)]
+        lengths = _with_factors(_with_factors(np.sqrt(squares[0]) * np.sqrt(squares[1]), left), right)
+        return products(both, kept).ravel(), (lengths,)
+
+    def square(self, row: int, which: int) -> int:
+        part = slice(row, row + 1)
+        return math.prod(sum(int(number) ** 2 for number in side(part)[0]) for side in (self.left, self.right))
+
+    def entries(self, size: int, which: int) -> int:
+        return 4
+
+
+def _with_factors(lengths: Array, found: Array) -> Array:
+    """Infinite where a factor is beyond what products add without rounding."""
+    largest = np.abs(found).max(axis=tuple(range(1, found.ndim)), initial=0.0)
+    return np.where(largest <= _LARGEST_FACTOR, lengths, np.inf)
 
 
 def check_capacity(records: int, record_bits: int = RECORD_BITS) -> None:

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
+from sordino.noise.integer_sums import Contributions, Sums
 from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
 
 if TYPE_CHECKING:
@@ -183,7 +184,8 @@ FINE = 34
 
 def factor(shape: str, relation: Relation) -> float:
     """What a bound on contributions is multiplied by to give a sensitivity, see `Statistic`."""
-    replaced = {"vector": 2.0, "nonnegative": math.sqrt(2.0), "matrix": math.sqrt(2.0), "centre": 1.0}[shape]
+    acute = math.sqrt(2.0)
+    replaced = {"vector": 2.0, "nonnegative": acute, "matrix": acute, "cube": 1.0, "centre": 1.0}[shape]
     return replaced if relation is Relation.REPLACE_ONE else 1.0
 
 
@@ -254,8 +256,15 @@ class Statistic(ABC):
         return known
 
     @abstractmethod
-    def of(self, rows: Any, known: Any = None) -> tuple[NDArray[np.int64], int]:
-        """What these rows add to the sum, and the exponent of its unit."""
+    def contributions(self, rows: Any, known: Any = None) -> Contributions:
+        """What these rows add to the sum, in whole numbers that are not checked yet."""
+
+    def of(self, rows: Any, known: Any = None) -> tuple[Sums, int]:
+        """What these rows add, every unit within the bound, and the exponent of its unit."""
+        found = self.contributions(rows, known)
+        if found.shape != self.shape:
+            raise AssertionError(f"{self.name} is declared as {self.shape}, computed as {found.shape}")
+        return found.total(self.bound, self.exponent), self.exponent
 
 
 def matrix_size(numbers: int) -> int:

@@ -40,8 +40,9 @@ from sordino.mechanisms.variational.evidence_bound import VariationalOptions, Va
 from sordino.mechanisms.variational.families import FactorisedGaussian
 from sordino.models.base import Model
 from sordino.models.families.networks import DenseNetwork
-from sordino.noise.integer_sums import DIGITS, digits, own_products
+from sordino.noise.integer_sums import DIGITS, digits
 from sordino.noise.lattice import COVERED, in_doubles
+from sordino.noise.whole_rows import own_products
 
 ROUNDS = 2
 _LENGTH = 4.0

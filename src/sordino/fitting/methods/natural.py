@@ -44,8 +44,9 @@ from sordino.mechanisms.networks.natural_gradients import (
 from sordino.mechanisms.posterior.network import NetworkPosterior, median_size, residual_law
 from sordino.mechanisms.statistics.second_moments import run_statistics
 from sordino.models.families.networks import SkipNetwork
-from sordino.noise.integer_sums import COVERED, own_products
+from sordino.noise.integer_sums import COVERED
 from sordino.noise.randomness import Purpose
+from sordino.noise.whole_rows import own_products
 
 _MOST_PARAMETERS = 500
 # Squared rows may be this much longer than their mean before they are shortened.

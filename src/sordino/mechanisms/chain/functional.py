@@ -29,11 +29,11 @@ from sordino.mechanisms.chain.inputs import mixing_scale
 from sordino.models.base import Model
 from sordino.models.clip import check_sums
 from sordino.models.registry import JaxModel
-from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import GROUP, in_doubles
 from sordino.noise.port import ADDED, NoisePort
 from sordino.noise.randomness import Purpose
 from sordino.noise.secure import is_secure, key_for, standard_gaussians
+from sordino.noise.whole_rows import checked_rows
 
 Loss = Callable[[Any, Array, Array], Array]
 

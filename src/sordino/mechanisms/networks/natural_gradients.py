@@ -41,6 +41,7 @@ from sordino.mechanisms.rounds.registry import ExactRounds, noised_counts, query
 from sordino.models.families.networks import SkipNetwork, SkipRegression
 from sordino.noise import integer_sums as exact
 from sordino.noise.randomness import Randomness
+from sordino.noise.whole_rows import checked_rows, own_products
 
 # Contributions are whole numbers of 2^-34, and a hair shorter than 1 before they are rounded.
 UNIT_EXPONENT = -34
@@ -65,20 +66,20 @@ def contributions(model: SkipNetwork, point: Point, rows: Array, targets: Array)
     """What each row contributes, of length at most 1 before it is rounded; classes are coded 0, 1, ..."""
     forward = Forward(model, point.theta, rows)
     if isinstance(model, SkipRegression):
-        turned = exact.own_products(forward.gradients(np.ones((len(rows), 1))), point.inverse_root)
+        turned = own_products(forward.gradients(np.ones((len(rows), 1))), point.inverse_root)
         residuals = forward.scores[:, 0] - targets
         lengths = np.abs(residuals) * row_lengths(turned)
         return turned * (residuals * _INSIDE / np.maximum(lengths, point.clip))[:, None]
     residuals = label_residuals(forward.scores)[1]
     if model.outputs == 1:
-        turned = exact.own_products(forward.gradients(np.ones((len(rows), 1))), point.inverse_root)
+        turned = own_products(forward.gradients(np.ones((len(rows), 1))), point.inverse_root)
         sizes = np.abs(residuals[:, :, 0])
         longest = np.maximum(sizes[0], sizes[1]) * row_lengths(turned)
         own = np.where(targets > 0.5, residuals[1, :, 0], residuals[0, :, 0])
         return turned * (own * _INSIDE / np.maximum(longest, point.clip))[:, None]
     longest, chosen = np.zeros(len(rows)), np.zeros((len(rows), len(point.theta)))
     for label, of_label in enumerate(residuals):
-        turned = exact.own_products(forward.gradients(of_label), point.inverse_root)
+        turned = own_products(forward.gradients(of_label), point.inverse_root)
         np.maximum(longest, row_lengths(turned), out=longest)
         own = targets == label
         chosen[own] = turned[own]
@@ -106,7 +107,7 @@ class NaturalGradients:
         self._model = instance_of("model", model, SkipNetwork)
         if spec.view is not View.ALL_ITERATES:
             raise refuse("the spec", "to be seen whole", spec.view.value, "use the view all-iterates")
-        X, y = exact.checked_rows(rows, targets, np.float64)
+        X, y = checked_rows(rows, targets, np.float64)
         exact.check_size(X)
         self._rows, self._targets = np.asarray(X, np.float64), np.asarray(y, np.float64)
         self._rounds = ExactRounds(spec, self.name, len(X), model.dim(X.shape[1]), randomness)

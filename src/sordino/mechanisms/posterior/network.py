@@ -15,7 +15,7 @@ from sordino.core.arrays import Array
 from sordino.core.validate import instance_of, refuse
 from sordino.mechanisms.posterior.laws import Posterior, Values
 from sordino.models.families.networks import SkipNetwork
-from sordino.noise.integer_sums import own_products
+from sordino.noise.whole_rows import own_products
 
 ARRAYS = ("transform", "means", "covariances")
 

@@ -19,15 +19,15 @@ from sordino.mechanisms.regression.statistics import (
     Histogram,
     OfWhitened,
     Products,
-    Sums,
     Whitened,
     exponent_of,
     shorten,
-    vectors_sum,
     weigh,
+    weighted,
 )
 from sordino.mechanisms.regression.tails import BINS
-from sordino.noise.integer_sums import DIGITS, INSIDE, digits, products
+from sordino.noise.integer_sums import DIGITS, Contributions, Grams, Outers, Vectors, digits
+from sordino.noise.whole_rows import INSIDE
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,13 +130,10 @@ class Pulls(AtPoint):
         """Of all rows, (rows, outputs)."""
         return self.round.pulls(given)
 
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
+    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
         given = self.whitened(rows, known)
         pulls = digits(self.pulls(given), exponent_of(self.bound))
-        total = np.zeros((given.directions.shape[1], pulls.shape[1]), np.int64)
-        for part in rows.blocks():
-            total += products(given.directions[part], pulls[part])
-        return total.ravel(), self.exponent
+        return Outers(len(pulls), rows.unit_of_row, given.directions.__getitem__, pulls.__getitem__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +155,7 @@ class Slopes(AtPoint):
     def exponent(self) -> int:
         return 2 * (exponent_of(math.sqrt(self.bound)) - DIGITS)
 
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
+    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
         given, asked = self.whitened(rows, known), self.round
         says, lengths, weights = asked.asked(given)
         most = asked.kind.slope_bound(asked.declaration, asked.at)
@@ -171,12 +168,13 @@ class Slopes(AtPoint):
         elif len(roots) == 1:
             roots = [np.minimum(roots[0], INSIDE * math.sqrt(most))]
         exponent = exponent_of(math.sqrt(self.bound))
-        total = np.zeros((self.size,) * 2, np.int64)
-        for root in roots:
-            for part in rows.blocks():
-                vectors = _directed(given.directions[part], root[part] * reach[part, None], exponent)
-                total += products(vectors, vectors)
-        return total[np.triu_indices(len(total))], self.exponent
+
+        def vectors(part: slice) -> Array:
+            directions, far = given.directions[part], reach[part, None]
+            found = [_directed(directions, root[part] * far, exponent) for root in roots]
+            return found[0] if len(found) == 1 else np.stack(found, axis=1)
+
+        return Grams(len(reach), rows.unit_of_row, vectors, len(roots))
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,16 +187,11 @@ class Meat(Products, AtPoint):
     direction: Array | None = None
     shift_cut: float = 0.0
 
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
+    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
         given, exponent = self.whitened(rows, known), exponent_of(self.cut)
         vectors = digits(_scores_of(self, given), exponent)
-        whole_units = rows.per_unit(vectors) if rows.starts is not None else vectors
-        total = np.zeros((self.size,) * 2, np.int64)
-        for part in rows.blocks():
-            block = whole_units[part]
-            if len(block):
-                total += products(block, block)
-        return total[np.triu_indices(len(total))], self.exponent
+        of_units = rows.per_unit(vectors)
+        return Grams(len(of_units), None, of_units.__getitem__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,12 +291,12 @@ class CutOff(AtPoint):
     def size(self) -> int:
         return 4
 
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
+    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
         most, e = self.round.at.cut, self.residuals(rows, known)
         kept, inside = np.clip(e, -most, most), np.abs(e) < most
         off = np.clip((e - kept) / self.cut, -1.0, 1.0)
         four = np.column_stack([off, *(one / most for one in (e * inside, np.abs(kept), np.abs(e) * inside))])
-        return vectors_sum(rows, shorten(four, self.bound)), self.exponent
+        return Vectors(len(rows.y), rows.unit_of_row, weighted(rows, shorten(four, self.bound)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,11 +309,12 @@ class CutCounts(AtPoint):
     def size(self) -> int:
         return 2
 
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
+    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
         own = self.round
         kind = instance_of("the family", own.kind, Poisson)
         y, scores, exposure, spread = own.scored(self.whitened(rows, known))
         e = kind.residual(y, scores, exposure, spread, own.at)
         off = np.clip((e - np.clip(e, -own.at.cut, own.at.cut)) / self.cut, -1.0, 1.0)
         law = np.clip(kind.expected_cut(scores, exposure, own.at)[0] / self.cut, -1.0, 1.0)
-        return vectors_sum(rows, shorten(np.column_stack([off, law]), self.bound)), self.exponent
+        both = shorten(np.column_stack([off, law]), self.bound)
+        return Vectors(len(rows.y), rows.unit_of_row, weighted(rows, both))

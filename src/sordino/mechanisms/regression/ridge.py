@@ -31,13 +31,14 @@ from sordino.core.bound import View
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.data import Category, Measurement, Schema
+from sordino.data.scaling import row_lengths
 from sordino.mechanisms.rounds.registry import ExactRounds, noised_counts, query
 from sordino.models.base import LinearScoreModel
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.regression import Huber
 from sordino.noise import integer_sums as exact
-from sordino.noise.integer_sums import checked_rows
 from sordino.noise.randomness import Randomness
+from sordino.noise.whole_rows import checked_rows, directions, shortened
 
 # A number is spread over its bounds with about this variance; twice its encoded value is worth one of a category.
 _VARIANCE, _LEAST_VARIANCE, _NUMBER = 0.15, 0.02, 2.0
@@ -83,7 +84,7 @@ class OuterProducts(ABC):
     def __init__(self, X: Array, clip: float, outputs: int) -> None:
         exact.check_size(X)
         self._clip, self._outputs = clip, outputs
-        self._directions, self._lengths = exact.directions(X)
+        self._directions, self._lengths = directions(X)
         self._clip_exponent = math.frexp(clip)[1]
         self.exponent = self._clip_exponent + exact.PRODUCT_EXPONENT
 
@@ -100,7 +101,7 @@ class OuterProducts(ABC):
             rows, lengths = self._directions[part], self._lengths[part, None]
             scores = (rows @ weights) * math.ldexp(1.0, unit - exact.DIGITS) * lengths
             found = self.values(scores, part) * lengths
-            gathered += exact.products(rows, exact.shortened(found, self._clip, self._clip_exponent))
+            gathered += exact.products(rows, shortened(found, self._clip, self._clip_exponent))
         return gathered.ravel()
 
 
@@ -187,7 +188,7 @@ class RowLengths:
 
     def __call__(self, spec: Spec, rows: Array, randomness: Randomness) -> Array:
         """The counts of a described run; the intercept, which comes first, has no part in a length."""
-        bins = np.searchsorted(LENGTHS, exact.row_lengths(np.ascontiguousarray(rows[:, 1:])))
+        bins = np.searchsorted(LENGTHS, row_lengths(np.ascontiguousarray(rows[:, 1:])))
         return noised_counts(spec, self.name, bins.astype(np.int64), len(LENGTHS) + 1, randomness)
 
 

@@ -16,7 +16,8 @@ from sordino.core.arrays import Array
 from sordino.core.validate import refuse
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.families import family_of
-from sordino.noise.integer_sums import MOST_ROWS, ROWS_PER_BLOCK, Summed, WideSums, check_size, checked_rows
+from sordino.noise.integer_sums import MOST_ROWS, ROWS_PER_BLOCK, Summed, WideSums, check_size
+from sordino.noise.whole_rows import checked_rows
 
 if TYPE_CHECKING:
     from sordino.mechanisms.regression.plan import Plan
@@ -54,6 +55,8 @@ class UnitRows:
             if weights is not None:
                 self.masses = self.masses * weights[order]
         self.units = len(X) if self.starts is None else len(self.starts)
+        starts = self.starts
+        self.unit_of_row = None if starts is None else np.searchsorted(starts, np.arange(len(X)), side="right") - 1
         self.x, self.y = X if encoded else declaration.encoded(X), y
         self.exposure = np.ones(len(X)) if exposure is None else exposure
 

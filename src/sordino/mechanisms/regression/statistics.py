@@ -3,14 +3,15 @@
 `noise.port.Statistic` says how far one unit moves a sum of each shape, and proves it; *centre*: see `Centre`.
 
 *Floating point.* Contributions are computed from one row (or one unit's rows) and public numbers, by elementwise
-operations and exact products. They are shortened a hair below their bound, cut towards 0 to whole numbers of a public
-unit, and added as whole numbers (`noise.sums`). Cutting towards 0 lengthens nothing, and a matrix of products of cut
-vectors is still positive semidefinite. So the sums *as computed* have the stated sensitivity. That exponentials and the
-like are the same wherever a number stands is no theorem about NumPy: tests compare bits.
+operations and exact products. They are shortened a hair below their bound and cut towards 0 to whole numbers of a
+public unit; `noise.integer_sums` checks their lengths as whole numbers and adds them. So the sums *as computed* have
+the stated sensitivity. That exponentials and the like are the same wherever a number stands is no theorem about NumPy:
+tests compare bits.
 """
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,10 +25,10 @@ from sordino.data.table import empty_columns
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.rows import UnitRows
 from sordino.mechanisms.regression.tails import BINS, EDGES
-from sordino.noise.integer_sums import DIGITS, INSIDE, ExactWeights, digits, own_directions, products
+from sordino.noise.integer_sums import DIGITS, Centred, Contributions, Grams, Nonnegative, Places, Sums, Vectors, digits
 from sordino.noise.port import FINE, Statistic
+from sordino.noise.whole_rows import INSIDE, ExactWeights, own_directions
 
-Sums = NDArray[np.int64]
 # The centre's numbers are shortened to this share of the half-diagonal of their box: corners are rare.
 CENTRE_SHARE = 0.75
 # Means over a unit's rows are cut row by row; this much covers 4,096 rows of 8,192 columns.
@@ -85,30 +86,23 @@ class Whitened:
         return (self.directions[part] @ cut) * math.ldexp(1.0, unit - DIGITS) * self.lengths[part, None]
 
 
-def masses_sum(rows: UnitRows, places: NDArray[np.intp], bins: int) -> Sums:
-    """Masses by place: at most 2^13 masses of 2^34 units at once, whose sum is a whole number below 2^53."""
-    total = np.zeros(bins, np.int64)
-    for part in rows.blocks():
-        weights = whole(rows.mass(part)).astype(np.float64)
-        total += np.bincount(places[part], weights, bins).astype(np.int64)
-    return total
+def masses(rows: UnitRows, places: NDArray[np.intp], bins: int) -> Places:
+    """Masses by place."""
+    return Places(len(rows.y), rows.unit_of_row, places, lambda part: whole(rows.mass(part)), bins)
 
 
-def vectors_sum(rows: UnitRows, values: Array) -> Sums:
-    """The sum of masses times vectors that are at most about 1 long."""
-    total = np.zeros(values.shape[1], np.int64)
-    for part in rows.blocks():
-        total += whole(values[part] * rows.mass(part)[:, None]).sum(axis=0)
-    return total
+def weighted(rows: UnitRows, values: Array) -> Callable[[slice], Sums]:
+    """Masses times vectors that are at most about 1 long, in whole numbers."""
+    return lambda part: whole(values[part] * rows.mass(part)[:, None])
 
 
-def products_sum(rows: UnitRows, values: Array, exponent: int) -> Sums:
-    """The sum of v v' times masses: the upper triangle, in units of 2^(2 exponent - 40)."""
-    total = np.zeros((values.shape[1],) * 2, np.int64)
-    for part in rows.blocks():
-        cut = digits(values[part] * np.sqrt(rows.mass(part))[:, None], exponent)
-        total += products(cut, cut)
-    return total[np.triu_indices(len(total))]
+def grams(rows: UnitRows, values: Array, exponent: int) -> Grams:
+    """v v' times masses, in units of 2^(2 exponent - 40)."""
+    return Grams(
+        len(rows.y),
+        rows.unit_of_row,
+        lambda part: digits(values[part] * np.sqrt(rows.mass(part))[:, None], exponent),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,10 +119,10 @@ class Histogram(Statistic):
     def sizes(self, rows: UnitRows, known: Whitened | None) -> tuple[Array, float]:
         """The sizes of all rows, and the largest that is distinguished."""
 
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
+    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
         sizes, most = self.sizes(rows, known)
         places = np.clip(np.searchsorted(most * EDGES[1:-1], sizes, side="right"), 0, BINS - 1)
-        return masses_sum(rows, places, BINS), self.exponent
+        return masses(rows, places, BINS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,12 +177,14 @@ class Centre(Statistic):
     def size(self) -> int:
         return self.declaration.columns
 
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
+    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
         numbers, radius = self.declaration.numbers, self.radius(self.declaration)
         centred = rows.x - self.declaration.shifts
         if len(numbers):
             centred[:, numbers] = shorten(centred[:, numbers], radius)
-        return vectors_sum(rows, centred), self.exponent
+        sets = self.declaration.sets
+        shifted = [bool(self.declaration.shifts[places[0]]) for places in sets]
+        return Centred(len(rows.y), rows.unit_of_row, weighted(rows, centred), numbers, radius, sets, shifted)
 
 
 def _scaled(rows: UnitRows, centre: Array, spread: Array, power: int) -> Array:
@@ -224,9 +220,9 @@ class Squares(Statistic):
     def size(self) -> int:
         return len(self.centre)
 
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
+    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
         squares = _scaled(rows, self.centre, self.spread, 2)
-        return vectors_sum(rows, shorten(squares, self.cut) / self.cut), self.exponent
+        return Nonnegative(len(rows.y), rows.unit_of_row, weighted(rows, shorten(squares, self.cut) / self.cut))
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,9 +236,9 @@ class Scatter(Products):
     def size(self) -> int:
         return len(self.centre)
 
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
+    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
         scaled = _scaled(rows, self.centre, self.spread, 1)
-        return products_sum(rows, shorten(scaled, self.cut), exponent_of(self.cut)), self.exponent
+        return grams(rows, shorten(scaled, self.cut), exponent_of(self.cut))
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,10 +271,10 @@ class Again(Products, OfWhitened):
     def size(self) -> int:
         return 1 + self.frame.whitening.shape[1]
 
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
+    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
         given = self.whitened(rows, known)
         short = np.minimum(given.lengths, INSIDE * self.cut) * 2.0**-DIGITS
-        return products_sum(rows, given.directions * short[:, None], exponent_of(self.cut)), self.exponent
+        return grams(rows, given.directions * short[:, None], exponent_of(self.cut))
 
 
 # ------------------------------------------------------------------------------------------------------------ targets
@@ -302,8 +298,9 @@ class TargetMean(Statistic):
     middle: float
     cut: float
 
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        return vectors_sum(rows, np.clip((rows.y - self.middle) / self.cut, -1.0, 1.0)[:, None]), self.exponent
+    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
+        inside = np.clip((rows.y - self.middle) / self.cut, -1.0, 1.0)
+        return Vectors(len(rows.y), rows.unit_of_row, weighted(rows, inside[:, None]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,8 +315,8 @@ class ClassCounts(Statistic):
     def size(self) -> int:
         return self.classes
 
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
-        return masses_sum(rows, rows.y.astype(np.intp), self.classes), self.exponent
+    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
+        return masses(rows, rows.y.astype(np.intp), self.classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,6 +332,6 @@ class CountsAndExposure(Statistic):
     def size(self) -> int:
         return 2
 
-    def of(self, rows: UnitRows, known: Whitened | None = None) -> tuple[Sums, int]:
+    def contributions(self, rows: UnitRows, known: Whitened | None = None) -> Contributions:
         both = np.column_stack([np.minimum(rows.y / self.cut, 1.0), np.minimum(rows.exposure / self.longest, 1.0)])
-        return vectors_sum(rows, both), self.exponent
+        return Nonnegative(len(rows.y), rows.unit_of_row, weighted(rows, both))

@@ -27,7 +27,6 @@ from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, chosen
 from sordino.mechanisms.rounds.registry import SumsRelease, check_rows_fit, described
 from sordino.models.clip import check_sums
 from sordino.models.contributions import Parts
-from sordino.noise.integer_sums import checked_rows
 from sordino.noise.lattice import (
     GROUP,
     Lattice,
@@ -42,6 +41,7 @@ from sordino.noise.lattice import (
 )
 from sordino.noise.port import ADDED, NoisePort
 from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.whole_rows import checked_rows
 
 _BLOCK_BYTES = 4 * 2**20
 _LONGEST_BLOCK = 4096

@@ -14,6 +14,7 @@ from sordino.core.validate import POSITIVE, Interval, check_numbers, instance_of
 from sordino.mechanisms.rounds.registry import HAIR, ExactRounds, query
 from sordino.noise import integer_sums as exact
 from sordino.noise.randomness import Randomness
+from sordino.noise.whole_rows import ACCURACY, checked_rows, inside_ball
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,13 @@ class StatisticsStack:
     @property
     def length(self) -> float:
         """The largest length of one record's stack, rounded up."""
-        return widen_up(math.sqrt(1.0 + self.cross**2 + self.square**2), exact.ACCURACY)
+        return widen_up(math.sqrt(1.0 + self.cross**2 + self.square**2), ACCURACY)
 
     def sensitivity(self, relation: Relation) -> float:
         """How far one record moves the sum, rounded up."""
         if relation is Relation.ADD_REMOVE:
             return self.length
-        return widen_up(math.sqrt(0.5 * (2.0 + self.cross**2) ** 2 + self.square**2), exact.ACCURACY)
+        return widen_up(math.sqrt(0.5 * (2.0 + self.cross**2) ** 2 + self.square**2), ACCURACY)
 
     def size(self, features: int) -> int:
         """Length of the stack."""
@@ -66,7 +67,7 @@ class StatisticsStack:
         summed = np.zeros(self.size(X.shape[1]), np.int64)
         for first in range(0, len(X), exact.ROWS_PER_BLOCK):
             part = slice(first, first + exact.ROWS_PER_BLOCK)
-            inside = exact.inside_ball(X[part])
+            inside = inside_ball(X[part])
             target = exact.digits(np.clip(y[part], -1.0, 1.0))[:, None]
             gram = exact.products(inside, inside)[rows, columns]
             cross, square = exact.products(inside, target)[:, 0], exact.products(target, target)[0]
@@ -138,7 +139,7 @@ class SecondMomentSums:
         self, spec: Spec, features: Any, target: Any, randomness: Randomness, options: StatisticsOptions
     ) -> StatisticsRelease:
         """Scale by public bounds, sum, and add noise once."""
-        X, y = exact.checked_rows(features, target, np.float64)
+        X, y = checked_rows(features, target, np.float64)
         stack, weights = options.stack, options.stack.weights(X.shape[1])
         moved = stack.sensitivity(Relation.REPLACE_ONE)
         rounds = ExactRounds(spec, self.name, len(X), stack.size(X.shape[1]), randomness, moved)
