@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from papers.vinaroz_park.natural_gradients import SkipNetwork, contributions, unit_exponent
-from sordino.core.spec import NoisedSums
+from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms import mixture as em
@@ -65,10 +65,10 @@ ONE_ROUND = NoisedSums(
     query="messages",
     records=1,
     rounds=1,
-    sampling={"scheme": "full"},
+    sampling=Batch(Scheme.FULL),
     contribution=CLIP,
-    noise_multiplier=1.0,
-    options={"damping": 1.0},
+    noise_multiplier=ConstantSchedule(1.0),
+    options=(("damping", ConstantSchedule(1.0)),),
 )
 PUBLIC = Public(jnp.asarray(CLIP), jnp.asarray(1.0), jnp.asarray(1.0))
 
@@ -360,10 +360,11 @@ def test_clips_without_a_grid_are_refused(clip):
 
 def test_noise_is_added_before_anything_is_rounded():
     """A sum of 2^50 units with noise below one unit of double precision at that size: the noise is not lost in it."""
-    total = Total(np.array([2.0**50]), np.array([0.375]))
-    noised = total.noised(np.array([2.0**-3]))
+    with jax.enable_x64(True):
+        sums = Total(jnp.array([2.0**50]), jnp.array([0.375])), Total(jnp.array([2.0**53]), jnp.array([0.75]))
+        noised = [total.noised(jnp.array([noise]))[0] for total, noise in zip(sums, (2.0**-3, 0.5), strict=True)]
     assert noised[0] - 2.0**50 == 0.5
     assert (2.0**50 + 0.375) + 2.0**-3 == 2.0**50 + 0.5  # this far both ways agree
     lost = (2.0**53 + 0.75) + 0.5  # rounded twice: first to 2^53 + 0, then again
     assert lost == 2.0**53
-    assert Total(np.array([2.0**53]), np.array([0.75])).noised(np.array([0.5]))[0] == 2.0**53 + 2.0
+    assert noised[1] == 2.0**53 + 2.0

@@ -63,12 +63,12 @@ def centred(units, table=None):
 
 def grams(units, several=1):
     given = VECTORS[:, None] * np.ones((1, several, 1)) if several > 1 else VECTORS
-    total = several * sum(products(VECTORS[k : k + 99], VECTORS[k : k + 99]) for k in range(0, SIZE, 99))
+    total = several * np.sum([products(VECTORS[k : k + 99], VECTORS[k : k + 99]) for k in range(0, SIZE, 99)], axis=0)
     return Grams(SIZE, units, given.__getitem__, several), total[np.triu_indices(5)]
 
 
 def outers(units):
-    total = sum(products(BALL[k : k + 99], VECTORS[k : k + 99]) for k in range(0, SIZE, 99))
+    total = np.sum([products(BALL[k : k + 99], VECTORS[k : k + 99]) for k in range(0, SIZE, 99)], axis=0)
     return Outers(SIZE, units, BALL.__getitem__, VECTORS.__getitem__), total.ravel()
 
 
@@ -132,8 +132,8 @@ def test_numbers_that_are_none_count_as_zero(wrong):
     given, without = VECTORS.copy(), VECTORS.copy()
     given[7], without[7] = wrong, 0.0
     for kind in (Vectors, Grams):
-        totals = [kind(SIZE, None, numbers.__getitem__).total(BOUND, -UNIT) for numbers in (given, without)]
-        assert np.array_equal(*totals)
+        found, expected = (kind(SIZE, None, one.__getitem__).total(BOUND, -UNIT) for one in (given, without))
+        assert np.array_equal(found, expected)
 
 
 def test_the_bound_itself_is_allowed_and_a_unit_more_is_not():
