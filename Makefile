@@ -15,7 +15,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-PARALLEL := -n auto --maxprocesses 2 --dist loadfile
+PARALLEL := -n auto --maxprocesses 2 --dist worksteal
 CONTRACTS := tests/contract tests/test_layers.py tests/test_exports.py tests/ledger tests/frozen tests/golden
 
 EXTRAS_run := demo,reproduce,secure,sign

@@ -13,7 +13,6 @@ from sordino.auditing.confidence import (
     cap,
     choose_threshold,
     count_errors,
-    epsilon_from_rates,
     epsilon_lower,
     error_curve,
     joint_epsilon,
@@ -44,12 +43,6 @@ def test_at_either_end_such_errors_are_as_rare_as_promised(errors, trials, failu
     assert failure * (1 - 1e-5) <= mirrored <= failure
 
 
-def test_ends_of_extreme_counts():
-    assert float(upper_end(7, 7, 0.05)) == 1.0
-    assert float(lower_end(0, 7, 0.05)) == 0.0
-    assert float(upper_end(0, 500, 0.05)) == pytest.approx(1 - 0.05 ** (1 / 500), rel=1e-8)
-
-
 @pytest.mark.parametrize(("models", "value"), [(500, 5.11), (400, 4.89), (250, 4.42)])
 def test_the_cap_of_an_attack_that_never_errs(models, value):
     """Reference values: zero errors on each side, one-sided 95 % each, so 90 % jointly."""
@@ -63,23 +56,6 @@ def test_no_counts_beat_the_cap():
     assert found[50 * 41 + 20] == found[60 * 41] == min(found) == 0.0, "no better than a coin"
     ends = TradeOffPoint(float(upper_end(3, 100, 0.05)), float(upper_end(9, 200, 0.05)))
     assert ErrorCounts(3, 100, 9, 200).point(0.9) == ends
-
-
-def test_many_tests_at_once_give_what_one_gives():
-    rng = np.random.default_rng(0)
-    rates = rng.uniform(1e-6, 1.0, (300, 2))
-    together = epsilon_from_rates(rates[:, 0], rates[:, 1], 1e-3)
-    alone = [TradeOffPoint(a, b).epsilon(1e-3) for a, b in rates]
-    assert np.allclose(together, alone, rtol=0, atol=1e-12)
-
-
-def test_limits_for_all_thresholds_are_no_smaller_than_for_one():
-    together = simultaneous_ends(300, 0.05)
-    alone = upper_end(np.arange(301), 300, 0.05)
-    assert (together >= alone).all()
-    assert (np.diff(together) >= 0).all()
-    # Without errors the price is less than a factor 2 in the failure probability.
-    assert float(upper_end(0, 300, 0.05)) < together[0] <= float(upper_end(0, 300, 0.025))
 
 
 @pytest.mark.parametrize(("trials", "failure"), [(3, 0.1), (40, 0.05), (300, 0.04)])
@@ -144,14 +120,6 @@ def test_the_error_curve_counts_what_a_loop_counts(levels):
             assert positives == np.sum(first >= cut)
             assert negatives == np.sum(second < cut)
     assert curve.distinct.sum() == len(np.unique(np.concatenate([first, second]))) + 1
-
-
-def test_repetitions_are_cut_one_by_one():
-    rng = np.random.default_rng(2)
-    first, second = rng.normal(size=(5, 60)), rng.normal(size=(5, 60)) + 2.0
-    together = choose_threshold(first, second, 1e-5, 0.9)
-    alone = [float(choose_threshold(a, b, 1e-5, 0.9)) for a, b in zip(first, second, strict=True)]
-    assert np.array_equal(together, alone)
 
 
 def test_the_chosen_threshold_is_the_best_of_all():

@@ -99,8 +99,3 @@ def test_a_table_is_given_to_a_spec_that_names_a_schema():
 def test_what_does_not_fit_is_refused(instance, word):
     with pytest.raises(InputError, match=word):
         audit_instance(spec(**instance))
-
-
-def test_a_spec_without_an_instance_is_refused():
-    with pytest.raises(InputError, match="instance"):
-        audit_instance(spec().with_values({"instance": None}))

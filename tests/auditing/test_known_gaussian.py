@@ -1,7 +1,6 @@
 """One run under known Gaussian noise: never above the truth too often, near it, and what it needs."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +9,13 @@ from scipy.stats import nct
 
 from sordino.accounting.evaluate import tightest
 from sordino.auditing.exact.leak import GaussianShift
-from sordino.auditing.experiment import ChainFit, Claim
+from sordino.auditing.experiment import ChainFit
 from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, verdict
 from sordino.auditing.methods.exact import findings
 from sordino.auditing.methods.one_run import (
     GroupedCanaries,
     KnownGaussian,
     audit_by_known_noise,
-    bound_from_scores,
     mu_lower,
     noncentrality_lower,
     why_not_linear,
@@ -29,37 +27,16 @@ from sordino.core.validate import InputError
 from sordino.data.neighbours import Dataset
 
 SPECS = Path(__file__).parents[2] / "examples" / "specs"
-CLAIM = Claim(Relation.ADD_REMOVE, View.ONE_SAMPLE)
 # Chains in a fixed order with Gaussian noise: every view, both relations, clipping, schedules, several chains.
 LINEAR = [
     "full-last-iterate",
     "full-add-remove",
-    "full-add-remove-last-iterate",
-    "clipped-softmax",
-    "residual-clipping",
     "kept-draws",
-    "kept-draws-add-remove",
     "cyclic-all-iterates",
-    "cyclic-convex",
     "kept-cyclic",
-    "sgld-list",
     "average-gaussian",
 ]
-# Of these a run of every test looks at some of each kind.
-LONGER = {
-    "full-add-remove-last-iterate",
-    "clipped-softmax",
-    "residual-clipping",
-    "kept-draws-add-remove",
-    "cyclic-convex",
-    "sgld-list",
-}
 AUDITS = 10_000
-
-
-def some(names: list[str]):
-    """The names, those of `LONGER` for the slow tests only."""
-    return [pytest.param(name, marks=pytest.mark.slow if name in LONGER else ()) for name in names]
 
 
 def known(group: int = 1, baseline: float | None = 0.0, *, mirrored: bool = True) -> KnownGaussian:
@@ -103,17 +80,6 @@ def test_ten_thousand_audits_exceed_the_truth_as_often_as_stated_and_no_more(coi
     assert exceeded >= 0.01
 
 
-@pytest.mark.parametrize("sigma", [0.5, 0.1])
-def test_noise_that_is_smaller_than_described_does_not_break_the_level(sigma):
-    """The truth is then larger than described. 600 audits; false-alarm rate as above (four standard deviations)."""
-    assert float((simulated(8, 600, 2, 50, 8, 0.2, sigma=sigma) > 0.2).mean()) <= 0.05 + 4 * 0.0089
-
-
-def test_unequal_baselines_are_what_it_must_not_be_used_with():
-    """The condition is needed: baselines with a spread of 3 break the stated level six times over."""
-    assert 0.2 < float((simulated(9, 2000, 1000, 1, 0, 2.0, baselines=3.0) > 2.0).mean()) < 0.4
-
-
 def test_a_thousand_canaries_find_what_theory_says():
     """mu = 2, delta = 1e-5, 95 %: median 9.36 of 9.997 where all failure goes to this bound, 9.32 with a fifth kept.
 
@@ -123,18 +89,6 @@ def test_a_thousand_canaries_find_what_theory_says():
     assert 9.2 < GaussianDP(median).epsilon(1e-5) < 9.45
     median = float(np.median(simulated(10, 400, 1000, 1, 0, 2.0, mirrored=False)))
     assert 9.45 < GaussianDP(median).epsilon(1e-5) < 9.6
-
-
-def test_unequal_shifts_are_bounded_by_the_largest():
-    """Shifts between 0 and 2, larger for half of the canaries; 2,000 audits, false-alarm rate below 1e-4."""
-    rng = np.random.default_rng(11)
-    shifts = np.concatenate([np.zeros(50), rng.uniform(0, 2, 50)])
-    exceeded = 0
-    for _ in range(2000):
-        heads = rng.permutation(100) < 50
-        scores = shifts * heads + rng.standard_normal(100)
-        exceeded += mu_lower(scores, heads, known(baseline=None), 0.95) > shifts.max()
-    assert exceeded <= 2000 * 0.05 + 4 * 9.8
 
 
 def test_the_noncentrality_is_that_of_students_statistic_and_on_the_safe_side():
@@ -147,33 +101,8 @@ def test_the_noncentrality_is_that_of_students_statistic_and_on_the_safe_side():
     assert noncentrality_lower(math.inf, 5, 0.01) == math.inf
 
 
-def test_no_noise_at_all_is_infinite():
-    found = bound_from_scores(
-        np.array([5.0, -5.0]),
-        np.array([True, False]),
-        known(10),
-        CLAIM,
-        AuditOptions(delta=1e-5),
-        "silent",
-        np.zeros(8),
-    )
-    assert found.epsilon == math.inf
-    assert found.cap is None
-    assert dict(found.counts) == {"models": 1, "canaries": 20, "coins": 2, "heads": 1, "scores without a canary": 8}
-
-
-def test_what_cannot_be_a_known_gaussian_is_refused():
-    with pytest.raises(InputError, match="reason"):
-        KnownGaussian("  ")
-    with pytest.raises(InputError, match="heads and tails"):
-        mu_lower(np.zeros(3), np.ones(3, bool), known(baseline=None), 0.95)
-    with pytest.raises(InputError, match="finite score"):
-        mu_lower(np.array([1.0, np.nan]), np.array([True, False]), known(), 0.95)
-    assert mu_lower(np.zeros(3), np.zeros(3, bool), known(mirrored=False), 0.95) == 0.0
-
-
 @pytest.mark.every(3)
-@pytest.mark.parametrize("name", some(LINEAR))
+@pytest.mark.parametrize("name", LINEAR)
 def test_scores_of_a_run_are_the_normal_numbers_they_are_said_to_be(name):
     """Models of one table, by the kernel: mean, variance and independence of the scores, and the exact shift.
 
@@ -200,15 +129,15 @@ def test_scores_of_a_run_are_the_normal_numbers_they_are_said_to_be(name):
 
 def short(name: str) -> dict[str, object]:
     """Fewer steps where there are thousands, so that six hundred models are quick."""
-    if name in {"cyclic-convex", "cyclic-all-iterates", "average-gaussian"}:
+    if name in {"cyclic-all-iterates", "average-gaussian"}:
         return {"algorithm.steps": 200}
-    if name in {"kept-draws", "kept-draws-add-remove"}:
+    if name == "kept-draws":
         return {"algorithm.steps": 100, "algorithm.keep": {"burn_in": 20, "thin": 30}, "problem.n": 200}
     return {}
 
 
 @pytest.mark.every(2)
-@pytest.mark.parametrize("name", some(LINEAR))
+@pytest.mark.parametrize("name", LINEAR)
 def test_examples_in_a_fixed_order_are_found_out_in_one_run(name):
     """The old audit, one canary for each axis, found 0 on every one of these."""
     spec = read_spec(SPECS / f"{name}.json")
@@ -217,7 +146,7 @@ def test_examples_in_a_fixed_order_are_found_out_in_one_run(name):
     assert 0.5 * exact < found.epsilon < exact
     assert found.evidence.startswith("Run by this code: the described chain, once, on the worst-case quadratic")
     assert "known Gaussian noise" in found.evidence
-    if "full" in name or name == "residual-clipping":
+    if "full" in name:
         assert found.epsilon > 0.97 * exact
 
 
@@ -277,23 +206,3 @@ def test_canaries_obey_the_drift_that_is_certified():
     for heads in (np.array([True, False]), np.array([True, True])):
         assert np.linalg.norm(planted.flipped(heads).features.mean(axis=0)) <= 0.1
     assert np.linalg.norm(planted.flipped(np.array([True, True])).features, axis=1).max() <= 1.0
-
-
-def test_one_axis_is_enough_where_the_start_is_known():
-    spec = read_spec(SPECS / "full-last-iterate.json").with_values({"problem.dim": 1})
-    found = audit_by_known_noise(spec, AuditOptions(delta=1e-5, seed=1))
-    exact = audit(spec, "exact", AuditOptions(delta=1e-5)).epsilon
-    assert 0.97 * exact < found.epsilon < exact
-    started = replace(spec).with_values({"algorithm.start": {"kind": "point", "values": [3.0]}})
-    assert 0.97 * exact < audit_by_known_noise(started, AuditOptions(delta=1e-5, seed=1)).epsilon < exact
-
-
-def test_a_gaussian_sum_of_ones_own_is_audited_from_python():
-    """A mechanism that is no chain: 4,000 canaries, one coordinate each, noise of deviation 0.5."""
-    rng = np.random.default_rng(4)
-    heads = rng.permutation(4000) < 2000
-    answer = heads + 0.5 * rng.standard_normal(4000)
-    found = bound_from_scores(
-        answer / 0.5, heads, known(mirrored=False), CLAIM, AuditOptions(delta=1e-5, seed=4), "a noised sum"
-    )
-    assert 9.5 < found.epsilon < GaussianDP(2.0).epsilon(1e-5)

@@ -52,12 +52,6 @@ def truth_of(cut, mu):
     return epsilon_from_rates(np.maximum(norm.sf(cut), tiny), np.maximum(norm.cdf(cut - mu), tiny), DELTA)
 
 
-def fixed_threshold(rng, repetitions, mu, confidence):
-    cut = np.full(repetitions, mu / 2 + 0.7)
-    errors = count_errors(*drawn(rng, repetitions, mu), cut)
-    return bound_of(*errors, MODELS, confidence), truth_of(cut, mu)
-
-
 def chosen_threshold(rng, repetitions, mu, confidence):
     cut = choose_threshold(*drawn(rng, repetitions, mu), DELTA, confidence)
     errors = count_errors(*drawn(rng, repetitions, mu), cut)
@@ -98,16 +92,6 @@ def one_run_randomised_response(rng, repetitions, mu, confidence):
     return np.array([values[int(v)] for v in right]), np.full(repetitions, mu)
 
 
-def one_run_gaussian(rng, repetitions, mu, confidence):
-    """Orthogonal canaries under Gaussian noise, add-remove: the clearest quarter of 400 coins is guessed."""
-    coins = rng.integers(0, 2, (repetitions, 400)).astype(bool)
-    order = np.argsort(-(mu * coins + rng.normal(size=coins.shape)), axis=1)
-    sorted_coins = np.take_along_axis(coins, order, axis=1)
-    right = sorted_coins[:, :50].sum(axis=1) + (~sorted_coins[:, -50:]).sum(axis=1)
-    values = {int(v): epsilon_from_guesses(400, 100, int(v), DELTA, confidence) for v in np.unique(right)}
-    return np.array([values[int(v)] for v in right]), np.full(repetitions, GaussianDP(mu).epsilon(DELTA))
-
-
 def threshold_chosen_and_counted_on_the_same_models(rng, repetitions, mu, confidence):
     """Not valid: it is here to show that the test below can fail."""
     scores = drawn(rng, repetitions, mu)
@@ -116,12 +100,10 @@ def threshold_chosen_and_counted_on_the_same_models(rng, repetitions, mu, confid
 
 
 PROCEDURES: tuple[Repeated, ...] = (
-    fixed_threshold,
     chosen_threshold,
     all_thresholds,
     whole_attack,
     one_run_randomised_response,
-    one_run_gaussian,
 )
 MUS = [0.0, 1.0, 3.0]
 CONFIDENCES = [0.8, 0.95]
@@ -148,14 +130,6 @@ def test_a_hundred_audits_keep_their_confidence(procedure, mu, confidence):
 @pytest.mark.parametrize("procedure", PROCEDURES, ids=lambda each: each.__name__)
 def test_a_thousand_audits_keep_their_confidence(procedure, mu, confidence):
     assert exceeded(procedure, 1000, mu, confidence) <= most_allowed(1000, 1 - confidence)
-
-
-@pytest.mark.parametrize("procedure", PROCEDURES, ids=lambda each: each.__name__)
-def test_on_equal_laws_nothing_is_found_more_often_than_allowed(procedure):
-    """jax-privacy's `epsilon_from_gdp` is positive on such data nearly always; a lower bound is so rarely."""
-    rng = np.random.default_rng(4)
-    bound, _ = procedure(rng, 100, 0.0, 0.95)
-    assert np.sum(bound > 0) <= most_allowed(100, 0.05)
 
 
 def test_the_test_catches_a_threshold_that_was_not_paid_for():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sordino.auditing.lower_bound import Examined, LowerBound, TradeOffPoint, VerdictKind, verdict
+from sordino.auditing.lower_bound import Examined, LowerBound, VerdictKind, verdict
 from sordino.core.bound import Bound, Citation, Relation, Status, View
 from sordino.core.guarantee import ApproxDP, GaussianDP, Guarantee
 from sordino.core.validate import InputError
@@ -56,11 +56,6 @@ def test_whoever_does_not_say_what_was_examined_claims_less():
     told = {field.name: getattr(LOWER, field.name) for field in fields(LOWER) if field.name != "examined"}
     assert LowerBound(**told).examined is Examined.DESCRIPTION
     assert [kind.value for kind in Examined] == ["description", "run"]
-
-
-def test_a_sampled_violation_says_how_often_chance_makes_one():
-    answer = verdict(bound(ApproxDP(0.9, 1e-6)), replace(LOWER, confidence=0.95))
-    assert "one of the 5 % that chance makes at most; repeat with a higher --confidence" in answer.evidence
 
 
 def test_a_lower_bound_above_the_certificate_is_a_violation_with_both_numbers():
@@ -119,19 +114,3 @@ def test_what_is_about_something_else_is_not_compared(other, word):
 def test_a_malformed_lower_bound_is_refused(change: dict[str, Any]):
     with pytest.raises(InputError):
         replace(LOWER, **change)
-
-
-def test_the_json_form_states_everything():
-    document = replace(LOWER, epsilon=math.inf, curve=(TradeOffPoint(0.1, 0.2),)).as_json()
-    assert document["epsilon"] is None
-    assert document["curve"] == [[0.1, 0.2]]
-    stated = ("method", "confidence", "counts", "relation", "view", "seed_policy", "cap")
-    assert [document[name] for name in stated] == [
-        "exact",
-        1.0,
-        {"pairs of neighbours": 1},
-        "replace-one",
-        "last-iterate",
-        "No randomness.",
-        None,
-    ]

@@ -162,24 +162,6 @@ def test_a_violated_certificate_exits_4_with_the_whole_answer(tmp_path, capsys):
     assert "violated" in shown(capsys, "audit", path, code=4)
 
 
-def test_two_parts_that_show_different_records_are_no_violation(tmp_path, capsys):
-    """Worst places of the parts put together: epsilon at least 6.572, where no record shows more than 4.377."""
-    chain = {"kind": "noisy-gradient", "step_size": 1.0, "noise": {"kind": "gaussian", "scale": 2.0}}
-    parts = [
-        {
-            "algorithm": {**chain, "steps": steps, "batch": {"scheme": "cyclic", "size": 1}},
-            "problem": {"n": 2, "dim": 1, "gradient_sensitivity": 2.0, "strong_convexity": m, "smoothness": m},
-        }
-        for steps, m in ((1, 0.5), (2, 1.0))
-    ]
-    run = {"algorithm": {"kind": "composite", "parts": parts}, "relation": "replace-one", "view": "last-iterate"}
-    (tmp_path / "spec.json").write_text(json.dumps({**run, "delta": 1e-5}), encoding="utf-8")
-    found = answer(capsys, "audit", tmp_path / "spec.json")
-    assert found["verdict"]["kind"] == "tightness-of-description"
-    assert found["lower_bound"]["epsilon"] == pytest.approx(4.3772, abs=1e-4)
-    assert found["bound"]["epsilon"] == pytest.approx(6.573, abs=1e-3)
-
-
 def test_a_release_that_contradicts_itself_is_shown_in_red_and_exits_2(tmp_path, capsys):
     """With ten times the noise in its spec an audit printed an epsilon of .07, and exit code 0."""
     g = np.random.default_rng(0)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.changed import ROOT, concerned, imported
+from tests.changed import ROOT, concerned
 from tests.conftest import pytest_collection_modifyitems
 
 LAYERS, BINOMIAL, SEARCH = (
@@ -20,14 +20,6 @@ def test_changed_tests_come_first_and_then_those_that_import_what_changed():
     # What a package exports comes from a module: tests that import it from the package are near, too.
     neighbours = ROOT / "tests" / "data" / "test_neighbours.py"
     assert concerned(["src/sordino/data/scaling.py"], [neighbours, LAYERS]) == ["tests/data/test_neighbours.py"]
-
-
-def test_of_two_files_the_one_that_imports_less_is_nearer():
-    files = sorted((ROOT / "tests" / "core").rglob("test_*.py"))
-    found = concerned(["src/sordino/core/gaussian.py"], files)
-    sizes = [len(imported(ROOT / name)) for name in found]
-    assert sizes == sorted(sizes)
-    assert sizes[0] < sizes[-1]
 
 
 class Row:

@@ -61,37 +61,6 @@ def test_every_name_says_what_it_is():
     assert [name.path for name in names if " at 0x" in name.summary] == []
 
 
-def test_signatures_and_constants_are_shown():
-    assert "Ask every theorem" in PAGES[API.LISTING]
-    assert ".. autofunction:: sordino.accounting.explain" in PAGES["accounting.md"]
-    assert ".. autofunction:: sordino.certify" in PAGES["names/certify.md"]
-    assert ".. autoclass:: sordino.Ledger" in PAGES["names/Ledger.md"]
-    assert "By name: ``linear``, ``logistic``" in PAGES["estimators.md"]
-
-
-def test_names_that_differ_only_in_case_have_pages_of_their_own(monkeypatch):
-    pair = (API.Name("sordino", "Verdict", API.Name), API.Name("sordino", "verdict", api_pages))
-    monkeypatch.setattr(API, "face", lambda: pair)
-    assert len({API._stem(name).lower() for name in pair}) == 2
-
-
-def test_a_name_of_the_face_itself_has_a_group(monkeypatch):
-    """Where a function is defined, or what decorates it, does not decide whether it is documented."""
-
-    class Compiled:
-        """Twice as much."""
-
-        __module__, __name__ = "sordino", "twice"
-
-        def __call__(self, x: float) -> float:
-            return 2 * x
-
-    monkeypatch.setattr(API, "face", lambda: (API.Name("sordino", "twice", Compiled()),))
-    pages = API.pages()
-    assert ".. autofunction:: sordino.twice" in pages["names/twice.md"]
-    assert "| [`twice`](names/twice.md) | Twice as much. |" in pages["sordino.md"]
-
-
 def test_writing_leaves_the_index_removes_what_is_gone_and_touches_nothing_else(tmp_path):
     folder = tmp_path / "api"
     (folder / "names").mkdir(parents=True)

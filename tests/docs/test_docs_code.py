@@ -124,10 +124,6 @@ def _run(text: str) -> None:
     for line in text.splitlines():
         program, *arguments = shlex.split(line)
         assert program == "sordino", line
-        assert main(arguments) == 0, line
-
-
-def test_the_users_have_a_tutorial_that_runs():
-    tutorials = [page for page in EXECUTED if page.startswith("tutorials/")]
-    known = "auditor counterexample getting-started jax loss network numpyro reader researcher statistician"
-    assert [Path(page).stem for page in tutorials] == known.split()
+        # The replay of a release tries pairs of neighbours as long as it may.
+        short = ["--seconds", "1"] if arguments[0] == "audit" and "--seconds" not in line else []
+        assert main([*arguments, *short]) == 0, line

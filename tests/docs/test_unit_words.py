@@ -68,14 +68,6 @@ def test_no_help_does_either():
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-def test_the_certificate_in_words_is_about_a_record(relation):
-    assert "record" in plain_words.TABLES[relation]
-    assert "record" in plain_words.QUESTION[relation]
-    for text in (plain_words.TABLES[relation], plain_words.QUESTION[relation]):
-        assert not re.search(r"person|people|your|somebody", text)
-
-
-@pytest.mark.parametrize("relation", list(Relation))
 def test_with_a_declared_unit_the_words_are_about_units(relation):
     unit = ColumnUnit("patient", 3)
     for words in (plain_words.tables, plain_words.question):

@@ -40,9 +40,6 @@ IN_RUNS = mutations(
 @@ | make_rounds | replay/test_engines.py -k variational-full-add-remove
 - (bound, algorithm.records, algorithm.batch_size)
 + (bound, algorithm.records, run.rows)
-@@ expectation maximisation: contributions not shortened | Query.total.of_some | replay/test_engines.py -k em-full
-- clipped_total(parts, some.present, public.contribution)
-+ clipped_total(parts, some.present, 1e3 * public.contribution)
 @@ variational inference: the length forgets the deviations
 @@ | FactorisedGaussian.squares | replay/test_engines.py -k variational-full
 - return 1.0 + self._moved(phi, standard) ** 2

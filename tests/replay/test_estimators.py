@@ -6,7 +6,6 @@ plan can be reached it is, so that a plan twice too small, or code that moves tw
 """
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from sordino.core.guarantee import GaussianDP
 from sordino.estimators.fit import ESTIMATORS
 from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, MODELS
 from sordino.noise.port import Law
-from tests.replay.estimator_cases import CASES, DELTA, Bench, tables
+from tests.replay.estimator_cases import CASES, DELTA, Bench
 
 
 @pytest.fixture(scope="module")
@@ -65,33 +64,6 @@ def test_neighbours_move_no_call_beyond_its_plan_and_some_reach_it(case, relatio
     assert np.all(reached >= case.floors(relation)), reached
     _check_noise(np.concatenate(list(noise.values())))
     _check_certificate(bench)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.2, 8.0])
-@pytest.mark.parametrize("relation", list(Relation))
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_no_random_neighbour_moves_a_call_beyond_its_plan(case, relation, epsilon, recorder):
-    """Twelve records from inside, the faces, the corners and far outside of the box, anywhere in the table."""
-    bench = Bench(replace(case, epsilon=epsilon), relation, recorder)
-    generator = np.random.default_rng(40)
-    for rows in tables(case).values():
-        for _ in range(4):
-            place = int(generator.integers(0, len(rows.X) + 1))
-            one, other = (rows.with_record(place, *_random_record(case, generator)) for _ in range(2))
-            recording = bench.record(one)
-            found = bench.replay(recording, other if relation is Relation.REPLACE_ONE else rows)
-            assert found.faults == ()
-            assert found.excesses() == {}
-
-
-def _random_record(case, generator):
-    row = generator.uniform(-1, 1, case.width)
-    on_face = generator.random(case.width) < generator.random()
-    row = np.where(on_face, np.sign(row), row) * generator.choice([1.0, 1.0, 1e-6, 1e6])
-    if case.classes:
-        return row, int(generator.integers(0, case.classes))
-    return row, float(generator.choice([-1.0, 1.0, 0.0, generator.uniform(-1, 1), 5.0]))
 
 
 def _by_part(spec, ratios):

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.optimize import brentq
-from scipy.special import expit
 
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.auditing.methods.exact import exact
@@ -120,29 +119,6 @@ def test_a_matrix_mechanism_by_every_pattern_of_steps(separation):
     }
     brute = epsilon(binned(stats.norm.cdf), binned(lambda x: stats.norm.cdf(x - mu)))
     assert audited(algorithm, "replace-one") == pytest.approx(brute, rel=5e-3)
-
-
-def test_the_helper_knows_pure_privacy():
-    """Two outcomes at epsilon 1, with delta taken off the likelier one."""
-    law = np.array([expit(1.0), expit(-1.0)])
-    assert epsilon(law, law[::-1]) == pytest.approx(math.log((law[0] - DELTA) / law[1]), rel=1e-9)
-
-
-def test_a_perturbed_minimiser_by_minimising():
-    """Two quadratics that differ by a linear function of slope L, minimised on a grid; noise in one dimension."""
-    grid = np.linspace(-3.0, 3.0, 600_001)
-    ends = [float(grid[np.argmin(0.5 * 2.0 * grid**2 + slope * grid)]) for slope in (0.0, 1.5)]
-    noise = {"kind": "gaussian", "scale": 0.9}
-    algorithm = {
-        "kind": "output-perturbation",
-        "lipschitz": 1.5,
-        "strong_convexity": 2.0,
-        "tolerance": 0.0,
-        "dim": 1,
-        "noise": noise,
-    }
-    laws = [binned(lambda x, end=end: stats.norm.cdf(x, end, 0.9)) for end in ends]
-    assert audited(algorithm, "replace-one", "posterior-parameters") == pytest.approx(epsilon(*laws), rel=5e-3)
 
 
 @pytest.mark.parametrize("draws", [1, 2])

@@ -64,18 +64,6 @@ def test_one_record_that_shows_in_both_parts_is_added_up() -> None:
     assert lower(composite(cyclic(1, 0.5), cyclic(1, 0.5))) == pytest.approx(6.5724, abs=1e-3)
 
 
-def test_batches_of_different_sizes_meet_in_the_records_they_share() -> None:
-    """Records 0 to 3 of 6: the first part shows 0 and 1 most, the second 2 and 3; only counting by record tells."""
-    first, second = cyclic(1, 0.5, size=2, n=6, scale=1.0), cyclic(2, 1.0, size=2, n=6, scale=1.0)
-    alone = [lower(composite(part)) for part in (first, second)]
-    assert lower(composite(first, second)) == pytest.approx(max(alone), rel=1e-9)
-
-
-def test_parts_on_different_numbers_of_records_are_not_put_together() -> None:
-    apart = composite(cyclic(1, 0.5, n=2), cyclic(1, 0.5, n=3))
-    assert lower(apart) == pytest.approx(lower(composite(cyclic(1, 0.5))), rel=1e-12)
-
-
 @pytest.mark.parametrize("name", ["composite-per-record", "composite-fixed-orders"])
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60))])
 def test_an_audit_is_never_above_the_worst_record_and_reaches_it(name: str, seed: int) -> None:

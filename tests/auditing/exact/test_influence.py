@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from sordino.auditing.exact.leak import GaussianShift
@@ -61,13 +60,6 @@ def test_one_number_says_what_the_laws_say(view, changes):
     true = true_mu(described)
     assert found.leak.mu <= true * (1 + 1e-12)
     assert found.leak.mu == pytest.approx(true, rel=1e-9)
-
-
-def test_a_gaussian_spelled_as_stable_noise_is_the_same():
-    plain = spec()
-    stable = spec(**{"algorithm.noise": {"kind": "stable", "alpha": 2.0, "scale": 0.2 / np.sqrt(2)}})
-    mus = [findings(described)[0].leak.epsilon(1e-5) for described in (plain, stable)]
-    assert mus[1] == pytest.approx(mus[0], rel=1e-12)
 
 
 def test_a_million_steps_are_followed_without_overflow():

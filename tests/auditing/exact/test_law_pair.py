@@ -5,8 +5,6 @@ import pytest
 from scipy import stats
 
 from sordino.auditing.exact.leak import GaussianShift, LawPair
-from sordino.core import gaussian
-from sordino.core.guarantee import GaussianDP
 from sordino.models.exact import GaussianLaw, GaussianMixtureLaw, StableLaw1D, hockey_stick, shift_total_variation
 
 NARROW = GaussianLaw(np.array([0.0]), np.array([[1.0]]))
@@ -46,14 +44,6 @@ def test_the_curve_of_gaussians_lies_above_the_gaussian_trade_off():
         exact = stats.norm.cdf(stats.norm.isf(point.false_positive) - 1.3)
         assert point.false_negative >= exact * (1 - 1e-9)
         assert point.false_negative == pytest.approx(exact, rel=1e-6, abs=1e-12)
-
-
-def test_a_gaussian_shift_meets_its_own_guarantee_from_below():
-    leak, guarantee = GaussianShift(0.8), GaussianDP(0.8)
-    for delta in (1e-9, 1e-5, 0.1):
-        assert leak.epsilon(delta) <= guarantee.epsilon(delta)
-        assert leak.epsilon(delta) == pytest.approx(guarantee.epsilon(delta), rel=1e-12)
-    assert leak.delta(1.0) == float(gaussian.delta_range(0.8, 1.0)[0])
 
 
 def test_stable_shifts_have_the_known_total_variation():

@@ -146,25 +146,6 @@ def test_a_file_with_labels_of_two_signs_is_audited_like_the_chain_reads_it(tmp_
     assert audit(spec, "fleet", replace(OPTIONS, models=40)).evidence.count("600 records of a file") == 1
 
 
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"relation": "add-remove"}, "replace-one"),
-        ({"algorithm.steps": 5}, "whole epochs"),
-        ({"algorithm.batch.scheme": "poisson"}, "fixed size"),
-        ({"instance": None}, "instance"),
-    ],
-)
-def test_what_a_fleet_cannot_train_is_one_line_and_exit_code_2(changed, words, tmp_path, capsys) -> None:
-    path = tmp_path / "spec.json"
-    path.write_text(described(0.08, **changed).to_json(), encoding="utf-8")
-    assert main(["audit", str(path), "--method", "fleet", "--models", "40"]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert words in shown.err
-    assert shown.err.count("\n") == 1
-
-
 def test_rows_beyond_what_the_constants_hold_for_are_refused() -> None:
     """A chain shortens rows to the length that its constants were certified for; a fleet takes them as they are."""
     linear = {"name": "logistic", "parameters": {"weight_decay": 0.1}}
@@ -182,8 +163,3 @@ def test_rows_beyond_what_the_constants_hold_for_are_refused() -> None:
     )
     with pytest.raises(InputError, match="rows and targets of the instance"):
         audit(spec, "fleet", OPTIONS)
-
-
-def test_a_fleet_that_would_take_hours_is_refused() -> None:
-    with pytest.raises(InputError, match="shorter run"):
-        audit(described(0.08, **{"algorithm.steps": 40_000_000}), "fleet", OPTIONS)

@@ -78,10 +78,3 @@ def test_a_fleet_attacks_a_network_of_the_users_own_from_the_command_line(folder
 def test_a_message_names_the_field_of_the_model(folder, parameters, words):
     with pytest.raises(InputError, match=words):
         audit_instance(Spec.from_dict(_instance(folder, {"kind": "worst"}, **parameters)))
-
-
-def test_a_number_has_no_boundary_to_cross(folder):
-    given = _instance(folder, {"kind": "deepfool"}, hidden=[4])
-    given["instance"]["model"] = {"name": "mlp-regression", "parameters": {"hidden": [4]}}
-    with pytest.raises(InputError, match="to be a classifier"):
-        audit_instance(Spec.from_dict(given | {"problem": SPEC["problem"] | {"dim": 21}})).pair  # noqa: B018

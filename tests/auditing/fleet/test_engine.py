@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
 
 from sordino.auditing.fleet import engine
 from sordino.auditing.fleet.engine import KeyPurpose, member_keys, train_fleet
@@ -28,13 +27,12 @@ from sordino.core.spec import (
 )
 from sordino.core.validate import InputError
 from sordino.models.facts import Domain
-from sordino.models.families.networks import MLPClassification, MLPRegression
+from sordino.models.families.networks import MLPClassification
 
 gaussians = jax.jit(engine.gaussians, static_argnums=2)
 MODEL = MLPClassification((5,), classes=3, weight_decay=0.1)
 N, FEATURES = 10, 4
 PLAN = FleetPlan(0.3, 0.05, Batch(Scheme.RESHUFFLED, 4), 3, seed=5, clip_norm=1.0)
-LARGE = FleetPlan(0.1, 0.1, Batch(Scheme.CYCLIC, 11), 1, 0)
 EVERYONE = Members(tuple(range(70)), tuple(number % 2 == 1 for number in range(70)))
 
 
@@ -127,52 +125,6 @@ def test_a_watched_fleet_ends_when_it_is_told_to_with_the_numbers_of_a_shorter_o
     assert np.array_equal(watched.theta, shorter.theta)
 
 
-def test_only_the_replaced_record_tells_the_neighbour_apart() -> None:
-    plan = FleetPlan(0.3, 0.05, Batch(Scheme.CYCLIC, 4), 1, seed=5)
-    replacement = Replacement(3, RECORDS.features[3], float(RECORDS.target[3]))
-    alike = FleetRecords(RECORDS.features, RECORDS.target, (replacement,))
-    fleets = [
-        train_fleet(MODEL, records, plan, Members((1,), (neighbour,))).theta
-        for records, neighbour in ((RECORDS, False), (alike, True), (RECORDS, True), (_records(None), False))
-    ]
-    assert np.array_equal(fleets[0], fleets[1])
-    assert np.array_equal(fleets[0], fleets[3])
-    assert not np.array_equal(fleets[0], fleets[2])
-
-
-def test_noise_has_the_scale_of_the_plan() -> None:
-    # Steps too short to see, so theta moves by noise alone: 9 steps, variance 9 tau^2. A chi-square test of level 1e-6.
-    tau = 0.2
-    plan = FleetPlan(1e-12, tau, PLAN.batch, 3, seed=11, start=GaussianStart(1.0))
-    members = Members.of_one(300)
-    start = gaussians(
-        member_keys(11, jnp.arange(300, dtype=jnp.uint32), KeyPurpose.START), jnp.uint32(0), MODEL.dim(FEATURES)
-    )
-    moved = (train_fleet(MODEL, RECORDS, plan, members).theta - np.asarray(start)).ravel().astype(np.float64)
-    total = float((moved**2).sum()) / (9 * tau**2)
-    low, high = stats.chi2.ppf([5e-7, 1.0 - 5e-7], moved.size)
-    assert low < total < high
-
-
-def test_probes_read_what_the_parameters_say(everyone) -> None:
-    last = everyone.readings["scores"][-1].reshape(70, 2, 3)
-    assert everyone.readings["scores"].shape == (3, 70, 6)
-    expected = jax.jit(jax.vmap(jax.vmap(MODEL.predict, in_axes=(None, 0)), in_axes=(0, None)))(
-        jnp.asarray(everyone.theta), jnp.asarray(RECORDS.features[:2])
-    )
-    np.testing.assert_allclose(last, expected, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_a_fleet_learns() -> None:
-    X = np.linspace(-1.0, 1.0, 32)[:, None]
-    plan = FleetPlan(0.1, 0.001, Batch(Scheme.WITHOUT_REPLACEMENT, 8), 100, seed=1)
-    points = {"scores": Scores(jnp.asarray(X, jnp.float32))}
-    fleet = train_fleet(MLPRegression((8,)), FleetRecords(X, np.sin(2.0 * X[:, 0])), plan, Members.of_one(3), points)
-    errors = np.mean((fleet.readings["scores"] - np.sin(2.0 * X[:, 0])) ** 2, axis=2)
-    assert (errors[-1] < 0.1 * errors[0]).all()
-
-
 def _spec(relation=Relation.REPLACE_ONE, view=View.LAST_ITERATE, **changed) -> Spec:
     given = {
         "steps": 6,
@@ -214,19 +166,3 @@ def test_a_spec_that_claims_another_weight_decay_than_the_model_has_is_refused()
     claimed = replace(MODEL, weight_decay=0.5).problem(N, Domain(FEATURES, 10.0, classes=3), spec.algorithm.clipping)
     with pytest.raises(InputError, match="regulariser"):
         plan_of(replace(spec, problem=claimed), MODEL, 9)
-
-
-@pytest.mark.parametrize(
-    ("words", "make"),
-    [
-        ("neighbour", lambda: train_fleet(MODEL, _records(None), PLAN, Members.of_both(1))),
-        ("distinct", lambda: Members((1, 1), (False, True))),
-        ("shape", lambda: FleetRecords(np.zeros((2, 1)), np.zeros(2), (Replacement(1, np.zeros(2), 0.0),))),
-        ("row", lambda: FleetRecords(np.zeros((2, 1)), np.zeros(2), (Replacement(2, np.zeros(1), 0.0),))),
-        ("at most the 10 records", lambda: train_fleet(MODEL, RECORDS, LARGE, Members.of_one(1))),
-        ("finite", lambda: FleetRecords(np.array([[np.nan]]), np.zeros(1))),
-    ],
-)
-def test_bad_input_is_refused(words, make) -> None:
-    with pytest.raises(InputError, match=words):
-        make()

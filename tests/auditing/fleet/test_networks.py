@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from sordino.auditing.fleet.plan import AnyModel, DenseFleet, network_for
-from sordino.core.validate import InputError
 from sordino.models.families.classification import Logistic
 from sordino.models.families.networks import MLPClassification, MLPRegression
 
@@ -32,14 +31,6 @@ def test_a_model_without_a_network_of_its_own_is_vectorised() -> None:
     one = jax.jit(lambda *given: network.model.batch_gradient(*given, None))
     expected = [one(*each) for each in zip(theta, X, y, weights, strict=True)]
     np.testing.assert_allclose(found, np.stack(expected), rtol=1e-5, atol=1e-6)
-
-
-def test_scores_of_a_model_that_predicts_nothing_are_refused() -> None:
-    class Silent:
-        predict = None
-
-    with pytest.raises(InputError, match="predict"):
-        AnyModel(Silent(), 2).scores((jnp.zeros((1, 2)),), jnp.zeros((1, 2)))
 
 
 def _normal(seed, shape, scale):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sordino.auditing.hunter.domain import PrivacyClaim
-from sordino.auditing.hunter.search import TESTS, Hunt, HunterOptions, proved_epsilon
+from sordino.auditing.hunter.search import Hunt, HunterOptions
 from tests.auditing.hunter import mechanisms
 from tests.auditing.hunter.in_process import InProcess
 
@@ -86,45 +86,6 @@ def test_true_claims_are_refuted_no_more_often_than_stated(name, calls, hunts):
         found, _ = hunted(getattr(mechanisms, name), EXACT[name], calls=calls, seed=seed, confidence=0.95)
         alarms += found is not None
     assert alarms <= 0.05 * hunts + 4 * math.sqrt(hunts * 0.05 * 0.95)
-
-
-def test_true_claims_at_a_level_that_shows():
-    """20 hunts at 99 %: more than two alarms have a probability of about 1e-3 if each has at most 1 %."""
-    alarms = sum(
-        hunted(mechanisms.randomised_response, EXACT["randomised_response"], calls=400, seed=seed, confidence=0.99)[0]
-        is not None
-        for seed in range(20)
-    )
-    assert alarms <= 2
-
-
-@pytest.mark.parametrize(("rate", "runs"), [(0.3, 400), (0.05, 2000), (0.5, 50)])
-def test_counts_at_the_edge_of_a_claim_refute_it_no_more_often_than_stated(rate, runs):
-    """10,000 tests of an event that is exactly e times as likely; four deviations: once in 30,000 times each."""
-    rng = np.random.default_rng(11)
-    counts = rng.binomial(runs, [rate, rate / math.e], (10_000, 2))
-    known = {(int(hits), int(other)) for hits, other in counts}
-    refuted = {pair for pair in known if proved_epsilon(*pair, runs, 0.0, 0.05) > 1.0}
-    alarms = sum((int(hits), int(other)) in refuted for hits, other in counts)
-    assert alarms <= 0.05 * 10_000 + 4 * math.sqrt(10_000 * 0.05 * 0.95)
-    # A bound that took the observed rates for the true ones would refute half of them.
-    assert sum(hits > math.e * other for hits, other in counts) > 3_000
-
-
-def test_a_bound_is_what_counts_prove():
-    share = 0.001 / TESTS
-    assert proved_epsilon(500, 500, 1000, 0.0, share) == 0.0
-    assert proved_epsilon(1000, 0, 1000, 0.0, share) == pytest.approx(math.log((1 - 9.86e-3) / 9.86e-3), abs=0.02)
-    assert proved_epsilon(1000, 0, 1000, 0.999, share) == 0.0
-    assert proved_epsilon(900, 300, 1000, 0.0, share) < math.log(3)
-
-
-# Lyu, Su and Li 2017: the first two are private, the others are not.
-@pytest.mark.parametrize("number", [1, 2])
-def test_sparse_vector_as_it_should_be_is_not_refuted(number):
-    name = f"sparse_vector_{number}"
-    found, _ = hunted(getattr(naive, name), PrivacyClaim.parse(naive.CLAIMS[name]), calls=6_000)
-    assert found is None
 
 
 @pytest.mark.parametrize("number", [5])

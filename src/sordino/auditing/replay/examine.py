@@ -174,7 +174,7 @@ class _Found:
     @property
     def over(self) -> bool:
         """Whether nothing further need be tried: what was refuted once needs no other pair, and time may be up."""
-        return self.pairs > 0 and (bool(self.refuted) or time.monotonic() > self.end)
+        return self.pairs > 0 and (bool(self.refuted) or time.process_time() > self.end)
 
     def call_to_vary(self, known: Iterable[int], turn: int) -> int | None:
         """One of the three calls that are furthest from their plans; none where all are near, or trying is in vain."""
@@ -221,7 +221,7 @@ def examine(
     """
     failure = (1.0 - number("confidence", confidence, OPEN_UNIT)) * (0.5 if hidden_batches(spec) else 1.0)
     recorder = Recorder() if recorder is None else recorder
-    begin = time.monotonic()
+    begin = time.process_time()
     found, drawn, size, complete = _Found(spec, begin + seconds, dict.fromkeys(faults)), 0, math.inf, True
     tried: list[_Pairs] = []
     for place, trial in enumerate(trials):
@@ -245,7 +245,7 @@ def examine(
         tried[-1].try_tables()
         if place == 0 and not found.refuted:
             noise = [first]
-            while _few(noise) and len(noise) < _MOST_RECORDINGS and time.monotonic() - begin < seconds / 4:
+            while _few(noise) and len(noise) < _MOST_RECORDINGS and time.process_time() - begin < seconds / 4:
                 noise.append(recorder.record(run, seed + _FURTHER + len(noise)))
             drawn, size, too_small = _noise(noise, failure)
             found.note(too_small, f"with confidence {confidence:g}")
@@ -364,9 +364,10 @@ def _looked_at(spec: Spec, drawn: int, reached: Sequence[float]) -> dict[str, st
 _WHY = {
     "gradients": "all rows have the constant, so no two are opposite, and at one point few residuals are the longest",
     "slopes": "the longest row need not have the steepest slope, and bounds have room for rounding",
-    "what is cut off": "sizes have one sign, so that no two records are opposite",
     "square": "squares have one sign, so that no two records are opposite",
-    "counts and exposures": "counts and exposures have one sign, so that no two records are opposite",
+    "what is cut off residuals of counts": "what is cut off has one sign, so that no two records are opposite",
+    "what is cut off residuals": "sizes have one sign: no two records are further apart than 2, the plan has 2 sqrt 3",
+    "counts and exposures": "a record without exposure counts no event",
 }
 
 

@@ -65,6 +65,7 @@ class DrawnTables:
         self._target = None if target is None else target.name
         declared = (*schema.features, *(() if target is None else (target,)))
         self._columns: dict[str, ColumnKind] = {column.name: column.kind for column in declared}
+        self._weight = None if schema.weight is None else schema.weight.column
         if schema.weight is not None:
             self._columns[schema.weight.column] = Number(schema.weight.low, schema.weight.high)
         self._records = self._ends() | self._odd()
@@ -181,6 +182,8 @@ class DrawnTables:
         records = {}
         for words, (features, target) in ends.items():
             cells = features if self._target is None else features | {self._target: target}
+            if self._weight is not None:  # a record that counts little moves nothing far
+                cells = cells | {self._weight: max(1.0, cells[self._weight])}
             records[words] = {name: _cell(self._columns[name], end) for name, end in cells.items()}
         return records
 
@@ -210,8 +213,9 @@ class DrawnTables:
         one, other = (first or second or {}), (second or first or {})
         g = self._generator
         if g.random() < 0.6:
-            names = [name for name in self._columns if g.random() < 1.5 / len(self._columns)]
-            return one | {name: self._drawn(name) for name in names or [str(g.choice(list(self._columns)))]}
+            known = [name for name in self._columns if name != self._weight]
+            names = [name for name in known if g.random() < 1.5 / len(known)]
+            return one | {name: self._drawn(name) for name in names or [str(g.choice(known))]}
         share, record = g.uniform(-0.3, 0.8), dict(one)
         for name, kind in self._columns.items():
             cells = [cell for cell in (one[name], other[name]) if isinstance(cell, float | int)]
