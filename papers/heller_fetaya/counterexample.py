@@ -13,12 +13,12 @@ from typing import Any
 from scipy import optimize
 
 from papers.heller_fetaya.interim import interim_lower_bound
+from papers.heller_fetaya.interim_regression import InterimRegression
 from sordino.accounting.theorems.posterior import least_records, regression_divergence
 from sordino.core.gaussian import least_true
 from sordino.core.guarantee import ORDERS, RenyiDP
 from sordino.core.spec import LinearRegression
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, Interval, number, whole_number
-from sordino.models.exact import InterimRegression
 
 _DELTA = Interval(0.0, 0.5, low_open=True, high_open=True)
 # Beyond this a number of records is no longer an exact float.

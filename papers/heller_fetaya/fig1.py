@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.heller_fetaya.interim import InterimLeak, interim_leak
+from papers.heller_fetaya.interim_regression import InterimRegression
 from papers.heller_fetaya.proposed_sample import turning_epoch
 from sordino.accounting.evaluate import explain
 from sordino.core.spec import Spec
-from sordino.models.exact import InterimRegression
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

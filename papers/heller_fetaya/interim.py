@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from papers.heller_fetaya.interim_regression import InterimRegression
 from sordino.core.arrays import Array
 from sordino.core.gaussian import widen_down
 from sordino.core.validate import COUNT, Interval, number, whole_number
-from sordino.models.exact import InterimRegression
 from sordino.models.exact.line import log_sum
 
 _CHUNK = 1 << 20

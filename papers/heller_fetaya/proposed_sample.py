@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from scipy import special
 
+from papers.heller_fetaya.interim_regression import InterimRegression
 from sordino.core.arrays import Array
 from sordino.core.gaussian import down, widen_down
 from sordino.core.spec import ProposeTestSample
 from sordino.core.validate import OPEN_UNIT, InputError, number
 from sordino.mechanisms.propose_test_sample import least_records, margin, slope_scale
-from sordino.models.exact import InterimRegression
 
 # The positions of the odd record are integrated over; the integral agrees with the sum to far better than this.
 _ACCURACY = 1e-9

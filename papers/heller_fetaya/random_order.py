@@ -18,8 +18,8 @@ from scipy import sparse
 
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Cell, Options, Outcome, Table, Verdict, VerdictKind, item
+from papers.heller_fetaya.interim_regression import InterimRegression
 from sordino.core.arrays import Array
-from sordino.models.exact import InterimRegression
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

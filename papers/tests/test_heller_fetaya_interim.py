@@ -8,11 +8,10 @@ import pytest
 
 from papers.heller_fetaya.counterexample import Domain, construct
 from papers.heller_fetaya.interim import interim_leak, stated_leak
+from papers.heller_fetaya.interim_regression import InterimRegression, neighbour_law
 from papers.heller_fetaya.proposed_sample import turning_epoch
 from sordino.core.validate import InputError
-from sordino.models.exact import InterimRegression
 from sordino.models.exact.gaussian_law import GaussianMixtureLaw
-from tests.models.exact.laws import neighbour_law
 from tests.models.exact.searched_divergences import epsilon_at
 
 N, DELTA = 17_864_389, 1e-3

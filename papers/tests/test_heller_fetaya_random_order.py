@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from papers.framework.item import Options, VerdictKind, item_named
+from papers.heller_fetaya.interim_regression import InterimRegression
 from papers.heller_fetaya.random_order import ALPHA, BETA, X_HIGH, RandomOrder, epsilon_of, posterior_epsilon
 from papers.tests.rows_of import table
-from sordino.models.exact import InterimRegression
 
 PROBLEM = InterimRegression(n=20, c=30.0, prior_precision=ALPHA, noise_precision=BETA, x=X_HIGH, step_factor=1.0)
 

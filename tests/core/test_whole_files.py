@@ -25,7 +25,7 @@ def test_a_failure_leaves_a_whole_folder_or_none(tmp_path, monkeypatch, broken):
 
 def test_a_new_folder_never_replaces(tmp_path):
     write_new_folder(tmp_path / "folder", {"a": b"1"})
-    with pytest.raises(InputError, match="new folder"):
+    with pytest.raises(InputError, match="exists already"):
         write_new_folder(tmp_path / "folder", {"a": b"2"})
     assert (tmp_path / "folder" / "a").read_bytes() == b"1"
 

@@ -11,7 +11,7 @@ _REASONS: dict[str, dict[str, str]] = {
     },
     "points of a grid, or how finely it is looked at: a coarser one costs width, never validity": {
         "accounting.bounds.heavy_tail": "_POWERS",
-        "accounting.bounds.hidden_steps": "_CELLS _FEWEST _GROUPS _POINTS",
+        "accounting.bounds.hidden_steps": "_CELLS _FEWEST _GROUPS _MANY _POINTS",
         "accounting.bounds.segments": "_CELLS _LOG_CUT",
         "accounting.theorems.kept_draws": "_AFFINE_VALUES",
         "accounting.theorems.mixed_tails": "_COMPONENTS _EDGE _NODES _POINTS _SAMPLED_COMPONENTS",
@@ -25,6 +25,7 @@ _REASONS: dict[str, dict[str, str]] = {
         "core.loss.allocation": "_CELLS _MOST_POINTS _SKETCHED",
         "core.loss.evaluate": "_DELTA_FINEST _FINEST_GRID _MISLED _START _COARSEST _MOST_POINTS _STAGE_FACTOR _WIDEST",
         "core.loss.discretise": "_LONGEST",
+        "core.loss.mixture_pairs": "_SKETCHED",
         "core.loss.convolve": "_BLOCKS",
     },
     "terms or digits of a computation whose error is accounted for": {

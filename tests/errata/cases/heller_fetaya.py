@@ -10,9 +10,9 @@ from scipy import stats
 from papers.heller_fetaya.chain_claims import CHAIN, EDGE, PROBLEMS
 from papers.heller_fetaya.claims import judge
 from papers.heller_fetaya.interim import interim_lower_bound
+from papers.heller_fetaya.interim_regression import InterimRegression
 from papers.heller_fetaya.statements import NEIGHBOURS, POSTERIOR, TIGHT, divergence
 from sordino.models.exact import GaussianLaw, renyi
-from sordino.models.exact.quadratic import InterimRegression
 from tests.errata import erratum as base
 from tests.errata.erratum import Numbers, Severity
 

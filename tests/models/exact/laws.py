@@ -14,7 +14,6 @@ from sordino.models.exact import (
     ExactLaw,
     GaussianLaw,
     GaussianMixtureLaw,
-    InterimRegression,
     LineMixture,
     Quadratics,
 )
@@ -103,9 +102,3 @@ def predictive(model: ConjugateRegression, posterior: GaussianLaw, features: Arr
     """The joint law of new targets at these rows: parameter uncertainty plus observation noise."""
     x = np.asarray(features, float)
     return GaussianLaw(x @ posterior.mean, x @ posterior.covariance @ x.T + np.eye(len(x)) / model.noise_precision)
-
-
-def neighbour_law(problem: InterimRegression, epochs: int, position: int) -> GaussianLaw:
-    """The law of D2's chain with the odd record at this position."""
-    at = np.array([position])
-    return GaussianLaw(problem.law(epochs).mean - problem.gap(epochs, at), problem.deviation(epochs, at)[None] ** 2)

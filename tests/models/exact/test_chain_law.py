@@ -203,7 +203,7 @@ def test_several_chains_are_stacked_and_independent(chain_spec, table):
         ({"noise": {"kind": "stable", "alpha": 1.5, "scale": 0.1}}, "stable_chain_law"),
         ({"n": 6, "batch": {"scheme": "cyclic", "size": 2}}, "Expected 6 records"),
         ({"dim": 3}, "problem.dim"),
-        ({"batch": {"scheme": "shuffle-once", "size": 1}, "chains": 2}, "one chain"),
+        ({"batch": {"scheme": "shuffle-once", "size": 1}, "chains": 2}, "a single chain"),
     ],
 )
 def test_what_has_no_exact_law_here_is_refused(chain_spec, table, changes, message):

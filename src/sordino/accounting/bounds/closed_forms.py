@@ -205,7 +205,7 @@ def position_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
     `moves` says how far a step moves if it holds the record. Positions beyond the last step cost nothing, and have no
     entry.
     """
-    c, s, tau = solver.checked_steps(contractions, moves, noises)
+    c, s, tau = solver.listed_steps(contractions, moves, noises)
     steps = len(s)
     period = min(period, steps)
     log_weights, passes = solver.log_weights_of(c), -(-steps // period)

@@ -45,7 +45,7 @@ from sordino.core.binomial import at_least
 from sordino.core.bound import Certificate
 from sordino.core.gaussian import UNIT_ROUNDOFF, down, least_whole, up, widen_up
 from sordino.core.spec import ClippingKind, GaussianNoise, NoisyGradient, Schedule, Scheme, Spec
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number, refuse
+from sordino.core.validate import InputError, refuse
 
 # The formula loses at most a factor 2 of the relative accuracy of a and t, correctly rounded for one step; for each of
 # many steps they are a product and a difference of rounded terms.
@@ -54,9 +54,6 @@ _ACCURACY = 2.0**-48
 
 def clipped_modulus(eta: float, lam: float, beta: float) -> float:
     """The Lipschitz constant of one norm-clipped step with weight decay `lam`, rounded up."""
-    number("eta", eta, POSITIVE)
-    number("lam", lam, NON_NEGATIVE)
-    number("beta", beta, NON_NEGATIVE)
     decayed = 1 - Fraction(eta) * Fraction(lam)
     if decayed <= 0:
         raise refuse("eta * lam", "to be below 1 for the corrected modulus", eta * lam, "take a smaller step")

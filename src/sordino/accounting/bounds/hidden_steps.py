@@ -213,7 +213,7 @@ def allocated_renyi(rounds: Iterable[Round], relation: Relation, shared: float =
 
 Whole = NDArray[np.int64]
 
-_GROUPS = 24  # of numbers of clones, each counted at its smallest
+_GROUPS, _FEW_GROUPS, _MANY = 24, 4, 1e6  # of numbers of clones, each counted at its smallest; few where they are many
 _POINTS = 240  # of the curve
 _DEVIATIONS = 9.0
 _CELLS, _FEWEST = 24, 256  # of a deviation of tanh(L / 2), and of its range above 0
@@ -291,7 +291,8 @@ def _clones(others: int, rate: float) -> tuple[Whole, Array]:
     """Numbers of clones, rounded down onto few, and their chances; the far low end counts as none."""
     mean, deviation = others * rate, math.sqrt(others * rate * (1 - rate))
     low, high = max(0, math.floor(mean - _DEVIATIONS * deviation)), min(others, math.ceil(mean + 4 * deviation))
-    starts = np.unique(np.minimum(np.append(0, np.linspace(low, high, _GROUPS).astype(np.int64)), _MOST_CLONES))
+    groups = _GROUPS if mean < _MANY else _FEW_GROUPS
+    starts = np.unique(np.minimum(np.append(0, np.linspace(low, high, groups).astype(np.int64)), _MOST_CLONES))
     # P(number >= start), rounded down, and differences from above: stochastically below the exact law.
     reached = np.append(1.0, at_least(starts[1:], others, rate)[0])
     return starts, np.maximum(-np.diff(np.append(reached, 0.0)), 0.0)

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, up, widen_up
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
 
 _WIDEST = 300.0  # exp(+-2 * this / 2) and products with it stay far inside the range of floating point
 _ROWS = 1 << 15  # how many paths are pooled in lockstep at a time
@@ -122,8 +121,8 @@ def optimal_shift(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, 
 
     Scalars are broadcast; at least one argument is an array, which gives the number of steps.
     """
-    c, s, tau = checked_steps(contractions, moves, noises)
-    if number("start", start, NON_NEGATIVE) > 0.0:
+    c, s, tau = listed_steps(contractions, moves, noises)
+    if start > 0.0:
         s = np.append(up(float(s[0]) + float(c[0]) * start, 2), s[1:])
     if s[0] / _FARTHEST > tau[0]:
         return math.inf
@@ -144,14 +143,11 @@ def optimal_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike)
     Contractions and noises are scalars, one value per step, or one row per run.
     """
     patterns = np.asarray(moves, dtype=np.float64)
-    if patterns.ndim != 2 or 0 in patterns.shape:
-        raise InputError(f"Expected moves to have one row per run and one column per step, got {patterns.shape}.")
     shared = [np.atleast_1d(np.asarray(given, dtype=np.float64)) for given in (contractions, noises)]
     c, tau = (
         np.broadcast_to(given, (given.shape[0], patterns.shape[1]) if given.ndim == 2 else patterns.shape[1:])
         for given in shared
     )
-    _check(c, patterns, tau)
     log_weights = log_weights_of(c)
     log_scales = np.broadcast_to(log_weights + np.log(tau), patterns.shape)
     return rounded_root(minorant_energies(log_scales, patterns / tau), log_weights)
@@ -164,9 +160,7 @@ def optimal_shift_bounded(
 
     Any window is valid, so trying a part of them only rounds up.
     """
-    c, s, tau = checked_steps(contractions, moves, noises)
-    number("diameter", diameter, POSITIVE)
-
+    c, s, tau = listed_steps(contractions, moves, noises)
     best = best_window(lambda window: optimal_shift(c[-window:], s[-window:], tau[-window:], diameter), len(s))
     return min(optimal_shift(c, s, tau, start), best)
 
@@ -187,20 +181,10 @@ def best_window(cost: Callable[[int], float], longest: int, exhaustive: int = EX
     return min(least, *map(at, range(low, high + 1)))
 
 
-def checked_steps(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> tuple[Array, Array, Array]:
-    """The three schedules, broadcast to one length and checked."""
+def listed_steps(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> tuple[Array, Array, Array]:
+    """The three schedules, broadcast to one length."""
     c, s, tau = np.broadcast_arrays(*(np.asarray(given, dtype=np.float64) for given in (contractions, moves, noises)))
-    if c.ndim != 1 or len(c) == 0:
-        raise InputError(f"Expected contractions, moves and noises to be one value per step, got shape {c.shape}.")
-    _check(c, s, tau)
     return c, s, tau
-
-
-def _check(c: Array, s: Array, tau: Array) -> None:
-    for values, name in zip((c, s, tau), ("contraction", "move", "noise"), strict=True):
-        smallest, allowed = float(values.min()), "positive" if name == "noise" else "at least 0"
-        if not np.all(np.isfinite(values)) or smallest < 0 or (name == "noise" and smallest == 0):
-            raise InputError(f"Expected every {name} to be finite and {allowed}, got {smallest!r} as the smallest.")
 
 
 def _remembered(c: Array, s: Array, tau: Array) -> tuple[Array, Array, Array]:

@@ -30,7 +30,7 @@ from sordino.core.bound import Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import down, up, widen_up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Scheme, Spec, StableNoise
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
+from sordino.core.validate import InputError
 
 # The data part of a chain's drift: how large it can be, and how far apart two datasets' can be anywhere.
 #
@@ -93,7 +93,7 @@ _GIRSANOV_ACCURACY = 1e-14
 
 def mu_of(constant: float) -> float:
     """The mu of a Gaussian-type loss C: sqrt(C / 2)."""
-    return widen_up(math.sqrt(number("constant", constant, NON_NEGATIVE) / 2), _GIRSANOV_ACCURACY) if constant else 0.0
+    return widen_up(math.sqrt(constant / 2), _GIRSANOV_ACCURACY) if constant else 0.0
 
 
 def path_constant(beta: float, distance: float, time: float) -> float:
@@ -101,9 +101,6 @@ def path_constant(beta: float, distance: float, time: float) -> float:
 
     Theorem 5.4 is this with beta = 1 and T = n gamma, Theorem 5.8 with d / s for batches of s records.
     """
-    number("beta", beta, POSITIVE)
-    number("time", time, POSITIVE)
-    number("distance", distance, NON_NEGATIVE)
     return widen_up(beta * distance * distance * time, _GIRSANOV_ACCURACY) if distance else 0.0
 
 
@@ -117,13 +114,10 @@ def final_constant(
     which gives C_2 = beta (C (L + 1) + c)^2, and runs shorter than that are charged for their path. None asks for the
     best window, min(C / (L C + c), T).
     """
-    for name, value in (("lipschitz", lipschitz), ("offset", offset), ("closeness", closeness)):
-        number(name, value, NON_NEGATIVE)
     path = path_constant(beta, offset, time)
     pushed = lipschitz * closeness + offset
     if window is None:
         window = min(time, closeness / pushed) if pushed and closeness else time
-    number("window", window, POSITIVE)
     if window > time:
         return path
     added = pushed + closeness / window
@@ -143,7 +137,6 @@ def last_iterate_constant(
     The proof's condition (8) holds with 2 v in place of v, which would give `extra` = 2. The printed constant is right
     all the same: the cheapest shifts cost 8 beta v^2 / (a - gamma L^2 / 2) at most, and that is less.
     """
-    number("beta", beta, POSITIVE)
     root = 2 * (smoothness + 1) / _margin(convexity, smoothness, step) + extra
     return widen_up(beta * drift * drift * root * root, _GIRSANOV_ACCURACY) if drift else 0.0
 

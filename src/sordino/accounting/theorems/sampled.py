@@ -57,10 +57,6 @@ _LONGEST_ROUND = 1_000_000
 _MOST_RATIOS = 6  # a round of each ratio takes about a second
 _MOST_CURVES = 32  # different ratios: a curve has hundreds of orders, a step with replacement dozens of uses
 _MOST_TOLD = 4096  # uses in a step that are distinguished
-# A theorem of ours about steps that compare a batch with the record to one without it.
-_sampled = partial(
-    ours,
-)
 _ALLOCATED, _TRUNCATED, _APART = (
     Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({scheme})))
     for scheme in (Scheme.RANDOM_ALLOCATION, Scheme.TRUNCATED_POISSON, Scheme.MIN_SEPARATION)
@@ -117,7 +113,7 @@ def _blocks(spec: Spec) -> list[Round]:
     ]
 
 
-@_sampled(
+@ours(
     "composition.random-allocation",
     "If every record is used in one step of a round of t, drawn for it alone, a round with the record against one "
     "without it is dominated by the average of the t shifts of one coordinate of N(0, I) by kappa = eta G / (b tau) "
@@ -132,7 +128,7 @@ def random_allocation(spec: Spec) -> Guarantee:
     return allocated(_blocks(spec), spec.relation)
 
 
-@_sampled(
+@ours(
     "composition.random-allocation-renyi",
     "The rounds of composition.random-allocation have Rényi divergences of order a of at most 1 / (a - 1) times log E "
     "R^a (a record less) and log E R^(1 - a) (one more), R the mean of t independent exp(kappa Z - kappa^2 / 2), Z "
@@ -147,7 +143,7 @@ def random_allocation_renyi(spec: Spec) -> Guarantee:
     return allocated_renyi(_blocks(spec), spec.relation)
 
 
-@_sampled(
+@ours(
     "composition.allocated-uses",
     "With random allocation a record is used k times a round, so rounds are mu-Gaussian DP with mu^2 = sum over "
     "rounds of k times the largest kappa^2, kappa = eta G / (b tau); twice that mu under replace-one. No secrecy of "
@@ -164,7 +160,7 @@ def allocated_uses(spec: Spec) -> Guarantee:
     return GaussianDP(up(ways * math.sqrt(square) * (1 + 1e-14), 2))
 
 
-@_sampled(
+@ours(
     "composition.subsampled-with-replacement",
     "A step on b records drawn one by one with replacement from n: with w_k the binomial probability of k uses and q "
     "= 1 - (1 - 1/n)^b, its delta at ln(1 + q (e^epsilon - 1)) is at most the sum over k >= 1 of w_k times that of a "
@@ -209,7 +205,7 @@ def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
     return float(np.logaddexp(0.0, peak + math.log(float(np.exp(terms - peak).sum())) + 1e-14))
 
 
-@_sampled(
+@ours(
     "composition.with-replacement-renyi",
     "A step on b records drawn one by one with replacement from n, given how often it draws the record: its Rényi "
     "divergence of order a is at most 1 / (a - 1) times log of the sum over k of w_k exp(a (a - 1) (k kappa)^2 / 2), "
@@ -241,7 +237,7 @@ _SO_MANY_OTHERS = caller_checked(
 )
 
 
-@_sampled(
+@ours(
     "composition.truncated-poisson-renyi",
     "The steps of composition.truncated-poisson by their Rényi divergences: given whether the batch is full, exp((a - "
     "1) D_a) is the average of that of a Poisson step and that of a full batch, in which the record takes the place "
@@ -263,7 +259,7 @@ def _truncated_unit(spec: Spec, size: int) -> Guarantee:
     return _composed_steps(spec, partial(unit_step, steps.rate, size=size, cap=cap, others=others))
 
 
-@_sampled(
+@ours(
     "composition.truncated-poisson",
     "Poisson batches of which only the first B records in the order of the table are used: given how many others are "
     "drawn, a step is one of the Poisson theorem where they are fewer than B, and else the record takes the place of "
@@ -281,7 +277,7 @@ def truncated_poisson(spec: Spec) -> Guarantee:
     return _composed_steps(spec, partial(capped_step, spec.relation, rate, full=full))
 
 
-@_sampled(
+@ours(
     "composition.min-separation",
     "If every record that was not used in the last s - 1 steps is drawn with probability p on its own, each step is "
     "dominated, whatever was seen before, by that of Poisson batches at rate p: of the record it uses at most as "
@@ -306,7 +302,7 @@ def _composed_steps(spec: Spec, pair: Callable[[float], Pair]) -> Guarantee:
     return LossDistribution(tuple((pair(ratio), count) for ratio, count in steps.grouped()))
 
 
-@_sampled(
+@ours(
     "composition.separated-uses",
     "If two uses of a record are at least s steps apart, T steps use it at most ceil(T / s) times, and are "
     "mu-Gaussian DP with mu^2 = sum over every s steps of the largest kappa^2, kappa = eta G / (b tau); twice that mu "

@@ -15,13 +15,12 @@ from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import as_stated, ours
 from sordino.accounting.scope import assumption, caller_checked, last_iterate_scope
 from sordino.core import bound as constants
-from sordino.core import validate
 from sordino.core.bound import Citation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
 from sordino.core.loss.atomic_pairs import pair_from_curve
 from sordino.core.spec import GaussianStart, Scheme, Spec, StableNoise
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number, whole_number
+from sordino.core.validate import InputError
 
 _EPSILONS = np.concatenate([[0.0], np.geomspace(1e-4, 80.0, 400)])
 _TRANSFER_ACCURACY = 1e-13
@@ -39,7 +38,6 @@ def transferred(posterior: Guarantee, distance: float) -> Guarantee:
 
     (epsilon, delta) becomes (epsilon, delta + distance (1 + e^epsilon)), at every epsilon.
     """
-    distance = validate.number("distance", distance, validate.PROBABILITY)
     if distance == 0.0:
         return posterior
     added = distance * (1 + np.exp(_EPSILONS)) * (1 + _TRANSFER_ACCURACY)
@@ -76,12 +74,9 @@ def langevin_distance(decay: float, steepness: float, dim: int, start: float, st
     `decay` is gamma m and `steepness` gamma M < 2, eta m and eta M of a chain theta - eta grad F + tau xi, whose target
     is exp(-(2 eta / tau^2) F). `start` is (E |x_0 - x*|^2)^(1/2) over sqrt(2 gamma), that is over tau.
     """
-    x, y = number("decay", decay, POSITIVE), number("steepness", steepness, POSITIVE)
-    if not x <= y < 2.0:
-        raise InputError(f"Expected gamma m <= gamma M < 2, got {decay!r} and {steepness!r}; lower the step size.")
-    d, n = float(whole_number("dim", dim)), whole_number("steps", steps)
+    x, y, d, n = decay, steepness, float(dim), steps
     # In units of sqrt(2 gamma).
-    first = number("start", start, NON_NEGATIVE) + math.sqrt(d / (2 * x))
+    first = start + math.sqrt(d / (2 * x))
     error = y * math.sqrt(d / 2) * (math.sqrt(y) / 2 + 2 * math.sqrt(2) / 3)
     lost = min(x, 2.0 - y)
     rate = math.inf if lost == 1.0 else -math.log1p(-lost)

@@ -237,7 +237,7 @@ _MISLED = 30.0  # a bracket this much wider than asked for has another cause tha
 _OTHER_TILTS = (0.0, 0.4, 1.8, 3.5, 8.0)
 _DELTA_FINEST = 150.0  # far out in the tail a narrow bracket of delta costs much and tells little
 _SMALLER_DELTAS = (0.1, 1e-2, 1e-4)  # shares of a delta at which nothing was found
-_MANY_PARTS = 8  # of a mixture whose lower end is not worth its time where there is no upper one
+_MANY_PARTS = 8  # of a mixture each of whose curves takes long
 _LONG = 20_000  # longer compositions pass through more stages and start on a finer grid
 
 
@@ -320,6 +320,7 @@ class _Search:
 
     def __init__(self, factors: Factors, delta: float) -> None:
         self._factors, self._delta, self._tail = factors, delta, tail_for(delta, factors)
+        self._quick = all(pair.parts <= _MANY_PARTS for pair, _ in factors)
         self.cumulant = Cumulant.for_delta(factors, delta)
         self.usual_tilt = self.cumulant.tilt_for_delta(delta)
         self.low, self.high = 0.0, _largest_loss(factors, delta)
@@ -334,8 +335,7 @@ class _Search:
 
     def lower_end(self) -> float:
         """One lower end, where that is quick."""
-        quick = all(pair.parts <= _MANY_PARTS for pair, _ in self._factors)
-        return self._end(Side.LOWER, self.usual_tilt, _START, self.cumulant) if quick else 0.0
+        return self._end(Side.LOWER, self.usual_tilt, _START, self.cumulant) if self._quick else 0.0
 
     def look(self, tilt: float, resolution: float, cumulant: Cumulant, upper: float | None = None) -> None:
         """Narrow both ends by one tilt and one grid."""
@@ -351,8 +351,9 @@ class _Search:
         return self.high
 
     def misled(self, width: float) -> bool:
-        """Whether the ends are further apart than any grid explains."""
-        return self.low < self.high and (math.isinf(self.high) or self.high - self.low > _MISLED * width * self.high)
+        """Whether the ends are further apart than any grid explains; of a mixture of many laws that takes too long."""
+        apart = self.high - self.low > _MISLED * width * self.high and self._quick
+        return self.low < self.high and (math.isinf(self.high) or apart)
 
 
 def _epsilon(factors: Factors, delta: float, width: float) -> Bracket:

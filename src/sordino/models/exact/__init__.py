@@ -14,8 +14,6 @@ from sordino.models.exact.line import LineMixture as LineMixture
 from sordino.models.exact.line import StableLaw1D as StableLaw1D
 from sordino.models.exact.line import shift_total_variation as shift_total_variation
 from sordino.models.exact.quadratic import ConjugateRegression as ConjugateRegression
-from sordino.models.exact.quadratic import InterimRegression as InterimRegression
 from sordino.models.exact.quadratic import QuadraticPair as QuadraticPair
 from sordino.models.exact.quadratic import Quadratics as Quadratics
-from sordino.models.exact.quadratic import ScalarAffine as ScalarAffine
 from sordino.models.exact.quadratic import extremal_pair as extremal_pair

@@ -106,7 +106,7 @@ class GaussianMixtureLaw:
 # Tail functionals of a law from its analytic moment generating function, by a bent contour through the saddle.
 #
 # With M(s) = E exp(s L), the expected value of (1 - exp(epsilon - L))_+ is (1/2 pi i) int M(s) exp(-s epsilon) K(s)
-# ds, K(s) = 1/(s (s+1)), along any vertical line right of 0 on which M is finite; K(s) = 1/s gives P(L > epsilon).
+# ds, K(s) = 1/(s (s+1)), along any vertical line right of 0 on which M is finite.
 # The line is bent into s(y) = saddle + i c (sinh(y + i w) - i sin w), towards the side where the integrand decays, so
 # that the trapezoidal rule in y converges geometrically (Boyarchenko & Levendorskii 2019). Everything is relative to
 # the value at the saddle, so tiny results keep their relative accuracy.
@@ -122,10 +122,9 @@ _ROUNDING = 4e-15  # relative error of one term, for each unit of its exponent
 
 @dataclass(frozen=True)
 class Transform:
-    """The exponent log M(s) - s epsilon + log K(s), real and convex on the interval (low, high) and singular beyond."""
+    """The exponent log M(s) - s epsilon + log K(s), real and convex on the interval (0, high) and singular beyond."""
 
     exponent: Callable[[Complex], Complex]
-    low: float
     high: float
 
     def integral(self) -> Bracket:
@@ -133,7 +132,7 @@ class Transform:
         saddle = self._saddle()
         peak = self._real(saddle)
         if peak < -700.0:
-            # Chernoff's bound, with 1 / K(s) at most (1 + |s|)^2 for the kernels above.
+            # Chernoff's bound, with 1 / K(s) at most (1 + |s|)^2.
             return Bracket(0.0, up(math.exp(min(0.0, peak + 2 * math.log1p(abs(saddle))))))
         scale = self._scale(saddle)
         # The right bend is the one along which the integrand is smallest: it does not oscillate there.
@@ -153,7 +152,7 @@ class Transform:
         bounded = math.isfinite(self.high)
 
         def point(u: float) -> float:
-            return self.low + ((self.high - self.low) / (1 + math.exp(-u)) if bounded else math.exp(u))
+            return self.high / (1 + math.exp(-u)) if bounded else math.exp(u)
 
         grid = np.linspace(-30.0, 30.0 if bounded else 60.0, 181)
         best = int(np.argmin([self._real(point(u)) for u in grid]))
@@ -163,7 +162,7 @@ class Transform:
     def _scale(self, saddle: float) -> float:
         """The width of the saddle: the height at which the integrand has halved."""
         level = self._real(saddle) - math.log(2)
-        height = 1e-3 * min(saddle - self.low, self.high - saddle)
+        height = 1e-3 * min(saddle, self.high - saddle)
         while float(self.exponent(np.array([complex(saddle, height)]))[0].real) > level:
             height *= 1.25
         return height
@@ -257,33 +256,19 @@ class GaussianLoss:
             return Bracket(float(low), float(high))
         if len(self.ratios) == 1 and self.shift == 0.0:
             return _delta_on_the_line(float(self.ratios[0]), float(self.means[0]), epsilon)
-        return self._transform(epsilon, lambda s: -np.log(s) - np.log(1 + s), 0.0).integral()
+        return self._transform(epsilon).integral()
 
-    def above(self, epsilon: float) -> Bracket:
-        """P(L > epsilon)."""
-        return self._tail(epsilon, lambda s: -np.log(s), 0.0)
-
-    def above_under_second(self, epsilon: float) -> Bracket:
-        """Q(L > epsilon)."""
-        tilted = self._tail(epsilon, lambda s: -np.log(1 + s), -1.0)
-        return Bracket(tilted.low * math.exp(-epsilon), up(tilted.high * math.exp(-epsilon)))
-
-    def _tail(self, epsilon: float, kernel: Callable[[Complex], Complex], low: float) -> Bracket:
-        if len(self.ratios) == 0 and self.shift == 0.0:
-            raise InputError("The two laws are equal, so their loss is 0 with certainty.")
-        return self._transform(number("epsilon", epsilon), kernel, low).integral()
-
-    def _transform(self, epsilon: float, kernel: Callable[[Complex], Complex], low: float) -> Transform:
+    def _transform(self, epsilon: float) -> Transform:
         excess = self.ratios - 1
         high = 1 / float(excess.max()) if excess.max(initial=0.0) > 0 else math.inf
-        return Transform(partial(self._exponent, epsilon, kernel), low, high)
+        return Transform(partial(self._exponent, epsilon), high)
 
-    def _exponent(self, epsilon: float, kernel: Callable[[Complex], Complex], s: Complex) -> Complex:
+    def _exponent(self, epsilon: float, s: Complex) -> Complex:
         product = (self.ratios - 1) * s[:, None]
         # log(1 - z) loses digits for small z in complex arithmetic; numpy's log1p keeps them.
         logs = -0.5 * np.log1p(-product) - 0.5 * s[:, None] * np.log(self.ratios)
         pulls = self.means**2 * (s * (1 + s))[:, None] / (2 * (1 - product))
-        return (logs + pulls).sum(axis=1) + self.shift**2 * s * (1 + s) / 2 - s * epsilon + kernel(s)
+        return (logs + pulls).sum(axis=1) + self.shift**2 * s * (1 + s) / 2 - s * epsilon - np.log(s) - np.log(1 + s)
 
 
 def _delta_on_the_line(ratio: float, mean: float, epsilon: float) -> Bracket:
