@@ -77,7 +77,7 @@ def test_no_bound_is_below_adaptive_contributions(participation: dict[str, Any],
     name = "matrix.sampled" if "rate" in participation else "matrix.allocated"
     spec = run(participation, relation, steps=2, strategy=BANDED | {"coefficients": [1.0, 0.5]})
     bound, curve = guarantee(name, spec), guarantee("matrix.renyi", spec)
-    z = np.linspace(-9, 9, 601)
+    z = np.linspace(-9, 9, 301)
     weights = np.multiply.outer(*[np.exp(-z * z / 2) / np.exp(-z * z / 2).sum()] * 2)
     first, second = np.meshgrid(z, z, indexing="ij")
     for early, late in ((1.0, 1.0), (1.0, np.sign(first)), (-1.0, -np.sign(first))):
@@ -162,9 +162,9 @@ def test_no_delta_is_too_small(participation: dict[str, Any], relation: str) -> 
     curve, known = guarantee("matrix.renyi", spec), guarantee("matrix.gaussian", spec)
     loss = guarantee("matrix.sampled" if "rate" in participation else "matrix.allocated", spec)
     assert loss.epsilon(1e-6) < curve.epsilon(1e-6) < 2.5 * loss.epsilon(1e-6)
-    found = [curve.epsilon(delta) for delta in (1e-6, 1e-9, 1e-14, 1e-30, 1e-100, 1e-300)]
+    found = [curve.epsilon(delta) for delta in (1e-6, 1e-14, 1e-300)]
     assert found == sorted(found)
-    assert found[2] < known.epsilon(1e-14)
+    assert found[1] < known.epsilon(1e-14)
     assert math.isfinite(found[-1])
 
 

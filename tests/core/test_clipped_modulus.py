@@ -45,10 +45,10 @@ def test_norm_clipping_of_three_classes_expands():
             assert 1.0 < stretch[0] <= clipped_modulus(eta, 0.0, 1.0)
 
 
-@pytest.mark.parametrize(("eta", "lam"), [(0.1, 0.2), (0.5, 0.1), (1.0, 0.3), (2.5, 0.1), (3.5, 0.1)])
+@pytest.mark.parametrize(("eta", "lam"), [(0.1, 0.2), (1.0, 0.3), (3.5, 0.1)])
 def test_no_clipped_jacobian_exceeds_the_modulus_and_some_attain_it(eta, lam):
     """Jacobians s P H in the plane, P orthogonal to a gradient at angle phi, H = diag(1, h): a fine grid of all."""
-    s, phi, h = np.meshgrid(np.linspace(0, 1, 21), np.linspace(0, np.pi, 721), np.linspace(0, 1, 21), indexing="ij")
+    s, phi, h = np.meshgrid(np.linspace(0, 1, 11), np.linspace(0, np.pi, 721), np.linspace(0, 1, 21), indexing="ij")
     normal = np.stack([-np.sin(phi), np.cos(phi)], axis=-1)
     projection = normal[..., :, None] * normal[..., None, :]
     hessian = np.zeros((*h.shape, 2, 2))

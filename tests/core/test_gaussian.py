@@ -46,7 +46,7 @@ def test_delta_range_far_in_the_tail():
         assert float(high) / float(low) < 1 + 1e-9 / mu
 
 
-@settings(derandomize=True, deadline=None, max_examples=25)
+@settings(derandomize=True, deadline=None, max_examples=10)
 @given(log_mu=st.floats(-8, 1.7), log_delta=st.floats(-300, -0.01))
 def test_epsilon_upper_and_lower_bracket_the_root(log_mu, log_delta):
     mu, delta = 10**log_mu, 10**log_delta
@@ -65,7 +65,7 @@ def test_golden_values_of_one_gaussian(mu, shown):
     assert gaussian.epsilon_lower(mu, 1e-5) <= exact <= gaussian.epsilon_upper(mu, 1e-5)
 
 
-@settings(derandomize=True, deadline=None, max_examples=25)
+@settings(derandomize=True, deadline=None, max_examples=10)
 @given(epsilon=st.floats(0.01, 60), log_delta=st.floats(-120, -0.05))
 def test_largest_mu_is_private_and_a_little_more_is_not(epsilon, log_delta):
     delta = 10**log_delta

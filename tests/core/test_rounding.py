@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sordino.core.gaussian import Bracket, down, show_down, show_up, sum_up, up, weighted_sum_up, widen_down, widen_up
 from sordino.core.validate import InputError
 
-SETTINGS = settings(derandomize=True, deadline=None, max_examples=100)
+SETTINGS = settings(derandomize=True, deadline=None, max_examples=40)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 

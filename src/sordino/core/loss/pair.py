@@ -160,9 +160,11 @@ class Curve:
         scale_error = 16 * UNIT_ROUNDOFF * (1 + abs(law.log_scale) + law.tilt * (abs(centre) + np.abs(at)))
         if self._side is Side.LOWER:
             inside = np.where(at - centre > 700.0, 0.0, inside)  # growth was cut off there
-        with np.errstate(over="ignore"):
-            scaled = np.maximum(inside, 0.0) * math.exp(min(exponent, 700.0)) * (1 + self._sign * scale_error)
-        bound = np.minimum(1.0, scaled + self._infinite)
+        # By the root twice: the power alone may be no float where the product is one.
+        root = math.exp(min(exponent, 700.0) / 2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = np.maximum(inside, 0.0) * root * root * (1 + self._sign * scale_error)
+        bound = np.minimum(1.0, np.nan_to_num(scaled, nan=1.0, posinf=1.0) + self._infinite)
         return np.where(at < self._floor, 1.0, bound) if self._side is Side.UPPER else bound
 
     @property

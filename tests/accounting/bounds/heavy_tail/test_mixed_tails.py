@@ -66,8 +66,8 @@ def test_ten_thousand_comparisons_with_exact_steps() -> None:
 
 
 def test_one_step_at_epsilon_zero_is_the_exact_total_variation() -> None:
-    for alpha in (1.3, 1.6, 1.9, 1.99):
-        for distance in (0.02, 0.3, 1.0, 2.0):
+    for alpha in (1.3, 1.99):
+        for distance in (0.02, 1.0):
             exact = shift_total_variation(alpha, distance)
             assert exact <= certified("mixed-composition", alpha, distance).delta(0.0) <= 1.003 * exact
 
