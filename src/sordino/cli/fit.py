@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 OPTIONS = {one.name: one for task, _ in MODELS.values() for one in task.options}
 _METHOD = (
-    "How to fit; auto rehearses on data drawn from the schema and takes the method whose intervals hold, or that of "
-    "least predicted error. An unknown word is answered with the list of methods."
+    "How to fit; auto takes the method whose intervals hold where the declared numbers let it inform, otherwise that "
+    "of least expected error. An unknown word is answered with the list of methods."
 )
 _KEEP = (
     "With --engine: keep every round here until the release is made. The same command after a stop resumes and is not "

@@ -34,10 +34,9 @@ class PrivateEstimator(BaseEstimator):
         relation: which datasets are neighbours, "replace-one" or "add-remove"; there is no default.
         schema: a `Schema` or the path of one, for tables; `ArrayBounds` for arrays. Bounds are declared, never read
             off the data.
-        method: how to fit; "auto" rehearses on stand-in data drawn from the declaration, and takes the method whose
-            intervals hold, by their interval score, unless another's predictions are clearly better. Where the declared
-            numbers say that nothing could be learned it refuses, before anything is spent; "auto-or-constant" then
-            learns the best constant, with a warning.
+        method: how to fit; "auto" takes the method whose intervals hold where the declared numbers let it inform about
+            coefficients, otherwise that of least expected error. Where they say that nothing could be learned it
+            refuses, before anything is spent; "auto-or-constant" then learns the best constant, with a warning.
         draws: how many draws of the posterior predictions average over.
         ledger: a `Ledger` or its path; the fit is debited there before a row is read, or refused.
         random_state: None for secure randomness; a whole number for a reproducible fit, whose release is marked

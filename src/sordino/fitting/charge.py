@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from sordino.accounting.evaluate import Explanation, as_json
 from sordino.core.bound import Bound, Certificate, Relation, exactly_computed, with_floating_point
 from sordino.core.gaussian import show_up
+from sordino.core.spec import Spec
 from sordino.core.validate import InputError, SordinoError, instance_of, raise_alone
 from sordino.data import Schema
 from sordino.data.encode import check_number
@@ -56,14 +57,13 @@ class RowAccess:
         if self.ledger is not None and self.entry is not None:
             self.ledger.check_content(self.entry, columns)
 
-    @property
-    def receipt(self) -> dict[str, Any] | None:
-        """What a release says of its debit: dataset, number and digest of the entry."""
+    def receipt(self, spec: Spec) -> dict[str, Any] | None:
+        """What a release of this run says of its debit: dataset, number and digest of the entry."""
         if self.ledger is None or self.entry is None:
             return None
         budget = self.ledger.budget
         receipt = {"dataset": budget.dataset, "entry": self.entry.sequence, "digest": self.entry.digest}
-        otherwise = charged_as(self.entry.spec, budget)
+        otherwise = charged_as(spec, budget)
         return receipt if otherwise is None else receipt | {"charged_as": otherwise}
 
 
@@ -145,7 +145,7 @@ def charged_run(
     check()
     access = _debited(explanation, ledger, checkpoint())
     contents = run(access)
-    release = contents.release(explanation, private=sources.private, receipt=access.receipt)
+    release = contents.release(explanation, private=sources.private, receipt=access.receipt(explanation.spec))
     if access.checkpoint is None:
         _name(access, release)
         store(release)

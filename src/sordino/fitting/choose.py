@@ -79,25 +79,28 @@ def choose(problem: FitProblem, name: str) -> Plan:
             f"Expected at most {MOST_COLUMNS} encoded columns, got {problem.features}; declare fewer columns, or "
             "shorter lists of categories."
         )
-    reasons = {word: method.why_not(problem) for word, method in applying.items()}
-    if name == AUTO_OR_CONSTANT and reasons[FALLBACK] is not None:
+    constant = applying[FALLBACK].why_not(problem) if name == AUTO_OR_CONSTANT else None
+    if constant is not None:
         raise InputError(
             f"{name!r} cannot learn a constant from this schema: method {FALLBACK!r} refuses it, because it "
-            f"{reasons[FALLBACK]}. Use {AUTO!r}."
+            f"{constant}. Use {AUTO!r}."
         )
-    usable = [
-        method
-        for word, method in applying.items()
-        if reasons[word] is None and word != FALLBACK and method.considered(problem)
-    ]
-    if not usable:
+    plans: list[Plan] = []
+    for word, method in applying.items():
+        if word == FALLBACK or not method.considered(problem) or method.why_not(problem) is not None:
+            continue
+        plan = method.plan(problem)
+        if method.intervals_hold and not method.too_wide(problem) and beats_constant(plan):
+            return plan  # intervals go before a smaller expected error
+        plans.append(plan)
+    if not plans:
+        reasons = {word: method.why_not(problem) for word, method in applying.items()}
         listed = "; ".join(f"{word} {reason}" for word, reason in reasons.items() if reason is not None)
         raise InputError(f"No method can fit this schema: {listed}.")
-    plans = [method.plan(problem) for method in usable]
     worth = [plan for plan in plans if beats_constant(plan)]
     if worth:
         return min(worth, key=_preference)
-    return _refuse_or_fall_back(problem, plans, name, usable=reasons.get(FALLBACK, "") is None)
+    return _refuse_or_fall_back(problem, plans, name)
 
 
 def _preference(plan: Plan) -> tuple[bool, float]:
@@ -105,9 +108,10 @@ def _preference(plan: Plan) -> tuple[bool, float]:
     return plan.method.too_wide(plan.problem), plan.predicted
 
 
-def _refuse_or_fall_back(problem: FitProblem, plans: list[Plan], name: str, usable: bool) -> Plan:
-    """The plan of a constant with a warning, or a refusal; `usable` says whether a constant can be learned."""
-    best = min(plans, key=_preference)
+def _refuse_or_fall_back(problem: FitProblem, plans: list[Plan], name: str) -> Plan:
+    """The plan of a constant with a warning, or a refusal."""
+    constant = methods_of(problem.task).get(FALLBACK)
+    usable, best = constant is not None and constant.why_not(problem) is None, min(plans, key=_preference)
     sentence = (
         f"epsilon {problem.epsilon:g} is too small for {_counted(problem.records, problem.unit)} and "
         f"{_counted(problem.features, 'encoded column')}: method {best.method.name!r} would "

@@ -36,7 +36,7 @@ from sordino.fitting.declaration import Declaration, EncodedRows, declared, enco
 from sordino.fitting.methods import Outcome, Plan
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.resume import FitCheckpoint
-from sordino.fitting.table_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts
+from sordino.fitting.table_parts import IN_MEMORY, METHOD, Progress, TableInParts, table_in_parts
 from sordino.fitting.tasks import ASKED, AUTO, EXPECTED_ERROR, MODELS, Begin, Task, ignore_progress
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
@@ -128,7 +128,7 @@ def fit(
     """
     begin(STAGES[0])
     cautions = delta_cautions(problem)
-    plan = choose(problem, method_for(method, given.in_parts))
+    plan = choose(problem, method)
     begin(STAGES[1])
     explanation = explain(plan.spec, problem.delta)
     schema = problem.schema if plan.schema is None else plan.schema
@@ -254,14 +254,19 @@ def fit_table(
     given = table_rows(schema, task, related, table, None)
     own = given.declaration
     problem = FitProblem(task, own.schema, epsilon, delta, related, settings | dict(fixed), own.labels)
-    finished = partial(fit, problem, method=method, ledger=as_ledger(ledger), sources=sources_of(seed), begin=begin)
+    finished = partial(fit, problem, ledger=as_ledger(ledger), sources=sources_of(seed), begin=begin, store=store)
     if engine is None or engine == IN_MEMORY:
         if keep is not None:
             raise InputError("`--keep` needs `--engine`: fits in memory start again.")
-        return finished(given, store=store).release
+        return finished(given, method=method).release
+    if method not in (AUTO, METHOD):
+        raise InputError(
+            f"Expected method {METHOD!r} or {AUTO!r} with an engine, got {method!r}, which needs the rows in memory; "
+            "leave the engine out."
+        )
     lies = table_in_parts(given.declaration.schema, table, engine, whole_units=whole_units, told=told, keep=keep)
     try:
         elsewhere = replace(given, in_parts=lies, number=partial(lies.number, given.declaration.schema))
-        return finished(elsewhere, store=store).release
+        return finished(elsewhere, method=METHOD).release
     finally:
         lies.engine.close()

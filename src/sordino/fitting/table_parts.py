@@ -176,14 +176,3 @@ def table_in_parts(
     word = engine.split("://", 1)[0] if isinstance(engine, str) else type(asking).__name__
     return TableInParts(asking, word, parts, columns, whole_units, told, keep)
 
-
-def method_for(name: str, given: TableInParts | None) -> str:
-    """The method of a fit in parts: the one that needs sums alone."""
-    if given is None:
-        return name
-    if name not in ("auto", METHOD):
-        raise InputError(
-            f"Expected method {METHOD!r} or 'auto' with an engine, got {name!r}, which needs the rows in memory; leave "
-            "the engine out."
-        )
-    return METHOD

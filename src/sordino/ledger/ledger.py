@@ -185,7 +185,7 @@ class Ledger:
     def at(cls, path: str | Path, timeout: float = DEFAULT_TIMEOUT) -> "Ledger":
         """The ledger in an existing file, checked."""
         ledger = cls(Path(path), _seconds(timeout))
-        ledger.balance()
+        ledger._standing()
         return ledger
 
     @property
