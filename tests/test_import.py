@@ -106,14 +106,3 @@ def test_the_declared_dependencies_are_those_that_the_package_imports():
     imported = {name for name in modules if re.search(rf'(import |from |"){name}\b', code)}
     assert imported == modules
     assert top_level_imports(SOURCE) <= modules
-
-
-def test_importing_an_estimator_loads_nothing_that_fits():
-    """JAX, and most of the library, are loaded by the first fit; scikit-learn is most of what an import takes."""
-    code = "import sys; from sordino import PrivateLinearRegression; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "sordino.estimators.supervised" in loaded
-    assert "jax" not in loaded
-    assert not [
-        name for name in loaded if name.startswith(("sordino.mechanisms", "sordino.accounting", "sordino.models"))
-    ]

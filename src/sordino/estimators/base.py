@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -13,14 +13,15 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Bound, Relation
 from sordino.core.validate import InputError, one_of, whole_number
 from sordino.fitting.array_schema import REFUSE_MISSING, ArrayBounds, Bare, bare_features, bare_target, numbers_of
+from sordino.fitting.charge import as_ledger
+from sordino.fitting.declaration import bare_weights
+from sordino.fitting.fit import array_rows, fit, sources_of, table_rows
+from sordino.fitting.predictor import Predictor
+from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import AUTO, DRAWS, Begin, Task, ignore_progress
-
-# What fits and predicts brings JAX and most of the library, so it is loaded by the first call that needs it.
-if TYPE_CHECKING:
-    from sordino.fitting.predictor import Predictor
-    from sordino.fitting.problem import Sources
-    from sordino.ledger.release.document import StoredRelease
-    from sordino.mechanisms.posterior.laws import Posterior
+from sordino.ledger.release.coverage import NOT_MEASURED, withheld
+from sordino.ledger.release.document import StoredRelease, from_document, to_document
+from sordino.mechanisms.posterior.laws import Posterior
 
 
 # scikit-learn reads parameters off the signature of `__init__`, which `dataclass` writes from the fields.
@@ -61,7 +62,7 @@ class PrivateEstimator(BaseEstimator):
     ledger: Any = None
     random_state: int | None = None
 
-    def fit(self, X: Any, y: Any = None) -> "PrivateEstimator":
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Plan and certify from the declaration, debit the ledger, and only then read rows.
 
         For tables, X may be a path, a data frame, an Arrow table or named columns, with the target as a column of it
@@ -71,14 +72,8 @@ class PrivateEstimator(BaseEstimator):
         """
         return self.fit_in_stages(X, y, ignore_progress)
 
-    def fit_in_stages(self, X: Any, y: Any, begin: Begin, sample_weight: Any = None) -> "PrivateEstimator":
+    def fit_in_stages(self, X: Any, y: Any, begin: Begin, sample_weight: Any = None) -> Self:
         """`fit`, where `begin` receives the name of each of the `STAGES` as it begins."""
-        from sordino.fitting.charge import as_ledger  # noqa: PLC0415
-        from sordino.fitting.declaration import bare_weights  # noqa: PLC0415
-        from sordino.fitting.fit import array_rows, fit, table_rows  # noqa: PLC0415
-        from sordino.fitting.predictor import Predictor  # noqa: PLC0415
-        from sordino.fitting.problem import FitProblem  # noqa: PLC0415
-
         relation = Relation(one_of("relation", self.relation, tuple(Relation)))
         if isinstance(self.schema, ArrayBounds):
             bare, targets = self._shaped(X, y)
@@ -106,7 +101,7 @@ class PrivateEstimator(BaseEstimator):
         return self
 
     @property
-    def posterior_(self) -> "Posterior":
+    def posterior_(self) -> Posterior:
         """The posterior over the coefficients of encoded rows, with the privacy noise as far as the method knows it.
 
         Coverage of its intervals is measured on random designs for "bounded-influence" alone, and is poor on some:
@@ -117,8 +112,6 @@ class PrivateEstimator(BaseEstimator):
 
     def interval_coverage(self, level: float = 0.9) -> str:
         """What is known of the intervals of predictions: their level, and how often they held on drawn tables."""
-        from sordino.ledger.release.coverage import NOT_MEASURED, withheld  # noqa: PLC0415
-
         check_is_fitted(self, "release_")
         reason = withheld(self.release_)
         if reason is not None:
@@ -126,13 +119,11 @@ class PrivateEstimator(BaseEstimator):
         return self._predictor.coverage(level) or f"{100.0 * level:g} % nominal; {NOT_MEASURED}"
 
     @property
-    def _predictor(self) -> "Predictor":
+    def _predictor(self) -> Predictor:
         return self._kept_predictor
 
-    def _sources(self) -> "Sources":
+    def _sources(self) -> Sources:
         """Where the fit draws its random numbers; a replay puts sources of its own in this place."""
-        from sordino.fitting.fit import sources_of  # noqa: PLC0415
-
         return sources_of(self.random_state)
 
     def _settings(self) -> dict[str, Any]:
@@ -189,8 +180,6 @@ class PrivateEstimator(BaseEstimator):
         state: dict[str, Any] = dict(own)
         state.pop("_kept_predictor", None)
         if "release_" in state:
-            from sordino.ledger.release.document import to_document  # noqa: PLC0415
-
             release = state["release_"]
             state["release_"] = to_document(release, ""), dict(release.arrays)
         return state
@@ -198,9 +187,6 @@ class PrivateEstimator(BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         if "release_" in state:
-            from sordino.fitting.predictor import Predictor  # noqa: PLC0415
-            from sordino.ledger.release.document import from_document  # noqa: PLC0415
-
             state["release_"] = from_document("the pickled estimator", *state["release_"])[0]
             state["cautions_"] = state["release_"].cautions
             state["bound_"] = state["release_"].bound

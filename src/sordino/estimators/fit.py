@@ -104,14 +104,15 @@ def fit(
         >>> bool(np.abs(release.sites["slope"].mean((0, 1)) - [1.0, -1.0]).max() < 0.2), release.epsilon <= 2.0
         (True, True)
     """
+    budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "relation": relation, "method": method}
+    budget |= {"ledger": ledger, "random_state": random_state}
+    given: dict[str, Any] = {"records": records, "unit": unit, "most_records": most_records, "loss": loss}
+    given |= {"optimiser": optimiser, "params": params, "constants": constants, "start": start}
     if isinstance(model, str):
-        given = {"records": records, "unit": unit, "most_records": most_records, "loss": loss, "optimiser": optimiser}
-        given |= {"params": params, "constants": constants, "start": start}
         unused = [name for name, value in given.items() if value is not None]
         if unused:
             raise InputError(f"A named model takes no {unused[0]}; the schema declares records and unit. Omit it.")
-        budget = {"epsilon": epsilon, "delta": delta, "relation": relation, "schema": schema, "method": method}
-        budget |= {"ledger": ledger, "random_state": random_state}
+        budget["schema"] = schema
         kind = ESTIMATORS[one_of("model", model, tuple(ESTIMATORS))]
         known = tuple(name for name in inspect.signature(kind).parameters if name not in budget)
         for name in options or {}:
@@ -120,27 +121,7 @@ def fit(
         return answering(kind(**budget, **(options or {})).fit_in_stages(X, y, begin).release_)
     if schema is not None:
         raise InputError("A custom model takes no schema: give records, and unit where people have several. Omit it.")
-    finished = fit_custom(
-        model,
-        data,
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        records=records,
-        unit=unit,
-        most_records=most_records,
-        method=method,
-        loss=loss,
-        optimiser=optimiser,
-        params=params,
-        constants=constants,
-        start=start,
-        draws=draws,
-        options=options,
-        ledger=ledger,
-        random_state=random_state,
-        begin=begin,
-    )
+    finished = fit_custom(model, data, **budget, **given, draws=draws, options=options, begin=begin)
     return with_model(finished.release, finished.model, finished.audit)
 
 

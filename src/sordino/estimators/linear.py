@@ -5,7 +5,7 @@ Their coefficients mean something, so they have tables, contrasts, joint tests a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,12 @@ from sordino.core.arrays import Array
 from sordino.core.validate import instance_of
 from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.supervised import PrivateClassifier, PrivateRegressor
+from sordino.fitting.predictor import MeanAndNew
 from sordino.fitting.tasks import TASKS, ignore_progress
 from sordino.fitting.tasks.survival import Survival
 from sordino.inference.contrasts import LEVEL, Line, Wald, contrast, wald
+from sordino.inference.margins import Margins, effects, margins
 from sordino.inference.summary import Summary, coefficients_of, summary_of
-
-if TYPE_CHECKING:
-    from sordino.fitting.predictor import MeanAndNew
-    from sordino.inference.margins import Margins
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -36,7 +34,7 @@ class CoefficientEstimator(PrivateEstimator):
 
     effect_scale: float | None = None
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "CoefficientEstimator":
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """`PrivateEstimator.fit`, with survey weights beside arrays.
 
         Weights count within the bounds that `weight` of `ArrayBounds` declares; where bounds are declared and no
@@ -93,17 +91,13 @@ class CoefficientEstimator(PrivateEstimator):
         check_is_fitted(self, "release_")
         return wald(coefficients_of(self.release_), tested)
 
-    def margins(self, columns: Sequence[str] | str | None = None, **settings: Any) -> "Margins":
+    def margins(self, columns: Sequence[str] | str | None = None, **settings: Any) -> Margins:
         """Mean outcomes at values of columns, from the posterior and public values; see `inference.margins.margins`."""
-        from sordino.inference.margins import margins  # noqa: PLC0415
-
         check_is_fitted(self, "release_")
         return margins(self.release_, columns, **settings)
 
-    def effects(self, columns: Sequence[str] | str | None = None, **settings: Any) -> "Margins":
+    def effects(self, columns: Sequence[str] | str | None = None, **settings: Any) -> Margins:
         """Differences of mean outcomes in natural units; see `inference.margins.effects`."""
-        from sordino.inference.margins import effects  # noqa: PLC0415
-
         check_is_fitted(self, "release_")
         return effects(self.release_, columns, **settings)
 
@@ -121,7 +115,7 @@ class CoefficientEstimator(PrivateEstimator):
         check_is_fitted(self, "release_")
         return to_arviz(self.release_, draws, seed, rows)
 
-    def predict_mean(self, X: Any, level: float = LEVEL) -> "MeanAndNew":
+    def predict_mean(self, X: Any, level: float = LEVEL) -> MeanAndNew:
         """Means of rows with intervals, and intervals of new targets, from the same posterior as `summary`."""
         check_is_fitted(self, "release_")
         coefficients_of(self.release_)
@@ -289,7 +283,7 @@ class PrivateCoxRegression(CoefficientEstimator):
         """The chance that the event happens up to the last edge, averaged over the posterior; times are not read."""
         return self._predictor.regression(self._encode(X)).mean
 
-    def predict_event(self, X: Any, until: float | None = None, level: float = LEVEL) -> "MeanAndNew":
+    def predict_event(self, X: Any, until: float | None = None, level: float = LEVEL) -> MeanAndNew:
         """The chance that the event happens up to a time, with intervals from the same posterior as `summary`.
 
         Args:

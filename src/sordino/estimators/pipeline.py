@@ -1,7 +1,7 @@
 """Pipelines whose preprocessing reads no private row: every step is looked at where the pipeline is built."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.exceptions import NotFittedError
@@ -70,7 +70,7 @@ class PublicPipeline(Pipeline):
         _check(steps)
         super().__init__(steps, transform_input=transform_input, memory=memory, verbose=verbose)
 
-    def fit(self, X: Any, y: Any = None, **params: Any) -> "PublicPipeline":
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
         """Transform by public constants and fit the private estimator; refused, unspent, if a step learns."""
         _check(self.steps)
         return _quiet(super().fit, X, y, **params)

@@ -14,48 +14,48 @@ from sordino.core.arrays import Array
 from sordino.core.validate import InputError, instance_of, raise_alone
 from sordino.estimators.base import PrivateEstimator
 from sordino.fitting.array_schema import PUBLIC_LABELS, ArrayBounds, Bare
+from sordino.fitting.declaration import target_codes
 from sordino.fitting.tasks import TASKS
 from sordino.fitting.tasks.mixture import Mixture
+from sordino.models.families.mixture import GaussianMixture
 
 
-class PrivateClassifier(ClassifierMixin, PrivateEstimator):
+class _Supervised(PrivateEstimator):
+    """What classifiers and regressors answer alike."""
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
+        """Central intervals under the posterior: lower and upper ends, of each class's probability or of a new target.
+
+        `level` is nominal: `interval_coverage(level)` says how often such intervals held on drawn tables. For classes
+        they are refused where only a constant was learned, which says nothing about a row.
+        """
+        return self._predictor.interval(self._encode(X), level)
+
+    def sample_predictive(self, X: Any, draws: int = 100, seed: int | None = None) -> NDArray[Any]:
+        """Draws of new labels or targets, shape (draws, records)."""
+        return self._predictor.sample(self._encode(X), draws, np.random.default_rng(seed))
+
+
+class PrivateClassifier(ClassifierMixin, _Supervised):
     """Predictions of a class, with probabilities averaged over the posterior."""
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row."""
-        shares = self.predict_proba(X)
-        return self.classes_[np.argmax(shares, axis=1)]
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class, in the order of `classes_`."""
-        encoded = self._encode(X)
-        return self._predictor.probabilities(encoded)
+        return self._predictor.probabilities(self._encode(X))
 
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithms of the same."""
         return np.log(np.maximum(self.predict_proba(X), 1e-300))
-
-    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
-        """Central intervals of each class's probability under the posterior: lower and upper ends.
-
-        `level` is nominal: `interval_coverage(level)` says how often such intervals held the true probabilities on
-        drawn tables. Refused where only a constant was learned, which says nothing about a row.
-        """
-        encoded = self._encode(X)
-        return self._predictor.interval(encoded, level)
-
-    def sample_predictive(self, X: Any, draws: int = 100, seed: int | None = None) -> NDArray[Any]:
-        """Draws of new labels, shape (draws, records)."""
-        encoded = self._encode(X)
-        return self._predictor.sample(encoded, draws, np.random.default_rng(seed))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of right predictions, y in any spelling that the schema declares; of private rows NON-PRIVATE."""
         if isinstance(self.schema, ArrayBounds):
             predicted = self.predict(X)
             return _compared(lambda: accuracy_score(y, predicted, sample_weight=sample_weight))
-        from sordino.fitting.declaration import target_codes  # noqa: PLC0415
-
         right = np.argmax(self.predict_proba(X), axis=1) == target_codes(self._predictor.schema, y)
         return _compared(lambda: np.average(right, weights=sample_weight))
 
@@ -101,27 +101,13 @@ def _check_public_labels(y: Bare) -> None:
         raise InputError(complaint.split("\n", maxsplit=1)[0])
 
 
-class PrivateRegressor(RegressorMixin, PrivateEstimator):
+class PrivateRegressor(RegressorMixin, _Supervised):
     """Predictions of a number."""
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of the target of each row; with `return_std` also the standard deviation of a new target."""
-        encoded = self._encode(X)
-        regression = self._predictor.regression(encoded)
+        regression = self._predictor.regression(self._encode(X))
         return (regression.mean, np.sqrt(regression.variance)) if return_std else regression.mean
-
-    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
-        """Central intervals of a new target: lower and upper ends.
-
-        `level` is nominal: `interval_coverage(level)` says how often such intervals held new targets on drawn tables.
-        """
-        encoded = self._encode(X)
-        return self._predictor.interval(encoded, level)
-
-    def sample_predictive(self, X: Any, draws: int = 100, seed: int | None = None) -> NDArray[Any]:
-        """Draws of new targets, shape (draws, records)."""
-        encoded = self._encode(X)
-        return self._predictor.sample(encoded, draws, np.random.default_rng(seed))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of the target's variance that predictions explain; of private rows NON-PRIVATE."""
@@ -226,8 +212,7 @@ class PrivateGaussianMixture(PrivateEstimator):
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each component, at the posterior's mean."""
-        encoded = self._encode(X)
-        return self._predictor.probabilities(encoded)
+        return self._predictor.probabilities(self._encode(X))
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The most probable component of each row."""
@@ -243,14 +228,10 @@ class PrivateGaussianMixture(PrivateEstimator):
         return float(np.mean(self.score_samples(X)))
 
     def _log_densities(self, X: Any) -> Array:
-        encoded = self._encode(X)
         task: Mixture = instance_of("the task", self._predictor.task, Mixture)
-        return task.log_densities(self._predictor, encoded)
+        return task.log_densities(self._predictor, self._encode(X))
 
     def _finish(self) -> None:
-        # Models load JAX, which an import of an estimator must not.
-        from sordino.models.families.mixture import GaussianMixture  # noqa: PLC0415
-
         model = instance_of("model", self._predictor.model, GaussianMixture)
         self.weights_ = np.array(model.weights)
         self.means_ = self._predictor.posterior.mean.reshape(len(model.weights), -1)

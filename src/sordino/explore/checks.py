@@ -243,7 +243,6 @@ def _fieller(total: float, count: float, reach: float) -> tuple[float, float]:
     return (total * count - root) / square, (total * count + root) / square
 
 
-_LEVELS = Interval(0.5, 1.0, high_open=True)
 _MOST_MODELS = 20
 
 

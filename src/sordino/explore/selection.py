@@ -21,7 +21,7 @@ import numpy as np
 
 from sordino.accounting.evaluate import Explanation, explain
 from sordino.core.bound import Relation, View
-from sordino.core.gaussian import largest_mu, up
+from sordino.core.gaussian import largest_mu, narrow, up
 from sordino.core.spec import Composite, ConstantSchedule, NoisedSums, RepeatAndSelect, Scheme, Spec
 from sordino.core.spec.document import NegativeBinomialTrials, Part
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
@@ -377,11 +377,11 @@ def largest_trial(
     epsilon: float, delta: float, schema: Schema, relation: Relation, trials: NegativeBinomialTrials
 ) -> float:
     """The largest mu of a trial at which the whole choice keeps its budget, on the private side of the search."""
-    low, high = 0.0, largest_mu(epsilon, delta)
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        kept = explain(choice_spec(middle, schema, relation, delta, trials, 2), delta).epsilon <= epsilon * (1 - 1e-9)
-        low, high = (middle, high) if kept else (low, middle)
+
+    def too_large(mu: float) -> bool:
+        return explain(choice_spec(mu, schema, relation, delta, trials, 2), delta).epsilon > epsilon * (1 - 1e-9)
+
+    low, _ = narrow(too_large, 0.0, largest_mu(epsilon, delta), halvings=40)
     if low <= 0.0:
         raise InputError(f"Expected a budget that a choice can keep, got epsilon {epsilon:g}; choose a larger one.")
     return low * (1.0 - 1e-7)
@@ -389,10 +389,7 @@ def largest_trial(
 
 def _epsilon_of(mu: float, delta: float) -> float:
     """An epsilon whose Gaussian parameter at delta is at most mu."""
-    low, high = 0.0, 1.0
+    high = 1.0
     while largest_mu(high, delta) < mu:
         high *= 2.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if largest_mu(middle, delta) <= mu else (low, middle)
-    return low
+    return narrow(lambda epsilon: largest_mu(epsilon, delta) > mu, 0.0, high, near=0.0, halvings=60)[0]

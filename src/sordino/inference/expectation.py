@@ -17,6 +17,7 @@ from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
+from sordino.core.gaussian import least_true
 from sordino.core.results import Result, ResultTable, by_name, figure, figure_axes, percent
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, refuse, whole_number
 from sordino.data import Schema, read_schema
@@ -87,16 +88,8 @@ class ExpectedLine:
         return float(special.ndtr((centre - limit) / spread) + special.ndtr((-centre - limit) / spread))
 
     def detectable(self, power: float, level: float) -> float:
-        """The smallest effect that is found with this power, by halving."""
-        low, high = 0.0, self.standard_error
-        while self.power(high, level) < power:
-            high *= 2.0
-        if self.power(low, level) >= power:
-            return 0.0
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.power(middle, level) < power else (low, middle)
-        return high
+        """The smallest effect that is found with this power."""
+        return least_true(lambda effect: self.power(effect, level) >= power, 0.0, self.standard_error)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ hold, and no test.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,12 +29,19 @@ from sordino.core.results import (
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
 from sordino.data import Category, ColumnKind, Measurement, Schema
 from sordino.data.columns.interaction import Interaction
+from sordino.fitting.predictor import Predictor
 from sordino.fitting.tasks import task_of
 from sordino.inference.contrasts import INTERCEPT, LEVEL, Coefficients, Line, lines, round_step
-
-if TYPE_CHECKING:
-    from sordino.fitting.predictor import Predictor
-    from sordino.ledger.release import StoredRelease
+from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.coverage import (
+    COEFFICIENTS,
+    NOT_MEASURED,
+    cautions_of,
+    is_constant,
+    release_coverage,
+    withheld,
+)
+from sordino.mechanisms.posterior.coefficients import ARRAYS, CoefficientPosterior, from_stored
 
 _SEED, _DRAWS = 20_265, 4000
 _TESTED = (
@@ -165,7 +172,7 @@ def lines_as_text(summary: Summary, others: Sequence[Line]) -> str:
     return text_table(("contrast", *shown.header[1:]), shown.rows)
 
 
-def summary_of(release: "StoredRelease", level: float = LEVEL) -> Summary:
+def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     """The coefficients of a release as a table.
 
     It has no lines where the model has no coefficients that mean something one by one.
@@ -173,8 +180,6 @@ def summary_of(release: "StoredRelease", level: float = LEVEL) -> Summary:
     number("level", level, OPEN_UNIT)
     known = coefficients_if_known(release)
     if known is not None:
-        from sordino.ledger.release.coverage import cautions_of  # noqa: PLC0415
-
         title, words = _title(release, known.family), f"{100.0 * level:g} % interval"
         return Summary(
             title,
@@ -187,9 +192,6 @@ def summary_of(release: "StoredRelease", level: float = LEVEL) -> Summary:
             _remarks(release, known, level),
             facts_of(release, known.family),
         )
-    # Loaded where it is needed: it brings JAX.
-    from sordino.fitting.predictor import Predictor  # noqa: PLC0415
-
     predictor, title = Predictor(release), _title(release)
     if predictor.task.linear:
         return _of_older(predictor, title, level)
@@ -197,7 +199,7 @@ def summary_of(release: "StoredRelease", level: float = LEVEL) -> Summary:
     return Summary(title, (), level, "", "", False, release.cautions, (words,), facts_of(release))
 
 
-def facts_of(release: "StoredRelease", family: str = "") -> tuple[tuple[str, str], ...]:
+def facts_of(release: StoredRelease, family: str = "") -> tuple[tuple[str, str], ...]:
     """What stands above the tables of a release, as statsmodels has it; public settings and the certificate."""
     schema, settings, task = release.schema, release.settings, task_of(release.settings)
     target = None if schema is None else schema.target
@@ -215,7 +217,7 @@ def facts_of(release: "StoredRelease", family: str = "") -> tuple[tuple[str, str
     )
 
 
-def _remarks(release: "StoredRelease", known: Coefficients, level: float) -> tuple[str, ...]:
+def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple[str, ...]:
     """What the columns mean, and what classes and categories are compared with."""
     labels = release.settings.get("labels")
     said = []
@@ -233,8 +235,6 @@ def _remarks(release: "StoredRelease", known: Coefficients, level: float) -> tup
             f"The hazard is constant in each time bin; bins are compared with the first, from {first:g} to {second:g}, "
             "whose hazard where all columns are 0 is exp of the intercept."
         )
-    from sordino.ledger.release.coverage import COEFFICIENTS, release_coverage  # noqa: PLC0415
-
     held = release_coverage(release, COEFFICIENTS, level)
     if held is not None:
         said.append(f"Coverage of such intervals on simulated tables: {held}.")
@@ -266,14 +266,11 @@ def _column_remarks(kinds: Mapping[str, ColumnKind]) -> list[str]:
     return said
 
 
-def coefficients_if_known(release: "StoredRelease") -> Coefficients | None:
+def coefficients_if_known(release: StoredRelease) -> Coefficients | None:
     """The weighted draws of a release in the units of the table; None for methods that do not know their error.
 
     Nor are they known where there are so many coefficients that intervals are withheld.
     """
-    from sordino.ledger.release.coverage import is_constant, withheld  # noqa: PLC0415
-    from sordino.mechanisms.posterior.coefficients import ARRAYS, from_stored  # noqa: PLC0415
-
     if frozenset(release.arrays) != ARRAYS or is_constant(release) or withheld(release) is not None:
         return None
     law = from_stored(release.arrays, release.settings).in_table_units()
@@ -294,12 +291,10 @@ def _steps(schema: Schema | None, columns: Sequence[str], outputs: Sequence[str]
     return found
 
 
-def coefficients_of(release: "StoredRelease") -> Coefficients:
+def coefficients_of(release: StoredRelease) -> Coefficients:
     """The same; refused where there are none."""
     found = coefficients_if_known(release)
     if found is None:
-        from sordino.ledger.release.coverage import withheld  # noqa: PLC0415
-
         method, reason = release.settings.get("method"), withheld(release)
         if reason is not None:
             raise InputError(f"The intervals of this release are withheld: {reason}.")
@@ -310,11 +305,8 @@ def coefficients_of(release: "StoredRelease") -> Coefficients:
     return found
 
 
-def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
+def _of_older(predictor: Predictor, title: str, level: float) -> Summary:
     """Estimates of methods whose intervals are not known to hold: with what was measured, without a test."""
-    from sordino.ledger.release.coverage import COEFFICIENTS, NOT_MEASURED, is_constant, release_coverage, withheld  # noqa: PLC0415
-    from sordino.mechanisms.posterior.coefficients import CoefficientPosterior  # noqa: PLC0415
-
     release = predictor.release
 
     words = release_coverage(release, COEFFICIENTS, level)
@@ -344,7 +336,7 @@ def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
     return Summary(title, found, level, words or "", "", False, release.cautions, (remark,), facts_of(release))
 
 
-def _title(release: "StoredRelease", family: str = "") -> str:
+def _title(release: StoredRelease, family: str = "") -> str:
     task = task_of(release.settings)
     words = f"{family} regression" if family or task is None else task.title
     what = f"{words[:1].upper()}{words[1:]} by {release.settings.get('method')}"
@@ -365,13 +357,13 @@ _OPTIMISM = (
 )
 
 
-def under_guarantee(what: str, release: "StoredRelease", more: str = "") -> str:
+def under_guarantee(what: str, release: StoredRelease, more: str = "") -> str:
     """A title: what it is, its guarantee, and whether it may leave."""
     private = "" if release.private else " NON-PRIVATE: made with a seed."
     return f"{what}, epsilon {show_up(release.epsilon)} at delta {release.delta:g}{more}.{private}"
 
 
-def answer_table(release: "StoredRelease") -> ResultTable:
+def answer_table(release: StoredRelease) -> ResultTable:
     """The answers of a look."""
     level = f"{100 * release.settings['level']:g} % interval"
     tables, flat, points = [], [], []
@@ -385,7 +377,7 @@ def answer_table(release: "StoredRelease") -> ResultTable:
     return ResultTable("", tuple(tables), columns, (), release.cautions, (about,), tuple(points))
 
 
-def check_table(bands: list[dict[str, Any]], about: str, level: float, release: "StoredRelease | None") -> ResultTable:
+def check_table(bands: list[dict[str, Any]], about: str, level: float, release: StoredRelease | None) -> ResultTable:
     """The bands of a check."""
     header = ("predicted", "records", "off by", f"{100.0 * level:g} % interval")
     named = [interval(one["low"], one["high"]) for one in bands]
@@ -413,7 +405,7 @@ def check_table(bands: list[dict[str, Any]], about: str, level: float, release: 
     return ResultTable(title, ((header, rows),), columns, (), (), (about, meant), (points,))
 
 
-def comparison_table(models: list[dict[str, Any]], level: float, release: "StoredRelease") -> ResultTable:
+def comparison_table(models: list[dict[str, Any]], level: float, release: StoredRelease) -> ResultTable:
     """Models beside each other."""
     share, none = f"{100.0 * level:g} %", (None, None)
     header = ("model", "mean loss", f"{share} interval", "difference", f"{share} in the table", f"{share} alike")
