@@ -28,10 +28,11 @@ from sordino.core.gaussian import largest_mu
 from sordino.core.spec import NoisyGradient, RepeatAndSelect
 from sordino.core.spec.problem import UNIT
 from sordino.core.validate import InputError, SordinoError, instance_of
+from sordino.fitting.array_schema import delta_cautions
 from sordino.fitting.choose import choose
 from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomMethod, CustomProblem
 from sordino.fitting.declaration import Declaration, EncodedRows, declared_columns
-from sordino.fitting.fit import delta_cautions, fit, table_rows
+from sordino.fitting.fit import fit, table_rows
 from sordino.fitting.methods import Plan
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import asked_of, task_of
@@ -134,7 +135,7 @@ def unplanned(release: StoredRelease) -> str:
         return str(error)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cautions = (*plan.method.plan(problem).cautions, *delta_cautions(problem))
+        cautions = (*plan.method.plan(problem).cautions, *delta_cautions(problem.records, problem.delta, problem.unit))
     lost = next((words for words in cautions if words not in release.cautions), None)
     budget = getattr(plan.details.get("made"), "budget", LEAST_BUDGET)
     if lost is None and budget < LEAST_BUDGET and WITHHELD_BECAUSE not in release.settings:

@@ -224,7 +224,6 @@ class PrivateGaussianMixture(PrivateEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:
         """The mean log-density; reading private rows, it is NON-PRIVATE."""
-        del y
         return float(np.mean(self.score_samples(X)))
 
     def _log_densities(self, X: Any) -> Array:

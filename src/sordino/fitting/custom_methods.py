@@ -203,22 +203,23 @@ class NaturalVariationalInference(CustomMethod):
 _LENGTHS = 0.03
 
 
-def _optimiser(wanted: CustomProblem) -> Any:
-    """Adam, or that of optax which the options name; one that needs more than gradients is refused, by a trace."""
-    given = wanted.options.get("optimiser")
-    if given is None:
-        return Adam()
-    if not (hasattr(given, "init") and hasattr(given, "update")):
-        raise InputError("The optimiser must be an optax gradient transformation.")
+def check_optimiser(optimiser: Any, size: int, *, with_weights: bool = False) -> Any:
+    """The optimiser of optax; one that needs more than gradients, or weights where it has them, fails by a trace."""
     try:
         with in_doubles():
-            phi = jax.ShapeDtypeStruct((wanted.model.size,), jnp.float64)
-            jax.eval_shape(lambda each: given.update(each, given.init(each)), phi)
+            phi = jax.ShapeDtypeStruct((size,), jnp.float64)
+            jax.eval_shape(lambda each: optimiser.update(each, optimiser.init(each), *[each][: int(with_weights)]), phi)
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"The optimiser must need gradients alone. It raised {type(error).__name__}: {str(error)[:200]}"
+            "The optimiser must be an optax gradient transformation and must need gradients alone. It raised "
+            f"{type(error).__name__}: {str(error)[:200]}"
         ) from None
-    return given
+    return optimiser
+
+
+def _optimiser(wanted: CustomProblem) -> Any:
+    """Adam, or that of optax which the options name."""
+    return check_optimiser(wanted.options.get("optimiser") or Adam(), wanted.model.size)
 
 
 def _clip(wanted: CustomProblem) -> float | None:

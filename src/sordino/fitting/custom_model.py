@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -20,7 +19,7 @@ from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, whole_number
-from sordino.fitting.array_schema import DeltaWarning
+from sordino.fitting.array_schema import delta_cautions
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
 from sordino.fitting.custom_methods import (
     CUSTOM,
@@ -109,7 +108,7 @@ def fit_custom(
     wanted = CustomProblem(own, sizes, asked, choices)
     chosen = _method(method, front, wanted)
     spec = chosen.plan(wanted)
-    cautions = _cautions(sizes)
+    cautions = delta_cautions(sizes.records, at, "record" if unit is None else "unit")
     _check_model_runs(own)
     sources = Sources(random_state)
 
@@ -188,17 +187,6 @@ def _method(name: str, front: FrontEnd, wanted: CustomProblem) -> CustomMethod:
     if reason is not None:
         raise InputError(f"Expected a method that this model allows, got {name!r}, which {reason}.")
     return CUSTOM_METHODS[name]
-
-
-def _cautions(sizes: Sizes) -> tuple[str, ...]:
-    if sizes.delta * sizes.records < 1.0:
-        return ()
-    sentence = (
-        f"Delta {sizes.delta:g} is at least one over the number of records or units, {sizes.records}: a release of "
-        "one whole record would satisfy it. Take a smaller delta."
-    )
-    warnings.warn(sentence, DeltaWarning, stacklevel=3)
-    return (sentence,)
 
 
 def _built(front: FrontEnd, model: Any, layout: RecordLayout, public: Mapping[str, Any]) -> CustomModel:

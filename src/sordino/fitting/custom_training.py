@@ -38,6 +38,7 @@ from sordino.fitting.custom_methods import (
     CustomMethod,
     CustomOutcome,
     CustomProblem,
+    check_optimiser,
     check_worth_while,
     custom_method,
 )
@@ -90,7 +91,7 @@ class NetworkTraining(CustomMethod):
 
     def plan(self, wanted: CustomProblem) -> Spec:
         options, sizes = wanted.options, wanted.sizes
-        _check_optimiser(_training(wanted), instance_of("the model", wanted.model, PytreeLoss))
+        check_optimiser(_training(wanted).optimiser, wanted.model.size, with_weights=True)
         batch = options.get("batch")
         return training_plan(
             f"{QUERY} of a module",
@@ -144,17 +145,6 @@ def _measured(measure: Any, model: PytreeLoss, points: np.ndarray) -> dict[str, 
     return dict(found)
 
 
-def _check_optimiser(training: Training, model: PytreeLoss) -> None:
-    """Refuse, by a trace and before a debit, an optimiser that does not take these weights."""
-    shapes = jax.ShapeDtypeStruct((model.size,), jnp.float32)
-    try:
-        jax.eval_shape(lambda each: training.optimiser.update(each, training.optimiser.init(each), each), shapes)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"This is no optimiser of optax. It raised {type(error).__name__}: {str(error)[:200]}"
-        ) from None
-
-
 def _typed(values: Any, whole: bool) -> np.ndarray:
     return np.asarray(values).astype(np.int32 if whole else np.float32)
 
@@ -176,11 +166,9 @@ class UnitLoss(Model):
     cuts_rows: ClassVar[bool] = False
 
     def dim(self, features: int) -> int:
-        del features
         return self.own.size
 
     def loss(self, theta: Array, x: Array, y: Array) -> Array:
-        del y
         return self.own.unit_loss(theta, x)
 
     def penalty(self, theta: Array) -> Array:
@@ -190,7 +178,6 @@ class UnitLoss(Model):
         return jax.grad(self.penalty)(theta)
 
     def facts(self, domain: Domain) -> LossFacts:
-        del domain
         return NOTHING_KNOWN
 
     def regulariser_certificates(self) -> dict[str, Certificate]:

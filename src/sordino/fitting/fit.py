@@ -1,7 +1,6 @@
 """A fit from start to end: which method, whether anything can be learned, and the order in which a budget is spent."""
 
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +20,7 @@ from sordino.core.validate import (
 from sordino.data import Schema, clip_rows
 from sordino.data.encode import number_of
 from sordino.engines.totals import ignore_progress as ignore_parts
-from sordino.fitting.array_schema import ArrayBounds, Bare, DeltaWarning
+from sordino.fitting.array_schema import ArrayBounds, Bare, delta_cautions
 from sordino.fitting.charge import (
     RowAccess,
     RunContents,
@@ -98,19 +97,6 @@ class Fit:
     release: StoredRelease
 
 
-def delta_cautions(problem: FitProblem) -> tuple[str, ...]:
-    """A sentence, said as a warning too, where delta is at least one over the declared number of records or units."""
-    records, delta, unit = problem.records, problem.delta, problem.unit
-    if records * delta < 1.0:
-        return ()
-    sentence = (
-        f"delta {delta:g} is not below 1 / {records}, one over the number of {unit}s: a run that publishes one {unit} "
-        f"picked at random would keep this promise; choose a delta far below that, such as {0.01 / records:.1g}."
-    )
-    warnings.warn(sentence, DeltaWarning, stacklevel=4)
-    return (sentence,)
-
-
 def fit(
     problem: FitProblem,
     given: RowSource,
@@ -127,7 +113,7 @@ def fit(
     are deleted, so that a kill or a full disk loses nothing.
     """
     begin(STAGES[0])
-    cautions = delta_cautions(problem)
+    cautions = delta_cautions(problem.records, problem.delta, problem.unit)
     plan = choose(problem, method)
     begin(STAGES[1])
     explanation = explain(plan.spec, problem.delta)

@@ -67,7 +67,6 @@ class HowMany(NamedTuple):
 
     def of(self, rows: Rows) -> tuple[NDArray[np.int64], int]:
         """What these rows add."""
-        del rows
         return np.zeros(self.numbers, np.int64), self.exponent
 
 
@@ -175,4 +174,3 @@ def table_in_parts(
         raise
     word = engine.split("://", 1)[0] if isinstance(engine, str) else type(asking).__name__
     return TableInParts(asking, word, parts, columns, whole_units, told, keep)
-

@@ -70,32 +70,26 @@ class Method(ABC):
 
     def refusal(self, problem: FitProblem) -> str | None:
         """Why this problem is out of its reach, or None."""
-        del problem
         return None
 
     def tells_intervals(self, problem: FitProblem) -> bool:
         """Whether it reports intervals here: by the declared numbers alone."""
-        del problem
         return not self.intervals_withheld
 
     def too_wide(self, problem: FitProblem) -> bool:
         """Whether there are so many coefficients that any other method predicts better."""
-        del problem
         return False
 
     def considered(self, problem: FitProblem) -> bool:
         """Whether "auto" plans it here: by the declared numbers alone."""
-        del problem
         return self.automatic
 
     def floating_point_of(self, problem: FitProblem) -> Certificate:
         """What the release says about floating point, in the words of its unit."""
-        del problem
         return self.floating_point
 
     def informs(self, problem: FitProblem) -> bool:
         """Whether the declared numbers say that coefficients will be known to better than half their prior."""
-        del problem
         return False
 
     @abstractmethod

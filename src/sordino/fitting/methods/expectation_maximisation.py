@@ -40,7 +40,6 @@ class ExpectationMaximisation(Method):
         return Plan(self, problem, spec, error / problem.settings["spread"])
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        del y
         model = instance_of("model", model_for(plan.problem, 1.0), GaussianMixture)
         options = EmOptions(learn_weights=True, start_scale=0.5, rate=0.7)
         posterior = run_em(plan.spec, model, X, sources.fresh(), options=options).posterior

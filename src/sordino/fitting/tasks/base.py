@@ -201,7 +201,6 @@ class Task(ABC):
 
     def engine_targets(self, schema: "Schema", y: Array) -> NDArray[Any]:
         """Encoded targets as that engine takes them."""
-        del schema
         return y
 
     def exposure(self, schema: "Schema", settings: Mapping[str, Any]) -> "tuple[int, Number] | None":
@@ -218,19 +217,16 @@ class Task(ABC):
 
     def kept_settings(self, schema: "Schema", settings: Mapping[str, Any]) -> dict[str, Any]:
         """What a release by bounded influence says of its rows."""
-        del schema
         return {name: settings[name] for name in self.kept}
 
     def edges(self, settings: Mapping[str, Any]) -> Array:
         """The edges of the time bins of a release; none where records have no times."""
-        del settings
         return np.zeros(0)
 
     # What a release answers; `fit` is one that is read back, `thetas` are draws of its parameters.
 
     def columns_to_read(self, fit: "Predictor", names: Sequence[str]) -> tuple[str, ...]:
         """Of a table with these names the columns that encoded rows are made of."""
-        del names
         return tuple(dict.fromkeys(name for feature in fit.schema.features for name in feature.reads))
 
     def encode(self, fit: "Predictor", X: Any) -> Array:
@@ -248,7 +244,6 @@ class Task(ABC):
 
     def outcome_words(self, fit: "Predictor") -> list[str]:
         """What the outcomes are, in the words of the table."""
-        del fit
         return [self.outcome]
 
     def new_targets(self, fit: "Predictor") -> Callable[[Array, float], Array] | None:
@@ -282,7 +277,6 @@ class Task(ABC):
 
     def remarks(self, fit: "Predictor") -> tuple[str, ...]:
         """What must be known of mean outcomes."""
-        del fit
         return ()
 
     def _no_answer(self) -> InputError:
