@@ -40,7 +40,8 @@ def delta_cautions(records: int, delta: float, thing: str) -> tuple[str, ...]:
         return ()
     sentence = (
         f"delta {delta:g} is not below 1 / {records}, one over the number of {thing}s: a run that publishes one "
-        f"{thing} picked at random would keep this promise; choose a delta far below that, such as {0.01 / records:.1g}."
+        f"{thing} picked at random would keep this promise; choose a delta far below that, such as "
+        f"{0.01 / records:.1g}."
     )
     warnings.warn(sentence, DeltaWarning, stacklevel=4)
     return (sentence,)
