@@ -25,6 +25,7 @@ from utility_suite import SHAPES, TEST_ROWS
 
 from sordino.core.bound import Relation
 from sordino.data import UNIT, Boolean, Feature, Number, RowNorm, Schema, Target
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods import ridge
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import TASKS
@@ -110,7 +111,7 @@ def main() -> None:
             fits._SMALLER, fits._WEIGHTS = np.array(multiples), np.array(weights)
             for seed, case in enumerate(cases):
                 shares = tune_utility.averaged_shares(
-                    method.run(plan, case.X, case.y, Sources(seed)).posterior, case.held
+                    method.run(plan, EncodedRows(case.X, case.y), Sources(seed)).posterior, case.held
                 )
                 loss = -float(np.mean(np.log(np.clip(np.where(case.held_y > 0, shares, 1.0 - shares), 1e-12, 1.0))))
                 scores[choice][name].append(loss / case.constant)

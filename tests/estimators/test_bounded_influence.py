@@ -12,6 +12,7 @@ from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
 from sordino.data import Boolean, Category, Feature, Number, RowNorm, Schema, Target
 from sordino.estimators import METHODS, ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.bounded_influence import public_columns
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem, Sources
@@ -73,7 +74,9 @@ def test_noise_in_a_run_is_what_the_spec_says(task, classes, relation):
     made, generator = plan.details["made"], np.random.default_rng(2)
     X = np.column_stack([np.ones(500), generator.uniform(-1, 1, (500, 6))])
     y = generator.uniform(-1, 1, 500) if classes is None else generator.integers(0, classes, 500).astype(float)
-    recording = Recorder().record(lambda fresh: plan.method.run(plan, X, y, Sources(None, fresh)).posterior.arrays, 3)
+    recording = Recorder().record(
+        lambda fresh: plan.method.run(plan, EncodedRows(X, y), Sources(None, fresh)).posterior.arrays, 3
+    )
     parts = [part.algorithm for part in plan.spec.runs()]
     assert len(parts) == len(recording.calls) == len(made.mechanisms)
     run = steps(made)

@@ -17,7 +17,7 @@ from sordino.core.validate import InputError
 from sordino.data import Boolean, DeclaredUnit, Feature, Number, Schema, Target, write_schema
 from sordino.estimators import ArrayBounds, PrivateCoxRegression, PrivatePoissonRegression
 from sordino.fitting.choose import choose
-from sordino.fitting.declaration import declared_columns
+from sordino.fitting.declaration import EncodedRows, declared_columns
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import TASKS
@@ -157,7 +157,7 @@ def test_no_subject_moves_a_sum_by_more_than_the_spec_says_of_one_record(relatio
 
     def run(frame):
         X, y = rows(frame)
-        return lambda sources: plan.method.run(plan, X, y, Sources(None, sources)).posterior.arrays
+        return lambda sources: plan.method.run(plan, EncodedRows(X, y), Sources(None, sources)).posterior.arrays
 
     recorder, most = Recorder(), 0.0
     first = frame.iloc[1:] if relation is Relation.ADD_REMOVE else frame

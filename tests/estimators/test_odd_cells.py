@@ -60,10 +60,7 @@ def test_one_cell_moves_no_sum_beyond_its_plan(line, cells, odd, relation):
 
         def ran(sources):
             own = encoded_rows(declaration, relation, table, None)
-            drawn = Sources(None, sources)
-            if own.units is None:
-                return {"draws": plan.method.run(plan, own.X, own.y, drawn).posterior.draws}
-            return {"draws": plan.method.run_grouped(plan, own.X, own.y, drawn, own.units).posterior.draws}
+            return {"draws": plan.method.run(plan, own, Sources(None, sources)).posterior.draws}
 
         return ran
 

@@ -9,6 +9,7 @@ from sordino import ArrayBounds, InputError, PrivateLogisticRegression
 from sordino.core.bound import Relation
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target, encode_features, read_table
 from sordino.fitting.choose import choose
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods import METHODS
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import AUTO, TASKS
@@ -59,7 +60,7 @@ def problem(schema: Schema, epsilon: float = 1.0, relation: Relation = Relation.
 def error(name: str, asked: FitProblem, rows: tuple, held: tuple, seed: int) -> float:
     """The log-loss on held rows over that of the share of positives."""
     plan = METHODS[name].plan(asked)
-    found = METHODS[name].run(plan, *rows, Sources(seed)).posterior
+    found = METHODS[name].run(plan, EncodedRows(*rows), Sources(seed)).posterior
     share = np.mean(rows[1] > 0)
     constant = -np.mean(np.log(np.where(held[1] > 0, share, 1.0 - share)))
     return float(np.mean(np.logaddexp(0.0, -held[1] * (held[0] @ found.means)))) / constant
@@ -105,7 +106,7 @@ def test_numbers_of_many_columns_are_learned_too(shared):
     asked = FitProblem(TASKS["regression"], schema, 1.0, 1e-6, Relation.REPLACE_ONE)
     plan = choose(asked, AUTO)
     assert plan.method.name == WORD
-    outcome = plan.method.run(plan, rows[0], y[: len(rows[0])], Sources(1))
+    outcome = plan.method.run(plan, EncodedRows(rows[0], y[: len(rows[0])]), Sources(1))
     new = y[len(rows[0]) :]
     missed = np.mean((new - held[0] @ outcome.posterior.means) ** 2)
     assert missed < 0.01 + 0.5 * 0.15**2

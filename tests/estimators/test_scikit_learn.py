@@ -95,5 +95,5 @@ def test_a_pipeline_with_public_preprocessing_works_and_one_that_learns_is_refus
     assert made.fit(rows, [0.5, 1.0, -0.5, 0.2] * 25).predict(rows).shape == (100,)
     with pytest.raises(InputError, match="StandardScaler, which learns"):
         public_pipeline(StandardScaler(), last)
-    with pytest.raises(InputError, match="ends in a private estimator"):
+    with pytest.raises(InputError, match="end in a private estimator"):
         public_pipeline(StandardScaler())

@@ -28,6 +28,7 @@ from sordino.estimators import (
     PrivateRobustRegression,
 )
 from sordino.fitting.choose import choose
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods import METHODS
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import MODELS, TASKS
@@ -87,10 +88,8 @@ def planned(declared, relation=Relation.REPLACE_ONE, epsilon=1.0):
 
 def learned(plan, table, sources):
     """The posterior of encoded coefficients, all records of a unit together where the plan says so."""
-    targets = table.y / LIMIT
-    if plan.problem.schema.unit is None:
-        return plan.method.run(plan, table.X, targets, sources).posterior
-    return plan.method.run_grouped(plan, table.X, targets, sources, table.units).posterior
+    units = None if plan.problem.schema.unit is None else table.units
+    return plan.method.run(plan, EncodedRows(table.X, table.y / LIMIT, units), sources).posterior
 
 
 def fitted(table, ledger=None, relation="replace-one", method="auto", **changes):

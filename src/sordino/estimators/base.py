@@ -107,20 +107,24 @@ class PrivateEstimator(BaseEstimator):
         Coverage of its intervals is measured on random designs for "bounded-influence" alone, and is poor on some:
         docs/reference/estimators.md has the rates.
         """
-        check_is_fitted(self, "release_")
         return self._predictor.posterior
 
     def interval_coverage(self, level: float = 0.9) -> str:
         """What is known of the intervals of predictions: their level, and how often they held on drawn tables."""
-        check_is_fitted(self, "release_")
-        reason = withheld(self.release_)
+        reason = withheld(self._release)
         if reason is not None:
             return f"intervals are withheld: {reason}"
         return self._predictor.coverage(level) or f"{100.0 * level:g} % nominal; {NOT_MEASURED}"
 
     @property
     def _predictor(self) -> Predictor:
+        check_is_fitted(self, "release_")
         return self._kept_predictor
+
+    @property
+    def _release(self) -> StoredRelease:
+        check_is_fitted(self, "release_")
+        return self.release_
 
     def _sources(self) -> Sources:
         """Where the fit draws its random numbers; a replay puts sources of its own in this place."""

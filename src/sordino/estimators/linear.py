@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from sordino.core.arrays import Array
 from sordino.core.validate import instance_of
@@ -78,47 +77,39 @@ class CoefficientEstimator(PrivateEstimator):
 
     def summary(self, level: float = LEVEL) -> Summary:
         """The coefficients as a table that prints itself; older methods have estimates only."""
-        check_is_fitted(self, "release_")
-        return summary_of(self.release_, level)
+        return summary_of(self._release, level)
 
     def contrast(self, weights: Mapping[str, float] | str, level: float = LEVEL) -> Line:
         """A sum of coefficients with its interval and test, such as ``contrast({"age": 1, "dose": -1})``."""
-        check_is_fitted(self, "release_")
-        return contrast(coefficients_of(self.release_), weights, level)
+        return contrast(coefficients_of(self._release), weights, level)
 
     def wald(self, tested: Sequence[Mapping[str, float] | str]) -> Wald:
         """The joint test that coefficients, or sums of them, are all 0, such as ``wald(["age", "dose"])``."""
-        check_is_fitted(self, "release_")
-        return wald(coefficients_of(self.release_), tested)
+        return wald(coefficients_of(self._release), tested)
 
     def margins(self, columns: Sequence[str] | str | None = None, **settings: Any) -> Margins:
         """Mean outcomes at values of columns, from the posterior and public values; see `inference.margins.margins`."""
-        check_is_fitted(self, "release_")
-        return margins(self.release_, columns, **settings)
+        return margins(self._release, columns, **settings)
 
     def effects(self, columns: Sequence[str] | str | None = None, **settings: Any) -> Margins:
         """Differences of mean outcomes in natural units; see `inference.margins.effects`."""
-        check_is_fitted(self, "release_")
-        return effects(self.release_, columns, **settings)
+        return effects(self._release, columns, **settings)
 
     def named_draws(self, draws: int = 1000, seed: int | None = None) -> dict[str, Array]:
         """Draws of the coefficients in the units of the table, by name."""
         from sordino.inference.release import named_draws  # noqa: PLC0415
 
-        check_is_fitted(self, "release_")
-        return named_draws(self.release_, draws, seed)
+        return named_draws(self._release, draws, seed)
 
     def to_arviz(self, draws: int = 1000, seed: int | None = None, rows: Any = None) -> Any:
         """The posterior for ArviZ, with named variables and coordinates; see `inference.release.to_arviz`."""
         from sordino.inference.release import to_arviz  # noqa: PLC0415
 
-        check_is_fitted(self, "release_")
-        return to_arviz(self.release_, draws, seed, rows)
+        return to_arviz(self._release, draws, seed, rows)
 
     def predict_mean(self, X: Any, level: float = LEVEL) -> MeanAndNew:
         """Means of rows with intervals, and intervals of new targets, from the same posterior as `summary`."""
-        check_is_fitted(self, "release_")
-        coefficients_of(self.release_)
+        coefficients_of(self._release)
         return self._predictor.means(self._encode(X), level)
 
 

@@ -314,7 +314,7 @@ class ChoicePlan:
 
         def trial(place: int) -> SelectionTrial[tuple[int, Any]]:
             own, one = rows[place], self.plans[place]
-            outcome = one.plan.method.run_grouped(one.plan, own.X, own.y, sources, own.units)
+            outcome = one.plan.method.run(one.plan, own, sources)
             contents = self.contents(place, outcome)
             release = contents.release(self.explanation, private=sources.private, receipt=None)
             lost = losses(Predictor(release), own.X, own.y)

@@ -185,14 +185,12 @@ def _learned(
     if given.in_parts is not None:
         begin(STAGES[3])
         return given.in_parts.learned(plan, declaration, sources, access.read, access.checkpoint)
-    X, y, units, weights = access.read(partial(given.read, declaration))
+    rows = access.read(partial(given.read, declaration))
     if access.entry is not None:
-        declared_rows = _capped(problem.schema, declaration.schema, X)
+        declared_rows = _capped(problem.schema, declaration.schema, rows.X)
         access.check_content(dict(zip(problem.schema.feature_names, declared_rows.T, strict=True)))
     begin(STAGES[3])
-    if units is None and weights is None:
-        return plan.method.run(plan, X, y, sources)
-    return plan.method.run_grouped(plan, X, y, sources, units, weights)
+    return plan.method.run(plan, rows, sources)
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

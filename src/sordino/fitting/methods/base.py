@@ -6,15 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sordino.core.arrays import Array
 from sordino.core.bound import NOT_COVERED, Certificate, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, Part, Scheme, Spec
 from sordino.core.validate import InputError, instance_of
 from sordino.data import Schema
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.problem import MOST_COLUMNS, FitProblem, Sources
 from sordino.fitting.tasks import Task
 from sordino.mechanisms.posterior.laws import Posterior
@@ -97,20 +94,8 @@ class Method(ABC):
         """Decide everything, the noise included, from public knowledge."""
 
     @abstractmethod
-    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        """Read the rows, once the plan is certified and debited."""
-
-    def run_grouped(
-        self,
-        plan: Plan,
-        X: Array,
-        y: Array,
-        sources: Sources,
-        units: NDArray[np.intp] | None,
-        weights: Array | None = None,
-    ) -> Outcome:
-        """The same where rows belong to units, or have weights as shares of the largest; for methods that know them."""
-        raise InputError(f"Expected a method that knows units and weights, got {self.name!r}.")
+    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
+        """Learn from the rows, once the plan is certified and debited."""
 
     def why_not(self, problem: FitProblem) -> str | None:
         """Why a problem is refused, by its unit or by the method's own rules, or None."""

@@ -15,6 +15,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation, View, exactly_computed
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
 from sordino.data import Category, Measurement, Schema
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import (
     CLASS_SCORES,
     NUMBER_SCORES,
@@ -201,21 +202,10 @@ class BoundedInfluence(Method):
         details = {"columns": columns, "made": made}
         return Plan(self, problem, sums_spec(problem, made), predicted, details, cautions, schema=uncapped(problem))
 
-    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        return self.run_grouped(plan, X, y, sources, None)
-
-    def run_grouped(
-        self,
-        plan: Plan,
-        X: Array,
-        y: Array,
-        sources: Sources,
-        units: NDArray[np.intp] | None,
-        weights: Array | None = None,
-    ) -> Outcome:
-        given = given_rows(plan.problem, plan.details["columns"], X, y, units)
-        declared = None if weights is None else plan.problem.records
-        total = InMemory(plan.details["made"], replace(given, weight=weights))
+    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
+        given = given_rows(plan.problem, plan.details["columns"], rows.X, rows.y, rows.units)
+        declared = None if rows.weights is None else plan.problem.records
+        total = InMemory(plan.details["made"], replace(given, weight=rows.weights))
         return self.run_sums(plan, total, sources, declared)
 
     def run_sums(

@@ -10,6 +10,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import (
     Method,
     Outcome,
@@ -56,10 +57,10 @@ class Constant(Method):
             spec = sums_over_all(problem, query, 1, 1.0, problem.mu, view)
         return Plan(self, problem, spec, predicted=1.0, cautions=(ONLY_A_CONSTANT,))
 
-    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        check_size(X)
+    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
+        check_size(rows.X)
         fitted = _regression if plan.problem.classes is None else _classification
-        return fitted(plan.problem, plan.spec, y, sources.fresh())
+        return fitted(plan.problem, plan.spec, rows.y, sources.fresh())
 
 
 def _mean_of_signs(problem: FitProblem) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.spec import ListSchedule, Spec
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import (
     Method,
     Outcome,
@@ -150,13 +150,13 @@ class StochasticExpectationPropagation(Method):
         spec = in_parts(problem, steps, check_spec(problem)) if check_rounds(problem) else steps
         return Plan(self, problem, spec, _predicted(problem, rounds, steps), {"steps": steps})
 
-    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+    def run(self, plan: Plan, given: EncodedRows, sources: Sources) -> Outcome:
         problem, rounds = plan.problem, rounds_of(plan.problem)
         release = run_message_passing(
             plan.details["steps"],
             rounds.site,
-            rounds.unit * X,
-            rounds.target_unit * y,
+            rounds.unit * given.X,
+            rounds.target_unit * given.y,
             sources.fresh(),
             prior=Prior(),
             refinement=Refinement(
@@ -169,7 +169,7 @@ class StochasticExpectationPropagation(Method):
         posterior = _posterior(problem, release, model, rounds)
         if not check_rounds(problem):
             return Outcome(posterior, model)
-        residual = noised_residual_variance(problem, y - scores_at(model, posterior.mean, X)[:, 0], sources)
+        residual = noised_residual_variance(problem, given.y - scores_at(model, posterior.mean, given.X)[:, 0], sources)
         return Outcome(posterior, _model(problem, residual), {"residual_variance": residual})
 
 

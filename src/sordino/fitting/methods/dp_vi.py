@@ -22,6 +22,7 @@ from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import (
     Method,
     Outcome,
@@ -115,8 +116,8 @@ class VariationalInference(Method):
         spec = in_parts(problem, steps, check_spec(problem)) if check_rounds(problem) else steps
         return Plan(self, problem, spec, _predicted(problem, steps), {"steps": steps})
 
-    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        problem = plan.problem
+    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
+        problem, X, y = plan.problem, rows.X, rows.y
         model = _model(problem)
         steepens = isinstance(model, DenseNetwork) and problem.classes is not None
         labels = (y + 1.0) / 2.0 if steepens and problem.classes == 2 else y

@@ -3,9 +3,9 @@
 import math
 from typing import ClassVar
 
-from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.validate import instance_of
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import Method, Outcome, Plan, method, sums_of, sums_over_all, too_many_columns
 from sordino.fitting.problem import FitProblem, Sources, model_for
 from sordino.mechanisms.mixture import EmOptions, run_em
@@ -39,8 +39,8 @@ class ExpectationMaximisation(Method):
         error = float(sums_of(spec).sum_noise[0]) / (problem.records / components)
         return Plan(self, problem, spec, error / problem.settings["spread"])
 
-    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
         model = instance_of("model", model_for(plan.problem, 1.0), GaussianMixture)
         options = EmOptions(learn_weights=True, start_scale=0.5, rate=0.7)
-        posterior = run_em(plan.spec, model, X, sources.fresh(), options=options).posterior
+        posterior = run_em(plan.spec, model, rows.X, sources.fresh(), options=options).posterior
         return Outcome(posterior, instance_of("model", posterior.model, GaussianMixture))

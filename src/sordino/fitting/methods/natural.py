@@ -14,6 +14,7 @@ from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import Method, Outcome, Plan, in_parts, method, sums_of, target_bound
 from sordino.fitting.methods.natural_plan import (
     SETTINGS,
@@ -97,9 +98,9 @@ class NaturalNetwork(Method):
         predicted = natural_predicted(problem, settings)
         return Plan(self, problem, in_parts(problem, *specs), predicted, {"specs": specs})
 
-    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
         problem = plan.problem
-        return _Run(problem, self._settings(problem), X, y, sources, iter(plan.details["specs"])).outcome()
+        return _Run(problem, self._settings(problem), rows.X, rows.y, sources, iter(plan.details["specs"])).outcome()
 
 
 def _law(columns: int) -> Array:

@@ -18,6 +18,7 @@ from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
 from sordino.data import Measurement
+from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import (
     NUMBER_SCORES,
     Method,
@@ -160,8 +161,9 @@ class RidgeSteps(Method):
         located = (min(noise, 1.0) / TYPICAL_SPREAD) ** 2 if numbers else fit.prior.intercept**2
         return error_over_constant(problem, fit.expected_share, fit.expected_offset(located))
 
-    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+    def run(self, plan: Plan, given: EncodedRows, sources: Sources) -> Outcome:
         problem, parts, pace = plan.details["asked"], plan.details["parts"], plan.details["pace"]
+        X, y = given.X, given.y
         first = _first_rows(problem, X, y)
         ones = NoisedProducts(parts.centre, first, sources.fresh(), 1, ones=True)
         geometry, targets = _read(problem, ones(np.zeros((first.shape[1], 1)), 0)[:, 0], ones.noise)
