@@ -123,9 +123,9 @@ class Line:
 
     name: str
     estimate: float
-    standard_error: float | None
-    low: float | None
-    high: float | None
+    standard_error: float | None = None
+    low: float | None = None
+    high: float | None = None
     z: float | None = None
     p_value: float | None = None
     ratio: tuple[float, float, float] | None = None

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.core.arrays import weighted_quantiles
+from sordino.core.arrays import tails, weighted_quantiles
 from sordino.core.gaussian import show_up
 from sordino.core.results import (
     Estimate,
@@ -60,8 +60,7 @@ _UNTESTED = (
 _WITHHELD = (
     "This method does not account for all of its error, so there are no standard errors, intervals and p-values: {}."
 )
-
-
+_NO_COEFFICIENTS = "This model has no coefficients that mean something one by one; `sordino predict` answers for rows."
 SHARE_HEADER = ("share of the variance", "sampling", "privacy", "prior", "privacy widened it by")
 
 
@@ -180,23 +179,14 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     number("level", level, OPEN_UNIT)
     known = coefficients_if_known(release)
     if known is not None:
-        title, words = _title(release, known.family), f"{100.0 * level:g} % interval"
+        words, remarks = f"{100.0 * level:g} % interval", _remarks(release, known, level)
+        title, facts = _title(release, known.family), facts_of(release, known.family)
         return Summary(
-            title,
-            lines(known, level),
-            level,
-            words,
-            known.ratio,
-            True,
-            cautions_of(release),
-            _remarks(release, known, level),
-            facts_of(release, known.family),
+            title, lines(known, level), level, words, known.ratio, True, cautions_of(release), remarks, facts
         )
-    predictor, title = Predictor(release), _title(release)
-    if predictor.task.linear:
-        return _of_older(predictor, title, level)
-    words = "This model has no coefficients that mean something one by one; `sordino predict` answers for rows."
-    return Summary(title, (), level, "", "", False, release.cautions, (words,), facts_of(release))
+    predictor = Predictor(release)
+    found, words, remark = _estimates(predictor, level) if predictor.task.linear else ((), "", _NO_COEFFICIENTS)
+    return Summary(_title(release), found, level, words, "", False, release.cautions, (remark,), facts_of(release))
 
 
 def facts_of(release: StoredRelease, family: str = "") -> tuple[tuple[str, str], ...]:
@@ -305,35 +295,27 @@ def coefficients_of(release: StoredRelease) -> Coefficients:
     return found
 
 
-def _of_older(predictor: Predictor, title: str, level: float) -> Summary:
-    """Estimates of methods whose intervals are not known to hold: with what was measured, without a test."""
-    release = predictor.release
-
-    words = release_coverage(release, COEFFICIENTS, level)
-    law = predictor.posterior
+def _estimates(predictor: Predictor, level: float) -> tuple[tuple[Line, ...], str, str]:
+    """Estimates of methods whose intervals are not known to hold: lines, what was measured of them, and a remark."""
+    release, law = predictor.release, predictor.posterior
     if isinstance(law, CoefficientPosterior):
-        table = law.in_table_units()
-        estimated = zip(table.names, table.mean.tolist(), strict=True)
-        rows = tuple(Line(name, estimate, None, None, None, level=level) for name, estimate in estimated)
-        remark = _WITHHELD.format(withheld(release) or NOT_MEASURED)
-        return Summary(title, rows, level, "", "", False, release.cautions, (remark,), facts_of(release))
-    names, matrix, constant = predictor.table_units
-    if predictor.only_a_constant or is_constant(release):
-        outputs = predictor.outputs
-        names, matrix, constant = names[:outputs], matrix[:outputs, :outputs], constant[:outputs]
-    mean = predictor.posterior.mean[: matrix.shape[1]]
-    estimates = matrix @ mean + constant
-    ends = np.full((len(names), 2), np.nan)
-    if words is not None:
-        drawn = predictor.posterior.sample(np.random.default_rng(_SEED), _DRAWS)[:, : matrix.shape[1]]
-        equal = np.full(len(drawn), 1.0 / len(drawn))
-        ends = weighted_quantiles(drawn @ matrix.T + constant, equal, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
-    found = tuple(
-        Line(name, float(estimate), None, *((None, None) if words is None else (float(low), float(high))), level=level)
-        for name, estimate, (low, high) in zip(names, estimates, ends, strict=True)
-    )
-    remark = _UNTESTED if words is not None else _WITHHELD.format(withheld(release) or NOT_MEASURED)
-    return Summary(title, found, level, words or "", "", False, release.cautions, (remark,), facts_of(release))
+        table, words = law.in_table_units(), None
+        names, estimates = table.names, table.mean.tolist()
+    else:
+        names, matrix, constant = predictor.table_units
+        if predictor.only_a_constant:
+            outputs = predictor.outputs
+            names, matrix, constant = names[:outputs], matrix[:outputs, :outputs], constant[:outputs]
+        words = release_coverage(release, COEFFICIENTS, level)
+        estimates = (matrix @ law.mean[: matrix.shape[1]] + constant).tolist()
+        if words is not None:
+            drawn = law.sample(np.random.default_rng(_SEED), _DRAWS)[:, : matrix.shape[1]]
+            equal = np.full(len(drawn), 1.0 / len(drawn))
+            ends = weighted_quantiles(drawn @ matrix.T + constant, equal, tails(level)).tolist()
+            found = zip(names, estimates, ends, strict=True)
+            return tuple(Line(name, mean, None, *both, level=level) for name, mean, both in found), words, _UNTESTED
+    rows = tuple(Line(name, mean, level=level) for name, mean in zip(names, estimates, strict=True))
+    return rows, "", _WITHHELD.format(withheld(release) or NOT_MEASURED)
 
 
 def _title(release: StoredRelease, family: str = "") -> str:
