@@ -171,26 +171,49 @@ def test_the_order_is_debit_rows_release_name(caller, fitted, tmp_path, monkeypa
     assert book.verify().sound
 
 
+def stopped(caller, fitted, folder, stop, kind):
+    """The calls of a run that stops at one of them, and whether it did; no debit is hidden, and no row read unpaid."""
+    (folder / f"{kind.__name__} {stop}").mkdir()
+    book = ledger(folder / f"{kind.__name__} {stop}")
+    with pytest.MonkeyPatch.context() as patched:
+        calls = Calls(patched, stop, kind)
+        try:
+            caller(fitted, table(), ledger=book, **ASKED)
+        except (kind, sordino.core.validate.SordinoError):
+            pass
+    paid = "debit done" in calls.log
+    assert len(book.entries()) == paid
+    assert "read" not in calls.log or calls.log.index("read") > calls.log.index("debit done")
+    assert all((entry.release is not None) == ("name_release done" in calls.log) for entry in book.entries())
+    assert book.verify().sound
+    return calls.log, len(calls.log) - 1 == stop
+
+
 @CASES
-def test_a_refused_or_killed_run_reads_nothing_that_was_not_paid_for(caller, fitted, tmp_path, monkeypatch):
+def test_a_refused_run_reads_nothing(caller, fitted, tmp_path, monkeypatch):
     small = ledger(tmp_path, 0.01)
-    with monkeypatch.context() as patched:
-        calls = Calls(patched)
-        with pytest.raises(LedgerRefusal):
-            caller(fitted, table(), ledger=small, **ASKED)
-        assert "read" not in calls.log
+    calls = Calls(monkeypatch)
+    with pytest.raises(LedgerRefusal):
+        caller(fitted, table(), ledger=small, **ASKED)
+    assert "read" not in calls.log
     assert small.entries() == ()
-    for stop, (paid, read) in enumerate([(0, 0), (0, 0), (0, 0), (1, 0), (1, 0), (1, 1)]):
-        (tmp_path / str(stop)).mkdir()
-        book = ledger(tmp_path / str(stop))
-        with monkeypatch.context() as patched:
-            calls = Calls(patched, stop)
-            with pytest.raises(Killed):
-                caller(fitted, table(), ledger=book, **ASKED)
-        assert len(book.entries()) == paid
-        assert calls.log.count("read done") == read
-        assert all(entry.release is None for entry in book.entries())
-        assert book.verify().sound
+
+
+@CASES
+def test_a_run_that_stops_around_its_debit_reads_nothing_that_was_not_paid_for(caller, fitted, tmp_path):
+    logs = [stopped(caller, fitted, tmp_path, stop, Killed)[0] for stop in range(1, 5)]
+    assert logs[-1] == ["ready", "ready done", "debit", "debit done", "read"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Killed, OSError])
+@CASES
+def test_a_run_that_stops_at_any_call_hides_no_debit(caller, kind, fitted, tmp_path):
+    """Killed, or stopped by a full disk, before and after every call."""
+    stop = 0
+    while stopped(caller, fitted, tmp_path, stop, kind)[1]:
+        stop += 1
+    assert stop >= 10
 
 
 @pytest.mark.parametrize("caller", [fit, look], ids=lambda caller: caller.__name__)
