@@ -1,6 +1,7 @@
 """`charged_run` is the only way to a release: refused, killed at any call and resumed, for all who call it."""
 
 import ast
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -177,10 +178,8 @@ def stopped(caller, fitted, folder, stop, kind):
     book = ledger(folder / f"{kind.__name__} {stop}")
     with pytest.MonkeyPatch.context() as patched:
         calls = Calls(patched, stop, kind)
-        try:
+        with suppress(kind, sordino.core.validate.SordinoError):
             caller(fitted, table(), ledger=book, **ASKED)
-        except (kind, sordino.core.validate.SordinoError):
-            pass
     paid = "debit done" in calls.log
     assert len(book.entries()) == paid
     assert "read" not in calls.log or calls.log.index("read") > calls.log.index("debit done")
