@@ -29,7 +29,7 @@ from sordino import estimators
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.estimators import ArrayBounds, BudgetWarning
-from sordino.fitting.choose import BEATS_CONSTANT
+from sordino.fitting.methods.base import BEATS_CONSTANT
 from sordino.fitting.tasks import EXPECTED_ERROR
 from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES, measured_task
 from sordino.mechanisms.regression import Declaration, plan, with_bins

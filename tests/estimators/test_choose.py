@@ -8,8 +8,8 @@ import pytest
 from sordino import ArrayBounds, InputError, PrivateLinearRegression
 from sordino.core.bound import Relation
 from sordino.data import Boolean, Category, Feature, Number, Schema, Target
-from sordino.fitting.choose import BudgetWarning, beats_constant, choose, enough_epsilon
 from sordino.fitting.methods import METHODS
+from sordino.fitting.methods.base import BudgetWarning, beats_constant, choose, enough_epsilon
 from sordino.fitting.problem import FitProblem
 from sordino.fitting.tasks import AUTO, AUTO_OR_CONSTANT, TASKS
 

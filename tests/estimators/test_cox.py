@@ -16,8 +16,8 @@ from sordino.core.spec import Unit
 from sordino.core.validate import InputError
 from sordino.data import Boolean, DeclaredUnit, Feature, Number, Schema, Target, write_schema
 from sordino.estimators import ArrayBounds, PrivateCoxRegression, PrivatePoissonRegression
-from sordino.fitting.choose import choose
 from sordino.fitting.declaration import EncodedRows, declared_columns
+from sordino.fitting.methods.base import choose
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import TASKS

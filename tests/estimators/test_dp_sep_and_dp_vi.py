@@ -8,9 +8,9 @@ import sordino
 from sordino import ArrayBounds
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
-from sordino.fitting.choose import choose
 from sordino.fitting.fit import array_rows
 from sordino.fitting.methods import METHODS
+from sordino.fitting.methods.base import choose
 from sordino.fitting.methods.dp_sep import _model, _posterior, rounds_of
 from sordino.fitting.methods.dp_vi import scores_at
 from sordino.fitting.problem import FitProblem

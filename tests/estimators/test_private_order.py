@@ -16,8 +16,8 @@ from sordino.estimators import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
 )
-from sordino.fitting.choose import choose
 from sordino.fitting.declaration import declared
+from sordino.fitting.methods.base import choose
 from sordino.fitting.problem import FitProblem
 from sordino.fitting.tasks import TASKS
 from sordino.ledger import Ledger, LedgerRefusal
@@ -167,7 +167,7 @@ def test_a_budget_without_hope_is_refused_unless_a_constant_is_asked_for(tmp_pat
 
 
 @pytest.mark.parametrize("epsilon", [0.3, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.05, 1.0))])
-@pytest.mark.filterwarnings("ignore::sordino.fitting.choose.BudgetWarning")
+@pytest.mark.filterwarnings("ignore::sordino.fitting.methods.base.BudgetWarning")
 def test_a_fit_is_never_much_worse_than_the_constant(epsilon):
     """Ten seeds of 800 records with a weak signal in 20 columns: the mean loss is at most 1 % above the constant's."""
     losses, constants = [], []

@@ -27,9 +27,9 @@ from sordino.estimators import (
     PrivatePoissonRegression,
     PrivateRobustRegression,
 )
-from sordino.fitting.choose import choose
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods import METHODS
+from sordino.fitting.methods.base import choose
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import MODELS, TASKS
 from sordino.ledger import Ledger

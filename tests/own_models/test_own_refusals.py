@@ -11,8 +11,7 @@ import pytest
 
 import sordino
 from sordino.core.spec import Batch, Problem
-from sordino.fitting.custom_model import _built
-from sordino.fitting.custom_rows import named_arrays, packed_rows
+from sordino.fitting.custom_model import _built, named_arrays, packed_rows
 from sordino.mechanisms import dp_sgd
 from sordino.models.custom.base import front_end_for, pack, read_layout
 

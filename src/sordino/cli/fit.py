@@ -132,8 +132,8 @@ def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formu
         declared = with_formula(declared, formula)
     existing_table(data)
     from sordino.fitting.array_schema import DeltaWarning  # noqa: PLC0415
-    from sordino.fitting.choose import BudgetWarning  # noqa: PLC0415
     from sordino.fitting.fit import STAGES, fit_table  # noqa: PLC0415
+    from sordino.fitting.methods.base import BudgetWarning  # noqa: PLC0415
     from sordino.ledger import ContentWarning  # noqa: PLC0415
 
     shown = (BudgetWarning, DeltaWarning, ContentWarning)

@@ -12,6 +12,6 @@ from sordino.estimators.supervised import PrivateGaussianMixture as PrivateGauss
 from sordino.fitting.array_schema import ArrayBounds as ArrayBounds
 from sordino.fitting.array_schema import DeltaWarning as DeltaWarning
 from sordino.fitting.array_schema import NonPrivateWarning as NonPrivateWarning
-from sordino.fitting.choose import BudgetWarning as BudgetWarning
 from sordino.fitting.methods import METHODS as METHODS
 from sordino.fitting.methods import method as method
+from sordino.fitting.methods.base import BudgetWarning as BudgetWarning

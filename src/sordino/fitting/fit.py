@@ -30,9 +30,8 @@ from sordino.fitting.charge import (
     check_public,
     not_stored,
 )
-from sordino.fitting.choose import choose
 from sordino.fitting.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
-from sordino.fitting.methods import Outcome, Plan
+from sordino.fitting.methods import Outcome, Plan, choose
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.resume import FitCheckpoint
 from sordino.fitting.table_parts import IN_MEMORY, METHOD, Progress, TableInParts, table_in_parts

@@ -18,7 +18,7 @@ from sordino.core.bound import NOT_COVERED, Bound, Certificate, Relation, View, 
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError, one_of, refuse, whole_number
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
-from sordino.fitting.custom_rows import check_typed, finite_numbers
+from sordino.fitting.custom_model import check_typed, finite_numbers
 from sordino.fitting.problem import Sources
 from sordino.ledger.release.document import StoredRelease, stored
 from sordino.mechanisms.chain import release as exact_average

@@ -7,6 +7,7 @@ from sordino.fitting.methods.base import METHODS as METHODS
 from sordino.fitting.methods.base import Method as Method
 from sordino.fitting.methods.base import Outcome as Outcome
 from sordino.fitting.methods.base import Plan as Plan
+from sordino.fitting.methods.base import choose as choose
 from sordino.fitting.methods.base import method as method
 from sordino.fitting.methods.base import methods_of as methods_of
 

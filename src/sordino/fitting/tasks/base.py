@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from sordino.fitting.predictor import Predictor
     from sordino.fitting.problem import FitProblem
 
+AUTO, AUTO_OR_CONSTANT, FALLBACK = "auto", "auto-or-constant", "constant"
+# Draws of the posterior that predictions average over.
+DRAWS = 256
+# In the settings of a release: what was asked for, so that the run can be planned again.
+ASKED = "asked"
+# In the settings of a release: the error that its plan expected, over that of the best constant.
+EXPECTED_ERROR = "expected_error_over_constant"
+Begin = Callable[[str], None]
+
 
 @dataclass(frozen=True)
 class TaskOption:
@@ -298,3 +307,21 @@ def task(kind: type[Kind]) -> type[Kind]:
     TASKS[made.word] = made
     MODELS.update({word: (made, fixed) for word, fixed in made.models.items()})
     return kind
+
+
+def ignore_progress(_stage: str) -> None:
+    """Leaves the name of a stage unsaid."""
+
+
+def task_of(settings: Mapping[str, Any]) -> Task | None:
+    """The task that a release was fitted for, as its settings say; None of a look, a check or a chain."""
+    word = settings.get("task")
+    return TASKS.get(word) if isinstance(word, str) else None
+
+
+def asked_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the fit of a release was asked for, as its settings say; refused where they do not."""
+    asked = settings.get(ASKED)
+    if not isinstance(asked, Mapping) or "epsilon" not in asked:
+        raise InputError("This release does not record the settings of its fit. Fit it again to replay it.")
+    return asked
