@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -24,7 +23,7 @@ from sordino.data import StoredColumn, column_names, from_arrays, read_table
 from sordino.data.raw_columns import BOOLEAN, MISSING, NUMBER, Column, arrow, numpy_values
 from sordino.data.sources.in_memory import no_rows
 from sordino.data.units import key_codes, keys
-from sordino.fitting.array_schema import NonPrivateWarning, delta_cautions
+from sordino.fitting.array_schema import delta_cautions
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
 from sordino.fitting.custom_methods import (
     CUSTOM,
@@ -36,11 +35,12 @@ from sordino.fitting.custom_methods import (
     CustomOutcome,
     CustomProblem,
 )
+from sordino.fitting.gradient_runs import check_typed, finite_numbers
 from sordino.fitting.problem import Sources
 from sordino.fitting.tasks import ASKED, AUTO
 from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.variational.natural import Sizes
-from sordino.models.custom.base import CustomModel, FrontEnd, RecordLayout, finite, front_end_for, pack, read_layout
+from sordino.models.custom.base import CustomModel, FrontEnd, RecordLayout, front_end_for, pack, read_layout
 from sordino.noise.lattice import in_doubles
 
 # Its methods register themselves, as those of `custom_methods` do.
@@ -262,15 +262,6 @@ def _array(column: Column) -> Any:
     return numpy_values(values.fill_null(False if column.kind == BOOLEAN else 0))
 
 
-def check_typed(name: str, values: Any) -> None:
-    """Refuse what has no type of its own: that of a list would follow from its numbers."""
-    if not (hasattr(values, "dtype") and hasattr(values, "shape")):
-        raise InputError(
-            f"Expected {name} to be an array, whose type is public, got a {type(values).__name__}, whose type would "
-            "follow from private numbers; make it an array of a declared type."
-        )
-
-
 def layout_of(
     front: FrontEnd,
     model: Any,
@@ -352,19 +343,6 @@ def _unit_codes(unit: str, given: Any) -> NDArray[np.intp]:
     places = {word: place for place, word in enumerate(order)}
     codes = np.array([*(places[word] for word in known), MISSING])[codes]
     return np.unique(codes, return_inverse=True)[1].ravel()
-
-
-def finite_numbers(name: str, values: Any) -> NDArray[Any]:
-    """The numbers as models get them; that some were changed is said in a warning marked NON-PRIVATE."""
-    given, found = np.asarray(values), finite(values)
-    if not np.array_equal(given, found):
-        warnings.warn(
-            f"NON-PRIVATE: some numbers of {name} are NaN, infinite or too large. NaN counts as 0, others as "
-            "the largest number that models get. This was seen in private rows: keep it with them.",
-            NonPrivateWarning,
-            stacklevel=2,
-        )
-    return found
 
 
 def plain_arrays(layout: RecordLayout, named: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

@@ -1,5 +1,6 @@
 """`fit_chain` and `fit_network`: runs of noisy gradients with the noise that an epsilon needs, charged and released."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,8 +18,8 @@ from sordino.auditing.training_canaries import check_planting, train_and_audit
 from sordino.core.bound import NOT_COVERED, Bound, Certificate, Relation, View, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError, one_of, refuse, whole_number
+from sordino.fitting.array_schema import NonPrivateWarning
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
-from sordino.fitting.custom_model import check_typed, finite_numbers
 from sordino.fitting.problem import Sources
 from sordino.ledger.release.document import StoredRelease, stored
 from sordino.mechanisms.chain import release as exact_average
@@ -31,6 +32,7 @@ from sordino.mechanisms.networks.jaxpr import Loss
 from sordino.mechanisms.networks.trainer import Trained, train
 from sordino.mechanisms.networks.training import QUERY, Training, check_run
 from sordino.models.base import Model, describe_model
+from sordino.models.custom.base import finite
 from sordino.models.registry import JaxModel
 from sordino.noise import lattice
 from sordino.noise.randomness import Randomness
@@ -112,6 +114,28 @@ def fit_chain(
 def _read(features: Any, target: Any) -> tuple[Any, Any]:
     """The rows; a number that is not finite counts as a public one, because a refusal would tell of it."""
     return checked_rows(finite_numbers("features", features), finite_numbers("target", target))
+
+
+def check_typed(name: str, values: Any) -> None:
+    """Refuse what has no type of its own: that of a list would follow from its numbers."""
+    if not (hasattr(values, "dtype") and hasattr(values, "shape")):
+        raise InputError(
+            f"Expected {name} to be an array, whose type is public, got a {type(values).__name__}, whose type would "
+            "follow from private numbers; make it an array of a declared type."
+        )
+
+
+def finite_numbers(name: str, values: Any) -> NDArray[Any]:
+    """The numbers as models get them; that some were changed is said in a warning marked NON-PRIVATE."""
+    given, found = np.asarray(values), finite(values)
+    if not np.array_equal(given, found):
+        warnings.warn(
+            f"NON-PRIVATE: some numbers of {name} are NaN, infinite or too large. NaN counts as 0, others as "
+            "the largest number that models get. This was seen in private rows: keep it with them.",
+            NonPrivateWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 def chain_line(explanation: Explanation, model: Model) -> Certificate:
