@@ -39,7 +39,7 @@ def test_a_line_is_learned_with_its_residual_variance_and_charged(method, rows, 
     assert model.release_.ledger is not None
     assert 0.05**2 < model.release_.settings["residual_variance"] * 1.5**2 < 0.25**2
     sordino.write_release(tmp_path / "release", model.release_)
-    assert "no intervals" in str(sordino.read_release(tmp_path / "release").summary())
+    assert "no standard errors" in str(sordino.read_release(tmp_path / "release").summary())
 
 
 @BOTH
@@ -95,5 +95,5 @@ def test_the_model_of_a_network_predicts_what_its_site_predicts():
 def test_auto_never_takes_them_for_a_line_and_several_layers_are_refused_before_a_row_is_read():
     linear = _problem(TASKS["regression"])
     assert not any(METHODS[name].considered(linear) for name in ("dp-sep", "dp-vi"))
-    with pytest.raises(InputError, match="'dp-vi' has as many as asked for"):
+    with pytest.raises(InputError, match="'dp-vi' has as many as declared"):
         choose(_problem(TASKS["network-regression"], hidden=(4, 4)), "dp-sep")
