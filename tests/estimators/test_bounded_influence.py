@@ -61,7 +61,7 @@ def fitted(relation: str = "replace-one", seed: int = 1, **changes: object) -> P
 def test_the_certificate_is_at_most_the_budget_and_hardly_less(task, classes, relation, epsilon):
     plan = METHODS[WORD].plan(problem(task, relation, epsilon, classes))
     assert 0.999 * epsilon <= explain(plan.spec, 1e-6).epsilon <= epsilon
-    assert plan.details["made"].spent <= plan.details["made"].mu
+    assert plan.made.spent <= plan.made.mu
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -71,7 +71,7 @@ def test_the_certificate_is_at_most_the_budget_and_hardly_less(task, classes, re
 def test_noise_in_a_run_is_what_the_spec_says(task, classes, relation):
     """Part by part: the scale that the noise port was told over the spec's noise is the bound it is in units of."""
     plan = METHODS[WORD].plan(problem(task, relation, 2.0, classes))
-    made, generator = plan.details["made"], np.random.default_rng(2)
+    made, generator = plan.made, np.random.default_rng(2)
     X = np.column_stack([np.ones(500), generator.uniform(-1, 1, (500, 6))])
     y = generator.uniform(-1, 1, 500) if classes is None else generator.integers(0, classes, 500).astype(float)
     recording = Recorder().record(

@@ -83,7 +83,7 @@ def test_the_model_of_a_network_predicts_what_its_site_predicts():
     generator = np.random.default_rng(7)
     precision = np.full(family.dim, 1e8)  # nearly a point, so that both predict its network
     natural = np.concatenate([precision * generator.normal(size=family.dim), precision]).astype(np.float32)
-    spec = choose(problem, "dp-sep").details["steps"]
+    spec = _steps_spec(problem, rounds)
     release = MessagePassingRelease(spec, rounds.site, family, natural, Repairs(0, 0), None)
     X = np.column_stack([np.ones(50), generator.uniform(-1, 1, (50, problem.features - 1))])
     model = _model(problem, 0.04)

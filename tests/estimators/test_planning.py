@@ -114,7 +114,7 @@ def test_the_plan_is_that_of_a_fit():
         task, _ = MODELS[family]
         declared = declared_columns(schema(family), task)
         problem = FitProblem(task, declared.schema, 1.0, 1e-6, Relation.REPLACE_ONE, {}, declared.labels)
-        wanted = METHODS["bounded-influence"].plan(problem).details["made"]
+        wanted = METHODS["bounded-influence"].plan(problem).made
         assert made(family).plan.mechanisms == wanted.mechanisms
 
 

@@ -214,7 +214,7 @@ def test_a_release_of_sums_needs_weights_that_are_numbers():
     own = encoded_rows(declaration, Relation.REPLACE_ONE, table("linear", 60), None)
     from sordino.noise.randomness import SeededRandomness
 
-    made, rows = plan.details["made"], plan.details["columns"].rows(own.X)
+    made, rows = plan.made, plan.columns.rows(own.X)
     with pytest.raises(InputError, match="weight"):
         released(made, rows, own.y, SeededRandomness(1), weight=np.full(60, np.nan), declared=60)
     with pytest.raises(InputError, match="number of units"):

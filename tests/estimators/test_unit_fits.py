@@ -35,7 +35,6 @@ from sordino.fitting.tasks import MODELS, TASKS
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
 from sordino.noise.integer_sums import check_capacity
-from sordino.noise.port import Law
 
 WORD = "bounded-influence"
 ROWS = 10
@@ -259,8 +258,8 @@ def test_records_that_belong_together_without_a_column_are_a_group():
 @pytest.mark.parametrize("relation", list(Relation))
 def test_noise_is_that_of_one_record_a_unit_with_as_many_units(relation):
     """Before any row: every multiplier is the same, and so is every bound that does not follow from an answer."""
-    several = planned(schema(400), relation).details["made"]
-    single = planned(schema(400, unit=None), relation).details["made"]
+    several = planned(schema(400), relation).made
+    single = planned(schema(400, unit=None), relation).made
     for one, other in zip(several.mechanisms, single.mechanisms, strict=True):
         assert one.multiplier == other.multiplier
         assert (one.bound is None) is (other.bound is None)
@@ -295,7 +294,7 @@ def test_ignoring_the_unit_breaks_the_guarantee_and_the_audit_with_a_whole_unit_
         plan = planned(declared, relation)
         recording = recorder.record(runs_of(plan, table), 3)
         found = compare(plan.spec, recording, recorder.replay(recording, runs_of(plan, other)))
-        realised, certified = found.total(Law.GAUSSIAN)
+        _, realised, certified = found.total
         assert found.faults == ()
         if declared.unit is None:
             assert found.ratio > 0.9 * ROWS

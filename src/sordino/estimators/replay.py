@@ -33,6 +33,7 @@ from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomMethod, CustomP
 from sordino.fitting.declaration import Declaration, EncodedRows, declared_columns
 from sordino.fitting.fit import fit, table_rows
 from sordino.fitting.methods import Plan, choose
+from sordino.fitting.methods.bounded_influence import InfluencePlan
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import asked_of, task_of
 from sordino.inference.release import CustomRelease
@@ -136,7 +137,7 @@ def unplanned(release: StoredRelease) -> str:
         warnings.simplefilter("ignore")
         cautions = (*plan.method.plan(problem).cautions, *delta_cautions(problem.records, problem.delta, problem.unit))
     lost = next((words for words in cautions if words not in release.cautions), None)
-    budget = getattr(plan.details.get("made"), "budget", LEAST_BUDGET)
+    budget = plan.made.budget if isinstance(plan, InfluencePlan) else LEAST_BUDGET
     if lost is None and budget < LEAST_BUDGET and WITHHELD_BECAUSE not in release.settings:
         lost = "the budget is too small for intervals"
     return "" if lost is None else f"Its plan says, and the release does not: {lost}"

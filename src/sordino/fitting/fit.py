@@ -14,6 +14,7 @@ from sordino.core.bound import Relation
 from sordino.core.validate import (
     InputError,
     Interval,
+    instance_of,
     one_of,
     whole_number,
 )
@@ -32,6 +33,7 @@ from sordino.fitting.charge import (
 )
 from sordino.fitting.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
 from sordino.fitting.methods import Outcome, Plan, choose
+from sordino.fitting.methods.bounded_influence import InfluencePlan
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.resume import FitCheckpoint
 from sordino.fitting.table_parts import IN_MEMORY, METHOD, Progress, TableInParts, table_in_parts
@@ -128,7 +130,8 @@ def fit(
     def checkpoint() -> FitCheckpoint | None:
         if lies is None or keep is None:
             return None
-        numbers = {one.name: one.numbers for one in plan.details["made"].mechanisms}
+        made = instance_of("plan", plan, InfluencePlan).made
+        numbers = {one.name: one.numbers for one in made.mechanisms}
         where = lies.settings(schema)
         return FitCheckpoint.at(keep, plan.spec, schema, where, ledger, private=sources.private, numbers=numbers)
 
@@ -183,7 +186,9 @@ def _learned(
     """Open the rows, in memory or in parts, and run the method."""
     if given.in_parts is not None:
         begin(STAGES[3])
-        return given.in_parts.learned(plan, declaration, sources, access.read, access.checkpoint)
+        return given.in_parts.learned(
+            instance_of("plan", plan, InfluencePlan), declaration, sources, access.read, access.checkpoint
+        )
     rows = access.read(partial(given.read, declaration))
     if access.entry is not None:
         declared_rows = _capped(problem.schema, declaration.schema, rows.X)

@@ -1,9 +1,9 @@
 """A fit on a table that is not read whole: parts, an engine that asks them, and how their rows are encoded there."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,10 @@ from sordino.data.sources.registry import TablePart, parts_of
 from sordino.data.table import Table
 from sordino.engines.totals import Encode, Engine, Progress, Totals, engine_of, ignore_progress
 from sordino.engines.unit_buckets import Spread, buckets_for
+from sordino.fitting.charge import RowAccess
 from sordino.fitting.declaration import Declaration, encoded_table
-from sordino.fitting.methods import Outcome, Plan
-from sordino.fitting.methods.bounded_influence import BoundedInfluence, given_rows
+from sordino.fitting.methods import Outcome
+from sordino.fitting.methods.bounded_influence import BoundedInfluence, InfluencePlan, given_rows
 from sordino.fitting.problem import Sources
 from sordino.fitting.resume import FitCheckpoint
 from sordino.mechanisms.regression.rows import UnitRows, unit_rows
@@ -28,23 +29,19 @@ from sordino.mechanisms.statistics.questions import Rows
 METHOD = BoundedInfluence.name
 IN_MEMORY = "memory"
 
-Answer = TypeVar("Answer")
-# Runs what reads rows, and tells of a refusal what it cost.
-Guarded = Callable[[Callable[[], Answer]], Answer]
-
 
 @dataclass(frozen=True, eq=False)
 class EncodedThere:
     """How rows of some part become what is summed; public, so that it can travel."""
 
     declaration: Declaration
-    plan: Plan
+    plan: InfluencePlan
 
     def __call__(self, table: Table) -> Iterator[UnitRows]:
         # How many records there are is compared for all parts together, and not here.
         X, y, units, weights = encoded_table(self.declaration, Relation.ADD_REMOVE, table)
-        columns, made = self.plan.details["columns"], self.plan.details["made"]
-        given = replace(given_rows(self.plan.problem, columns, X, y, units), weight=weights)
+        made = self.plan.made
+        given = replace(given_rows(self.plan.problem, self.plan.columns, X, y, units), weight=weights)
         yield from unit_rows(made.family, made.declaration, given)
 
 
@@ -92,20 +89,13 @@ class TableInParts:
     told: Progress = ignore_progress
     keep: Any = None
 
-    def learned(
-        self,
-        plan: Plan,
-        declaration: Declaration,
-        sources: Sources,
-        guarded: Guarded,
-        kept: FitCheckpoint | None = None,
-    ) -> Outcome:
-        """Learn from the parts, after the debit; what is `kept` of rounds before is not asked again."""
+    def learned(self, plan: InfluencePlan, declaration: Declaration, sources: Sources, access: RowAccess) -> Outcome:
+        """Learn from the parts, after the debit; what the checkpoint holds of rounds before is not asked again."""
         method = instance_of("the method", plan.method, BoundedInfluence)
-        schema = declaration.schema
-        totals = guarded(lambda: self.totals(schema, EncodedThere(declaration, plan), kept))
+        schema, kept = declaration.schema, access.checkpoint
+        totals = access.read(lambda: self.totals(schema, EncodedThere(declaration, plan), kept))
         declared = None if schema.weight is None else schema.records
-        return method.run_sums(plan, lambda asked: guarded(partial(totals, asked)), sources, declared, kept)
+        return method.run_sums(plan, lambda asked: access.read(partial(totals, asked)), sources, declared, kept)
 
     def totals(self, schema: Schema, encode: Encode, kept: FitCheckpoint | None = None) -> Totals:
         """The sums of the parts, which are arranged first such that none divides a unit; after the debit."""

@@ -33,7 +33,6 @@ class Plan:
     problem: FitProblem
     spec: Spec
     predicted: float
-    details: Mapping[str, Any] = field(default_factory=dict)
     cautions: tuple[str, ...] = ()
     schema: Schema | None = None
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation, View, exactly_computed
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
+from sordino.core.validate import instance_of
 from sordino.data import Category, Measurement, Schema
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import (
@@ -162,6 +163,14 @@ def influence_plan(problem: FitProblem, columns: PublicColumns) -> EnginePlan:
     )
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InfluencePlan(Plan):
+    """A plan with the engine's view of the schema, and the engine's own plan."""
+
+    columns: PublicColumns
+    made: EnginePlan
+
+
 @method("bounded-influence")
 class BoundedInfluence(Method):
     """Centre, spreads and scatter, then gradients, slopes and their squares, all read by one posterior."""
@@ -194,23 +203,24 @@ class BoundedInfluence(Method):
     def informs(self, problem: FitProblem) -> bool:
         return not expected(influence_plan(problem, public_columns(problem))).refused
 
-    def plan(self, problem: FitProblem) -> Plan:
+    def plan(self, problem: FitProblem) -> InfluencePlan:
         columns = public_columns(problem)
         made = influence_plan(problem, columns)
         cautions = () if self.tells_intervals(problem) else (f"Intervals of this fit are withheld: {TOO_MANY}.",)
         predicted = error_over_constant(problem, _expected_share(made))
-        details = {"columns": columns, "made": made}
-        return Plan(self, problem, sums_spec(problem, made), predicted, details, cautions, schema=uncapped(problem))
+        spec, schema = sums_spec(problem, made), uncapped(problem)
+        return InfluencePlan(self, problem, spec, predicted, cautions, schema, columns=columns, made=made)
 
     def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
-        given = given_rows(plan.problem, plan.details["columns"], rows.X, rows.y, rows.units)
+        own = instance_of("plan", plan, InfluencePlan)
+        given = given_rows(plan.problem, own.columns, rows.X, rows.y, rows.units)
         declared = None if rows.weights is None else plan.problem.records
-        total = InMemory(plan.details["made"], replace(given, weight=rows.weights))
-        return self.run_sums(plan, total, sources, declared)
+        total = InMemory(own.made, replace(given, weight=rows.weights))
+        return self.run_sums(own, total, sources, declared)
 
     def run_sums(
         self,
-        plan: Plan,
+        plan: InfluencePlan,
         total: Total,
         sources: Sources,
         declared: int | None = None,
@@ -220,7 +230,7 @@ class BoundedInfluence(Method):
 
         What is `kept` of rounds before is not asked again.
         """
-        problem, columns, made = plan.problem, plan.details["columns"], plan.details["made"]
+        problem, columns, made = plan.problem, plan.columns, plan.made
         engine_law = posterior(made, release_sums(made, total, sources.fresh(), declared, kept))
         law = coefficients(problem, columns, made, engine_law)
         variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0

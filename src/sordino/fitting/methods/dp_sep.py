@@ -148,12 +148,13 @@ class StochasticExpectationPropagation(Method):
         rounds = rounds_of(problem)
         steps = _steps_spec(problem, rounds)
         spec = in_parts(problem, steps, check_spec(problem)) if check_rounds(problem) else steps
-        return Plan(self, problem, spec, _predicted(problem, rounds, steps), {"steps": steps})
+        return Plan(self, problem, spec, _predicted(problem, rounds, steps))
 
     def run(self, plan: Plan, given: EncodedRows, sources: Sources) -> Outcome:
         problem, rounds = plan.problem, rounds_of(plan.problem)
+        steps = _steps_spec(problem, rounds)
         release = run_message_passing(
-            plan.details["steps"],
+            steps,
             rounds.site,
             rounds.unit * given.X,
             rounds.target_unit * given.y,
@@ -161,7 +162,7 @@ class StochasticExpectationPropagation(Method):
             prior=Prior(),
             refinement=Refinement(
                 CentredCoordinates(rounds.weight),
-                RaiseEigenvalues(max(rounds.floor, _noise_of_precision(problem, rounds, plan.details["steps"]))),
+                RaiseEigenvalues(max(rounds.floor, _noise_of_precision(problem, rounds, steps))),
                 start_scale=rounds.start_scale,
             ),
         )

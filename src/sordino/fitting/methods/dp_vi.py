@@ -114,14 +114,14 @@ class VariationalInference(Method):
     def plan(self, problem: FitProblem) -> Plan:
         steps = _steps_spec(problem)
         spec = in_parts(problem, steps, check_spec(problem)) if check_rounds(problem) else steps
-        return Plan(self, problem, spec, _predicted(problem, steps), {"steps": steps})
+        return Plan(self, problem, spec, _predicted(problem, steps))
 
     def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
         problem, X, y = plan.problem, rows.X, rows.y
         model = _model(problem)
         steepens = isinstance(model, DenseNetwork) and problem.classes is not None
         labels = (y + 1.0) / 2.0 if steepens and problem.classes == 2 else y
-        release = run_variational(plan.details["steps"], model, X, labels, sources.fresh(), options=_OPTIONS)
+        release = run_variational(_steps_spec(problem), model, X, labels, sources.fresh(), options=_OPTIONS)
         posterior = _with_wandering(release, model)
         if steepens:
             return Outcome(_steepened(problem, model, posterior, X, labels, sources), model)

@@ -94,13 +94,11 @@ class NaturalNetwork(Method):
 
     def plan(self, problem: FitProblem) -> Plan:
         settings = self._settings(problem)
-        specs = tuple(natural_specs(problem, settings))
-        predicted = natural_predicted(problem, settings)
-        return Plan(self, problem, in_parts(problem, *specs), predicted, {"specs": specs})
+        specs = natural_specs(problem, settings)
+        return Plan(self, problem, in_parts(problem, *specs), natural_predicted(problem, settings))
 
     def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
-        problem = plan.problem
-        return _Run(problem, self._settings(problem), rows.X, rows.y, sources, iter(plan.details["specs"])).outcome()
+        return _Run(plan.problem, self._settings(plan.problem), rows.X, rows.y, sources).outcome()
 
 
 def _law(columns: int) -> Array:
@@ -131,10 +129,9 @@ class _Fitted(NamedTuple):
 class _Run:
     """One fit: every part of the spec is asked for once, in order, each with a source of its own."""
 
-    def __init__(
-        self, problem: FitProblem, settings: NaturalSettings, X: Array, y: Array, sources: Sources, specs: Any
-    ) -> None:
-        self.problem, self.settings, self.sources, self.specs = problem, settings, sources, specs
+    def __init__(self, problem: FitProblem, settings: NaturalSettings, X: Array, y: Array, sources: Sources) -> None:
+        self.problem, self.settings, self.sources = problem, settings, sources
+        self.specs = natural_specs(problem, settings)
         self.X, self.y = X, y
         self.records = problem.records
 

@@ -143,14 +143,17 @@ class RidgeSteps(Method):
         return too_many_columns(problem)
 
     def plan(self, problem: FitProblem) -> Plan:
+        asked, pace, parts = self._decided(problem)
+        predicted = self._expected_error(asked, parts, pace)
+        return Plan(self, problem, in_parts(asked, *parts.all), predicted, schema=asked.schema)
+
+    def _decided(self, problem: FitProblem) -> tuple[FitProblem, RidgePace, _Parts]:
+        """The problem as rows are read, the pace of the rounds, and what is asked for."""
         # Gradients are shortened as they come, so rows need no cap.
         asked = replace(problem, schema=replace(problem.schema, row_norm=None))
         budget = asked.budget_of_coefficient * (_EARLIER if asked.records >= _MANY_RECORDS else 1.0)
         pace = [one for one in self.settings.paces if budget >= one.least][-1]
-        parts = _parts(asked, self.settings, pace)
-        predicted = self._expected_error(asked, parts, pace)
-        details = {"parts": parts, "pace": pace, "asked": asked}
-        return Plan(self, problem, in_parts(asked, *parts.all), predicted, details, schema=asked.schema)
+        return asked, pace, _parts(asked, self.settings, pace)
 
     def _expected_error(self, problem: FitProblem, parts: _Parts, pace: RidgePace) -> float:
         """The error over a constant's if columns were centred in their bounds and spread as is typical."""
@@ -162,7 +165,7 @@ class RidgeSteps(Method):
         return error_over_constant(problem, fit.expected_share, fit.expected_offset(located))
 
     def run(self, plan: Plan, given: EncodedRows, sources: Sources) -> Outcome:
-        problem, parts, pace = plan.details["asked"], plan.details["parts"], plan.details["pace"]
+        problem, pace, parts = self._decided(plan.problem)
         X, y = given.X, given.y
         first = _first_rows(problem, X, y)
         ones = NoisedProducts(parts.centre, first, sources.fresh(), 1, ones=True)
