@@ -11,7 +11,7 @@ from sordino.core.validate import InputError
 from sordino.fitting.fit import array_rows
 from sordino.fitting.methods import METHODS
 from sordino.fitting.methods.base import choose
-from sordino.fitting.methods.dp_sep import _model, _posterior, rounds_of
+from sordino.fitting.methods.dp_sep import _model, _posterior, _steps_spec, rounds_of
 from sordino.fitting.methods.dp_vi import scores_at
 from sordino.fitting.problem import FitProblem
 from sordino.fitting.tasks import TASKS

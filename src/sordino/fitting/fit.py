@@ -186,9 +186,7 @@ def _learned(
     """Open the rows, in memory or in parts, and run the method."""
     if given.in_parts is not None:
         begin(STAGES[3])
-        return given.in_parts.learned(
-            instance_of("plan", plan, InfluencePlan), declaration, sources, access.read, access.checkpoint
-        )
+        return given.in_parts.learned(instance_of("plan", plan, InfluencePlan), declaration, sources, access)
     rows = access.read(partial(given.read, declaration))
     if access.entry is not None:
         declared_rows = _capped(problem.schema, declaration.schema, rows.X)
