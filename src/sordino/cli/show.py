@@ -134,7 +134,7 @@ def _values(given: list[str] | tuple[str, ...]) -> dict[str, str]:
 
 def _draws(stored: "StoredRelease", draws: int, seed: int | None, form: str, out: Path | None) -> None:
     from sordino.core.results import as_csv  # noqa: PLC0415
-    from sordino.inference.release import named_draws  # noqa: PLC0415
+    from sordino.inference.draws import named_draws  # noqa: PLC0415
 
     table = {name: values.tolist() for name, values in named_draws(stored, draws, seed).items()}
     _print(json_text(table) + "\n" if form == "json" else as_csv(table), out)

@@ -18,6 +18,7 @@ from sordino.fitting.predictor import MeanAndNew
 from sordino.fitting.tasks import TASKS, ignore_progress
 from sordino.fitting.tasks.survival import Survival
 from sordino.inference.contrasts import LEVEL, Line, Wald, contrast, wald
+from sordino.inference.draws import named_draws, to_arviz
 from sordino.inference.margins import Margins, effects, margins
 from sordino.inference.summary import Summary, coefficients_of, summary_of
 
@@ -97,14 +98,10 @@ class CoefficientEstimator(PrivateEstimator):
 
     def named_draws(self, draws: int = 1000, seed: int | None = None) -> dict[str, Array]:
         """Draws of the coefficients in the units of the table, by name."""
-        from sordino.inference.release import named_draws  # noqa: PLC0415
-
         return named_draws(self._release, draws, seed)
 
     def to_arviz(self, draws: int = 1000, seed: int | None = None, rows: Any = None) -> Any:
-        """The posterior for ArviZ, with named variables and coordinates; see `inference.release.to_arviz`."""
-        from sordino.inference.release import to_arviz  # noqa: PLC0415
-
+        """The posterior for ArviZ, with named variables and coordinates; see `inference.draws.to_arviz`."""
         return to_arviz(self._release, draws, seed, rows)
 
     def predict_mean(self, X: Any, level: float = LEVEL) -> MeanAndNew:
