@@ -150,14 +150,14 @@ class StochasticExpectationPropagation(Method):
         spec = in_parts(problem, steps, check_spec(problem)) if check_rounds(problem) else steps
         return Plan(self, problem, spec, _predicted(problem, rounds, steps))
 
-    def run(self, plan: Plan, given: EncodedRows, sources: Sources) -> Outcome:
+    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
         problem, rounds = plan.problem, rounds_of(plan.problem)
         steps = _steps_spec(problem, rounds)
         release = run_message_passing(
             steps,
             rounds.site,
-            rounds.unit * given.X,
-            rounds.target_unit * given.y,
+            rounds.unit * rows.X,
+            rounds.target_unit * rows.y,
             sources.fresh(),
             prior=Prior(),
             refinement=Refinement(
@@ -170,7 +170,7 @@ class StochasticExpectationPropagation(Method):
         posterior = _posterior(problem, release, model, rounds)
         if not check_rounds(problem):
             return Outcome(posterior, model)
-        residual = noised_residual_variance(problem, given.y - scores_at(model, posterior.mean, given.X)[:, 0], sources)
+        residual = noised_residual_variance(problem, rows.y - scores_at(model, posterior.mean, rows.X)[:, 0], sources)
         return Outcome(posterior, _model(problem, residual), {"residual_variance": residual})
 
 

@@ -164,9 +164,9 @@ class RidgeSteps(Method):
         located = (min(noise, 1.0) / TYPICAL_SPREAD) ** 2 if numbers else fit.prior.intercept**2
         return error_over_constant(problem, fit.expected_share, fit.expected_offset(located))
 
-    def run(self, plan: Plan, given: EncodedRows, sources: Sources) -> Outcome:
+    def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
         problem, pace, parts = self._decided(plan.problem)
-        X, y = given.X, given.y
+        X, y = rows.X, rows.y
         first = _first_rows(problem, X, y)
         ones = NoisedProducts(parts.centre, first, sources.fresh(), 1, ones=True)
         geometry, targets = _read(problem, ones(np.zeros((first.shape[1], 1)), 0)[:, 0], ones.noise)
@@ -177,9 +177,9 @@ class RidgeSteps(Method):
             directions = _directions(problem)
             asked = NoisedProducts(parts.sketch, geometry.rows(X), sources.fresh(), directions.shape[1])
             geometry = _sketched(geometry, directions, asked, asked.noise)
-        model, rows, y = _learner(problem), geometry.rows(X), targets.standard(y)
+        model, scaled, y = _learner(problem), geometry.rows(X), targets.standard(y)
         size = X.shape[1] * model.outputs
-        gradients = NoisedGradients(parts.steps, model, rows, y, sources.fresh(), size)
+        gradients = NoisedGradients(parts.steps, model, scaled, y, sources.fresh(), size)
         fitted = _fit(problem, self.settings, pace, geometry, targets, gradients.noise)
         answers = _followed(fitted, model.outputs, gradients)
         mean, encode = fitted.next_point(*answers), targets.scale * geometry.to_encoded
