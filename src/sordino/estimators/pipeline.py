@@ -59,14 +59,7 @@ class PublicPipeline(Pipeline):
     A step that stops says nothing but its name and the kind of its error, because the text may quote a cell.
     """
 
-    def __init__(
-        self,
-        steps: Any,
-        *,
-        transform_input: Any = None,
-        memory: Any = None,
-        verbose: bool = False,
-    ) -> None:
+    def __init__(self, steps: Any, *, transform_input: Any = None, memory: Any = None, verbose: bool = False) -> None:
         _check(steps)
         super().__init__(steps, transform_input=transform_input, memory=memory, verbose=verbose)
 

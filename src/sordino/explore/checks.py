@@ -42,13 +42,7 @@ from sordino.fitting.predictor import Predictor
 from sordino.inference.summary import CHECK, COMPARISON, check_table, comparison_table
 from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.statistics.questions import EXPONENT, record_weights
-from sordino.mechanisms.statistics.scored_sums import (
-    BAND_LENGTHS,
-    ScoredSums,
-    band_sums,
-    cube_lengths,
-    totals,
-)
+from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, ScoredSums, band_sums, cube_lengths, totals
 
 _BANDS = Interval(2, 50)
 _LEVELS = Interval(0.5, 1.0, high_open=True)

@@ -28,15 +28,7 @@ from sordino.core.spec import Batch, ConstantSchedule, ListSchedule, NoisedSums,
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
 from sordino.data import Number, Schema
 from sordino.data.encode import number_of
-from sordino.fitting.charge import (
-    Result,
-    RowAccess,
-    RunContents,
-    as_ledger,
-    charged_run,
-    check_public,
-    exact_sums_line,
-)
+from sordino.fitting.charge import Result, RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
 from sordino.fitting.declaration import Declaration, EncodedRows, encoded_rows
 from sordino.fitting.fit import sources_of, table_rows
 from sordino.fitting.predictor import Predictor

@@ -11,26 +11,12 @@ import numpy as np
 from sordino.accounting.evaluate import Explanation, explain
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
-from sordino.core.validate import (
-    InputError,
-    Interval,
-    instance_of,
-    one_of,
-    whole_number,
-)
+from sordino.core.validate import InputError, Interval, instance_of, one_of, whole_number
 from sordino.data import Schema, clip_rows
 from sordino.data.encode import number_of
 from sordino.engines.totals import ignore_progress as ignore_parts
 from sordino.fitting.array_schema import ArrayBounds, Bare, delta_cautions
-from sordino.fitting.charge import (
-    RowAccess,
-    RunContents,
-    Store,
-    as_ledger,
-    charged_run,
-    check_public,
-    not_stored,
-)
+from sordino.fitting.charge import RowAccess, RunContents, Store, as_ledger, charged_run, check_public, not_stored
 from sordino.fitting.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
 from sordino.fitting.methods import Outcome, Plan, choose
 from sordino.fitting.methods.bounded_influence import InfluencePlan

@@ -22,14 +22,7 @@ from sordino.fitting.declaration import as_table
 from sordino.fitting.tasks import DRAWS, Task, task_of
 from sordino.fitting.tasks.targets import blocks
 from sordino.ledger.release import StoredRelease, posterior_of
-from sordino.ledger.release.coverage import (
-    A_CONSTANT,
-    LEARNED,
-    NEW_TARGETS,
-    PROBABILITIES,
-    release_coverage,
-    withheld,
-)
+from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, NEW_TARGETS, PROBABILITIES, release_coverage, withheld
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.mechanisms.posterior.laws import DenseGaussianPosterior, Posterior, Prediction
 from sordino.mechanisms.posterior.network import FLATTEST, MOST_PEAKED, NetworkPosterior, unit_quantile
@@ -286,11 +279,7 @@ class Predictor:
         law, known, new = self.coefficient_law, partial(self.task.outcomes, self), self.task.new_targets(self)
         made = [
             intervals_of_means(
-                (outcomes or known)(law.draws, block),
-                np.asarray(law.weights),
-                level,
-                new,
-                self.exposures(block),
+                (outcomes or known)(law.draws, block), np.asarray(law.weights), level, new, self.exposures(block)
             )
             for block in blocks(features, _ROWS_OF_ALL_DRAWS)
         ]

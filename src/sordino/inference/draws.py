@@ -51,10 +51,7 @@ def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None,
         coords["class"] = words
         dims = {"slope": ["column", "class"], "intercept": ["class"]}
     intercept, slope = shaped[:, :, 0], shaped[:, :, 1:]
-    variables = {
-        "intercept": intercept if words else intercept[..., 0],
-        "slope": slope if words else slope[..., 0],
-    }
+    variables = {"intercept": intercept if words else intercept[..., 0], "slope": slope if words else slope[..., 0]}
     groups: dict[str, Any] = {"posterior": variables}
     if rows is not None:
         target = predictor.schema.declared_target().name

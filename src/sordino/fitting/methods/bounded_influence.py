@@ -219,12 +219,7 @@ class BoundedInfluence(Method):
         return self.run_sums(own, total, sources, declared)
 
     def run_sums(
-        self,
-        plan: InfluencePlan,
-        total: Total,
-        sources: Sources,
-        declared: int | None = None,
-        kept: Kept | None = None,
+        self, plan: InfluencePlan, total: Total, sources: Sources, declared: int | None = None, kept: Kept | None = None
     ) -> Outcome:
         """Learn from sums over rows, wherever they are added up; `declared` units, where weights change the plan's.
 

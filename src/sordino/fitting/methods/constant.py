@@ -11,15 +11,7 @@ from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
 from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.methods.base import (
-    Method,
-    Outcome,
-    Plan,
-    described,
-    method,
-    sums_over_all,
-    target_bound,
-)
+from sordino.fitting.methods.base import Method, Outcome, Plan, described, method, sums_over_all, target_bound
 from sordino.fitting.problem import FitProblem, Sources, class_codes
 from sordino.fitting.tasks import TASKS
 from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT

@@ -16,22 +16,8 @@ import numpy as np
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.spec import ListSchedule, Spec
 from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.methods.base import (
-    Method,
-    Outcome,
-    Plan,
-    in_parts,
-    method,
-    sums_of,
-    sums_over_all,
-)
-from sordino.fitting.methods.dp_vi import (
-    SHARE_OF_CHECK,
-    check_rounds,
-    check_spec,
-    noised_residual_variance,
-    scores_at,
-)
+from sordino.fitting.methods.base import Method, Outcome, Plan, in_parts, method, sums_of, sums_over_all
+from sordino.fitting.methods.dp_vi import SHARE_OF_CHECK, check_rounds, check_spec, noised_residual_variance, scores_at
 from sordino.fitting.problem import FitProblem, Sources, model_for
 from sordino.fitting.tasks.network import USUAL_HIDDEN
 from sordino.mechanisms.messages import (

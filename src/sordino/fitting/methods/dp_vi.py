@@ -23,16 +23,7 @@ from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.fitting.declaration import EncodedRows
-from sordino.fitting.methods.base import (
-    Method,
-    Outcome,
-    Plan,
-    in_parts,
-    method,
-    methods_of,
-    sums_of,
-    sums_over_all,
-)
+from sordino.fitting.methods.base import Method, Outcome, Plan, in_parts, method, methods_of, sums_of, sums_over_all
 from sordino.fitting.problem import FitProblem, Sources, model_for
 from sordino.fitting.tasks.network import USUAL_HIDDEN
 from sordino.mechanisms.posterior.laws import FactorisedPosterior

@@ -14,12 +14,7 @@ import numpy as np
 from sordino.core.arrays import Array
 from sordino.core.spec import ListSchedule, Spec
 from sordino.data import Category
-from sordino.fitting.methods.base import (
-    counts_spec,
-    multiplier,
-    sums_over_all,
-    target_bound,
-)
+from sordino.fitting.methods.base import counts_spec, multiplier, sums_over_all, target_bound
 from sordino.fitting.problem import FitProblem
 from sordino.mechanisms.statistics.second_moments import StatisticsOptions, StatisticsStack, statistics_spec
 from sordino.models.families.networks import SkipClassification, SkipNetwork, SkipRegression

@@ -268,12 +268,7 @@ def _sketched(geometry: Geometry, directions: Array, asked: Callable[[Array, int
 
 
 def _fit(
-    problem: FitProblem,
-    settings: RidgeSettings,
-    pace: RidgePace,
-    geometry: Geometry,
-    targets: _Targets,
-    noise: float,
+    problem: FitProblem, settings: RidgeSettings, pace: RidgePace, geometry: Geometry, targets: _Targets, noise: float
 ) -> RidgeFit:
     declared = problem.settings.get("effect_scale") or 1.0
     if problem.classes is None:
