@@ -34,7 +34,7 @@ IN_LOOKS = mutations(
   sources = sources_of(random_state)
 + read_table(declared.source(data))
 @@ look: the number of rows instead of the declared one | LookPlan.answered | look/test_answers.py -k nowhere
-- one.question.refined(*ends, self.schema.records, self.noise[place])
-+ one.question.refined(*ends, rows.number, self.noise[place])
+- question.refined(*(ends[k] or (-1.0, 1.0)), self.schema.records, self.noise[k])
++ question.refined(*(ends[k] or (-1.0, 1.0)), rows.number, self.noise[k])
 """
 )

@@ -26,8 +26,8 @@ SURVIVED = mutations(
 - rounds.noised(0, np.bincount(bins, minlength=number).astype(np.int64), 0)
 + rounds.noised(0, np.bincount(bins, minlength=number).astype(np.int64), 0, rounds.scale(0) / 2)
 @@ ridge: rows centred by the private mean | RidgeSteps.run | replay/test_estimators.py -k ridge-2-
-- NoisedGradients(parts.steps, model, rows, y, sources.fresh(), size)
-+ NoisedGradients(parts.steps, model, rows - rows.mean(0), y, sources.fresh(), size)
+- NoisedGradients(parts.steps, model, scaled, y, sources.fresh(), size)
++ NoisedGradients(parts.steps, model, scaled - scaled.mean(0), y, sources.fresh(), size)
 @@ dp-vi: residual noise halved | noised_residual_variance | replay/test_estimators.py -k regressor-dp-vi
 - noised = float(rounds.noised(0, total, -DIGITS)[0])
 + noised = float(rounds.noised(0, total, -DIGITS, rounds.scale(0) / 2)[0])

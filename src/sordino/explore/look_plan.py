@@ -91,32 +91,29 @@ class LookPlan:
 
     def answered(self, sums_of: SumsOf, sources: Sources, level: float) -> list[tuple[ParsedQuestion, tuple[Row, ...]]]:
         """Noise the sums, one call a round, and answer."""
-        randomness = sources.fresh()
-        first = self._round(sums_of, randomness, [one.question for one in self.asked], list(self.noise))
-        again = {
-            place: (one.question.refined(*ends, self.schema.records, self.noise[place]), self.noise[place])
-            for place, one in enumerate(self.asked)
-            if isinstance(one.question, Bounds)
-            and self.twice
-            and (ends := first_ends(one.question, first[place], self.noise[place])) is not None
+        first = self._round(sums_of, sources.fresh(), [one.question for one in self.asked], list(self.noise))
+        bounds = {
+            k: one.question for k, one in enumerate(self.asked) if self.twice and isinstance(one.question, Bounds)
         }
-        hidden = [place for place, one in enumerate(self.asked) if isinstance(one.question, Bounds) and self.twice]
-        found: dict[int, Array] = {}
-        if hidden:
-            # Where the first round found nothing the second one counts all the same, so that as much is noised.
-            asked = [again.get(place, (self._whole(place), self.noise[place])) for place in hidden]
-            sums = self._round(sums_of, sources.fresh(), [one for one, _ in asked], [sd for _, sd in asked])
-            found = dict(zip(hidden, sums, strict=True))
-        answers = []
-        for place, one in enumerate(self.asked):
-            if place in hidden and place not in again:
+        ends = {k: first_ends(question, first[k], self.noise[k]) for k, question in bounds.items()}
+        # Where the first round found no ends the second one counts all the same, so that as much is noised.
+        refined = {
+            k: question.refined(*(ends[k] or (-1.0, 1.0)), self.schema.records, self.noise[k])
+            for k, question in bounds.items()
+        }
+        second: dict[int, Array] = {}
+        if refined:
+            noise = [self.noise[k] for k in refined]
+            sums = self._round(sums_of, sources.fresh(), list(refined.values()), noise)
+            second = dict(zip(refined, sums, strict=True))
+        answers, public = [], (self.schema.records, self.relation is Relation.REPLACE_ONE, self.schema, level)
+        for k, one in enumerate(self.asked):
+            if k in ends and ends[k] is None:
                 answers.append((one, ()))
                 continue
-            known = self.relation is Relation.REPLACE_ONE
-            public = (self.schema.records, known, self.schema, level)
-            refined = None if place not in again else Asked(again[place][0], found[place], self.noise[place], *public)
-            asked_one = Asked(one.question, first[place], self.noise[place], *public, refined, dict(one.options))
-            answers.append((one, tuple(answer(one.question, asked_one))))
+            again = None if k not in ends else Asked(refined[k], second[k], self.noise[k], *public)
+            given = Asked(one.question, first[k], self.noise[k], *public, again, dict(one.options))
+            answers.append((one, tuple(answer(one.question, given))))
         return answers
 
     @property
@@ -139,15 +136,6 @@ class LookPlan:
         noised = noised_sums(np.concatenate(sums), EXPONENT, np.concatenate(scales), drawn)
         parts = iter(np.split(noised, np.cumsum([len(one) for one in sums])[:-1]))
         return [next(parts) if sd > 0.0 else np.zeros(0) for sd in noise]
-
-    def _whole(self, place: int) -> Question:
-        """Some question of the second round, where the first one found no ends."""
-        question = self.asked[place].question
-        return (
-            question.refined(-1.0, 1.0, self.schema.records, self.noise[place])
-            if isinstance(question, Bounds)
-            else question
-        )
 
     def cautions(self, answers: Sequence[tuple[ParsedQuestion, Sequence[Row]]]) -> tuple[str, ...]:
         """What a reader must know first; from what was released."""
