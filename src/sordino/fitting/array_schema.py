@@ -250,14 +250,8 @@ class NotNumbers(InputError, TypeError):
 class Bare:
     """Something like an array whose type was looked at and whose cells were not.
 
-    Attributes:
-        name: "X" or "y".
-        shape: of the whole.
-        kind: numpy's letter for its type; "O" where cells may be anything.
-        read: the cells as float64, NaN where one is no number; reads private rows.
-        cells: the cells as they are, for labels; reads private rows.
-        labels: the same one by one, as Python values, each with a type of its own.
-        names: of the columns, where it is a data frame.
+    `kind` is numpy's letter for its type, "O" where cells may be anything. `read` gives the cells as float64, NaN where
+    one is no number, `cells` gives them as they are, and `labels` one by one, as Python values; all read private rows.
     """
 
     name: str

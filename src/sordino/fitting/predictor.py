@@ -39,15 +39,7 @@ _POINTS = (np.arange(199) + 0.5) / 199.0
 
 @dataclass(frozen=True, eq=False)
 class MeanAndNew:
-    """Predictions of rows: the mean with its interval, and the interval of a new target.
-
-    Attributes:
-        mean: of the target, shape (rows,); of classes the probability of each, shape (rows, classes).
-        low: lower ends of the intervals of means.
-        high: upper ends.
-        new_low: lower ends of the intervals of new targets; None where a target is a class.
-        new_high: upper ends.
-    """
+    """Means of rows with intervals, of classes (rows, classes), and intervals of new targets, None for classes."""
 
     mean: Array
     low: Array
@@ -327,12 +319,8 @@ def intervals_of_means(
 ) -> MeanAndNew:
     """Means of rows with intervals, and intervals of new targets, from weighted draws of their means.
 
-    Args:
-        outcomes: means of targets, shape (draws, rows, outcomes); several outcomes are probabilities of classes.
-        weights: of the draws.
-        level: of both intervals.
-        new: from points of equal probability of each mean and a tail to what new targets are below that often.
-        exposure: what means are multiplied by.
+    `outcomes` are means of targets, shape (draws, rows, outcomes), and several of them are probabilities of classes.
+    `new` gives, from points of equal probability of each mean and a tail, what new targets are below that often.
     """
     sides, found = tails(level), []
     for place in range(outcomes.shape[2]):

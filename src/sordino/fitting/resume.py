@@ -39,15 +39,9 @@ _FAR = 1e100
 class FitCheckpoint:
     """What a fit has done so far; written after every round.
 
-    Attributes:
-        path: of the file.
-        run: a digest of what the fit is.
-        name: of the run in the ledger; a secret.
-        answered: noised sums by the names of their mechanisms.
-        marks: of every part's rows, private.
-        key: by which units were brought together; a secret of the run.
-        numbers: how many numbers each mechanism of the run answers, by name.
-        new: whether the file was made now.
+    `run` is a digest of what the fit is, `name` that of the run in the ledger and a secret; `answered` are noised sums
+    by the names of their mechanisms, `numbers` how many each of them has, `marks` those of every part's private rows;
+    `key` is the secret by which units were brought together, and `new` says whether the file was made now.
     """
 
     path: Path

@@ -71,14 +71,8 @@ class HowMany(NamedTuple):
 class TableInParts:
     """Parts of a private table that were looked at but not read, and the engine that will ask them.
 
-    Attributes:
-        engine: that asks.
-        word: what the engine is called.
-        parts: of the table.
-        columns: that are read.
-        whole_units: whether the user declares that no unit has rows in two parts.
-        told: hears how many parts have answered.
-        keep: the file in which rounds are kept, if they are.
+    `word` is what the engine is called, `columns` are those that are read, `whole_units` declares that no unit has rows
+    in two parts, `told` hears about progress, and `keep` is the file in which rounds are kept, if they are.
     """
 
     engine: Engine

@@ -34,18 +34,12 @@ _SEEN_IN_TAIL = 5.0
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """Weighted draws of coefficients in the table's units.
+    """Weighted draws of coefficients in the table's units: `draws` has shape (draws, coefficients).
 
-    Attributes:
-        names: of the coefficients.
-        draws: (draws, coefficients).
-        weights: of the draws, adding up to 1.
-        parts: what the covariance is made of: sampling, privacy and prior, each a matrix whose sum is known up to a
-            factor, shape (3, coefficients, coefficients); or shares of single variances, shape (3, coefficients), from
-            which those of sums of coefficients do not follow; None where nothing is known.
-        ratio: what exp(coefficient) is called, such as "odds ratio"; empty where it is nothing.
-        family: what kind of regression it is.
-        steps: by coefficient, a round number of its column's units that a figure shows the effect of; 1 if not there.
+    `parts` are what the covariance is made of: sampling, privacy and prior, each a matrix whose sum is known up to a
+    factor, shape (3, coefficients, coefficients); or shares of single variances, shape (3, coefficients), from which
+    those of sums of coefficients do not follow. `ratio` is what exp(coefficient) is called, such as "odds ratio", and
+    `steps` has, by coefficient, a round number of its column's units that a figure shows the effect of; 1 if not there.
     """
 
     names: tuple[str, ...]

@@ -34,15 +34,11 @@ Begin = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TaskOption:
-    """A public setting of a task.
+    """A public setting of a task, under the name of its keyword and of its option on the command line.
 
-    Attributes:
-        name: of the keyword, and of the option on the command line.
-        check: the value that a keyword and what was given for it stand for; refuses others.
-        default: what is taken where nothing is given.
-        help: of the command line, which does not have the option where this is empty.
-        kind: of the words on the command line; of a flag bool.
-        read: the value that those words stand for, where it is another.
+    `check` gives the value that a keyword and what was given for it stand for, and refuses others. The command line
+    has the option where it has `help`; its words are of a `kind`, of a flag bool, and `read` gives their value where it
+    is another.
     """
 
     name: str
