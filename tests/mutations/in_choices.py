@@ -33,7 +33,7 @@ IN_CHOICES = mutations(
 - (found.loss, found.key) < (best.loss, best.key)
 + found.loss < best.loss
 @@ choice: rows are read before the debit | choose | choose/test_choice.py -k before_a_row
-  sources = sources_of(random_state)
+  sources = Sources(random_state)
 + read_rows([plan.declaration for plan in made.plans], related, data, RowAccess(None, None))
 @@ choice: the loss over the actual number of records | choose.run | replay/test_whole_releases.py -k choose
 - best.loss / declared.records
@@ -42,7 +42,7 @@ IN_CHOICES = mutations(
 - _compared(list(releases), noised, plan.noise.deviation, schema.records, inside)
 + _compared(list(releases), noised, plan.noise.deviation, len(data['age']), inside)
 @@ comparison: rows are read before the debit | SumPlan.charged | replay/test_whole_releases.py -k debit and compare
-  sources = sources_of(random_state)
+  sources = Sources(random_state)
 + read_rows(declarations, self.relation, data, RowAccess(None, None))
 @@ check: rows are read before the debit | check | replay/test_whole_releases.py -k debit and check
   unit = _unit_of(predictor)

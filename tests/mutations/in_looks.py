@@ -31,7 +31,7 @@ IN_LOOKS = mutations(
 - return Lengths(longest, (2.0 if self.several_records else _SQRT2) * longest)
 + return Lengths(longest, longest)
 @@ look: rows are read before the debit | look | look/test_look.py -k spent or debit
-  sources = sources_of(random_state)
+  sources = Sources(random_state)
 + read_table(declared.source(data))
 @@ look: the number of rows instead of the declared one | LookPlan.answered | look/test_answers.py -k nowhere
 - question.refined(*(ends[k] or (-1.0, 1.0)), self.schema.records, self.noise[k])

@@ -67,7 +67,7 @@ def told(verb, count, monkeypatch):
 
     def run(fresh):
         for module in (fitting, choice, scoring):
-            monkeypatch.setattr(module, "sources_of", lambda _: Sources(None, fresh))
+            monkeypatch.setattr(module, "Sources", lambda _: Sources(None, fresh))
         made = verb(count)
         document = to_document(made, "")
         document.pop("created", None)

@@ -15,7 +15,7 @@ from sordino.core.validate import InputError, one_of, whole_number
 from sordino.fitting.array_schema import REFUSE_MISSING, ArrayBounds, Bare, bare_features, bare_target, numbers_of
 from sordino.fitting.charge import as_ledger
 from sordino.fitting.declaration import bare_weights
-from sordino.fitting.fit import array_rows, fit, sources_of, table_rows
+from sordino.fitting.fit import array_rows, fit, table_rows
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import AUTO, DRAWS, Begin, Task, ignore_progress
@@ -128,7 +128,7 @@ class PrivateEstimator(BaseEstimator):
 
     def _sources(self) -> Sources:
         """Where the fit draws its random numbers; a replay puts sources of its own in this place."""
-        return sources_of(self.random_state)
+        return Sources(self.random_state)
 
     def _settings(self) -> dict[str, Any]:
         """The options of the task."""

@@ -30,7 +30,7 @@ from sordino.data.sources.registry import parts_of
 from sordino.data.table import Table
 from sordino.explore.look_plan import LookPlan, parts_to_look_at, sums_in_memory, sums_in_parts
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
-from sordino.fitting.fit import sources_of
+from sordino.fitting.problem import Sources
 from sordino.fitting.table_parts import IN_MEMORY
 from sordino.inference.summary import LOOK, answer_table
 from sordino.ledger.release import StoredRelease
@@ -187,7 +187,7 @@ def look(
     plan = LookPlan.of(
         asked, declared, number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT), related
     )
-    sources = sources_of(random_state)
+    sources = Sources(random_state)
     names = tuple(dict.fromkeys([*(name for one in asked for name in one.question.columns), *_unit(declared)]))
     _check_types(asked, declared, data, names)
     given = None if engine in (None, IN_MEMORY) else parts_to_look_at(declared, data, engine, names)

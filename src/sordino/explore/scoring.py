@@ -30,8 +30,9 @@ from sordino.data import Number, Schema
 from sordino.data.encode import number_of
 from sordino.fitting.charge import Result, RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
 from sordino.fitting.declaration import Declaration, EncodedRows, encoded_rows
-from sordino.fitting.fit import sources_of, table_rows
+from sordino.fitting.fit import table_rows
 from sordino.fitting.predictor import Predictor
+from sordino.fitting.problem import Sources
 from sordino.fitting.tasks import MODELS, Task
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
@@ -160,7 +161,7 @@ class SumPlan:
         random_state: int | None,
     ) -> tuple[StoredRelease, Result]:
         """Pay for the sum, add it up, and release it; `answer` reads the noised numbers and says the settings."""
-        sources = sources_of(random_state)
+        sources = Sources(random_state)
 
         def run(access: RowAccess) -> RunContents[Result]:
             found = sums(read_rows(declarations, self.relation, data, access))

@@ -31,7 +31,6 @@ from sordino.data.words import shown_names
 from sordino.explore.scoring import SCORED, check_header, full_sums, losses, read_rows
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run, check_public, exact_sums_line
 from sordino.fitting.declaration import Declaration
-from sordino.fitting.fit import sources_of
 from sordino.fitting.methods import METHODS, Outcome, Plan
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem, Sources
@@ -193,7 +192,7 @@ def choose(
     named = tuple(replace(one, settings={**(one.settings or {}), **fixed}) for one in _candidates(candidates))
     expected = number("trials", PER_CANDIDATE * len(named) if trials is None else trials, _MOST_TRIALS)
     made = ChoicePlan.of(task, declared, named, data, epsilon, delta, related, expected)
-    sources = sources_of(random_state)
+    sources = Sources(random_state)
 
     def run(access: RowAccess) -> RunContents[tuple[str, float]]:
         table = access.read(lambda: read_table(declared.source(data), declared.named_columns()))

@@ -11,7 +11,7 @@ import numpy as np
 from sordino.accounting.evaluate import Explanation, explain
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
-from sordino.core.validate import InputError, Interval, instance_of, one_of, whole_number
+from sordino.core.validate import InputError, instance_of, one_of
 from sordino.data import Schema, clip_rows
 from sordino.data.encode import number_of
 from sordino.engines.totals import ignore_progress as ignore_parts
@@ -64,12 +64,6 @@ def table_rows(schema: Any, task: Task, relation: Relation, X: Any, y: Any) -> R
     return RowSource(declaration, read, word, number=number, table=None if bare else X)
 
 
-def sources_of(seed: Any) -> Sources:
-    """Secure randomness, or what a seed gives again."""
-    return Sources(None if seed is None else whole_number("random_state", seed, _SEEDS))
-
-
-_SEEDS = Interval(0, 2**128 - 1)
 # The stages that `begin` receives, in order.
 STAGES = ("planning", "certifying", "reading rows", "learning")
 
@@ -226,7 +220,7 @@ def fit_table(
     given = table_rows(schema, task, related, table, None)
     own = given.declaration
     problem = FitProblem(task, own.schema, epsilon, delta, related, settings | dict(fixed), own.labels)
-    finished = partial(fit, problem, ledger=as_ledger(ledger), sources=sources_of(seed), begin=begin, store=store)
+    finished = partial(fit, problem, ledger=as_ledger(ledger), sources=Sources(seed), begin=begin, store=store)
     if engine is None or engine == IN_MEMORY:
         if keep is not None:
             raise InputError("`--keep` needs `--engine`: fits in memory start again.")

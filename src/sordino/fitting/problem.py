@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
-from sordino.core.validate import OPEN_UNIT, POSITIVE, check_numbers
+from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval, check_numbers, whole_number
 from sordino.data import Schema
 from sordino.fitting.tasks import Task
 from sordino.models.clip import check_sums
@@ -20,6 +20,7 @@ from sordino.models.registry import build_model
 from sordino.noise.randomness import Randomness, SeededRandomness
 from sordino.noise.secure import SecureRandomness
 
+_SEEDS = Interval(0, 2**128 - 1)
 # The largest number of encoded columns for which sums of products are kept.
 MOST_COLUMNS = 1024
 
@@ -92,6 +93,10 @@ class Sources:
     seed: int | None
     replayed: Callable[[], Randomness] | None = None
     _given: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.seed is not None:
+            self.seed = whole_number("random_state", self.seed, _SEEDS)
 
     @property
     def private(self) -> bool:
