@@ -148,7 +148,7 @@ class Counted(eqx.Module):
     ("module", "words"),
     [
         (linen_with(lambda: nn.BatchNorm(use_running_average=False)), "'batch_stats' of the layer BatchNorm_0"),
-        (linen_with(lambda: nn.Dropout(0.5, deterministic=False)), "draws for a whole batch, got one: Dropout_0"),
+        (linen_with(lambda: nn.Dropout(0.5, deterministic=False)), "draws for a whole batch: Dropout_0"),
         (NnxAround(nnx.BatchNorm(2, rngs=nnx.Rngs(0))), "statistics over the batch at layer.mean"),
         (NnxAround(nnx.Dropout(0.5, rngs=nnx.Rngs(0))), "got Dropout at layer"),
         (sequential(eqx.nn.BatchNorm(2, axis_name="batch", mode="ema")), r"BatchNorm at the module\.layers\[1\]"),
@@ -175,7 +175,7 @@ def test_dropout_that_is_switched_off_is_no_reason():
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"loss": None}, "Expected loss"),
+        ({"loss": None}, "A module needs loss"),
         ({"loss": lambda scores, label: scores}, "one number for one record"),
         ({"loss": lambda scores, kind: scores[kind]}, "got x, label"),
         ({"optimiser": "adam"}, "optimiser to have init and update"),
