@@ -142,7 +142,7 @@ def walks() -> dict[str, int]:
         found = {
             "fit": _walk("fit", "logistic", *table, *budget, "--ledger", ledger, "--out", release, "--seed", 1),
             "certify": _walk("certify", ROOT / "examples" / "specs" / "golden-poisson.json"),
-            "audit": _walk("audit", release, "--seconds", 5),
+            "audit": _walk("audit", release, "--seconds", 0.5),
             "report": _walk("report", release, "--ledger", ledger, "--out", Path(folder) / "report.html"),
         }
     return {f"{word}: {figure}": count for word, walk in found.items() for figure, count in walk.items()}

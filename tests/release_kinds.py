@@ -1,6 +1,8 @@
 """One small, seeded release of every kind that Sordino writes, made by the public calls."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import sordino
@@ -53,8 +55,14 @@ def _run(name: str, *words: str) -> Callable[[], StoredRelease]:
     return made
 
 
+def _once(make: Callable[[], StoredRelease]) -> Callable[[], StoredRelease]:
+    """Made once in a process; every caller gets settings of its own, which it may change."""
+    made = cache(make)
+    return lambda: replace(made(), settings=dict(made().settings))
+
+
 # By name: what `sordino.fit` and the commands make, in the order of the docs.
-KINDS: dict[str, Callable[[], StoredRelease]] = {
+_MADE: dict[str, Callable[[], StoredRelease]] = {
     **{f"{task} {method}": lambda t=task, m=method: _fitted(t, m) for task, method, _, _ in cases.FITS},
     "linear of units": lambda: _fitted("linear", "bounded-influence", "units"),
     "look": _look,
@@ -67,3 +75,4 @@ KINDS: dict[str, Callable[[], StoredRelease]] = {
     "custom loss": _run("custom", "loss", "replace-one"),
     "network": _run("network", "replace-one"),
 }
+KINDS = {name: _once(make) for name, make in _MADE.items()}

@@ -39,7 +39,7 @@ def test_the_commands_run_in_order(monkeypatch, tmp_path):
         program, *arguments = shlex.split(line)
         assert program == "sordino"
         # The replay of a release tries pairs of neighbours as long as it may.
-        short = ["--seconds", "3"] if arguments[0] == "audit" else []
+        short = ["--seconds", "0.5"] if arguments[0] == "audit" else []
         assert main([*arguments, *short]) == 0, line
 
 

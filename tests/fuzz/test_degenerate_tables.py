@@ -67,7 +67,7 @@ def test_a_wide_range_of_the_target_stops_no_unit_fit_and_no_audit(model, seed, 
     if seed == 0:
         made = fit_table(model, costs, **fit.settings)
         assert len(summary_of(made).lines) == 4
-        assert not replay_release(made, confidence=0.99, seed=1, seconds=2.0).refuted
+        assert not replay_release(made, confidence=0.99, seed=1, seconds=1.0).refuted
 
 
 @pytest.mark.slow

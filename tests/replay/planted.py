@@ -24,7 +24,8 @@ LINES = {
 }
 
 
-# Each with the table and the relation of the fit that it spoils; two of one name where one alone does no harm.
+# Each with the table and the relation of the fit that it spoils; several of one name where one alone does no harm, as a
+# wrong clip does not: a unit that is longer than its bound counts as zero.
 PLANTED = mutations(
     """
 @@ half the noise on later gradients | release_sums | classes add-remove
@@ -42,6 +43,12 @@ PLANTED = mutations(
 @@ residuals that are cut on one side alone | Round.pulls | numbers add-remove
 - return shorten(found, self.gradient_bound) * masses
 + return np.where(found[:, :1] > 0.0, found, shorten(found, self.gradient_bound)) * masses
+@@ residuals that are cut on one side alone | Contributions.total | numbers add-remove
+- self._pass(~refused)[0] if refused.any() else total
++ total
+@@ gradients that are longer than their bound, from the second on | Contributions.total | classes add-remove
+- self._pass(~refused)[0] if refused.any() else total
++ total
 @@ gradients that are longer than their bound, from the second on | Round.pulls | classes add-remove
 - return shorten(found, self.gradient_bound) * masses
 + return found * (1.0 if self.gradient_bound <= 0.5 else 1.3) * masses

@@ -31,7 +31,7 @@ def test_a_planted_mistake_is_found(mistake, monkeypatch):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_sound_code_is_called_so_and_the_audit_says_what_it_looked_at(relation):
-    found = replay_release(fitted("classes", relation), confidence=0.9999, seed=1, seconds=2.0)
+    found = replay_release(fitted("classes", relation), confidence=0.9999, seed=1, seconds=1.0)
     assert found.verdict.kind is VerdictKind.CONSISTENT, found.refuted
     assert list(found.checks) == ["scales", "noise", "shifts", "release", "cells", "keys", "debit"]
     assert "missing cells, undeclared cells, cells of another type" in found.checks["cells"]

@@ -29,7 +29,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sordino.auditing.lower_bound import Examined, Verdict, VerdictKind
-from sordino.auditing.replay.plan import Replayed, compare, hidden_batches, participation_faults, planned_calls
+from sordino.auditing.replay.plan import (
+    Replayed,
+    compare,
+    hidden_batches,
+    participation_faults,
+    planned_calls,
+    unreached,
+)
 from sordino.auditing.replay.port import Recorder, Recording, Run
 from sordino.core.results import Result, ResultTable
 from sordino.core.spec import Scheme, Spec
@@ -355,36 +362,9 @@ def _looked_at(spec: Spec, drawn: int, reached: Sequence[float]) -> dict[str, st
         "scales": f"the scale of {len(reached)} noised calls against bound times multiplier of the plan",
         "noise": f"the size of {drawn} numbers drawn as noise, together and call by call",
         "shifts": f"{far} of {len(reached)} calls moved as far as {REACHED:g} of the plan, the least "
-        f"{min(reached, default=0.0):.2f}" + ("" if sampled else _unreached(spec, reached)),
+        f"{min(reached, default=0.0):.2f}" + ("" if sampled else unreached(spec, REACHED, reached)),
         "release": "arrays and words of the whole release, the same for all neighbours",
     } | ({"batches": "who takes part in which step; the same release from other batches"} if sampled else {})
-
-
-# Why no pair need move a sum as far as its bound, by the first words of what is summed.
-_WHY = {
-    "gradients": "all rows have the constant, so no two are opposite, and at one point few residuals are the longest",
-    "slopes": "the longest row need not have the steepest slope, and bounds have room for rounding",
-    "square": "squares have one sign, so that no two records are opposite",
-    "what is cut off residuals of counts": "what is cut off has one sign, so that no two records are opposite",
-    "what is cut off residuals": "sizes have one sign: no two records are further apart than 2, the plan has 2 sqrt 3",
-    "counts and exposures": "a record without exposure counts no event",
-}
-
-
-def _unreached(spec: Spec, reached: Sequence[float]) -> str:
-    """Which sums moved less than that, how far, and why."""
-    sizes: dict[str, list[float]] = {}
-    for planned, ratio in zip(planned_calls(spec), reached, strict=False):
-        if ratio < REACHED and planned.bound:
-            sizes.setdefault(planned.name.partition(", ")[0] or "a sum", []).append(ratio)
-    parts = []
-    for name, own in sizes.items():
-        why = next(
-            (why for words, why in _WHY.items() if name.startswith(words)),
-            "no record that was tried does more; with more --seconds one may",
-        )
-        parts.append(f"{name} {min(own):.2f}{f' to {max(own):.2f}' if len(own) > 1 else ''} ({why})")
-    return f"; less: {'; '.join(parts)}" if parts else ""
 
 
 def _sampled(spec: Spec) -> bool:

@@ -106,6 +106,33 @@ def _(algorithm: NoisyGradient, spec: Spec) -> tuple[Planned, ...]:
     return tuple(planned)
 
 
+# Why no pair need move a sum as far as its bound, by the first words of what is summed.
+_WHY = {
+    "gradients": "all rows have the constant, so no two are opposite, and at one point few residuals are the longest",
+    "slopes": "the longest row need not have the steepest slope, and bounds have room for rounding",
+    "square": "squares have one sign, so that no two records are opposite",
+    "what is cut off residuals of counts": "what is cut off has one sign, so that no two records are opposite",
+    "what is cut off residuals": "sizes have one sign: no two records are further apart than 2, the plan has 2 sqrt 3",
+    "counts and exposures": "a record without exposure counts no event",
+}
+
+
+def unreached(spec: Spec, enough: float, reached: Sequence[float]) -> str:
+    """Which sums moved less than `enough` of their plan, how far, and why."""
+    sizes: dict[str, list[float]] = {}
+    for planned, ratio in zip(planned_calls(spec), reached, strict=False):
+        if ratio < enough and planned.bound:
+            sizes.setdefault(planned.name.partition(", ")[0] or "a sum", []).append(ratio)
+    parts = []
+    for name, own in sizes.items():
+        why = next(
+            (why for words, why in _WHY.items() if name.startswith(words)),
+            "no record that was tried does more; with more --seconds one may",
+        )
+        parts.append(f"{name} {min(own):.2f}{f' to {max(own):.2f}' if len(own) > 1 else ''} ({why})")
+    return f"; less: {'; '.join(parts)}" if parts else ""
+
+
 class Shift(NamedTuple):
     """How far a pair of tables moved one call, and how far it may; over the noise scale.
 
