@@ -6,7 +6,7 @@ exceed the bound, or whose numbers are not finite, counts as zero. So a wrong cl
 sensitivity of the sum, which follows from the bound and the kind of the contributions (`port.factor`), holds.
 
 Proof. *Lengths.* A unit's vector is the sum of its rows', so it is at most as long as their lengths together. Of
-`Places` and of `Grams` with one vector a row, lengths are whole numbers that double precision holds. Other lengths are
+`Tallies` and of `Grams` with one vector a row, lengths are whole numbers that double precision holds. Other lengths are
 computed from the whole numbers with a relative error below (D + 16) 2^-52 for D entries (Higham 2002, Section 4.2).
 Where that error leaves open whether the bound holds, whole numbers of Python decide (`square`).
 
@@ -266,7 +266,7 @@ class Centred(Vectors):
 
 
 @dataclass(frozen=True, eq=False)
-class Places(Contributions):
+class Tallies(Contributions):
     """A weight at one of several places: a histogram. Lengths of a unit are at most its weights together."""
 
     shape: ClassVar[str] = "nonnegative"

@@ -19,7 +19,7 @@ from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
 from sordino.mechanisms.rounds.registry import ExactRounds
 from sordino.models.base import LinearScoreModel
 from sordino.models.registry import build_model
-from sordino.noise.integer_sums import COVERED, DIGITS, Places, Vectors, check_size, digits
+from sordino.noise.integer_sums import COVERED, DIGITS, Tallies, Vectors, check_size, digits
 from sordino.noise.port import noised_whole
 from sordino.noise.randomness import Randomness
 
@@ -99,7 +99,7 @@ def _classification(problem: FitProblem, spec: Spec, y: Array, randomness: Rando
         found = [_shrunk(0.5 - 0.5 * signs, scale / math.sqrt(2.0) / problem.records, 0.5)]
         found.append((1.0 - found[0][0], found[0][1]))
     else:
-        once = Places(len(y), None, class_codes(y, classes), lambda part: np.full(len(y[part]), 1 << DIGITS), classes)
+        once = Tallies(len(y), None, class_codes(y, classes), lambda part: np.full(len(y[part]), 1 << DIGITS), classes)
         rounds = ExactRounds(spec, _COUNTS, len(y), classes, randomness)
         counts, noise = rounds.noised(0, once, -DIGITS), rounds.scale(0)
         found = [_shrunk(count / problem.records, noise / problem.records, 1.0 / classes) for count in counts]

@@ -21,7 +21,7 @@ from sordino.core.gaussian import up
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit
 from sordino.core.validate import InputError, instance_of, own_arrays, refuse
 from sordino.mechanisms.posterior.laws import Posterior
-from sordino.noise.integer_sums import Contributions, Places
+from sordino.noise.integer_sums import Contributions, Tallies
 from sordino.noise.port import HAIR, CheckedSum, SumNoise
 from sordino.noise.randomness import Randomness
 
@@ -154,5 +154,5 @@ def noised_counts(
     rounds = ExactRounds(spec, name, len(bins), number, randomness, REPLACED)
     if rounds.algorithm.rounds != 1 or rounds.algorithm.contribution < 1.0:
         raise refuse("the spec", "to have one round of contributions of at least 1", "another")
-    once = Places(len(bins), None, bins, lambda part: np.ones(len(bins[part])), number)
+    once = Tallies(len(bins), None, bins, lambda part: np.ones(len(bins[part])), number)
     return rounds.noised(0, once, 0)

@@ -369,9 +369,9 @@ class Bounds(Question):
         return Counted(self.text, self.columns, (tuple(map(str, range(bins + 1))),), (edges,))
 
 
-def _tally(places: Whole, rows: Rows, size: int) -> exact.Places:
+def _tally(places: Whole, rows: Rows, size: int) -> exact.Tallies:
     """The weight of each record at its place."""
-    return exact.Places(len(places), rows.unit_of_row, places, lambda part: rows.weights[part] * ONE, size)
+    return exact.Tallies(len(places), rows.unit_of_row, places, lambda part: rows.weights[part] * ONE, size)
 
 
 def _counted(rows: Rows, counted: NDArray[np.bool_]) -> exact.Cubes:
