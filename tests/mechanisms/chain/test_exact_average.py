@@ -193,13 +193,3 @@ def test_a_source_without_whole_numbers_is_refused():
     source: Randomness = Floating(1)
     with pytest.raises(InputError, match="rounding"):
         run(spec(), MODEL, X, Y, source, function=parameters(WIDTH))
-
-
-def test_rounding_of_single_laplace_draws_has_exact_ratios():
-    """Small scales by counting: the ratio of neighbouring probabilities is exp(-1 / s), at 2^30 it cannot be seen."""
-    drawn = exact_average._laplace(np.random.default_rng(2), 40_000, 2.0)
-    top = 12
-    expected = np.exp(-np.abs(np.arange(-top, top + 1)) / 2.0)
-    inside = drawn[np.abs(drawn) <= top]
-    found = np.bincount(inside + top, minlength=2 * top + 1)
-    assert stats.chisquare(found, expected / expected.sum() * len(inside)).pvalue > ALARM
