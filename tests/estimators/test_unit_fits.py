@@ -34,7 +34,6 @@ from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import MODELS, TASKS
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
-from sordino.noise.calls import Law
 from sordino.noise.integer_sums import check_capacity
 
 WORD = "bounded-influence"
