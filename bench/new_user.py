@@ -40,7 +40,7 @@ ANSWERS = [
     ("Check the rows", "y"),
     ("What is the dataset called?", "stays"),
     ("Is the number of records public", "replace-one"),
-    ("Epsilon of everything", "4"),
+    ("Total epsilon", "4"),
     ("And delta", "1e-5"),
     ("Open it?", "y"),
     ("Which model", "logistic"),

@@ -44,7 +44,7 @@ def test_what_only_a_description_shows_is_its_tightness_and_never_called_consist
     answer = verdict(bound(GaussianDP(1.0)), DESCRIBED)
     assert answer.kind is VerdictKind.TIGHTNESS
     assert answer.kind.words == "tightness of the description"
-    assert "neighbours that the description allows leak epsilon at least 1.062" in answer.evidence
+    assert "neighbours allowed by the description leak epsilon at least 1.062" in answer.evidence
     assert answer.evidence.endswith("no code was run.")
     assert "audit" not in answer.evidence
     assert verdict(bound(ApproxDP(0.9, 1e-6)), DESCRIBED).kind is VerdictKind.VIOLATED

@@ -62,7 +62,7 @@ def test_the_best_of_trials_has_the_law_that_the_theorem_is_about():
 def test_equal_losses_are_told_apart_by_what_is_told_and_not_by_who_came_first():
     for seed in range(20):
         found = best_of_trials(lambda place: SelectionTrial(1.0, (place,), place), 3, 0.02, SeededRandomness(seed))
-        assert found.told == 0
+        assert found.output == 0
 
 
 @pytest.mark.parametrize("expected", [2.0, 6.0, 30.0])
@@ -110,7 +110,7 @@ def test_replay_moves_no_trial_beyond_what_the_certificate_counts(relation):
 
             def ran(sources):
                 best = plan.ran(rows, Sources(None, sources))
-                return {"loss": best.loss, "candidate": best.told[0]}
+                return {"loss": best.loss, "candidate": best.output[0]}
 
             return ran
 

@@ -46,8 +46,8 @@ def test_the_text_shows_both_bounds_and_never_calls_a_description_audited_or_con
     words = " ".join(text.split())
     for word in ("certified", "described", "at most 7.398", "at least 7.397", "Confidence:", "exact"):
         assert word in words
-    assert "tightness of the description: neighbours that the description allows" in words
-    assert "No code was run, so noise that the program leaves out would not be seen here." in words
+    assert "tightness of the description: neighbours allowed by the description" in words
+    assert "No code was run, so a program that leaves noise out would not be noticed here." in words
     for said in (text.replace(str(target), ""), shown(capsys, "audit", SPEC, "--method", "exact", "--json")):
         assert "audited" not in said
         assert "consistent" not in said
@@ -178,7 +178,7 @@ def test_a_release_that_contradicts_itself_is_shown_in_red_and_exits_2(tmp_path,
         part["algorithm"]["noise_multiplier"] *= 10.0
     file.write_text(json.dumps(document), encoding="utf-8")
     said = shown(capsys, *audit, code=2)
-    assert "The stored certificate does not hold." in said
+    assert "The stored certificate is wrong." in said
     assert "This version would not plan this run." in said
     assert len(answer(capsys, *audit, code=2)["contradicted"]) == 3
     file.write_text(plain, encoding="utf-8")

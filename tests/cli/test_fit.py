@@ -126,7 +126,7 @@ def test_a_fit_of_the_whole_budget_is_granted_by_a_fresh_ledger_and_nothing_afte
     assert read_release(tmp_path / "one").ledger == {"dataset": "clinic", "entry": 1, "digest": entry.digest}
     assert 0.9 < ledger.balance().spent_epsilon <= 1.0
     assert ledger.verify().sound
-    assert "does not afford" in refusal(capsys, *fit(folder, tmp_path / "two", "--ledger", path), code=3)
+    assert "is too small for a release" in refusal(capsys, *fit(folder, tmp_path / "two", "--ledger", path), code=3)
     assert not (tmp_path / "two").exists()
     assert ledger.balance().releases == 1
 

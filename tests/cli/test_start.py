@@ -24,7 +24,7 @@ ANSWERS = [
     ("Is the number of records public", "replace-one"),
     ("Check the rows", "n"),
     ("What is the dataset called?", "stays 2026"),
-    ("Epsilon of everything", "3"),
+    ("Total epsilon", "3"),
     ("And delta", "1e-5"),
     ("Open it?", "y"),
     ("Which model", "logistic"),

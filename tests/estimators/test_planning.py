@@ -87,7 +87,7 @@ def test_counts_that_vary_more_are_expected_to_be_known_less():
     assert wider.plan.family == "negative-binomial"
     for one, other in zip(poisson.lines, wider.lines, strict=True):
         assert other.sampling > 1.1 * one.sampling
-    assert "half again the variance of a Poisson law" in str(wider)
+    assert "1.5 times the Poisson variance" in str(wider)
     assert "half again" not in str(poisson)
 
 

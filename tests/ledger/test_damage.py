@@ -291,7 +291,7 @@ def test_a_disk_that_fails_while_the_marks_are_written_is_told_and_nothing_is_hi
 
     monkeypatch.setattr(access, "write_at", failing("mark", access.write_at))
     monkeypatch.setattr(access, "flush", failing("flush", access.flush))
-    assert "ledger show tells" in sentence(lambda: spent.debit(*gaussian_release(0.001)))
+    assert "ledger show` says" in sentence(lambda: spent.debit(*gaussian_release(0.001)))
     monkeypatch.undo()
     assert calls == ["mark", "flush", "mark"][:call]
     assert spent.balance().releases == 4  # not granted, and counted: the safe side

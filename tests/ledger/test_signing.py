@@ -290,7 +290,7 @@ def test_a_sealed_key_opens_with_its_passphrase_alone(tmp_path):
     key = new_key(tmp_path / "a.key", "correct horse battery")
     assert key._secret.hex() not in (tmp_path / "a.key").read_text()
     assert read_key(tmp_path / "a.key", "correct horse battery") == key
-    for word, message in (("correct horse batterz", "Wrong passphrase"), (None, "is sealed with a passphrase")):
+    for word, message in (("correct horse batterz", "Wrong passphrase"), (None, "is encrypted with a passphrase")):
         with pytest.raises(InputError, match=message):
             read_key(tmp_path / "a.key", word)
     document = json.loads((tmp_path / "a.key").read_text())

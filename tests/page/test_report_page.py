@@ -47,7 +47,7 @@ def test_the_page_never_scrolls_sideways(tab, pages, name, width):
 def test_both_sides_of_the_sandwich_are_visible(tab, pages):
     tab.open(pages["one"])
     for kind in ("certified", "audited"):
-        lines = f"[...document.querySelectorAll('#r1-sandwich .figure .line.{kind}')]"
+        lines = f"[...document.querySelectorAll('#r1-bounds .figure .line.{kind}')]"
         shown = f"{lines}.filter(one => one.getBoundingClientRect().width > 100).length"
         assert tab.value(shown) == 2
     assert "certified ≤ 1.910" in tab.value("document.querySelector('.bar').textContent")

@@ -40,10 +40,10 @@ def test_both_sides_are_on_the_page_and_agree(folder, answer, tmp_path):
     text = (tmp_path / "report.html").read_text()
     for words in (
         "description ≥ 0.795",
-        "tests that the description allows",
+        "best tests of the description",
         "<strong>tightness of the description</strong>",
         "description only",
-        "noise that the program leaves out would not be seen here",
+        "a program that leaves noise out would not be noticed here",
     ):
         assert words in text
     # Nothing that a person reads calls it audited; the class of a line in a figure is not read.

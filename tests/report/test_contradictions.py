@@ -74,11 +74,11 @@ def _audited(document: Document, folder: Path) -> None:
 
 
 CONTRADICTIONS: dict[str, tuple[Callable[[Document, Path], None], str]] = {
-    "noise": (_noise, "The stored certificate does not hold."),
+    "noise": (_noise, "The stored certificate is wrong."),
     "noise and certificate": (_noise_and_certificate, "This version would not plan this run."),
     "method": (_method, "This version would not plan this run."),
     "what was asked for": (_unasked, "This version would not plan this run."),
-    "headline": (_headline, "The stored headline is not that of its bound."),
+    "headline": (_headline, "The stated epsilon differs from its own bound."),
     "audit": (_audited, "An audit contradicts the certificate."),
 }
 

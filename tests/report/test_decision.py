@@ -62,13 +62,13 @@ def test_the_strip_names_unit_loss_ledger_evidence_lesson_date_and_versions(book
 def test_without_a_ledger_people_are_asked(tmp_path, book):
     bare = decide(open_subject(written(tmp_path, "bare", last_iterate())))
     assert any("No ledger was charged" in question for question in bare.look_at)
-    assert any("is that one person?" in question for question in bare.look_at)
+    assert any("Does each person have only one?" in question for question in bare.look_at)
     release, _ = charged(book, last_iterate())
-    told = decide(open_subject(written(tmp_path, "told", release)))
-    assert any("was not named" in question for question in told.look_at)
-    assert facts(open_subject(tmp_path / "told"))["budget left"].startswith("not known here")
-    assert facts(open_subject(tmp_path / "told"))["charged"].endswith("as the folder says")
-    assert any("caller's word" in question for question in told.look_at)
+    charged_once = decide(open_subject(written(tmp_path, "charged_once", release)))
+    assert any("No ledger was given" in question for question in charged_once.look_at)
+    assert facts(open_subject(tmp_path / "charged_once"))["budget left"].startswith("not known here")
+    assert facts(open_subject(tmp_path / "charged_once"))["charged"].endswith("as the folder claims")
+    assert any("Only the caller knows" in question for question in charged_once.look_at)
 
 
 def test_what_must_stay_says_no_and_why(tmp_path):
@@ -86,7 +86,7 @@ def test_a_folder_that_is_not_the_one_its_entry_names_must_stay(book, tmp_path):
     folder = written(tmp_path, "one", release)
     book.name_release(entry, "0" * 64)
     subject = open_subject(folder, account=Account.of(book))
-    assert "names another release by its digest" in subject.not_as_charged
+    assert "has the digest of another release" in subject.not_as_charged
     assert not decide(subject).may_leave
     # Named by its own digest it may.
     other = Ledger.open(tmp_path / "other.ledger", "clinic", "replace-one", 3.0, 1e-5)
@@ -95,7 +95,7 @@ def test_a_folder_that_is_not_the_one_its_entry_names_must_stay(book, tmp_path):
     other.name_release(entry, str(open_subject(folder).release.digest))
     subject = open_subject(folder, account=Account.of(other))
     assert subject.named_by_ledger
-    assert any("names this very release" in reason for reason in decide(subject).why)
+    assert any("identifies exactly this release" in reason for reason in decide(subject).why)
 
 
 def test_budget_spent_and_what_fits_add_in_squares(book, tmp_path):
@@ -153,7 +153,7 @@ def test_declared_bounds_and_categories_are_shown(tmp_path):
     for words in ("0 to 110; values outside are clipped", "medicine, surgery", "Effects in the units of the table"):
         assert words in page
     assert "Density of" not in page
-    assert re.search(r"95 % intervals of this family held \d+ to \d+ % of the time", page)
+    assert re.search(r"95 % intervals of this method contained the truth \d+ to \d+ % of the time", page)
     assert learned(subject.release).startswith("logistic regression of readmitted from age")
 
 
@@ -162,4 +162,4 @@ def test_no_finite_epsilon_is_asked_about(tmp_path):
     empty = replace(subject, explanation=replace(subject.explanation, bounds=()))
     assert empty.bound is None
     assert decide(empty).look_at[0].startswith("No theorem gives a finite epsilon")
-    assert "none that is finite" in facts(empty)["epsilon"]
+    assert "no finite bound" in facts(empty)["epsilon"]

@@ -106,7 +106,7 @@ def test_page_and_machine_say_the_same_and_nothing_is_fetched(made, answers):
     for one in answers.values():
         assert one["question"] in plain
     assert "May it leave? Yes" in plain
-    assert "conformance with any standard is claimed" in plain
+    assert "claims no conformance with any standard" in plain
     assert not re.findall(r"(?:src|href)=[\"'](?!#|report\.html|[a-z]+\.json)", text)
 
     Outline(text)
@@ -201,7 +201,7 @@ def test_verify_computes_the_certificate_again_and_compares_the_entry(made, tmp_
         assert "to contain the entry of its release" in capsys.readouterr().err
     other = Ledger.open(tmp_path / "other.ledger", "clinic-2026", "replace-one", 1.0, 1e-5)
     assert verified(made.dossier, "--ledger", str(other.path)) == 2
-    assert "It claims entry" in capsys.readouterr().err
+    assert "The folder claims entry" in capsys.readouterr().err
 
 
 def test_a_dossier_of_another_key_passes_for_itself_only(made, tmp_path, capsys):
@@ -230,7 +230,7 @@ def test_without_a_key_ledger_and_statements_it_says_what_is_missing(made, tmp_p
     assert (answer["signer"], answer["open"]) == (None, ["security", "collection"])
     page = (tmp_path / "d" / "index.html").read_text()
     assert "Not signed." in page
-    assert "The folder says so" in page
+    assert "This is what the folder claims" in page
     assert page.count('class="unanswered"') == 4
     capsys.readouterr()
     assert verified(tmp_path / "d") == 2
@@ -258,7 +258,7 @@ def test_a_release_that_was_changed_after_it_was_charged_has_no_dossier(made, tm
         edited(folder, change)
         out = tmp_path / f"out-{place}"
         assert main(["sign", "dossier", str(folder), "--ledger", str(made.ledger), "--out", str(out)]) == 2
-        assert "names another release by its digest" in capsys.readouterr().err
+        assert "has the digest of another release" in capsys.readouterr().err
         assert not out.exists()
 
 
@@ -276,7 +276,7 @@ def test_whoever_reads_a_release_says_that_its_signature_is_broken(made, tmp_pat
         streams = capsys.readouterr()
         assert "release.json was changed" in streams.err
         assert verb == "report" or streams.out == ""
-    (page,) = (path for path in tmp_path.glob("*.html") if "The signature does not hold." in path.read_text())
+    (page,) = (path for path in tmp_path.glob("*.html") if "The signature is not valid." in path.read_text())
     assert '<p class="word">No</p>' in page.read_text()
     with pytest.raises(InputError, match="was changed"):
         read_release(folder)

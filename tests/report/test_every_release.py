@@ -149,7 +149,7 @@ def test_a_caution_that_follows_from_noised_answers_cannot_be_dropped(folders, t
     }
     for name, release in dropped.items():
         subject = open_subject(write_release(tmp_path / name, release))
-        assert ("The release is not whole.", True) in [
+        assert ("The release is incomplete.", True) in [
             (title, "cautions" in words) for title, words in subject.discrepancies
         ]
     said = replace(dropped["natural"], cautions=natural_cautions(moving["doubt"], 3.0))
@@ -167,7 +167,7 @@ def test_the_entry_of_a_ledger_is_for_a_release_with_all_its_cautions(folders, t
     whole = open_subject(write_release(tmp_path / "one", paid), account=Account.of(ledger))
     assert (whole.may_leave, whole.unverified) == (True, "")
     dropped = write_release(tmp_path / "two", replace(paid, cautions=()))
-    assert "names another release by its digest" in open_subject(dropped, account=Account.of(ledger)).discrepancy
+    assert "has the digest of another release" in open_subject(dropped, account=Account.of(ledger)).discrepancy
     assert "cautions are not verified" in open_subject(dropped).unverified
 
 

@@ -121,8 +121,8 @@ def test_the_certificate_is_in_words_and_numbers(page, folder):
     subject = open_subject(folder / "clinic")
     assert f"<strong>{1.91:.3f}</strong>" in page
     assert subject.release.bound.theorem in page
-    assert "An attacker who knows everything else" in page
-    assert "two tables of one size that differ in one record" in page
+    assert "An attacker knows everything else" in page
+    assert "two tables of equal size: one has a certain record" in page
     for certificate in subject.release.bound.certificates:
         assert certificate.constant.name in page
         assert certificate.evidence.word in page
@@ -166,7 +166,7 @@ def test_a_certificate_that_claims_too_little_is_flagged_and_not_repeated(tmp_pa
     assert "claims epsilon" in capsys.readouterr().err
     assert not out.exists()
     text = non_private_path(out).read_text()
-    assert "The stored certificate does not hold" in text
+    assert "The stored certificate is wrong" in text
     assert "<strong>1.009</strong>" in text
 
 
@@ -205,7 +205,7 @@ def test_the_balance_of_a_ledger_is_shown_with_the_entry_that_paid(book, tmp_pat
     code, text = reported(written(tmp_path, "one", debited(book, gaussians())), book)
     assert code == 0
     assert "&lt;clinic &amp; co&gt;" in text
-    assert "largest release that fits" in text
+    assert "left: one release of up to" in text
     assert "as entry 2" in text
     assert 'role="alert"' not in text
 
@@ -233,12 +233,12 @@ def test_a_description_that_was_changed_after_the_debit_is_red_and_exits_2(book,
     assert claimed.epsilon < 0.2 * release.epsilon
     code, text = reported(folder, book)
     assert code == 2
-    assert "another run than the one that was charged as entry 1" in capsys.readouterr().err
-    assert 'class="alert" role="alert"><p><strong>The ledger says otherwise.' in text
+    assert "a different run from the one charged as entry 1" in capsys.readouterr().err
+    assert 'class="alert" role="alert"><p><strong>The ledger contradicts the folder.' in text
     # What was charged is what the page is about; the claim is on it in no place.
     assert f"<strong>{show_up(release.epsilon)}</strong>" in text
     assert f"≤ <strong>{show_up(claimed.epsilon)}</strong>" not in text
-    assert "largest release that fits" not in text
+    assert "left: one release of up to" not in text
     more = ("--ledger", book.path, "--out", tmp_path / "a.html")
     (found,) = answer(capsys, "report", folder, *more, code=2)["releases"]
     assert (found["as_charged"], found["may_leave"]) == (False, False)
@@ -250,9 +250,9 @@ def test_a_headline_that_was_changed_is_red_and_exits_2_also_without_a_ledger(tm
     for name, epsilon in (("less", 0.1), ("more", 7.0), ("none", None)):
         folder = edited(written(tmp_path, name, last_iterate()), lambda words, e=epsilon: words.update(epsilon=e))
         assert main(["report", str(folder), "--out", str(out)]) == 2
-        assert "the file was changed" in capsys.readouterr().err
+        assert "The file was changed" in capsys.readouterr().err
         assert not out.exists()
-        assert "The stored headline is not that of its bound." in non_private_path(out).read_text()
+        assert "The stated epsilon differs from its own bound." in non_private_path(out).read_text()
     folder = edited(written(tmp_path, "words", last_iterate()), lambda words: words.update(epsilon="little"))
     assert main(["report", str(folder), "--out", str(out)]) == 2
     assert "Expected epsilon" in capsys.readouterr().err
@@ -261,13 +261,13 @@ def test_a_headline_that_was_changed_is_red_and_exits_2_also_without_a_ledger(tm
 
 OTHER = {"dataset": "survey", "entry": 1}
 UNPAID = {
-    "never charged": (None, "It was not charged to the ledger of '<clinic & co>'"),
+    "never charged": (None, "charged neither to the given ledger of '<clinic & co>'"),
     "another dataset": (OTHER, "the ledger of 'survey'"),
-    "no such entry": ({"dataset": "<clinic & co>", "entry": 2}, "claims entry '2', and the ledger"),
+    "no such entry": ({"dataset": "<clinic & co>", "entry": 2}, "claims entry '2', but the ledger"),
     "no entry at all": ({"dataset": "<clinic & co>"}, "claims entry 'None'"),
     "an odd entry": ({"dataset": "<clinic & co>", "entry": True}, "claims entry 'True'"),
-    "another ledger": ({"dataset": "<clinic & co>", "entry": 1, "digest": "00"}, "not of the one that was named"),
-    "another run": ({"dataset": "<clinic & co>", "entry": 1}, "another run than the one that was charged"),
+    "another ledger": ({"dataset": "<clinic & co>", "entry": 1, "digest": "00"}, "not of the given one"),
+    "another run": ({"dataset": "<clinic & co>", "entry": 1}, "a different run from the one charged"),
 }
 
 
@@ -277,9 +277,9 @@ def test_a_release_that_was_not_charged_to_the_ledger_is_red_and_exits_2(book, t
         code, text = reported(written(tmp_path, case, gaussians(ledger=words)), book)
         assert code == 2
         assert message in capsys.readouterr().err
-        assert "The ledger says otherwise." in text
+        assert "The ledger contradicts the folder." in text
         assert "NON-PRIVATE" in text
-        assert "largest release that fits" not in text  # the balance of a ledger it has nothing to do with
+        assert "left: one release of up to" not in text  # the balance of a ledger it has nothing to do with
 
 
 def test_one_debit_pays_for_one_release(book, tmp_path, capsys, quick):
@@ -360,5 +360,5 @@ def test_the_page_says_what_only_people_can_check_of_every_part(tmp_path):
     draws = {"draws": np.zeros((1, 1, declared.dim), dtype=np.float32)}
     for place, spec in enumerate((declared, Spec.from_dict({**whole, "delta": 1e-5}))):
         text = private_page([open_subject(written(tmp_path, f"one-{place}", release_of(spec, draws)))])
-        assert "What no program can check, so a human must:" in text
+        assert "A program cannot check these; a person must:" in text
         assert "any two records there may be" in text

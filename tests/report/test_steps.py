@@ -107,10 +107,10 @@ def test_a_run_of_several_parts_is_stopped_in_its_last_one():
 
 
 def test_where_there_are_no_curves_there_is_a_sentence():
-    assert sandwich(spec_named("posterior-bounded"), DELTA) == "This run has no steps to stop it at."
+    assert sandwich(spec_named("posterior-bounded"), DELTA) == "This run has no steps."
     single = spec_named("cyclic-last-iterate").with_values({"algorithm.steps": 1})
     assert "single step" in str(sandwich(single, DELTA))
-    assert "take long" in str(sandwich(spec_named("cyclic-last-iterate"), DELTA, patience=0.0))
+    assert "take too long" in str(sandwich(spec_named("cyclic-last-iterate"), DELTA, patience=0.0))
     # No audit is made of an instance, which may lie in a file of private rows.
     assert sandwich(spec_named("logistic-instance"), DELTA).lower == ()
 
@@ -139,10 +139,10 @@ def test_the_bar_and_the_trade_off_say_what_is_known_and_from_what():
         return {"".join(node.itertext()) for node in ET.fromstring(text).iter() if node.tag.endswith(("text", "title"))}
 
     shown = names(trade_off_figure(exact, bound))
-    assert {"tests that the description allows", f"certified, no test below: {bound.theorem}"} <= shown
+    assert {"best tests of the description", f"certified limit of all tests: {bound.theorem}"} <= shown
     assert any(
         "the description leaks epsilon at least 0.795" in name and "certified at most 1.009" in name for name in shown
     )
     bare = names(trade_off_figure(replace(exact, curve=()), None))
-    assert not any("tests the" in name or "no test below" in name for name in bare)
+    assert not any("tests the" in name or "limit of all tests" in name for name in bare)
     assert any("no theorem gives a finite epsilon" in name for name in bare)

@@ -39,7 +39,7 @@ class Knob:
 
 
 def _refused(knob: str, why: str) -> InputError:
-    return InputError(f"{knob} cannot be calibrated for this run, where {why}. Choose another knob.")
+    return InputError(f"{knob} cannot be calibrated for this run: {why}. Choose another knob.")
 
 
 def _noise_path(spec: Spec) -> tuple[str, Schedule | float]:
@@ -201,7 +201,7 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
     spec = spec.with_values({"delta": delta})
     covered = explain(spec, delta)
     if not covered.bounds:
-        reasons = "; ".join(list(dict.fromkeys(answer.reason for answer in covered.inapplicable))[:2])
+        reasons = "; ".join(answer.reason for answer in covered.inapplicable[:2])
         raise InputError(f"No theorem covers this run ({reasons}).")
 
     def epsilon_at(value: float) -> float:

@@ -221,7 +221,7 @@ def _connected(options: ClusterOptions) -> Iterator[Any]:
 def _failed(error: BaseException) -> BaseException:
     if isinstance(error, InputError):
         return error
-    return SordinoError(f"A unit of the work failed on its worker: {type(error).__name__}: {_first_line(error)}")
+    return SordinoError(f"A task failed on its worker: {type(error).__name__}: {_first_line(error)}")
 
 
 def _gone(options: ClusterOptions, reason: str) -> SordinoError:

@@ -281,7 +281,7 @@ def deepfool_pairs(
             "instance.neighbour",
             "of kind deepfool to find a record that all models of D get right and that a push makes all get wrong",
             "none",
-            "train longer, or use the neighbour worst",
+            "train longer, or use the neighbour 'worst'",
         )
     for _, place, canary in sorted(found, key=lambda one: -one[0]):
         yield neighbours(data, spec.relation, place, EncodedRecord(canary, float(data.target[place])))

@@ -84,12 +84,12 @@ class Examined(StrEnum):
         """What it does not show."""
         if self is Examined.RUN:
             return (
-                "Attacked was what the evidence says, run by this code. It is not the run that made a release, and "
-                "other parts of the program are not tested."
+                "The attack tested the run described above, by the installed code. It did not test the run that made "
+                "a release, nor other parts of the program."
             )
         return (
-            "Tightness of the description: both bounds are computed from it. No code was run, so noise that the "
-            "program leaves out would not be seen here."
+            "Both bounds are computed from the description. No code was run, so a program that leaves noise out "
+            "would not be noticed here."
         )
 
 
@@ -331,7 +331,7 @@ def verdict(bound: Bound | None, lower: LowerBound) -> Verdict:
         return Verdict(VerdictKind.NOT_COMPARABLE, mismatch)
     certified = bound.guarantee.epsilon(lower.delta)
     described = lower.examined is Examined.DESCRIPTION
-    finder = "neighbours that the description allows leak" if described else f"the {lower.method} audit finds"
+    finder = "neighbours allowed by the description leak" if described else f"the {lower.method} audit finds"
     sure = "" if lower.confidence == 1.0 else f" with confidence {100 * lower.confidence:g} %"
     leak = f"{finder} epsilon at least {show_down(lower.epsilon)}{sure}"
     claim = f"{bound.theorem} certifies at most {show_up(certified)} at delta {lower.delta:g}"
@@ -355,7 +355,7 @@ def _mismatch(bound: Bound | None, lower: LowerBound) -> str:
             f"No theorem gives a finite epsilon for this run at delta {lower.delta:g}: there is nothing to contradict."
         )
     if bound.relation is not lower.relation:
-        return f"{bound.theorem} holds under {bound.relation}, and the audit used neighbours under {lower.relation}."
+        return f"{bound.theorem} is about {bound.relation}, and the audit used neighbours under {lower.relation}."
     if bound.view is not lower.view:
         return f"{bound.theorem} is about the view {bound.view}, and the audit saw {lower.view}."
     if math.isinf(bound.guarantee.epsilon(lower.delta)):
@@ -371,4 +371,4 @@ def _refuted(lower: LowerBound) -> str:
     if lower.confidence == 1.0:
         return words
     chance = 100 * (1 - lower.confidence)
-    return f"{words}, or this is one of the {chance:.3g} % that chance makes at most; repeat with a higher --confidence"
+    return f"{words}, or this is one of the at most {chance:.3g} % false alarms; repeat with a higher --confidence"

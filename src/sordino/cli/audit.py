@@ -43,7 +43,7 @@ def _methods() -> tuple[str, ...]:
 
 @command(
     "audit",
-    "Find a lower bound on what a described run leaks.",
+    "Find a lower bound on the privacy loss of a run.",
     "sordino audit release",
     "sordino audit release --out release/audit.json",
     "sordino audit release --method replay --confidence 0.99",
@@ -56,24 +56,24 @@ def _methods() -> tuple[str, ...]:
 def audit(
     path: Annotated[Path, Argument(metavar=_TARGET, help="Release folder, description of a run, or claimed code.")],
     method: Annotated[str | None, Option(help=_METHODS, autocompletion=among(_methods))] = None,
-    models: Annotated[int, Option(help="How many models an audit may train, all sides together.")] = 1000,
-    delta: Annotated[float | None, Option(help="Delta in (0, 1); wins over the spec's.")] = None,
-    confidence: Annotated[float | None, Option(help="Absent: 0.95, 0.999 of a claim, 0.9999 of a replay.")] = None,
-    seed: Annotated[int | None, Option(help="For a reproducible audit; absent: a fresh one.")] = None,
+    models: Annotated[int, Option(help="How many models an audit may train in total.")] = 1000,
+    delta: Annotated[float | None, Option(help="Delta in (0, 1); overrides the spec's.")] = None,
+    confidence: Annotated[float | None, Option(help="Default: 0.95; 0.999 for a claim, 0.9999 for a replay.")] = None,
+    seed: Annotated[int | None, Option(help="For a reproducible audit. Default: a fresh seed.")] = None,
     cluster: Annotated[str | None, Option(metavar="ADDRESS", help="Fit on processes (local), or dask.")] = None,
     workers: Annotated[int, Option(min=1, help="Processes of --cluster local.")] = 2,
     keep: Annotated[Path | None, Option(metavar="DIR", help="Keep models here, to resume; needs --seed.")] = None,
     plot: Annotated[Path | None, Option(metavar="PATH.svg", help="Draw the trade-off curves here.")] = None,
     out: Annotated[Path | None, Option(help="Write the JSON here as well; `report` reads RELEASE/audit.json.")] = None,
-    claim: Annotated[str | None, Option(metavar="JSON", help="Claim, or a file; absent: CLAIMS[name].")] = None,
-    seconds: Annotated[float, Option(help="How long to look for counterexamples, or for pairs to replay.")] = 60.0,
+    claim: Annotated[str | None, Option(metavar="JSON", help="Claim, or a file. Default: CLAIMS[name].")] = None,
+    seconds: Annotated[float, Option(help="How long to search for counterexamples or pairs to replay.")] = 60.0,
     call_seconds: Annotated[float, Option(help="With --claim: a call that takes longer is ended.")] = 10.0,
     python: Annotated[str | None, Option(metavar="PATH", help="With --claim: the interpreter of the callable.")] = None,
     script: Annotated[Path | None, Option(metavar="PATH.py", help="With --claim: write a counterexample here.")] = None,
     model: Annotated[str | None, Option(metavar="MODULE:NAME", help="The model behind a `sordino.fit`.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute how much a described run reveals at least, and whether that contradicts its certificate.
+    """Compute a lower bound on the privacy loss of a described run, and compare it with the certificate.
 
     The method exact says how tight the certificate of the description is. It runs nothing, so it is no test of the
     code. For a release, replay tests the installed code too: it plans the fit again, runs it on tables drawn from the
@@ -278,7 +278,7 @@ def _hunt(
         typer.echo(report.sentence)
         if report.violated:
             where = "" if script is None else f" It is in {printable(str(script))}."
-            typer.echo(f"\nCounterexample, to be run as it is.{where}\n")
+            typer.echo(f"\nCounterexample, ready to run.{where}\n")
             if script is None:
                 typer.echo(report.script)
     if report.violated:

@@ -30,7 +30,7 @@ def asked_at(spec: Spec, delta: float) -> Spec:
 
 @command(
     "certify",
-    "Bound what a described run leaks, with every theorem.",
+    "Bound the privacy loss of a described run.",
     "sordino certify spec.json --delta 1e-5",
     "sordino certify spec.json --plot steps.svg",
 )
@@ -43,9 +43,8 @@ def certify(
 ) -> None:
     """Bound the privacy loss of a described run with every theorem that applies; the tightest wins.
 
-    No data are read. Near misses are theorems about such runs that need another constant or assumption. Where no
-    theorem gives a finite epsilon, the command says so and still exits with code 0; with --json the tightest is then
-    null.
+    No data are read. Near misses are theorems that would apply with another constant or assumption. If no theorem gives
+    a finite epsilon, the command says so and still exits with code 0; with --json the tightest is then null.
     """
     # The accountant is imported here, so that --help and bad input answer at once.
     from sordino.accounting.evaluate import as_json as answered  # noqa: PLC0415
@@ -99,9 +98,9 @@ def calibrate(
     output: Annotated[Path | None, Option("--out", "--output", help="Write the calibrated SPEC.json here.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change one number of a run until the tightest theorem meets (epsilon, delta); the result meets the target.
+    """Change one number of a run until its tightest bound meets (epsilon, delta).
 
-    Noise is made as small as possible and steps as many; a batch the smallest of a chain, or the largest of rounds.
+    Sordino finds the least noise, the most steps, the smallest batch of a chain, or the largest batch of rounds.
     """
     from sordino.accounting import calibration  # noqa: PLC0415
     from sordino.accounting.evaluate import as_json as answered  # noqa: PLC0415

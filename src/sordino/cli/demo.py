@@ -55,13 +55,13 @@ _QUESTIONS = {
 
 @command(
     "demo",
-    "Do the main job on real data: fit, certify, check how tight, report.",
+    "Do the main job on real data: fit, certify, audit, report.",
     "sordino demo",
     "sordino demo --out my-first-run",
 )
 def demo(
-    out: Annotated[Path | None, Option(help="New folder for what is made; absent: a fresh one under out/.")] = None,
-    seed: Annotated[int | None, Option(help="For a reproducible run; what it makes is NON-PRIVATE.")] = None,
+    out: Annotated[Path | None, Option(help="New folder for the output. Default: a fresh one under out/.")] = None,
+    seed: Annotated[int | None, Option(help="For a reproducible run; its output is NON-PRIVATE.")] = None,
     as_json: Annotated[bool, Option("--json", help="Machine-readable answer on stdout, and no other.")] = False,
 ) -> None:
     """Fit two private models to the RAND Health Insurance Experiment at epsilon 1, and write their report.
@@ -79,8 +79,8 @@ def demo(
     say(
         f"RAND Health Insurance Experiment: {rand_health_schema().records} records, each one year of one person.\n"
         "Bounds and categories come from a public schema; no row is read to choose a setting.\n"
-        "What is certified is about one record. A person may have several, 5 at most, and the table does not say\n"
-        "which; so it is also said what 5 records together can give away.\n"
+        "The certificate protects one record. A person may have several, 5 at most, and the table does not say\n"
+        "which. The report therefore also bounds what 5 records together can reveal.\n"
     )
     ledger = Ledger.open(folder / "rand.ledger", "RAND HIE", "replace-one", BUDGET_EPSILON, BUDGET_DELTA)
     done = [_fitted(name, folder, ledger, seed, say) for name in _QUESTIONS]
@@ -156,23 +156,23 @@ def _new_folder(out: Path | None) -> Path:
 
 @command(
     "reproduce",
-    "Run figures and tables of the papers again.",
+    "Reproduce figures and tables of the papers.",
     "sordino reproduce --list",
     "sordino reproduce heller-fetaya-fig1 --quick --out results",
 )
 def reproduce(
     names: Annotated[list[str] | None, Argument(metavar="NAME", help="Items to run; see --list.")] = None,
-    every: Annotated[bool, Option("--all", help="Run every item whose data are at hand.")] = False,
+    every: Annotated[bool, Option("--all", help="Run every item whose data are available.")] = False,
     listed: Annotated[bool, Option("--list", help="List the items and what they reproduce.")] = False,
-    out: Annotated[Path | None, Option(metavar="DIR", help="Absent: papers/, with --quick results/.")] = None,
+    out: Annotated[Path | None, Option(metavar="DIR", help="Default: papers/; with --quick, results/.")] = None,
     data_dir: Annotated[Path | None, Option(metavar="DIR", help="Folder of benchmark data.")] = None,
     quick: Annotated[bool, Option("--quick", help="Fewer points and smaller runs.")] = False,
-    checked: Annotated[bool, Option("--check", help="Write nothing; name what differs from --out.")] = False,
-    afresh: Annotated[bool, Option("--afresh", help="Run records again too; hours, some on a GPU.")] = False,
+    checked: Annotated[bool, Option("--check", help="Write nothing; list differences from --out.")] = False,
+    afresh: Annotated[bool, Option("--afresh", help="Also repeat the recorded runs: hours, some on a GPU.")] = False,
     seed: Annotated[int, Option(min=0, help="Seed of everything random.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compute figures and tables of the papers again, and compare them with the printed numbers."""
+    """Reproduce figures and tables of the papers, and compare them with the printed numbers."""
     if sum((bool(names), every, listed)) != 1:
         raise InputError("Give one of NAME..., --all and --list. See sordino reproduce --help.")
     if listed and checked:

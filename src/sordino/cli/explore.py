@@ -47,16 +47,16 @@ def check(
     delta: Annotated[float | None, Option(help="Private rows only: delta in (0, 1).")] = None,
     ledger: LedgerFile = None,
     out: Annotated[Path | None, Option(help="Private rows only: release folder to make.")] = None,
-    bands: Annotated[int, Option(help="Bands of what is predicted, 2 to 50.")] = 8,
+    bands: Annotated[int, Option(help="Number of prediction bands, 2 to 50.")] = 8,
     level: Level = 0.95,
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare what a release predicts with rows, band by band of the prediction.
+    """Compare the predictions of a release with rows, band by band.
 
-    For classes it is the observed share minus the predicted one, for numbers and counts the mean residual in predicted
-    standard deviations. On private rows that is one noised sum, charged before a row is read, under the relation of the
-    release; on public rows it is exact. Predictions are those at the posterior's mean coefficients.
+    Classes: the observed share minus the predicted one. Numbers and counts: the mean residual in predicted standard
+    deviations. On private rows this is one noised sum, charged before a row is read, under the relation of the
+    release. On public rows it is exact. Predictions are those at the posterior's mean coefficients.
     """
     if out is not None:
         check_out(out)
@@ -95,10 +95,10 @@ def compare(
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare models that were released already by what they lose on private rows.
+    """Compare released models by their loss on private rows.
 
-    All losses together are one noised sum, charged before a row is read under the relation of the releases. Differences
-    from the first model have an interval about the table itself, and one for records like these.
+    All losses together are one noised sum, charged before a row is read, under the relation of the releases.
+    Differences from the first model have an interval about the table itself, and one for records like these.
     """
     check_out(out)
     if len({str(one) for one in releases}) < len(releases):
@@ -126,13 +126,13 @@ def choose(
     model: Annotated[str, Argument(metavar="MODEL", help="One of linear, robust, logistic, poisson.")],
     data: _PrivateFile,
     schema: SchemaFile,
-    epsilon: Annotated[float, Option(help="Epsilon of the choice and the fit that comes out of it, > 0.")],
+    epsilon: Annotated[float, Option(help="Epsilon of the choice and the resulting fit, > 0.")],
     delta: Delta,
     relation: RelationWord,
     out: OutFolder,
     candidate: Annotated[list[str] | None, Option(metavar="FORMULA", help="Such as 'ill ~ age'; repeat it.")] = None,
-    effect_scale: Annotated[list[float] | None, Option(help="Try each with this size of effects; repeat it.")] = None,
-    trials: Annotated[float | None, Option(help="Trials that are expected; absent: eight for each candidate.")] = None,
+    effect_scale: Annotated[list[float] | None, Option(help="Try each with this effect size; repeat it.")] = None,
+    trials: Annotated[float | None, Option(help="Expected number of trials. Default: eight per candidate.")] = None,
     ledger: LedgerFile = None,
     seed: Seed = None,
     as_json: AsJson = False,
@@ -194,8 +194,8 @@ def look(
     delta: Delta,
     relation: RelationWord,
     out: OutFolder,
-    schema: Annotated[Path | None, Option(help="Public schema file; may be absent if only bounds are asked.")] = None,
-    records: Annotated[int | None, Option(help="Number of records, where there is no schema.")] = None,
+    schema: Annotated[Path | None, Option(help="Public schema file; not needed if you ask only for bounds.")] = None,
+    records: Annotated[int | None, Option(help="Number of records, if there is no schema.")] = None,
     ledger: LedgerFile = None,
     level: Level = 0.95,
     lines: Annotated[Path | None, Option(help="Write suggested bounds here, for `schema new --declare`.")] = None,

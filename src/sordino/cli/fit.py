@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 
 OPTIONS = {one.name: one for task, _ in MODELS.values() for one in task.options}
 _METHOD = (
-    "How to fit; auto takes the method whose intervals hold where the declared numbers let it inform, otherwise that "
-    "of least expected error. An unknown word is answered with the list of methods."
+    "The method. auto takes the one with reliable intervals if the declared numbers allow it, otherwise the one with "
+    "the least expected error. Any other word lists the methods."
 )
 _KEEP = (
-    "With --engine: keep every round here until the release is made. The same command after a stop resumes and is not "
-    "debited again. As private as the rows."
+    "With --engine: file that keeps finished rounds. After an interruption, the same command resumes without a "
+    "second debit. As private as the rows."
 )
 _EFFECT = (
-    "COLUMN=VALUE in the table's units, may be repeated: the power to find it. A bare VALUE is the effect of half a "
-    "number's declared range, or of having a 0/1 column, for every column."
+    "COLUMN=VALUE in the table's units, may be repeated: the power to detect it. A bare VALUE applies to every "
+    "column: the effect of half a number's declared range, or of a 0/1 column."
 )
 
 
@@ -75,13 +75,13 @@ def fit(
     out: OutFolder,
     method: Annotated[str, Option(help=_METHOD)] = "auto",
     or_constant: Annotated[bool, Option("--or-constant", help="Learn a constant if the budget is too small.")] = False,
-    formula: Annotated[str | None, Option(help="Such as 'ill ~ age + ward + age:ward'; absent: all columns.")] = None,
+    formula: Annotated[str | None, Option(help="Such as 'ill ~ age + ward + age:ward'. Default: all columns.")] = None,
     ledger: LedgerFile = None,
-    key: Annotated[Path | None, Option(metavar="KEY", help="Private key that signs the release; absent: none.")] = None,
+    key: Annotated[Path | None, Option(metavar="KEY", help="Private key to sign the release with.")] = None,
     passphrase_file: PassphraseFile = None,
     engine: EngineWord = None,
     keep: Annotated[Path | None, Option(metavar="FILE", help=_KEEP)] = None,
-    whole_units: Annotated[bool, Option("--whole-units", help="Declare that no unit is in two files.")] = False,
+    whole_units: Annotated[bool, Option("--whole-units", help="Declare that no unit has rows in two files.")] = False,
     seed: Seed = None,
     as_json: AsJson = False,
     settings: Any = None,
@@ -163,11 +163,11 @@ def _stored(out: Path, signer: "SigningKey | None", keep: Path | None, release: 
     except InputError as error:
         if keep is not None:
             raise InputError(
-                f"{error} Nothing is lost: {str(keep)!r} holds every answer that was paid for. Repeat the command when "
-                "there is room, or with another --out."
+                f"{error} Nothing is lost: {str(keep)!r} contains every paid answer. Repeat the command when the "
+                "disk has room, or with another --out."
             ) from None
         spare = write_release(Path(tempfile.mkdtemp(prefix="sordino-")) / out.name, release, signer)
-        raise InputError(f"{error} The release that was paid for lies in {str(spare)!r} instead; move it.") from None
+        raise InputError(f"{error} The paid release is in {str(spare)!r} instead; move it.") from None
 
 
 def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
@@ -218,19 +218,19 @@ def plan(
     epsilon: Annotated[float, Option(help="Epsilon of the fit, > 0.")],
     delta: Delta,
     relation: RelationWord,
-    records: Annotated[int | None, Option(help="How many records, or units; absent: the schema's number.")] = None,
+    records: Annotated[int | None, Option(help="Number of records or units. Default: the schema's number.")] = None,
     effect: Annotated[list[str] | None, Option(help=_EFFECT)] = None,
-    width: Annotated[list[str] | None, Option(help="As --effect: the epsilon for an interval of this width.")] = None,
-    power: Annotated[float, Option(help="The smallest effect found with this power is shown.")] = 0.8,
+    width: Annotated[list[str] | None, Option(help="Like --effect: the epsilon for an interval of this width.")] = None,
+    power: Annotated[float, Option(help="Power for the minimum detectable effect.")] = 0.8,
     level: Annotated[float, Option(help="Level of intervals, in (0, 1).")] = 0.95,
     plot: Annotated[Path | None, Option(help="Write the curve over epsilon here, as SVG.")] = None,
     as_json: AsJson = False,
     settings: Any = None,
 ) -> None:
-    """Say what a private regression would give: standard errors, widths, power, and a curve over epsilon.
+    """Predict the precision of a private regression: standard errors, widths, power, and a curve over epsilon.
 
-    Everything follows from declared numbers: no row is read and nothing is spent. Figures are expectations for columns
-    of typical spread. Where the budget is too small for a fit, the answer says which epsilon is needed.
+    It uses declared numbers only: no row is read and nothing is spent. Figures are expectations for columns of
+    typical spread. If the budget is too small, the answer names the epsilon you need.
     """
     one_of("MODEL", model, REGRESSIONS)
     number("power", power, OPEN_UNIT)

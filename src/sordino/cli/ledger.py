@@ -24,7 +24,7 @@ LedgerPath = Annotated[Path, Argument(metavar="LEDGER", help="Ledger file.")]
     "sordino ledger open clinic.ledger --dataset clinic-2026 --relation replace-one --epsilon 3 --delta 1e-5",
 )
 def open_budget(
-    path: Annotated[Path, Argument(metavar="LEDGER", help="Ledger file to make; there must be none yet.")],
+    path: Annotated[Path, Argument(metavar="LEDGER", help="Ledger file to create; it must not exist yet.")],
     dataset: Annotated[str, Option(help="Declared name of the dataset the budget belongs to.")],
     relation: RelationWord,
     epsilon: Annotated[float, Option(help="Total epsilon > 0.")],
@@ -49,9 +49,9 @@ def open_budget(
     answer(as_json, balance.to_dict(), *_balance_lines(balance))
 
 
-@command("show", "Say what is spent and what is left.", "sordino ledger show clinic.ledger")
+@command("show", "Show what is spent and what is left.", "sordino ledger show clinic.ledger")
 def show(path: LedgerPath, as_json: AsJson = False) -> None:
-    """Say what was released, what is spent, and how large one more release may be."""
+    """Show the releases, what is spent, and how large one more release may be."""
     from sordino.ledger import Ledger  # noqa: PLC0415
 
     ledger = Ledger.at(path)
@@ -63,10 +63,10 @@ def show(path: LedgerPath, as_json: AsJson = False) -> None:
 
 @command("verify", "Recompute every entry from its spec.", "sordino ledger verify clinic.ledger")
 def verify(path: LedgerPath, as_json: AsJson = False) -> None:
-    """Recompute every entry from its spec with this version's theorems, and the sum of all.
+    """Recompute every entry from its spec with this version's theorems, and their sum.
 
-    Exit code 2 if an entry was charged too little or cannot be recomputed here (a theorem that this version does not
-    know), or if all of them together exceed the budget.
+    Exits with code 2 if an entry was charged too little, if an entry cannot be recomputed (this version does not
+    know its theorem), or if the entries together exceed the budget.
     """
     from sordino.ledger import Ledger  # noqa: PLC0415
 

@@ -36,7 +36,7 @@ INTERVALS = "intervals"
 def predict(
     release: ReleaseFolder,
     data: RowsToPredict,
-    level: Annotated[float, Option(help="Nominal level of intervals, in (0, 1); coverage is beside them.")] = 0.9,
+    level: Annotated[float, Option(help="Nominal level of intervals, in (0, 1).")] = 0.9,
     draws: Annotated[int, Option(help="Predictive draws of each row.")] = 0,
     out: Annotated[Path | None, Option(help="Write the table here instead of to stdout.")] = None,
     seed: Annotated[int | None, Option(help="For reproducible draws.")] = None,
@@ -45,13 +45,13 @@ def predict(
 ) -> None:
     """Predict from a release; this is post-processing and costs no budget.
 
-    For a number the table has mean, deviation and interval of a new value; for a class its probability, with the
-    posterior's interval for that probability; for cox the chance of the event up to the end of the last time bin. A
-    column says how often such intervals held on drawn tables, which is often below their level; intervals are left out
-    where that was not measured, and intervals of probabilities also where only a constant was learned. A prediction is
-    as sensitive as the row it was made from. In CSV, a label that a spreadsheet would run as a formula has an
-    apostrophe before it, and control characters are spelled out; --json has labels as they are. With --engine rows are
-    predicted where they lie, a few at a time, and CSV is written in their order.
+    For a number the table has the mean, deviation and interval of a new value; for a class its probability, with an
+    interval for that probability; for cox the probability of the event by the end of the last time bin. A column gives
+    the measured coverage of such intervals on simulated tables, which is often below the nominal level. There is no
+    interval if coverage was not measured, nor for probabilities if only a constant was learned. A prediction is as
+    sensitive as its row. In CSV, a label that a spreadsheet would run as a formula has an apostrophe before it, and
+    control characters are spelled out; --json has labels as they are. With --engine rows are predicted where they lie,
+    a few at a time, and CSV is written in their order.
     """
     number("level", level, OPEN_UNIT)
     whole_number("draws", draws, Interval(0, 10_000))
@@ -69,7 +69,7 @@ def predict(
         text, rows = json_text(table) + "\n" if as_json else as_csv(table), len(next(iter(table.values())))
         typer.echo(text, nl=False) if out is None else write_text(out, text)
     if out is not None and not as_json:
-        typer.echo(f"{printable(str(out))}: {rows} rows, as sensitive as those they were predicted from")
+        typer.echo(f"{printable(str(out))}: {rows} rows, as sensitive as the rows they were predicted from")
 
 
 @dataclass(frozen=True, eq=False)

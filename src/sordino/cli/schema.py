@@ -33,20 +33,19 @@ def new(
     declare: Annotated[Path | None, Option(help="A text file with lines such as 'age: 0..110'.")] = None,
     column: Annotated[list[str] | None, Option(metavar="LINE", help="One line, or 'records = 600'; repeat it.")] = None,
     bounds: Annotated[Path | None, Option(help="Release of `sordino look`: take its charged bounds.")] = None,
-    ask: Annotated[bool, Option("--ask", help="Ask for a line for each column.")] = False,
-    delimiter: Annotated[str | None, Option(help="CSV only: the delimiter; absent: read from the header.")] = None,
-    decimal: Annotated[str | None, Option(help="CSV only: the decimal mark; absent: a comma beside ';'.")] = None,
-    encoding: Annotated[str | None, Option(help="CSV only: such as windows-1252; absent: UTF-8.")] = None,
+    ask: Annotated[bool, Option("--ask", help="Ask for each column at the terminal.")] = False,
+    delimiter: Annotated[str | None, Option(help="CSV only: the delimiter. Default: read from the header.")] = None,
+    decimal: Annotated[str | None, Option(help="CSV only: the decimal mark. Default: a comma if ';' delimits.")] = None,
+    encoding: Annotated[str | None, Option(help="CSV only: such as windows-1252. Default: UTF-8.")] = None,
     output: OutFile = None,
     as_json: Annotated[bool, Option("--json", help="The schema is JSON either way.")] = False,
 ) -> None:
-    """Write a schema file: whole from lines such as 'age: 0..110', or with null wherever a person must decide.
+    """Write a schema file: complete from lines such as 'age: 0..110', or with null wherever you must decide.
 
     Lines come from --declare, from --column or from your answers with --ask. Without any, every column is a number
-    with bounds to fill in, unless --category or --boolean names it or the file's own types say otherwise. Bounds and
-    lists of words come from what is publicly known, never from a look at the rows. `sordino schema check` says what is
-    still open. With --unit all records that share a value of that column are hidden together, and `records` counts
-    such units.
+    with bounds to fill in, unless --category or --boolean names it or the file's own types say otherwise. Take bounds
+    and lists of words from public knowledge, never from the rows. `sordino schema check` lists what is still open. With
+    --unit all records that share a value of that column are protected together, and `records` counts such units.
     """
     import sordino.data as tables  # noqa: PLC0415
 
@@ -80,7 +79,7 @@ def new(
     typer.echo(f"{shown}: {todo}; then run: sordino schema check {shown} {printable(str(data))}")
     if file is not None:
         typer.echo(
-            f"{printable(str(data))}: read as {file.words}; the schema records this, and you may change it there."
+            f"{printable(str(data))}: read as {file.words}; the schema records this, and you can change it there."
         )
 
 
@@ -129,7 +128,7 @@ def _has_line(lines: list[str], name: str) -> bool:
 
 
 _HOW = (
-    "What each may hold, from public knowledge and not from the rows: 0..110, a|b|c, yes/no, I < II,\n"
+    "Give the values of each column, from public knowledge and not from the rows: 0..110, a|b|c, yes/no, I < II,\n"
     "2015-01-01..2024-12-31, unit of 8 (a person's id), or ignore; [target] or [missing=indicator] may follow."
 )
 
@@ -170,17 +169,21 @@ def until(words: str, read: Callable[[str], Any], default: Any = None) -> Any:
             typer.echo(printable(str(error)), err=True)
 
 
-@command("impute", "Fill missing cells by a charged look.", "sordino schema impute schema.json look --out imputed.json")
+@command(
+    "impute",
+    "Declare values for missing cells from a charged look.",
+    "sordino schema impute schema.json look --out imputed.json",
+)
 def impute(
     schema: Annotated[Path, Argument(metavar="SCHEMA", help="Schema file.")],
     release: Annotated[Path, Argument(metavar="RELEASE", help="Release folder of `sordino look`.")],
     output: OutFile = None,
     as_json: Annotated[bool, Option("--json", help="The schema is JSON either way.")] = False,
 ) -> None:
-    """Declare what missing cells count as: the noised means and most frequent words of a look.
+    """Declare values for missing cells: the noised means and most frequent words of a look.
 
-    The look was charged, so nothing more is: its answers are constants that the schema marks as charged. Columns that
-    the look says nothing about keep their rule.
+    The look was charged, so this costs nothing more; the schema marks these constants as charged. Columns without
+    an answer in the look keep their rule.
     """
     import sordino.data as tables  # noqa: PLC0415
     from sordino.explore.looks import imputed  # noqa: PLC0415
@@ -206,14 +209,14 @@ def impute(
 def check(
     schema: Annotated[Path, Argument(metavar="SCHEMA", help="Schema file.")],
     data: Annotated[Path | None, Argument(metavar="[DATA]", help="CSV, Parquet or Arrow file to check.")] = None,
-    relation: Annotated[str | None, Option(help="replace-one or add-remove; absent: both.")] = None,
+    relation: Annotated[str | None, Option(help="replace-one or add-remove. Default: both.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List everything in a schema, and in a table if given, that a run would refuse or warn about.
 
-    Costs no budget, but what it says of a table was learned from its rows: for your eyes only. Exits with code 2 where
-    a run would stop. Under replace-one a number of records that differs from the declared one stops a run: say
-    `--relation add-remove` where it may differ.
+    Costs no budget, but its findings about a table come from private rows: keep them to yourself. Exits with code 2
+    if a run would stop. Under replace-one a run stops if the number of records differs from the declared one; use
+    `--relation add-remove` if it may differ.
     """
     import sordino.data as tables  # noqa: PLC0415
 

@@ -120,7 +120,7 @@ def check_ending(option: str, path: Path | None, *endings: str) -> None:
 
 # Printed below the options of every command.
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 internal failure; 2 bad input, in one line on stderr; 3 refused by the ledger; 4 an audit "
+    "Exit codes: 0 success; 1 internal error; 2 bad input (one line on stderr); 3 refused by the ledger; 4 an audit "
     "contradicts the certificate; 130 stopped by Ctrl-C."
 )
 
@@ -188,8 +188,8 @@ def papers_folder() -> Path | None:
 def warn_of_open_scheduler() -> None:
     """Say what a scheduler without TLS means."""
     typer.echo(
-        "sordino: WARNING: anyone who can reach this scheduler can run code on its workers, read their rows and answer "
-        "in their name; use a tls:// address, or this machine alone.",
+        "sordino: WARNING: anyone who can reach this scheduler can run code on its workers, read their rows and "
+        "forge their answers. Use a tls:// address, or this machine alone.",
         err=True,
     )
 
@@ -201,9 +201,8 @@ def _engine(word: str | None) -> str | None:
 
 
 _ENGINES = (
-    "Where rows are computed with: memory, streamed, tls://HOST:PORT or dask://HOST:PORT (a Dask "
-    "scheduler), or spark://HOST:PORT; absent: in memory. Others never read the table whole, and fit by "
-    "bounded-influence."
+    "Where to compute: memory (the default), streamed, tls://HOST:PORT or dask://HOST:PORT (a Dask scheduler), or "
+    "spark://HOST:PORT. All but memory read the table in parts and fit by bounded-influence."
 )
 
 
@@ -215,7 +214,7 @@ _SOURCES = (
 PrivateRows = Annotated[str, Argument(metavar="DATA", help=f"Private rows: {_SOURCES}.")]
 RowsToPredict = Annotated[str, Argument(metavar="DATA", help=f"Rows, in which the target may be absent: {_SOURCES}.")]
 SpecPath = Annotated[Path, Argument(metavar="SPEC.json", help="Description of the run.")]
-TargetDelta = Annotated[float | None, Option(help="Target delta in (0, 1); wins over the spec's.")]
+TargetDelta = Annotated[float | None, Option(help="Target delta in (0, 1); overrides the spec's.")]
 _NEIGHBOURS = "Which datasets are neighbours: replace-one (the number of records is public) or add-remove."
 RelationWord = Annotated[str, Option(help=_NEIGHBOURS, autocompletion=among(lambda: Relation))]
 ReleaseFolder = Annotated[Path, Argument(metavar="RELEASE", help="Release folder.")]
@@ -223,12 +222,12 @@ OutFile = Annotated[Path | None, Option("--out", "--output", help="Write the ans
 
 # What commands that spend a budget share: their options, the folder they make, and how they say what was charged.
 
-SchemaFile = Annotated[Path, Option(help="Public schema file; `sordino schema new` begins one.")]
+SchemaFile = Annotated[Path, Option(help="Public schema file; `sordino schema new` writes one.")]
 Delta = Annotated[float, Option(help="Delta in (0, 1), far below one over the number of records.")]
-OutFolder = Annotated[Path, Option(help="Release folder to make; there must be none yet.")]
+OutFolder = Annotated[Path, Option(help="Release folder to create; it must not exist yet.")]
 LedgerFile = Annotated[Path | None, Option(help="Ledger file to debit before a row is read.")]
 Level = Annotated[float, Option(help="Level of the intervals.")]
-Seed = Annotated[int | None, Option(help="Makes the answer repeatable; the release is then marked NON-PRIVATE.")]
+Seed = Annotated[int | None, Option(help="Makes the result repeatable and marks the release NON-PRIVATE.")]
 
 
 def check_out(out: Path) -> None:
@@ -267,7 +266,7 @@ def charged_lines(release: "StoredRelease", out: Path, details: str = "") -> lis
     if release.protected.group is not None:
         lines.append(f"          {release.protected.group.sentence}")
     if release.ledger is None:
-        lines.append("ledger    none: no budget was charged, and nothing counts other releases (--ledger)")
+        lines.append("ledger    none: no budget was charged, so other releases are not counted (--ledger)")
     else:
         charged = release.ledger.get("charged_as")
         rest = "" if charged is None else f", charged as {charged}"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @command(
     "show",
-    "Coefficients, margins, or the answers of a look, with intervals; costs no budget.",
+    "Show coefficients, margins or answers, with intervals; costs no budget.",
     "sordino show release",
     "sordino show release --level 0.9 --contrast age=1,dose=-1 --wald age,dose",
     "sordino show release --effects --at ward=surgery",
@@ -56,13 +56,12 @@ def show(
     out: Annotated[Path | None, Option(help="Write the answer here instead of to stdout.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a release says in the units of the table.
+    """Show a release in the units of the table.
 
-    For a fit by bounded influence: estimate, standard error, interval, z, p-value, odds or rate ratios, and which share
-    of each width is sampling, privacy and prior. For older methods estimates, with intervals only where it was measured
-    how often they hold, and no tests. With --margins or --effects it is mean outcomes: probabilities, rates or means in
-    the units of the target, from the posterior and from declared or public values. It reads the folder, no private row,
-    and costs no budget.
+    A fit by bounded influence has estimates, standard errors, intervals, z, p-values, odds or rate ratios, and the
+    shares of each variance: sampling, privacy and prior. Other methods have estimates, intervals only if their
+    coverage was measured, and no tests. --margins and --effects show mean outcomes: probabilities, rates or means
+    in the units of the target. The command reads the folder and no private row, and costs no budget.
     """
     number("level", level, OPEN_UNIT)
     check_ending("--plot", plot, ".svg")
@@ -178,23 +177,24 @@ def _coefficients(
 
 @command(
     "report",
-    "Write one HTML page about releases, to hand over.",
+    "Write an HTML page about releases, to hand over.",
     "sordino report release",
     "sordino report release --ledger clinic.ledger --out clinic.html",
     "sordino report first-release second-release --out both.html",
 )
 def report(
     releases: Annotated[list[Path], Argument(metavar="RELEASE", help="Release folders.")],
-    audit: Annotated[Path | None, Option(help="Answer of `sordino audit --json`; absent: RELEASE/audit.json.")] = None,
-    ledger: Annotated[Path | None, Option(help="Ledger file the releases were charged to, to compare.")] = None,
+    audit: Annotated[Path | None, Option(help="Output of `sordino audit --json`. Default: RELEASE/audit.json.")] = None,
+    ledger: Annotated[Path | None, Option(help="Ledger that was charged, to compare with.")] = None,
     out: Annotated[Path, Option(metavar="PATH.html", help="The page to write.")] = Path("report.html"),
     as_json: AsJson = False,
 ) -> None:
-    """Write one self-contained page; what must not leave goes to a second, watermarked one beside it.
+    """Write one self-contained page that opens offline in any browser.
 
-    The page opens offline in any browser. Its certificates are computed again from the folders. Exits with code 2, and
-    says No on the page, where anything contradicts a release: its certificate or plan comes out otherwise, a file was
-    changed, a signature does not hold, an audit found more, or, with --ledger, it was not charged as it says.
+    Anything that must not leave goes to a second, watermarked page beside it. Certificates are recomputed from the
+    folders. The page says No, and the command exits with code 2, if anything contradicts a release: a different
+    certificate or plan, a changed file, an invalid signature, an audit above the certificate or, with --ledger, a
+    charge that differs.
     """
     check_ending("--out", out, ".html", ".htm")
     if audit is not None and len(releases) != 1:

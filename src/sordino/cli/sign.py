@@ -18,28 +18,30 @@ if TYPE_CHECKING:
 
 _LONGEST = 4096
 INTEGRITY = (
-    "Only integrity was checked: nothing changed since it was signed, by whomever. Give --key with a fingerprint that "
-    "you know from elsewhere to learn by whom."
+    "Only integrity was checked: nothing has changed since someone signed it. To check who signed, give --key with a "
+    "fingerprint from the signer."
 )
 CLAIM = "The time is the signer's word."
-_SIGNER = "Fingerprint of the key that must have signed; absent: only integrity is checked."
+_SIGNER = "Fingerprint of the key that must have signed. Without it, only integrity is checked."
 
 PassphraseFile = Annotated[
-    Path | None, Option(help="File with the passphrase in its first line; absent: Sordino asks for it.")
+    Path | None, Option(help="File with the passphrase in its first line. Default: Sordino asks for it.")
 ]
 
 
 @command("key", "Make a key; files are never overwritten.", "sordino sign key clinic.key --passphrase")
 def key(
-    path: Annotated[Path, Argument(metavar="KEY", help="Private key file to make; the public half is KEY.pub.")],
-    passphrase: Annotated[bool, Option("--passphrase", help="Ask for a passphrase that seals it.")] = False,
-    passphrase_file: Annotated[Path | None, Option(help="Seal it with the first line of this file instead.")] = None,
+    path: Annotated[Path, Argument(metavar="KEY", help="Private key file to create; the public half is KEY.pub.")],
+    passphrase: Annotated[bool, Option("--passphrase", help="Ask for a passphrase to encrypt it with.")] = False,
+    passphrase_file: Annotated[
+        Path | None, Option(help="Take the passphrase from the first line of this file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an Ed25519 key: a private file that its owner alone can read, and the public half beside it.
+    """Make an Ed25519 key: a private file that only its owner can read, and the public half beside it.
 
-    Hand the fingerprint to those who will verify, on a way of its own: on paper, by telephone. Keep the private file
-    where no release and no dossier is made public from.
+    Give the fingerprint to those who will verify, by a separate channel such as paper or telephone. Keep the
+    private file away from folders that you publish.
     """
     from sordino.ledger.signing_keys import need_cryptography, new_key  # noqa: PLC0415
 
@@ -54,7 +56,7 @@ def key(
     answer(
         as_json,
         {"private": str(path), "public": f"{path}.pub", "fingerprint": made.fingerprint, "sealed": sealed},
-        f"private      {path} ({'sealed with a passphrase' if sealed else 'NOT sealed: anyone who reads it can sign'})",
+        f"private      {path} ({'encrypted with a passphrase' if sealed else 'NOT encrypted: every reader can sign'})",
         f"public       {path}.pub",
         f"fingerprint  {made.fingerprint}",
     )
@@ -113,14 +115,14 @@ def sign_release(
     release: ReleaseFolder,
     key_file: Annotated[Path, Option("--key", metavar="KEY", help="Private key file that `sordino sign key` made.")],
     passphrase_file: PassphraseFile = None,
-    replace: Annotated[bool, Option("--replace", help="Put a new signature in the place of one.")] = False,
+    replace: Annotated[bool, Option("--replace", help="Replace an existing signature.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sign every file of a release folder as it stands.
+    """Sign every file of a release folder.
 
-    Writes manifest.json (name, size and SHA-256 of every file) and signature.json into the folder. What is added or
-    changed afterwards, such as an audit, makes `sordino sign verify` refuse the folder until it is signed again. A
-    seeded release can be signed too: a signature says who, not that something may leave.
+    Writes manifest.json (name, size and SHA-256 of every file) and signature.json into the folder. If you later add
+    or change a file, such as an audit, `sordino sign verify` refuses the folder until you sign it again. You can
+    sign a seeded release too: a signature says who signed, not that the release may leave.
     """
     signer = signing_key(key_file, passphrase_file)
     from sordino.ledger.release.folder import stored_at  # noqa: PLC0415
@@ -143,22 +145,23 @@ def sign_release(
 )
 def dossier(
     release: ReleaseFolder,
-    out: Annotated[Path, Option(help="Folder to make; there must be none yet.")],
-    ledger: Annotated[Path | None, Option(help="Ledger file the release was charged to, to compare.")] = None,
-    key_file: Annotated[
-        Path | None, Option("--key", metavar="KEY", help="Private key that signs; absent: none.")
-    ] = None,
+    out: Annotated[Path, Option(help="Folder to create; it must not exist yet.")],
+    ledger: Annotated[Path | None, Option(help="Ledger that was charged, to compare with.")] = None,
+    key_file: Annotated[Path | None, Option("--key", metavar="KEY", help="Private key to sign with.")] = None,
     passphrase_file: PassphraseFile = None,
-    audit: Annotated[Path | None, Option(help="Answer of `sordino audit --json`; absent: that of the folder.")] = None,
-    statements: Annotated[Path | None, Option(metavar="JSON", help="What no program knows, by the site.")] = None,
+    audit: Annotated[
+        Path | None, Option(help="Output of `sordino audit --json`. Default: the folder's audit.json.")
+    ] = None,
+    statements: Annotated[Path | None, Option(metavar="JSON", help="JSON file with the site's statements.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer twenty questions about a release, each with what shows it, and sign the folder.
+    """Answer twenty questions about a release, each with its evidence, and sign the folder.
 
-    The certificate is computed again, the description audited, the code replayed on tables drawn from the schema, and
-    the ledger's entry recomputed; no private row is read. --statements is a JSON object of texts: purpose, collection,
-    access and contact; what is absent stays open, with room to write. Refused, with code 2, where the release must not
-    leave or a check contradicts it. `sordino sign verify` checks the folder, offline. Any browser prints its page.
+    Sordino recomputes the certificate and the ledger's entry, audits the description, and replays the code on
+    tables drawn from the schema; no private row is read. --statements is a JSON object of texts: purpose,
+    collection, access and contact; missing ones stay open, with room to write. The command refuses, with code 2, if
+    the release must not leave or a check contradicts it. `sordino sign verify` checks the folder offline. Any
+    browser prints its page.
     """
     check_out(out)
     signer = None if key_file is None else signing_key(key_file, passphrase_file)
@@ -197,14 +200,14 @@ def dossier(
 def verify(
     folder: Annotated[Path, Argument(metavar="FOLDER", help="Signed release or dossier.")],
     fingerprint: Annotated[str | None, Option("--key", metavar="FINGERPRINT", help=_SIGNER)] = None,
-    ledger: Annotated[Path | None, Option(help="Ledger file that paid for it, to compare with.")] = None,
+    ledger: Annotated[Path | None, Option(help="Ledger that was charged, to compare with.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that a folder holds exactly the files that were signed, by whom, and that its numbers hold.
+    """Check that a folder has exactly the signed files, who signed them, and that its numbers are right.
 
-    Files that are missing, changed, renamed or extra, links and folders are refused, as is a signature by another key,
-    all with code 2. So is a folder whose certificate, computed again, does not hold, and one that the ledger, or the
-    entry that a dossier carries, contradicts. Take the fingerprint from the signer, not from the folder.
+    The command refuses, with code 2, missing, changed, renamed or extra files, links and folders, and a signature
+    by another key. It also refuses a folder if the recomputed certificate, the ledger, or the entry in a dossier
+    contradicts it. Take the fingerprint from the signer, not from the folder.
     """
     from sordino.ledger.signed_folder import verify_folder  # noqa: PLC0415
     from sordino.ledger.signing_keys import read_fingerprint  # noqa: PLC0415
@@ -217,10 +220,10 @@ def verify(
 
     subject = open_subject(folder, account=None if ledger is None else Account.of(Ledger.at(ledger)))
     if subject.discrepancies:
-        raise InputError(f"{subject.name} contradicts what is certified or charged: {subject.discrepancy}")
+        raise InputError(f"{subject.name} contradicts its certificate or its charge: {subject.discrepancy}")
     paid = "the ledger that was named" if ledger is not None else check_entry(folder, subject.release)
     charged = subject.release.ledger
-    compared = f"compared with {paid}" if paid else "by its own word; --ledger compares"
+    compared = f"compared with {paid}" if paid else "as the folder claims; --ledger compares"
     answer(
         as_json,
         {
@@ -235,7 +238,7 @@ def verify(
             "delta": subject.release.delta,
             "entry_compared_with": paid or None,
         },
-        f"{folder}: {found.about}, {len(found.files)} files as they were signed",
+        f"{folder}: {found.about}, {len(found.files)} files as signed",
         f"signed by  {found.signer}",
         f"at         {found.made}, with Sordino {found.software}. {CLAIM}",
         f"certified  epsilon {show_up(subject.epsilon)} at delta {subject.release.delta:g}, computed again",

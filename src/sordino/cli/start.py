@@ -24,7 +24,7 @@ _INTERRUPTED = 130
 
 @command("start", "From a table to a report and a dossier, step by step.", "sordino start patients.csv")
 def start(
-    data: Annotated[Path | None, Argument(metavar="[DATA]", help="Table file; absent: Sordino asks for it.")] = None,
+    data: Annotated[Path | None, Argument(metavar="[DATA]", help="Table file. Default: Sordino asks for it.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Walk through declare, budget, plan, fit, report and a signed dossier, asking for one thing at a time.
@@ -102,7 +102,10 @@ class Walk:
                 self.answers.pop("encoding", None)
                 typer.echo(f"{_shown(self.table)} is not UTF-8 text. Excel in Western Europe writes windows-1252.")
                 self._ask(
-                    "encoding", "Which encoding has it?", lambda text: Dialect(encoding=text).encoding, "windows-1252"
+                    "encoding",
+                    "Which encoding does it have?",
+                    lambda text: Dialect(encoding=text).encoding,
+                    "windows-1252",
                 )
 
     def budget(self) -> None:
@@ -113,7 +116,7 @@ class Walk:
             return
         self._ask("dataset", "What is the dataset called?", str, self.table.stem)
         self._relation()
-        self._ask("budget", "Epsilon of everything ever released from it?", _positive, 3)
+        self._ask("budget", "Total epsilon of all releases from it, ever?", _positive, 3)
         self._ask("budget_delta", "And delta, far below one over the number of records?", _share, 1e-5)
         given = {name: str(self.answers[name]) for name in ("dataset", "relation", "budget", "budget_delta")}
         typer.echo("This is final: a ledger cannot be opened again with more.")
@@ -247,8 +250,8 @@ class Walk:
             raise KeyboardInterrupt
         if code:
             typer.echo(
-                f"sordino: the step above was refused; correct {_shown(self.lines)} or {_shown(self.schema)} if it was "
-                f"about them, and type `sordino start {_shown(self.table)}` to go on.",
+                f"sordino: the step above was refused. Correct {_shown(self.lines)} or {_shown(self.schema)} if the "
+                f"message is about them, and run `sordino start {_shown(self.table)}` to continue.",
                 err=True,
             )
             raise typer.Exit(code)

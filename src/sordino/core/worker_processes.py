@@ -127,7 +127,7 @@ class _Pool:
         self._losses[worker.number] += 1
         if self._losses[worker.number] >= MOST_LOSSES:
             raise SordinoError(
-                f"A unit of the work lost its worker process {MOST_LOSSES} times, the last one by {worker.end}; "
+                f"A task lost its worker process {MOST_LOSSES} times, the last one by {worker.end}; "
                 "give the machine more memory or fewer workers, and with --keep the finished units are not done again."
             )
         self._waiting.appendleft(worker.number)

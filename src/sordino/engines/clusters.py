@@ -274,7 +274,9 @@ class SparkCluster(Engine):
         for one in self._collected(part.frame.select(*map(quoted, work.columns)), there):
             arithmetic = arithmetic or one.arithmetic
             if one.arithmetic != arithmetic:
-                raise InputError("Executors must compute the same bits, and these do not.")
+                raise InputError(
+                    "These executors compute different bits. Use machines of one kind with the same versions."
+                )
             total.add_sum(one)
         return total.answer(key)._replace(arithmetic=arithmetic or total.answer(key).arithmetic)
 

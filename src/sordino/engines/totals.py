@@ -306,7 +306,7 @@ class Totals:
     def _check(self, answer: PartAnswer) -> None:
         part = self._parts.get(answer.part)
         if part is None:
-            raise InputError("A part answered that Sordino had not queried.")
+            raise InputError("An answer came from a part that Sordino had not queried.")
         # All machines are compared with the first that answered, and every part with its own first answer.
         reference = next(iter(self._marks.values()), answer)
         if answer.arithmetic != reference.arithmetic:

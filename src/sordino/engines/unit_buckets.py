@@ -121,7 +121,7 @@ def _tables(descriptor: int) -> Iterator[Table]:
 
 
 def _cut_short() -> bytes:
-    raise InputError("A bucket of rows was cut short. Is the disk full?")
+    raise InputError("A temporary file was cut short. Check that the disk is not full.")
 
 
 def in_files(spread: Spread, parts: Sequence[TablePart], files: Sequence[BinaryIO]) -> list[TablePart]:

@@ -136,8 +136,8 @@ def _quiet(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         raise_alone(
             InputError(
                 f"A step of the pipeline raised {type(error).__name__} on these rows. Its text is withheld because "
-                "it may quote a cell; try the steps on made-up rows. NON-PRIVATE: this was seen in private rows, "
-                "so keep it with them."
+                "it may quote a cell; try the steps on made-up rows. NON-PRIVATE: this message comes from private "
+                "rows, so keep it with them."
             )
         )
 

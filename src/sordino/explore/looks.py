@@ -43,7 +43,7 @@ from sordino.noise import integer_sums as exact
 _LEVELS = Interval(0.5, 1.0, high_open=True)
 # Stands for the columns of a table of which nothing is declared yet.
 _UNDECLARED = "(no column is declared)"
-ABOUT_TABLE = "Intervals are about the table itself, as the schema reads it; noise is the only error they count."
+ABOUT_TABLE = "Intervals are about the table itself, as the schema reads it, and include the noise only."
 
 
 Answers = tuple[tuple[str, tuple[Row, ...]], ...]

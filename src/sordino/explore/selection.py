@@ -37,6 +37,7 @@ from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import EXPECTED_ERROR, MODELS, Task
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, posterior_arrays
+from sordino.mechanisms.statistics.questions import record_weights
 from sordino.mechanisms.statistics.scored_sums import ScoreNoise, cube_lengths, totals
 from sordino.models.base import describe_model
 from sordino.noise.randomness import Purpose, Randomness
@@ -91,21 +92,21 @@ class Choice:
         return f"chosen: {self.name}, noised mean loss {self.loss:.4g}"
 
 
-Told = TypeVar("Told")
+Output = TypeVar("Output")
 
 
 @dataclass(frozen=True)
-class SelectionTrial(Generic[Told]):
+class SelectionTrial(Generic[Output]):
     """What one trial would release, ordered by its noised loss; a key in the release decides ties."""
 
     loss: float
     key: tuple[Any, ...]
-    told: Told
+    output: Output
 
 
 def best_of_trials(
-    trial: Callable[[int], SelectionTrial[Told]], candidates: int, stop: float, coins: Randomness
-) -> SelectionTrial[Told]:
+    trial: Callable[[int], SelectionTrial[Output]], candidates: int, stop: float, coins: Randomness
+) -> SelectionTrial[Output]:
     """Trials of candidates drawn evenly, until a coin of probability `stop` says so; the one with the least loss.
 
     The number of trials is geometric, whatever the trials answer: the coin is tossed after each one and looks at
@@ -113,7 +114,7 @@ def best_of_trials(
     """
     generator = coins.generator(Purpose.BATCHES)
     parts = coin_parts(stop)
-    best: SelectionTrial[Told] | None = None
+    best: SelectionTrial[Output] | None = None
     while True:
         found = trial(int(generator.integers(0, candidates)))
         if best is None or (found.loss, found.key) < (best.loss, best.key):
@@ -197,7 +198,7 @@ def choose(
         table = access.read(lambda: read_table(declared.source(data), declared.named_columns()))
         rows = read_rows([plan.declaration for plan in made.plans], related, table, access)
         best = made.ran(rows, sources)
-        place, outcome = best.told
+        place, outcome = best.output
         chosen = {
             "candidate": named[place].name,
             "candidates": [one.name for one in named],
@@ -278,7 +279,7 @@ class ChoicePlan:
         of_fit, of_score = mu * math.sqrt(FIT_SHARE), mu * math.sqrt(1.0 - FIT_SHARE)
         each = _epsilon_of(of_fit, fails)
         plans = tuple(_planned(task, schema, one, data, each, fails, relation) for one in candidates)
-        score = ScoreNoise(_LOSS, relation, up(_LOSS.under(relation) / of_score, 4))
+        score = ScoreNoise(_LOSS, up(_LOSS.under(relation) / of_score, 4))
         largest = max(spent(plan.plan.spec, relation) for plan in plans)
         together = up(math.hypot(largest, _LOSS.under(relation) / score.deviation), 4)
         spec = choice_spec(together, schema, relation, fails, trials, len(plans))
@@ -316,7 +317,7 @@ class ChoicePlan:
             contents = self.contents(place, outcome)
             release = contents.release(self.explanation, private=sources.private, receipt=None)
             lost = losses(Predictor(release), own.X, own.y)
-            found = totals(lost[:, None], own.units)
+            found = totals(lost[:, None], record_weights(len(lost), own.units))
             loss = float(self.score.released(found, sources.fresh())[0])
             arrays = contents.arrays
             key = (place, *(np.asarray(arrays[name]).tobytes() for name in sorted(arrays)))

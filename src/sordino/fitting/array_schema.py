@@ -332,7 +332,7 @@ def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
     warnings.warn(
         f"NON-PRIVATE: some cells of {given.name} are no finite numbers. As ArrayBounds declares, NaN and what is no "
         "number count as the middle of the bounds, of weights as their mean, and infinities as the nearer bound. This "
-        "was seen in private rows: keep it with them.",
+        "message comes from private rows: keep it with them.",
         NonPrivateWarning,
         stacklevel=2,
     )

@@ -239,7 +239,7 @@ class Predictor:
         if reason is not None:
             raise InputError(f"Intervals of method {self.release.settings['method']!r} are withheld: {reason}.")
         if self.task.classifies and self.only_a_constant:
-            raise InputError("Only a constant was learned, so there is no interval for a row's probabilities.")
+            raise InputError("Only a constant was learned, so a row's probabilities have no interval.")
         return self.task.interval(self, features, tail)
 
     def coverage(self, level: float) -> str | None:

@@ -93,7 +93,7 @@ class FitCheckpoint:
         # Rows were read after a debit alone, so a name that paid for nothing was changed.
         paid = ledger is None or any(entry.run == kept.name for entry in ledger.entries())
         if (kept.answered or kept.marks) and not paid:
-            raise InputError(f"No entry of the ledger pays for the rounds at {str(path)!r}. Name a new file.")
+            raise InputError(f"No entry of the ledger pays for the rounds in {str(path)!r}. Name a new file.")
         return kept
 
     def _check_answers(self) -> None:

@@ -155,7 +155,7 @@ class Line:
         if self.shares is None or self.widened is None:
             return ""
         if self.prior_dominated:
-            return "prior-dominated: it says more about the declared size of effects than about the table"
+            return "prior-dominated: it says more about the assumed effect size than about the table"
         by = "by more than 10 times" if self.widened > 10.0 else f"by {percent(self.widened)}"
         return f"privacy widened this interval {by}"
 

@@ -44,11 +44,10 @@ LIMITS = (
     "to 3 times narrower; collinear or very narrow columns up to 2 times wider, 3 times with several classes."
 )
 OF_UNITS = (
-    "A unit counts as one record: where its records differ from one another, their mean says more and intervals are "
-    "narrower."
+    "A unit counts as one record. If its records differ, their mean is more informative and intervals are narrower."
 )
-OF_COUNTS = "Counts are taken to have half again the variance of a Poisson law at mean 1."
-OF_EVENTS = "Half of all records are taken to end with the event, in any time bin alike."
+OF_COUNTS = "Counts are assumed to have mean 1 and 1.5 times the Poisson variance."
+OF_EVENTS = "Half of all records are assumed to end with the event, equally often in every time bin."
 _SHARES = ("sampling", "privacy", "prior")
 _LINE = ("name", "standard_error", "width", *_SHARES)
 # What an effect or a width means that is given without a column.

@@ -42,9 +42,9 @@ from sordino.ledger.release import StoredRelease
 _POINTS = 5
 _MOST_ROWS = 20_000
 _ROWS_AT_ONCE = 256
-_AT = "Columns that do not vary are at {where}: as given, otherwise the middle of declared bounds or the first word."
-_OVER = "Averaged over the {rows} rows that were given, which must be public: their values go into the answer."
-_WHAT = "Intervals are central shares of the posterior, with the privacy noise in them, for the mean and no new record."
+_AT = "Other columns are fixed at {where}. The default is the middle of the bounds or the first category."
+_OVER = "Averaged over the {rows} given rows. They must be public, because the answer uses their values."
+_WHAT = "Intervals are central posterior intervals for the mean, not for a new record. They include the privacy noise."
 
 
 @dataclass(frozen=True)

@@ -55,12 +55,12 @@ _SHARES = (
 )
 _UNTESTED = (
     "This method does not account for all of its error, so there are no standard errors and no p-values. Do not "
-    "publish the intervals as if they held at their level."
+    "publish the intervals as if their coverage were nominal."
 )
 _WITHHELD = (
     "This method does not account for all of its error, so there are no standard errors, intervals and p-values: {}."
 )
-_NO_COEFFICIENTS = "This model has no coefficients that mean something one by one; `sordino predict` answers for rows."
+_NO_COEFFICIENTS = "The coefficients of this model have no meaning of their own. Use `sordino predict`."
 SHARE_HEADER = ("share of the variance", "sampling", "privacy", "prior", "privacy widened it by")
 
 
@@ -222,7 +222,7 @@ def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple
     if known.family == "cox":
         first, second = (float(edge) for edge in release.settings["bins"][:2])
         said.append(
-            f"The hazard is constant in each time bin; bins are compared with the first, from {first:g} to {second:g}, "
+            f"The hazard is constant in each time bin. Bins are compared with the first, from {first:g} to {second:g}, "
             "whose hazard where all columns are 0 is exp of the intercept."
         )
     held = release_coverage(release, COEFFICIENTS, level)
@@ -247,8 +247,8 @@ def _column_remarks(kinds: Mapping[str, ColumnKind]) -> list[str]:
     ]
     if middles:
         said.append(
-            f"In products numbers count from the middle of their bounds ({', '.join(middles)}), and a coefficient of a "
-            "part alone is its effect there."
+            f"In products, numbers are centred at the middle of their bounds ({', '.join(middles)}), and the "
+            "coefficient of one factor is its effect there."
         )
     gaps = [printable(name) for name, kind in numbers.items() if kind.missing.adds_indicator]
     if gaps:
@@ -329,12 +329,12 @@ def _title(release: StoredRelease, family: str = "") -> str:
 
 LOOK, CHECK, COMPARISON = "look", "check", "comparison"
 ABOUT = (
-    "Loss is 0 for a sure and right prediction and 1 for the worst: of classes -ln of the probability of the true one, "
-    "over ln 20; of numbers the distance from the mean, over a quarter of the declared range. Predictions are those at "
-    "the posterior's mean coefficients. A difference below 0 means that a model loses less than the first one."
+    "Loss is 0 for a certain and right prediction and 1 for the worst. Classes: -ln of the probability of the true "
+    "class, over ln 20. Numbers: the distance from the mean, over a quarter of the declared range. Predictions use "
+    "the posterior's mean coefficients. A difference below 0 means that the model loses less than the first one."
 )
 _OPTIMISM = (
-    "Rows that a model was fitted to flatter it a little; differential privacy itself bounds by how much, since no "
+    "A model looks slightly better on the rows it was fitted to. Differential privacy limits this effect, because no "
     "record moves a fit far."
 )
 
@@ -374,10 +374,10 @@ def check_table(bands: list[dict[str, Any]], about: str, level: float, release: 
     )
     if release is None:
         title = "Check on public rows: exact, and not charged."
-        meant = "Rows must be public: the answer is a plain function of them. There is no noise and so no interval."
+        meant = "The rows must be public, because the answer reveals them. There is no noise and therefore no interval."
     else:
         title = under_guarantee("Check on private rows", release)
-        meant = "Intervals are about the table itself; noise is the only error they count."
+        meant = "Intervals are about the table itself and include the noise only."
     columns = by_name(bands, ("low", "high", "count", "off", "off_low", "off_high"))
     points = tuple(
         Estimate(name, one["off"], one["off_low"], one["off_high"])

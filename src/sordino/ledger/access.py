@@ -88,7 +88,7 @@ def check_hands(path: Path, status: os.stat_result) -> None:
     if shared(status):
         raise LedgerError(
             f"Expected {str(path)!r} to be writable by its owner only, got mode {stat.S_IMODE(status.st_mode):04o}; "
-            "look who changed it, then run chmod go-w."
+            "find out who changed it, then run chmod go-w."
         )
     check_folder(path.parent, folder)
 

@@ -176,7 +176,7 @@ class Ledger:
         rule = PrivacyFilter.opened(budget)
         if rule.largest_mu(rule.total([])) == 0:
             raise InputError(
-                f"Expected a budget that affords some release, got epsilon {epsilon!r}, delta {delta!r}; raise either."
+                f"Expected a budget that allows a release, got epsilon {epsilon!r}, delta {delta!r}; raise either."
             )
         log.create(made.path, book.opening(budget, rule))
         return made
@@ -236,7 +236,7 @@ class Ledger:
             if page is None:
                 balance, wanted = Balance.of(top.budget, top.rule, state.total, state.releases), pages[0]
                 raise LedgerRefusal(
-                    f"The budget of {balance.budget.dataset!r} does not afford a release with epsilon "
+                    f"The budget of {balance.budget.dataset!r} is too small for a release with epsilon "
                     f"{show_up(wanted.epsilon)} at delta {balance.budget.delta:g} and failure "
                     f"{show_up(wanted.charge.failure)}: {balance.sentence}.",
                     balance,
@@ -291,9 +291,9 @@ class Ledger:
             return
         if others:
             warnings.warn(
-                f"NON-PRIVATE: these rows are not those of earlier releases from {self.budget.dataset!r}. If the "
-                "dataset grew or was cleaned that is expected, if it is another dataset it needs a ledger of its own. "
-                "This was seen in private rows, and even says whether one was removed: keep it with them.",
+                f"NON-PRIVATE: these rows are not those of earlier releases from {self.budget.dataset!r}. That is "
+                "expected if the dataset grew or was cleaned. A different dataset needs its own ledger. This message "
+                "comes from private rows, and even shows whether one was removed: keep it with them.",
                 ContentWarning,
                 stacklevel=2,
             )

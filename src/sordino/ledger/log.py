@@ -191,8 +191,8 @@ class OpenLog(Log):
             access.write_at(self._descriptor, BLOCK + _MARKS[1], marked)
         except OSError as error:
             raise LedgerError(
-                f"Expected to write to {str(self.path)!r}, got: {error.strerror}; the disk refused, and ledger show "
-                "tells whether the entry was recorded."
+                f"Expected to write to {str(self.path)!r}, got: {error.strerror}; the disk refused; `sordino ledger "
+                "show` says whether the entry was recorded."
             ) from None
         self._read_back(line, mark)
         self.mark, self.state = mark, content

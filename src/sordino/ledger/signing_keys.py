@@ -168,10 +168,10 @@ def read_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
     public = _bytes(place, document, "public_key", 32)
     if "sealed" in document:
         if passphrase is None:
-            raise InputError(f"{str(place)!r} is sealed with a passphrase. Give --passphrase-file.")
+            raise InputError(f"{str(place)!r} is encrypted with a passphrase. Give --passphrase-file.")
         secret = _unsealed(place, document, passphrase)
     elif passphrase is not None:
-        raise InputError(f"{str(place)!r} is not sealed. Omit the passphrase.")
+        raise InputError(f"{str(place)!r} is not encrypted. Omit the passphrase.")
     else:
         secret = _bytes(place, document, "private_key", 32)
     if _ed25519().Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw() != public:
@@ -243,7 +243,7 @@ def _content(place: Path, *, private: bool) -> bytes:
         if private and os.name == "posix" and status.st_mode & 0o077:
             raise InputError(
                 f"Expected {str(place)!r} to be readable by its owner only, got mode "
-                f"{stat.S_IMODE(status.st_mode):04o}; think who may have read it, then run chmod 600, or make another."
+                f"{stat.S_IMODE(status.st_mode):04o}; run chmod 600, or make another key if others may have read it."
             )
         return file.read(_LARGEST_KEY_FILE)
 
@@ -279,4 +279,4 @@ def _write_new(place: Path, content: bytes, mode: int) -> None:
             with suppress(OSError):
                 place.unlink()
         reason = getattr(error, "strerror", None) or "not a file name"
-        raise InputError(f"Expected to write {str(place)!r}, got: {reason}; nothing was kept.") from None
+        raise InputError(f"Expected to write {str(place)!r}, got: {reason}; no key was written.") from None

@@ -121,7 +121,7 @@ def _read(path: Path) -> bytes:
                 raise CheckpointError(f"{str(path)!r} is not a regular file.")
             if os.name == "posix" and status.st_uid != os.geteuid():
                 raise CheckpointError(
-                    f"{str(path)!r} belongs to another user, who knows its noise. Delete it and start again."
+                    f"{str(path)!r} belongs to another user, who may know its noise. Delete it and start again."
                 )
             if os.name == "posix" and mode & _OTHERS:
                 raise CheckpointError(

@@ -58,42 +58,42 @@ def decide(subject: Subject) -> Decision:
 
 def _reasons_to_leave(subject: Subject) -> tuple[str, ...]:
     release = subject.release
-    found = ["Its randomness was secret, and no constant of its certificate was read off private rows."]
+    found = ["The noise was secret, and no constant of the certificate was taken from private rows."]
     if math.isfinite(subject.epsilon):
-        found.append("Sordino computed its certificate again from the description, and it holds.")
+        found.append("Sordino recomputed the certificate from the description and confirms it.")
     if subject.balance is not None:
-        found.append("The ledger that was named holds its debit, made before a row was read.")
+        found.append("The ledger records its charge, made before a row was read.")
     if subject.named_by_ledger:
-        found.append("The entry names this very release by its digest.")
+        found.append("The ledger entry identifies exactly this release by its digest.")
     if release.schema is not None and release.preprocessing == BY_SCHEMA:
-        found.append("Rows were read through declared bounds and categories alone.")
+        found.append("Rows were read only through declared bounds and categories.")
     return tuple(found)
 
 
 def _look_at(subject: Subject) -> tuple[str, ...]:
-    """What nobody but a person can decide, most important first."""
+    """What a person must decide, most important first."""
     release = subject.release
     said = []
     if not math.isfinite(subject.epsilon):
         said.append("No theorem gives a finite epsilon: this release has no privacy guarantee.")
     if release.ledger is None:
-        said.append("No ledger was charged: what else was released from the same people is not known.")
+        said.append("No ledger was charged. What else was released about the same people is unknown.")
     elif subject.balance is None and not subject.not_as_charged:
-        said.append("The ledger was not named (--ledger): that it was charged is what the folder says.")
+        said.append("No ledger was given (--ledger), so the charge is only what the folder claims.")
     if subject.unverified:
         said.append(subject.unverified)
     if release.preprocessing != BY_SCHEMA:
-        said.append("Rows came as arrays: what was learned from them before is the caller's word.")
+        said.append("Rows came as arrays. Only the caller knows whether private rows shaped them.")
     if not isinstance(release.spec.unit, ColumnUnit):
-        said.append("It protects one record: is that one person?")
+        said.append("It protects one record. Does each person have only one?")
     if subject.bound is not None and _weakest(subject) in _ON_TRUST:
-        said.append(f"It uses a constant that is {_weakest(subject)}: who can say why it is true?")
+        said.append(f"It uses a constant that is {_weakest(subject)}. Who can vouch for it?")
     if release.schema is not None and release.schema.charged is not None:
-        said.append("Some of its bounds come from an earlier look: was that charged to the same ledger?")
+        said.append("Some of its bounds come from an earlier look. Was that charged to the same ledger?")
     if not can_plan(release):
-        said.append("Its folder does not hold all that its plan was made from: the ledger alone shows what was run.")
+        said.append("The folder lacks part of what the plan was made from. Only the ledger shows what was run.")
     if is_constant(release):
-        said.append("Only a constant was learned: is that worth the budget?")
+        said.append("Only a constant was learned. Is that worth the budget?")
     return tuple(said)
 
 
@@ -102,14 +102,12 @@ def _facts(subject: Subject) -> Iterator[DecisionFact]:
     hidden = release.protected
     yield DecisionFact("protects", hidden.words, f"{release.spec.relation} neighbours")
     finite = math.isfinite(subject.epsilon)
-    epsilon = f"at most {show_up(subject.epsilon)}" if finite else "none that is finite"
-    yield DecisionFact("epsilon", epsilon, f"at delta {label(release.delta)}, certified again")
+    epsilon = f"at most {show_up(subject.epsilon)}" if finite else "no finite bound"
+    yield DecisionFact("epsilon", epsilon, f"at delta {label(release.delta)}, recomputed")
     yield _charged(subject)
     if balance is not None:
         left = show_down(balance.largest_epsilon)
-        spent = (
-            f"budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)}; squares add, epsilons do not"
-        )
+        spent = f"budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)}; see Budget for the sum"
         yield DecisionFact("budget left", f"a release of epsilon {left}", spent)
     else:
         yield DecisionFact("budget left", "not known here", "no ledger was compared")
@@ -123,17 +121,17 @@ def _facts(subject: Subject) -> Iterator[DecisionFact]:
 def _charged(subject: Subject) -> DecisionFact:
     stated = subject.release.ledger
     if subject.not_as_charged:
-        return DecisionFact("charged", "not as the folder says", "see the red box")
+        return DecisionFact("charged", "not as the folder claims", "see the red box")
     if stated is None:
         return DecisionFact("charged", "to no ledger")
     words = f"entry {stated.get('entry')} of {str(stated.get('dataset'))[:80]}"
     if subject.balance is None:
-        return DecisionFact("charged", words, "as the folder says")
+        return DecisionFact("charged", words, "as the folder claims")
     return DecisionFact("charged", words, "compared with the ledger")
 
 
 def _made(subject: Subject) -> str:
-    return "when the ledger was debited, by that machine's clock" if subject.time else ""
+    return "date of the charge, by that machine's clock" if subject.time else ""
 
 
 def _weakest(subject: Subject) -> str:
@@ -146,11 +144,11 @@ def _weakest_constant(subject: Subject) -> str:
     if bound is None or not bound.certificates:
         return ""
     if bound.evidence.word not in _ON_TRUST:
-        return "of every constant it uses"
+        return "for every constant it uses"
     names = [one.constant.name for one in bound.certificates if one.evidence is bound.evidence]
     line = floating_point_line(bound)
     if line.evidence is bound.evidence and bound.evidence is Evidence.ASSUMED:
-        return "that floating point does no harm"
+        return "for floating point"
     return ", ".join(dict.fromkeys(name.replace("_", " ") for name in names[:3]))
 
 
@@ -177,15 +175,15 @@ def _numbers(release: StoredRelease) -> str:
 
 
 def coverage(release: StoredRelease) -> str:
-    """How often intervals of such a fit held, as measured for its family; empty where there are none."""
+    """The coverage of such intervals, as measured for the method; empty where there are none."""
     if task_of(release.settings) is None:
         return ""
     found = measured_of(release, COEFFICIENTS, _LEVEL)
     if found is None:
-        return "how often its intervals hold was not measured"
+        return "the coverage of its intervals was not measured"
     return (
-        f"{100 * found.level:g} % intervals of this family held {found.words} of the time on drawn tables "
-        f"({found.cells} cases, {found.tables} tables or more in each)"
+        f"{100 * found.level:g} % intervals of this method contained the truth {found.words} of the time on "
+        f"simulated tables ({found.cells} settings, at least {found.tables} tables in each)"
     )
 
 
@@ -200,7 +198,7 @@ def declared_rows(schema: Schema) -> tuple[tuple[str, str, str], ...]:
 
 
 def declared_values(kind: ColumnKind) -> str:
-    """What may stand in a column, as declared."""
+    """The declared values of a column."""
     match kind:
         case Number():
             outside = "a value outside stops the run" if kind.out_of_range == "refuse" else "values outside are clipped"
@@ -210,7 +208,7 @@ def declared_values(kind: ColumnKind) -> str:
         case Ordered():
             return f"{_words(kind.values)}, in this order"
         case Category():
-            other = "other words count as one more" if kind.unseen == "other" else "another word stops the run"
+            other = "other words form one further category" if kind.unseen == "other" else "another word stops the run"
             return f"{_words(kind.values)}; {other}"
         case Boolean():
             return f"{kind.true_values[0]} or {kind.false_values[0]}"
@@ -228,7 +226,7 @@ def _missing(kind: ColumnKind) -> str:
     rule = kind.missing
     if rule.rule == "value":
         return f"counts as {rule.value}"
-    return "stops the run" if rule.rule == "refuse" else "has an indicator of its own"
+    return "stops the run" if rule.rule == "refuse" else "gets its own indicator"
 
 
 def capital(text: str) -> str:
@@ -242,8 +240,8 @@ def why_budgets_do_not_add(subject: Subject) -> str:
     if balance is None or not balance.releases or balance.largest_mu == 0.0:
         return ""
     why = (
-        f"Why budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)} and "
-        f"{show_down(balance.largest_epsilon)} still fitting do not add up: "
+        f"Spent ({show_up(balance.spent_epsilon)}) and left ({show_down(balance.largest_epsilon)}) add up to more than "
+        f"the budget ({balance.budget.epsilon:g}), because "
     )
     # The same release has less epsilon at the budget's delta than at a smaller one of its own.
     own = (
@@ -253,13 +251,12 @@ def why_budgets_do_not_add(subject: Subject) -> str:
         else ""
     )
     if balance.spent_mu is None:
-        return why + f"losses are added as whole curves, order by order, and epsilon is read off their sum.{own}"
+        return why + f"privacy losses add as curves, order by order, and epsilon is computed from the sum.{own}"
     gone, left = balance.spent_mu, balance.largest_mu
     return why + (
-        "noise of separate releases is independent, so losses add like errors do, in squares. In the scale mu of "
-        f"Gaussian noise {gone:.4f} is gone and {left:.4f} is left, of {math.hypot(gone, left):.4f} for all releases "
-        f"together: {gone:.4f}² + {left:.4f}² = {math.hypot(gone, left):.4f}². Epsilon is a curve through these, not a "
-        f"sum.{own}"
+        "the noise of separate releases is independent. Privacy losses therefore add like errors, in squares, on the "
+        f"scale mu of Gaussian noise. Spent and left give the whole budget: {gone:.4f}² + {left:.4f}² = "
+        f"{math.hypot(gone, left):.4f}². Epsilon is computed from mu and does not add.{own}"
     )
 
 
@@ -276,7 +273,7 @@ def not_applying(subject: Subject) -> str:
 
 
 TABLES = {
-    Relation.REPLACE_ONE: "two tables of one size that differ in one record: this one, or any other in its place",
+    Relation.REPLACE_ONE: "two tables of equal size: one has a certain record, the other any other record instead",
     Relation.ADD_REMOVE: "two tables, one with a certain record and one without it",
 }
 QUESTION = {
@@ -284,7 +281,7 @@ QUESTION = {
     Relation.ADD_REMOVE: "whether that record was in the table at all",
 }
 _TABLES_OF_UNITS = {
-    Relation.REPLACE_ONE: "two tables with as many units that differ in one unit: its records, or any others instead",
+    Relation.REPLACE_ONE: "two tables of equal size: one has a certain unit, the other any other unit instead",
     Relation.ADD_REMOVE: "two tables, one with all records of a certain unit and one without them",
 }
 _QUESTION_OF_UNITS = {
@@ -292,18 +289,18 @@ _QUESTION_OF_UNITS = {
     Relation.ADD_REMOVE: "whether that unit was in the table at all",
 }
 SEEN = {
-    View.LAST_ITERATE: "the last iterate of each chain and nothing of the way there",
-    View.ALL_ITERATES: "every iterate that was kept",
-    View.AVERAGE: "the noised average along the chain and nothing else",
-    View.POSTERIOR_PARAMETERS: "the parameters of the fitted posterior, after every round if need be",
+    View.LAST_ITERATE: "only the final result of each chain",
+    View.ALL_ITERATES: "the result and every intermediate result",
+    View.AVERAGE: "only the noised average along the chain",
+    View.POSTERIOR_PARAMETERS: "the parameters of the fitted posterior, after every round if necessary",
     View.ONE_SAMPLE: "the released posterior draws",
 }
 EVIDENCE = {
     "proved": "follows from a proof, whatever the data are",
-    "by-construction": "true because the program makes it true, for example by clipping",
+    "by-construction": "the program enforces it, for example by clipping",
     "declared": "taken on trust: the certificate is only as good as this number",
-    "estimated": "estimated, not known: the certificate may fail if it is off",
-    "assumed": "nobody has shown it: the certificate holds only where it is true",
+    "estimated": "estimated: the certificate may fail if the estimate is wrong",
+    "assumed": "not proved: the certificate is valid only if it is true",
 }
 
 
@@ -317,6 +314,8 @@ def question(relation: Relation, unit: AnyUnit) -> str:
     return QUESTION[relation] if isinstance(unit, Unit) else _QUESTION_OF_UNITS[relation]
 
 
+# The false-positive rate of the attack in the worked example.
+FALSE_ALARMS = 0.01
 # Outcomes rarer than this are covered by delta alone, so the worked example leaves them out and says so.
 RARE = 0.01
 _SUSPICIONS = ((0.5, "an even chance"), (0.1, "1 in 10"), (0.01, "1 in 100"), (0.001, "1 in 1,000"))
@@ -333,11 +332,16 @@ class Odds:
 
 @dataclass(frozen=True)
 class WorkedOdds:
-    """The largest factor on the odds, suspicions before and after, and the best rate of right guesses."""
+    """The largest factor on the odds, suspicions before and after, and the success of the best attack.
+
+    `guesses` is the share of right answers, `detected` the share of people in the table that a test finds which wrongly
+    reports one in a hundred of those who are not.
+    """
 
     factor: str
     rows: tuple[Odds, ...]
     guesses: str
+    detected: str
 
 
 def worked_odds(guarantee: Guarantee, epsilon: float, delta: float) -> WorkedOdds:
@@ -346,13 +350,24 @@ def worked_odds(guarantee: Guarantee, epsilon: float, delta: float) -> WorkedOdd
     For an outcome that happens with probability q or more under the other table, (epsilon, delta) gives
     P(outcome) <= exp(epsilon) Q(outcome) + delta, so the odds grow by exp(epsilon) + delta / q at most. A coin that
     decides between the tables is guessed with probability (1 + delta(0)) / 2 at most, and, by the two errors of
-    Kairouz, Oh & Viswanath 2017, Theorem 2.1, with 1 - (1 - delta) / (1 + exp(epsilon)) at most.
+    Kairouz, Oh & Viswanath 2017, Theorem 2.1, with 1 - (1 - delta) / (1 + exp(epsilon)) at most. A test with
+    false-positive rate a has a true-positive rate of at most exp(e) a + delta(e), for every e: the least of some e
+    counts.
     """
     factor = up(_exponential(epsilon) + delta / RARE, 4)
     rows = tuple(Odds(words, f"{100 * prior:g} %", _percent(_after(prior, factor))) for prior, words in _SUSPICIONS)
     by_errors = up(1.0 - (1.0 - delta) / (1.0 + _exponential(epsilon)), 4)
     guesses = min(by_errors, up(0.5 + 0.5 * guarantee.delta(0.0)))
-    return WorkedOdds("without limit" if math.isinf(factor) else show_up(factor, 3), rows, _percent(min(1.0, guesses)))
+    detected = min(
+        _exponential(epsilon) * FALSE_ALARMS + delta,
+        *(_exponential(at) * FALSE_ALARMS + guarantee.delta(at) for at in (epsilon * k / 8 for k in range(8))),
+    )
+    return WorkedOdds(
+        "without limit" if math.isinf(factor) else show_up(factor, 3),
+        rows,
+        _percent(min(1.0, guesses)),
+        _percent(min(1.0, up(detected, 8))),
+    )
 
 
 def _exponential(value: float) -> float:

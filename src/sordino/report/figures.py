@@ -92,7 +92,7 @@ def forest_rows(lines: Sequence[Line], *, ratio: bool) -> tuple[ForestRow, ...]:
     return tuple(rows)
 
 
-FOREST = "Thin: the interval. Thick: as wide as it would be without privacy. Hollow: prior-dominated."
+FOREST = "Thin line: the interval. Thick line: its width without privacy. Hollow point: prior-dominated."
 
 
 STEPS = "Numbers: effect of the step shown. Others: yes versus no."
@@ -182,7 +182,7 @@ def shares_bar(line: Line) -> Markup | None:
 
 
 def bar_figure(ident: str, epsilon: float, audit: LowerBound | None) -> Markup:
-    """Where epsilon lies: not below what is known to leak, not above what is certified."""
+    """Where epsilon lies: at least the lower bound, at most the certificate."""
     lower = None if audit is None else audit.epsilon
     frame = charts.DrawingArea(width=460, height=104, left=14, right=14, top=30, bottom=36)
     finite = [value for value in (epsilon, lower) if value is not None and math.isfinite(value)]
@@ -230,7 +230,7 @@ def steps_chart(ident: str, sandwich: Sandwich) -> charts.Figure:
     lines = [charts.Series("certified: the tightest at each step", upper, charts.CERTIFIED)]
     if sandwich.lower:
         lines.append(
-            charts.Series("the description leaks at least (exact, extremal instance)", sandwich.lower, charts.AUDITED)
+            charts.Series("lower bound of the description (exact, worst case)", sandwich.lower, charts.AUDITED)
         )
     # A theorem that is the tightest everywhere is the certified line itself.
     tightest = tuple(value for _, value in upper)
@@ -334,11 +334,11 @@ def trade_off(ident: str, bound: Bound | None, lower: LowerBound | None) -> char
     if bound is not None:
         limits = np.asarray(bound.guarantee.beta(_SIZES)).tolist()
         certified = tuple(zip(_SIZES.tolist(), limits, strict=True))
-        lines.append(charts.Series(f"certified, no test below: {bound.theorem}", certified, charts.CERTIFIED))
+        lines.append(charts.Series(f"certified limit of all tests: {bound.theorem}", certified, charts.CERTIFIED))
     if lower is not None and lower.curve:
         points = sorted((point.false_positive, point.false_negative) for point in lower.curve)
         described = lower.examined is Examined.DESCRIPTION
-        name = "tests that the description allows" if described else f"tests the {lower.method} audit found"
+        name = "best tests of the description" if described else f"tests the {lower.method} audit found"
         lines.append(charts.Series(name, tuple(points), charts.AUDITED))
     lines.append(charts.Series("blind guessing", ((0.0, 1.0), (1.0, 0.0)), charts.REFERENCE))
     title = "How well can two neighbours be distinguished?"
@@ -352,7 +352,7 @@ def trade_off_figure(lower: LowerBound, bound: Bound | None) -> str:
     certified = "; no theorem gives a finite epsilon."
     if bound is not None:
         certified = f", certified at most {show_up(bound.guarantee.epsilon(lower.delta))}."
-    subtitle = f"relation {lower.relation}, view {lower.view}; towards the corner at 0 is less private"
+    subtitle = f"relation {lower.relation}, view {lower.view}; closer to the corner at 0 is less private"
     return charts.standalone(
         replace(trade_off("trade-off", bound, lower), subtitle=subtitle, remark=leaked + certified)
     )

@@ -175,12 +175,12 @@ def _result(release: StoredRelease) -> Result:
 
 
 def _preprocessing(subject: Subject) -> tuple[str, ...]:
-    """What nobody but the caller knows where rows came as arrays."""
+    """What only the caller knows if rows came as arrays."""
     if subject.release.preprocessing == BY_SCHEMA:
         return ()
     return (
-        "Rows were given as arrays: that nothing was learned from private rows on the way (a mean to scale by, an "
-        "encoding, a choice of columns) is the caller's word.",
+        "Rows came as arrays. Only the caller knows whether private rows shaped them, for example by a mean to scale "
+        "by, an encoding or a choice of columns.",
     )
 
 
@@ -194,9 +194,9 @@ def _draws(spec: Spec) -> str:
     if isinstance(algorithm, PosteriorSample):
         return f"{algorithm.draws} posterior draw{'' if algorithm.draws == 1 else 's'}; the certificate covers all."
     if isinstance(algorithm, NoisedSums) and algorithm.query.startswith("a look"):
-        return "Noised counts and sums: whatever is computed from them costs nothing more."
+        return "Noised counts and sums. Computing anything from them costs no budget."
     if isinstance(algorithm, NoisedSums):
-        return "The parameters of a posterior: drawing from it, however often, costs nothing more."
+        return "The parameters of a posterior. Drawing from it costs no budget, however often."
     return "The certificate covers everything in this folder, seen together."
 
 

@@ -183,9 +183,9 @@ def sandwich(spec: Spec, delta: float, patience: float = PATIENCE) -> Sandwich |
     try:
         curves = steps_curves(spec, delta, lambda _done, _total: _check(end))
     except InputError:
-        return "This run has no steps to stop it at."
+        return "This run has no steps."
     except _TooSlow:
-        return "Curves against steps take long for this run; sordino certify --plot draws them."
+        return "Curves against steps take too long for this page; sordino certify --plot draws them."
     if len(curves.steps) == 1:
         return "This run is a single step."
     if not curves.epsilons:

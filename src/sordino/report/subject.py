@@ -194,8 +194,8 @@ class Subject:
         if self.shown_unchanged:
             return ""
         return (
-            "The folder is not signed, and no ledger that was named holds its digest: its results, settings and "
-            "cautions are not verified, and a change to them would not show."
+            "The folder is not signed, and no given ledger has its digest. Its results, settings and cautions are not "
+            "verified: a change to them would not show."
         )
 
     @property
@@ -230,33 +230,35 @@ class Subject:
         claim = f"epsilon {show_up(self.release.epsilon)} at delta {self.release.delta:g}"
         warnings = []
         if self.broken_signature:
-            warnings.append(("The signature does not hold.", self.broken_signature))
+            warnings.append(("The signature is not valid.", self.broken_signature))
         if self.not_as_charged:
-            warnings.append(("The ledger says otherwise.", self.not_as_charged))
+            warnings.append(("The ledger contradicts the folder.", self.not_as_charged))
         elif self.understated or self.certified_otherwise:
             finite = math.isfinite(self.explanation.epsilon)
             proved = f"epsilon {show_up(self.explanation.epsilon)}" if finite else "no finite epsilon"
             words = (
-                f"The folder claims {claim}, and the theorems of this version certify {proved} for the run it "
-                "describes. The certified number is the one shown."
+                f"The folder claims {claim}. The theorems of this version certify {proved} for the run it describes. "
+                "This page shows the certified number."
             )
-            warnings.append(("The stored certificate does not hold.", words))
+            warnings.append(("The stored certificate is wrong.", words))
         changed = changed_keys(self.release)
         if changed:
-            words = f"This version writes {shown_names(changed)} otherwise; the file was changed."
-            warnings.append(("The release is not as it was written.", words))
+            words = f"{shown_names(changed)} is not as this version writes it. The file was changed."
+            warnings.append(("The release was changed after it was written.", words))
         lacking = lacks(self.release)
         if not lacking and self.release.answers.keys() != as_json(self.explanation).keys():
             lacking = "answers of every theorem"
         if lacking:
-            words = f"A release of kind {self.release.kind!r} has {lacking}, and this one has not; it was changed."
-            warnings.append(("The release is not whole.", words))
+            words = f"A release of kind {self.release.kind!r} has {lacking}. This one has none, so it was changed."
+            warnings.append(("The release is incomplete.", words))
         if self.unplanned and not self.not_as_charged:
             warnings.append(("This version would not plan this run.", self.unplanned))
         stated = self.release.stated_epsilon
         if stated is not None and not math.isclose(stated, self.release.epsilon, rel_tol=_SAME):
-            words = f"It says epsilon {show_up(stated)}, and the bound beside it gives {claim}; the file was changed."
-            warnings.append(("The stored headline is not that of its bound.", words))
+            words = (
+                f"The folder states epsilon {show_up(stated)}, but its own bound gives {claim}. The file was changed."
+            )
+            warnings.append(("The stated epsilon differs from its own bound.", words))
         if self.verdict is not None and self.verdict.kind is VerdictKind.VIOLATED:
             warnings.append(("An audit contradicts the certificate.", self.verdict.evidence))
         return tuple(warnings)
@@ -276,7 +278,7 @@ class Subject:
         """Why the release itself must stay; nothing where it may leave."""
         reasons = [title[:1].lower() + title[1:].removesuffix(".") for title, _ in self.discrepancies]
         if not self.release.private:
-            reasons.append("it was made with reproducible randomness: anyone who knows the seed can subtract the noise")
+            reasons.append("it was made with a seed, and anyone who knows the seed can subtract the noise")
         if self.release.schema is not None and self.release.schema.reads_private_data:
             reasons.append("its schema was taken from private rows, so its bounds and categories are not public")
         if any(certificate.reads_private_data for certificate in self.release.bound.certificates):
@@ -285,7 +287,7 @@ class Subject:
 
     @property
     def may_leave(self) -> bool:
-        """Whether the release is for anybody's eyes."""
+        """Whether the release may leave."""
         return not self.reasons_not_to_leave
 
     @property
@@ -353,7 +355,7 @@ def paid_once(subjects: Sequence[Subject]) -> list[Subject]:
         if subject.not_as_charged or _same_arrays(first.release, subject.release):
             checked.append(subject)
             continue
-        words = f"It claims entry {subject.entry}, which pays for {first.name}: one debit is for one release."
+        words = f"The folder claims entry {subject.entry}, which pays for {first.name}. One debit pays for one release."
         checked.append(replace(subject, not_as_charged=words, balance=None))
     return checked
 
@@ -368,33 +370,32 @@ def _charged(release: StoredRelease, account: Account) -> tuple[str, Entry | Non
     """What the ledger says against the release, and the entry, if any, whose description counts."""
     dataset = account.balance.budget.dataset
     if release.ledger is None:
-        return f"It was not charged to the ledger of {dataset!r} that was named, nor to another.", None
+        return f"It was charged neither to the given ledger of {dataset!r} nor to any other.", None
     charged_to, number = release.ledger.get("dataset"), release.ledger.get("entry")
     if charged_to != dataset:
         return (
-            f"It says that it was charged to the ledger of {str(charged_to)[:80]!r}, and the one that was named is "
-            f"that of {dataset!r}.",
+            f"The folder claims a charge to the ledger of {str(charged_to)[:80]!r}, but the given ledger is that of "
+            f"{dataset!r}.",
             None,
         )
     entries = {entry.sequence: entry for entry in account.entries}
     if type(number) is not int or number not in entries:
-        return f"It claims entry {str(number)[:20]!r}, and the ledger of {dataset!r} has {len(entries)}.", None
+        return f"The folder claims entry {str(number)[:20]!r}, but the ledger of {dataset!r} has {len(entries)}.", None
     entry = entries[number]
     if release.ledger.get("digest", entry.digest) != entry.digest:
-        return f"It claims entry {number} of a ledger of {dataset!r}, and not of the one that was named.", None
+        return f"The folder claims entry {number} of another ledger of {dataset!r}, not of the given one.", None
     if entry.spec.to_dict() != release.spec.to_dict():
         epsilon = explain(entry.spec, release.delta).epsilon
         proved = "no finite epsilon" if math.isinf(epsilon) else f"epsilon {show_up(epsilon)}"
         return (
-            f"The folder describes another run than the one that was charged as entry {number}, for which the theorems "
-            f"of this version certify {proved} at delta {release.delta:g}. This page is about the run that was "
-            "charged.",
+            f"The folder describes a different run from the one charged as entry {number}. This page is about the "
+            f"charged run, for which this version certifies {proved} at delta {release.delta:g}.",
             entry,
         )
     if entry.release is not None and release.digest is not None and entry.release != release.digest:
         return (
-            f"Entry {number} of the ledger of {dataset!r} names another release by its digest: the folder is not the "
-            "one that was made on that debit, or it was changed.",
+            f"Entry {number} of the ledger of {dataset!r} has the digest of another release. This folder was not made "
+            "on that debit, or it was changed.",
             None,
         )
     return "", entry

@@ -95,7 +95,7 @@ def test_the_page_shows_no_interval_without_its_range(tmp_path):
     assert coverage_words("regression", "constant", COEFFICIENTS, 0.95) in page  # the head of the table
     released = page.split('id="r1-released"')[1].split("</section>")[0]
     assert len(re.findall(r"95 ?%", released)) == len(
-        re.findall(r"95 % (nominal|intervals of this family held)", released)
+        re.findall(r"95 % (nominal|intervals of this method contained)", released)
     )
 
 

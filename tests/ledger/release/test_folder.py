@@ -107,7 +107,7 @@ def test_every_iterate_and_every_registered_model():
 
 
 CHANGES = [
-    ({"format": "other"}, "is this a release"),
+    ({"format": "other"}, "check that this is a release folder"),
     ({"version": "3.0"}, "use a newer Sordino"),
     ({"version": "1.2"}, "that wrote it"),
     ({"version": "1"}, "two numbers"),

@@ -41,7 +41,7 @@ from sordino.auditing.replay.port import Recorder, Recording, Run
 from sordino.core.results import Result, ResultTable
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import OPEN_UNIT, InputError, SordinoError, number
-from sordino.noise.calls import Law
+from sordino.noise.port import Law
 
 # A release may be audited many times, and sound code must not be called broken in one of twenty audits.
 CONFIDENCE = 0.9999
@@ -54,8 +54,8 @@ _ENOUGH, _MOST_RECORDINGS, _FURTHER, _MOST_CALLS = 120, 120, 1000, 64
 
 
 _LIMITS = (
-    "Run by the code of this version, on tables drawn from the schema or from the constants of the description; other "
-    "pairs may move further, and what the theorems claim is not tested by it."
+    "The installed code ran on tables drawn from the schema or from the constants of the description. Other pairs "
+    "may move further, and the replay does not test the theorems."
 )
 
 
@@ -121,7 +121,7 @@ class Implementation(Result):
         return Verdict(
             VerdictKind.CONSISTENT,
             f"on {self.pairs} pairs of neighbours{much}, no noised call moved further than planned (at most "
-            f"{self.ratio:.3f} of it), and nothing says that the noise is smaller than stated.",
+            f"{self.ratio:.3f} of it), and there is no sign that the noise is smaller than stated.",
         )
 
     @property
@@ -200,7 +200,7 @@ class _Found:
         self.note(found.faults, f"({pair})")
         for at, shift in islice(found.excesses().items(), 1):
             moved = f"noised call {at} moved {shift.ratio:.3f} times as far as planned"
-            self.note([moved], f"({pair}): the sensitivity that the certificate uses does not hold for this code")
+            self.note([moved], f"({pair}): the code exceeds the sensitivity that the certificate uses")
         ratios = np.array([shift.ratio for shift in found.shifts])
         if len(ratios) >= len(self.reached):
             self.reached = np.maximum(ratios, np.pad(self.reached, (0, len(ratios) - len(self.reached))))

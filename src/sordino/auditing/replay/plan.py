@@ -27,7 +27,7 @@ from sordino.core.spec import (
     Spec,
 )
 from sordino.core.validate import InputError, refuse
-from sordino.noise.calls import Law, NoisedCall
+from sordino.noise.port import Law, NoisedCall
 
 # Scales are rounded to the precision that a run computes in.
 _SAME_SCALE = 1e-6
@@ -108,7 +108,7 @@ def _(algorithm: NoisyGradient, spec: Spec) -> tuple[Planned, ...]:
 
 # Why no pair need move a sum as far as its bound, by the first words of what is summed.
 _WHY = {
-    "gradients": "all rows have the constant, so no two are opposite, and at one point few residuals are the longest",
+    "gradients": "every row has the constant, so no two rows are opposite, and few residuals are the longest at once",
     "slopes": "the longest row need not have the steepest slope, and bounds have room for rounding",
     "square": "squares have one sign, so that no two records are opposite",
     "what is cut off residuals of counts": "what is cut off has one sign, so that no two records are opposite",
@@ -127,7 +127,7 @@ def unreached(spec: Spec, enough: float, reached: Sequence[float]) -> str:
     for name, own in sizes.items():
         why = next(
             (why for words, why in _WHY.items() if name.startswith(words)),
-            "no record that was tried does more; with more --seconds one may",
+            "no tried record moves it further; more --seconds may find one",
         )
         parts.append(f"{name} {min(own):.2f}{f' to {max(own):.2f}' if len(own) > 1 else ''} ({why})")
     return f"; less: {'; '.join(parts)}" if parts else ""

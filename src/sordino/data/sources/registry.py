@@ -184,7 +184,7 @@ def read_without_quoting(name: str, batches: Iterable[Any]) -> Iterator[Any]:
         except InputError:
             raise
         except MemoryError:
-            raise_alone(InputError(f"The rows of {name} do not fit into memory. Split it, or find out who made it."))
+            raise_alone(InputError(f"The rows of {name} do not fit into memory. Split the table, or check its origin."))
         except Exception as error:
             raise_alone(InputError(f"The rows of {name} cannot be read ({type(error).__name__})."))
         yield batch

@@ -252,7 +252,7 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
         return {} if document.get(key) is None else _object(document[key], key)
 
     if required("format") != FORMAT:
-        raise refuse("format", f"to be {FORMAT!r}", document["format"], "is this a release?")
+        raise refuse("format", f"to be {FORMAT!r}", document["format"], "check that this is a release folder")
     newer = _check_version(required("version"))
     model, schema, cautions = (document.get(key) for key in ("model", "schema", "cautions"))
     stated = required("arrays")

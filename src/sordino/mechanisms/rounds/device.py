@@ -27,8 +27,6 @@ from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, chosen
 from sordino.mechanisms.rounds.registry import SumsRelease, check_rows_fit, described
 from sordino.models.clip import check_sums
 from sordino.models.contributions import Parts
-from sordino.noise.calls import ADDED, NoisePort
-from sordino.noise.kernel_noise import floating_noise, lattice_noise
 from sordino.noise.lattice import (
     GROUP,
     Lattice,
@@ -41,6 +39,7 @@ from sordino.noise.lattice import (
     no_total,
     plain_total,
 )
+from sordino.noise.port import ADDED, NoisePort
 from sordino.noise.randomness import Purpose, Randomness
 from sordino.noise.whole_rows import checked_rows
 
@@ -116,9 +115,11 @@ class Run:
         if not self.sum_noise.any():
             return jnp.zeros((length, size), self.dtype)
         if not self.clipped or not self.randomness.draws_exactly:
-            return floating_noise(self.randomness, first, (length, size), self.dtype)
+            return self.randomness.gaussians(Purpose.NOISE, first, length, (size,), self.dtype)
         lattice = Lattice.of(self.algorithm.contribution, size, float(self.sum_noise.max()))
-        return lattice_noise(self.randomness, lattice, self.sum_noise, first, (length, size))
+        scales = lattice.in_spacings(self.sum_noise)
+        drawn = self.randomness.whole_gaussians(Purpose.NOISE, first, length, scales, size)
+        return jax.tree.map(jnp.asarray, lattice.halves(drawn))
 
 
 class Query(ABC):

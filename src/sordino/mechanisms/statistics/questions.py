@@ -50,8 +50,7 @@ class Rows:
         self._table = table if groups is None or len(groups.kept) == table.rows else table.take(groups.kept)
         self._kinds, self._tokens = dict(kinds), tokens
         self.number = table.rows if groups is None else groups.number
-        self.unit_of_row = None if groups is None else groups.units
-        self.weights = record_weights(self._table.rows, self.unit_of_row)
+        self.weights = record_weights(self._table.rows, None if groups is None else groups.units)
         self._numbers: dict[str, Array] = {}
 
     @classmethod
@@ -173,12 +172,8 @@ class Question(ABC):
         """How far one unit moves the sum, derived from what a record adds."""
 
     @abstractmethod
-    def contributions(self, rows: Rows) -> exact.Contributions:
-        """What records add to the sum, in whole numbers of 2^-40."""
-
     def sums(self, rows: Rows) -> Whole:
-        """The sum over records, no unit longer than `lengths.added`, in whole numbers of 2^-40."""
-        return self.contributions(rows).total(self.lengths.added, EXPONENT)
+        """The sum over records, exact, in whole numbers of 2^-40."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +203,7 @@ class Counted(Question):
     def lengths(self) -> Lengths:
         return ONE_OF_MANY
 
-    def contributions(self, rows: Rows) -> exact.Contributions:
+    def sums(self, rows: Rows) -> Whole:
         places = np.zeros(len(rows.weights), np.int64)
         for column, names, edges in zip(self.columns, self.names, self.edges, strict=True):
             if edges is None:
@@ -216,7 +211,7 @@ class Counted(Question):
             else:
                 here = rows.bins(column, np.asarray(edges, np.float64))
             places = places * len(names) + here
-        return _tally(places, rows, self.size)
+        return _tally(places, rows.weights, self.size)
 
 
 @dataclass(frozen=True)
@@ -236,8 +231,8 @@ class Missing(Question):
     def lengths(self) -> Lengths:
         return Lengths(1.0, 1.0)
 
-    def contributions(self, rows: Rows) -> exact.Contributions:
-        return _counted(rows, np.isnan(rows.raw(self.columns[0])))
+    def sums(self, rows: Rows) -> Whole:
+        return _tally(np.where(np.isnan(rows.raw(self.columns[0])), 0, 1), rows.weights, 2)[:1]
 
 
 @dataclass(frozen=True)
@@ -258,8 +253,8 @@ class Count(Question):
     def lengths(self) -> Lengths:
         return Lengths(1.0, 1.0)
 
-    def contributions(self, rows: Rows) -> exact.Contributions:
-        return _counted(rows, np.ones(len(rows.weights), bool))
+    def sums(self, rows: Rows) -> Whole:
+        return _tally(np.zeros(len(rows.weights), np.int64), rows.weights, 1)
 
 
 @dataclass(frozen=True)
@@ -280,12 +275,11 @@ class Mean(Question):
     def lengths(self) -> Lengths:
         return Lengths(_SQRT2, 2.0)
 
-    def contributions(self, rows: Rows) -> exact.Contributions:
+    def sums(self, rows: Rows) -> Whole:
         values = rows.scaled(self.columns[0])
         present = ~np.isnan(values)
         whole = exact.digits(np.where(present, values, 0.0)).astype(np.int64)
-        both = np.column_stack([rows.weights * whole, rows.weights * present * ONE])
-        return exact.Cones(len(both), rows.unit_of_row, both.__getitem__, values_first=True)
+        return np.array([np.sum(rows.weights * whole), np.sum(rows.weights[present]) * ONE], np.int64)
 
 
 @dataclass(frozen=True)
@@ -322,13 +316,16 @@ class Correlation(Question):
         rows, columns = np.triu_indices(len(self.columns) + 1)
         return np.where(rows == columns, 1.0, math.sqrt(2.0))
 
-    def contributions(self, rows: Rows) -> exact.Contributions:
+    def sums(self, rows: Rows) -> Whole:
         values = np.column_stack([np.ones(len(rows.weights)), *(rows.scaled(name) for name in self.columns)])
         values[np.isnan(values).any(axis=1)] = 0.0
         whole = exact.digits(values)
-        if not self.several_records:
-            return exact.Grams(len(whole), None, whole.__getitem__)
-        return exact.SharedGrams(len(whole), rows.unit_of_row, whole.__getitem__, weights=rows.weights)
+        shared = whole if not self.several_records else np.trunc(whole * (rows.weights / ONE)[:, None])
+        places, total = np.triu_indices(values.shape[1]), np.zeros(self.size, np.int64)
+        for first in range(0, len(whole), exact.ROWS_PER_BLOCK):
+            part = slice(first, first + exact.ROWS_PER_BLOCK)
+            total += exact.products(shared[part], whole[part])[places]
+        return total
 
 
 # Powers of 2 on both sides of 0: no look at the data decides about them.
@@ -359,8 +356,8 @@ class Bounds(Question):
     def lengths(self) -> Lengths:
         return ONE_OF_MANY
 
-    def contributions(self, rows: Rows) -> exact.Contributions:
-        return _tally(rows.bins(self.columns[0], self.edges), rows, self.size)
+    def sums(self, rows: Rows) -> Whole:
+        return _tally(rows.bins(self.columns[0], self.edges), rows.weights, self.size)
 
     def refined(self, low: float, high: float, records: int, noise: float) -> Counted:
         """The question of the second round, with as many bins as the noise on each leaves sense in."""
@@ -369,15 +366,9 @@ class Bounds(Question):
         return Counted(self.text, self.columns, (tuple(map(str, range(bins + 1))),), (edges,))
 
 
-def _tally(places: Whole, rows: Rows, size: int) -> exact.Tallies:
-    """The weight of each record at its place."""
-    return exact.Tallies(len(places), rows.unit_of_row, places, lambda part: rows.weights[part] * ONE, size)
-
-
-def _counted(rows: Rows, counted: NDArray[np.bool_]) -> exact.Cubes:
-    """The weights of some records."""
-    whole = (rows.weights * counted * ONE)[:, None]
-    return exact.Cubes(len(whole), rows.unit_of_row, whole.__getitem__)
+def _tally(places: Whole, weights: Whole, size: int) -> Whole:
+    """The weight of the records at each place, in units of 2^-40; whole numbers below 2^53, so nothing is rounded."""
+    return np.bincount(places, weights.astype(np.float64), minlength=size)[:size].astype(np.int64) * ONE
 
 
 def cells_of(kind: ColumnKind, bins: int) -> tuple[tuple[str, ...], tuple[float, ...] | None]:
