@@ -239,7 +239,7 @@ class PlainGaussians(ExactGaussians):
 
 def with_plain_noise() -> None:
     """Let a process draw such noise from now on."""
-    vars(import_module("sordino.mechanisms.regression.release"))["ExactGaussians"] = PlainGaussians
+    vars(import_module("sordino.noise.port"))["ExactGaussians"] = PlainGaussians
 
 
 def part(task: tuple[Cell, int, int, int, float]) -> dict[str, Any]:

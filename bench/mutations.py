@@ -81,9 +81,9 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
     "half the noise is drawn": (
         Edit(_SUMS, "(cells + drawn).astype", "(cells + drawn // 2).astype"),
         Edit(
-            "noise/gaussian.py",
-            "value + whole_laplace(randomness.generator(Purpose.NOISE), scale))",
-            "value + whole_laplace(randomness.generator(Purpose.NOISE), scale) // 2)",
+            _SUMS,
+            "value + whole_laplace(self.generator, scale))",
+            "value + whole_laplace(self.generator, scale) // 2)",
         ),
         # Whole numbers on the lattice of the sums, and stable noise, which has none.
         Edit("noise/randomness.py", "padded = scales[np", "padded = 0.5 * scales[np"),
@@ -94,10 +94,9 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "half the noise is asked for": (
-        Edit(_SUMS, "_checked(scales, sums.shape)", "_checked(0.5 * np.asarray(scales), sums.shape)"),
-        Edit(_SUMS, "_checked(scales, given.shape)", "_checked(0.5 * np.asarray(scales), given.shape)"),
+        Edit(_SUMS, "self.multiplier * self.moved * HAIR", "0.5 * self.multiplier * self.moved * HAIR"),
         Edit(
-            "noise/gaussian.py",
+            _SUMS,
             "call = NoisedCall(Law.LAPLACE,",
             "scale = 0.5 * scale\n    call = NoisedCall(Law.LAPLACE,",
         ),

@@ -31,7 +31,7 @@ from sordino.mechanisms import (
 from sordino.mechanisms.regression.ridge import ClippedGradients, residuals
 from sordino.mechanisms.statistics.second_moments import StatisticsStack
 from sordino.noise.gaussian import ExactGaussians
-from sordino.noise.port import noised_numbers
+from sordino.noise.integer_sums import PRODUCT_EXPONENT
 
 
 def in_turns(ways: dict[str, Callable[[], Any]], repetitions: int = 7) -> dict[str, float]:
@@ -95,11 +95,13 @@ def exact_noise() -> tuple[dict[str, float], list[Target]]:
     taken = in_turns(
         {
             "gaussians, plain": lambda: generator.standard_normal(draws),
-            "gaussians, exact": lambda: noised_numbers(np.zeros(draws), 1.0, ExactGaussians(generator, draws)),
+            "gaussians, exact": lambda: ExactGaussians(generator, draws).rounded(
+                slice(None), np.zeros(draws), np.ones(draws)
+            ),
             "sums of products, plain": lambda: X.T @ X,
-            "sums of products, exact": lambda: StatisticsStack().sums(X, y),
+            "sums of products, exact": lambda: StatisticsStack().products(X, y).total(1.0, PRODUCT_EXPONENT),
             "gradient, plain": plain_gradient,
-            "gradient, exact": lambda: gradients.sums(theta),
+            "gradient, exact": lambda: gradients.products(theta).total(1.0, gradients.exponent),
         },
         5,
     )

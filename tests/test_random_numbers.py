@@ -22,7 +22,7 @@ LAYERS = {
 FILES = {
     "noise/randomness.py": "the seeded source, whose releases are marked NON-PRIVATE",
     "noise/secure.py": "the secure source and keys: ChaCha20; a caller's own keys are marked NON-PRIVATE",
-    "mechanisms/chain/functional.py": "draws with the keys that a caller passes to the pure chain",
+    "noise/kernel_noise.py": "scales of stable noise, from the keys that a caller passes to the pure chain",
     "mechanisms/chain/functional_batches.py": "its batches, with the same keys",
     "mechanisms/regression/prior.py": "public rows from a fixed seed, which say how gradients bend: no data, no noise",
     "mechanisms/regression/posterior.py": "public numbers for draws from a posterior: no data, no noise",
@@ -153,44 +153,41 @@ def test_the_walk_lets_what_is_handed_in_pass(text):
     assert sources_of_randomness(ast.parse(text)) == []
 
 
-# What draws noise, or what noise is drawn from. Each place outside of the noise package, and how its draws reach a
-# statistic of rows: all but the last group through a port.
+# Samplers of noise: imported, or called as methods, in the noise package alone. An audit that replays a run hands on
+# what the source under test draws.
 SAMPLERS = frozenset(
-    {"rounded_gaussians", "rounded_gaussians_of", "device_gaussians", "step_gaussians", "standard_gaussians"}
-    | {"ExactGaussians", "gaussians", "whole_gaussians", "whole_laplace", "rounded", "nearest", "noised_on_lattice"}
+    {"rounded_gaussians", "rounded_gaussians_of", "device_gaussians", "step_gaussians", "ExactGaussians"}
+    | {"whole_gaussians", "whole_laplace", "mixing_scale", "gaussians_from_words"}
 )
-DRAWS = {
-    "explore/look_plan.py": "made for `noised_sums`",
-    "mechanisms/statistics/scored_sums.py": "made for `noised_sums`",
-    "mechanisms/regression/release.py": "made for `noised_sums`",
-    "mechanisms/rounds/registry.py": "made for `noised_sums`",
-    "mechanisms/chain/release.py": "the noise of an average, inside `port.answer`",
-    "mechanisms/chain/inputs.py": "the noise of a chain, for `port.added` in its kernel; and random starts",
-    "mechanisms/chain/functional.py": "the noise of the pure chain, for `port.added`; and random starts",
-    "mechanisms/rounds/device.py": "the noise of rounds, for `port.added`; and random starts",
-    "mechanisms/networks/trainer.py": "the noise of a network, for `port.added`",
-    "auditing/replay/port.py": "hands on what the source under test draws",
-    # No statistic of rows is noised by these.
-    "mechanisms/variational/evidence_bound.py": "draws of a guide: public numbers",
-    "mechanisms/variational/custom_gradients.py": "draws of a guide: public numbers",
-    # Mechanisms that are no sum with noise, so that no port answers for them; their own tests compare exact laws.
-    "mechanisms/propose_test_sample.py": "counts with discrete Laplace noise, and the released Gaussian",
-}
+STREAMS = frozenset({"NOISE", "MIXING", "AVERAGE"})
+HANDS_ON = {"auditing/replay/port.py"}
 
 
-def drawing(tree: ast.AST) -> bool:
-    """Whether a file imports a sampler, or calls a method that draws."""
+def drawn(tree: ast.AST) -> set[str]:
+    """The samplers that a file imports or calls, and the streams of noise that it names."""
     imported = {name.rpartition(".")[2] for name in imported_names(tree).values() if name.startswith("sordino.noise")}
-    called = {
-        node.func.attr for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    }
-    return bool((imported | called) & SAMPLERS)
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    called = {node.func.attr for node in ast.walk(tree) if isinstance(node, ast.Call) and node.func in attributes}
+    streams = {f"{node.attr}" for node in attributes if isinstance(node.value, ast.Name) and node.value.id == "Purpose"}
+    return ((imported | called) & SAMPLERS) | (streams & STREAMS)
 
 
-def test_noise_is_drawn_where_a_port_answers_and_nowhere_else():
-    found = {
-        path.relative_to(ROOT).as_posix()
-        for path in sorted(ROOT.rglob("*.py"))
-        if any(word in (text := path.read_text(encoding="utf-8")) for word in SAMPLERS) and drawing(ast.parse(text))
-    }
-    assert {name for name in found if not name.startswith("noise/")} == set(DRAWS)
+def test_no_module_but_the_noise_package_draws_noise():
+    """So that every noised number comes through `noise/port.py`, or through a kernel's call of it."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        name, text = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+        if not name.startswith("noise/") and any(word in text for word in (*SAMPLERS, "Purpose.")):
+            found[name] = drawn(ast.parse(text))
+    assert {name for name, samplers in found.items() if samplers} == HANDS_ON
+
+
+def test_draws_outside_the_noise_package_are_public():
+    """`Randomness.gaussians` gives starts and draws of a guide there, and never noise."""
+    for path in sorted(ROOT.rglob("*.py")):
+        name, text = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+        if name.startswith("noise/") or name in HANDS_ON or ".gaussians(" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "gaussians":
+                assert ast.unparse(node.args[0]) in ("Purpose.START", "Purpose.DRAWS"), name

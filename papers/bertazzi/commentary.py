@@ -195,8 +195,8 @@ def commentary(options: Options) -> Outcome:
         ),
         Verdict(
             VerdictKind.CORRECTED,
-            "For a strongly convex potential Theorem 5.2 is bounded in time, as Chourasia et al. is, and in that sense "
-            f"matches it; the constants do not match: with (a, L) = (1, 1) it is {last[2][4]:.2f} times as large, with "
+            "For a strongly convex potential Theorem 5.2 matches Chourasia et al. in being bounded in time, not in its "
+            f"constant. With (a, L) = (1, 1) it is {last[2][4]:.2f} times as large, with "
             f"(0.02, 1) {last[0][4]:.0f} times, because it grows as 1/a^2 and theirs as 1/a. The path's Rényi bound "
             f"{'is' if same else 'is not'} that of composition, and its epsilon is below advanced composition at "
             f"{len(below)} of {len(path)} step counts" + ("." if not below else f", from step {below[0]:,} on."),

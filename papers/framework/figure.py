@@ -87,20 +87,20 @@ class Figure:
     width: float = ONE_PANEL[0]
     height: float = ONE_PANEL[1]
 
-    @property
-    def alternative(self) -> str:
-        """Words for a reader who does not see the picture; the caption follows and is not said twice."""
-        return f"Chart {self.name.replace('-', ' ')}; the caption and the tables below say what it shows."
+    def render(self, quick: bool = False) -> tuple[dict[str, bytes], str]:
+        """The files of the figure, name to content, and words for a reader who does not see it.
 
-    def render(self, quick: bool = False) -> dict[str, bytes]:
-        """The files of the figure: name to content; in quick mode it is laid out once, and drawn once for each."""
+        In quick mode it is laid out once, and drawn once for each file.
+        """
         require_matplotlib()
         matplotlib: Any = importlib.import_module("matplotlib")
         figure_module: Any = importlib.import_module("matplotlib.figure")
         files: dict[str, bytes] = {}
+        words = ""
         with matplotlib.rc_context(_STYLE):
             canvas: Canvas = figure_module.Figure(figsize=(self.width, self.height), layout="constrained")
             self.draw(canvas)
+            words = _described(canvas)
             if quick:
                 laid_out: Any = canvas.get_layout_engine()
                 laid_out.execute(canvas)
@@ -114,7 +114,21 @@ class Figure:
                 else:
                     canvas.savefig(stream, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
                 files[f"{self.name}.{kind}"] = stream.getvalue() if kind == "png" else _numbered(stream.getvalue())
-        return files
+        return files, words
+
+
+def _described(canvas: "Canvas") -> str:
+    """What is drawn against what in each panel, and the names of the lines; the caption says what it shows."""
+    panels, names, across = [], {}, ""
+    for axes in canvas.axes:
+        if axes.axison:
+            across = axes.get_ylabel() or across
+            what = " against ".join(word for word in (across, axes.get_xlabel()) if word)
+            panels.append(": ".join(word for word in (axes.get_title(), what) if word))
+            names |= dict.fromkeys(axes.get_legend_handles_labels()[1])
+    lines = f". Lines and marks: {', '.join(names)}" if names else ""
+    words = f"Chart of {'; '.join(dict.fromkeys(panel for panel in panels if panel))}{lines}."
+    return re.sub(r"[\[\]\s]+", " ", words)
 
 
 _BACKENDS = {"svg": "matplotlib.backends.backend_svg", "png": "matplotlib.backends.backend_agg"}

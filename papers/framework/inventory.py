@@ -1,4 +1,4 @@
-"""Every numbered result and display of the five papers, and where it is had again, or why it is not: inventory.toml."""
+"""Every result, display and remark of the five papers with a claim, and what reproduces it: inventory.toml."""
 
 import tomllib
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ FILE = Path(__file__).with_name("inventory.toml")
 _WORDS = tuple(kind for kind in VerdictKind if kind is not VerdictKind.OWN)
 
 
-# The table of what carries a number and claims nothing.
+# The table of what has a number and claims nothing.
 _WITHOUT_CLAIM = "without-claim"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One result or display of a paper.
+    """One result, display or remark of a paper.
 
     Attributes:
         paper: A key of references.bib.
-        place: Its number, as the paper has it.
+        place: Its number as the paper has it, or where the remark stands.
         what: What it says, in a few words.
         verdict: How what we find relates to it.
-        items: The items that have it again.
+        items: The items that reproduce it.
         errata: Executed cases of docs/reference/errata.md about it.
-        tests: Files of tests that hold it.
-        reason: Why nothing has it again, or what the verdict leaves open.
+        tests: Files of tests, or FILE::TEST, that compute it.
+        reason: What the verdict leaves open.
     """
 
     paper: str
@@ -43,13 +43,10 @@ class Entry:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        ran = bool(self.items or self.errata or self.tests)
         if self.verdict not in _WORDS or not self.what:
             raise SordinoError(f"Expected {self.place!r} to say what it is and one of {_WORDS}, got {self!r}.")
-        if ran == (self.verdict is VerdictKind.NOT_RUN):
-            raise SordinoError(f"Expected {self.place!r} to name items, errata or tests, or to be not run: {self!r}.")
-        if not ran and not self.reason:
-            raise SordinoError(f"Expected {self.place!r} to say why it is not run, got {self!r}.")
+        if not (self.items or self.errata or self.tests):
+            raise SordinoError(f"Expected {self.place!r} to name items, errata or tests, got {self!r}.")
 
 
 def entries(text: str) -> tuple[Entry, ...]:

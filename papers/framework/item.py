@@ -177,7 +177,6 @@ class VerdictKind(StrEnum):
     REFUTED = "refuted"
     NOT_REPRODUCED = "not reproduced"
     PARAMETERS_NOT_PUBLISHED = "parameters not published"
-    NOT_RUN = "not run"
     OWN = "our own"
 
     @property
@@ -195,9 +194,12 @@ _MEANINGS = {
     VerdictKind.NOT_REPRODUCED: "the paper's setting was run and its numbers did not come out; the page says what was "
     "tried",
     VerdictKind.PARAMETERS_NOT_PUBLISHED: "the paper does not say enough to run it; a setting near it is run",
-    VerdictKind.NOT_RUN: "it could be run and was not; the reason says why",
     VerdictKind.OWN: "a comparison of ours that judges nothing of a paper",
 }
+
+
+# Words in the short form of a verdict, as far as whole sentences allow.
+_SHORT = 45
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,21 @@ class Verdict:
                     f"Expected {field} to be given with the verdict {kind!s} and with no other, got the verdict "
                     f"{self.kind!s} and {getattr(self, field)!r}."
                 )
+
+    @property
+    def short(self) -> str:
+        """As many whole sentences of the reason as fit on a line or two, at least the first."""
+        sentences = self._sentences()
+        kept = sum(1 for k in range(2, len(sentences) + 1) if len(" ".join(sentences[:k]).split()) <= _SHORT)
+        return " ".join(sentences[: 1 + kept])
+
+    @property
+    def more(self) -> str:
+        """The sentences of the reason that the short form leaves out."""
+        return self.because.removeprefix(self.short).strip()
+
+    def _sentences(self) -> list[str]:
+        return re.split(r"(?<=[.]) (?=[A-Z])", self.because)
 
     @property
     def evidence(self) -> str:

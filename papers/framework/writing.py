@@ -51,11 +51,12 @@ def _from_records(item: Item) -> str:
     )
 
 
-def readme(item: Item, options: Options, outcome: Outcome) -> str:
-    """The page as Markdown."""
+def readme(item: Item, options: Options, outcome: Outcome, words: dict[str, str]) -> str:
+    """The page as Markdown; `words` stand for the figures where a reader does not see them."""
     parts = [
         f"# {item.name}",
-        f"**Verdict: {outcome.verdict.kind}.** {outcome.verdict.because}",
+        f"**Verdict: {outcome.verdict.kind}.** {outcome.verdict.short}",
+        *([outcome.verdict.more] if outcome.verdict.more else ()),
         *([outcome.verdict.evidence] if outcome.verdict.evidence else ()),
         *(f"*{one.heading[:1].upper()}{one.heading[1:]}:* {one.because}" for one in outcome.improved),
         f"{'Subject' if item.paper is None else 'Reproduces'}: {item.source}.",
@@ -78,7 +79,7 @@ def readme(item: Item, options: Options, outcome: Outcome) -> str:
         parts.append("## Figures")
         for figure in outcome.figures:
             caption = figure.caption or figure.name
-            parts.append(f"![{figure.alternative}]({figure.name}.svg)\n\n{caption} ([PNG]({figure.name}.png))")
+            parts.append(f"![{words[figure.name]}]({figure.name}.svg)\n\n{caption} ([PNG]({figure.name}.png))")
     if outcome.tables:
         parts.append("## Tables")
         for table in outcome.tables:
@@ -183,14 +184,16 @@ def _made(item: Item, options: Options) -> tuple[Outcome, dict[str, bytes]]:
     require_matplotlib()
     with _lightly_compiled() if options.quick else nullcontext():
         outcome = item.outcome(options)
-    files: dict[str, bytes] = {"README.md": readme(item, options, outcome).encode()}
+    files: dict[str, bytes] = {}
     for table in outcome.tables:
         files[f"{table.name}.csv"] = table.to_csv().encode()
         if table.in_readme:
             files[f"{table.name}.md"] = table.to_markdown().encode()
+    words: dict[str, str] = {}
     for figure in outcome.figures:
-        files |= figure.render(options.quick)
-    return outcome, files
+        drawn, words[figure.name] = figure.render(options.quick)
+        files |= drawn
+    return outcome, files | {"README.md": readme(item, options, outcome, words).encode()}
 
 
 def _refuse_foreign(target: Path) -> None:
@@ -330,8 +333,8 @@ def _inventory() -> list[str]:
     papers = tuple(dict.fromkeys(entry.paper for entry in listed))
     words = tuple(kind for kind in VerdictKind if any(entry.verdict is kind for entry in listed))
     lines = [
-        f"## Inventory\n\nThe {len(listed)} numbered results and displays of the five papers that state a claim, and "
-        "what has them again, or why nothing does; from `papers/framework/inventory.toml`.\n",
+        f"## Inventory\n\nThe {len(listed)} results, displays and remarks of the five papers that state a claim, and "
+        "the item, erratum or test that computes each; from `papers/framework/inventory.toml`.\n",
         _row("paper", *words, "all"),
         _row(*("---" for _ in range(len(words) + 2))),
     ]
@@ -361,8 +364,7 @@ def _short(paper: str) -> str:
 def _where(entry: Entry) -> str:
     links = [f"[{name}]({(item_named(name).folder / 'README.md').as_posix()})" for name in entry.items]
     links += [f"[errata](../docs/reference/errata.md): `{name}`" for name in entry.errata]
-    links += [f"`{name}`" for name in entry.tests]
-    return ", ".join(links) or "-"
+    return ", ".join([*links, *(f"`{name}`" for name in entry.tests)])
 
 
 def _row(*cells: str) -> str:

@@ -2,15 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from papers.framework.figure import COLOURS, PANELS, Figure
 from papers.framework.item import Cell, Options, Outcome, Table, Verdict, VerdictKind, item
 from papers.heller_fetaya.chain_claims import CHAIN, PROBLEMS
 from papers.heller_fetaya.statements import ALGORITHM, NEIGHBOURS, POSTERIOR, Case, Statement
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
 
 
 @dataclass(frozen=True)
@@ -70,7 +65,7 @@ def claims(options: Options) -> Outcome:
                 "A margin is relative; an identity that holds has 0, an inequality the room it leaves.",
             ),
         ),
-        (Figure("margins", lambda canvas: _draw(canvas, failing), _CAPTION, PANELS[0], 3.2),),
+        (),
         Verdict(
             VerdictKind.CORRECTED,
             f"{len(found) - len(failing)} of {len(found)} statements hold as printed wherever they were evaluated; "
@@ -106,20 +101,3 @@ def _row(one: Judged) -> tuple[Cell, ...]:
 def _short(margin: float | None) -> str | None:
     # The last digits of a margin near rounding depend on the processor.
     return None if margin is None else f"{margin:.3g}"
-
-
-_CAPTION = (
-    "The statements that fail somewhere as printed, and the share of cases in which they hold; the others never fail."
-)
-
-
-def _draw(canvas: "Canvas", failing: list[Judged]) -> None:
-    axes = canvas.add_subplot()
-    for place, one in enumerate(failing):
-        share = 100 * (1 - one.failing / one.cases)
-        axes.barh(place, share, height=0.6, color="#f3d3c4", edgecolor=COLOURS[1], hatch="///")
-        axes.text(share + 1, place, f"{one.failing} of {one.cases} fail", va="center", fontsize=9, color=COLOURS[1])
-    axes.set_yticks(range(len(failing)), [one.place for one in failing])
-    axes.set(xlabel="cases in which it holds as printed, %", xlim=(0, 130), ylim=(len(failing) - 0.4, -0.6))
-    axes.set_xticks(range(0, 101, 20))
-    axes.grid(visible=False, axis="y")

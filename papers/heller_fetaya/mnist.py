@@ -81,7 +81,9 @@ def draw_canaries(canvas: "Canvas", experiments: tuple[Experiment, ...]) -> None
         panels[1, column].imshow(canary.reshape(side, side), cmap="gray_r")
         change = (canary - record).reshape(side, side)
         panels[2, column].imshow(change, cmap="RdBu_r", vmin=-most, vmax=most)
-        panels[0, column].set_title(f"{experiment.variant.name}, {experiment.canary.length:.1f}x")
+        units = {"relu": "rectified", "tanh": "tangents"}[experiment.variant.activation]
+        clipped = ", clipped" if experiment.certified else ""
+        panels[0, column].set_title(f"{units}{clipped}\n{experiment.canary.length:.1f} pushes")
         panels[2, column].set_xlabel(f"up to {most:.2g}")
     for row, word in enumerate(("record", "canary", "change")):
         panels[row, 0].set_ylabel(word)
@@ -89,7 +91,7 @@ def draw_canaries(canvas: "Canvas", experiments: tuple[Experiment, ...]) -> None
         axes.set(xticks=(), yticks=())
         axes.grid(visible=False)
         for spine in axes.spines.values():
-            spine.set_visible(False)
+            spine.set(visible=True, color="#bdbdbd")
 
 
 # The tables of the network audit, and the few numbers of it that are named elsewhere.
@@ -346,8 +348,9 @@ _CAPTIONS = {
 
 
 _CANARIES = (
-    "The record of D, the canary that stands for it in D', and the change, in the units the network sees; beside the "
-    "name the multiple of DeepFool's push. Every picture is scaled by its own range."
+    "The record of D, the canary that stands for it in D', and the change, in the units the network sees. Above: the "
+    "network's units, and how many times DeepFool's push the canary was moved. Every picture is scaled by its own "
+    "range."
 )
 
 

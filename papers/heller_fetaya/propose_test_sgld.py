@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.core.validate import instance_of, refuse, whole_number
 from sordino.mechanisms.propose_test_sample import Cleaned, ProposedSample, clean, stage_of
-from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.port import ExactDraws
+from sordino.noise.randomness import Randomness
 
 
 def propose_test_sgld_not_private(
@@ -24,11 +25,11 @@ def propose_test_sgld_not_private(
     whole_number("epochs", epochs)
     if run.sampler is not Sampler.SGLD:
         raise refuse("algorithm.sampler", "to be sgld for the variant that is not private", run.sampler.value)
-    generator = randomness.generator(Purpose.NOISE)
-    left = clean(run, x, y, generator)
+    noise = ExactDraws.of(randomness)
+    left = clean(run, x, y, noise)
     if left is None:
         return ProposedSample(spec, None)
-    return ProposedSample(spec, _last_iterate(run, left, np.size(x), epochs, generator))
+    return ProposedSample(spec, _last_iterate(run, left, np.size(x), epochs, noise.generator))
 
 
 def _last_iterate(

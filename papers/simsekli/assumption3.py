@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import optimize, special
 
-from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Verdict, VerdictKind, item
 from papers.simsekli.setting import DIM, LINEAR, LOGISTIC, Array, Setting
 from sordino.accounting.bounds.heavy_tail import lyapunov
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
+    pass
 
 
 # A network of the size the example has in mind.
@@ -111,8 +110,6 @@ def universal_point(options: Options) -> Outcome:
     logistic, logistic_at = smallest_worst_gradient(LOGISTIC.decay, logistic=True)
     realisable, _ = smallest_worst_gradient(0.0, logistic=False)
     networks = {decay: Network(decay) for decay in DECAYS}
-    grid = np.geomspace(1e-3, 10.0, 9 if options.quick else 41)
-    ridge = [smallest_worst_gradient(float(decay), logistic=False)[0] for decay in grid]
     return Outcome(
         (
             Table(
@@ -149,7 +146,7 @@ def universal_point(options: Options) -> Outcome:
                 "What Assumption 3 is worth: delta is proportional to H.",
             ),
         ),
-        (Figure("ridge", lambda canvas: _draw(canvas, grid, ridge), _CAPTION),),
+        (),
         Verdict(
             VerdictKind.SAME,
             "Both examples have the stable point that is claimed. What the theorems ask for beside it they do not "
@@ -173,10 +170,6 @@ def universal_point(options: Options) -> Outcome:
 
 
 _RUNS = (("linear, alpha = 2, sigma = 0.02", LINEAR, 0.02), ("logistic, alpha = 2, sigma = 0.009", LOGISTIC, 0.009))
-_CAPTION = (
-    "The largest gradient of a record at the theta where it is smallest, for realisable linear regression with weight "
-    "decay lambda. Assumption 3 is 0, Assumption 2 needs lambda above 0."
-)
 
 
 def _network_row(network: Network, name: str, seed: int) -> tuple[Cell, ...]:
@@ -189,12 +182,3 @@ def _price(name: str, setting: Setting, scale: float) -> tuple[Cell, ...]:
         for point in (True, False)
     )
     return name, without, with_point, without / with_point
-
-
-def _draw(canvas: "Canvas", grid: Array, ridge: list[float]) -> None:
-    axes = canvas.add_subplot()
-    axes.plot(grid, ridge, label="least worst gradient of a record", **line_style(0, False))
-    axes.axvline(LINEAR.decay, color="#8c8c8c", linewidth=0.8)
-    axes.annotate("section 5.1", (LINEAR.decay, min(ridge)), (-4, 2), textcoords="offset points", ha="right")
-    axes.set(xscale="log", yscale="log", xlabel="weight decay lambda", ylabel="gradient length")
-    axes.legend(loc="upper left")

@@ -190,9 +190,9 @@ def lemma_constants(options: Options) -> Outcome:
         (Figure("lemmas", lambda canvas: _draw(canvas, radii, found), _CAPTION, *PANELS),),
         Verdict(
             VerdictKind.CORRECTED,
-            f"The bounds of Lemmas 7 and 8 hold and are loose (the one-step distance by a factor {ratio:.0f}); but "
+            f"The bounds of Lemmas 7 and 8 hold and are loose (the one-step distance by a factor {ratio:.0f}). But "
             f"SGD with the paper's batch of {BATCH} is outside Lemmas 13 and 14, which ask for "
-            f"{found[0].least_batch:,} of 30,000 records, and the factor that the proof of Theorem "
+            f"{found[0].least_batch:,} of 30,000 records. The factor that the proof of Theorem "
             f"9 drops as at most 1 is {found[0].factor:.2f} and {found[2].factor:.2f} at alpha = 2. With it kept the "
             "bound follows, for the C and rho that the paper does not give.",
         ),

@@ -76,7 +76,7 @@ def test_a_wrong_name_or_folder_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(BENCHMARKS))
 def test_an_absent_or_broken_file_is_refused(tmp_path, name):
-    with pytest.raises(InputError, match="existing file"):
+    with pytest.raises(InputError, match="There is no file"):
         load_benchmark(name, tmp_path)
     for path in (tmp_path / f"{name}.parquet", tmp_path / f"{name}.npz"):
         path.write_bytes(b"PK\x03\x04 broken")

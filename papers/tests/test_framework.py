@@ -36,6 +36,7 @@ VERDICT = Verdict(VerdictKind.SAME, "The numbers agree.")
 def drawing(canvas) -> None:
     axes = canvas.add_subplot()
     axes.plot([1, 2, 3], [1, 4, 9], label="squares")
+    axes.set(xlabel="side", ylabel="area")
     axes.legend()
 
 
@@ -65,7 +66,7 @@ def test_an_item_is_named_after_its_paper_and_stands_in_that_folder():
 def test_without_a_checkout_the_command_says_where_the_papers_are(monkeypatch, capsys):
     monkeypatch.setattr("sordino.cli.shared.papers_folder", lambda: None)
     assert main(["reproduce", "--list"]) == 2
-    assert "checkout" in capsys.readouterr().err
+    assert "source tree" in capsys.readouterr().err
 
 
 def test_every_item_says_what_it_reproduces():
@@ -97,6 +98,14 @@ def test_a_verdict_says_why():
         Verdict(VerdictKind.SAME, " ")
 
 
+def test_a_page_begins_with_whole_sentences_of_the_verdict_and_goes_on_with_the_rest():
+    long = " ".join(["word"] * 30)
+    verdict = Verdict(VerdictKind.SAME, f"First. A {long}. Last {long}. End.")
+    assert verdict.short == f"First. A {long}."
+    assert verdict.more == f"Last {long}. End."
+    assert not Verdict(VerdictKind.SAME, "One sentence.").more
+
+
 def test_two_tables_of_one_name_are_refused():
     table = Table("t", ("a",), ((1,),))
     with pytest.raises(InputError, match="names of their own"):
@@ -107,8 +116,9 @@ def test_a_figure_is_the_same_bytes_every_time_and_leaves_matplotlib_as_it_was()
     import matplotlib as mpl
 
     before = dict(mpl.rcParams)
-    first, second = Figure("f", drawing).render(), Figure("f", drawing).render()
-    assert first == second
+    (first, words), second = Figure("f", drawing).render(), Figure("f", drawing).render()
+    assert (first, words) == second
+    assert words == "Chart of area against side. Lines and marks: squares."
     assert set(first) == {"f.svg", "f.png"}
     assert first["f.png"].startswith(b"\x89PNG")
     assert b"<dc:date>" not in first["f.svg"]
@@ -314,7 +324,7 @@ def test_a_number_computed_here_is_not_called_the_papers():
         with pytest.raises(InputError, match="formula="):
             Beside("epsilon", computed, Upper(2.0))
     table = Outcome((), (), VERDICT, beside=(Beside("epsilon", None, Upper(2.0), formula=Upper(1.0)),))
-    shown = readme(every_item()[0], QUICK, table)
+    shown = readme(every_item()[0], QUICK, table, {})
     assert "| quantity | paper | the paper's formula, computed here | ours | note |" in shown
     assert "| epsilon | - | 1 | 2 |  |" in shown
 
@@ -332,11 +342,11 @@ def test_a_quick_run_without_data_reads_slices_with_the_sets_shapes(tmp_path):
         reading.outcome(QUICK)
         reading.outcome(Options(quick=False, data_dir=None, seed=0))
         assert seen == [["mnist.npz", "power.parquet", "splits"], None]
-        assert "--data-dir" not in readme(reading, QUICK, Outcome((), (), VERDICT))
+        assert "--data-dir" not in readme(reading, QUICK, Outcome((), (), VERDICT), {})
         given = Options(quick=False, data_dir=tmp_path, seed=0)
-        assert "toy-reader --data-dir DIR" in readme(reading, given, Outcome((), (), VERDICT))
+        assert "toy-reader --data-dir DIR" in readme(reading, given, Outcome((), (), VERDICT), {})
         # One command for all items leaves the same page for an item that reads no data.
-        assert "--data-dir" not in readme(item_named("heller-fetaya-fig1"), given, Outcome((), (), VERDICT))
+        assert "--data-dir" not in readme(item_named("heller-fetaya-fig1"), given, Outcome((), (), VERDICT), {})
     finally:
         unregister("toy-reader")
 

@@ -14,6 +14,7 @@ from papers.vinaroz_park.budget import certified
 from papers.vinaroz_park.cells import diverged, published_spec, same, training_records
 from papers.vinaroz_park.mixture import RECORDS
 from papers.vinaroz_park.printed import EP, Setting
+from papers.vinaroz_park.prior_precision import first_factors, refined
 from papers.vinaroz_park.sets import RegressionSet, completed, standard_splits
 from sordino.accounting.evaluate import explain
 from sordino.core.validate import InputError
@@ -286,7 +287,7 @@ def test_ten_splits_come_from_the_generator_and_others_are_refused():
 
 
 def test_what_is_recorded_is_read_again_and_not_run_again(tmp_path, monkeypatch):
-    scores = {name: [1.0, math.nan] for name in record.METRICS}
+    scores = {name: [1.0, math.nan] for name in ("rmse", "ninety")}
     row = record.Recorded("power", "EP", "-", None, None, 2, scores, {"2": [1.0, math.inf]})
     path = tmp_path / "power-messages.json"
     record.save(path, [row], "somewhere", 1.0)
@@ -375,3 +376,22 @@ def test_the_recorded_runs_are_whole():
         assert diverged(noised[printed.DP_CORRECTED]) == (name == "wine_red")
         assert not same(noised[printed.DP_CORRECTED], published.rmse(name, "DP-SEP"))
         assert all(diverged(noised[method]) for method in (printed.DP_COPIES_CORRECTED, printed.DP_DAMPED))
+
+
+def test_the_prior_precision_is_learned_from_weights_that_are_known():
+    """Weights that the data fix tell the precision as draws of N(0, 1/lambda) do: Gamma(6 + D/2, 6 + sum w^2 / 2)."""
+    with jax.enable_x64(True):
+        weights = 0.5 * np.random.default_rng(8).standard_normal(400)
+        family = DiagonalGaussian(400, 1)
+        sharp = 1e10
+        theta = jnp.concatenate([jnp.asarray(sharp * weights), jnp.full(400, sharp + 1.0), jnp.array([5.0, -6.0])])
+        factors = first_factors(400)
+        for _ in range(3):
+            theta, factors = refined(family, theta, factors)
+        shape, rate = factors.gamma
+    assert float(shape) == pytest.approx(6 + 200, rel=0.02)
+    assert float(shape / rate) == pytest.approx(206 / (6 + (weights**2).sum() / 2), rel=0.01)
+    # A weight's own factor has the precision that the others tell, and every other coordinate stays.
+    np.testing.assert_allclose(factors.to_weights, float(shape / rate), rtol=0.03)
+    np.testing.assert_array_equal(theta[:400], sharp * weights)
+    np.testing.assert_array_equal(theta[-2:], [5.0, -6.0])

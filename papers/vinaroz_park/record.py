@@ -34,7 +34,8 @@ from papers.vinaroz_park.sets import SPLITS, YEAR, RegressionSet, regression_set
 from papers.vinaroz_park.variational import ADAM, AVERAGED, DP_VI, DP_VI_CORRECTED, POINT, READINGS, VI, Reading
 from sordino.core.atomic_write import write_file
 from sordino.mechanisms.messages import Messages, Prior, Refinement
-from sordino.models.message_passing.sites import GammaPrecision, NetworkSite
+from sordino.models.message_passing.gaussians import GaussianFamily
+from sordino.models.message_passing.sites import GammaPrecision, NetworkSite, PredictiveMoments
 
 Array = NDArray[np.float64]
 FOLDER = Path(__file__).with_name("recorded")
@@ -50,7 +51,6 @@ _WIDEST = 16
 # Noise over the clip for epsilon 1 with Table 7's batches and passes, Poisson batches, add-remove.
 SIGMA_FOR_ONE = {"naval": 3.69, "kin8nm": 4.44, "power": 5.76, "wine_red": 6.28, "protein": 2.71}
 _PREDICTIVE_DRAWS = 100
-METRICS = ("rmse", "log_likelihood", "half", "ninety", "trimmed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,14 +142,12 @@ def run_messages(
 
     def made(found: dict[int, dict[str, Array]]) -> list[Recorded]:
         return [
-            _recorded(asked, one.name, _gamma(one, asked.records), _clip(one), one.epsilon, k, found)
+            recorded(asked, one.name, _gamma(one, asked.records), k, found, _clip(one), one.epsilon)
             for k, one in enumerate(chosen)
         ]
 
     with jax.enable_x64(True):
-        site = NetworkSite(asked.hidden, GammaPrecision(6.0, 6.0))
-        features = asked.X.shape[2]
-        family, prior = site.family(features), Messages(site, Prior(), Refinement(), features).prior_vector
+        site, family, prior = network(asked)
         first = printed.start_vectors(family, prior, len(asked.X), 1.0, seed)
         lanes, state = printed.started(chosen, first, jnp.asarray(asked.X), jnp.asarray(asked.y))
         rows = jnp.asarray(asked.test_rows)
@@ -159,15 +157,21 @@ def run_messages(
             orders = printed.shuffled(np.random.default_rng([seed, number]), asked.records, len(asked.X))
             state = jax.block_until_ready(printed.one_pass(site, family, FLOOR, lanes, prior, state, orders, key))
             if number in MARKS or number == passes:
-                answer = _predicted(site, family, state.theta, rows)
+                answer = predictions(site, family, state.theta, rows)
                 found[number] = scores(asked, np.asarray(answer.mean), np.asarray(answer.variance))
                 keep(made(found))
             progress(f"{asked.name}: pass {number} of {passes}")
     return made(found)
 
 
+def network(asked: Problem) -> tuple[NetworkSite, GaussianFamily, jax.Array]:
+    """The site of a set's network, its family, and the prior: independent weights of variance 1."""
+    site, features = NetworkSite(asked.hidden, GammaPrecision(6.0, 6.0)), asked.X.shape[2]
+    return site, site.family(features), Messages(site, Prior(), Refinement(), features).prior_vector
+
+
 @partial(jax.jit, static_argnums=(0, 1))
-def _predicted(site: NetworkSite, family: Any, theta: jax.Array, rows: jax.Array) -> Any:
+def predictions(site: NetworkSite, family: GaussianFamily, theta: jax.Array, rows: jax.Array) -> PredictiveMoments:
     """Predictions of every lane and split; compiled once for all sets of one shape."""
     over_splits = jax.vmap(lambda one, X: site.predict(family.moments(one), X))
     return lax.map(lambda lane: over_splits(lane, rows), theta)
@@ -227,7 +231,7 @@ def run_variational(
                 found[number] = scores(asked, np.asarray(mean), np.asarray(variance))
                 progress(f"{asked.name}: variational, pass {number} of {count}")
         made += [
-            _recorded(asked, one.name, _optimiser(one, given), one.clip if one.noise else None, None, k, found)
+            recorded(asked, one.name, _optimiser(one, given), k, found, one.clip if one.noise else None)
             for k, one in enumerate(chosen)
         ]
     return made
@@ -239,17 +243,18 @@ def _optimiser(one: Reading, given: VariationalSettings) -> str:
     return f"{one.optimiser}, step {one.step * scale:g}" if one.name == POINT else one.optimiser
 
 
-def _recorded(
+def recorded(
     asked: Problem,
     method: str,
     reading: str,
-    clip: float | None,
-    epsilon: float | None,
     lane: int,
     found: dict[int, dict[str, Array]],
+    clip: float | None = None,
+    epsilon: float | None = None,
 ) -> Recorded:
+    """The row of one lane, given the scores of all after some passes."""
     last = max(found)
-    last_scores = {metric: _digits(found[last][metric][lane]) for metric in METRICS}
+    last_scores = {metric: _digits(values[lane]) for metric, values in found[last].items()}
     errors = {str(number): _digits(values["rmse"][lane]) for number, values in found.items()}
     return Recorded(asked.name, method, reading, clip, epsilon, last, last_scores, errors)
 

@@ -178,12 +178,11 @@ def _verdict(found: list[Found], epsilons: tuple[float, ...], quick: bool) -> Ve
     compared = [
         (name, paper, ours) for name, paper, ours in pairs if isinstance(paper, float) and isinstance(ours, float)
     ]
-    told = "; ".join(f"{name} {ours:.2g}, paper {paper:.3g}" for name, paper, ours in compared)
     same = ", ".join(name for name, paper, ours in compared if _CLOSE > ours / paper > 1.0 / _CLOSE)
     return Verdict(
         VerdictKind.NOT_REPRODUCED,
-        f"Distances of means from a prior at 0 and random starts: {told}. Within a quarter of the paper's: "
-        f"{same or 'none'}.",
+        f"Of {len(compared)} distances of means, from a prior at 0 and random starts, those within a quarter of the "
+        f"paper's are: {same or 'none'}.",
         tried="Algorithms 1 to 3 with gamma = 1 and gamma = N, noise by the paper's accounting, corrected for passes, "
         "and N times too small, four choices of prior and start, 100 passes, five data sets. m, the starts, sigma and "
         "how components are matched are not published.",
@@ -251,13 +250,13 @@ def notes(found: list[Found], agreement: float) -> tuple[str, ...]:
 
 
 def _certified_noise() -> str:
-    """What the registry certifies for the paper's noise, where every pass has a fresh order that nobody is told."""
-    told = []
+    """What the registry certifies for the paper's noise, where every pass has a fresh, secret order."""
+    bounds = []
     for epsilon in recorded.EPSILONS:
         claimed = printed.claimed_multiplier(RECORDS, recorded.PASSES, epsilon)
         found = Upper(printed.certified_epsilon(RECORDS, recorded.PASSES, claimed)).shown
-        told.append(f"{found} where {epsilon:g} is claimed")
-    return f"For the paper's noise the registry certifies {', '.join(told)}, for passes in a fresh, secret order."
+        bounds.append(f"{found} where {epsilon:g} is claimed")
+    return f"For the paper's noise the registry certifies {', '.join(bounds)}, for passes in a fresh, secret order."
 
 
 def _swapped() -> float:

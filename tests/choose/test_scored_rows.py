@@ -19,7 +19,7 @@ from sordino.explore.scoring import exact_scores, losses, means, probabilities, 
 from sordino.fitting.charge import RowAccess
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import Sources
-from sordino.mechanisms.statistics.questions import EXPONENT, record_weights
+from sordino.mechanisms.statistics.questions import EXPONENT
 from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, band_sums, cube_lengths, totals
 from tests.report.example_releases import coefficients, written
 
@@ -60,14 +60,14 @@ def test_no_unit_found_by_search_moves_a_sum_further_than_it_says(units):
         if trial == 0:
             values, bands = [np.zeros((1, 3)), np.ones((1, 3))], [np.zeros(1, int), np.ones(1, int)]
             sizes = (1, 1)
-        weights = [record_weights(size, np.zeros(size, np.intp) if units else None) for size in sizes]
+        units_of = [np.zeros(size, np.intp) if units else None for size in sizes]
         for name, sums in (
-            ("totals", [totals(one, weight) for one, weight in zip(values, weights, strict=True)]),
+            ("totals", [totals(one, unit) for one, unit in zip(values, units_of, strict=True)]),
             (
                 "bands",
                 [
-                    band_sums(place, one[:, 0], weight, 4)
-                    for place, one, weight in zip(bands, values, weights, strict=True)
+                    band_sums(place, one[:, 0], unit, 4)
+                    for place, one, unit in zip(bands, values, units_of, strict=True)
                 ],
             ),
         ):
@@ -133,7 +133,7 @@ def test_replay_of_a_check_stays_within_its_plan(relation, family):
             def ran(sources):
                 own = encoded(one, table)
                 places, values = _placed(predictor, own, edges)
-                found = band_sums(places, values, record_weights(len(values), own.units), 8)
+                found = band_sums(places, values, own.units, 8)
                 return {"sums": plan.noise.released(found, Sources(None, sources).fresh())}
 
             return ran

@@ -8,9 +8,9 @@ from sordino.core.validate import InputError
 from sordino.mechanisms.regression.rows import Given, InMemory
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.integer_sums import MOST_RECORDS, MOST_ROWS, WideSums, check_capacity
-from sordino.noise.port import noised_sums
 from sordino.noise.randomness import SeededRandomness
 from tests.engines.tables import ROWS, arrays, asked_in_memory, planned
+from tests.noise.released import noised_sums
 
 EDGES = [2**61 - 1, 2**61, -(2**61), -(2**61) - 1, 2**63 - 1, 2**63, -(2**63), 2**64, 2**127 - 1, -(2**127), 0, -1]
 

@@ -69,6 +69,16 @@ def test_a_network_learns_what_a_line_cannot(method, rows):
     assert np.sqrt(np.mean((model.predict(rows) - bent) ** 2)) < 0.5 * bent.std()
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_wide_network_with_much_noise_does_not_run_away(rows, seed):
+    """Twenty hidden units on 800 records: most rounds repair a precision, which once threw means beyond 1e30."""
+    few = rows[:800]
+    model = sordino.PrivateBayesianNetworkRegressor(
+        schema=ArrayBounds(-1, 1, target=(-1.0, 1.0)), hidden=(20,), method="dp-sep", **BUDGET | {"random_state": seed}
+    ).fit(few, few @ SLOPES)
+    assert np.sqrt(np.mean((model.predict(few) - few @ SLOPES) ** 2)) < 1.5 * np.std(few @ SLOPES)
+
+
 def _problem(task, **settings):
     target = {} if task is TASKS["mixture"] else {"target": (-1.0, 1.0)}
     bounds = ArrayBounds(-1, 1, records=500, **target)

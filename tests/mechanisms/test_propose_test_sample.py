@@ -78,10 +78,10 @@ class Scripted:
     def __init__(self, *drawn):
         self.drawn, self.scales, self.of_slope = list(drawn), [], None
 
-    def whole(self, scale):
+    def laplace(self, value, scale):
         counts = len(self.scales) != 2  # in units of 2^-20
         self.scales.append(scale / 2.0**20 if counts else self.of_slope)
-        return int(self.drawn.pop(0) * (2.0**20 if counts else scale))
+        return value + int(self.drawn.pop(0) * (2.0**20 if counts else scale))
 
 
 @pytest.fixture
@@ -92,7 +92,6 @@ def scripted(monkeypatch):
         generator.of_slope = scale
         return noisy_slope(scale, sums, generator, epsilon)
 
-    monkeypatch.setattr(module, "whole_laplace", lambda generator, scale: generator.whole(scale))
     monkeypatch.setattr(module, "_noisy_slope", noted)
 
 

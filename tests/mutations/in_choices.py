@@ -5,14 +5,8 @@ from tests.mutations.mutation import mutations
 IN_CHOICES = mutations(
     """
 @@ score: half the noise | ScoreNoise.released | choose/test_scored_rows.py -k replay
-- np.full(len(found.sums), self.deviation * (1.0 + HAIR))
-+ np.full(len(found.sums), self.deviation * 0.5)
-@@ score: uncut losses | totals | choose/test_scored_rows.py -k search
-- np.clip(np.nan_to_num(values, nan=1.0), 0.0, 1.0)
-+ values
-@@ score: residuals are not cut | band_sums | choose/test_scored_rows.py -k search
-- np.clip(np.nan_to_num(values, nan=0.0), -1.0, 1.0)
-+ np.nan_to_num(values, nan=0.0, posinf=9.0, neginf=-9.0)
+- self.deviation / moved
++ 0.5 * self.deviation / moved
 @@ score: all records of a unit count fully | record_weights | choose/test_scored_rows.py -k search
 - return (ONE // np.maximum(sizes, 1))[units]
 + return np.full(rows, ONE, np.int64)

@@ -10,8 +10,8 @@ IN_ESTIMATORS = mutations(
 + mean_square = 0.5 + (noised + rounds.scale(0)) / len(residuals)
 @@ dp-vi: the squares' noise is that of add-remove
 @@ | noised_residual_variance | replay/test_estimators.py -k regressor-dp-vi-replace-one
-- noised = float(rounds.noised(0, total, -DIGITS)[0])
-+ noised = float(rounds.noised(0, total, -DIGITS, rounds.scale(0) / problem.clips)[0])
+- noised = float(rounds.noised(0, whole, -DIGITS)[0])
++ noised = float(rounds.noised(0, whole, -DIGITS, shares=1.0 / problem.clips)[0])
 @@ dp-sep: the check is not in the spec
 @@ | StochasticExpectationPropagation.plan | replay/test_estimators.py -k regressor-dp-sep-replace-one
 - in_parts(problem, steps, check_spec(problem))
@@ -20,22 +20,13 @@ IN_ESTIMATORS = mutations(
 @@ | VariationalInference.plan | replay/test_estimators.py -k regressor-dp-vi-replace-one
 - in_parts(problem, steps, check_spec(problem))
 + in_parts(problem, steps)
-@@ natural: contributions twice as long |  | mechanisms/networks/test_natural_gradients.py
-- _INSIDE = 1.0 - 2.0**-14
-+ _INSIDE = 2.0
-@@ natural: numbers are not shortened | contributions | replay/test_estimators.py -k regressor-natural-replace-one
-- residuals * _INSIDE / np.maximum(lengths, point.clip)
-+ residuals * _INSIDE / point.clip
-@@ natural: a row is weighed by its own label | contributions | mechanisms/networks/test_natural_gradients.py
-- longest = np.maximum(sizes[0], sizes[1]) * row_lengths(turned)
-+ longest = np.where(targets > 0.5, sizes[1], sizes[0]) * row_lengths(turned)
 @@ natural: the actual number of records as divisor
 @@ | NaturalGradients.__call__ | replay/test_estimators.py -k regressor-natural-add-remove
-- return self._rounds.noised(k, sums, UNIT_EXPONENT) / self.algorithm.records
-+ return self._rounds.noised(k, sums, UNIT_EXPONENT) / len(self._rows)
+- return self._rounds.noised(k, asked, UNIT_EXPONENT) / self.algorithm.records
++ return self._rounds.noised(k, asked, UNIT_EXPONENT) / len(self._rows)
 @@ natural: half the noise on gradients | NaturalGradients.__call__ | mechanisms/networks/test_natural_gradients.py
-- return self._rounds.noised(k, sums, UNIT_EXPONENT) / self.algorithm.records
-+ return self._rounds.noised(k, sums, UNIT_EXPONENT, self._rounds.scale(k) / 2) / self.algorithm.records
+- return self._rounds.noised(k, asked, UNIT_EXPONENT) / self.algorithm.records
++ return self._rounds.noised(k, asked, UNIT_EXPONENT, shares=0.5) / self.algorithm.records
 @@ natural: counts noised as if a replacement moved them by 1 | counts_spec | estimators/test_natural_method.py
 - noise = ConstantSchedule(up(REPLACED * multiplier(mu)))
 + noise = ConstantSchedule(up(multiplier(mu)))
@@ -49,13 +40,6 @@ IN_ESTIMATORS = mutations(
 @@ natural: the last counts are not in the spec | NaturalNetwork.plan | estimators/test_natural_method.py
 - in_parts(problem, *specs)
 + in_parts(problem, *specs[:-1])
-@@ constant: targets not cut to their bound | _regression | replay/test_estimators.py -k linear-constant
-- scaled = np.clip(y / bound, -1.0, 1.0)
-+ scaled = 2.0 * y / bound
-@@ constant: the length of a target and its square taken as 1
-@@ | _regression | replay/test_estimators.py -k linear-constant
-- noise = np.sqrt(2.0) * rounds.scale(0)
-+ noise = rounds.scale(0)
 @@ constant: counts over the actual number of records
 @@ | _classification | replay/test_estimators.py -k constant-3-add-remove
 - _shrunk(count / problem.records, noise / problem.records, 1.0 / classes)
@@ -97,15 +81,15 @@ IN_ESTIMATORS = mutations(
 - clip_rows(features[:, int(schema.intercept) :], schema.clip_length)
 + pass
 @@ statistics: noise halved | SecondMomentSums.__call__ | replay/test_estimators.py -k natural
-- scales = rounds.sum_noise[0] / weights * (1.0 + HAIR)
-+ scales = 0.5 * rounds.sum_noise[0] / weights * (1.0 + HAIR)
+- 1.0 / weights
++ 0.5 / weights
 @@ statistics: the sensitivity of add-remove under replace-one | statistics_spec | replay/test_estimators.py -k natural
 - moved if replaced else None
 + length if replaced else None
 @@ statistics: one noise for sums of unlike weight | SecondMomentSums.__call__ | replay/test_estimators.py -k natural
-- scales = rounds.sum_noise[0] / weights * (1.0 + HAIR)
-+ scales = rounds.sum_noise[0] * np.ones(len(weights))
-@@ statistics: targets not cut | StatisticsStack.sums | noise/test_record_sums.py mechanisms/statistics
+- 1.0 / weights
++ 1.0
+@@ statistics: targets not cut | StatisticsStack.products.pairs | noise/test_record_sums.py mechanisms/statistics
 - np.clip(y[part], -1.0, 1.0)
 + y[part]
 @@ statistics: the cross products' weight forgotten in the sensitivity
@@ -118,22 +102,22 @@ IN_ESTIMATORS = mutations(
 @@ record sums: digits rounded to the nearest | digits | noise/test_record_sums.py mechanisms/statistics
 - np.trunc(values * math.ldexp(1.0, DIGITS - exponent))
 + np.rint(values * math.ldexp(1.0, DIGITS - exponent))
-@@ record sums: contributions not shortened | shortened | replay/test_estimators.py -k ridge-2-
-- digits(values * (most / np.maximum(row_lengths(values), most))[:, None], exponent)
-+ digits(values, exponent)
 @@ full gradients: noise halved | ExactRounds.noised | replay/test_estimators.py -k ridge-2-
-- self.scale(k) if scale is None else scale
-+ 0.5 * self.scale(k) if scale is None else scale
+- float(self._multipliers[k])
++ 0.5 * float(self._multipliers[k])
 @@ full gradients: mean over the actual number of records
 @@ | NoisedGradients.__call__ | replay/test_estimators.py -k ridge-2-add-remove
-- self._rounds.noised(k, self._sums.sums(theta), self._sums.exponent) / self.algorithm.records
-+ self._rounds.noised(k, self._sums.sums(theta), self._sums.exponent) / len(self._sums._y)
-@@ exact noise: sums get half the noise | noised_sums | noise/test_noised.py
-- lambda: _released(grid, cells, noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent)))
-+ lambda: _released(grid, cells, noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent - 1)))
-@@ exact noise: numbers get half the noise | noised_numbers | noise/test_noised.py
-- _released(grid, cells.astype(np.int64), noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent)))
-+ _released(grid, cells.astype(np.int64), noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent - 1)))
+- self._rounds.noised(k, self._sums.products(theta), self._sums.exponent) / self.algorithm.records
++ self._rounds.noised(k, self._sums.products(theta), self._sums.exponent) / len(self._sums._y)
+@@ exact noise: sums get half the noise | SumNoise.noised | noise/test_noised.py
+- np.ldexp(spread, -grid.exponent)
++ np.ldexp(spread, -grid.exponent - 1)
+@@ exact noise: the port forgets the bound | CheckedSum.scales | noise/test_noised.py
+- self.multiplier * self.moved * HAIR
++ self.multiplier * HAIR
+@@ exact noise: a call is said to cost less | CheckedSum.mu | noise/test_noised.py
+- self.times / self.multiplier
++ 0.5 * self.times / self.multiplier
 @@ exact noise: no negative draws | ExactGaussians.__init__ | noise/test_gaussians.py
 - self._negative = generator.integers(0, 2, size, dtype=np.int64) == 1
 + self._negative = np.zeros(size, bool)

@@ -5,10 +5,10 @@ from tests.mutations.mutation import mutations
 IN_REGRESSION = mutations(
     """
 @@ regression: half the noise | release_sums | estimators/test_bounded_influence.py -k noise_in_a_run
-- scales = statistic.scales(one.multiplier * statistic.sensitivity(plan.relation) * HAIR)
-+ scales = 0.5 * statistic.scales(one.multiplier * statistic.sensitivity(plan.relation) * HAIR)
+- one.multiplier
++ 0.5 * one.multiplier
 @@ regression: noise off the diagonal is that of counted once
-@@ | Statistic.scales | mechanisms/regression/test_regression_replay.py -k logistic and 900
+@@ | Statistic.shares | mechanisms/regression/test_regression_replay.py -k logistic and 900
 - found[rows != columns] /= math.sqrt(2.0)
 + found[rows != columns] /= 4.0
 @@ regression: replaced vectors pay once
@@ -23,6 +23,10 @@ IN_REGRESSION = mutations(
 @@ | factor | mechanisms/regression/test_regression_statistics.py -k sensitivity and linear
 - {"vector": 2.0, "nonnegative": acute, "matrix": acute, "cube": 1.0, "centre": 1.0}
 + {"vector": 2.0, "nonnegative": 1.0, "matrix": acute, "cube": 1.0, "centre": 1.0}
+@@ regression: two levels of a category are said to be 1 apart
+@@ | Centre.declared | mechanisms/regression/test_regression_statistics.py -k centre_moves
+- squares += 1.0 if len(places) == 1 else 2.0
++ squares += 1.0
 @@ sums: units beyond their bound are added | Contributions.total | noise/test_integer_lengths.py
 - self._pass(~refused)[0] if refused.any() else total
 + total

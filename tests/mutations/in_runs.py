@@ -20,8 +20,8 @@ IN_RUNS = mutations(
 - algorithm.sampling
 + replace(algorithm.sampling, scheme=Scheme.WITHOUT_REPLACEMENT)
 @@ rounds: noise of a block used in every block | Run._noise | replay/test_engines.py -k noise_of_its_own
-- self.randomness.whole_gaussians(Purpose.NOISE, first, length, scales, size)
-+ self.randomness.whole_gaussians(Purpose.NOISE, 0, length, scales, size)
+- lattice_noise(self.randomness, lattice, self.sum_noise, first, (length, size))
++ lattice_noise(self.randomness, lattice, self.sum_noise, 0, (length, size))
 @@ EM: contributions not shortened | Query.total.of_some | replay/test_engines.py -k em-full
 - clipped_total(parts, some.present, public.contribution)
 + clipped_total(parts, some.present, 1e3 * public.contribution)
@@ -30,8 +30,8 @@ IN_RUNS = mutations(
 - np.clip(counts, self.options.least_count, run.algorithm.records)
 + np.clip(counts, self.options.least_count, run.rows)
 @@ EM: noise halved | Run._noise | replay/test_engines.py -k em-full
-- lattice.in_spacings(self.sum_noise)
-+ lattice.in_spacings(0.5 * self.sum_noise)
+- lattice_noise(self.randomness, lattice, self.sum_noise, first, (length, size))
++ lattice_noise(self.randomness, lattice, 0.5 * self.sum_noise, first, (length, size))
 @@ variational inference: clip doubled in the run only
 @@ | EvidenceGradients.total.of_some | replay/test_engines.py -k variational-full
 - clipped_total(parts, some.present, public.contribution, weights=squares)
@@ -48,8 +48,8 @@ IN_RUNS = mutations(
 - (bound, algorithm.records, algorithm.batch_size)
 + (2.0 * bound, algorithm.records, algorithm.batch_size)
 @@ chain: noise halved | Feed._noise | replay/test_engines.py -k chain-full
-- self.lattice.in_spacings(self._scales)
-+ self.lattice.in_spacings(self._scales / 2)
+- lattice_noise(self._randomness, self.lattice, self._scales, first, shape)
++ lattice_noise(self._randomness, self.lattice, self._scales / 2, first, shape)
 @@ chain: noise on the sum of a step of half the size | Feed._noise_scales | replay/test_engines.py -k chain-full
 - _part(self._scales, first, length)[:, None]
 + _part(self._scales, first, length)[:, None] / 2
@@ -69,8 +69,8 @@ IN_RUNS = mutations(
 - bound / jnp.maximum(jnp.sqrt(squares), bound)
 + 1.0
 @@ chain: the released average with half its noise | noised_average | mechanisms/chain/test_release.py
-- float(np.ldexp(noise.scale, -noise.exponent))
-+ float(np.ldexp(noise.scale, -noise.exponent)) / 2
+- float(np.ldexp(scale, -exponent))
++ float(np.ldexp(scale, -exponent)) / 2
 @@ EM: sums grown by the actual number of records | make_rounds | replay/test_estimators.py -k mixture-em-add-remove
 - (bound, algorithm.records, algorithm.batch_size)
 + (bound, run.rows, algorithm.batch_size)
@@ -79,23 +79,23 @@ IN_RUNS = mutations(
 - (bound, algorithm.records, algorithm.batch_size)
 + (bound, run.rows, algorithm.batch_size)
 @@ chain: stable noise halved | Feed._noise_scales | noise/test_noise.py
-- mixing_scale(self._mixing.random((length, self._chain.chains, 2)), noise.alpha, np)
-+ 0.5 * mixing_scale(self._mixing.random((length, self._chain.chains, 2)), noise.alpha, np)
+- self._stable.take(length, self._chain.chains, noise.alpha)
++ 0.5 * self._stable.take(length, self._chain.chains, noise.alpha)
 @@ Propose-Test-Sample: the slope's noise halved | clean | mechanisms/test_propose_test_sample.py
 - slope_scale(run, cap, cleaned)
 + slope_scale(run, cap, cleaned) / 2
 @@ Propose-Test-Sample: the first count without its margin | clean | mechanisms/test_propose_test_sample.py
-- count = _noisy_count(run, len(rows), generator)
-+ count = _noisy_count(run, len(rows), generator) + margin(run)
+- count = _noisy_count(run, len(rows), noise)
++ count = _noisy_count(run, len(rows), noise) + margin(run)
 @@ Propose-Test-Sample: the last count without its noise | clean | mechanisms/test_propose_test_sample.py
-- kept = _noisy_count(run, int(near.sum()), generator)
+- kept = _noisy_count(run, int(near.sum()), noise)
 + kept = int(near.sum()) - margin(run)
 @@ pure chain: noise halved | PureChain._inputs | mechanisms/chain/test_functional.py
 - scale = jnp.asarray(self._plan.sum_noise)[step]
 + scale = 0.5 * jnp.asarray(self._plan.sum_noise)[step]
 @@ pure chain: noise of the first step at every step | PureChain._inputs | mechanisms/chain/test_functional.py
-- standard_gaussians(key_for(key, Purpose.NOISE, step), (self.spec.dim,))
-+ standard_gaussians(key_for(key, Purpose.NOISE), (self.spec.dim,))
+- keyed_noise(key, step, self.spec.dim)
++ keyed_noise(key, 0, self.spec.dim)
 @@ pure chain: gradients reach twice as far | PureChain.step | mechanisms/chain/test_functional.py
 - plan.constants()
 + plan.constants()._replace(reach=2.0 * plan.constants().reach)
@@ -122,7 +122,7 @@ IN_RUNS = mutations(
 - generator.standard_normal((count, drawn.dim)) / math.sqrt(m)
 + generator.standard_normal((count, drawn.dim)) / math.sqrt(4 * m)
 @@ posterior draws: half the noise | _noised | mechanisms/test_posterior_sample.py
-- generator.normal(0.0, noise.scale, len(draw))
-+ generator.normal(0.0, noise.scale / 2, len(draw))
+- drawn.floating(draw, law, noise.scale)
++ drawn.floating(draw, law, noise.scale / 2)
 """
 )

@@ -16,14 +16,14 @@ import pytest
 from sordino.core.validate import InputError
 from sordino.mechanisms import Purpose, SecureRandomness
 from sordino.noise.gaussian import ExactGaussians
-from sordino.noise.port import noised_sums
+from tests.noise.released import noised_sums
 
 SCRIPT = """
 import ctypes, json, multiprocessing, os
 import numpy as np
 from sordino.mechanisms import Purpose, SecureRandomness
 from sordino.noise.gaussian import ExactGaussians
-from sordino.noise.port import noised_sums
+from tests.noise.released import noised_sums
 from sordino.core.validate import InputError
 
 SOURCE, OTHER = SecureRandomness(), SecureRandomness()

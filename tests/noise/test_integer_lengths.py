@@ -15,7 +15,7 @@ from sordino.noise.integer_sums import (
     Grams,
     Nonnegative,
     Outers,
-    Places,
+    Tallies,
     Vectors,
     products,
 )
@@ -51,7 +51,7 @@ def vectors(units, numbers=VECTORS, kind=Vectors):
 def places(units, weights=None):
     where = np.arange(SIZE) % 7
     given = np.full(SIZE, 2**UNIT) if weights is None else weights
-    return Places(SIZE, units, where, given.__getitem__, 7), np.bincount(where, given, 7)
+    return Tallies(SIZE, units, where, given.__getitem__, 7), np.bincount(where, given, 7)
 
 
 def centred(units, table=None):
@@ -115,7 +115,7 @@ def test_units_beyond_the_bound_count_as_zero(kind):
 def test_a_longer_row_counts_as_zero(kind):
     """The bound is made shorter than what was clipped: every row beyond it goes, in exact fractions."""
     made, bound, exponent = KINDS[kind]
-    if kind in ("cubes", "centre"):
+    if kind in ("cubes", "cones", "centre"):
         pytest.skip("their bounds are lengths of differences")
     contributions = replace(made(None)[0], rows=200)
     short = 0.9 * bound
@@ -175,6 +175,6 @@ def test_no_rows_add_nothing():
     for made in (
         Vectors(0, None, lambda _: np.zeros((0, 3))),
         Grams(0, np.zeros(0, np.intp), lambda _: np.zeros((0, 2))),
-        Places(0, None, np.zeros(0, np.intp), lambda _: np.zeros(0), 4),
+        Tallies(0, None, np.zeros(0, np.intp), lambda _: np.zeros(0), 4),
     ):
         assert not made.total(1.0, -UNIT).any()

@@ -24,10 +24,12 @@ from sordino.mechanisms.networks.trainer import train
 from sordino.mechanisms.networks.training import Descent, Training
 from sordino.models import Logistic
 from sordino.models.exact import ConjugateRegression
+from sordino.noise.calls import NoisePort
 from sordino.noise.gaussian import ExactGaussians, whole_laplace
-from sordino.noise.port import NoisePort, noised_numbers, noised_sums
+from sordino.noise.port import ExactDraws
 from tests.mechanisms.test_propose_test_sample import RUN
 from tests.mechanisms.test_propose_test_sample import module as proposed
+from tests.noise.released import noised_sums
 from tests.replay import engines
 
 ALARM = 1e-6
@@ -158,14 +160,6 @@ def of_host(second: bool, exactly: bool) -> np.ndarray:
     return np.ldexp(units.astype(np.float64), -40) + 3.0 * generator.standard_normal(size)
 
 
-def of_numbers(second: bool, exactly: bool) -> np.ndarray:
-    generator, size = np.random.default_rng(10 + second), 3000
-    points = np.full(size, 0.123456789 * second)
-    if exactly:
-        return noised_numbers(points, 0.5, ExactGaussians(generator, size))
-    return points + 0.5 * generator.standard_normal(size)
-
-
 def of_counts(second: bool, exactly: bool) -> np.ndarray:
     """`look` and the checks: whole Laplace noise on whole numbers."""
     generator, size = np.random.default_rng(20 + second), 3000
@@ -181,8 +175,8 @@ def of_proposed(second: bool, exactly: bool) -> np.ndarray:
     for seed in range(size):
         generator = np.random.default_rng(2 * seed + second)
         if exactly:
-            sums = proposed._SlopeSums(left.x, left.y)
-            found += [proposed._noisy_slope(5.0, sums, generator, 1.0), proposed._drawn(RUN, 40, left, generator)]
+            sums, noise = proposed._SlopeSums(left.x, left.y), ExactDraws(generator)
+            found += [proposed._noisy_slope(5.0, sums, noise, 1.0), proposed._drawn(RUN, 40, left, noise)]
         else:
             posterior = ConjugateRegression(RUN.alpha, RUN.beta).posterior(left.x[:, None], left.y)
             slope = float(np.sum(left.x * left.y) / np.sum(left.x**2))
@@ -244,7 +238,6 @@ KINDS = {
     "messages": Kind(of_engine("messages-full-natural"), "noised sums in compiled rounds"),
     "host sums": Kind(of_host, "noised sums on the host"),
     "counts": Kind(of_counts, "noised sums on the host"),
-    "numbers": Kind(of_numbers, "noised sums on the host"),
     "proposed": Kind(of_proposed, "Propose-Test-Sample"),
 }
 

@@ -7,10 +7,17 @@ import pytest
 from scipy import stats
 
 from sordino.core.validate import InputError
+from sordino.noise.calls import NoisePort
 from sordino.noise.gaussian import ExactGaussians
-from sordino.noise.port import noised_numbers, noised_sums
+from sordino.noise.port import CheckedSum, SumNoise
+from tests.noise.released import noised_sums
 
 NUMBER = 20_000
+
+
+def of(value):
+    """The whole numbers of 2^-40 nearest to a value, many times."""
+    return np.full(NUMBER, round(value * 2**40), np.int64)
 
 
 def has_low_bits(values):
@@ -30,7 +37,7 @@ def test_an_attack_on_the_least_bits_tells_unrounded_releases_apart():
 def test_the_same_attack_sees_nothing_in_rounded_releases():
     generator = np.random.default_rng(1)
     for value in (0.0, 1.0, 1.0 / 3.0, 1e-30):
-        released = noised_numbers(np.full(NUMBER, value), 1.0, ExactGaussians(generator, NUMBER))
+        released = noised_sums(of(value), -40, 1.0, ExactGaussians(generator, NUMBER))
         assert not has_low_bits(released).any()
 
 
@@ -40,7 +47,7 @@ def test_the_last_bits_of_the_grid_are_alike_whatever_is_beneath(other):
     generator = np.random.default_rng(2)
     counts = []
     for value in (0.0, other):
-        released = noised_numbers(np.full(NUMBER, value), 1.0, ExactGaussians(generator, NUMBER))
+        released = noised_sums(of(value), -40, 1.0, ExactGaussians(generator, NUMBER))
         counts.append(np.bincount(np.ldexp(released, 10).astype(np.int64) & 15, minlength=16))
     assert stats.chi2_contingency(counts).pvalue > 1e-6
 
@@ -53,16 +60,6 @@ def test_sums_keep_their_value_and_get_the_noise_that_is_asked_for():
     assert np.std(released) == pytest.approx(3.0, rel=5 / math.sqrt(2 * NUMBER))
     cells = np.ldexp(released, 9)
     assert np.array_equal(cells, np.rint(cells))  # 1,024 cells or more in one noise scale
-
-
-def test_sums_and_floats_give_the_same_release():
-    units = np.array([-(2**45) - 7, 3, 2**41 + 1, 0], np.int64)
-    for scale in (1e-3, 0.8, 64.0):
-        by_units = noised_sums(units, -40, scale, ExactGaussians(np.random.default_rng(4), 4))
-        by_floats = noised_numbers(
-            np.ldexp(units.astype(np.float64), -40), scale, ExactGaussians(np.random.default_rng(4), 4)
-        )
-        assert np.array_equal(by_units, by_floats)
 
 
 def test_a_scale_for_each_sum():
@@ -87,10 +84,22 @@ def test_sums_may_be_of_any_size_beside_their_unit():
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 1e-30])
 def test_noise_of_no_size_is_refused(scale):
     with pytest.raises(InputError, match="noise scale"):
-        noised_numbers(np.zeros(2), scale, ExactGaussians(np.random.default_rng(6), 2))
+        noised_sums(np.zeros(2, np.int64), 0, scale, ExactGaussians(np.random.default_rng(6), 2))
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 1e200])
-def test_values_that_no_grid_holds_are_refused(value):
-    with pytest.raises(InputError, match="values to noise"):
-        noised_numbers(np.array([value]), 1.0, ExactGaussians(np.random.default_rng(7), 1))
+def test_what_is_recorded_says_how_much_the_call_costs():
+    """One unit moves the stack, each sum over its noise, by the root of the squares of 1 / multiplier."""
+    calls = []
+
+    class Written(NoisePort):
+        def answer(self, call, draw):
+            calls.append(call)
+            return draw()
+
+    noise = SumNoise(ExactGaussians(np.random.default_rng(8), 3, port=Written()))
+    shares = np.array([1.0, 0.5])
+    noise.noised([CheckedSum(np.zeros(2, int), -3, 2.0, 5.0, shares), CheckedSum(np.zeros(1, int), -3, 4.0, 0.5)])
+    (call,) = calls
+    assert call.mu == pytest.approx(math.hypot(1 / 5, 1 / 0.5))
+    assert np.asarray(call.scale) == pytest.approx([10.0, 5.0, 2.0])
+    assert (np.asarray(call.scale) >= [10.0, 5.0, 2.0]).all()

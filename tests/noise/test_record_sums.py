@@ -29,14 +29,22 @@ def rows(number: int, width: int, seed: int):
     return generator.standard_normal((number, width)) * generator.choice([1e-6, 0.3, 4.0], (number, 1))
 
 
+def summed(gradients, theta, clip=0.7):
+    return gradients.products(theta).total(clip, gradients.exponent)
+
+
+def pairs(stack, X, y):
+    return stack.products(X, y).total(1.0, record_sums.PRODUCT_EXPONENT)
+
+
 @pytest.mark.parametrize("number", SIZES)
 def test_removing_a_record_takes_away_what_it_adds_alone(number):
     stack, X = StatisticsStack(), rows(number, 5, 0)
     y = np.random.default_rng(1).uniform(-1.5, 1.5, number)
-    whole = stack.sums(X, y)
+    whole = pairs(stack, X, y)
     for place in {0, number // 2, number - 1}:
         others = np.arange(number) != place
-        assert np.array_equal(whole - stack.sums(X[others], y[others]), stack.sums(X[[place]], y[[place]]))
+        assert np.array_equal(whole - pairs(stack, X[others], y[others]), pairs(stack, X[[place]], y[[place]]))
 
 
 @pytest.mark.parametrize(("model", "targets"), MODELS)
@@ -45,11 +53,11 @@ def test_removing_a_record_takes_its_gradient_away_and_moves_no_other(model, tar
     generator = np.random.default_rng(2)
     X, y = rows(number, 5, 3), generator.choice(targets, number)
     theta = 3 * generator.standard_normal(5 * model.outputs)
-    whole = ClippedGradients(model, X, y, 0.7).sums(theta)
+    whole = summed(ClippedGradients(model, X, y, 0.7), theta)
     for place in {0, number // 2, number - 1}:
         others = np.arange(number) != place
-        rest = ClippedGradients(model, X[others], y[others], 0.7).sums(theta)
-        assert np.array_equal(whole - rest, ClippedGradients(model, X[[place]], y[[place]], 0.7).sums(theta))
+        rest = summed(ClippedGradients(model, X[others], y[others], 0.7), theta)
+        assert np.array_equal(whole - rest, summed(ClippedGradients(model, X[[place]], y[[place]], 0.7), theta))
 
 
 @pytest.mark.parametrize("number", [1, 2, 9, record_sums.ROWS_PER_BLOCK + 3])
@@ -101,7 +109,7 @@ def test_parameters_of_any_size_meet_the_rows_exactly():
     for size in (0.0, 1e-30, 1.0, 1e12):
         theta = size * np.random.default_rng(6).standard_normal(4)
         gradients = ClippedGradients(model, X, y, 100.0)
-        found = np.ldexp(gradients.sums(theta).astype(float), gradients.exponent)
+        found = np.ldexp(summed(gradients, theta, 100.0).astype(float), gradients.exponent)
         exact = -(1.0 / (1.0 + np.exp(np.minimum(X @ theta, 700.0)))) @ X
         assert found == pytest.approx(exact, abs=50 * 2.0 ** (7 - record_sums.DIGITS))  # one unit a record
 

@@ -29,14 +29,14 @@ LINES = {
 PLANTED = mutations(
     """
 @@ half the noise on later gradients | release_sums | classes add-remove
-- one.multiplier * statistic.sensitivity(plan.relation) * HAIR
-+ one.multiplier * statistic.sensitivity(plan.relation) * (0.5 if 'gra' in one.name and place > 12 else HAIR)
-@@ half of what is drawn, in the first call alone | noised_sums | classes add-remove
-- noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))
-+ noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent)) // (2 if part.start == 0 else 1)
+- one.multiplier
++ one.multiplier * (0.5 if 'gra' in one.name and place > 12 else 1.0)
+@@ half of what is drawn, in the first call alone | SumNoise.noised | classes add-remove
+- self._drawn.rounded(part, offsets, in_cells)
++ self._drawn.rounded(part, offsets, in_cells) // (2 if part.start == 0 else 1)
 @@ half the noise on the last call | release_sums | classes add-remove
-- one.multiplier * statistic.sensitivity(plan.relation) * HAIR
-+ one.multiplier * statistic.sensitivity(plan.relation) * (0.5 if one is plan.mechanisms[-1] else HAIR)
+- one.multiplier
++ one.multiplier * (0.5 if one is plan.mechanisms[-1] else 1.0)
 @@ residuals that are cut on one side alone | Linear.says | numbers add-remove
 - cut = np.clip(e, -at.cut, at.cut)
 + cut = np.maximum(e, -at.cut)
@@ -97,8 +97,8 @@ PLANTED = mutations(
 - f"whole numbers {group} {piece}"
 + f"whole numbers {group}"
 @@ noise for the sensitivity of the statistic before | release_sums | classes add-remove
-- one.multiplier * statistic.sensitivity(plan.relation) * HAIR
-+ plan.mechanisms[max(0, place - 1)].multiplier * statistic.sensitivity(plan.relation) * HAIR
+- one.multiplier
++ plan.mechanisms[max(0, place - 1)].multiplier
 @@ a cell is read by the value of the one before | Measurement.scaled | numbers add-remove
 - np.clip(values, *self.limits, out=values)
 + np.where(np.roll(values, 1) > 0.5, 1.0, 0.9) * np.clip(values, *self.limits, out=values)

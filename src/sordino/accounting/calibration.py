@@ -201,7 +201,7 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
     spec = spec.with_values({"delta": delta})
     covered = explain(spec, delta)
     if not covered.bounds:
-        reasons = "; ".join(answer.reason for answer in covered.inapplicable[:2])
+        reasons = "; ".join(list(dict.fromkeys(answer.reason for answer in covered.inapplicable))[:2])
         raise InputError(f"No theorem covers this run ({reasons}).")
 
     def epsilon_at(value: float) -> float:

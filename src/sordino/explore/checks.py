@@ -41,7 +41,7 @@ from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.predictor import Predictor
 from sordino.inference.summary import CHECK, COMPARISON, check_table, comparison_table
 from sordino.ledger.release import StoredRelease
-from sordino.mechanisms.statistics.questions import EXPONENT, record_weights
+from sordino.mechanisms.statistics.questions import EXPONENT
 from sordino.mechanisms.statistics.scored_sums import BAND_LENGTHS, ScoredSums, band_sums, cube_lengths, totals
 
 _BANDS = Interval(2, 50)
@@ -149,7 +149,7 @@ def check(
     def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
         (rows,) = tables
         places, values = _placed(predictor, rows, edges)
-        return band_sums(places, values, record_weights(len(values), rows.units), many)
+        return band_sums(places, values, rows.units, many)
 
     if public:
         found = sums(read_rows([declaration], relation, data, RowAccess(None, None)))
@@ -341,7 +341,7 @@ def compare(
     def sums(tables: Sequence[EncodedRows]) -> ScoredSums:
         lost = np.stack([losses(one, own.X, own.y) for one, own in zip(predictors, tables, strict=True)], axis=1)
         squares = (lost[:, 1:] - lost[:, :1]) ** 2
-        return totals(np.concatenate([lost, squares], axis=1), record_weights(len(lost), tables[0].units))
+        return totals(np.concatenate([lost, squares], axis=1), tables[0].units)
 
     def answer(noised: Array) -> tuple[tuple[Compared, ...], dict[str, Any]]:
         made = _compared(list(releases), noised, plan.noise.deviation, schema.records, inside)

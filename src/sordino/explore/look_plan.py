@@ -29,12 +29,10 @@ from sordino.engines.totals import Totals
 from sordino.explore.scoring import full_sums
 from sordino.fitting.problem import Sources
 from sordino.fitting.table_parts import RowsThere, TableInParts, table_in_parts
-from sordino.mechanisms.rounds.registry import HAIR
 from sordino.mechanisms.statistics.answers import FILLED, Asked, Row, answer, first_ends
 from sordino.mechanisms.statistics.parse_questions import ParsedQuestion
 from sordino.mechanisms.statistics.questions import EXPONENT, Bounds, Correlation, Count, Question, Rows
-from sordino.noise.gaussian import ExactGaussians
-from sordino.noise.port import noised_sums
+from sordino.noise.port import CheckedSum, SumNoise
 from sordino.noise.randomness import Randomness
 
 Whole = NDArray[Any]
@@ -127,13 +125,13 @@ class LookPlan:
         """The noised sums of one round: one call of the port for all questions that are charged."""
         charged = [place for place, sd in enumerate(noise) if sd > 0.0]
         sums = sums_of([questions[place] for place in charged])
-        scales = [
-            np.full(len(one), noise[place] * (1.0 + HAIR))
-            / (question.scaling if isinstance(question := questions[place], Correlation) else 1.0)
-            for place, one in zip(charged, sums, strict=True)
-        ]
-        drawn = ExactGaussians.of(randomness, sum(map(len, sums)))
-        noised = noised_sums(np.concatenate(sums), EXPONENT, np.concatenate(scales), drawn)
+        totals = []
+        for place, one in zip(charged, sums, strict=True):
+            question = questions[place]
+            shares = 1.0 / question.scaling if isinstance(question, Correlation) else 1.0
+            moved = question.lengths.under(self.relation)
+            totals.append(CheckedSum(one, EXPONENT, moved, noise[place] / moved, shares))
+        noised = SumNoise.of(randomness, sum(map(len, sums))).noised(totals)
         parts = iter(np.split(noised, np.cumsum([len(one) for one in sums])[:-1]))
         return [next(parts) if sd > 0.0 else np.zeros(0) for sd in noise]
 

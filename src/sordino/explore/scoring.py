@@ -195,7 +195,7 @@ def sum_plan(
     wanted, fails = number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT)
     deviation = up(lengths.under(relation) / (largest_mu(wanted, fails) * (1.0 - 1e-9)), 4)
     spec = sum_spec(query, lengths, deviation, schema, relation, fails)
-    return SumPlan(ScoreNoise(lengths, deviation), schema, relation, wanted, explain(spec, fails))
+    return SumPlan(ScoreNoise(lengths, relation, deviation), schema, relation, wanted, explain(spec, fails))
 
 
 def sum_spec(query: str, lengths: Lengths, deviation: float, schema: Schema, relation: Relation, delta: float) -> Spec:

@@ -37,7 +37,6 @@ from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import EXPECTED_ERROR, MODELS, Task
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, posterior_arrays
-from sordino.mechanisms.statistics.questions import record_weights
 from sordino.mechanisms.statistics.scored_sums import ScoreNoise, cube_lengths, totals
 from sordino.models.base import describe_model
 from sordino.noise.randomness import Purpose, Randomness
@@ -279,7 +278,7 @@ class ChoicePlan:
         of_fit, of_score = mu * math.sqrt(FIT_SHARE), mu * math.sqrt(1.0 - FIT_SHARE)
         each = _epsilon_of(of_fit, fails)
         plans = tuple(_planned(task, schema, one, data, each, fails, relation) for one in candidates)
-        score = ScoreNoise(_LOSS, up(_LOSS.under(relation) / of_score, 4))
+        score = ScoreNoise(_LOSS, relation, up(_LOSS.under(relation) / of_score, 4))
         largest = max(spent(plan.plan.spec, relation) for plan in plans)
         together = up(math.hypot(largest, _LOSS.under(relation) / score.deviation), 4)
         spec = choice_spec(together, schema, relation, fails, trials, len(plans))
@@ -317,7 +316,7 @@ class ChoicePlan:
             contents = self.contents(place, outcome)
             release = contents.release(self.explanation, private=sources.private, receipt=None)
             lost = losses(Predictor(release), own.X, own.y)
-            found = totals(lost[:, None], record_weights(len(lost), own.units))
+            found = totals(lost[:, None], own.units)
             loss = float(self.score.released(found, sources.fresh())[0])
             arrays = contents.arrays
             key = (place, *(np.asarray(arrays[name]).tobytes() for name in sorted(arrays)))

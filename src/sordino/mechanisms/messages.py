@@ -131,12 +131,17 @@ class Repair(ABC):
         else:
             precision = self._values(parts.precision[:, None])[:, 0]
             low = jnp.sum(parts.precision < self.floor)
-        repaired = family.pack(Natural(parts.linear, precision, gamma))
+        linear = self._linear(family, parts, precision - parts.precision, before)
+        repaired = family.pack(Natural(linear, precision, gamma))
         return self._chosen(Repaired(repaired, low + low_gammas), theta, before)
 
     @abstractmethod
     def _values(self, values: Array) -> Array:
         """Repaired eigenvalues; the last axis holds those of one block."""
+
+    def _linear(self, family: GaussianFamily, parts: Natural, raised: Array, before: Array) -> Array:
+        """The linear part, given by how much the precision was raised."""
+        return parts.linear
 
     def _chosen(self, repaired: Repaired, theta: Array, before: Array) -> Repaired:
         # Where nothing was low nothing changes, not even in the last bit.
@@ -156,6 +161,20 @@ class RaiseEigenvalues(Repair):
 
     def _values(self, values: Array) -> Array:
         return jnp.maximum(values, self.floor)
+
+
+@dataclass(frozen=True)
+class RaiseAroundMean(RaiseEigenvalues):
+    """The same with the mean of the round before kept, for messages that are written around it.
+
+    A step of share s takes mean m and precision L to (m L' + s g) / L', where noise can make L' negative. Raised to r
+    alone, the mean is m L' / r, which flips and grows from round to round; with (r - L') m added it is m + s g / r.
+    """
+
+    def _linear(self, family: GaussianFamily, parts: Natural, raised: Array, before: Array) -> Array:
+        mean = family.moments(before).mean
+        pull = jnp.einsum("bij,bj->bi", raised, mean) if isinstance(family, BlockGaussian) else raised * mean
+        return parts.linear + pull
 
 
 # Posteriors are released in single precision, and means are parts of these over a small precision.

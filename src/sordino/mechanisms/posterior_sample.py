@@ -24,6 +24,8 @@ from sordino.core.spec import (
     StronglyLogConcave,
 )
 from sordino.core.validate import InputError, instance_of, refuse
+from sordino.noise.calls import Law
+from sordino.noise.port import ExactDraws
 from sordino.noise.randomness import Purpose, Randomness
 
 Potential = Callable[[Array], Array]  # rows of parameters to one value each
@@ -78,7 +80,7 @@ def posterior_draws(
     centre = _vector("start", np.zeros(drawn.dim) if start is None else start, drawn.dim)
     values: list[Array | None] = []
     if isinstance(drawn, MetropolisDraws):
-        noise = randomness.generator(Purpose.NOISE)
+        noise = ExactDraws.of(randomness)
         values.extend(
             _noised(_metropolis(run, drawn, potential, centre, generator), drawn.noise, noise) for _ in range(run.draws)
         )
@@ -100,13 +102,12 @@ def perturb(spec: Spec, draw: ArrayLike, randomness: Randomness) -> Array:
     """
     run: PosteriorSample = instance_of("spec.algorithm", spec.algorithm, PosteriorSample)
     drawn: PerturbedDraws = instance_of("spec.algorithm.drawn", run.drawn, PerturbedDraws)
-    return _noised(_vector("draw", draw, drawn.dim), drawn.noise, randomness.generator(Purpose.NOISE))
+    return _noised(_vector("draw", draw, drawn.dim), drawn.noise, ExactDraws.of(randomness))
 
 
-def _noised(draw: Array, noise: AverageNoise, generator: np.random.Generator) -> Array:
-    if noise.kind is AverageNoiseKind.GAUSSIAN:
-        return draw + generator.normal(0.0, noise.scale, len(draw))
-    return draw + generator.laplace(0.0, noise.scale, len(draw))
+def _noised(draw: Array, noise: AverageNoise, drawn: ExactDraws) -> Array:
+    law = Law.GAUSSIAN if noise.kind is AverageNoiseKind.GAUSSIAN else Law.LAPLACE
+    return drawn.floating(draw, law, noise.scale)
 
 
 def _near_the_top(potential: StronglyLogConcave, drawn: RejectionDraws, gradient: Gradient, start: Array) -> Array:

@@ -2,7 +2,7 @@
 
 What leaves has the law that the theorem is about, as real numbers, but for public roundings:
 
-1. *counts* are whole numbers; in units of 2^-20 they get discrete Laplace noise (`exact.whole_laplace`), whose ratio of
+1. *counts* are whole numbers; in units of 2^-20 they get discrete Laplace noise (`ExactDraws`), whose ratio of
    probabilities is at most e^epsilon for a move by one record. It is above the margin, rounded up, with probability at
    most delta: P(K > k) <= e^(-k / s) / 2 for noise of scale s in units, since 2 / (1 + e^-a) <= e^(a / 2);
 2. *the slope* of line 16 is a quotient of sums of floats, floored to a lattice of 2^30 spacings to its noise. Floats
@@ -11,7 +11,7 @@ What leaves has the law that the theorem is about, as real numbers, but for publ
 3. *which records are kept* is decided from each record and what was released, with room for rounding, so that no record
    is kept that is further from the centre than the proof assumes;
 4. *the draw* is the real posterior draw N(b, 1 / p), rounded to a public lattice: b and p are fractions,
-   1 / sqrt(p) is enclosed with as many digits as it takes, and so is the standard Gaussian (`ExactGaussians.nearest`).
+   1 / sqrt(p) is enclosed with as many digits as it takes, and so is the standard Gaussian (`ExactDraws.rounded`).
 
 So nothing but the fairness of bits is assumed, and that one record's quotient is the same wherever it stands.
 """
@@ -27,8 +27,9 @@ from numpy.typing import ArrayLike
 from sordino.core.arrays import Array
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.core.validate import instance_of, refuse
-from sordino.noise.gaussian import EnclosedLaw, ExactGaussians, whole_laplace
-from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.gaussian import EnclosedLaw
+from sordino.noise.port import ExactDraws
+from sordino.noise.randomness import Randomness
 
 COVERED = (
     "counts and slope with discrete Laplace noise from fair bits, records kept by each one's own quotient, and the "
@@ -98,37 +99,35 @@ def slope_scale(run: ProposeTestSample, cap: float, cleaned: float) -> float:
     return cap * (2 * (cleaned - 1) * high * low + high * high) / (cleaned * (cleaned - 1) * low * low) / run.epsilon
 
 
-def clean(run: ProposeTestSample, x: ArrayLike, y: ArrayLike, generator: np.random.Generator) -> Cleaned | None:
+def clean(run: ProposeTestSample, x: ArrayLike, y: ArrayLike, noise: ExactDraws) -> Cleaned | None:
     """Clip, drop outliers around a noisy slope, and test that at least n_min records are left."""
     # Where the paper leaves a case open, the answer is null: no noisy count above 0 (line 10 has no range), nothing
     # within the range (line 16 divides by 0), and nothing left in the end (line 25 has no data).
     rows, targets = _rows(run, x, y)
     slopes = targets / rows
-    count = _noisy_count(run, len(rows), generator)
+    count = _noisy_count(run, len(rows), noise)
     cap = count**run.rho1 if count > 0 else -math.inf
     inside = slopes <= cap
-    cleaned = _noisy_count(run, int(inside.sum()), generator)
+    cleaned = _noisy_count(run, int(inside.sum()), noise)
     if cleaned <= 1 or not inside.any():
         return None
-    centre = _noisy_slope(
-        slope_scale(run, cap, cleaned), _SlopeSums(rows[inside], targets[inside]), generator, run.epsilon
-    )
+    centre = _noisy_slope(slope_scale(run, cap, cleaned), _SlopeSums(rows[inside], targets[inside]), noise, run.epsilon)
     # A slope as computed is off by a share 2^-53, and so is the difference.
     apart = np.abs(slopes - centre) + _ROOM * (slopes + abs(centre))
     near = apart <= cleaned**run.rho2 * (1.0 - _ROOM)
-    kept = _noisy_count(run, int(near.sum()), generator)
+    kept = _noisy_count(run, int(near.sum()), noise)
     if kept < least_records(run, centre, cleaned) or not near.any():
         return None
     return Cleaned(rows[near], targets[near])
 
 
-def _noisy_count(run: ProposeTestSample, count: int, generator: np.random.Generator) -> float:
+def _noisy_count(run: ProposeTestSample, count: int, noise: ExactDraws) -> float:
     """A count with Laplace noise of scale 1 / epsilon, lowered by the margin; a multiple of 2^-20."""
     lowered = count * _UNITS - math.ceil(margin(run) * _UNITS * (1.0 + 2.0**-30)) - 1
-    return (lowered + whole_laplace(generator, _UNITS / run.epsilon)) / _UNITS
+    return noise.laplace(lowered, _UNITS / run.epsilon) / _UNITS
 
 
-def _noisy_slope(scale: float, sums: "_SlopeSums", generator: np.random.Generator, epsilon: float) -> float:
+def _noisy_slope(scale: float, sums: "_SlopeSums", noise: ExactDraws, epsilon: float) -> float:
     exponent = math.frexp(scale)[1] - 31
     spacings = math.ldexp(scale * (1.0 + 2.0**-40), -exponent) + 1.0 / epsilon
     unit = Fraction(2) ** exponent
@@ -136,7 +135,7 @@ def _noisy_slope(scale: float, sums: "_SlopeSums", generator: np.random.Generato
     if ends[0] != ends[1]:
         xx, xy = sums.exact()
         ends[0] = (xy / xx / unit).__floor__()
-    return math.ldexp(float(ends[0] + whole_laplace(generator, spacings)), exponent)
+    return math.ldexp(float(noise.laplace(ends[0], spacings)), exponent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +181,7 @@ def _exact_sum(first: Array, second: Array) -> Fraction:
     return total
 
 
-def _drawn(run: ProposeTestSample, records: int, left: Cleaned, generator: np.random.Generator) -> float:
+def _drawn(run: ProposeTestSample, records: int, left: Cleaned, noise: ExactDraws) -> float:
     """The posterior draw N(beta Sxy / p, 1 / p), p = alpha + beta Sxx, rounded to a public lattice."""
     least = 1.0 / math.sqrt(run.alpha + run.beta * records * run.x_high * run.x_high)
     exponent = math.frexp(least)[1] - 21
@@ -199,7 +198,7 @@ def _drawn(run: ProposeTestSample, records: int, left: Cleaned, generator: np.ra
         roots = [_inverse_root((alpha + beta * xx) * unit * unit, 64 * level) for xx, _ in (low, high)]
         return EnclosedLaw(least_mean, most_mean, roots[0][0], roots[1][1])
 
-    return math.ldexp(float(ExactGaussians(generator, 1).nearest(0, law)), exponent)
+    return math.ldexp(float(noise.rounded(law)), exponent)
 
 
 def _inverse_root(value: Fraction, bits: int) -> tuple[Fraction, Fraction]:
@@ -247,8 +246,8 @@ def propose_test_sample(spec: Spec, x: ArrayLike, y: ArrayLike, randomness: Rand
     if run.epsilon < _LEAST_EPSILON:
         allowed = f"to be at least {_LEAST_EPSILON:.3g}, so that whole numbers hold the noise of a count"
         raise refuse("algorithm.epsilon", allowed, run.epsilon)
-    generator = randomness.generator(Purpose.NOISE)
-    left = clean(run, x, y, generator)
+    noise = ExactDraws.of(randomness)
+    left = clean(run, x, y, noise)
     if left is None:
         return ProposedSample(spec, None)
-    return ProposedSample(spec, _drawn(run, np.size(x), left, generator))
+    return ProposedSample(spec, _drawn(run, np.size(x), left, noise))

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, refuse
-from sordino.noise.port import ADDED, Law, NoisedCall, NoisePort
+from sordino.noise.calls import ADDED, NoisePort
 from sordino.noise.randomness import OneProcess, Purpose, Randomness
 
 Words = NDArray[np.uint64]
@@ -243,12 +243,6 @@ class _Trial:
 # Scales are taken as fractions with this denominator, rounded up; uniform whole numbers stay below 2^63.
 _DENOMINATOR = 2**16
 _LARGEST = 2**40
-
-
-def noised_whole(value: int, scale: float, randomness: Randomness) -> int:
-    """A whole number with such noise, from a run's stream of noise."""
-    call = NoisedCall(Law.LAPLACE, np.array([value]), scale)
-    return randomness.port.answer(call, lambda: value + whole_laplace(randomness.generator(Purpose.NOISE), scale))
 
 
 def whole_laplace(generator: np.random.Generator, scale: float) -> int:

@@ -6,7 +6,7 @@ exceed the bound, or whose numbers are not finite, counts as zero. So a wrong cl
 sensitivity of the sum, which follows from the bound and the kind of the contributions (`port.factor`), holds.
 
 Proof. *Lengths.* A unit's vector is the sum of its rows', so it is at most as long as their lengths together. Of
-`Places` and of `Grams` with one vector a row, lengths are whole numbers that double precision holds. Other lengths are
+`Tallies` and of `Grams` with one vector a row, lengths are whole numbers that double precision holds. Other lengths are
 computed from the whole numbers with a relative error below (D + 16) 2^-52 for D entries (Higham 2002, Section 4.2).
 Where that error leaves open whether the bound holds, whole numbers of Python decide (`square`).
 
@@ -20,7 +20,7 @@ What is left to show is that a contribution depends on its own unit alone (`whol
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -194,13 +194,24 @@ class Nonnegative(Vectors):
 
 @dataclass(frozen=True, eq=False)
 class Cones(Vectors):
-    """Numbers n >= 0 and as many values v, |v| <= n one by one: inner products n n' + v v' are not negative."""
+    """Numbers n >= 0 and as many values v, |v| <= n one by one; a row's n add up to its weight.
+
+    So a unit is at most sqrt 2 long, which is the bound, and inner products n n' + v v' are not negative.
+    """
 
     shape: ClassVar[str] = "nonnegative"
 
+    values_first: bool = False
+
+    def limits(self, bound: Fraction, unit: Fraction) -> Limits:
+        return (1 / unit,)
+
     def measures(self, found: Sums) -> Sequence[Array]:
-        numbers, values = np.split(found, 2, axis=1)
-        return (np.where((np.abs(values) <= numbers).all(axis=1), lengths_of(found), np.inf),)
+        numbers, values = np.split(found, 2, axis=1)[:: -1 if self.values_first else 1]
+        return (np.where((np.abs(values) <= numbers).all(axis=1), numbers.sum(axis=1), np.inf),)
+
+    def entries(self, size: int, which: int) -> None:
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +266,7 @@ class Centred(Vectors):
 
 
 @dataclass(frozen=True, eq=False)
-class Places(Contributions):
+class Tallies(Contributions):
     """A weight at one of several places: a histogram. Lengths of a unit are at most its weights together."""
 
     shape: ClassVar[str] = "nonnegative"
@@ -310,6 +321,48 @@ class Grams(Contributions):
 
     def entries(self, size: int, which: int) -> int | None:
         return None if self.several == 1 else self.several**2
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs(Grams):
+    """Grams of (x, y), x at most 1 long and y one number in [-1, 1]: the entries of x x', then y x and y^2."""
+
+    def limits(self, bound: Fraction, unit: Fraction) -> Limits:
+        return (1 / unit, 1 / unit)
+
+    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
+        total, found = super().added(part, counted)[0], self.vectors(part)
+        last = np.triu_indices(found.shape[1])[1] == found.shape[1] - 1
+        squares = np.einsum("rd,rd->r", found[:, :-1], found[:, :-1]), found[:, -1] ** 2
+        return np.concatenate([total[~last], total[last]]), [_with_factors(square, found) for square in squares]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedGrams(Grams):
+    """The sum of (v w) v', upper triangle, w a share in whole numbers of 2^-20: at most w |v|^2 long, a vector.
+
+    v w is cut to whole numbers, so the sum over a unit is no longer one of products of a vector with itself.
+    """
+
+    shape: ClassVar[str] = "vector"
+
+    weights: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
+        found, weights = self.vectors(part), self.weights[part] * 2.0**-DIGITS
+        kept = weights if counted is None else weights * counted
+        left = np.trunc(found * kept[:, None])
+        lengths = np.einsum("rd,rd->r", found, found) * np.where(weights >= 0.0, weights, np.inf)
+        total = products(left, found if counted is None else np.where(counted[:, None], found, 0.0))
+        return total[np.triu_indices(len(total))], (_with_factors(lengths, found),)
+
+    def square(self, row: int, which: int) -> int:
+        found = self.vectors(slice(row, row + 1))[0]
+        length = Fraction(sum(int(number) ** 2 for number in found) * int(self.weights[row]), 2**DIGITS)
+        return math.ceil(length * length)
+
+    def entries(self, size: int, which: int) -> int:
+        return 4
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,12 +57,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, Interval, number, whole_number
 from sordino.models.clip import working_bound
 from sordino.models.contributions import ROW_DIGITS, Outer, Parts, Plain, exponent_above, flat, shortened, two_to
-from sordino.noise.rounded_gaussian import SCALES, rounded_gaussians
+from sordino.noise.rounded_gaussian import SCALES
 
 COVERED = (
     "noise from fair bits, without rounding, on exact sums of whole numbers on a public lattice, each computed from "
@@ -272,36 +272,7 @@ def noised_exactly(high: Any, low: Any, noise: LatticeNoise, numbers: Any = jnp)
     return (multiples + noise.high + carried) + (floored - carried)
 
 
-# Contributions of any other work, as whole numbers: what a trainer of its own needs.
-
-
-def round_to_lattice(contributions: Any, bound: float, exponent: int) -> Array:
-    """Rows of numbers as whole numbers of 2^exponent whose length is at most `bound`, as whole numbers are.
-
-    Statement: for every row, the answer k has |k| 2^exponent <= bound, whatever was computed before: the squares of the
-    whole numbers are added in double precision, and a row for which that sum, and all that rounding may have taken from
-    it, could exceed the bound is replaced by zeros. What is not finite counts as zero. Shorter rows are cut towards 0.
-
-    Args:
-        contributions: shape (records, entries), computed from each record and released numbers alone.
-        bound: the public clip.
-        exponent: of the lattice, as `lattice_exponent` chooses it.
-
-    Returns:
-        Whole numbers of 64 bits, inside `in_doubles`; their sums are exact in any order for so many records that
-        `check_sums` lets pass.
-    """
-    given = jnp.asarray(contributions, jnp.float64)
-    entries = given.shape[1]
-    most = bound * 2.0**-exponent
-    finite = jnp.all(jnp.abs(given) < 2.0**400, axis=1, keepdims=True)
-    kept = jnp.where(finite, given, 0.0) * 2.0**-exponent
-    inside = most * (1.0 - (entries + 8) * 2.0**-51)
-    lengths = jnp.sqrt(jnp.sum(kept * kept, axis=1, keepdims=True))
-    whole = jnp.trunc(kept * (inside / jnp.maximum(lengths, inside)))
-    # A sum of D squares in double precision, in any order, is at least the true one times 1 - D 2^-53.
-    checked = jnp.sum(whole * whole, axis=1, keepdims=True) * (1.0 + (entries + 8) * 2.0**-52) <= most * most
-    return jnp.where(checked, whole, 0.0).astype(jnp.int64)
+# Lattices of sums that are whole numbers of 64 bits.
 
 
 def lattice_exponent(bound: float, entries: int, noise: float) -> int:
@@ -327,19 +298,3 @@ def check_sums(records: int, bound: float, exponent: int) -> None:
             f"Expected at most {most} records, each of which adds up to {bound * 2.0**-exponent:.3g} whole numbers to "
             f"a sum of 64 bits, got {records}; use a coarser lattice or smaller batches."
         )
-
-
-def noised_on_lattice(
-    sums: NDArray[np.int64], exponent: int, scale: ArrayLike, generator: np.random.Generator
-) -> NDArray[np.int64]:
-    """Sums in whole numbers of 2^exponent plus Gaussian noise of this standard deviation, in whole numbers again.
-
-    Examples:
-        >>> import numpy as np
-        >>> sums = np.array([2**30, -(2**20)])
-        >>> noised = noised_on_lattice(sums, -20, 3.0, np.random.default_rng(0))
-        >>> bool(np.all(np.abs(noised - sums) < 30 * 2**20))
-        True
-    """
-    scales = np.broadcast_to(np.ldexp(np.asarray(scale, np.float64), -exponent), sums.shape).ravel()
-    return sums + rounded_gaussians(generator, sums.size, scales).reshape(sums.shape)

@@ -1,93 +1,44 @@
-"""The port: where noise meets a statistic of private rows.
+"""The port: where noise meets a statistic of private rows. No other module draws noise for one.
 
-A mechanism never adds noise itself: it hands the port of its randomness the exact statistic, the scale of the noise
-and a way to draw the answer, and continues with the answer it gets back. In a run the answer is the drawn one. Another
-port may write the calls down, or answer them with what an earlier run was answered: that is how
-`auditing/replay/port.py` measures by how much one record moves what this code noises.
+Statement for sums on the host. Let s be the statistic as computed, whole numbers of a public unit, a sum over units of
+which none is longer than a bound: that is checked in whole numbers (`integer_sums`). The release is the nearest point
+of a public grid to s + scale * xi with xi exactly standard Gaussian, given that the generator's bits are fair
+(`gaussian`), and scale = multiplier * factor(shape, relation) * bound is computed here. So it is post-processing of the
+Gaussian mechanism on s with parameter mu = 1 / multiplier, its guarantee is that of the theorem, and computing it costs
+nothing: no delta, no larger noise. The grid removes the last bits, which would betray s however large the noise is
+(Mironov 2012).
 
-Statement for sums on the host. Let s be the statistic as computed: whole numbers of a public unit, or floats, taken as
-the rational numbers they are. The release is the nearest point of a public grid to s + scale * xi with xi exactly
-standard Gaussian, given that the generator's bits are fair (`gaussian`). So it is post-processing of the Gaussian
-mechanism on s, its guarantee is that of the theorem, and computing it costs nothing: no delta, no larger noise. The
-grid removes the last bits, which would betray s however large the noise is (Mironov 2012). What is left to show is that
-one record moves s *as computed* by no more than the stated sensitivity (`integer_sums`).
-
-Compiled chains and rounds add whole-number noise to whole-number sums (`lattice`). Where neither is to be had, stable
-noise for one, released draws are rounded to a grid, and the certificate says that floating point is not covered.
+Compiled chains, rounds and networks add whole-number noise to whole-number sums (`kernel_noise`, `lattice`). Where
+neither is to be had, stable noise for one, released draws are rounded to a grid, and the certificate says that floating
+point is not covered.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from jax import Array as DeviceArray
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
-from sordino.noise.integer_sums import Contributions, Sums
-from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
-
-if TYPE_CHECKING:
-    from sordino.noise.gaussian import ExactGaussians
+from sordino.noise.calls import ADDED, Law, NoisedCall, NoisePort, gaussian_call
+from sordino.noise.gaussian import ExactGaussians, whole_laplace
+from sordino.noise.integer_sums import Contributions, Summed, Sums
+from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.rounded_gaussian import rounded_gaussians
 
 # Rounding to a thousandth of the noise adds a ten-millionth to its variance.
 _CELLS = 1024
 # An offset inside a cell is a float, exactly.
 _LARGEST_SHIFT = 52
-# Of floats; and of sums in units of their own, which may be as small as a later round's bound makes them.
-_SCALES, _IN_UNITS = Interval(2.0**-40, 2.0**60), Interval(2.0**-40, 2.0**100)
-Answer = TypeVar("Answer")
-
-
-class Law(StrEnum):
-    """How the answer of a call is distributed around its statistic, independently in every entry."""
-
-    GAUSSIAN = "gaussian"
-    LAPLACE = "laplace"
-
-
-class NoisedCall(NamedTuple):
-    """What one call noises: the statistic, in whole numbers of `unit` or as floats, and the scale of its noise.
-
-    `bound` is the longest contribution of a record, where it follows from earlier answers and no spec can say it.
-    """
-
-    law: Law
-    statistic: NDArray[Any]
-    scale: ArrayLike
-    unit: float = 1.0
-    bound: float | None = None
-
-
-class NoisePort:
-    """Answers with the noise that is drawn; two of them are the same only if they are one object."""
-
-    def answer(self, call: NoisedCall, draw: Callable[[], Answer]) -> Answer:
-        """The noised statistic; `draw` makes it, and is asked at most once."""
-        del call
-        return draw()
-
-    def added(self, total: Total, scale: DeviceArray, drawn: DeviceArray | LatticeNoise) -> DeviceArray:
-        """The same for a sum inside a compiled kernel, where noise on its lattice, or standard Gaussians, was drawn."""
-        if isinstance(drawn, LatticeNoise):
-            return noised_exactly(*total, drawn)
-        return total.noised(scale * drawn)
-
-
-ADDED = NoisePort()
-
-
-def gaussian_call(
-    statistic: NDArray[Any], scale: ArrayLike, unit: float = 1.0, bound: float | None = None
-) -> NoisedCall:
-    """A call with Gaussian noise of this standard deviation, one for every entry or one for all."""
-    return NoisedCall(Law.GAUSSIAN, np.asarray(statistic), scale, unit, bound)
+# Of sums in units of their own, which may be as small as a later round's bound makes them.
+_IN_UNITS = Interval(2.0**-40, 2.0**100)
+# More noise than the rounding of products of multipliers and sensitivities could take away.
+HAIR = 1.0 + 2.0**-48
 
 
 _FINEST = -1022
@@ -119,63 +70,142 @@ def grid_below(tau: float, cells: int = 16) -> Grid:
     return Grid(max(_FINEST, math.frexp(scale)[1] - 1))
 
 
-def noised_sums(
-    sums: NDArray[Any],
-    exponent: int,
-    scales: ArrayLike,
-    noise: "ExactGaussians",
-    part: slice = slice(None),
-    bound: float | None = None,
-) -> Array:
-    """The sums, whole numbers of 2^exponent, with noise of these standard deviations, rounded to a grid."""
-    # `part` says which of the drawn Gaussians are used, one for each sum; none may be used twice. Sums beyond 62 bits
-    # are Python's whole numbers in an array of objects, which shift, subtract and add alike.
-    spread = _checked(scales, sums.shape, _IN_UNITS, math.ldexp(1.0, -exponent))
-    wanted = grid_below(_least(spread), _CELLS).exponent
-    grid = Grid(min(max(wanted, exponent), exponent + _LARGEST_SHIFT))
-    shift = grid.exponent - exponent
-    cells = sums >> shift
-    offsets = np.ldexp((sums - (cells << shift)).astype(np.float64), -shift)
-    return noise.port.answer(
-        gaussian_call(sums, spread, math.ldexp(1.0, exponent), bound),
-        lambda: _released(grid, cells, noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))),
-    )
+class CheckedSum(NamedTuple):
+    """A sum over units, none of them longer than a bound, and how far one unit moves it."""
+
+    sums: NDArray[Any]
+    exponent: int
+    moved: float
+    multiplier: float
+    """The noise over `moved`."""
+    shares: ArrayLike = 1.0
+    """What the noise of single numbers is multiplied by, where their length is a weighted one."""
+    times: float = 1.0
+    """How far a unit moves the sum over `moved`, where that is a length."""
+
+    @property
+    def mu(self) -> float:
+        """Of the Gaussian mechanism that the noised sum is."""
+        return self.times / self.multiplier
+
+    @property
+    def scales(self) -> Array:
+        """The standard deviation of the noise on every number."""
+        noise = self.multiplier * self.moved * HAIR
+        return np.broadcast_to(noise * np.asarray(self.shares, np.float64), self.sums.shape)
 
 
-def noised_numbers(values: Array, scales: ArrayLike, noise: "ExactGaussians", part: slice = slice(None)) -> Array:
-    """The same for floats: each is taken as the number it is, however it was computed."""
-    given = np.asarray(values, np.float64)
-    if not np.isfinite(given).all():
-        raise refuse("the values to noise", "to be finite", "NaN or infinity")
-    spread = _checked(scales, given.shape)
-    grid = grid_below(_least(spread), _CELLS)
-    scaled = np.ldexp(given, -grid.exponent)
-    cells = np.rint(scaled)
-    if np.any(np.abs(cells) >= 2.0**62):
-        raise refuse("the values to noise", "to be at most 2^52 noise scales", "larger ones", "scale them down")
-    # The difference of a float and the whole number nearest to it is a float.
-    offsets = scaled - cells
-    return noise.port.answer(
-        gaussian_call(given, spread),
-        lambda: _released(grid, cells.astype(np.int64), noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))),
-    )
+class SumNoise:
+    """The noise of a run's sums on the host: drawn at once, before any of them is seen, and each used once, in order.
+
+    Noise on two releases would cancel in their difference.
+    """
+
+    def __init__(self, drawn: ExactGaussians) -> None:
+        self._drawn, self._used = drawn, 0
+
+    @classmethod
+    def of(cls, randomness: Randomness, numbers: int) -> "SumNoise":
+        """As many as a run needs, from its stream of noise; they meet sums in the port of its randomness."""
+        return cls(ExactGaussians.of(randomness, numbers))
+
+    def statistic(
+        self, asked: "Statistic", summed: Summed, multiplier: float, relation: Relation, *, later: bool = False
+    ) -> Array:
+        """A noised statistic; the port is told the bound of a `later` one, which follows from earlier answers."""
+        moved = asked.sensitivity(relation)
+        total = CheckedSum(summed.sums.integers(), summed.exponent, moved, multiplier, asked.shares)
+        return self.noised([total], asked.bound if later else None)
+
+    def noised(self, totals: Sequence[CheckedSum], bound: float | None = None, place: int | None = None) -> Array:
+        """Sums of one unit, stacked, with noise, rounded to a grid: one call.
+
+        One unit moves the stack, each sum over its noise, by at most the root of the sum of mu^2. `place` says from
+        which Gaussian on, for rounds that are asked for by number; none may be used twice.
+        """
+        # Sums beyond 62 bits are Python's whole numbers in an array of objects, which shift, subtract and add alike.
+        sums, exponent = np.concatenate([one.sums for one in totals]), totals[0].exponent
+        spread = _checked(np.concatenate([one.scales for one in totals]), math.ldexp(1.0, -exponent))
+        wanted = grid_below(float(spread.min()), _CELLS).exponent
+        grid = Grid(min(max(wanted, exponent), exponent + _LARGEST_SHIFT))
+        shift = grid.exponent - exponent
+        cells = sums >> shift
+        offsets = np.ldexp((sums - (cells << shift)).astype(np.float64), -shift)
+        first = self._used if place is None else place
+        self._used = first + len(sums)
+        part, in_cells = slice(first, self._used), np.ldexp(spread, -grid.exponent)
+        mu = math.sqrt(math.fsum(one.mu**2 for one in totals))
+        return self._drawn.port.answer(
+            gaussian_call(sums, spread, math.ldexp(1.0, exponent), bound, mu),
+            lambda: _released(grid, cells, self._drawn.rounded(part, offsets, in_cells)),
+        )
+
+    def skip(self, numbers: int) -> None:
+        """Leave noise that was used in an earlier run of the same plan."""
+        self._used += numbers
 
 
 def _released(grid: Grid, cells: NDArray[Any], drawn: NDArray[np.int64]) -> Array:
     return np.ldexp((cells + drawn).astype(np.float64), grid.exponent)
 
 
-def _checked(scales: ArrayLike, shape: tuple[int, ...], allowed: Interval = _SCALES, units: float = 1.0) -> Array:
-    given = np.asarray(scales, np.float64)
-    for end in (_least(given), -_least(-given)):
-        number("the noise scale", end * units, allowed)
-    return np.broadcast_to(given, shape)
-
-
-def _least(values: Array) -> float:
-    if not values.size:
+def _checked(spread: Array, units: float) -> Array:
+    if not spread.size:
         raise refuse("the values to noise", "to be at least one", "none")
-    return float(values.min())
+    for end in (float(spread.min()), float(spread.max())):
+        number("the noise scale", end * units, _IN_UNITS)
+    return spread
+
+
+# What is no sum over units: counts with discrete Laplace noise, averages along a chain, draws of a posterior.
+
+
+def noised_whole(value: int, scale: float, randomness: Randomness) -> int:
+    """A whole number with discrete Laplace noise, from a run's stream of noise."""
+    return ExactDraws.of(randomness).laplace(value, scale)
+
+
+class ExactDraws:
+    """Noise that a mechanism asks for one by one, on numbers of which its own proof says how far a unit moves them."""
+
+    def __init__(self, generator: np.random.Generator, port: NoisePort = ADDED) -> None:
+        self.generator, self._port = generator, port
+
+    @classmethod
+    def of(cls, randomness: Randomness) -> "ExactDraws":
+        """From the stream of a run's noise."""
+        return cls(randomness.generator(Purpose.NOISE), randomness.port)
+
+    def laplace(self, value: int, scale: float) -> int:
+        """A whole number plus discrete Laplace noise."""
+        call = NoisedCall(Law.LAPLACE, np.array([value]), scale)
+        return self._port.answer(call, lambda: value + whole_laplace(self.generator, scale))
+
+    def rounded(self, law: Any) -> int:
+        """The whole number nearest to a Gaussian of which `law(k)` encloses mean and deviation ever better."""
+        return ExactGaussians(self.generator, 1).nearest(0, law)
+
+    def floating(self, values: Array, law: Law, scale: float) -> Array:
+        """Values plus noise, both floats: floating point is not covered."""
+        drawn = self.generator.normal if law is Law.GAUSSIAN else self.generator.laplace
+        return values + drawn(0.0, scale, len(values))
+
+
+def noised_average(
+    mean: NDArray[Any], law: Law, scale: float, exponent: int, randomness: Randomness
+) -> NDArray[np.float64]:
+    """Averages in units of 2^exponent, whole where they are exact, plus exact noise of a scale, as doubles."""
+    in_units = float(np.ldexp(scale, -exponent))
+
+    def answer() -> NDArray[np.float64]:
+        generator = randomness.generator(Purpose.AVERAGE)
+        if law is Law.GAUSSIAN:
+            drawn = rounded_gaussians(generator, mean.size, in_units)
+        else:
+            drawn = np.array([whole_laplace(generator, in_units) for _ in range(mean.size)], np.int64)
+        return np.ldexp((mean + drawn.reshape(mean.shape)).astype(np.float64), exponent)
+
+    return randomness.port.answer(NoisedCall(law, mean, scale, float(np.ldexp(1.0, exponent))), answer)
 
 
 # Vectors and counts are sums of at most 2^34 units a row and entry: 2^23 rows are below 2^62 units.
@@ -204,6 +234,7 @@ class Statistic(ABC):
     - *nonnegative* (histograms, squares, positive semidefinite matrices): inner products <v, v'> are not negative, so
       |v - v'|^2 = |v|^2 + |v'|^2 - 2 <v, v'> <= 2 r^2. That is sqrt 2 r and r. For matrices the inner product is
       tr V V', which is not negative for positive semidefinite V and V', and the length is Frobenius'.
+    - *cube*: entries in [0, 1], or weighted so: two units are no further apart than the diagonal, which is the bound.
     - *centre*: the statistic proves how far a unit moves its sum, and that is its bound.
 
     Matrices are released as their upper triangles. An entry off the diagonal counts twice in Frobenius' length, so its
@@ -238,9 +269,10 @@ class Statistic(ABC):
         """How far one unit moves the sum."""
         return self.bound * factor(self.shape, relation)
 
-    def scales(self, noise: float) -> Array:
-        """The standard deviation of every number's noise where that of a whole vector's entries is `noise`."""
-        found = np.full(self.numbers, noise)
+    @property
+    def shares(self) -> Array:
+        """What every number's noise is over that of the entries of a whole vector."""
+        found = np.ones(self.numbers)
         if self.shape == "matrix":
             rows, columns = np.triu_indices(matrix_size(self.numbers))
             found[rows != columns] /= math.sqrt(2.0)

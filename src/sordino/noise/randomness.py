@@ -17,7 +17,7 @@ from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, Interval, refuse, whole_number
-from sordino.noise.port import ADDED, NoisePort
+from sordino.noise.calls import ADDED, NoisePort
 from sordino.noise.rounded_gaussian import CHUNK, rounded_gaussians, rounded_gaussians_of
 
 # Where a run's randomness comes from: one small interface, so that a secure source can take the place of a seed.

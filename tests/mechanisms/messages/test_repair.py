@@ -8,7 +8,14 @@ import pytest
 
 from papers.vinaroz_park.refinements import ShiftSpectrum, SkipRound
 from sordino.mechanisms import SeededRandomness
-from sordino.mechanisms.messages import CentredCoordinates, Prior, RaiseEigenvalues, Refinement, run_message_passing
+from sordino.mechanisms.messages import (
+    CentredCoordinates,
+    Prior,
+    RaiseAroundMean,
+    RaiseEigenvalues,
+    Refinement,
+    run_message_passing,
+)
 from sordino.models.message_passing.gaussians import BlockGaussian, DiagonalGaussian, Natural
 from sordino.models.message_passing.sites import GaussianSite
 
@@ -44,6 +51,26 @@ def test_what_needs_no_repair_is_not_touched(repair):
         fixed, number = jax.jit(partial(repair, family))(theta, np.zeros_like(theta))
         np.testing.assert_array_equal(fixed, theta)
         assert int(number) == 0
+
+
+@pytest.mark.parametrize("low", [-5.0, 0.05])
+def test_raised_around_the_mean_a_step_moves_the_mean_by_its_own_push(low):
+    """A step to precision L' and linear part m L' + g leaves m + g / r after L' was raised to r = .1."""
+    mean, push = np.array([2.0, -1.0]), np.array([0.3, 0.4])
+    with jax.enable_x64(True):
+        turn = np.array([[0.8, 0.6], [-0.6, 0.8]])
+        precision = turn @ np.diag([low, 3.0]) @ turn.T
+        theta = BLOCK.pack(Natural((precision @ mean + push)[None], precision[None], np.zeros(0)))
+        before = BLOCK.pack(Natural(mean[None], np.eye(2)[None], np.zeros(0)))
+        fixed, number = jax.jit(partial(RaiseAroundMean(0.1), BLOCK))(theta, before)
+        expected = mean + turn @ np.diag([10.0, 1 / 3]) @ turn.T @ push
+        np.testing.assert_allclose(BLOCK.moments(fixed).mean[0], expected)
+        assert int(number) == 1
+        plain = np.array([low, 3.0])
+        theta = DIAGONAL.pack(Natural(plain * mean + push, plain, np.array([3.0, -2.0])))
+        before = DIAGONAL.pack(Natural(mean, np.ones(2), np.array([3.0, -2.0])))
+        fixed, _ = RaiseAroundMean(0.1)(DIAGONAL, theta, before)
+        np.testing.assert_allclose(DIAGONAL.moments(fixed).mean, mean + push / [0.1, 3.0])
 
 
 def test_low_precisions_shapes_and_rates_are_each_counted():

@@ -20,8 +20,8 @@ from sordino.mechanisms.networks.jaxpr import traced
 from sordino.mechanisms.networks.norms import Products
 from sordino.mechanisms.networks.trainer import train
 from sordino.mechanisms.networks.training import Descent, Training
+from sordino.noise.calls import NoisePort
 from sordino.noise.lattice import in_doubles
-from sordino.noise.port import NoisePort
 from tests.mechanisms.networks.losses import CASES, ROWS, lengths, normal, plainly
 
 CLIP, BLOCK = 0.3, 8

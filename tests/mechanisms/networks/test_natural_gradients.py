@@ -19,10 +19,10 @@ from sordino.mechanisms.networks.natural_gradients import (
     Point,
     ResidualSizes,
     clipped_slope,
-    contribution_sums,
     contributions,
     inverse_root,
     whitening,
+    whole_contributions,
 )
 from sordino.mechanisms.posterior.network import (
     Forward,
@@ -68,6 +68,10 @@ def test_gradients_are_those_of_the_loss_that_jax_differentiates(model):
     np.testing.assert_allclose(forward.gradients(residuals), np.asarray(wanted), atol=2e-4)
 
 
+def summed(model, point, rows, targets):
+    return whole_contributions(model, point, rows, targets).total(1.0, UNIT_EXPONENT)
+
+
 @BY_MODEL
 def test_a_contribution_depends_on_its_row_alone(model):
     theta, Z, y, root = drawn(model, 300)
@@ -76,9 +80,9 @@ def test_a_contribution_depends_on_its_row_alone(model):
     whole = contributions(model, point, Z, y)
     np.testing.assert_array_equal(contributions(model, point, Z[order], y[order]), whole[order])
     np.testing.assert_array_equal(contributions(model, point, Z[7:8], y[7:8])[0], whole[7])
-    together = contribution_sums(model, point, Z, y)
-    np.testing.assert_array_equal(contribution_sums(model, point, Z[order], y[order]), together)
-    apart = contribution_sums(model, point, Z[:7], y[:7]) + contribution_sums(model, point, Z[7:], y[7:])
+    together = summed(model, point, Z, y)
+    np.testing.assert_array_equal(summed(model, point, Z[order], y[order]), together)
+    apart = summed(model, point, Z[:7], y[:7]) + summed(model, point, Z[7:], y[7:])
     np.testing.assert_array_equal(apart, together)
 
 
@@ -152,7 +156,7 @@ def test_noise_has_the_scale_of_the_spec_and_is_new_in_every_round():
     theta, Z, y, root = drawn(model)
     point = Point(theta, root, 0.5)
     asked = NaturalGradients(spec_of(), model, Z, y, SeededRandomness(5))
-    exact = np.ldexp(contribution_sums(model, point, Z, y).astype(float), UNIT_EXPONENT)
+    exact = np.ldexp(summed(model, point, Z, y).astype(float), UNIT_EXPONENT)
     noise = np.array([asked(point, k) * 40 - exact for k in range(2)]) / 3.0
     low, high = stats.chi2(noise.size).ppf([1e-9, 1 - 1e-9])
     assert low < (noise**2).sum() < high

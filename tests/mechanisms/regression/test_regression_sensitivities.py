@@ -31,22 +31,22 @@ ALL = ("regression: half the noise", "regression: the budget is spent twice")
 _HISTOGRAM = ((REPLAYED, PAIRS), ("regression: replaced histograms pay as if one were added",))
 _VECTOR = (
     (REPLAYED, PAIRS),
-    ("regression: replaced vectors pay once", "regression: long contributions are not shortened"),
+    ("regression: replaced vectors pay once", "sums: units beyond their bound are added"),
 )
 _MATRIX = ((REPLAYED, PAIRS), ("regression: replaced matrices pay as if one were added",))
 # By sum: searches for a neighbour that moves it too far, and mistakes that must fail a test besides `ALL`.
 TABLE = {
-    "centre": ((REPLAYED, COX), ("regression: the centre's numbers are not shortened",)),
+    "centre": ((REPLAYED, COX), ("regression: two levels of a category are said to be 1 apart",)),
     "target-sizes": _HISTOGRAM,
-    "target-mean": ((REPLAYED, PAIRS), ("regression: targets are not cut",)),
+    "target-mean": ((REPLAYED, PAIRS), ("sums: units beyond their bound are added",)),
     "class-counts": _HISTOGRAM,
     "counts-and-exposure": _HISTOGRAM,
     "square-sizes": _HISTOGRAM,
-    "squares": ((REPLAYED, PAIRS), ("regression: long contributions are not shortened",)),
+    "squares": ((REPLAYED, PAIRS), ("sums: units beyond their bound are added",)),
     "row-sizes": _HISTOGRAM,
     "scatter": _MATRIX,
     "lengths": _HISTOGRAM,
-    "again": ((REPLAYED, PAIRS), ("regression: whitened rows are not shortened the second time",)),
+    "again": ((REPLAYED, PAIRS), ("sums: units beyond their bound are added",)),
     "residuals": _HISTOGRAM,
     "spread": _VECTOR,
     "spread-residuals": _HISTOGRAM,
@@ -54,7 +54,7 @@ TABLE = {
     "cut-counts": _VECTOR,
     "gradient": (
         (REPLAYED, PAIRS, COX, SUBJECTS, UNITS),
-        ("regression: replaced vectors pay once", "regression: the rows of a person are not shortened together"),
+        ("regression: replaced vectors pay once", "sums: rows are looked at and not units"),
     ),
     "slopes": (
         (REPLAYED, PAIRS, COX, SUBJECTS),
@@ -65,20 +65,20 @@ TABLE = {
     # What is no sum of its own, and the method beside this engine.
     "units": (
         (UNITS,),
-        ("regression: every row of a person counts in full", "units: the engine uses all records of a unit"),
+        ("sums: rows are looked at and not units", "units: the engine uses all records of a unit"),
     ),
     "subjects": (
         (SUBJECTS, COX),
         (
             "cox: every time bin of a subject is a record of its own",
-            "regression: the rows of a person are not shortened together",
+            "sums: rows are looked at and not units",
         ),
     ),
     "ridge": (
         (("tests/replay/test_estimators.py", None),),
         (
             "ridge: noise of centre and sketch halved",
-            "ridge: products longer than certified",
+            "sums: the length of one factor alone",
             "ridge: the actual number of records",
         ),
     ),

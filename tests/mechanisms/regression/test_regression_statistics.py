@@ -8,11 +8,21 @@ from sordino.mechanisms.regression import Declaration, person_bins, plan, with_b
 from sordino.mechanisms.regression.families import At
 from sordino.mechanisms.regression.point_statistics import Gradient, Round
 from sordino.mechanisms.regression.release import release_sums
-from sordino.mechanisms.regression.rows import Given, InMemory, unit_rows
-from sordino.mechanisms.regression.statistics import Again, Frame
+from sordino.mechanisms.regression.rows import Given, InMemory, UnitRows, unit_rows
+from sordino.mechanisms.regression.statistics import Again, Centre, Frame
 from sordino.noise.port import factor, matrix_size
 from sordino.noise.randomness import SeededRandomness
-from tests.mechanisms.regression.tables import FAMILIES, Table, extreme_rows, extreme_targets, planned, table
+from tests.mechanisms.regression.tables import (
+    FAMILIES,
+    HIGH,
+    LOW,
+    Table,
+    declaration,
+    extreme_rows,
+    extreme_targets,
+    planned,
+    table,
+)
 
 RECORDS, RICH = 60, 900.0
 
@@ -126,3 +136,24 @@ def test_a_person_with_an_event_in_every_bin_pulls_no_harder_than_one_can():
     given = Given(X, np.ones(4), np.zeros(4), np.zeros(4, int))
     sums = statistic.of(next(unit_rows("cox", declared, given)))[0]
     assert 0.9 * statistic.bound <= length(statistic, sums) <= statistic.bound
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_the_centre_moves_as_far_as_its_bound_and_no_further(relation):
+    """All corners of the box with all levels: single rows, in pairs or beside none."""
+    made = declaration("linear")
+    centre = Centre.declared(made, relation)
+    corners = [
+        (first, second, flag, *level)
+        for first in (LOW[0], HIGH[0])
+        for second in (LOW[1], HIGH[1])
+        for flag in (0.0, 1.0)
+        for level in np.vstack([np.zeros(4), np.eye(4)])
+    ]
+    rows = [UnitRows(made, np.array([row]), np.zeros(1)) for row in corners]
+    found = [np.ldexp(centre.of(one)[0].astype(float), centre.exponent) for one in rows]
+    if relation is Relation.REPLACE_ONE:
+        moved = max(float(np.linalg.norm(one - other)) for one in found for other in found)
+    else:
+        moved = max(float(np.linalg.norm(one)) for one in found)
+    assert (1.0 - 1e-6) * centre.bound <= moved <= centre.bound

@@ -31,7 +31,9 @@ def spec(**changes):
 
 
 def total(gradients, theta):
-    return np.ldexp(gradients.sums(theta).astype(float), gradients.exponent)
+    return np.ldexp(
+        gradients.products(theta).total(gradients._clip, gradients.exponent).astype(float), gradients.exponent
+    )
 
 
 @pytest.mark.parametrize(("model", "targets"), MODELS)

@@ -23,7 +23,9 @@ def options(d: int, **values) -> StatisticsOptions:
 
 def total(stack: StatisticsStack, rows, targets):
     """The sum over records as a stack."""
-    return stack.weights(rows.shape[1]) * np.ldexp(stack.sums(rows, targets).astype(float), PRODUCT_EXPONENT)
+    return stack.weights(rows.shape[1]) * np.ldexp(
+        stack.products(rows, targets).total(1.0, PRODUCT_EXPONENT).astype(float), PRODUCT_EXPONENT
+    )
 
 
 @pytest.mark.parametrize(("cross", "square"), [(1.0, 0.5), (0.3, 1.0), (1.4, 0.1)])

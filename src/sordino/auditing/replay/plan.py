@@ -27,7 +27,7 @@ from sordino.core.spec import (
     Spec,
 )
 from sordino.core.validate import InputError, refuse
-from sordino.noise.port import Law, NoisedCall
+from sordino.noise.calls import Law, NoisedCall
 
 # Scales are rounded to the precision that a run computes in.
 _SAME_SCALE = 1e-6

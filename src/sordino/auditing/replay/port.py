@@ -30,8 +30,8 @@ from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
 from sordino.core.validate import Interval, whole_number
+from sordino.noise.calls import ADDED, Law, NoisedCall, NoisePort, gaussian_call
 from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
-from sordino.noise.port import ADDED, Law, NoisedCall, NoisePort, gaussian_call
 from sordino.noise.randomness import Purpose, Randomness, SeededRandomness
 from sordino.noise.secure import SecureRandomness
 

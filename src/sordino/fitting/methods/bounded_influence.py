@@ -34,11 +34,12 @@ from sordino.mechanisms.regression import Declaration, person_bins, posterior, w
 from sordino.mechanisms.regression import Plan as EnginePlan
 from sordino.mechanisms.regression import Posterior as EngineLaw
 from sordino.mechanisms.regression import plan as planned
-from sordino.mechanisms.regression.plan import HAIR, MOST_IN_MATRIX, TYPICAL_RESIDUAL, Mechanism, as_dict, expected
+from sordino.mechanisms.regression.plan import MOST_IN_MATRIX, TYPICAL_RESIDUAL, Mechanism, as_dict, expected
 from sordino.mechanisms.regression.release import Kept, Total, release_sums
 from sordino.mechanisms.regression.rows import Given, InMemory
 from sordino.mechanisms.regression.statistics import Centre
 from sordino.noise.integer_sums import COVERED, COVERED_UNITS
+from sordino.noise.port import HAIR
 
 # With 35 and 97 coefficients of categories, 20,000 records and epsilon 1, the error of numbers was 1.26 and 1.65 times
 # that of `ridge`, and the log-loss of classes 1.01 and 1.08 times.

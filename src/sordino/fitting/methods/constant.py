@@ -19,8 +19,8 @@ from sordino.mechanisms.posterior.laws import DenseGaussianPosterior
 from sordino.mechanisms.rounds.registry import ExactRounds
 from sordino.models.base import LinearScoreModel
 from sordino.models.registry import build_model
-from sordino.noise.gaussian import noised_whole
-from sordino.noise.integer_sums import COVERED, DIGITS, check_size, digits
+from sordino.noise.integer_sums import COVERED, DIGITS, Tallies, Vectors, check_size, digits
+from sordino.noise.port import noised_whole
 from sordino.noise.randomness import Randomness
 
 # Keeps a covariance positive where there is next to no noise.
@@ -82,8 +82,8 @@ def _regression(problem: FitProblem, spec: Spec, y: Array, randomness: Randomnes
     rounds = ExactRounds(spec, _TARGETS, len(y), 2, randomness)
     noise = np.sqrt(2.0) * rounds.scale(0)  # the spec has (y, y^2) over its largest length
     whole = digits(scaled).astype(np.int64)
-    sums = np.array([whole.sum() << DIGITS, (whole * whole).sum()])
-    first, second = rounds.noised(0, sums, -2 * DIGITS, noise)
+    both = Vectors(len(y), None, np.column_stack([whole << DIGITS, whole * whole]).__getitem__)
+    first, second = rounds.noised(0, both, -2 * DIGITS, length=math.sqrt(2.0))
     mean, variance = _shrunk(first / problem.records, noise / problem.records, 0.0)
     residual = float(np.clip(second / problem.records - mean**2, 1e-3, 1.0))
     spread = np.array([bound**2 * (variance + residual / problem.records)])
@@ -99,9 +99,9 @@ def _classification(problem: FitProblem, spec: Spec, y: Array, randomness: Rando
         found = [_shrunk(0.5 - 0.5 * signs, scale / math.sqrt(2.0) / problem.records, 0.5)]
         found.append((1.0 - found[0][0], found[0][1]))
     else:
-        exact = np.bincount(class_codes(y, classes), minlength=classes).astype(np.int64) << DIGITS
+        once = Tallies(len(y), None, class_codes(y, classes), lambda part: np.full(len(y[part]), 1 << DIGITS), classes)
         rounds = ExactRounds(spec, _COUNTS, len(y), classes, randomness)
-        counts, noise = rounds.noised(0, exact, -DIGITS), rounds.scale(0)
+        counts, noise = rounds.noised(0, once, -DIGITS), rounds.scale(0)
         found = [_shrunk(count / problem.records, noise / problem.records, 1.0 / classes) for count in counts]
     shares = np.clip([mean for mean, _ in found], _LEAST_SHARE, 1.0)
     shares /= shares.sum()

@@ -24,7 +24,7 @@ from sordino.mechanisms.messages import (
     CentredCoordinates,
     MessagePassingRelease,
     Prior,
-    RaiseEigenvalues,
+    RaiseAroundMean,
     Refinement,
     run_message_passing,
 )
@@ -148,7 +148,7 @@ class StochasticExpectationPropagation(Method):
             prior=Prior(),
             refinement=Refinement(
                 CentredCoordinates(rounds.weight),
-                RaiseEigenvalues(max(rounds.floor, _noise_of_precision(problem, rounds, steps))),
+                RaiseAroundMean(max(rounds.floor, _noise_of_precision(problem, rounds, steps))),
                 start_scale=rounds.start_scale,
             ),
         )

@@ -25,12 +25,12 @@ from sordino.core.validate import InputError, instance_of, refuse
 from sordino.mechanisms.chain import kernel
 from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.mechanisms.chain.functional_batches import DrawnBatch, PureBatches
-from sordino.mechanisms.chain.inputs import mixing_scale
 from sordino.models.base import Model
 from sordino.models.clip import check_sums
 from sordino.models.registry import JaxModel
+from sordino.noise.calls import ADDED, NoisePort
+from sordino.noise.kernel_noise import keyed_noise, keyed_scale
 from sordino.noise.lattice import GROUP, in_doubles
-from sordino.noise.port import ADDED, NoisePort
 from sordino.noise.randomness import Purpose
 from sordino.noise.secure import is_secure, key_for, standard_gaussians
 from sordino.noise.whole_rows import checked_rows
@@ -231,9 +231,8 @@ class PureChain:
         size = jnp.asarray(self.algorithm.step_size.values(self.algorithm.steps))[step]
         scale = jnp.asarray(self._plan.sum_noise)[step]
         if isinstance(self.algorithm.noise, StableNoise):
-            draws = jax.random.uniform(key_for(key, Purpose.MIXING, step), (2,), jnp.float64)
-            scale = scale * mixing_scale(draws, self.algorithm.noise.alpha, jnp)
-        noise = standard_gaussians(key_for(key, Purpose.NOISE, step), (self.spec.dim,))
+            scale = scale * keyed_scale(key, step, self.algorithm.noise.alpha)
+        noise = keyed_noise(key, step, self.spec.dim)
         return kernel.StepInputs(size, scale[None], -noise[None])
 
     def _rows(self, batch: Any, state: ChainState) -> tuple[kernel.RowReader, kernel.Records, kernel.StepBatch]:

@@ -6,7 +6,6 @@ from a public point or a Gaussian draw, never from anything computed from data.
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -18,30 +17,9 @@ from sordino.core.validate import instance_of, refuse
 from sordino.mechanisms.chain.batches import Batches, described_batches
 from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.mechanisms.chain.kernel import StepBlock, StepInputs
+from sordino.noise.kernel_noise import StableScales, floating_noise, lattice_noise
 from sordino.noise.lattice import Lattice
 from sordino.noise.randomness import Purpose, Randomness
-
-_SMALLEST = 2.0**-54  # half the resolution of a uniform draw, so that zero is never met
-
-
-def mixing_scale(draws: Any, alpha: float, numbers: Any) -> Any:
-    """For each pair of uniform draws in [0, 1) an s such that s N(0, I) is stable, of law exp(-|u|^alpha), alpha > 1.
-
-    `numbers` is NumPy, or JAX's in double precision.
-    """
-    # Given s the characteristic function is exp(-s^2 |u|^2 / 2), so s^2 / 2 has to be positive stable of index alpha /
-    # 2, with Laplace transform exp(-t^(alpha / 2)) at t = |u|^2. Its sampler is the representation of Kanter (1975,
-    # Section 4), the positive case of Chambers, Mallows and Stuck (1976). At alpha = 2 the law is N(0, 2I).
-    # The scale is drawn in double precision: its heavy tail comes from small exponentials, which single precision would
-    # make coarse.
-    if alpha == 2.0:
-        return numbers.full(draws.shape[:-1], np.sqrt(2.0))
-    index = alpha / 2.0
-    angle = np.pi * numbers.maximum(draws[..., 0], _SMALLEST)
-    exponential = numbers.maximum(-numbers.log1p(-draws[..., 1]), _SMALLEST)
-    turned = numbers.sin(index * angle) / numbers.sin(angle) ** (1.0 / index)
-    positive = turned * (numbers.sin((1.0 - index) * angle) / exponential) ** ((1.0 - index) / index)
-    return numbers.sqrt(2.0 * positive)
 
 
 def first_points(start: Start, randomness: Randomness, shape: tuple[int, int], dtype: DTypeLike) -> Array:
@@ -64,7 +42,7 @@ class Feed:
         # Hidden iterates have the noise themselves, others the sums that they are made of.
         self._scales = plan.sum_noise if chain.rounding is None else chain.noise.scale.values(chain.steps)
         self._step_sizes = chain.step_size.values(chain.steps)
-        self._mixing = randomness.generator(Purpose.MIXING)
+        self._stable = StableScales(randomness)
         drawn = randomness.generator(Purpose.BATCHES)
         self.batches: Batches | None = described_batches(
             chain.batch, plan.spec.n, rows, chain.steps, drawn, chain.chains
@@ -94,16 +72,14 @@ class Feed:
         noise, tau = self._chain.noise, _part(self._scales, first, length)[:, None]
         if not isinstance(noise, StableNoise):
             return np.broadcast_to(tau, (length, self._chain.chains))
-        # One array of draws, in order, so that longer blocks continue shorter ones.
-        return tau * mixing_scale(self._mixing.random((length, self._chain.chains, 2)), noise.alpha, np)
+        return tau * self._stable.take(length, self._chain.chains, noise.alpha)
 
     def _noise(self, first: int, length: int) -> Any:
         """On the lattice of the sums where they have one, otherwise standard Gaussians in floating point."""
+        shape = (length, *self._shape)
         if self.lattice is None:
-            return -self._randomness.gaussians(Purpose.NOISE, first, length, self._shape, self._dtype)
-        scales = self.lattice.in_spacings(self._scales)
-        drawn = self._randomness.whole_gaussians(Purpose.NOISE, first, length, scales, self._shape[0] * self._shape[1])
-        return jax.tree.map(jnp.asarray, self.lattice.halves(drawn.reshape(length, *self._shape)))
+            return -floating_noise(self._randomness, first, shape, self._dtype)
+        return lattice_noise(self._randomness, self.lattice, self._scales, first, shape)
 
 
 def _part(values: NDArray[np.float64], first: int, length: int) -> NDArray[np.float64]:

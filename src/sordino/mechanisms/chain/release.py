@@ -30,13 +30,11 @@ from numpy.typing import NDArray
 
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Evidence, View
-from sordino.core.spec import Average, AverageNoise, AverageNoiseKind, NoisyGradient, Spec
+from sordino.core.spec import Average, AverageNoiseKind, NoisyGradient, Spec
 from sordino.core.validate import Interval, instance_of, own_arrays, refuse, whole_number
-from sordino.noise.gaussian import whole_laplace
+from sordino.noise.calls import Law
 from sordino.noise.lattice import Lattice
-from sordino.noise.port import Law, NoisedCall, grid_below
-from sordino.noise.randomness import Purpose, Randomness
-from sordino.noise.rounded_gaussian import rounded_gaussians
+from sordino.noise.port import grid_below
 
 
 @dataclass(frozen=True)
@@ -192,24 +190,4 @@ class AverageSum:
         return np.array([min(max(mean, -_FAR), _FAR) for mean in means], np.int64).reshape(self.sums.shape[1:])
 
 
-def noised_average(mean: Whole | Values, noise: AverageNoise, randomness: Randomness) -> NDArray[np.float64]:
-    """Averages in units of the noise's lattice, whole where they are exact, plus exact noise, as doubles."""
-    law, drawn = _NOISES[noise.kind]
-    scale = float(np.ldexp(noise.scale, -noise.exponent))
-
-    def answer() -> NDArray[np.float64]:
-        whole = mean + drawn(randomness.generator(Purpose.AVERAGE), mean.size, scale).reshape(mean.shape)
-        return np.ldexp(whole.astype(np.float64), noise.exponent)
-
-    call = NoisedCall(law, mean, noise.scale, float(np.ldexp(1.0, noise.exponent)))
-    return randomness.port.answer(call, answer)
-
-
-def _laplace(generator: np.random.Generator, size: int, scale: float) -> Whole:
-    return np.array([whole_laplace(generator, scale) for _ in range(size)], np.int64)
-
-
-_NOISES = {
-    AverageNoiseKind.GAUSSIAN: (Law.GAUSSIAN, rounded_gaussians),
-    AverageNoiseKind.LAPLACE: (Law.LAPLACE, _laplace),
-}
+LAWS = {AverageNoiseKind.GAUSSIAN: Law.GAUSSIAN, AverageNoiseKind.LAPLACE: Law.LAPLACE}

@@ -23,6 +23,7 @@ from sordino.mechanisms.chain.claims import ChainPlan
 from sordino.mechanisms.chain.inputs import Feed, first_points
 from sordino.mechanisms.chain.kernel import RowReader
 from sordino.mechanisms.chain.release import (
+    LAWS,
     AverageSum,
     ChainRelease,
     KeptIterates,
@@ -30,12 +31,12 @@ from sordino.mechanisms.chain.release import (
     LipschitzFunction,
     NoisedAverage,
     averaged_function,
-    noised_average,
 )
 from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, content_digest, described, platform, traced
 from sordino.models.base import Model
 from sordino.models.clip import check_sums
 from sordino.noise.lattice import GROUP, Lattice, in_doubles, in_precision
+from sordino.noise.port import noised_average
 from sordino.noise.randomness import Randomness
 from sordino.noise.whole_rows import checked_rows
 
@@ -137,7 +138,9 @@ class _Averaged(Collector):
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         noise = instance_of("spec.average", self.spec.average, Average).noise
-        return NoisedAverage(self.spec, noised_average(self.sum.mean(noise.exponent), noise, randomness))
+        mean = self.sum.mean(noise.exponent)
+        released = noised_average(mean, LAWS[noise.kind], noise.scale, noise.exponent, randomness)
+        return NoisedAverage(self.spec, released)
 
 
 _COLLECTORS = {View.LAST_ITERATE: _Last, View.ALL_ITERATES: _Kept, View.AVERAGE: _Averaged}

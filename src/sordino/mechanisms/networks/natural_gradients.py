@@ -86,15 +86,15 @@ def contributions(model: SkipNetwork, point: Point, rows: Array, targets: Array)
     return chosen * (_INSIDE / np.maximum(longest, point.clip))[:, None]
 
 
-def contribution_sums(model: SkipNetwork, point: Point, rows: Array, targets: Array) -> exact.Sums:
-    """The sums of contributions over all rows, in units of 2^-34, exact."""
-    total = np.zeros(len(point.theta), np.int64)
-    for first in range(0, len(rows), _ROWS_PER_BLOCK):
-        part = slice(first, first + _ROWS_PER_BLOCK)
+def whole_contributions(model: SkipNetwork, point: Point, rows: Array, targets: Array) -> exact.Vectors:
+    """What all rows contribute, in units of 2^-34."""
+
+    def whole(part: slice) -> Array:
         found = contributions(model, point, rows[part], targets[part])
         found *= math.ldexp(1.0, -UNIT_EXPONENT)
-        total += np.rint(found, out=found).astype(np.int64).sum(axis=0)
-    return total
+        return np.rint(found, out=found)
+
+    return exact.Vectors(len(rows), None, whole)
 
 
 @query("natural gradients")
@@ -118,8 +118,8 @@ class NaturalGradients:
 
     def __call__(self, point: Point, k: int) -> Array:
         """The answer of round k, which is to be asked for once: a second one would have the same noise."""
-        sums = contribution_sums(self._model, point, self._rows, self._targets)
-        return self._rounds.noised(k, sums, UNIT_EXPONENT) / self.algorithm.records
+        asked = whole_contributions(self._model, point, self._rows, self._targets)
+        return self._rounds.noised(k, asked, UNIT_EXPONENT) / self.algorithm.records
 
 
 # Counts of records by what each one is, with noise.

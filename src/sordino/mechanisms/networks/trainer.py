@@ -35,14 +35,9 @@ from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.jaxpr import Loss
 from sordino.mechanisms.networks.training import Training, TrainingRun
 from sordino.models.clip import check_sums
-from sordino.noise.device_gaussian import step_gaussians
+from sordino.noise.kernel_noise import NetworkNoise, floating_noise
 from sordino.noise.lattice import COVERED, Total, in_doubles
-from sordino.noise.port import ADDED, gaussian_call
-from sordino.noise.randomness import Purpose, Randomness
-from sordino.noise.rounded_gaussian import SCALES
-
-# Noise of so many steps is drawn at once, by the number of its draws.
-_DRAWS_AT_ONCE = 2**18
+from sordino.noise.randomness import Randomness
 
 
 class TrainingState(NamedTuple):
@@ -60,11 +55,10 @@ class TrainingSteps:
     def __init__(self, run: TrainingRun, randomness: Randomness) -> None:
         self.run, self.randomness = run, randomness
         self.sums, self.exact = _sums_of(run, randomness)
-        self.scales = np.maximum(np.ldexp(run.noise, -self.sums.exponent), SCALES.low)
+        self.noise = NetworkNoise(randomness, run.noise, self.sums.exponent, run.dim)
         self.gathered = jax.jit(lambda examples, chosen: jax.tree.map(lambda leaf: leaf[chosen], examples))
         self.leaves_of = jax.jit(run.unravel)
-        self.as_floats, self.move = jax.jit(self._as_floats), jax.jit(self._moved, donate_argnums=0)
-        self._drawn: tuple[int, Any] = (0, ())
+        self.move = jax.jit(self._moved, donate_argnums=0)
 
     def first(self) -> TrainingState:
         """The state before the first step."""
@@ -91,26 +85,15 @@ class TrainingSteps:
         return total
 
     def noised(self, total: Array, k: int, past: Array) -> tuple[Array, Array]:
-        """The sum of step k with its noise, and the noise that later steps are correlated with.
-
-        The one place where a network's noise is added: to whole numbers, or in single precision.
-        """
-        port, scale = self.randomness.port, self.run.noise[k]
-        if not self.exact:
-            gaussian = self.randomness.gaussians(Purpose.NOISE, k, 1, (self.run.dim,), jnp.float32)[0]
-            noise, past = self.run.correlation.step(gaussian, past)
-            with in_doubles():
-                sums = self.as_floats(total)
-            return port.added(Total(jnp.zeros_like(sums), sums), jnp.asarray(scale, jnp.float32), noise), past
-        if port is ADDED:
-            with in_doubles():
-                return self.as_floats(total, self._noise(k)), past
-        sums = np.asarray(total)
-        answer = port.answer(
-            gaussian_call(sums, scale, self.sums.spacing),
-            lambda: np.ldexp((sums + np.asarray(self._noise(k))).astype(np.float64), self.sums.exponent),
-        )
-        return jnp.asarray(np.asarray(answer), jnp.float32), past
+        """The sum of step k with its noise, and the noise that later steps are correlated with."""
+        if self.exact:
+            return self.noise.added(total, k), past
+        gaussian = floating_noise(self.randomness, k, (1, self.run.dim), jnp.float32)[0]
+        noise, past = self.run.correlation.step(gaussian, past)
+        with in_doubles():
+            sums = self.noise.as_floats(total)
+        scale = jnp.asarray(self.run.noise[k], jnp.float32)
+        return self.randomness.port.added(Total(jnp.zeros_like(sums), sums), scale, noise), past
 
     def _moved(self, state: TrainingState, k: Array, noised: Array, past: Array) -> tuple[TrainingState, Any]:
         run, training = self.run, self.run.training
@@ -122,22 +105,6 @@ class TrainingSteps:
         averaged = decay * state.averaged + (1.0 - decay) * moved
         seen = jnp.zeros(0) if training.watch is None else training.watch(run.unravel(noised))
         return TrainingState(moved, memory, averaged, past), seen
-
-    def _as_floats(self, total: Array, noise: Array | int = 0) -> Array:
-        return ((total + noise).astype(jnp.float64) * self.sums.spacing).astype(jnp.float32)
-
-    def _noise(self, k: int) -> Any:
-        """Noise of a step, which depends on its number alone; drawn for several steps at once."""
-        first, drawn = self._drawn
-        if not first <= k < first + len(drawn):
-            steps = min(max(1, _DRAWS_AT_ONCE // self.run.dim), self.run.steps - k)
-            if jax.default_backend() == "cpu":
-                drawn = self.randomness.whole_gaussians(Purpose.NOISE, k, steps, self.scales, self.run.dim)
-            else:
-                drawn = step_gaussians(self.randomness, Purpose.NOISE, k, self.scales[k : k + steps], self.run.dim)
-            first, self._drawn = k, (k, drawn)
-        with in_doubles():
-            return jnp.asarray(drawn[k - first])
 
 
 def _sums_of(run: TrainingRun, randomness: Randomness) -> tuple[WholeSums, bool]:

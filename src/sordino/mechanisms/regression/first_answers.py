@@ -14,12 +14,12 @@ from sordino.core.bound import Relation
 from sordino.mechanisms.regression import statistics as of
 from sordino.mechanisms.regression.families import At, helmert
 from sordino.mechanisms.regression.matrices import power, shrunk
-from sordino.mechanisms.regression.plan import HAIR, Plan
+from sordino.mechanisms.regression.plan import Plan
 from sordino.mechanisms.regression.prior import ModelRows
 from sordino.mechanisms.regression.statistics import Frame
 from sordino.mechanisms.regression.survival import FOLLOW, LEAST_FOLLOW, MOST_FOLLOW
 from sordino.mechanisms.regression.tails import Tail
-from sordino.noise.port import Statistic
+from sordino.noise.port import HAIR, Statistic
 
 Answer = Generator[Statistic, Array, tuple[Array, float]]
 

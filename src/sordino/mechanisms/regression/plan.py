@@ -26,8 +26,6 @@ from sordino.mechanisms.regression.statistics import Centre
 from sordino.mechanisms.regression.tails import BINS
 from sordino.noise.port import factor
 
-# A hair that covers the rounding of products of multipliers and sensitivities.
-HAIR = 1.0 + 2.0**-48
 # Matrices of more coefficients than this take too long to draw from; a limit of time.
 MOST_IN_MATRIX = 160
 

@@ -8,11 +8,10 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import instance_of, refuse
 from sordino.mechanisms.regression.learn import Learned, steps
-from sordino.mechanisms.regression.plan import HAIR, Mechanism, Plan
+from sordino.mechanisms.regression.plan import Mechanism, Plan
 from sordino.mechanisms.regression.rows import Given, InMemory
-from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.integer_sums import Summed, check_capacity
-from sordino.noise.port import Statistic, noised_sums
+from sordino.noise.port import Statistic, SumNoise
 from sordino.noise.randomness import Randomness
 
 Total = Callable[[Statistic], Summed]
@@ -90,7 +89,7 @@ def release_sums(
     instance_of("randomness", randomness, Randomness)
     wanted = plan.records if units is None else units
     check_capacity(max(plan.records, wanted) * plan.declaration.most_records)
-    noise, used = ExactGaussians.of(randomness, plan.numbers), 0
+    noise = SumNoise.of(randomness, plan.numbers)
     found: dict[str, Array] = {}
     run = steps(plan)
     statistic = next(run)
@@ -98,18 +97,15 @@ def release_sums(
         _check(statistic, one)
         if kept is not None and one.name in kept.answered:
             answer = kept.answered[one.name]
+            noise.skip(one.numbers)
         else:
             summed = total(statistic)
             if plan.relation is Relation.REPLACE_ONE and summed.units != wanted:
                 raise refuse("the number of units", f"to be {wanted} under replace-one", summed.units)
-            scales = statistic.scales(one.multiplier * statistic.sensitivity(plan.relation) * HAIR)
-            part = slice(used, used + one.numbers)
             # The port receives the bound where it follows from earlier answers; the spec states the others.
-            bound = statistic.bound if one.bound is None else None
-            answer = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part, bound)
+            answer = noise.statistic(statistic, summed, one.multiplier, plan.relation, later=one.bound is None)
             if kept is not None:
                 kept.add(one.name, answer)
-        used += one.numbers
         found[one.name] = answer
         try:
             statistic = run.send(answer)

@@ -37,6 +37,7 @@ from sordino.models.base import LinearScoreModel
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.regression import Huber
 from sordino.noise import integer_sums as exact
+from sordino.noise.integer_sums import Outers
 from sordino.noise.randomness import Randomness
 from sordino.noise.whole_rows import checked_rows, directions, shortened
 
@@ -92,17 +93,16 @@ class OuterProducts(ABC):
     def values(self, scores: Array, part: slice) -> Array:
         """What rows of this part are multiplied by, shape (rows, outputs); a row's own scores are all it may need."""
 
-    def sums(self, theta: Array) -> exact.Sums:
-        """The sum over records at the parameters, in units of 2^exponent; one record changes it by its clip at most."""
+    def products(self, theta: Array) -> Outers:
+        """What records add at the parameters, in units of 2^exponent, each at most its clip."""
         weights, unit = _whole(theta.reshape(-1, self._outputs))
-        gathered = np.zeros((self._directions.shape[1], self._outputs), np.int64)
-        for first in range(0, len(self._lengths), exact.ROWS_PER_BLOCK):
-            part = slice(first, first + exact.ROWS_PER_BLOCK)
-            rows, lengths = self._directions[part], self._lengths[part, None]
-            scores = (rows @ weights) * math.ldexp(1.0, unit - exact.DIGITS) * lengths
-            found = self.values(scores, part) * lengths
-            gathered += exact.products(rows, shortened(found, self._clip, self._clip_exponent))
-        return gathered.ravel()
+
+        def values(part: slice) -> Array:
+            lengths = self._lengths[part, None]
+            scores = (self._directions[part] @ weights) * math.ldexp(1.0, unit - exact.DIGITS) * lengths
+            return shortened(self.values(scores, part) * lengths, self._clip, self._clip_exponent)
+
+        return Outers(len(self._lengths), None, self._directions.__getitem__, values)
 
 
 class ClippedGradients(OuterProducts):
@@ -145,7 +145,7 @@ class NoisedGradients:
 
     def __call__(self, theta: Array, k: int) -> Array:
         """The answer of round k, which is to be asked for once: a second one would have the same noise."""
-        return self._rounds.noised(k, self._sums.sums(theta), self._sums.exponent) / self.algorithm.records
+        return self._rounds.noised(k, self._sums.products(theta), self._sums.exponent) / self.algorithm.records
 
 
 class _Rows(OuterProducts):
@@ -175,8 +175,7 @@ class NoisedProducts:
 
     def __call__(self, directions: Array, k: int) -> Array:
         """The answer of round k, which is to be asked for once; directions are columns."""
-        sums = self._sums.sums(directions)
-        found = self._rounds.noised(k, sums, self._sums.exponent) / self.algorithm.records
+        found = self._rounds.noised(k, self._sums.products(directions), self._sums.exponent) / self.algorithm.records
         return found.reshape(directions.shape)
 
 

@@ -25,7 +25,17 @@ from sordino.data.table import empty_columns
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.rows import UnitRows
 from sordino.mechanisms.regression.tails import BINS, EDGES
-from sordino.noise.integer_sums import DIGITS, Centred, Contributions, Grams, Nonnegative, Places, Sums, Vectors, digits
+from sordino.noise.integer_sums import (
+    DIGITS,
+    Centred,
+    Contributions,
+    Grams,
+    Nonnegative,
+    Sums,
+    Tallies,
+    Vectors,
+    digits,
+)
 from sordino.noise.port import FINE, Statistic
 from sordino.noise.whole_rows import INSIDE, ExactWeights, own_directions
 
@@ -86,9 +96,9 @@ class Whitened:
         return (self.directions[part] @ cut) * math.ldexp(1.0, unit - DIGITS) * self.lengths[part, None]
 
 
-def masses(rows: UnitRows, places: NDArray[np.intp], bins: int) -> Places:
+def masses(rows: UnitRows, places: NDArray[np.intp], bins: int) -> Tallies:
     """Masses by place."""
-    return Places(len(rows.y), rows.unit_of_row, places, lambda part: whole(rows.mass(part)), bins)
+    return Tallies(len(rows.y), rows.unit_of_row, places, lambda part: whole(rows.mass(part)), bins)
 
 
 def weighted(rows: UnitRows, values: Array) -> Callable[[slice], Sums]:

@@ -27,6 +27,8 @@ from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, chosen
 from sordino.mechanisms.rounds.registry import SumsRelease, check_rows_fit, described
 from sordino.models.clip import check_sums
 from sordino.models.contributions import Parts
+from sordino.noise.calls import ADDED, NoisePort
+from sordino.noise.kernel_noise import floating_noise, lattice_noise
 from sordino.noise.lattice import (
     GROUP,
     Lattice,
@@ -39,7 +41,6 @@ from sordino.noise.lattice import (
     no_total,
     plain_total,
 )
-from sordino.noise.port import ADDED, NoisePort
 from sordino.noise.randomness import Purpose, Randomness
 from sordino.noise.whole_rows import checked_rows
 
@@ -115,11 +116,9 @@ class Run:
         if not self.sum_noise.any():
             return jnp.zeros((length, size), self.dtype)
         if not self.clipped or not self.randomness.draws_exactly:
-            return self.randomness.gaussians(Purpose.NOISE, first, length, (size,), self.dtype)
+            return floating_noise(self.randomness, first, (length, size), self.dtype)
         lattice = Lattice.of(self.algorithm.contribution, size, float(self.sum_noise.max()))
-        scales = lattice.in_spacings(self.sum_noise)
-        drawn = self.randomness.whole_gaussians(Purpose.NOISE, first, length, scales, size)
-        return jax.tree.map(jnp.asarray, lattice.halves(drawn))
+        return lattice_noise(self.randomness, lattice, self.sum_noise, first, (length, size))
 
 
 class Query(ABC):

@@ -21,8 +21,8 @@ from sordino.core.gaussian import up
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit
 from sordino.core.validate import InputError, instance_of, own_arrays, refuse
 from sordino.mechanisms.posterior.laws import Posterior
-from sordino.noise.gaussian import ExactGaussians
-from sordino.noise.port import noised_sums
+from sordino.noise.integer_sums import Contributions, Tallies
+from sordino.noise.port import HAIR, CheckedSum, SumNoise
 from sordino.noise.randomness import Randomness
 
 Kind = TypeVar("Kind", bound=type)
@@ -102,10 +102,6 @@ def check_rows_fit(spec: Spec, rows: int) -> None:
         raise refuse("the number of rows", f"to be algorithm.records = {records} under replace-one", rows)
 
 
-# More noise than the rounding of its scale could take away.
-HAIR = 2.0**-50
-
-
 class ExactRounds:
     """Rounds over all records whose sums are whole numbers on the host and whose noise is drawn without rounding."""
 
@@ -121,19 +117,27 @@ class ExactRounds:
             )
         check_rows_fit(spec, rows)
         self.sum_noise, self._size = self.algorithm.sum_noise, size
-        self._noise = ExactGaussians.of(randomness, self.algorithm.rounds * size)
+        self._noise = SumNoise.of(randomness, self.algorithm.rounds * size)
+        self._multipliers = self.algorithm.noise_multiplier.values(self.algorithm.rounds)
+        self._times = self.algorithm.moves(spec.relation)
 
     def scale(self, k: int) -> float:
         """The standard deviation of the noise on every entry of round k, a hair more than the spec says."""
-        return float(self.sum_noise[k] * (1.0 + HAIR))
+        return float(self.sum_noise[k] * HAIR)
 
-    def noised(self, k: int, sums: NDArray[np.int64], exponent: int, scale: ArrayLike | None = None) -> NDArray[Any]:
-        """The sums of round k, in units of 2^exponent, with noise; a round is asked for once, or its noise is reused.
+    def noised(
+        self, k: int, asked: Contributions, exponent: int, *, shares: ArrayLike = 1.0, length: float = 1.0
+    ) -> NDArray[Any]:
+        """The sum of round k, in units of 2^exponent, with noise; a round is asked for once, or its noise is reused.
 
-        `scale` is that of the noise where sums are noised before they are weighed.
+        No unit is longer than the spec's contribution, times `length` where the spec has contributions over their
+        length. `shares`: what the noise of single numbers is multiplied by, where sums are noised before they are
+        weighed.
         """
-        part = slice(k * self._size, (k + 1) * self._size)
-        return noised_sums(sums, exponent, self.scale(k) if scale is None else scale, self._noise, part)
+        bound = self.algorithm.contribution * length
+        sums = asked.total(bound, exponent)
+        total = CheckedSum(sums, exponent, bound, float(self._multipliers[k]), shares, self._times)
+        return self._noise.noised([total], place=k * self._size)
 
 
 # Two records in different bins: one count less and one more.
@@ -150,4 +154,5 @@ def noised_counts(
     rounds = ExactRounds(spec, name, len(bins), number, randomness, REPLACED)
     if rounds.algorithm.rounds != 1 or rounds.algorithm.contribution < 1.0:
         raise refuse("the spec", "to have one round of contributions of at least 1", "another")
-    return rounds.noised(0, np.bincount(bins, minlength=number).astype(np.int64), 0)
+    once = Tallies(len(bins), None, bins, lambda part: np.ones(len(bins[part])), number)
+    return rounds.noised(0, once, 0)

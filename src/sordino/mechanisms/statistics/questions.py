@@ -50,7 +50,8 @@ class Rows:
         self._table = table if groups is None or len(groups.kept) == table.rows else table.take(groups.kept)
         self._kinds, self._tokens = dict(kinds), tokens
         self.number = table.rows if groups is None else groups.number
-        self.weights = record_weights(self._table.rows, None if groups is None else groups.units)
+        self.unit_of_row = None if groups is None else groups.units
+        self.weights = record_weights(self._table.rows, self.unit_of_row)
         self._numbers: dict[str, Array] = {}
 
     @classmethod
@@ -172,8 +173,12 @@ class Question(ABC):
         """How far one unit moves the sum, derived from what a record adds."""
 
     @abstractmethod
+    def contributions(self, rows: Rows) -> exact.Contributions:
+        """What records add to the sum, in whole numbers of 2^-40."""
+
     def sums(self, rows: Rows) -> Whole:
-        """The sum over records, exact, in whole numbers of 2^-40."""
+        """The sum over records, no unit longer than `lengths.added`, in whole numbers of 2^-40."""
+        return self.contributions(rows).total(self.lengths.added, EXPONENT)
 
 
 @dataclass(frozen=True)
@@ -203,7 +208,7 @@ class Counted(Question):
     def lengths(self) -> Lengths:
         return ONE_OF_MANY
 
-    def sums(self, rows: Rows) -> Whole:
+    def contributions(self, rows: Rows) -> exact.Contributions:
         places = np.zeros(len(rows.weights), np.int64)
         for column, names, edges in zip(self.columns, self.names, self.edges, strict=True):
             if edges is None:
@@ -211,7 +216,7 @@ class Counted(Question):
             else:
                 here = rows.bins(column, np.asarray(edges, np.float64))
             places = places * len(names) + here
-        return _tally(places, rows.weights, self.size)
+        return _tally(places, rows, self.size)
 
 
 @dataclass(frozen=True)
@@ -231,8 +236,8 @@ class Missing(Question):
     def lengths(self) -> Lengths:
         return Lengths(1.0, 1.0)
 
-    def sums(self, rows: Rows) -> Whole:
-        return _tally(np.where(np.isnan(rows.raw(self.columns[0])), 0, 1), rows.weights, 2)[:1]
+    def contributions(self, rows: Rows) -> exact.Contributions:
+        return _counted(rows, np.isnan(rows.raw(self.columns[0])))
 
 
 @dataclass(frozen=True)
@@ -253,8 +258,8 @@ class Count(Question):
     def lengths(self) -> Lengths:
         return Lengths(1.0, 1.0)
 
-    def sums(self, rows: Rows) -> Whole:
-        return _tally(np.zeros(len(rows.weights), np.int64), rows.weights, 1)
+    def contributions(self, rows: Rows) -> exact.Contributions:
+        return _counted(rows, np.ones(len(rows.weights), bool))
 
 
 @dataclass(frozen=True)
@@ -275,11 +280,12 @@ class Mean(Question):
     def lengths(self) -> Lengths:
         return Lengths(_SQRT2, 2.0)
 
-    def sums(self, rows: Rows) -> Whole:
+    def contributions(self, rows: Rows) -> exact.Contributions:
         values = rows.scaled(self.columns[0])
         present = ~np.isnan(values)
         whole = exact.digits(np.where(present, values, 0.0)).astype(np.int64)
-        return np.array([np.sum(rows.weights * whole), np.sum(rows.weights[present]) * ONE], np.int64)
+        both = np.column_stack([rows.weights * whole, rows.weights * present * ONE])
+        return exact.Cones(len(both), rows.unit_of_row, both.__getitem__, values_first=True)
 
 
 @dataclass(frozen=True)
@@ -316,16 +322,13 @@ class Correlation(Question):
         rows, columns = np.triu_indices(len(self.columns) + 1)
         return np.where(rows == columns, 1.0, math.sqrt(2.0))
 
-    def sums(self, rows: Rows) -> Whole:
+    def contributions(self, rows: Rows) -> exact.Contributions:
         values = np.column_stack([np.ones(len(rows.weights)), *(rows.scaled(name) for name in self.columns)])
         values[np.isnan(values).any(axis=1)] = 0.0
         whole = exact.digits(values)
-        shared = whole if not self.several_records else np.trunc(whole * (rows.weights / ONE)[:, None])
-        places, total = np.triu_indices(values.shape[1]), np.zeros(self.size, np.int64)
-        for first in range(0, len(whole), exact.ROWS_PER_BLOCK):
-            part = slice(first, first + exact.ROWS_PER_BLOCK)
-            total += exact.products(shared[part], whole[part])[places]
-        return total
+        if not self.several_records:
+            return exact.Grams(len(whole), None, whole.__getitem__)
+        return exact.SharedGrams(len(whole), rows.unit_of_row, whole.__getitem__, weights=rows.weights)
 
 
 # Powers of 2 on both sides of 0: no look at the data decides about them.
@@ -356,8 +359,8 @@ class Bounds(Question):
     def lengths(self) -> Lengths:
         return ONE_OF_MANY
 
-    def sums(self, rows: Rows) -> Whole:
-        return _tally(rows.bins(self.columns[0], self.edges), rows.weights, self.size)
+    def contributions(self, rows: Rows) -> exact.Contributions:
+        return _tally(rows.bins(self.columns[0], self.edges), rows, self.size)
 
     def refined(self, low: float, high: float, records: int, noise: float) -> Counted:
         """The question of the second round, with as many bins as the noise on each leaves sense in."""
@@ -366,9 +369,15 @@ class Bounds(Question):
         return Counted(self.text, self.columns, (tuple(map(str, range(bins + 1))),), (edges,))
 
 
-def _tally(places: Whole, weights: Whole, size: int) -> Whole:
-    """The weight of the records at each place, in units of 2^-40; whole numbers below 2^53, so nothing is rounded."""
-    return np.bincount(places, weights.astype(np.float64), minlength=size)[:size].astype(np.int64) * ONE
+def _tally(places: Whole, rows: Rows, size: int) -> exact.Tallies:
+    """The weight of each record at its place."""
+    return exact.Tallies(len(places), rows.unit_of_row, places, lambda part: rows.weights[part] * ONE, size)
+
+
+def _counted(rows: Rows, counted: NDArray[np.bool_]) -> exact.Cubes:
+    """The weights of some records."""
+    whole = (rows.weights * counted * ONE)[:, None]
+    return exact.Cubes(len(whole), rows.unit_of_row, whole.__getitem__)
 
 
 def cells_of(kind: ColumnKind, bins: int) -> tuple[tuple[str, ...], tuple[float, ...] | None]:

@@ -11,7 +11,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up, widen_up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.core.validate import POSITIVE, Interval, check_numbers, instance_of, refuse
-from sordino.mechanisms.rounds.registry import HAIR, ExactRounds, query
+from sordino.mechanisms.rounds.registry import ExactRounds, query
 from sordino.noise import integer_sums as exact
 from sordino.noise.randomness import Randomness
 from sordino.noise.whole_rows import ACCURACY, checked_rows, inside_ball
@@ -58,21 +58,15 @@ class StatisticsStack:
         """Length of the stack."""
         return features * (features + 1) // 2 + features + 1
 
-    def sums(self, X: Array, y: Array) -> exact.Sums:
-        """The sums over records before weighing, exact, in units of 2^-40."""
-        # Each record is brought into the unit ball and interval first, and its digits behind 2^-20 are cut off, so what
-        # is proved about any records of this size holds for the sums as computed.
+    def products(self, X: Array, y: Array) -> exact.Pairs:
+        """What records add before weighing, in units of 2^-40, each inside the unit ball and interval."""
         exact.check_size(X)
-        rows, columns = np.triu_indices(X.shape[1])
-        summed = np.zeros(self.size(X.shape[1]), np.int64)
-        for first in range(0, len(X), exact.ROWS_PER_BLOCK):
-            part = slice(first, first + exact.ROWS_PER_BLOCK)
-            inside = inside_ball(X[part])
+
+        def pairs(part: slice) -> Array:
             target = exact.digits(np.clip(y[part], -1.0, 1.0))[:, None]
-            gram = exact.products(inside, inside)[rows, columns]
-            cross, square = exact.products(inside, target)[:, 0], exact.products(target, target)[0]
-            summed += np.concatenate([gram, cross, square])
-        return summed
+            return np.concatenate([inside_ball(X[part]), target], axis=1)
+
+        return exact.Pairs(len(X), None, pairs)
 
     def weights(self, features: int) -> Array:
         """What each sum is multiplied by in the stack."""
@@ -152,8 +146,8 @@ class SecondMomentSums:
             )
         scaled = np.asarray(X, np.float64) / options.row_norm, np.asarray(y, np.float64) / options.target_bound
         # Sums are noised before they are weighed, because weighing would round them.
-        scales = rounds.sum_noise[0] / weights * (1.0 + HAIR)
-        noised = weights * rounds.noised(0, stack.sums(*scaled), exact.PRODUCT_EXPONENT, scales)
+        asked = stack.products(*scaled)
+        noised = weights * rounds.noised(0, asked, exact.PRODUCT_EXPONENT, shares=1.0 / weights)
         return StatisticsRelease(spec, noised, float(rounds.sum_noise[0]))
 
 

@@ -277,7 +277,7 @@ class NetworkSite(Site):
     def predict(self, moments: Moments, X: Array) -> PredictiveMoments:
         """The target of each row, averaged over the Gaussian."""
         forward = self._forward(moments, self._hidden_inputs(moments, self._inputs(X)))
-        return PredictiveMoments(forward.mean, forward.variance + self._noise_variance(moments, 0.0))
+        return PredictiveMoments(forward.mean, forward.variance + self._noise_variance(moments))
 
     def _inputs(self, X: Array) -> Array:
         with_bias = jnp.concatenate([X, jnp.ones((*X.shape[:-1], 1), X.dtype)], axis=-1)
@@ -288,10 +288,10 @@ class NetworkSite(Site):
         means, variances = (part[:cut].reshape(self.hidden, -1) for part in moments[:2])
         return means, variances, moments.mean[cut:], moments.covariance[cut:]
 
-    def _noise_variance(self, moments: Moments, more: float) -> Array | float:
+    def _noise_variance(self, moments: Moments) -> Array | float:
         if isinstance(self.noise, PublicPrecision):
             return 1.0 / self.noise.value
-        return moments.rate[0] / (moments.shape[0] - 1.0 + more)
+        return moments.rate[0] / (moments.shape[0] - 1.0)
 
     def _hidden_inputs(self, moments: Moments, inputs: Array) -> tuple[Array, Array]:
         """Means and variances of what the hidden units are given."""
@@ -324,7 +324,7 @@ class NetworkSite(Site):
     def _backward(self, moments: Moments, y: Array, hidden_inputs: tuple[Array, Array]) -> tuple[_Back, Array]:
         _, _, output, output_variance = self._layers(moments)
         forward = self._forward(moments, hidden_inputs)
-        total = forward.variance + self._noise_variance(moments, 0.0)
+        total = forward.variance + self._noise_variance(moments)
         by_mean = ((y - forward.mean) / total)[..., None]
         by_variance = 0.5 * (by_mean * by_mean - 1.0 / total[..., None])
         share = 1.0 / (self.hidden + 1)
@@ -347,15 +347,16 @@ class NetworkSite(Site):
         """What the record adds to (shape - 1, -rate), by matching the first two moments of the precision."""
         if isinstance(self.noise, PublicPrecision):
             return jnp.zeros((*forward.mean.shape, 0), forward.mean.dtype)
-        shape, rate = moments.shape[0], moments.rate[0]
-        log_z = [
-            _log_normal(y - forward.mean, forward.variance + self._noise_variance(moments, more))
-            for more in (0.0, 1.0, 2.0)
-        ]
-        up, down = jnp.exp(log_z[1] - log_z[0]), jnp.exp(log_z[2] - log_z[1])
-        new_shape = 1.0 / (down / up * (shape + 1.0) / shape - 1.0)
-        new_rate = 1.0 / (down * (shape + 1.0) / rate - up * shape / rate)
-        return jnp.stack([new_shape - shape, rate - new_rate], axis=-1)
+        return gamma_message(moments.shape[0], moments.rate[0], y - forward.mean, forward.variance)
+
+
+def gamma_message(shape: Array, rate: Array, gap: Array, variance: Array) -> Array:
+    """What a factor N(gap | 0, variance + 1 / precision) adds to a Gamma (shape - 1, -rate) of the precision."""
+    log_z = [_log_normal(gap, variance + rate / (shape - 1.0 + more)) for more in (0.0, 1.0, 2.0)]
+    up, down = jnp.exp(log_z[1] - log_z[0]), jnp.exp(log_z[2] - log_z[1])
+    new_shape = 1.0 / (down / up * (shape + 1.0) / shape - 1.0)
+    new_rate = 1.0 / (down * (shape + 1.0) / rate - up * shape / rate)
+    return jnp.stack([new_shape - shape, rate - new_rate], axis=-1)
 
 
 def _with_bias(units: Array, bias: Array) -> Array:

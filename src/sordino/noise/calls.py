@@ -1,0 +1,71 @@
+"""One noised call: what is noised, with which scale, and who answers it.
+
+A mechanism never adds noise itself: it hands the port of its randomness the exact statistic, the scale of the noise
+and a way to draw the answer, and goes on with what it is given. In a run the answer is the drawn one. Another port
+may write the calls down, or answer them with what an earlier run was answered: that is how `auditing/replay/port.py`
+measures by how much one record moves what this code noises.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from jax import Array as DeviceArray
+from numpy.typing import ArrayLike, NDArray
+
+from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
+
+Answer = TypeVar("Answer")
+
+
+class Law(StrEnum):
+    """How the answer of a call is distributed around its statistic, independently in every entry."""
+
+    GAUSSIAN = "gaussian"
+    LAPLACE = "laplace"
+
+
+class NoisedCall(NamedTuple):
+    """What one call noises: the statistic, in whole numbers of `unit` or as floats, and the scale of its noise.
+
+    `bound` is the longest contribution of a record, where it follows from earlier answers and no spec can say it. `mu`
+    is the parameter of the Gaussian mechanism that the call is, where the port computed the scale from a bound that it
+    checked: one over the multiplier.
+    """
+
+    law: Law
+    statistic: NDArray[Any]
+    scale: ArrayLike
+    unit: float = 1.0
+    bound: float | None = None
+    mu: float | None = None
+
+
+class NoisePort:
+    """Answers with the noise that is drawn; two of them are the same only if they are one object."""
+
+    def answer(self, call: NoisedCall, draw: Callable[[], Answer]) -> Answer:
+        """The noised statistic; `draw` makes it, and is asked at most once."""
+        del call
+        return draw()
+
+    def added(self, total: Total, scale: DeviceArray, drawn: DeviceArray | LatticeNoise) -> DeviceArray:
+        """The same for a sum inside a compiled kernel, where noise on its lattice, or standard Gaussians, was drawn."""
+        if isinstance(drawn, LatticeNoise):
+            return noised_exactly(*total, drawn)
+        return total.noised(scale * drawn)
+
+
+ADDED = NoisePort()
+
+
+def gaussian_call(
+    statistic: NDArray[Any],
+    scale: ArrayLike,
+    unit: float = 1.0,
+    bound: float | None = None,
+    mu: float | None = None,
+) -> NoisedCall:
+    """A call with Gaussian noise of this standard deviation, one for every entry or one for all."""
+    return NoisedCall(Law.GAUSSIAN, np.asarray(statistic), scale, unit, bound, mu)

@@ -1,0 +1,132 @@
+"""The noise of compiled kernels: drawn here a block of steps at a time, added by `NoisePort.added` inside the kernel.
+
+Where sums are whole numbers of a lattice, so is the noise. Elsewhere it is standard Gaussians in floating point, times
+a fixed scale, or a random one where noise is stable.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import DTypeLike
+from numpy.typing import NDArray
+
+from sordino.noise.calls import ADDED, gaussian_call
+from sordino.noise.device_gaussian import step_gaussians
+from sordino.noise.lattice import Lattice, in_doubles
+from sordino.noise.randomness import Purpose, Randomness
+from sordino.noise.rounded_gaussian import SCALES
+from sordino.noise.secure import key_for, standard_gaussians
+
+
+def lattice_noise(
+    randomness: Randomness, lattice: Lattice, scales: NDArray[np.float64], first: int, shape: tuple[int, ...]
+) -> Any:
+    """Noise of steps `first`, ..., on a lattice: shape (steps, ...); `scales` are those of all steps of the run."""
+    in_spacings = lattice.in_spacings(scales)
+    drawn = randomness.whole_gaussians(Purpose.NOISE, first, shape[0], in_spacings, math.prod(shape[1:]))
+    return jax.tree.map(jnp.asarray, lattice.halves(drawn.reshape(shape)))
+
+
+def floating_noise(randomness: Randomness, first: int, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """Standard Gaussians of steps `first`, ..., in floating point: shape (steps, ...)."""
+    return randomness.gaussians(Purpose.NOISE, first, shape[0], shape[1:], dtype)
+
+
+def keyed_noise(key: Array, step: Any, size: int) -> Array:
+    """Standard Gaussians of a step of a pure chain, which has the caller's keys."""
+    return standard_gaussians(key_for(key, Purpose.NOISE, step), (size,))
+
+
+_SMALLEST = 2.0**-54  # half the resolution of a uniform draw, so that zero is never met
+
+
+class StableScales:
+    """The random scales of a run's stable noise, drawn in order."""
+
+    def __init__(self, randomness: Randomness) -> None:
+        self._generator = randomness.generator(Purpose.MIXING)
+
+    def take(self, steps: int, chains: int, alpha: float) -> NDArray[np.float64]:
+        """Those of the next steps, for each chain."""
+        # One array of draws, in order, so that longer blocks continue shorter ones.
+        return np.asarray(mixing_scale(self._generator.random((steps, chains, 2)), alpha, np))
+
+
+def keyed_scale(key: Array, step: Any, alpha: float) -> Array:
+    """The random scale of a step of a pure chain with stable noise."""
+    return mixing_scale(jax.random.uniform(key_for(key, Purpose.MIXING, step), (2,), jnp.float64), alpha, jnp)
+
+
+def mixing_scale(draws: Any, alpha: float, numbers: Any) -> Any:
+    """For each pair of uniform draws in [0, 1) an s such that s N(0, I) is stable, of law exp(-|u|^alpha), alpha > 1.
+
+    `numbers` is NumPy, or JAX's in double precision.
+    """
+    # Given s the characteristic function is exp(-s^2 |u|^2 / 2), so s^2 / 2 has to be positive stable of index alpha /
+    # 2, with Laplace transform exp(-t^(alpha / 2)) at t = |u|^2. Its sampler is the representation of Kanter (1975,
+    # Section 4), the positive case of Chambers, Mallows and Stuck (1976). At alpha = 2 the law is N(0, 2I).
+    # The scale is drawn in double precision: its heavy tail comes from small exponentials, which single precision would
+    # make coarse.
+    if alpha == 2.0:
+        return numbers.full(draws.shape[:-1], np.sqrt(2.0))
+    index = alpha / 2.0
+    angle = np.pi * numbers.maximum(draws[..., 0], _SMALLEST)
+    exponential = numbers.maximum(-numbers.log1p(-draws[..., 1]), _SMALLEST)
+    turned = numbers.sin(index * angle) / numbers.sin(angle) ** (1.0 / index)
+    positive = turned * (numbers.sin((1.0 - index) * angle) / exponential) ** ((1.0 - index) / index)
+    return numbers.sqrt(2.0 * positive)
+
+
+# Noise of so many numbers is drawn at once, for several steps.
+_DRAWS_AT_ONCE = 2**18
+
+
+class NetworkNoise:
+    """Whole-number noise on the whole-number sums of a training run, by step.
+
+    Attributes:
+        randomness: where noise comes from.
+        noise: its scale on the sum of each step.
+        exponent: of the unit of the sums.
+        size: numbers of a sum.
+    """
+
+    def __init__(self, randomness: Randomness, noise: NDArray[np.float64], exponent: int, size: int) -> None:
+        self.randomness, self.noise, self.exponent, self.size = randomness, noise, exponent, size
+        self.scales = np.maximum(np.ldexp(noise, -exponent), SCALES.low)
+        self.as_floats: Callable[..., Array] = jax.jit(self._as_floats)
+        self._drawn: tuple[int, Any] = (0, ())
+
+    def added(self, total: Array, k: int) -> Array:
+        """The sum of step k with its noise, in single precision."""
+        port = self.randomness.port
+        if port is ADDED:
+            with in_doubles():
+                return self.as_floats(total, self._noise(k))
+        sums = np.asarray(total)
+        answer = port.answer(
+            gaussian_call(sums, self.noise[k], math.ldexp(1.0, self.exponent)),
+            lambda: np.ldexp((sums + np.asarray(self._noise(k))).astype(np.float64), self.exponent),
+        )
+        return jnp.asarray(np.asarray(answer), jnp.float32)
+
+    def _as_floats(self, total: Array, noise: Array | int = 0) -> Array:
+        return ((total + noise).astype(jnp.float64) * math.ldexp(1.0, self.exponent)).astype(jnp.float32)
+
+    def _noise(self, k: int) -> Any:
+        """Noise of a step, which depends on its number alone; drawn for several steps at once."""
+        first, drawn = self._drawn
+        if not first <= k < first + len(drawn):
+            steps = min(max(1, _DRAWS_AT_ONCE // self.size), len(self.noise) - k)
+            if jax.default_backend() == "cpu":
+                drawn = self.randomness.whole_gaussians(Purpose.NOISE, k, steps, self.scales, self.size)
+            else:
+                drawn = step_gaussians(self.randomness, Purpose.NOISE, k, self.scales[k : k + steps], self.size)
+            first, self._drawn = k, (k, drawn)
+        with in_doubles():
+            return jnp.asarray(drawn[k - first])
