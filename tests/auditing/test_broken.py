@@ -14,8 +14,7 @@ from sordino.accounting.evaluate import explain
 from sordino.auditing.experiment import ChainFit, Claim, LinearScore, Score, ScoreFunction, audit_by_attack
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, VerdictKind, verdict
 from sordino.auditing.quadratic import ConstantPull, exposed_position, extremal_decay, extremal_rows, extremal_score
-from sordino.core.bound import Bound, Citation, Relation, Status, View
-from sordino.core.guarantee import GaussianDP
+from sordino.core.bound import Bound, Relation, View
 from sordino.core.spec import Spec
 from sordino.data.neighbours import Dataset, EncodedRecord, neighbours
 from sordino.models import Logistic
@@ -26,15 +25,11 @@ NO_CURVATURE = {"problem.strong_convexity": None, "problem.smoothness": None}
 
 @dataclass(frozen=True)
 class Case:
-    """What is claimed of a mechanism, an audit of the broken one, and the same audit of the correct one.
-
-    The correct one has a claim of its own where the mistake is in the claim.
-    """
+    """What is claimed of a mechanism, an audit of the broken one, and the same audit of the correct one."""
 
     claim: Bound
     broken: Callable[[], LowerBound]
     correct: Callable[[], LowerBound]
-    correct_claim: Bound | None = None
 
 
 def claimed(spec: Spec, delta: float) -> Bound:
@@ -64,11 +59,11 @@ class Fixed(Score):
         return self.function
 
 
-def extremal(spec: Spec, asked: AuditOptions, view: View | None = None, made=lambda fit: fit) -> LowerBound:
-    """Attack the extremal quadratic of what really runs; `view` is what the release says it shows."""
+def extremal(spec: Spec, asked: AuditOptions, made=lambda fit: fit) -> LowerBound:
+    """Attack the extremal quadratic of what really runs."""
     decay = extremal_decay(spec)
     pair, fit = extremal_rows(spec, exposed_position(spec)), made(ChainFit(spec, ConstantPull(weight_decay=decay)))
-    score, claim = Fixed(extremal_score(spec, pair, decay)), Claim(spec.relation, view or spec.view)
+    score, claim = Fixed(extremal_score(spec, pair, decay)), Claim(spec.relation, spec.view)
     return audit_by_attack(fit, pair.first, pair.second, (score,), claim, asked, "quadratic")
 
 
@@ -76,15 +71,6 @@ def noise_too_small():
     spec, half = (chain(**{"algorithm.noise.scale": scale}) for scale in (0.04, 0.02))
     asked = options(0.05, 4000)
     return Case(claimed(spec, 0.05), lambda: extremal(half, asked), lambda: extremal(spec, asked))
-
-
-def path_kept():
-    """The last iterate is certified, and the whole path is kept and handed out."""
-    changes = {"algorithm.steps": 100, "algorithm.step_size": 1.0, "algorithm.noise.scale": 0.4}
-    last, path, asked = chain(**changes), chain(**changes, view="all-iterates"), options(0.05, 2000)
-    return Case(
-        claimed(last, 0.05), lambda: extremal(path, asked, view=View.LAST_ITERATE), lambda: extremal(last, asked)
-    )
 
 
 def passes_as_subsampling():
@@ -99,32 +85,6 @@ def passes_as_subsampling():
     )
     asked = options(0.7, 1000)
     return Case(claimed(drawn, 0.7), lambda: extremal(passes, asked), lambda: extremal(drawn, asked))
-
-
-def cyclic_add_remove():
-    """One record less shifts every later batch of a cyclic pass, but add-remove is claimed as if one batch changed."""
-    changes = {"algorithm.steps": 20, "algorithm.step_size": 1.0, "algorithm.noise.scale": 2.0, "view": "all-iterates"}
-    replaced = chain(**changes, **NO_CURVATURE, **{"algorithm.batch": {"scheme": "cyclic", "size": 1}})
-    inserted, asked = replaced.with_values({"relation": "add-remove"}), options(0.05, 2000)
-    # One use of a gradient of length 1 under noise 2, as for a record that comes or goes without moving the others.
-    naive = Bound(
-        GaussianDP(0.5),
-        Relation.ADD_REMOVE,
-        View.ALL_ITERATES,
-        (),
-        "cyclic batches claimed under add-remove",
-        Citation("dong2022gaussian", "Corollary 3.3"),
-        Status.OURS,
-    )
-
-    def attack(spec, record):
-        data = Dataset(np.resize([1.0, -1.0], (20, 1)), np.zeros(20))
-        pair, claim = neighbours(data, spec.relation, 0, record), Claim(spec.relation, spec.view)
-        fit = ChainFit(spec, ConstantPull())
-        return audit_by_attack(fit, pair.first, pair.second, (LinearScore(),), claim, asked, "alternating")
-
-    turned = EncodedRecord(np.array([-1.0]), 0.0)
-    return Case(naive, lambda: attack(inserted, None), lambda: attack(replaced, turned), claimed(replaced, 0.05))
 
 
 def no_clipping():
@@ -161,48 +121,7 @@ def seed_reused():
     return Case(claimed(spec, 1e-5), lambda: extremal(spec, asked, made=written_in), lambda: extremal(spec, asked))
 
 
-def realised_divisor():
-    """A Poisson batch's sum is divided by how many records it happens to hold, not by the public constant.
-
-    n = 100, q = 0.1, b = 10, multiplier 1, one step: delta at epsilon = 1 is 2.0e-2, claimed 2.1e-4.
-    """
-    changes = {"algorithm.steps": 1, "algorithm.step_size": 1.0, "algorithm.batch": {"scheme": "poisson", "size": 10}}
-    spec = chain(**changes, **NO_CURVATURE, **{"problem.n": 100, "relation": "add-remove", "view": "all-iterates"})
-    asked = options(0.002, 40_000)
-
-    def attack(realised):
-        def step(gradients, seeds):
-            """One noisy step on gradients in [-1, 1], many at once."""
-            rng = np.random.default_rng(seeds)
-            chosen = rng.random((len(seeds), len(gradients))) < 0.1
-            divisor = np.maximum(chosen.sum(axis=1), 1) if realised else 10
-            return (-(chosen @ gradients) / divisor + 0.1 * rng.standard_normal(len(seeds)))[:, None]
-
-        # All others pull one way and the record in question the other: a division by the batch's size hides the
-        # others and magnifies it.
-        others, claim = np.ones(99), Claim(spec.relation, spec.view)
-        return audit_by_attack(
-            step,
-            others,
-            np.append(others, -1.0),
-            (Fixed(lambda releases: releases[:, 0]),),
-            claim,
-            asked,
-            "99 records against one",
-        )
-
-    return Case(claimed(spec, 0.002), lambda: attack(True), lambda: attack(False))
-
-
-CASES = (
-    noise_too_small,
-    no_clipping,
-    seed_reused,
-    realised_divisor,
-    passes_as_subsampling,
-    cyclic_add_remove,
-    path_kept,
-)
+CASES = (noise_too_small, no_clipping, seed_reused, passes_as_subsampling)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
@@ -216,5 +135,5 @@ def test_a_broken_mechanism_is_caught(case):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_the_correct_version_is_not_accused(case):
     made = case()
-    found = verdict(made.correct_claim or made.claim, made.correct())
+    found = verdict(made.claim, made.correct())
     assert found.kind in {VerdictKind.CONSISTENT, VerdictKind.INCONCLUSIVE}, found.evidence

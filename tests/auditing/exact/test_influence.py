@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from sordino.auditing.exact.leak import GaussianShift
 from sordino.auditing.methods.exact import findings
@@ -69,3 +70,11 @@ def test_a_million_steps_are_followed_without_overflow():
     # Without contraction the mean moves by eta Delta / b at every use, and the variance grows with every step.
     uses = 250_000
     assert leak.mu == pytest.approx(uses * 0.3 * 2 / 3 / (0.2 * 1000), rel=1e-6)
+
+
+def test_the_curve_of_gaussians_lies_above_the_gaussian_trade_off():
+    leak = GaussianShift(1.3)
+    for point in leak.curve():
+        exact = stats.norm.cdf(stats.norm.isf(point.false_positive) - 1.3)
+        assert point.false_negative >= exact * (1 - 1e-9)
+        assert point.false_negative == pytest.approx(exact, rel=1e-6, abs=1e-12)
