@@ -195,7 +195,7 @@ def test_a_run_that_is_not_as_described_is_found_out(change, wrong, monkeypatch)
 def test_where_its_conditions_do_not_hold_it_is_not_used(name, change, words):
     spec = read_spec(SPECS / f"{name}.json").with_values(change)
     assert words in why_not_linear(spec)
-    with pytest.raises(InputError, match="known Gaussian noise"):
+    with pytest.raises(InputError, match="not known to be Gaussian"):
         audit_by_known_noise(spec, AuditOptions(delta=1e-5, seed=1))
 
 

@@ -52,8 +52,8 @@ def replay_release(
 ) -> Implementation:
     """Test the code that fits such a release; refused where its run cannot be replayed or planned again.
 
-    Tries no further pair after `seconds` seconds. `recorder` may be shared by several audits, so that kernels are
-    compiled once. Nothing that the seed draws leaves.
+    Tries no further pair after so many `seconds` of processor time. Several audits may share a `recorder`, so that
+    kernels are compiled once. Nothing that the seed draws leaves.
     """
     planned_calls(release.spec)
     delta = release.delta if release.spec.delta is None else release.spec.delta
