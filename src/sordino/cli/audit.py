@@ -66,7 +66,7 @@ def audit(
     plot: Annotated[Path | None, Option(metavar="PATH.svg", help="Draw the trade-off curves here.")] = None,
     out: Annotated[Path | None, Option(help="Write the JSON here as well; `report` reads RELEASE/audit.json.")] = None,
     claim: Annotated[str | None, Option(metavar="JSON", help="Claim, or a file. Default: CLAIMS[name].")] = None,
-    seconds: Annotated[float, Option(help="How long to search for counterexamples; for a replay, processor time.")] = 60.0,
+    seconds: Annotated[float, Option(help="How long to search; for a replay, of processor time.")] = 60.0,
     call_seconds: Annotated[float, Option(help="With --claim: a call that takes longer is ended.")] = 10.0,
     python: Annotated[str | None, Option(metavar="PATH", help="With --claim: the interpreter of the callable.")] = None,
     script: Annotated[Path | None, Option(metavar="PATH.py", help="With --claim: write a counterexample here.")] = None,
