@@ -147,7 +147,7 @@ def audit(
     if verdict(bound, lower).kind is VerdictKind.VIOLATED or (tested is not None and tested.violated):
         raise typer.Exit(VIOLATED)
     if contradicted:
-        raise typer.Exit(2)
+        raise InputError(f"The release {str(path)!r} contradicts itself. See the findings.")
 
 
 def _contradicted(path: Path) -> tuple[tuple[str, str], ...]:

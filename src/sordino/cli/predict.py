@@ -20,7 +20,7 @@ from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, print
 if TYPE_CHECKING:
     from sordino.data import Schema, Table
     from sordino.data.sources.registry import TablePart
-    from sordino.engines.totals import Engine, PartAnswer
+    from sordino.engines.totals import PartAnswer
     from sordino.fitting.predictor import Predictor
 
 # The column that says how often intervals of this level held.
@@ -184,7 +184,7 @@ def texts_in_parts(
     import sordino.engines  # noqa: F401, PLC0415  registers every engine
     from sordino.data.encode import check_parts  # noqa: PLC0415
     from sordino.data.sources.registry import parts_of  # noqa: PLC0415
-    from sordino.engines.totals import engine_of  # noqa: PLC0415
+    from sordino.engines.totals import each_once, engine_of  # noqa: PLC0415
 
     parts = parts_of(schema.source(data))
     if not parts:
@@ -195,24 +195,15 @@ def texts_in_parts(
             f"Predictions need rows in a fixed order, and {loose} has none. Add an ORDER BY to its query, or save it "
             "as Parquet."
         )
-    work = PredictionWork(text, check_parts(schema, parts, columns(parts[0].names())))
+    work: Any = PredictionWork(text, check_parts(schema, parts, columns(parts[0].names())))
     asking = engine_of(engine)
     try:
         asking.check(parts)
         for first in range(0, len(parts), _PARTS_AT_ONCE):
-            yield from _window(asking, work, parts[first : first + _PARTS_AT_ONCE])
+            named = {f"{place}": part for place, part in enumerate(parts[first : first + _PARTS_AT_ONCE])}
+            found = {answer.part: answer for answer in each_once(asking, work, named)}
+            for key in named:
+                header, text = json.loads(found[key].sums)
+                yield header, text, found[key].units
     finally:
         asking.close()
-
-
-def _window(engine: "Engine", work: Any, parts: "list[TablePart]") -> Iterator[tuple[str, str, int]]:
-    named = {f"{place}": part for place, part in enumerate(parts)}
-    found: dict[str, PartAnswer] = {}
-    for answer in engine.answers(work, dict(named)):
-        if found.setdefault(answer.part, answer) != answer:
-            raise InputError(f"{named[answer.part].name} gave two different answers.")
-    for key, part in named.items():
-        if key not in found:
-            raise InputError(f"{part.name} gave no answer. Predict again.")
-        header, text = json.loads(found[key].sums)
-        yield header, text, found[key].units

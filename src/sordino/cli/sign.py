@@ -1,7 +1,5 @@
 """`sordino sign key|fingerprint|release|dossier|verify`: keys, signatures, and what a reviewer is handed."""
 
-import os
-import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -87,18 +85,12 @@ def signing_key(path: Path, passphrase_file: Path | None) -> "SigningKey":
 
 def first_line(path: Path) -> str:
     """The first line of a small file, which nobody but its owner may read."""
+    from sordino.core.spec.document import read_bytes  # noqa: PLC0415
+
     try:
-        with path.open("r", encoding="utf-8") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            line = file.readline(_LONGEST).rstrip("\r\n")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no text"
-        raise InputError(f"The file of --passphrase-file cannot be read: {reason}.") from None
-    if os.name == "posix" and mode & 0o077:
-        raise InputError(
-            f"Expected --passphrase-file to be readable by its owner only, got mode {mode:04o}; choose another "
-            "passphrase, or run chmod 600 if only you have read it."
-        )
+        line = read_bytes(path, _LONGEST, owner_only=True).decode().split("\n")[0].rstrip("\r")
+    except UnicodeDecodeError:
+        raise InputError("The file of --passphrase-file is not UTF-8 text.") from None
     if not line:
         raise InputError("The first line of --passphrase-file is empty. It must be the passphrase.")
     return line

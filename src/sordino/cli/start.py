@@ -260,10 +260,9 @@ class Walk:
 def _read_answers(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = None
+    from sordino.core.spec.document import parse, read_text  # noqa: PLC0415
+
+    found = parse(read_text(path), repr(str(path)))
     if not isinstance(found, dict):
         raise InputError(f"{str(path)!r} does not contain the answers of an earlier start. Remove it.")
     return found

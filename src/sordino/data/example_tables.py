@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module, resources
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
+from sordino.core.validate import POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.category import Boolean, Category
 from sordino.data.columns.number import Number
@@ -37,23 +37,7 @@ class Synthetic:
     table: Table
 
 
-Generator = TypeVar("Generator", bound=Callable[..., Synthetic])
-GENERATORS: dict[str, Callable[..., Synthetic]] = {}
-
-
-def generator(word: str) -> Callable[[Generator], Generator]:
-    """Register a generator under a word."""
-
-    def register(draw: Generator) -> Generator:
-        if word in GENERATORS:
-            raise InputError(f"The generator {word!r} is already registered.")
-        GENERATORS[word] = draw
-        return draw
-
-    return register
-
-
-def draw_design(
+def _design(
     rng: np.random.Generator, records: int, dim: int, cap: float, signal: float, classes: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Gaussian rows of typical length cap / 2, clipped to `cap`, and coefficients of a random direction and length."""
@@ -61,21 +45,16 @@ def draw_design(
     whole_number("dim", dim)
     number("cap", cap, POSITIVE)
     number("signal", signal, POSITIVE)
-    rows = clip_to_cap(rng.standard_normal((records, dim)) * (cap / (2.0 * np.sqrt(dim))), cap)
+    rows = rng.standard_normal((records, dim)) * (cap / (2.0 * np.sqrt(dim)))
+    clip_rows(rows, cap * SHRINK)  # a little below the cap, so that encoding under the same cap changes nothing
     theta = rng.standard_normal((dim,) if classes is None else (dim, classes))
     return rows, theta * (signal / np.linalg.norm(theta))
 
 
-def clip_to_cap(rows: NDArray[np.float64], cap: float) -> NDArray[np.float64]:
-    """Clip a little below the cap, so that encoding under the same cap changes nothing."""
-    clip_rows(rows, cap * SHRINK)
-    return rows
-
-
-def assemble(
+def _assembled(
     rows: NDArray[np.float64], raw_target: NDArray[Any], kind: ColumnKind, cap: float, truth: Mapping[str, Any]
 ) -> Synthetic:
-    """Put together rows, targets and the schema that holds for them."""
+    """Rows, targets and the schema that holds for them."""
     names = tuple(f"x{index}" for index in range(rows.shape[1]))
     schema = Schema(
         records=len(rows),
@@ -91,120 +70,55 @@ def assemble(
     return Synthetic(rows, target, MappingProxyType(dict(truth)), schema, table)
 
 
-@generator("logistic")
 def logistic(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 4.0) -> Synthetic:
     """Draw y in {-1, +1} with P(y = 1) = 1 / (1 + exp(-x theta)) and |theta| = `signal`."""
-    return _binary(rng, records, dim, cap, signal, special.expit)
+    rows, theta = _design(rng, records, dim, cap, signal)
+    return _assembled(rows, rng.random(records) < special.expit(rows @ theta), Boolean(), cap, {"theta": theta})
 
 
-@generator("probit")
-def probit(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 2.5) -> Synthetic:
-    """Draw y in {-1, +1} with P(y = 1) = Phi(x theta) and |theta| = `signal`."""
-    return _binary(rng, records, dim, cap, signal, special.ndtr)
-
-
-@generator("softmax")
 def softmax(
     rng: np.random.Generator, records: int, dim: int, *, classes: int = 3, cap: float = 1.0, signal: float = 6.0
 ) -> Synthetic:
     """Draw class codes with P(y = k) proportional to exp(x theta_k); theta is dim x classes, |theta|_F = `signal`."""
     whole_number("classes", classes, Interval(2))
-    rows, theta = draw_design(rng, records, dim, cap, signal, classes)
+    rows, theta = _design(rng, records, dim, cap, signal, classes)
     # The largest of logits plus independent Gumbel noise is a draw from the softmax.
     codes = np.argmax(rows @ theta + rng.gumbel(size=(records, classes)), axis=1)
     kind = Category(tuple(str(code) for code in range(classes)))
-    return assemble(rows, codes, kind, cap, {"theta": theta})
+    return _assembled(rows, codes, kind, cap, {"theta": theta})
 
 
-def _binary(
-    rng: np.random.Generator, records: int, dim: int, cap: float, signal: float, link: Callable[[Any], Any]
-) -> Synthetic:
-    rows, theta = draw_design(rng, records, dim, cap, signal)
-    return assemble(rows, rng.random(records) < link(rows @ theta), Boolean(), cap, {"theta": theta})
-
-
-@generator("poisson")
 def poisson(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 1.5) -> Synthetic:
     """Draw y ~ Poisson(exp(x theta)) with |theta| = `signal`; the public bound on y clips with probability < 1e-9."""
     # With the largest mean m = exp(cap * signal), Chernoff's bound at t = m + 10 sqrt(m) + 30 is below 1e-9 for every
     # m.
     number("cap * signal", cap * signal, Interval(0.0, 10.0, low_open=True), "choose a smaller cap or signal")
-    rows, theta = draw_design(rng, records, dim, cap, signal)
+    rows, theta = _design(rng, records, dim, cap, signal)
     largest_mean = math.exp(cap * signal)
     bound = float(math.ceil(largest_mean + 10.0 * math.sqrt(largest_mean) + 30.0))
     counts = np.minimum(rng.poisson(np.exp(rows @ theta)), bound)
-    return assemble(rows, counts, Number(0.0, bound, UNSCALED), cap, {"theta": theta, "count_bound": bound})
-
-
-@generator("mixture")
-def mixture(
-    rng: np.random.Generator,
-    records: int,
-    dim: int,
-    *,
-    components: int = 3,
-    separation: float = 3.0,
-    spread: float = 0.5,
-) -> Synthetic:
-    """Draw points from equal-spread Gaussians whose means are `separation` long; the target is the component."""
-    # The cap is separation + spread * (sqrt(dim) + 8): a Gaussian is sqrt(dim) + t long or more with probability at
-    # most exp(-t^2 / 2), here 1.3e-14, so clipping changes nothing that could be noticed.
-    whole_number("records", records)
-    whole_number("dim", dim)
-    whole_number("components", components, Interval(2))
-    number("separation", separation, POSITIVE)
-    number("spread", spread, POSITIVE)
-    means = rng.standard_normal((components, dim))
-    means *= separation / np.linalg.norm(means, axis=1, keepdims=True)
-    weights = rng.dirichlet(np.full(components, 5.0))
-    codes = rng.choice(components, size=records, p=weights)
-    cap = float(separation + spread * (np.sqrt(dim) + 8.0))
-    points = clip_to_cap(means[codes] + spread * rng.standard_normal((records, dim)), cap)
-    kind = Category(tuple(str(code) for code in range(components)))
-    return assemble(points, codes, kind, cap, {"means": means, "weights": weights, "spread": spread})
+    return _assembled(rows, counts, Number(0.0, bound, UNSCALED), cap, {"theta": theta, "count_bound": bound})
 
 
 # A Gaussian leaves ten standard deviations with probability 1.6e-23: the target bound is public and clips nothing.
 _TAIL = 10.0
 
 
-@generator("linear")
 def linear(
     rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 1.0, noise: float = 0.1
 ) -> Synthetic:
     """Draw y = x theta + noise * N(0, 1) with |theta| = `signal` and |x| <= `cap`."""
-    rows, theta, bound = _design(rng, records, dim, cap, signal, noise)
+    number("noise", noise, POSITIVE)
+    rows, theta = _design(rng, records, dim, cap, signal)
+    bound = cap * signal + _TAIL * noise
     target = rows @ theta + noise * rng.standard_normal(records)
     kind = Number(-bound, bound, UNSCALED)
-    return assemble(rows, np.clip(target, -bound, bound), kind, cap, {"theta": theta, "noise": noise})
+    return _assembled(rows, np.clip(target, -bound, bound), kind, cap, {"theta": theta, "noise": noise})
 
 
-@generator("contaminated")
-def contaminated(
-    rng: np.random.Generator,
-    records: int,
-    dim: int,
-    *,
-    cap: float = 1.0,
-    signal: float = 1.0,
-    noise: float = 0.1,
-    fraction: float = 0.05,
-) -> Synthetic:
-    """Linear regression where each target is, with probability `fraction`, uniform over its whole public range."""
-    number("fraction", fraction, OPEN_UNIT)
-    rows, theta, bound = _design(rng, records, dim, cap, signal, noise)
-    clean = np.clip(rows @ theta + noise * rng.standard_normal(records), -bound, bound)
-    gross = rng.random(records) < fraction
-    target = np.where(gross, rng.uniform(-bound, bound, records), clean)
-    truth = {"theta": theta, "noise": noise, "fraction": fraction, "contaminated": gross}
-    return assemble(rows, target, Number(-bound, bound, UNSCALED), cap, truth)
-
-
-def _design(
-    rng: np.random.Generator, records: int, dim: int, cap: float, signal: float, noise: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    number("noise", noise, POSITIVE)
-    return *draw_design(rng, records, dim, cap, signal), cap * signal + _TAIL * noise
+GENERATORS: dict[str, Callable[..., Synthetic]] = {
+    "linear": linear, "logistic": logistic, "poisson": poisson, "softmax": softmax
+}  # fmt: skip
 
 
 VISITS = "mdvis"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from sordino.core.bound import ROW_NORM, TARGET_BOUND, TARGET_WIDTH, Certificate, Constant, Evidence
-from sordino.core.spec.document import check_plain, read_text
+from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.spec.fields import (
     Contradiction,
     Flag,
@@ -362,12 +362,7 @@ def schema_to_text(schema: Schema) -> str:
 
 def schema_from_text(text: str) -> Schema:
     """Read the text of a schema file; repeated keys, NaN and infinities are errors."""
-    try:
-        document = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
-    except InputError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"The schema file is not JSON: {error}.") from None
+    document = parse(text, Schema.root)
     columns = document.get("columns") if isinstance(document, dict) else None
     if isinstance(columns, list) and len(columns) > MOST_DECLARED:
         raise InputError(
@@ -409,14 +404,3 @@ def write_schema(schema: Schema, path: str | Path) -> None:
         Path(path).write_text(schema_to_text(schema), encoding="utf-8")
     except OSError as error:
         raise InputError(f"Expected a path that can be written, got {str(path)!r}: {error}.") from None
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    repeated = repeats(key for key, _ in pairs)
-    if repeated:
-        raise InputError(f"Expected each key once in an object of the schema file, got {shown_names(repeated)} twice.")
-    return dict(pairs)
-
-
-def _no_constant(word: str) -> Any:
-    raise InputError(f"Expected finite numbers in the schema file, got {word}; write a number.")

@@ -29,12 +29,7 @@ _CONNECT = 15.0
 
 
 class DaskCluster(Engine):
-    """Workers of a Dask cluster.
-
-    Args:
-        client: a `distributed.Client`.
-        own: whether this engine made the client, and closes it.
-    """
+    """Workers of a Dask cluster, by a `distributed.Client`; what is its `own` is closed with it."""
 
     elsewhere: ClassVar[bool] = True
     own_frames: ClassVar[tuple[type[TablePart], ...]] = (DaskPart,)
@@ -212,12 +207,7 @@ _SCHEMA = "part string, sums binary, units long, mark binary, arithmetic string,
 
 
 class SparkCluster(Engine):
-    """Executors of a Spark session.
-
-    Args:
-        session: a `pyspark.sql.SparkSession`.
-        own: whether this engine started the session, and stops it.
-    """
+    """Executors of a `pyspark.sql.SparkSession`, which is stopped in the end where it is this engine's `own`."""
 
     elsewhere: ClassVar[bool] = True
     own_frames: ClassVar[tuple[type[TablePart], ...]] = (SparkRows,)

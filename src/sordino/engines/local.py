@@ -56,10 +56,7 @@ def _in_order(threads: int, asked: Iterable[Callable[[], Answered]]) -> Iterator
 class Streamed(Engine):
     """A part for each core, a few rows at a time; memory holds those alone.
 
-    Args:
-        threads: how many parts at once; absent: one for each core.
-        patience: seconds of reading after which other processes help, see `Helper`; starting them
-            takes a second or two of each core.
+    After `patience` seconds of reading, processes beside this one read on; their start takes a second or two of a core.
     """
 
     def __init__(self, threads: int | None = None, *, patience: float = PATIENCE) -> None:

@@ -73,22 +73,14 @@ class PartAnswer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """A question, and how rows of a table become what it is asked of; travels to where rows are.
+    """A question, and how rows of a table become what it is asked of; travels to where rows are."""
 
-    Attributes:
-        adds: whether answers of some rows add up to that of all.
-        asked: the question.
-        encode: makes a table ready to be summed.
-        columns: that are read.
-        together: whether a part has to be encoded whole, because rows of a unit may lie anywhere in it.
-    """
-
-    adds: ClassVar[bool] = True
+    adds: ClassVar[bool] = True  # answers of some rows add up to that of all
 
     asked: SumQuestion
     encode: Encode
     columns: tuple[str, ...]
-    together: bool
+    together: bool  # a part is encoded whole, because rows of a unit may lie anywhere in it
 
     def answer(self, part: TablePart, key: str) -> "PartAnswer":
         """The answer of one part; errors name the part and never quote a cell."""
@@ -256,6 +248,26 @@ def engine_of(given: Any) -> Engine:
     return _ENGINES[one_of("engine", scheme, tuple(sorted(_ENGINES)))](given)
 
 
+def each_once(engine: Engine, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
+    """The answer of every part, once each; two different ones of a part, or none, are refused."""
+    found: dict[str, PartAnswer] = {}
+    for answer in engine.answers(work, dict(parts)):
+        if answer.part not in parts:
+            raise InputError("A part answered that Sordino had not queried.")
+        first = found.setdefault(answer.part, answer)
+        if first is answer:
+            yield answer
+        elif first != answer:
+            raise InputError(
+                f"{parts[answer.part].name} gave two different answers in one round. Its rows change, or machines "
+                "compute differently."
+            )
+    lost = [part.name for key, part in parts.items() if key not in found]
+    if lost:
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        raise InputError(f"{lost[0]}{more} gave no answer. Nothing of this round was used.")
+
+
 class Totals:
     """The sums that each question asks of a table in parts."""
 
@@ -278,35 +290,17 @@ class Totals:
 
     def __call__(self, asked: SumQuestion) -> Summed:
         work = Work(asked, self._encode, self._columns, self._together)
-        total, found = WideSums.zeros(asked.numbers), {}
+        total, units, done = WideSums.zeros(asked.numbers), 0, 0
         self._told(asked.name, 0, len(self._parts))
-        for answer in self._engine.answers(work, dict(self._parts)):
-            if answer.part in found:
-                self._same(answer, found[answer.part])
-                continue
+        for answer in each_once(self._engine, work, self._parts):
             self._check(answer)
-            found[answer.part] = answer
             total.add_wide(WideSums.from_bytes(answer.sums))
-            self._told(asked.name, len(found), len(self._parts))
-        lost = [part.name for key, part in self._parts.items() if key not in found]
-        if lost:
-            raise InputError(
-                f"{lost[0]}{f' and {len(lost) - 1} more' if len(lost) > 1 else ''} gave no answer. Nothing of this "
-                "round was used."
-            )
-        return Summed(total, asked.exponent, sum(answer.units for answer in found.values()))
-
-    def _same(self, again: PartAnswer, first: PartAnswer) -> None:
-        if again != first:
-            raise InputError(
-                f"{self._parts[first.part].name} gave two different answers in one round. Its rows change, or "
-                "machines compute differently."
-            )
+            units, done = units + answer.units, done + 1
+            self._told(asked.name, done, len(self._parts))
+        return Summed(total, asked.exponent, units)
 
     def _check(self, answer: PartAnswer) -> None:
-        part = self._parts.get(answer.part)
-        if part is None:
-            raise InputError("An answer came from a part that Sordino had not queried.")
+        part = self._parts[answer.part]
         # All machines are compared with the first that answered, and every part with its own first answer.
         reference = next(iter(self._marks.values()), answer)
         if answer.arithmetic != reference.arithmetic:

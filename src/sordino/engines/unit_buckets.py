@@ -33,18 +33,10 @@ _HEAD, _AT_ONCE = 8, 2**26
 
 @dataclass(frozen=True)
 class Spread:
-    """How rows are divided into buckets by their unit.
-
-    Attributes:
-        column: identifies the unit of a row.
-        tokens: texts that stand for no value; rows without a value are one unit together.
-        columns: that are kept.
-        buckets: how many there are.
-        key: of the hash, a secret of the run.
-    """
+    """How rows are divided into so many buckets by the column of their unit, and which columns are kept."""
 
     column: str
-    tokens: tuple[str, ...]
+    tokens: tuple[str, ...]  # that stand for no value; rows without a value are one unit together
     columns: tuple[str, ...]
     buckets: int
     key: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
@@ -115,13 +107,12 @@ def _tables(descriptor: int) -> Iterator[Table]:
         size, place = int.from_bytes(head, "little"), place + _HEAD
         whole = bytearray()
         while len(whole) < size:
-            whole += os.pread(descriptor, min(size - len(whole), _AT_ONCE), place + len(whole)) or _cut_short()
+            piece = os.pread(descriptor, min(size - len(whole), _AT_ONCE), place + len(whole))
+            if not piece:
+                raise InputError("A bucket of rows was cut short. Is the disk full?")
+            whole += piece
         yield from_bytes(bytes(whole))
         place += size
-
-
-def _cut_short() -> bytes:
-    raise InputError("A temporary file was cut short. Check that the disk is not full.")
 
 
 def in_files(spread: Spread, parts: Sequence[TablePart], files: Sequence[BinaryIO]) -> list[TablePart]:

@@ -57,23 +57,14 @@ class ManifestEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class SignedFolder:
-    """A folder whose files are those of its manifest, signed by the key it names.
-
-    Attributes:
-        about: what it is, a release or a dossier.
-        files: what the manifest lists.
-        made: when, by the signer's clock: a claim.
-        software: the version that made the manifest.
-        signer: the fingerprint of the key that signed.
-        known: whether that is the fingerprint the verifier asked for; otherwise only integrity was checked.
-    """
+    """A folder whose files are those of its manifest, signed by the key whose fingerprint is `signer`."""
 
     about: str
     files: tuple[ManifestEntry, ...]
-    made: str
+    made: str  # by the signer's clock: a claim
     software: str
     signer: str
-    known: bool
+    known: bool  # the verifier named this fingerprint; otherwise only integrity was checked
 
 
 def canonical(value: Any) -> bytes:

@@ -13,13 +13,12 @@ import hashlib
 import json
 import os
 import re
-import stat
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sordino.core.spec.document import check_plain, parse
+from sordino.core.spec.document import check_plain, parse, read_bytes
 from sordino.core.validate import InputError
 
 ALGORITHM = "ed25519"
@@ -55,11 +54,7 @@ def read_fingerprint(text: str) -> str:
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A private key in memory; never shown.
-
-    Attributes:
-        public: the 32 bytes of its public half.
-    """
+    """A private key in memory, never shown, and the 32 bytes of its public half."""
 
     public: bytes
     _secret: bytes = field(repr=False)
@@ -200,7 +195,7 @@ def public_of(path: str | Path) -> bytes:
     place = Path(path)
     if place.suffix != ".pub":
         return _bytes(place, _document(place), "public_key", 32)
-    content = _content(place, private=False)
+    content = read_bytes(place, _LARGEST_KEY_FILE)
     try:
         public = base64.b64decode(b"".join(content.split(b"\n")[1:2]))[len(_INFO) :]
     except ValueError:
@@ -212,7 +207,7 @@ def public_of(path: str | Path) -> bytes:
 
 def _document(place: Path) -> dict[str, Any]:
     """The document of a private key file, its head checked."""
-    content = _content(place, private=True)
+    content = read_bytes(place, _LARGEST_KEY_FILE, owner_only=True)
     try:
         document = parse(content.decode("ascii"))
         check_plain(document)
@@ -226,26 +221,6 @@ def _document(place: Path) -> dict[str, Any]:
             "made it."
         )
     return document
-
-
-def _content(place: Path, *, private: bool) -> bytes:
-    try:
-        # Not blocking: a pipe in the place of a key must not stop the program.
-        handle = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a file name"
-        raise InputError(f"Expected {str(place)!r} to be a readable key file, got: {reason}.") from None
-    status = os.fstat(handle)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_KEY_FILE:
-        os.close(handle)
-        raise _no_key(place)
-    with os.fdopen(handle, "rb") as file:
-        if private and os.name == "posix" and status.st_mode & 0o077:
-            raise InputError(
-                f"Expected {str(place)!r} to be readable by its owner only, got mode "
-                f"{stat.S_IMODE(status.st_mode):04o}; run chmod 600, or make another key if others may have read it."
-            )
-        return file.read(_LARGEST_KEY_FILE)
 
 
 def _bytes(place: Path, document: dict[str, Any], name: str, size: int) -> bytes:

@@ -17,12 +17,12 @@ from sordino.core import __version__
 from sordino.core.atomic_write import write_new_folder
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.spec import Spec
-from sordino.core.spec.document import check_plain, parse, read_text
+from sordino.core.spec.document import check_plain, parse, read_bytes, read_text
 from sordino.core.validate import InputError, refuse
 from sordino.estimators.replay import replay_release
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.folder import ARRAYS, DOCUMENT
+from sordino.ledger.release.folder import ARRAYS, DOCUMENT, LARGEST_FILE
 from sordino.ledger.signed_folder import DOSSIER, is_signed, now, signed_files, verify_folder
 from sordino.ledger.signing_keys import SigningKey
 from sordino.report.decision import decide
@@ -97,13 +97,15 @@ def _further(case: Case, checks: "DossierChecks", account: Account | None, relea
         entry = next(one for one in account.entries if one.sequence == case.subject.entry)
         files[LEDGER] = _json({"balance": account.balance.to_dict(), "entry": entry.to_dict()})
     if is_signed(release):
-        files |= {f"release-{name}": _content(release / name) for name in ("manifest.json", "signature.json")}
+        files |= {
+            f"release-{name}": read_bytes(release / name, LARGEST_FILE) for name in ("manifest.json", "signature.json")
+        }
     return files
 
 
 def _as_read(release: Path, subject: Subject) -> dict[str, bytes]:
     """The files of the release, which must still be those that were checked."""
-    files = {name: _content(release / name) for name in (DOCUMENT, ARRAYS)}
+    files = {name: read_bytes(release / name, LARGEST_FILE) for name in (DOCUMENT, ARRAYS)}
     listed = parse(files[DOCUMENT].decode("utf-8-sig", "replace")).get("arrays_sha256")
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     if (digests[DOCUMENT], digests[ARRAYS]) != (subject.release.digest, listed):
@@ -178,13 +180,6 @@ def read_statements(path: Path) -> dict[str, str]:
     return {name: value.strip() for name, value in document.items()}
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"Expected {str(path)!r} to be a readable file, got: {error.strerror}.") from None
-
-
 def _json(value: Any) -> bytes:
     return json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
 
@@ -209,21 +204,13 @@ def source_digest() -> str:
 
 @dataclass(frozen=True)
 class DossierChecks:
-    """What ran while the dossier was made.
+    """What ran while the dossier was made."""
 
-    Attributes:
-        lower: a lower bound that may be shown, given or worked out from the description.
-        replayed: the test of the implementation, where the release can be replayed.
-        not_replayed: why not, where it cannot.
-        entry: what recomputing the ledger's entry found; empty where no ledger was named.
-        release_signer: the fingerprint of the key that signed the release folder; empty where none did.
-    """
-
-    lower: LowerBound | None
+    lower: LowerBound | None  # that may be shown, given or worked out from the description
     replayed: Implementation | None
-    not_replayed: str
-    entry: str
-    release_signer: str
+    not_replayed: str  # why not
+    entry: str  # what recomputing the ledger's entry found; empty where no ledger was named
+    release_signer: str  # the fingerprint of the key that signed the release folder, if one did
 
     def as_json(self, subject: Subject) -> dict[str, Any]:
         """For a machine; the lower bound stands in audit.json."""

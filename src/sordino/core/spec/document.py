@@ -4,12 +4,15 @@ What is not exactly one sane JSON value is refused in one line; the schema is ge
 read and write a spec.
 """
 
+import errno
 import json
 import math
+import os
 import stat
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -42,48 +45,62 @@ DEEPEST_NESTING = 32
 LARGEST_INTEGER = 2**63
 
 
-def read_text(path: str | Path) -> str:
-    """The text of a file of at most `LARGEST_FILE` bytes in UTF-8."""
-    name = repr(str(path))
+def read_bytes(path: str | Path, largest: int = LARGEST_FILE, *, owner_only: bool = False) -> bytes:
+    """The content of a regular file of at most `largest` bytes; with `owner_only`, of one that nobody else may read."""
+    name, kind = repr(str(path)), "key file" if owner_only else "file"
+    handle = -1
     try:
-        content = _content(Path(path))
+        # Not blocking: a pipe in the place of a file must not stop the program.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        status = os.fstat(handle)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory")
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError(f"{name} is a pipe or a device. Save its content to a file first.")
+        if owner_only and os.name == "posix" and status.st_mode & 0o077:
+            raise InputError(
+                f"Expected {name} to be readable by its owner only, got mode {stat.S_IMODE(status.st_mode):04o}; "
+                "think who may have read it, then run chmod 600, or make another."
+            )
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            content = file.read(largest + 1)
     except OSError as error:
-        raise InputError(f"Expected {name} to be a readable file, got: {error.strerror}.") from None
+        raise InputError(f"Expected {name} to be a readable {kind}, got: {error.strerror}.") from None
+    except MemoryError:
+        raise InputError(f"{name} does not fit into the memory of this machine.") from None
     except ValueError:
         raise InputError(f"{name} contains a null character, so it is no file name.") from None
-    if content is None:
-        raise InputError(f"{name} is a pipe or a device. Save its content to a file first.")
-    if len(content) > LARGEST_FILE:
-        raise InputError(f"{name} is larger than {LARGEST_FILE} bytes.")
+    finally:
+        if handle >= 0:
+            os.close(handle)
+    if len(content) > largest:
+        raise InputError(f"{name} is larger than {largest} bytes.")
+    return content
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file of at most `LARGEST_FILE` bytes in UTF-8."""
     try:
-        return content.decode("utf-8-sig")
+        return read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        name = repr(str(path))
         raise InputError(f"Expected {name} to be UTF-8 text, got a stray byte at position {error.start}.") from None
 
 
-def _content(path: Path) -> bytes | None:
-    """As many bytes as are read at most; None for pipes and devices, which may never end or never begin."""
-    mode = path.stat().st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a folder says best what is wrong with it
-        return None
-    with path.open("rb") as file:
-        return file.read(LARGEST_FILE + 1)
-
-
-def parse(text: str) -> Any:
-    """The JSON value in `text`; NaN, Infinity and repeated keys are not JSON here."""
+def parse(text: str, root: str = ROOT) -> Any:
+    """The JSON value in `text`; NaN, Infinity and repeated keys are not JSON here. Refusals name `root`."""
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_such_number)
+        return json.loads(text, object_pairs_hook=_object, parse_constant=partial(_no_such_number, root))
     except json.JSONDecodeError as error:
         raise InputError(
-            f"Expected {ROOT} to be JSON, got: {error.msg} at line {error.lineno} column {error.colno}."
+            f"Expected {root} to be JSON, got: {error.msg} at line {error.lineno} column {error.colno}."
         ) from None
     except RecursionError:
         raise _too_deep("") from None
     except InputError:
         raise
     except ValueError:
-        raise InputError(f"{ROOT} has an integer with thousands of digits. Integers must be below 2^63.") from None
+        raise InputError(f"{root} has an integer with thousands of digits. Integers must be below 2^63.") from None
 
 
 def check_plain(value: Any) -> None:
@@ -119,8 +136,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_such_number(word: str) -> Any:
-    raise InputError(f"Expected every number of {ROOT} to be finite, got {word}.")
+def _no_such_number(root: str, word: str) -> Any:
+    raise InputError(f"Expected every number of {root} to be finite, got {word}.")
 
 
 def _too_deep(path: str) -> InputError:

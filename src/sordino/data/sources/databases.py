@@ -93,12 +93,7 @@ class DatabaseTable(TablePart):
 
 @dataclass(frozen=True)
 class DuckDBTable(DatabaseTable):
-    """A table or query of a DuckDB file.
-
-    Attributes:
-        database: path of the file.
-        query: a table's name or an SQL query that gives the same rows whenever it is asked.
-    """
+    """A table or query of a DuckDB file at a path."""
 
     database: str
     query: str
@@ -128,12 +123,7 @@ class DuckDBTable(DatabaseTable):
 
 @dataclass(frozen=True)
 class PostgreSQLTable(DatabaseTable):
-    """A table or query of a PostgreSQL database.
-
-    Attributes:
-        uri: such as ``postgresql://host/database``; refusals never show it, for it may hold a password.
-        query: a table's name or an SQL query that gives the same rows whenever it is asked.
-    """
+    """A table or query of a PostgreSQL database; refusals never show its address, which may hold a password."""
 
     uri: str = field(repr=False)
     query: str

@@ -228,20 +228,17 @@ class SparkRows(TablePart):
         yield from_arrow(self.frame.select(*map(quoted, columns)).toArrow())
 
 
-def _is_dask(source: Any) -> bool:
-    kind = type(source)
-    return kind.__module__.split(".")[0] in ("dask", "dask_expr") and kind.__name__ == "DataFrame"
-
-
-def _dask_parts(frame: Any) -> list[TablePart]:
-    return [DaskPart(piece, frame._meta, place) for place, piece in enumerate(frame.to_delayed())]
-
-
 def _register_held(word: str, accepts: Callable[[Any], bool], read: Any, without_rows: Callable[[Any], Any]) -> None:
     register_source(word, accepts, lambda source: [HeldPart(word, source, read, without_rows)])
 
 
-register_source("a Dask data frame", _is_dask, _dask_parts)
+register_source(
+    "a Dask data frame",
+    lambda source: (
+        type(source).__module__.split(".")[0] in ("dask", "dask_expr") and type(source).__name__ == "DataFrame"
+    ),
+    lambda frame: [DaskPart(piece, frame._meta, place) for place, piece in enumerate(frame.to_delayed())],
+)
 register_source("a Spark data frame", is_spark, lambda frame: [SparkRows(frame)])
 _register_held(
     "an Arrow table or a data frame that exports one",

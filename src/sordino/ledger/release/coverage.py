@@ -75,27 +75,16 @@ ONLY_A_CONSTANT = (
 
 @dataclass(frozen=True)
 class Coverage:
-    """The smallest and largest share of intervals that held, over cells of drawn tables.
+    """The smallest and largest share of intervals of a level that held, over cells of drawn tables."""
 
-    Attributes:
-        task: what was learned; classes beyond two make it another task, "... of several classes".
-        method: how.
-        of: what the intervals are of, such as coefficients.
-        level: what they aimed at.
-        low: in the worst cell.
-        high: in the best cell.
-        cells: designs, numbers of records and epsilons.
-        tables: drawn in each, at least.
-    """
-
-    task: str
+    task: str  # classes beyond two make it another task, "... of several classes"
     method: str
-    of: str
+    of: str  # such as coefficients
     level: float
     low: float
     high: float
-    cells: int
-    tables: int
+    cells: int  # designs, numbers of records and epsilons
+    tables: int  # drawn in each cell, at least
 
     @property
     def words(self) -> str:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import stat
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.atomic_write import write_new_folder
-from sordino.core.spec.document import check_plain, parse, read_text
+from sordino.core.spec.document import check_plain, parse, read_bytes, read_text
 from sordino.core.validate import InputError, SordinoError
 from sordino.ledger.release.document import StoredRelease, from_document, to_document
 from sordino.ledger.signed_folder import RELEASE, broken_signature, signed_files
@@ -120,7 +119,7 @@ def stored_at(folder: Path) -> StoredRelease:
     text = read_text(folder / DOCUMENT)
     document = parse(text)
     check_plain(document)
-    content = _bytes(folder / ARRAYS)
+    content = read_bytes(folder / ARRAYS, LARGEST_FILE)
     where = str(folder / DOCUMENT)
     release, digest = from_document(where, document, from_bytes(str(folder / ARRAYS), content))
     if digest != hashlib.sha256(content).hexdigest():
@@ -134,18 +133,3 @@ def _folder(call: str, path: object) -> Path:
         return Path(path)
     swapped = "a release there" if isinstance(path, StoredRelease) else f"a {type(path).__name__}"
     raise InputError(f"Expected a path as the first argument of {call}, got {swapped}; name the folder first.")
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        status = path.stat()
-        fits = stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_FILE
-        content = path.read_bytes() if fits else None
-    except MemoryError:
-        raise InputError(f"{path} does not fit into the memory of this machine.") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a file name"
-        raise InputError(f"Expected {path} to be a readable file, got: {reason}.") from None
-    if content is None:
-        raise InputError(f"{path} is not a file of at most {LARGEST_FILE} bytes.")
-    return content
