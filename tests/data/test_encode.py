@@ -1,3 +1,4 @@
+# pyright: reportArgumentType=false
 """Encoding: each rule does what the schema declares, and counts what it did."""
 
 import math
@@ -239,17 +240,6 @@ def test_decoding_inverts_encoding(low, width, share, scaling):
     assert abs(back[0] - value[0]) <= 4 * np.spacing(largest)
 
 
-@FIXED
-@given(
-    values=st.lists(st.none() | st.floats(-20, 20) | st.sampled_from([math.inf, -math.inf, NAN]), min_size=1),
-    scaling=st.sampled_from([SYMMETRIC, UNIT, UNSCALED]),
-)
-def test_counts_are_right(values, scaling):
-    _, _, counts = encoded(Number(-5, 5, scaling, INDICATOR), values)
-    present = [value for value in values if value is not None and not math.isnan(value)]
-    assert counts == (len(values) - len(present), sum(not -5 <= value <= 5 for value in present), 0)
-
-
 def test_columns_must_match():
     schema = schema_with(Number(0, 1), 2)
     with pytest.raises(InputError, match="Expected the declared columns 'x' in the table, got 'z', 'y'"):
@@ -286,11 +276,6 @@ def test_a_table_without_records_is_encoded_where_their_number_is_private():
     assert found.target.shape == (0,)
     with pytest.raises(InputError, match="Expected 1 records as the schema declares, got 0"):
         encode(schema, empty, Relation.REPLACE_ONE)
-
-
-def test_no_target_is_refused():
-    with pytest.raises(InputError, match="The schema has no target"):
-        encode(Schema(1, (Feature("x", Number(0, 1)),), None, True), from_arrays({"x": [0]}), Relation.REPLACE_ONE)
 
 
 def test_one_record_changes_one_row():

@@ -1,3 +1,4 @@
+# pyright: reportArgumentType=false
 """Example tables: the schema holds by construction, and drawn targets follow the truth they were drawn from.
 
 Statistical tests compare a standardised statistic with 5: a false alarm has probability below 6e-7 each.

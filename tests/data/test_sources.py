@@ -1,3 +1,4 @@
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
 """Whatever a table comes in as, the same values come out."""
 
 import subprocess
@@ -20,7 +21,6 @@ from sordino.data import (
     Number,
     ObjectColumn,
     Schema,
-    Table,
     Target,
     column_names,
     encode,
@@ -90,15 +90,11 @@ SOURCES = {
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_source_gives_the_same_encoding(source, tmp_path):
+    assert column_names(SOURCES[source](tmp_path)) == tuple(COLUMNS)
     encoded = encode(SCHEMA, read_table(SOURCES[source](tmp_path)), Relation.REPLACE_ONE)
     expected = np.array([[1.0, -0.38, 0.0, 1.0, 1.0], [1.0, -0.16, 1.0, 0.0, 0.0], [1.0, 0.06, 0.0, 1.0, 1.0]])
     np.testing.assert_allclose(encoded.features, expected, rtol=0, atol=1e-15)
     np.testing.assert_allclose(encoded.target, [0.15, 0.25, -0.1], rtol=0, atol=1e-15)
-
-
-@pytest.mark.parametrize("source", SOURCES)
-def test_every_source_names_its_columns(source, tmp_path):
-    assert column_names(SOURCES[source](tmp_path)) == tuple(COLUMNS)
 
 
 def test_names_are_read_without_a_row():
@@ -237,18 +233,6 @@ def test_a_table_takes_rows_of_every_type():
     assert taken.rows == 2
     assert all(type(taken.columns[name]) is type(table.columns[name]) for name in table.names)
     assert [taken.columns[name].values.to_pylist() for name in ("n", "t", "w")] == [[3, 1], [None, "a"], [[3], [1]]]
-
-
-@pytest.mark.parametrize("content", [b"", b"not parquet", b"PAR1\x00\x00PAR1"])
-def test_a_bad_parquet_file_is_refused(tmp_path, content):
-    (tmp_path / "bad.parquet").write_bytes(content)
-    with pytest.raises(InputError):
-        read_table(tmp_path / "bad.parquet")
-
-
-def test_an_empty_table_object_is_refused():
-    with pytest.raises(InputError, match="has no columns"):
-        Table({})
 
 
 def test_some_columns_of_a_parquet_file_can_be_read_alone(tmp_path):

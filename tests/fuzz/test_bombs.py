@@ -18,6 +18,7 @@ from sordino.core.validate import InputError
 from sordino.data import Category, Feature, Schema, read_table
 from sordino.data.sources import csv_files, registry
 from sordino.data.sources.registry import parts_of
+from sordino.ledger import Ledger, log
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
 
@@ -79,15 +80,14 @@ def sparse(path: Path, beginning: bytes, size: int, end: bytes = b"") -> Path:
     return path
 
 
-@pytest.mark.parametrize("beginning", [b"", b"a,b\n"], ids=["header", "row"])
-def test_a_csv_line_of_a_billion_characters(tmp_path, beginning):
-    said = refused("table", sparse(tmp_path / "a.csv", beginning, 10**9))
-    assert "longer than 16777216 characters" in said or "longer than 16 MiB" in said
-
-
-def test_a_csv_file_of_a_million_columns(tmp_path):
-    (tmp_path / "a.csv").write_text(",".join(f"c{place}" for place in range(1_000_000)) + "\n" + "," * 999_999)
-    assert "at most 100000 columns" in refused("table", tmp_path / "a.csv")
+def test_csv_lines_of_a_billion_characters_and_a_million_columns(tmp_path):
+    files = [sparse(tmp_path / "header.csv", b"", 10**9), sparse(tmp_path / "row.csv", b"a,b\n", 10**9)]
+    files.append(tmp_path / "columns.csv")
+    files[-1].write_text(",".join(f"c{place}" for place in range(1_000_000)) + "\n" + "," * 999_999)
+    header, row, columns = refused("table", *files).splitlines()
+    assert "longer than 16777216 characters" in header
+    assert "longer than 16 MiB" in row
+    assert "at most 100000 columns" in columns
 
 
 @pytest.mark.slow
@@ -222,32 +222,16 @@ def test_documents_nested_too_deeply_or_of_four_gigabytes(tmp_path, kind):
 def test_a_release_whose_arrays_are_too_large(tmp_path):
     (tmp_path / "release.json").write_text(json.dumps({"format": "sordino-release"}))
     sparse(tmp_path / "arrays.safetensors", (2**40).to_bytes(8, "little"), 4 * 2**30)
-    assert "at most" in refused("release", tmp_path)
+    assert "is larger than" in refused("release", tmp_path)
 
 
-@pytest.mark.parametrize(
-    "length",
-    [
-        b"7fffffff",
-        b"04000001",
-        b"04000000",
-        *(pytest.param(one, marks=pytest.mark.slow) for one in (b"-0000001", b"00000000")),
-    ],
-)
-def test_a_ledger_whose_records_say_that_they_are_huge(tmp_path, length):
-    from sordino.ledger import Ledger, log
-
+def test_ledgers_whose_records_say_that_they_are_huge_and_one_with_a_terabyte_of_nothing_behind_it(tmp_path):
     path = tmp_path / "ledger"
     Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
-    content = path.read_bytes()
-    sparse(path, content[: 3 * log.BLOCK + 1] + length + content[3 * log.BLOCK + 9 :], 2**40)
-    assert "damaged" in refused("ledger", path)
-
-
-def test_a_ledger_with_a_terabyte_of_nothing_behind_it(tmp_path):
-    from sordino.ledger import Ledger
-
-    path = tmp_path / "ledger"
-    Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
-    sparse(path, path.read_bytes(), 2**40)
-    assert "damaged" in refused("ledger", path)
+    content, files = path.read_bytes(), [sparse(tmp_path / "behind", path.read_bytes(), 2**40)]
+    for length in (b"7fffffff", b"04000001", b"04000000", b"-0000001", b"00000000"):
+        changed = content[: 3 * log.BLOCK + 1] + length + content[3 * log.BLOCK + 9 :]
+        files.append(sparse(tmp_path / length.decode(), changed, 2**40))
+    for file in files:
+        file.chmod(0o600)
+    assert refused("ledger", *files).count("damaged") == len(files)

@@ -43,15 +43,31 @@ def text(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-@tried(240, 1500)
-def test_changed_specs(tmp_path, examples):
-    changed = st.sampled_from(KINDS).flatmap(changed_json)
-    explore(examples, changed, lambda document: refused(tmp_path, "a.json", text(document), read_spec))
+AUDIT = {
+    "relation": "replace-one",
+    "view": "last-iterate",
+    "delta": 1e-5,
+    "method": "attack",
+    "confidence": 0.95,
+    "counts": {"models": 1000},
+    "lower_bound": {"epsilon": 0.3, "evidence": "An attack on 1000 models.", "curve": [[0.1, 0.8], [0.5, 0.2]]},
+    "seed_policy": "fresh",
+    "cap": 4.0,
+}
+DOCUMENTS = {
+    "specs": (st.sampled_from(KINDS).flatmap(changed_json).map(text), read_spec),
+    "damaged specs": (changed_bytes(text(SPEC)), read_spec),
+    "schemas": (changed_json(schema_to_dict(SCHEMA)).map(text), read_schema),
+    "damaged schemas": (changed_bytes(text(schema_to_dict(SCHEMA))), read_schema),
+    "audits": (changed_json(AUDIT).map(text), read_audit),
+}
 
 
-@tried(180, 1500)
-def test_damaged_specs(tmp_path, examples):
-    explore(examples, changed_bytes(text(SPEC)), lambda content: refused(tmp_path, "a.json", content, read_spec))
+@tried(100, 1500)
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_changed_documents(tmp_path, kind, examples):
+    changed, read = DOCUMENTS[kind]
+    explore(examples, changed, lambda content: refused(tmp_path, "a.json", content, read))
 
 
 @pytest.fixture
@@ -71,7 +87,7 @@ def with_rows(tmp_path, monkeypatch) -> dict[str, Any]:
     return spec
 
 
-@tried(60, 500)
+@tried(30, 500)
 def test_changed_specs_that_name_files(tmp_path, with_rows, examples):
     """What an audit does first: the files are read, and nothing else is opened, run, written or asked."""
 
@@ -90,37 +106,6 @@ def test_changed_specs_that_name_files(tmp_path, with_rows, examples):
     odd = files.map(lambda dataset: with_rows | {"instance": instance | {"dataset": dataset}})
     both = st.one_of(odd, changed_json(with_rows))
     explore(examples, both, lambda document: refused(tmp_path, "a.json", text(document), use))
-
-
-@tried(240, 1500)
-def test_changed_schemas(tmp_path, examples):
-    changed = changed_json(schema_to_dict(SCHEMA))
-    explore(examples, changed, lambda document: refused(tmp_path, "a.json", text(document), read_schema))
-
-
-@tried(180, 1500)
-def test_damaged_schemas(tmp_path, examples):
-    content = text(schema_to_dict(SCHEMA))
-    explore(examples, changed_bytes(content), lambda content: refused(tmp_path, "a.json", content, read_schema))
-
-
-AUDIT = {
-    "relation": "replace-one",
-    "view": "last-iterate",
-    "delta": 1e-5,
-    "method": "attack",
-    "confidence": 0.95,
-    "counts": {"models": 1000},
-    "lower_bound": {"epsilon": 0.3, "evidence": "An attack on 1000 models.", "curve": [[0.1, 0.8], [0.5, 0.2]]},
-    "seed_policy": "fresh",
-    "cap": 4.0,
-}
-
-
-@tried(150, 1500)
-def test_changed_audit_files(tmp_path, examples):
-    assert refused(tmp_path, "a.json", text(AUDIT), read_audit) is None
-    explore(examples, changed_json(AUDIT), lambda document: refused(tmp_path, "a.json", text(document), read_audit))
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +129,7 @@ def use(folder: Path) -> None:
     posterior_of(found)
 
 
-@tried(180, 1500)
+@tried(80, 1500)
 def test_changed_release_documents(tmp_path, release, examples):
     document = json.loads((release / "release.json").read_text())
     (tmp_path / "arrays.safetensors").write_bytes((release / "arrays.safetensors").read_bytes())
@@ -154,7 +139,7 @@ def test_changed_release_documents(tmp_path, release, examples):
     )
 
 
-@tried(120, 500)
+@tried(60, 500)
 def test_damaged_release_folders(tmp_path, release, examples):
     """Any byte of either file; the digest that ties them is what refuses most arrays."""
     files = {name: (release / name).read_bytes() for name in ("release.json", "arrays.safetensors")}
@@ -177,7 +162,7 @@ def fitted(tmp_path_factory) -> Path:
     return write_release(place / "release", fit_table("logistic", str(place / "patients.csv"), **settings))
 
 
-@tried(60, 500)
+@tried(30, 500)
 def test_changed_releases_of_a_fit(tmp_path, fitted, examples):
     """What `show` and `predict` do with it."""
     document = json.loads((fitted / "release.json").read_text())
@@ -202,7 +187,7 @@ def safetensors_file(draw: st.DrawFn, header: dict[str, Any], body: bytes) -> by
     return length.to_bytes(8, "little") + said + body
 
 
-@tried(180, 1500)
+@tried(80, 1500)
 def test_safetensors_headers_that_lie(tmp_path, release, examples):
     """The digest in the document is made to agree, so the arrays' own reader is what refuses."""
     document = json.loads((release / "release.json").read_text())

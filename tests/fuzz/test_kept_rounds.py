@@ -40,7 +40,7 @@ def gone_on(rows, ledger, keep, copy):
     return True
 
 
-@tried(40, 500)
+@tried(20, 500)
 def test_changed_bytes_are_refused(kept, folder, tmp_path, examples):
     ledger, keep = kept
     whole = keep.read_bytes()
@@ -53,7 +53,7 @@ def test_changed_bytes_are_refused(kept, folder, tmp_path, examples):
     explore(examples, changed_bytes(whole), check)
 
 
-@tried(25, 500)
+@tried(10, 500)
 def test_values_that_lie_are_gone_on_from_or_refused(kept, folder, tmp_path, examples):
     ledger, keep = kept
     record = read_record(keep)

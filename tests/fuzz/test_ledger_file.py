@@ -56,7 +56,7 @@ def wrapped(record: Any, like: dict[str, Any]) -> Any:
             for name, held in record.items()}  # fmt: skip
 
 
-@tried(120, 2500)
+@tried(60, 2500)
 def test_resealed_ledgers_are_read_or_refused_in_one_line(whole, tmp_path, examples):
     path, before = tmp_path / "ledger", records(whole)
     shutil.copyfile(whole, path)

