@@ -72,7 +72,7 @@ MISTAKES = {
         "schema check s.json", "See the findings", s=changed().replace("110.0", "-110.0")
     ),
     "a schema with nulls": Mistake(FIT, "records is missing", s=changed(records=None)),
-    "a schema that is a table": Mistake(FIT.replace("s.json", "t.csv"), "The schema file is not JSON"),
+    "a schema that is a table": Mistake(FIT.replace("s.json", "t.csv"), "Expected the schema to be JSON"),
     "a key that nobody knows": Mistake(FIT, "the keys of", s=changed(colour="red")),
     "a schema inferred from rows": Mistake(
         FIT, "Declare them from public knowledge", s=changed(reads_private_data=True)

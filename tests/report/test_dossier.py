@@ -1,3 +1,4 @@
+# pyright: reportArgumentType=false
 """A dossier answers twenty questions by itself, and any change of it is found."""
 
 import json
@@ -305,7 +306,7 @@ BAD = (
     (["{release}", "--key", "{place}/patients.csv"], "owner only|private key file"),
     (["{release}", "--key", "{key}.pub"], "owner only|private key file"),
     (["{release}", *KEY, "--passphrase-file", "{place}/words"], "Omit"),
-    (["{release}", *KEY, "--passphrase-file", "{place}/no"], "cannot be read"),
+    (["{release}", *KEY, "--passphrase-file", "{place}/no"], "readable key file"),
     (["{release}", "--statements", "{place}/list.json"], "to be an object"),
     (["{release}", "--statements", "{place}/strange.json"], "got 'mood'"),
     (["{release}", "--statements", "{place}/number.json"], "to be a text"),

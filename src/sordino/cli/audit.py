@@ -107,7 +107,9 @@ def audit(
     from sordino.auditing.lower_bound import audit as audited  # noqa: PLC0415
     from sordino.auditing.replay.examine import CONFIDENCE  # noqa: PLC0415
 
-    replay = _Replay(path, spec, CONFIDENCE if confidence is None else confidence, seed, model, seconds)
+    replay = _Replay(
+        path, _document(path), spec, CONFIDENCE if confidence is None else confidence, seed, model, seconds
+    )
     if method == REPLAY:
         if cluster is not None or keep is not None or plot is not None:
             raise InputError("`--method replay` cannot be combined with `--cluster`, `--keep` or `--plot`.")
@@ -152,7 +154,7 @@ def audit(
 
 def _contradicted(path: Path) -> tuple[tuple[str, str], ...]:
     """What contradicts a release that was stored whole; a changed file is refused."""
-    if not os.path.isdir(path) or "bound" not in parse(read_text(path / RELEASE_FILE)):
+    if "bound" not in _document(path):
         return ()
     from sordino.report.subject import contradictions  # noqa: PLC0415
 
@@ -188,28 +190,27 @@ class _Tested(NamedTuple):
         return self.found is not None and self.found.verdict.kind.value == "violated"
 
 
-def _document(path: Path) -> dict[str, Any]:
-    """What the file of a release folder says; empty for anything else."""
-    document = parse(read_text(path / RELEASE_FILE)) if os.path.isdir(path) else {}
-    return document if isinstance(document, dict) else {}
-
-
 class _Replay(NamedTuple):
     """How the code of a release, or the kernel of a described chain, is tested."""
 
     path: Path
+    document: dict[str, Any]
     spec: Spec
     confidence: float
     seed: int | None
     model: str | None
     seconds: float
 
+    @property
+    def custom(self) -> bool:
+        """Whether it is a release of `sordino.fit` with a model of the caller's."""
+        return str(self.document.get("kind")).startswith("own-model/")
+
     def of_release(self) -> _Tested | None:
         """The replay of the fit of a release, or why it cannot be replayed; None for a folder of another kind."""
-        document = _document(self.path)
-        settings = document.get("settings")
-        fitted = isinstance(settings, dict) and "task" in settings and document.get("schema") is not None
-        if not fitted and not _is_custom(document):
+        settings = self.document.get("settings")
+        fitted = isinstance(settings, dict) and "task" in settings and self.document.get("schema") is not None
+        if not fitted and not self.custom:
             return None
         try:
             return _Tested(self.run())
@@ -224,21 +225,16 @@ class _Replay(NamedTuple):
 
         drawn = secrets.randbits(32) if self.seed is None else self.seed
         options: dict[str, Any] = {"confidence": self.confidence, "seed": drawn, "seconds": self.seconds}
-        document = _document(self.path)
-        if _is_custom(document):
+        if self.custom:
             given = None if self.model is None else reopen(self.path, **_named_model(self.model))
             return replay_custom_release(given or with_model(read_release(self.path), None), **options)
         if self.model is not None:
             raise InputError("`--model` works only with a release of `sordino.fit`; omit it.")
-        if "settings" in document and "task" in (release := read_release(self.path)).settings:
+        if "settings" in self.document and "task" in (release := read_release(self.path)).settings:
             return replay_release(release, **options)
         from sordino.auditing.replay.tables import replay_chain  # noqa: PLC0415
 
         return replay_chain(self.spec, **options)
-
-
-def _is_custom(document: dict[str, Any]) -> bool:
-    return str(document.get("kind")).startswith("own-model/")
 
 
 def _named_model(name: str) -> dict[str, Any]:
@@ -310,7 +306,7 @@ def _fit_elsewhere(
 def described(path: Path) -> Spec:
     """The spec of a file or of a release folder; files that its instance names are found from there."""
     is_folder = os.path.isdir(path)  # pathlib's own test raises for a name that is too long
-    spec = _released(path) if is_folder else read_spec(path)
+    spec = Spec.from_dict(_document(path)["spec"]) if is_folder else read_spec(path)
     folder = path if is_folder else path.parent
     if spec.instance is None or not isinstance(spec.instance.dataset, FileDataset):
         return spec
@@ -320,18 +316,16 @@ def described(path: Path) -> Spec:
     )
 
 
-def _released(folder: Path) -> Spec:
+def _document(path: Path) -> dict[str, Any]:
+    """What release.json of a folder says, which has a spec; empty for anything else."""
+    if not os.path.isdir(path):
+        return {}
     from sordino.ledger.signed_folder import broken_signature  # noqa: PLC0415
 
-    broken = broken_signature(folder)
+    broken, place = broken_signature(path), path / RELEASE_FILE
     if broken:
         raise InputError(broken)
-    place = folder / RELEASE_FILE
-    text = read_text(place)
-    try:
-        document = parse(text)
-    except InputError as error:
-        raise InputError(f"In {place}: {error}") from None
+    document = parse(read_text(place), str(place))
     if not isinstance(document, dict) or "spec" not in document:
         raise InputError(f"{place} has no spec.")
-    return Spec.from_dict(document["spec"])
+    return document

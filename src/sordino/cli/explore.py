@@ -123,7 +123,7 @@ def compare(
     "--schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one --ledger clinic.ledger --out chosen",
 )
 def choose(
-    model: Annotated[str, Argument(metavar="MODEL", help="One of linear, robust, logistic, poisson.")],
+    model: Annotated[str, Argument(metavar="MODEL", help="A regression; an unknown word is answered with the list.")],
     data: _PrivateFile,
     schema: SchemaFile,
     epsilon: Annotated[float, Option(help="Epsilon of the choice and the resulting fit, > 0.")],

@@ -7,18 +7,20 @@ could type, shown as it runs. So Ctrl-C loses no answer; and nothing is spent be
 import json
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer import Argument
 
+from sordino.cli.fit import REGRESSIONS
 from sordino.cli.schema import asked_lines, dialect, until
 from sordino.cli.shared import AsJson, command, json_text, write_text
-from sordino.core.validate import InputError, printable
+from sordino.core.bound import Relation
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, printable
+from sordino.fitting.tasks import MODELS
 
-_MODELS = ("linear", "logistic", "robust", "poisson")
 _INTERRUPTED = 130
 
 
@@ -64,8 +66,8 @@ class Walk:
     def declare(self) -> None:
         """A line for each column, then a schema; only the header is read."""
         _title("1 of 6: declare what is public")
-        corrected = self.lines.exists() and self.schema.exists() and _made(self.lines) > _made(self.schema)
-        if self.schema.exists() and not corrected:
+        written = [path.stat().st_mtime_ns if path.exists() else -1 for path in (self.lines, self.schema)]
+        if self.schema.exists() and written[0] <= written[1]:  # else the lines were corrected since
             typer.echo(f"{_shown(self.schema)} exists already; continuing with it.")
             return
         import sordino.data as tables  # noqa: PLC0415
@@ -78,7 +80,7 @@ class Walk:
         lines = asked_lines(names, types, kept, self._keep_lines)
         if not any("[target]" in line for line in lines):
             known = [line.split(":")[0] for line in lines[1:]]
-            target = until("Which column is the outcome?", lambda text: _one_of(text, known))
+            target = until("Which column is the outcome?", _among(known))
             self._keep_lines([f"{line} [target]" if line.startswith(f"{target}:") else line for line in lines])
         encoding = self.answers.get("encoding")
         given = () if encoding is None else ("--encoding", encoding)
@@ -116,8 +118,8 @@ class Walk:
             return
         self._ask("dataset", "What is the dataset called?", str, self.table.stem)
         self._relation()
-        self._ask("budget", "Total epsilon of all releases from it, ever?", _positive, 3)
-        self._ask("budget_delta", "And delta, far below one over the number of records?", _share, 1e-5)
+        self._ask("budget", "Epsilon of everything ever released from it?", _number(POSITIVE), 3)
+        self._ask("budget_delta", "And delta, far below one over the number of records?", _number(OPEN_UNIT), 1e-5)
         given = {name: str(self.answers[name]) for name in ("dataset", "relation", "budget", "budget_delta")}
         typer.echo("This is final: a ledger cannot be opened again with more.")
         if not typer.confirm("Open it?", default=True):
@@ -131,10 +133,11 @@ class Walk:
         """What a budget would give, as often as asked; no row is read."""
         _title("3 of 6: plan before you spend")
         self._relation()
-        self._ask("model", f"Which model ({', '.join(_MODELS)})?", lambda text: _one_of(text, _MODELS), "logistic")
-        self._ask("delta", "Delta of the fit?", _share, 1e-6)
+        models = tuple(filter(_asks_nothing_more, REGRESSIONS))
+        self._ask("model", f"Which model ({', '.join(models)})?", _among(models), "logistic")
+        self._ask("delta", "Delta of the fit?", _number(OPEN_UNIT), 1e-6)
         while True:
-            self._ask("epsilon", "Epsilon of the fit?", _positive, 1)
+            self._ask("epsilon", "Epsilon of the fit?", _number(POSITIVE), 1)
             self._run("plan", self.answers["model"], "--schema", str(self.schema), *self._privacy())
             if typer.confirm("Fit with this epsilon?", default=True):
                 return
@@ -225,7 +228,7 @@ class Walk:
             self.answers["relation"] = Ledger.at(self.ledger).budget.relation.value
             self._keep()
         asked = "Is the number of records public (replace-one) or not (add-remove)?"
-        self._ask("relation", asked, lambda text: _one_of(text, ("replace-one", "add-remove")), "replace-one")
+        self._ask("relation", asked, _among(Relation), "replace-one")
 
     def _check(self) -> None:
         """What the rows do not keep of the schema, before anything is spent; a table that a fit refuses ends here."""
@@ -268,10 +271,6 @@ def _read_answers(path: Path) -> dict[str, Any]:
     return found
 
 
-def _made(path: Path) -> int:
-    return path.stat().st_mtime_ns
-
-
 def _title(words: str) -> None:
     typer.echo(f"\n{words}\n{'-' * len(words)}")
 
@@ -280,21 +279,26 @@ def _shown(text: Any) -> str:
     return printable(str(text))
 
 
-def _one_of(text: str, words: Sequence[str]) -> str:
-    if text not in words:
-        raise InputError(f"Expected one of {', '.join(words)}, got {text!r}.")
-    return text
+def _among(words: Iterable[str]) -> Callable[[str], str]:
+    return lambda text: one_of("the answer", text, tuple(words))
 
 
-def _positive(text: str, below: float = float("inf"), words: str = "above 0") -> float:
+def _number(allowed: Interval) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise InputError(f"Expected a number, got {text!r}.") from None
+        return number("the answer", value, allowed)
+
+    return read
+
+
+def _asks_nothing_more(model: str) -> bool:
+    """Whether every option of a model has a default."""
     try:
-        found = float(text)
-    except ValueError:
-        raise InputError(f"Expected a number, got {text!r}.") from None
-    if not 0.0 < found < below:
-        raise InputError(f"Expected a number {words}, got {text!r}.")
-    return found
-
-
-def _share(text: str) -> float:
-    return _positive(text, 1.0, "between 0 and 1")
+        for one in MODELS[model][0].options:
+            one.check(one.name, one.default)
+    except InputError:
+        return False
+    return True

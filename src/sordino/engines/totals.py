@@ -254,10 +254,10 @@ def each_once(engine: Engine, work: Work, parts: dict[str, TablePart]) -> Iterat
     for answer in engine.answers(work, dict(parts)):
         if answer.part not in parts:
             raise InputError("A part answered that Sordino had not queried.")
-        first = found.setdefault(answer.part, answer)
-        if first is answer:
+        if answer.part not in found:
+            found[answer.part] = answer
             yield answer
-        elif first != answer:
+        elif answer != found[answer.part]:
             raise InputError(
                 f"{parts[answer.part].name} gave two different answers in one round. Its rows change, or machines "
                 "compute differently."

@@ -64,6 +64,8 @@ def read_bytes(path: str | Path, largest: int = LARGEST_FILE, *, owner_only: boo
             )
         with os.fdopen(handle, "rb", closefd=False) as file:
             content = file.read(largest + 1)
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"Expected {name} to be a readable {kind}, got: {error.strerror}.") from None
     except MemoryError:

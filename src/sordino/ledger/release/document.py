@@ -25,7 +25,7 @@ from sordino.core.bound import (
 )
 from sordino.core.gaussian import show_up
 from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit
-from sordino.core.spec.fields import read_keys, write_keys
+from sordino.core.spec.fields import Flag, Text, as_object, read_keys, write_keys
 from sordino.core.spec.instance import NamedModel
 from sordino.core.spec.problem import UNIT
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, number, one_of, refuse
@@ -55,6 +55,7 @@ NON_PRIVATE = "NON-PRIVATE: made with reproducible randomness; anyone who knows 
 # What was done to rows before the fit: nothing but what the schema declares, or something that only the caller knows.
 BY_SCHEMA, CALLERS_WORD = "by the schema", "the caller's word"
 _MOST_CAUTIONS, _LONGEST_CAUTION = 20, 2000
+_TEXT = Text()
 # What `to_document` writes; warning, unit, group and ran follow from the rest and are not read back.
 _KEYS = (
     "format", "version", "software", "warning", "private", "cautions", "preprocessing", "kind", "epsilon", "delta",
@@ -249,7 +250,7 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
         return document[key]
 
     def section(key: str) -> dict[str, Any]:
-        return {} if document.get(key) is None else _object(document[key], key)
+        return {} if document.get(key) is None else dict(as_object(key, document[key]))
 
     if required("format") != FORMAT:
         raise refuse("format", f"to be {FORMAT!r}", document["format"], "check that this is a release folder")
@@ -264,23 +265,23 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
     if "epsilon" in document:
         stated_epsilon = math.inf if epsilon is None else number("epsilon", epsilon, NON_NEGATIVE)
     release = StoredRelease(
-        kind=_text(required("kind"), "kind"),
+        kind=_TEXT.read("kind", required("kind")),
         spec=Spec.from_dict(required("spec")),
         bound=_bound(where, required("bound"), document.get("floating_point")),
         delta=number("delta", required("delta"), OPEN_UNIT),
-        private=_flag(required("private")),
+        private=Flag().read("private", required("private")),
         arrays=arrays,
         settings=section("settings"),
-        model=None if model is None else read_keys(NamedModel, "model", _object(model, "model")),
+        model=None if model is None else read_keys(NamedModel, "model", dict(as_object("model", model))),
         schema=None if schema is None else schema_from_dict(schema),
         answers=section("answers"),
         ledger=section("ledger") or None,
         cautions=_cautions([] if cautions is None else cautions),
         preprocessing=one_of("preprocessing", required("preprocessing"), (BY_SCHEMA, CALLERS_WORD)),
-        software=_text(required("software"), "software"),
+        software=_TEXT.read("software", required("software")),
         stated_epsilon=stated_epsilon,
     )
-    digest = _text(required("arrays_sha256"), "arrays_sha256")
+    digest = _TEXT.read("arrays_sha256", required("arrays_sha256"))
     unknown = [key for key in document if key not in _KEYS]
     if unknown and not newer:
         allowed = ", ".join(sorted(_KEYS))
@@ -305,24 +306,18 @@ def _check_version(version: Any) -> bool:
 def _bound(where: str, value: Any, line: Any) -> Bound:
     """The theorem's bound, with the line about floating point, which stands apart so that older readers can skip it."""
     try:
-        bound = Bound.from_dict(_object(value, "bound"))
+        bound = Bound.from_dict(dict(as_object("bound", value)))
         if line is None:
             return with_floating_point(bound, NOT_COVERED)
         stated, evidence, reason = (
-            _object(line, "floating_point")[key] for key in ("total_variation", "evidence", "reason")
+            as_object("floating_point", line)[key] for key in ("total_variation", "evidence", "reason")
         )
         word = Evidence.from_word("floating_point.evidence", evidence)
         return with_floating_point(
-            bound, Certificate(FLOATING_POINT, stated, word, _text(reason, "floating_point.reason"))
+            bound, Certificate(FLOATING_POINT, stated, word, _TEXT.read("floating_point.reason", reason))
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"The bound in {where} cannot be read: {str(error)[:100]}.") from None
-
-
-def _object(value: Any, name: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise refuse(name, "to be an object", value)
-    return value
 
 
 def _cautions(value: Any) -> tuple[str, ...]:
@@ -330,18 +325,6 @@ def _cautions(value: Any) -> tuple[str, ...]:
     if not short or not all(isinstance(one, str) and len(one) <= _LONGEST_CAUTION for one in value):
         raise refuse("cautions", f"to be a list of at most {_MOST_CAUTIONS} texts", value)
     return tuple(value)
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str) or len(value) > 200:
-        raise refuse(name, "to be a short text", value)
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise refuse("private", "to be true or false", value)
-    return value
 
 
 # What each kind of release stores, and the posterior that is rebuilt from it.
