@@ -1,4 +1,3 @@
-# pyright: reportArgumentType=false
 """A record's contribution is its own to the last bit and within its bound, and sums of contributions are exact.
 
 Every path adds up the same real numbers whatever the order, the blocks or the batches. So sums over a table are

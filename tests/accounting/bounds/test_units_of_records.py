@@ -1,4 +1,3 @@
-# pyright: reportReturnType=false
 """A step that a unit of several records joins: above the exact divergence, however many uses are told apart."""
 
 import mpmath as mp

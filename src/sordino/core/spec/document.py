@@ -48,36 +48,39 @@ LARGEST_INTEGER = 2**63
 def read_bytes(path: str | Path, largest: int = LARGEST_FILE, *, owner_only: bool = False) -> bytes:
     """The content of a regular file of at most `largest` bytes; with `owner_only`, of one that nobody else may read."""
     name, kind = repr(str(path)), "key file" if owner_only else "file"
-    handle = -1
     try:
-        # Not blocking: a pipe in the place of a file must not stop the program.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        status = os.fstat(handle)
-        if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(errno.EISDIR, "Is a directory")
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError(f"{name} is a pipe or a device. Save its content to a file first.")
-        if owner_only and os.name == "posix" and status.st_mode & 0o077:
-            raise InputError(
-                f"Expected {name} to be readable by its owner only, got mode {stat.S_IMODE(status.st_mode):04o}; "
-                "think who may have read it, then run chmod 600, or make another."
-            )
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            content = file.read(largest + 1)
-    except InputError:
-        raise
+        status, content = _read(path, largest)
     except OSError as error:
         raise InputError(f"Expected {name} to be a readable {kind}, got: {error.strerror}.") from None
     except MemoryError:
         raise InputError(f"{name} does not fit into the memory of this machine.") from None
     except ValueError:
         raise InputError(f"{name} contains a null character, so it is no file name.") from None
-    finally:
-        if handle >= 0:
-            os.close(handle)
+    if content is None:
+        raise InputError(f"{name} is a pipe or a device. Save its content to a file first.")
+    if owner_only and os.name == "posix" and status.st_mode & 0o077:
+        raise InputError(
+            f"Expected {name} to be readable by its owner only, got mode {stat.S_IMODE(status.st_mode):04o}; think who "
+            "may have read it, then run chmod 600, or make another."
+        )
     if len(content) > largest:
         raise InputError(f"{name} is larger than {largest} bytes.")
     return content
+
+
+def _read(path: str | Path, largest: int) -> tuple[os.stat_result, bytes | None]:
+    """What a file is, and a byte more than `largest` of it; None of pipes and devices, which may never end or begin."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        status = os.fstat(handle)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(status.st_mode):
+            return status, None
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return status, file.read(largest + 1)
+    finally:
+        os.close(handle)
 
 
 def read_text(path: str | Path) -> str:
