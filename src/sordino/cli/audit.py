@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer import Argument, Option
 
+from sordino.cli import library
 from sordino.cli.certify import asked_at, target_delta
 from sordino.cli.shared import AsJson, among, check_ending, command, json_text, warn_of_open_scheduler, write_text
 from sordino.core.spec import FileDataset, Spec, read_spec
@@ -36,9 +37,8 @@ _METHODS = (
 
 
 def _methods() -> tuple[str, ...]:
-    from sordino.auditing.lower_bound import method_names  # noqa: PLC0415
 
-    return *method_names(), REPLAY
+    return *library.method_names(), REPLAY
 
 
 @command(
@@ -92,23 +92,17 @@ def audit(
     counts the event again. A dask scheduler must be trusted.
     """
     if claim is not None or str(path).startswith(("python:", "program:")):
-        from sordino.auditing.hunter.search import HunterOptions  # noqa: PLC0415
-
         sure = 0.999 if confidence is None else confidence
-        options = HunterOptions(confidence=sure, seconds=seconds, call_seconds=call_seconds, seed=seed, python=python)
+        options = library.HunterOptions(
+            confidence=sure, seconds=seconds, call_seconds=call_seconds, seed=seed, python=python
+        )
         _hunt(str(path), claim, options, script, out, as_json)
         return
     check_ending("--plot", plot, ".svg")
     spec = described(path)
-    # Imported here: models and their compiler are not needed to refuse bad input.
-    from sordino.accounting.evaluate import tightest  # noqa: PLC0415
-    from sordino.auditing.instance import usual_method  # noqa: PLC0415
-    from sordino.auditing.lower_bound import AuditOptions, VerdictKind, verdict  # noqa: PLC0415
-    from sordino.auditing.lower_bound import audit as audited  # noqa: PLC0415
-    from sordino.auditing.replay.examine import CONFIDENCE  # noqa: PLC0415
 
     replay = _Replay(
-        path, _document(path), spec, CONFIDENCE if confidence is None else confidence, seed, model, seconds
+        path, _document(path), spec, library.CONFIDENCE if confidence is None else confidence, seed, model, seconds
     )
     if method == REPLAY:
         if cluster is not None or keep is not None or plot is not None:
@@ -121,21 +115,19 @@ def audit(
         return
     contradicted = _contradicted(path)
     tested = replay.of_release() if method is None and os.path.isdir(path) else None
-    method = usual_method(spec) if method is None else method
+    method = library.usual_method(spec) if method is None else method
     fit_sides = _fit_elsewhere(method, cluster, workers, keep, seed)
-    options = AuditOptions(
+    options = library.AuditOptions(
         delta=target_delta(spec, delta),
         confidence=0.95 if confidence is None else confidence,
         models=models,
         seed=seed,
         fit_sides=fit_sides,
     )
-    lower = audited(spec, method, options)
-    bound = tightest(asked_at(spec, options.delta), options.delta)
+    lower = library.audit(spec, method, options)
+    bound = library.tightest(asked_at(spec, options.delta), options.delta)
     if plot is not None:
-        from sordino.report.figures import trade_off_figure  # noqa: PLC0415
-
-        write_text(plot, trade_off_figure(lower, bound))
+        write_text(plot, library.trade_off_figure(lower, bound))
     both = lower.answer(bound, spec.unit) | ({} if tested is None else {"implementation": tested.json})
     both |= {"contradicted": [f"{title} {words}" for title, words in contradicted]} if contradicted else {}
     if not _kept(both, out, as_json):
@@ -146,7 +138,7 @@ def audit(
             typer.echo("\n" + typer.style(printable(title), fg="red", bold=True) + printable(f" {words}"))
         if plot is not None:
             typer.echo(f"\nTrade-off curves: {printable(str(plot))}")
-    if verdict(bound, lower).kind is VerdictKind.VIOLATED or (tested is not None and tested.violated):
+    if library.verdict(bound, lower).kind is library.VerdictKind.VIOLATED or (tested is not None and tested.violated):
         raise typer.Exit(VIOLATED)
     if contradicted:
         raise InputError(f"The release {str(path)!r} contradicts itself. See the findings.")
@@ -156,9 +148,8 @@ def _contradicted(path: Path) -> tuple[tuple[str, str], ...]:
     """What contradicts a release that was stored whole; a changed file is refused."""
     if "bound" not in _document(path):
         return ()
-    from sordino.report.subject import contradictions  # noqa: PLC0415
 
-    return contradictions(path)
+    return library.contradictions(path)
 
 
 def _kept(answer: dict[str, Any], out: Path | None, as_json: bool) -> bool:
@@ -219,22 +210,19 @@ class _Replay(NamedTuple):
 
     def run(self) -> "Implementation":
         """The test of the code: of the fit behind a release, or of the kernel of a described chain."""
-        from sordino.estimators.replay import replay_custom_release, replay_release  # noqa: PLC0415
-        from sordino.inference.release import reopen, with_model  # noqa: PLC0415
-        from sordino.ledger.release import read_release  # noqa: PLC0415
-
         drawn = secrets.randbits(32) if self.seed is None else self.seed
         options: dict[str, Any] = {"confidence": self.confidence, "seed": drawn, "seconds": self.seconds}
         if self.custom:
-            given = None if self.model is None else reopen(self.path, **_named_model(self.model))
-            return replay_custom_release(given or with_model(read_release(self.path), None), **options)
+            given = None if self.model is None else library.reopen(self.path, **_named_model(self.model))
+            return library.replay_custom_release(
+                given or library.with_model(library.read_release(self.path), None), **options
+            )
         if self.model is not None:
             raise InputError("`--model` works only with a release of `sordino.fit`; omit it.")
-        if "settings" in self.document and "task" in (release := read_release(self.path)).settings:
-            return replay_release(release, **options)
-        from sordino.auditing.replay.tables import replay_chain  # noqa: PLC0415
+        if "settings" in self.document and "task" in (release := library.read_release(self.path)).settings:
+            return library.replay_release(release, **options)
 
-        return replay_chain(self.spec, **options)
+        return library.replay_chain(self.spec, **options)
 
 
 def _named_model(name: str) -> dict[str, Any]:
@@ -265,9 +253,8 @@ def _hunt(
     """Run the code until a counterexample to its claim is found or the time is up."""
     if claim is not None and not claim.lstrip().startswith("{"):
         claim = read_text(Path(claim))
-    from sordino.auditing.hunter.report import hunt  # noqa: PLC0415
 
-    report = hunt(target, claim, options)
+    report = library.hunt(target, claim, options)
     if script is not None and report.violated:
         write_text(script, report.script)
     if not _kept(report.as_json(), out, as_json):
@@ -287,20 +274,17 @@ def _fit_elsewhere(
     """How an audit fits its models, if not simply here; refused before any data are read."""
     if cluster is None and keep is None:
         return None
-    from sordino.auditing.lower_bound import fits_models  # noqa: PLC0415
 
-    if not fits_models(method):
+    if not library.fits_models(method):
         option = "--keep" if cluster is None else "--cluster"
         raise InputError(f"Expected {option} with --method attack or fleet, got {method!r}, which fits no two models.")
     if keep is not None and seed is None:
         raise InputError("`--keep` needs `--seed`: a fresh seed would make other models every time.")
-    # Imported here: dask is an extra, and only for those who name a cluster.
-    from sordino.auditing.cluster import ClusterOptions, FitOnCluster  # noqa: PLC0415
 
-    options = None if cluster is None else ClusterOptions(cluster, workers=workers)
+    options = None if cluster is None else library.ClusterOptions(cluster, workers=workers)
     if options is not None and not options.authenticated:
         warn_of_open_scheduler()
-    return FitOnCluster(options, keep)
+    return library.FitOnCluster(options, keep)
 
 
 def described(path: Path) -> Spec:
@@ -320,9 +304,8 @@ def _document(path: Path) -> dict[str, Any]:
     """What release.json of a folder says, which has a spec; empty for anything else."""
     if not os.path.isdir(path):
         return {}
-    from sordino.ledger.signed_folder import broken_signature  # noqa: PLC0415
 
-    broken, place = broken_signature(path), path / RELEASE_FILE
+    broken, place = library.broken_signature(path), path / RELEASE_FILE
     if broken:
         raise InputError(broken)
     document = parse(read_text(place), str(place))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from sordino.cli import library
 from sordino.cli.shared import AsJson, SpecPath, TargetDelta, among, answer, check_ending, command, progress, write_text
 from sordino.core import validate
 from sordino.core.spec import Spec, read_spec
@@ -46,14 +47,10 @@ def certify(
     No data are read. Near misses are theorems that would apply with another constant or assumption. If no theorem gives
     a finite epsilon, the command says so and still exits with code 0; with --json the tightest is then null.
     """
-    # The accountant is imported here, so that --help and bad input answer at once.
-    from sordino.accounting.evaluate import as_json as answered  # noqa: PLC0415
-    from sordino.accounting.evaluate import explain  # noqa: PLC0415
-
     check_ending("--plot", plot, ".svg")
     spec = read_spec(spec_path)
     delta = target_delta(spec, delta)
-    explanation = explain(asked_at(spec, delta), delta)
+    explanation = library.explain(asked_at(spec, delta), delta)
     crossings = None if plot is None else _plotted(explanation, plot)
     named = [{"steps": at.steps, "from": at.before, "to": at.after} for at in crossings or ()]
     lines = str(explanation).split("\n")
@@ -61,25 +58,21 @@ def certify(
         lines += ["", "Did not apply:", *(f"  {one.theorem}: {one.reason}" for one in explanation.inapplicable)]
     if crossings is not None:
         lines += ["", f"Epsilon against steps: {plot}", *(f"  {crossing.sentence}" for crossing in crossings)]
-    answer(as_json, answered(explanation) | ({} if crossings is None else {"crossings": named}), *lines)
+    answer(as_json, library.as_json(explanation) | ({} if crossings is None else {"crossings": named}), *lines)
 
 
 def _plotted(explanation: "Explanation", path: Path) -> "tuple[Crossing, ...]":
     """Draw the figure, with a progress bar where a person is looking, and return where the tightest theorem changes."""
-    from sordino.report.figures import steps_figure  # noqa: PLC0415
-    from sordino.report.steps import POINTS, steps_curves  # noqa: PLC0415
-
-    with progress(POINTS) as begin:
+    with progress(library.POINTS) as begin:
         begin("epsilon against steps")
-        curves = steps_curves(explanation.spec, explanation.delta, lambda *_: begin("epsilon against steps"))
-    write_text(path, steps_figure(curves))
+        curves = library.steps_curves(explanation.spec, explanation.delta, lambda *_: begin("epsilon against steps"))
+    write_text(path, library.steps_figure(curves))
     return curves.crossings
 
 
 def _knobs() -> tuple[str, ...]:
-    from sordino.accounting.calibration import KNOBS  # noqa: PLC0415
 
-    return tuple(KNOBS)
+    return tuple(library.KNOBS)
 
 
 @command(
@@ -102,15 +95,12 @@ def calibrate(
 
     Sordino finds the least noise, the most steps, the smallest batch of a chain, or the largest batch of rounds.
     """
-    from sordino.accounting import calibration  # noqa: PLC0415
-    from sordino.accounting.evaluate import as_json as answered  # noqa: PLC0415
-
     spec = read_spec(spec_path)
     delta = target_delta(spec, delta)
-    found = calibration.calibrate(asked_at(spec, delta), epsilon, delta, over)
+    found = library.calibrate(asked_at(spec, delta), epsilon, delta, over)
     if output is not None:
         write_text(output, found.spec.to_json())
     target = {"epsilon": found.target_epsilon, "delta": found.explanation.delta}
     what = {"over": found.knob, "value": found.value, "target": target, "spec": found.spec.to_dict()}
     text = f"{found.knob} = {found.value!r} meets epsilon {found.target_epsilon:g}\n\n{found.explanation}"
-    answer(as_json, what | {"certificate": answered(found.explanation)}, *text.split("\n"))
+    answer(as_json, what | {"certificate": library.as_json(found.explanation)}, *text.split("\n"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from sordino.cli import shared
+from sordino.cli import library, shared
 from sordino.cli.audit import VIOLATED
 from sordino.cli.shared import AsJson, command, json_text, optional_text, progress, write_text
 from sordino.core.gaussian import show_down, show_up
@@ -35,15 +35,13 @@ AUDIT_FILE = "audit.json"
 
 
 def _estimator(name: str, ledger: "Ledger", seed: int | None) -> "tuple[PrivateEstimator, Table]":
-    from sordino.data import Number, Target, rand_health  # noqa: PLC0415
-    from sordino.estimators import PrivateLogisticRegression, PrivateRobustRegression  # noqa: PLC0415
 
-    loaded = rand_health(name)
+    loaded = library.rand_health(name)
     given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "relation": "replace-one", "ledger": ledger}
     if name == "any-visit":
-        return PrivateLogisticRegression(schema=loaded.schema, random_state=seed, **given), loaded.table
-    capped = loaded.schema.with_target(Target("mdvis", Number(0.0, MOST_VISITS)))
-    return PrivateRobustRegression(schema=capped, random_state=seed, **given), loaded.table
+        return library.PrivateLogisticRegression(schema=loaded.schema, random_state=seed, **given), loaded.table
+    capped = loaded.schema.with_target(library.Target("mdvis", library.Number(0.0, MOST_VISITS)))
+    return library.PrivateRobustRegression(schema=capped, random_state=seed, **given), loaded.table
 
 
 # What is asked, by the folder of its release.
@@ -68,28 +66,23 @@ def demo(
 
     Takes about a minute. The extra `demo` brings the data.
     """
-    # Imported here: jax, pandas and scikit-learn are not needed by the other commands.
-    from sordino.data import rand_health_schema  # noqa: PLC0415
-    from sordino.ledger import Ledger  # noqa: PLC0415
-    from sordino.report.page import write_report  # noqa: PLC0415
-    from sordino.report.subject import Account, open_subject  # noqa: PLC0415
-
     folder = _new_folder(out)
     say: Say = (lambda _: None) if as_json else typer.echo
     say(
-        f"RAND Health Insurance Experiment: {rand_health_schema().records} records, each one year of one person.\n"
+        f"RAND Health Insurance Experiment: {library.rand_health_schema().records} records, each one year of one "
+        "person.\n"
         "Bounds and categories come from a public schema; no row is read to choose a setting.\n"
         "The certificate protects one record. A person may have several, 5 at most, and the table does not say\n"
         "which. The report therefore also bounds what 5 records together can reveal.\n"
     )
-    ledger = Ledger.open(folder / "rand.ledger", "RAND HIE", "replace-one", BUDGET_EPSILON, BUDGET_DELTA)
+    ledger = library.Ledger.open(folder / "rand.ledger", "RAND HIE", "replace-one", BUDGET_EPSILON, BUDGET_DELTA)
     done = [_fitted(name, folder, ledger, seed, say) for name in _QUESTIONS]
     balance = ledger.balance()
     say(f"Ledger: {balance.sentence}.\n")
     with progress(len(_QUESTIONS)) as begin:
-        account = Account.of(ledger)
-        subjects = [open_subject(folder / name, account=account) for name in _QUESTIONS]
-        written = write_report(subjects, folder / "report.html", begin)
+        account = library.Account.of(ledger)
+        subjects = [library.open_subject(folder / name, account=account) for name in _QUESTIONS]
+        written = library.write_report(subjects, folder / "report.html", begin)
     if as_json:
         pages = {"private": optional_text(written.private), "non_private": optional_text(written.non_private)}
         made = {"folder": str(folder), "releases": done, "ledger": balance.to_dict(), "report": pages}
@@ -105,16 +98,11 @@ def demo(
 
 def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "Say") -> dict[str, Any]:
     """Fit, store and show one model, with how tight its certificate is."""
-    from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit  # noqa: PLC0415
-    from sordino.core.results import text_table  # noqa: PLC0415
-    from sordino.inference.summary import summary_of  # noqa: PLC0415
-    from sordino.ledger.release import write_release  # noqa: PLC0415
-
     say(_QUESTIONS[name])
     model, table = _estimator(name, ledger, seed)
     model.fit(table)
     release = model.release_
-    write_release(folder / name, release)
+    library.write_release(folder / name, release)
     say(f"  certified epsilon <= {show_up(release.epsilon)} at delta {DELTA:g}, replace-one ({release.bound.theorem})")
     if release.protected.group is not None:
         say(f"  {release.protected.group.sentence}")
@@ -122,7 +110,7 @@ def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "S
     done |= release.protected.to_dict()
     done |= {"theorem": release.bound.theorem, "private": release.private, "audit": None}
     try:
-        lower = audit(release.spec, "exact", AuditOptions(delta=DELTA))
+        lower = library.audit(release.spec, "exact", library.AuditOptions(delta=DELTA))
     except InputError as refused:
         say(f"  tightness of the description not known: {refused}")
     else:
@@ -130,12 +118,12 @@ def _fitted(name: str, folder: Path, ledger: "Ledger", seed: int | None, say: "S
         write_text(folder / name / AUDIT_FILE, json_text(answer) + "\n")
         done["audit"] = {"epsilon": answer["lower_bound"]["epsilon"], "verdict": answer["verdict"]["kind"]}
         done["audit"]["examined"] = answer["examined"]
-        words = VerdictKind(answer["verdict"]["kind"]).words
+        words = library.VerdictKind(answer["verdict"]["kind"]).words
         say(f"  described epsilon >= {show_down(lower.epsilon)} ({words}; the code was not run)")
     for caution in model.cautions_:
         say(f"  {caution}")
-    lines = summary_of(release)
-    table = text_table(lines.header, lines.rows) if lines.lines else ""
+    lines = library.summary_of(release)
+    table = library.text_table(lines.header, lines.rows) if lines.lines else ""
     say(f"  method {model.method_}; coefficients in the units of the table")
     say("\n".join(f"    {line}" for line in table.splitlines()) + "\n")
     return done

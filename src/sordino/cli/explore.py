@@ -5,6 +5,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from sordino.cli import library
 from sordino.cli.shared import (
     AsJson,
     Delta,
@@ -62,17 +63,14 @@ def check(
         check_out(out)
     if not public and out is None:
         raise InputError("A check of private rows needs `--out`, the release folder to make.")
-    # Imported here: bad input is refused without them.
-    from sordino.explore.checks import check as checked  # noqa: PLC0415
-    from sordino.ledger.release import read_release, write_release  # noqa: PLC0415
 
     spent = {"epsilon": epsilon, "delta": delta, "ledger": ledger}
-    found = checked(
-        read_release(release), str(data), public=public, bands=bands, level=level, random_state=seed, **spent
+    found = library.check(
+        library.read_release(release), str(data), public=public, bands=bands, level=level, random_state=seed, **spent
     )
     text, charged = str(found).splitlines(), {"release": None}
     if out is not None and found.release is not None:
-        write_release(out, found.release)
+        library.write_release(out, found.release)
         text += ["", *charged_lines(found.release, out)]
         charged = charged_json(found.release, out)
     answer(as_json, charged | found.as_dict(), *text)
@@ -103,15 +101,13 @@ def compare(
     check_out(out)
     if len({str(one) for one in releases}) < len(releases):
         raise InputError("A release is named twice. Name each once.")
-    # Imported here: bad input is refused without them.
-    from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
-    from sordino.explore.checks import compare as compared  # noqa: PLC0415
-    from sordino.ledger.release import read_release, write_release  # noqa: PLC0415
 
-    given = {str(one): read_release(one) for one in releases}
-    existing_table(data)
-    found = compared(given, str(data), epsilon=epsilon, delta=delta, ledger=ledger, level=level, random_state=seed)
-    write_release(out, found.release)
+    given = {str(one): library.read_release(one) for one in releases}
+    library.existing_table(data)
+    found = library.compare(
+        given, str(data), epsilon=epsilon, delta=delta, ledger=ledger, level=level, random_state=seed
+    )
+    library.write_release(out, found.release)
     text = (*str(found).splitlines(), "", *charged_lines(found.release, out))
     answer(as_json, charged_json(found.release, out) | found.as_dict(), *text)
 
@@ -147,14 +143,9 @@ def choose(
     check_out(out)
     if not candidate and not effect_scale:
         raise InputError("Give `--candidate` or `--effect-scale`: what to choose from.")
-    # Imported here: bad input is refused without them.
-    from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
-    from sordino.explore.selection import CHOSEN, Candidate  # noqa: PLC0415
-    from sordino.explore.selection import choose as chosen_among  # noqa: PLC0415
-    from sordino.ledger.release import write_release  # noqa: PLC0415
 
     given = [
-        Candidate(
+        library.Candidate(
             (formula or "all columns") + ("" if scale is None else f" [effect scale {scale:g}]"),
             formula,
             None if scale is None else {"effect_scale": scale},
@@ -162,11 +153,11 @@ def choose(
         for formula in candidate or [None]
         for scale in effect_scale or [None]
     ]
-    existing_table(data)
+    library.existing_table(data)
     spent = {"epsilon": epsilon, "delta": delta, "relation": relation, "ledger": ledger}
-    found = chosen_among(model, str(data), given, schema=schema, trials=trials, random_state=seed, **spent)
-    write_release(out, found.release)
-    chosen = found.release.settings[CHOSEN]
+    found = library.choose(model, str(data), given, schema=schema, trials=trials, random_state=seed, **spent)
+    library.write_release(out, found.release)
+    chosen = found.release.settings[library.CHOSEN]
     answer(
         as_json,
         charged_json(found.release, out) | dict(chosen),
@@ -212,15 +203,12 @@ def look(
     private: they may go into a schema.
     """
     check_out(out)
-    # Imported here: bad input is refused without them.
-    from sordino.explore.looks import look as looked  # noqa: PLC0415
-    from sordino.ledger.release import write_release  # noqa: PLC0415
 
     spent = {"epsilon": epsilon, "delta": delta, "relation": relation, "ledger": ledger}
     how = {"level": level, "random_state": seed, "engine": engine}
-    found = looked(data, ask, schema=schema, records=records, **spent, **how)
+    found = library.look(data, ask, schema=schema, records=records, **spent, **how)
     release = found.release
-    write_release(out, release)
+    library.write_release(out, release)
     if lines is not None:
         write_text(lines, "".join(f"{line}\n" for line in found.lines()))
     own = {"level": level, "answers": release.settings["answers"], "lines": list(found.lines())}

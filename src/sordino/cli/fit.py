@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from sordino.cli import shared
+from sordino.cli import library, shared
 from sordino.cli.shared import (
     AsJson,
     Delta,
@@ -124,24 +124,18 @@ def fit(
 
 
 def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formula: str | None) -> "StoredRelease":
-    from sordino.data import read_schema, with_formula  # noqa: PLC0415
-    from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
 
-    declared = read_schema(schema)
+    declared = library.read_schema(schema)
     if formula is not None:
-        declared = with_formula(declared, formula)
-    existing_table(data)
-    from sordino.fitting.array_schema import DeltaWarning  # noqa: PLC0415
-    from sordino.fitting.fit import STAGES, fit_table  # noqa: PLC0415
-    from sordino.fitting.methods.base import BudgetWarning  # noqa: PLC0415
-    from sordino.ledger import ContentWarning  # noqa: PLC0415
+        declared = library.with_formula(declared, formula)
+    library.existing_table(data)
 
-    shown = (BudgetWarning, DeltaWarning, ContentWarning)
+    shown = (library.BudgetWarning, library.DeltaWarning, library.ContentWarning)
     with warnings.catch_warnings(record=True) as caught:
         for category in shown:
             warnings.simplefilter("always", category)
-        with progress(len(STAGES)) as begin:
-            release = fit_table(
+        with progress(len(library.STAGES)) as begin:
+            release = library.fit_table(
                 model, data, schema=declared, begin=lambda stage: begin(f"{model}: {stage}"), **settings
             )
     # For the person at the terminal only: what was seen in private rows stays out of the answer and of the release.
@@ -152,26 +146,22 @@ def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formu
 
 def _stored(out: Path, signer: "SigningKey | None", keep: Path | None, release: "StoredRelease") -> Path:
     """Write the release. What was paid for is not lost where that fails: its rounds are kept, or it lies elsewhere."""
-    from sordino.ledger.release import write_release  # noqa: PLC0415
-    from sordino.ledger.release.folder import DOCUMENT, release_files  # noqa: PLC0415
-
-    there = out / DOCUMENT
-    if keep is not None and there.is_file() and there.read_bytes() == release_files(release)[DOCUMENT]:
+    there = out / library.DOCUMENT
+    if keep is not None and there.is_file() and there.read_bytes() == library.release_files(release)[library.DOCUMENT]:
         return out  # the command was stopped after it had written the folder
     try:
-        return write_release(out, release, signer)
+        return library.write_release(out, release, signer)
     except InputError as error:
         if keep is not None:
             raise InputError(
                 f"{error} Nothing is lost: {str(keep)!r} contains every paid answer. Repeat the command when the "
                 "disk has room, or with another --out."
             ) from None
-        spare = write_release(Path(tempfile.mkdtemp(prefix="sordino-")) / out.name, release, signer)
-        raise InputError(f"{error} The paid release is in {str(spare)!r} instead; move it.") from None
+        spare = library.write_release(Path(tempfile.mkdtemp(prefix="sordino-")) / out.name, release, signer)
+        raise InputError(f"{error} The release that was paid for lies in {str(spare)!r} instead; move it.") from None
 
 
 def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
-    from sordino.fitting.tasks import EXPECTED_ERROR  # noqa: PLC0415
 
     return charged_json(release, out) | {
         "task": release.settings["task"],
@@ -179,20 +169,17 @@ def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
         "view": release.spec.view.value,
         "citation": str(release.bound.citation),
         "floating_point": floating_point_answer(release.bound),
-        EXPECTED_ERROR: release.settings[EXPECTED_ERROR],
+        library.EXPECTED_ERROR: release.settings[library.EXPECTED_ERROR],
     }
 
 
 def _lines(release: "StoredRelease", out: Path, ledger: Path | None) -> list[str]:
     """What was learned, what it cost, and what to type next."""
-    from sordino.core.results import text_table  # noqa: PLC0415
-    from sordino.inference.summary import summary_of  # noqa: PLC0415
-
-    found, bound = summary_of(release), release.bound
+    found, bound = library.summary_of(release), release.bound
     floating = floating_point_answer(bound)
     return [
         *release.cautions[:1],
-        *([*text_table(found.header, found.rows).splitlines(), ""] if found.lines else ()),
+        *([*library.text_table(found.header, found.rows).splitlines(), ""] if found.lines else ()),
         f"fit       {release.settings['task']} by {release.settings['method']}",
         *charged_lines(release, out, f", {release.spec.view.value} ({bound.theorem}: {bound.citation})"),
         f"floating  {floating['evidence']}: {floating['reason']}",
@@ -237,14 +224,11 @@ def plan(
     number("level", level, OPEN_UNIT)
     check_ending("--plot", plot, ".svg")
     effects, widths = (_by_column(name, given) for name, given in (("--effect", effect), ("--width", width)))
-    from sordino.inference.expectation import plan as planned  # noqa: PLC0415
 
     budget = {"records": records, "epsilon": epsilon, "delta": delta, "relation": relation}
-    made = planned(model, schema, **budget, **settings, level=level, effect=effects, width=widths, power=power)
+    made = library.plan(model, schema, **budget, **settings, level=level, effect=effects, width=widths, power=power)
     if plot is not None:
-        from sordino.report.figures import widths_figure  # noqa: PLC0415
-
-        write_text(plot, widths_figure(made))
+        write_text(plot, library.widths_figure(made))
     drawn = () if plot is None else ("", f"curve: {plot}")
     answer(as_json, made.as_dict() | {"plot": shared.optional_text(plot)}, *str(made).split("\n"), *drawn)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
+from sordino.cli import library
 from sordino.cli.shared import AsJson, OutFile, RelationWord, answer, command, group, json_text, write_text
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.results import text_table
@@ -39,22 +40,18 @@ def open_budget(
     Without --unit the budget protects one record. --most-records prices releases about records; without it they are
     refused by a ledger of units.
     """
-    from sordino.ledger import Ledger  # noqa: PLC0415
-
     if most_records is not None and unit is None:
         raise InputError("`--most-records` needs `--unit`, the name of the unit's column.")
     stated = "record" if unit is None else {"column": unit, "most_records": most_records}
-    made = Ledger.open(path, dataset, relation, epsilon, delta, reserve=reserve, unit=stated)
+    made = library.Ledger.open(path, dataset, relation, epsilon, delta, reserve=reserve, unit=stated)
     balance = made.balance()
     answer(as_json, balance.to_dict(), *_balance_lines(balance))
 
 
 @command("show", "Show what is spent and what is left.", "sordino ledger show clinic.ledger")
 def show(path: LedgerPath, as_json: AsJson = False) -> None:
-    """Show the releases, what is spent, and how large one more release may be."""
-    from sordino.ledger import Ledger  # noqa: PLC0415
-
-    ledger = Ledger.at(path)
+    """Say what was released, what is spent, and how large one more release may be."""
+    ledger = library.Ledger.at(path)
     balance, entries = ledger.balance(), ledger.entries()
     shown = ("sequence", "time", "theorem", "epsilon")
     listed = [{name: value for name, value in entry.to_dict().items() if name in shown} for entry in entries]
@@ -68,9 +65,7 @@ def verify(path: LedgerPath, as_json: AsJson = False) -> None:
     Exits with code 2 if an entry was charged too little, if an entry cannot be recomputed (this version does not
     know its theorem), or if the entries together exceed the budget.
     """
-    from sordino.ledger import Ledger  # noqa: PLC0415
-
-    verification = Ledger.at(path).verify()
+    verification = library.Ledger.at(path).verify()
     lines = [f"{one.sequence:>4}  {one.verdict:<13} {one.theorem}: {one.reason}" for one in verification.findings]
     answer(as_json, verification.to_dict(), *(lines or ["No release yet."]))
     if verification.overspent:
@@ -86,10 +81,8 @@ def export(
     as_json: Annotated[bool, Option("--json", help="The answer is JSON either way.")] = False,
 ) -> None:
     """Write everything that may leave as JSON: budget, filter, balance and entries; no key and no fingerprints."""
-    from sordino.ledger import Ledger  # noqa: PLC0415
-
     del as_json
-    exported = json_text(Ledger.at(path).export())
+    exported = json_text(library.Ledger.at(path).export())
     typer.echo(exported) if output is None else write_text(output, exported + "\n")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 from typer import Option
 
+from sordino.cli import library
 from sordino.cli.shared import EngineWord, ReleaseFolder, RowsToPredict, command, json_text, write_text
 from sordino.core.results import as_csv
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, printable, whole_number
@@ -55,11 +56,8 @@ def predict(
     """
     number("level", level, OPEN_UNIT)
     whole_number("draws", draws, Interval(0, 10_000))
-    # Imported here: bad input is refused without them.
-    from sordino.fitting.predictor import Predictor  # noqa: PLC0415
-    from sordino.ledger.release import read_release  # noqa: PLC0415
 
-    predictor = Predictor(read_release(release))
+    predictor = library.Predictor(library.read_release(release))
     if engine not in (None, "memory"):
         if out is None or as_json or seed is not None:
             raise InputError("`--engine` requires `--out` and cannot be combined with `--json` or `--seed`.")
@@ -81,16 +79,13 @@ class RowsAsText:
     draws: int
 
     def __call__(self, table: Any) -> tuple[str, str]:
-        from sordino.fitting.predictor import Predictor  # noqa: PLC0415  on the worker that has the rows
 
-        found = _table(Predictor(self.release), table, self.level, self.draws, None)
+        found = _table(library.Predictor(self.release), table, self.level, self.draws, None)
         return as_csv({name: [] for name in found}), as_csv(found, header=False)
 
 
 def _in_parts(predictor: "Predictor", data: str, engine: str, level: float, draws: int, out: Path) -> int:
     """Write predictions part by part; how many rows there were."""
-    from sordino.core.atomic_write import write_file  # noqa: PLC0415
-
     found = texts_in_parts(
         predictor.schema, data, engine, predictor.columns_to_read, RowsAsText(predictor.release, level, draws)
     )
@@ -106,7 +101,7 @@ def _in_parts(predictor: "Predictor", data: str, engine: str, level: float, draw
         if not rows:
             raise InputError("The table has no rows to predict.")
 
-    write_file(out, pieces())
+    library.write_file(out, pieces())
     return rows
 
 
@@ -158,8 +153,6 @@ class PredictionWork:
 
     def answer(self, part: "TablePart", key: str) -> "PartAnswer":
         """The text of one part, and of how many rows it is."""
-        from sordino.engines.totals import PartAnswer, for_each  # noqa: PLC0415
-
         header, pieces, rows = "", list[str](), 0
 
         def add(table: "Table") -> None:
@@ -169,8 +162,8 @@ class PredictionWork:
                 pieces.append(text)
                 rows += table.rows
 
-        for_each(part.tables(self.columns), add, part.name)
-        return PartAnswer(key, json.dumps([header, "".join(pieces)]).encode(), rows, 0, "")
+        library.for_each(part.tables(self.columns), add, part.name)
+        return library.PartAnswer(key, json.dumps([header, "".join(pieces)]).encode(), rows, 0, "")
 
 
 def texts_in_parts(
@@ -182,11 +175,8 @@ def texts_in_parts(
     it is public, so that it can travel.
     """
     import sordino.engines  # noqa: F401, PLC0415  registers every engine
-    from sordino.data.encode import check_parts  # noqa: PLC0415
-    from sordino.data.sources.registry import parts_of  # noqa: PLC0415
-    from sordino.engines.totals import each_once, engine_of  # noqa: PLC0415
 
-    parts = parts_of(schema.source(data))
+    parts = library.parts_of(schema.source(data))
     if not parts:
         raise InputError("The table has no parts. Check the path.")
     loose = next((part.name for part in parts if not part.ordered), None)
@@ -195,13 +185,13 @@ def texts_in_parts(
             f"Predictions need rows in a fixed order, and {loose} has none. Add an ORDER BY to its query, or save it "
             "as Parquet."
         )
-    work: Any = PredictionWork(text, check_parts(schema, parts, columns(parts[0].names())))
-    asking = engine_of(engine)
+    work: Any = PredictionWork(text, library.check_parts(schema, parts, columns(parts[0].names())))
+    asking = library.engine_of(engine)
     try:
         asking.check(parts)
         for first in range(0, len(parts), _PARTS_AT_ONCE):
             named = {f"{place}": part for place, part in enumerate(parts[first : first + _PARTS_AT_ONCE])}
-            found = {answer.part: answer for answer in each_once(asking, work, named)}
+            found = {answer.part: answer for answer in library.each_once(asking, work, named)}
             for key in named:
                 header, text = json.loads(found[key].sums)
                 yield header, text, found[key].units

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from sordino.cli import library
 from sordino.cli.shared import AsJson, OutFile, answer, command, group, print_document, write_text
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, one_of, printable
@@ -47,27 +48,27 @@ def new(
     and lists of words from public knowledge, never from the rows. `sordino schema check` lists what is still open. With
     --unit all records that share a value of that column are protected together, and `records` counts such units.
     """
-    import sordino.data as tables  # noqa: PLC0415
-
     file = dialect(data, delimiter, decimal, encoding)
-    source = data if file is None else tables.CsvFile(data, file)
+    source = data if file is None else library.CsvFile(data, file)
     lines = _lines(data, declare, column)
     charged = {} if bounds is None else _charged(bounds, lines)
     lines += charged.values()
     whole = ask or bool(lines)
     if whole:
-        names = tables.column_names(source)
+        names = library.column_names(source)
         lines += [f"{name}: unit of 8" for name in (unit,) if name and not _has_line(lines, name)]
         if ask:
-            lines = asked_lines(names, tables.declared_types(source), lines)
-        schema = tables.declared_lines("\n".join(lines), names, target)
+            lines = asked_lines(names, library.declared_types(source), lines)
+        schema = library.declared_lines("\n".join(lines), names, target)
         schema = replace(schema, file=schema.file or file, charged=tuple(charged) or None)
-        text = tables.schema_to_text(schema)
+        text = library.schema_to_text(schema)
     else:
-        names = tables.column_names(source)
-        kinds = {name: word for name, word in tables.declared_types(source).items() if name != unit}
+        names = library.column_names(source)
+        kinds = {name: word for name, word in library.declared_types(source).items() if name != unit}
         kinds |= dict.fromkeys(category or (), "category") | dict.fromkeys(boolean or (), "boolean")
-        text = tables.template_text(tables.new_schema_template(names, target=target, kinds=kinds, unit=unit, file=file))
+        text = library.template_text(
+            library.new_schema_template(names, target=target, kinds=kinds, unit=unit, file=file)
+        )
     if output is None:
         print_document(text)
         return
@@ -85,38 +86,30 @@ def new(
 
 def dialect(data: Path, delimiter: str | None, decimal: str | None, encoding: str | None) -> "Dialect | None":
     """What is given of how a CSV file is written; a header split by semicolons makes the decimal mark a comma."""
-    import sordino.data as tables  # noqa: PLC0415
-    from sordino.data.sources.csv_files import is_csv_path  # noqa: PLC0415
-
     given = delimiter is not None or decimal is not None or encoding is not None
-    if not is_csv_path(data):
+    if not library.is_csv_path(data):
         if given:
             raise InputError(f"`--delimiter`, `--decimal` and `--encoding` are for CSV files; {str(data)!r} is none.")
         return None
     mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
-    found = tables.CsvFile(data, tables.Dialect(delimiter=mark, encoding=encoding)).delimiter()
+    found = library.CsvFile(data, library.Dialect(delimiter=mark, encoding=encoding)).delimiter()
     if not given and found in ",\t|":
         return None
     guessed = "," if found == ";" else "."
-    return tables.Dialect(delimiter=found, decimal=decimal or guessed, encoding=encoding)
+    return library.Dialect(delimiter=found, decimal=decimal or guessed, encoding=encoding)
 
 
 def _lines(data: Path, declare: Path | None, column: list[str] | None) -> list[str]:
-    from sordino.core.spec.document import read_text  # noqa: PLC0415
-    from sordino.data.sources.registry import existing_file  # noqa: PLC0415
 
     if declare is not None and declare.suffix.lower() in (".json", data.suffix.lower()):
         raise InputError(f"`--declare` needs a text file of lines, not {str(declare)!r}. See --help.")
-    text = "" if declare is None else read_text(existing_file(declare))
+    text = "" if declare is None else library.read_text(library.existing_file(declare))
     return [*text.splitlines(), *(column or ())]
 
 
 def _charged(release: Path, lines: list[str]) -> dict[str, str]:
     """The lines that a look suggests for columns that have none, by their names."""
-    from sordino.explore.looks import bounds_lines  # noqa: PLC0415
-    from sordino.ledger.release import read_release  # noqa: PLC0415
-
-    found = bounds_lines(read_release(release))
+    found = library.bounds_lines(library.read_release(release))
     if not found:
         raise InputError(f"The look {str(release)!r} suggests no bounds. Ask it 'bounds: NAME'.")
     named = {line.rpartition(":")[0]: line for line in found}
@@ -137,15 +130,13 @@ def asked_lines(
     names: tuple[str, ...], types: dict[str, str], lines: list[str], keep: Callable[[list[str]], None] = lambda _: None
 ) -> list[str]:
     """The lines that are there, and an answer for every column that has none; `keep` gets them after every answer."""
-    from sordino.data import suggested_line  # noqa: PLC0415
-
     begun = list(lines)
     typer.echo(_HOW)
     for name in ("records", *names):
         sign = "=" if name == "records" else ":"
         if any(line.split(sign)[0].strip() == name for line in begun):
             continue
-        example = "600" if name == "records" else suggested_line(name, types.get(name)).split(": ", 1)[1]
+        example = "600" if name == "records" else library.suggested_line(name, types.get(name)).split(": ", 1)[1]
         asked = "How many records (or persons, where a column identifies them)?" if sign == "=" else f"{name}:"
         begun.append(until(f"{asked} such as {example}", partial(_line, name, sign)))
         keep(begun)
@@ -153,10 +144,9 @@ def asked_lines(
 
 
 def _line(name: str, sign: str, text: str) -> str:
-    from sordino.data import check_line  # noqa: PLC0415
 
     line = f"{name} {sign} {text}" if sign == "=" else f"{name}{sign} {text}"
-    check_line(line)
+    library.check_line(line)
     return line
 
 
@@ -185,12 +175,8 @@ def impute(
     The look was charged, so this costs nothing more; the schema marks these constants as charged. Columns without
     an answer in the look keep their rule.
     """
-    import sordino.data as tables  # noqa: PLC0415
-    from sordino.explore.looks import imputed  # noqa: PLC0415
-    from sordino.ledger.release import read_release  # noqa: PLC0415
-
-    made = imputed(tables.read_schema(schema), read_release(release))
-    text = tables.schema_to_text(made)
+    made = library.imputed(library.read_schema(schema), library.read_release(release))
+    text = library.schema_to_text(made)
     if output is None:
         print_document(text)
         return
@@ -218,15 +204,17 @@ def check(
     if a run would stop. Under replace-one a run stops if the number of records differs from the declared one; use
     `--relation add-remove` if it may differ.
     """
-    import sordino.data as tables  # noqa: PLC0415
+    from sordino.data import check as schema_findings  # noqa: PLC0415
 
     related = None if relation is None else Relation(one_of("--relation", relation, tuple(Relation)))
     try:
-        declared = tables.read_schema(schema)
+        declared = library.read_schema(schema)
     except InputError as error:
         findings = _unfinished(schema, error)
     else:
-        findings = tables.check(declared, None if data is None else tables.read_table(declared.source(data)), related)
+        findings = schema_findings(
+            declared, None if data is None else library.read_table(declared.source(data)), related
+        )
     lines = []
     for finding in findings:
         where = f" ({finding.column})" if finding.column else ""
@@ -242,17 +230,14 @@ def check(
 
 def _unfinished(schema: Path, error: InputError) -> "tuple[SchemaFinding, ...]":
     """One finding for each column of a file that declares no schema yet; the error itself where it is no such file."""
-    import sordino.data as tables  # noqa: PLC0415
-    from sordino.core.spec.document import parse, read_text  # noqa: PLC0415
-
     try:
-        document = parse(read_text(schema))
+        document = library.parse(library.read_text(schema))
     except InputError:
         raise error from None
     if not isinstance(document, dict) or not isinstance(document.get("columns"), list):
         raise error
     found = tuple(
-        tables.SchemaFinding("error", text, name) for name, text in tables.mistakes_by_column(error, document)
+        library.SchemaFinding("error", text, name) for name, text in library.mistakes_by_column(error, document)
     )
     if not any(finding.column for finding in found):
         raise error

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from sordino.cli import library
 from sordino.cli.shared import (
     AsJson,
     ReleaseFolder,
@@ -79,26 +80,27 @@ def show(
             "--margins, --effects, --draws, and --contrast with --wald and --plot cannot be combined. Ask "
             "once for each."
         )
-    # Imported here: bad input is refused without them.
-    from sordino.fitting.tasks import task_of  # noqa: PLC0415
+
     from sordino.inference.release import read_release  # noqa: PLC0415
-    from sordino.inference.summary import Summary  # noqa: PLC0415
 
     stored = read_release(release)
-    if task_of(stored.settings) is None:
+    if library.task_of(stored.settings) is None:
         if contrast or wald or plot is not None or outcomes or draws is not None:
             raise InputError(f"This release is a {stored.kind}. Omit these options, which are about fits.")
         table, names = stored.summary(level), ("answers", "bands", "models", "about", "level")
         kept = {name: stored.settings[name] for name in names if name in stored.settings}
-        _answer({"release": str(release)} | (table.as_dict() if isinstance(table, Summary) else kept), table, form, out)
+        _answer(
+            {"release": str(release)} | (table.as_dict() if isinstance(table, library.Summary) else kept),
+            table,
+            form,
+            out,
+        )
     elif draws is not None:
         _draws(stored, draws, seed, "json" if form == "json" else "csv", out)
     elif outcomes:
-        from sordino.inference import margins as found  # noqa: PLC0415
-
         names = None if effects or "all" in (margins or ()) else margins
         kept = {"at": _values(at or ()), "over": None if over is None else str(over), "level": level}
-        made = found.effects(stored, names, **kept) if effects else found.margins(stored, names, **kept)
+        made = library.effects(stored, names, **kept) if effects else library.margins(stored, names, **kept)
         _answer({"release": str(release)} | made.as_dict(), made, form, out)
     else:
         _coefficients(stored, release, level, contrast or [], wald or [], plot, form, out)
@@ -132,11 +134,9 @@ def _values(given: list[str] | tuple[str, ...]) -> dict[str, str]:
 
 
 def _draws(stored: "StoredRelease", draws: int, seed: int | None, form: str, out: Path | None) -> None:
-    from sordino.core.results import as_csv  # noqa: PLC0415
-    from sordino.inference.draws import named_draws  # noqa: PLC0415
 
-    table = {name: values.tolist() for name, values in named_draws(stored, draws, seed).items()}
-    _print(json_text(table) + "\n" if form == "json" else as_csv(table), out)
+    table = {name: values.tolist() for name, values in library.named_draws(stored, draws, seed).items()}
+    _print(json_text(table) + "\n" if form == "json" else library.as_csv(table), out)
 
 
 def _coefficients(
@@ -149,27 +149,23 @@ def _coefficients(
     form: str,
     out: Path | None,
 ) -> None:
-    from sordino.inference.contrasts import contrast as contrasted  # noqa: PLC0415
-    from sordino.inference.contrasts import parsed_contrast, parsed_names  # noqa: PLC0415
-    from sordino.inference.contrasts import wald as tested  # noqa: PLC0415
-    from sordino.inference.summary import coefficients_of, lines_as_text, summary_of  # noqa: PLC0415
 
-    found = summary_of(stored, level)
-    known = coefficients_of(stored) if contrast or wald else None
-    sums = tuple(contrasted(known, parsed_contrast(words), level) for words in contrast if known is not None)
-    tests = tuple(tested(known, parsed_names(known, words)) for words in wald if known is not None)
+    found = library.summary_of(stored, level)
+    known = library.coefficients_of(stored) if contrast or wald else None
+    sums = tuple(
+        library.contrast(known, library.parsed_contrast(words), level) for words in contrast if known is not None
+    )
+    tests = tuple(library.wald(known, library.parsed_names(known, words)) for words in wald if known is not None)
     if form not in ("text", "json") and (sums or tests):
         raise InputError(f"`--contrast` and `--wald` have no format {form}. Use text or json.")
     if plot is not None:
-        from sordino.report.figures import forest_figure, forest_rows  # noqa: PLC0415
-
-        if not found.tested or not forest_rows(found.lines, ratio=False):
+        if not found.tested or not library.forest_rows(found.lines, ratio=False):
             raise InputError("`--plot` needs a release with intervals; this one has none. Omit `--plot`.")
         target = None if stored.schema is None or stored.schema.target is None else stored.schema.target.name
-        write_text(plot, forest_figure(found, target or ""))
+        write_text(plot, library.forest_figure(found, target or ""))
     extra = {"contrasts": [one.as_dict() for one in sums], "wald": [one.as_dict() for one in tests]}
     answer = {"release": str(folder)} | found.as_dict() | extra | {"plot": optional_text(plot)}
-    more = "\n\n" + lines_as_text(found, sums) if sums else ""
+    more = "\n\n" + library.lines_as_text(found, sums) if sums else ""
     more += "".join(f"\n\n{one}" for one in tests)
     more += f"\n\nforest plot: {printable(str(plot))}" if plot is not None else ""
     _answer(answer, found, form, out, more)
@@ -199,19 +195,15 @@ def report(
     check_ending("--out", out, ".html", ".htm")
     if audit is not None and len(releases) != 1:
         raise InputError(f"`--audit` is for one release; there are {len(releases)}. Put audit.json into each folder.")
-    # Imported here, so that --help and bad input answer at once.
-    from sordino.ledger import Ledger  # noqa: PLC0415
-    from sordino.report.page import write_report  # noqa: PLC0415
-    from sordino.report.subject import Account, open_subject, paid_once  # noqa: PLC0415
 
-    account = None if ledger is None else Account.of(Ledger.at(ledger))
+    account = None if ledger is None else library.Account.of(library.Ledger.at(ledger))
     with progress(2 * len(releases)) as begin:
         subjects = []
         for folder in releases:
             begin(f"certifying {printable(str(folder))} again")
-            subjects.append(open_subject(folder, audit, account))
-        subjects = paid_once(subjects)
-        written = write_report(subjects, out, begin)
+            subjects.append(library.open_subject(folder, audit, account))
+        subjects = library.paid_once(subjects)
+        written = library.write_report(subjects, out, begin)
     listed = [
         {
             "name": subject.name,

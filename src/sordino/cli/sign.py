@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
+from sordino.cli import library
 from sordino.cli.shared import AsJson, ReleaseFolder, answer, check_out, command, finite, group, progress
 from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, printable
@@ -41,15 +42,13 @@ def key(
     Give the fingerprint to those who will verify, by a separate channel such as paper or telephone. Keep the
     private file away from folders that you publish.
     """
-    from sordino.ledger.signing_keys import need_cryptography, new_key  # noqa: PLC0415
-
-    need_cryptography()
+    library.need_cryptography()
     word = None
     if passphrase_file is not None:
         word = first_line(passphrase_file)
     elif passphrase:
         word = _asked("Passphrase", again=True)
-    made = new_key(path, word)
+    made = library.new_key(path, word)
     sealed = word is not None
     answer(
         as_json,
@@ -66,29 +65,23 @@ def show_fingerprint(
     as_json: AsJson = False,
 ) -> None:
     """Print the fingerprint that `sordino sign verify --key` asks for; needs no passphrase."""
-    from sordino.ledger.signing_keys import fingerprint, public_of  # noqa: PLC0415
-
-    found = fingerprint(public_of(path))
+    found = library.fingerprint(library.public_of(path))
     answer(as_json, {"key": str(path), "fingerprint": found}, found)
 
 
 def signing_key(path: Path, passphrase_file: Path | None) -> "SigningKey":
     """The private key at a path; a passphrase comes from a file or, at a terminal, from the person."""
-    from sordino.ledger.signing_keys import is_sealed, need_cryptography, read_key  # noqa: PLC0415
-
-    need_cryptography()
+    library.need_cryptography()
     word = None if passphrase_file is None else first_line(passphrase_file)
-    if word is None and is_sealed(path) and sys.stdin.isatty():
+    if word is None and library.is_sealed(path) and sys.stdin.isatty():
         word = _asked(f"Passphrase of {printable(str(path))}", again=False)
-    return read_key(path, word)
+    return library.read_key(path, word)
 
 
 def first_line(path: Path) -> str:
     """The first line of a small file, which nobody but its owner may read."""
-    from sordino.core.spec.document import read_bytes  # noqa: PLC0415
-
     try:
-        line = read_bytes(path, _LONGEST, owner_only=True).decode().split("\n")[0].rstrip("\r")
+        line = library.read_bytes(path, _LONGEST, owner_only=True).decode().split("\n")[0].rstrip("\r")
     except UnicodeDecodeError:
         raise InputError("The file of --passphrase-file is not UTF-8 text.") from None
     if not line:
@@ -117,11 +110,9 @@ def sign_release(
     sign a seeded release too: a signature says who signed, not that the release may leave.
     """
     signer = signing_key(key_file, passphrase_file)
-    from sordino.ledger.release.folder import stored_at  # noqa: PLC0415
-    from sordino.ledger.signed_folder import RELEASE, sign_folder  # noqa: PLC0415
 
-    stored_at(release)  # a folder that is no whole release is not worth a signature
-    found = sign_folder(release, RELEASE, signer, replace=replace)
+    library.stored_at(release)  # a folder that is no whole release is not worth a signature
+    found = library.sign_folder(release, library.RELEASE, signer, replace=replace)
     answer(
         as_json,
         {"release": str(release), "signer": found.signer, "made": found.made, "files": len(found.files)},
@@ -157,14 +148,13 @@ def dossier(
     """
     check_out(out)
     signer = None if key_file is None else signing_key(key_file, passphrase_file)
-    # Imported here: bad input is refused without them.
-    from sordino.ledger import Ledger  # noqa: PLC0415
-    from sordino.report.dossier import read_statements, write_dossier  # noqa: PLC0415
 
-    said = None if statements is None else read_statements(statements)
-    book = None if ledger is None else Ledger.at(ledger)
+    said = None if statements is None else library.read_statements(statements)
+    book = None if ledger is None else library.Ledger.at(ledger)
     with progress(5) as begin:
-        answers = write_dossier(release, out, audit=audit, ledger=book, statements=said, key=signer, begin=begin)
+        answers = library.write_dossier(
+            release, out, audit=audit, ledger=book, statements=said, key=signer, begin=begin
+        )
     waiting, page = [one.ident for one in answers if one.open], out / "index.html"
     signed = None if signer is None else signer.fingerprint
     answer(
@@ -201,19 +191,14 @@ def verify(
     by another key. It also refuses a folder if the recomputed certificate, the ledger, or the entry in a dossier
     contradicts it. Take the fingerprint from the signer, not from the folder.
     """
-    from sordino.ledger.signed_folder import verify_folder  # noqa: PLC0415
-    from sordino.ledger.signing_keys import read_fingerprint  # noqa: PLC0415
+    found = library.verify_folder(folder, None if fingerprint is None else library.read_fingerprint(fingerprint))
 
-    found = verify_folder(folder, None if fingerprint is None else read_fingerprint(fingerprint))
-    # Imported here: what was not signed so is refused without them.
-    from sordino.ledger import Ledger  # noqa: PLC0415
-    from sordino.report.dossier import check_entry  # noqa: PLC0415
-    from sordino.report.subject import Account, open_subject  # noqa: PLC0415
-
-    subject = open_subject(folder, account=None if ledger is None else Account.of(Ledger.at(ledger)))
+    subject = library.open_subject(
+        folder, account=None if ledger is None else library.Account.of(library.Ledger.at(ledger))
+    )
     if subject.discrepancies:
-        raise InputError(f"{subject.name} contradicts its certificate or its charge: {subject.discrepancy}")
-    paid = "the ledger that was named" if ledger is not None else check_entry(folder, subject.release)
+        raise InputError(f"{subject.name} contradicts what is certified or charged: {subject.discrepancy}")
+    paid = "the ledger that was named" if ledger is not None else library.check_entry(folder, subject.release)
     charged = subject.release.ledger
     compared = f"compared with {paid}" if paid else "as the folder claims; --ledger compares"
     answer(

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument
 
+from sordino.cli import library
 from sordino.cli.fit import REGRESSIONS
 from sordino.cli.schema import asked_lines, dialect, until
 from sordino.cli.shared import AsJson, command, json_text, write_text
@@ -40,9 +41,8 @@ def start(
             "`fit` and `report`."
         )
     table = data if data is not None else Path(typer.prompt("Which table (CSV, Parquet or Arrow file)?"))
-    from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
 
-    existing_table(table)
+    library.existing_table(table)
     walk = Walk(table)
     typer.echo("Ctrl-C stops at any time and loses no answer. Nothing is spent before you say yes to the fit.")
     for step in (walk.declare, walk.budget, walk.plan, walk.fit, walk.report, walk.dossier):
@@ -70,11 +70,10 @@ class Walk:
         if self.schema.exists() and written[0] <= written[1]:  # else the lines were corrected since
             typer.echo(f"{_shown(self.schema)} exists already; continuing with it.")
             return
-        import sordino.data as tables  # noqa: PLC0415
 
         file = self._dialect()
-        source = self.table if file is None else tables.CsvFile(self.table, file)
-        names, types = tables.column_names(source), tables.declared_types(source)
+        source = self.table if file is None else library.CsvFile(self.table, file)
+        names, types = library.column_names(source), library.declared_types(source)
         typer.echo(f"Columns: {_shown(', '.join(names))}" + ("" if file is None else f" ({file.words})"))
         kept = self.lines.read_text(encoding="utf-8").splitlines() if self.lines.exists() else []
         lines = asked_lines(names, types, kept, self._keep_lines)
@@ -94,19 +93,16 @@ class Walk:
 
     def _dialect(self) -> Any:
         """How the file is written; its encoding is asked for where it is not UTF-8."""
-        from sordino.data import Dialect  # noqa: PLC0415
-        from sordino.data.sources.csv_files import OtherBytes  # noqa: PLC0415
-
         while True:
             try:
                 return dialect(self.table, None, None, self.answers.get("encoding"))
-            except OtherBytes:
+            except library.OtherBytes:
                 self.answers.pop("encoding", None)
                 typer.echo(f"{_shown(self.table)} is not UTF-8 text. Excel in Western Europe writes windows-1252.")
                 self._ask(
                     "encoding",
-                    "Which encoding does it have?",
-                    lambda text: Dialect(encoding=text).encoding,
+                    "Which encoding has it?",
+                    lambda text: library.Dialect(encoding=text).encoding,
                     "windows-1252",
                 )
 
@@ -180,18 +176,16 @@ class Walk:
             return
         if not typer.confirm("Answer a reviewer's twenty questions in a signed folder?", default=True):
             return
-        from sordino.ledger.signing_keys import fingerprint, need_cryptography, public_of  # noqa: PLC0415
-        from sordino.report.dossier_questions import STATEMENTS  # noqa: PLC0415
 
         typer.echo("Answer in a sentence each; - leaves a question open, with room to write.")
-        for name, words in STATEMENTS.items():
+        for name, words in library.STATEMENTS.items():
             self._ask(name, f"{words[:1].upper()}{words[1:]}", str, "-")
-        said = {name: self.answers[name] for name in STATEMENTS if self.answers[name] != "-"}
+        said = {name: self.answers[name] for name in library.STATEMENTS if self.answers[name] != "-"}
         statements, key = Path(f"{self.stem}.statements.json"), Path(f"{self.stem}.key")
         write_text(statements, json.dumps(said, indent=2, ensure_ascii=False) + "\n")
         signed: tuple[str, ...] = ()
         try:
-            need_cryptography()
+            library.need_cryptography()
         except InputError as error:
             typer.echo(f"Not signed: {error}")
         else:
@@ -205,13 +199,11 @@ class Walk:
         self.answers["dossier"] = str(folder)
         self._keep()
         if signed:
-            self._run("sign", "verify", str(folder), "--key", fingerprint(public_of(key)))
+            self._run("sign", "verify", str(folder), "--key", library.fingerprint(library.public_of(key)))
 
     def _unit(self) -> tuple[str, ...]:
         """The unit that the schema declares, for a ledger that counts in the same one."""
-        from sordino.data import read_schema  # noqa: PLC0415
-
-        unit = read_schema(self.schema).unit
+        unit = library.read_schema(self.schema).unit
         if unit is None or unit.column is None:
             return ()
         return "--unit", unit.column, "--most-records", str(unit.most_records)
@@ -223,9 +215,7 @@ class Walk:
     def _relation(self) -> None:
         """The relation of the ledger, or the one that it will be opened with."""
         if self.ledger.exists():
-            from sordino.ledger import Ledger  # noqa: PLC0415
-
-            self.answers["relation"] = Ledger.at(self.ledger).budget.relation.value
+            self.answers["relation"] = library.Ledger.at(self.ledger).budget.relation.value
             self._keep()
         asked = "Is the number of records public (replace-one) or not (add-remove)?"
         self._ask("relation", asked, _among(Relation), "replace-one")
@@ -263,9 +253,8 @@ class Walk:
 def _read_answers(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
-    from sordino.core.spec.document import parse, read_text  # noqa: PLC0415
 
-    found = parse(read_text(path), repr(str(path)))
+    found = library.parse(library.read_text(path), repr(str(path)))
     if not isinstance(found, dict):
         raise InputError(f"{str(path)!r} does not contain the answers of an earlier start. Remove it.")
     return found

@@ -45,7 +45,7 @@ DEEPEST_NESTING = 32
 LARGEST_INTEGER = 2**63
 
 
-def read_bytes(path: str | Path, largest: int = LARGEST_FILE, *, owner_only: bool = False) -> bytes:
+def read_bytes(path: str | Path, largest: int, *, owner_only: bool = False) -> bytes:
     """The content of a regular file of at most `largest` bytes; with `owner_only`, of one that nobody else may read."""
     name, kind = repr(str(path)), "key file" if owner_only else "file"
     try:
@@ -86,7 +86,7 @@ def _read(path: str | Path, largest: int) -> tuple[os.stat_result, bytes | None]
 def read_text(path: str | Path) -> str:
     """The text of a file of at most `LARGEST_FILE` bytes in UTF-8."""
     try:
-        return read_bytes(path).decode("utf-8-sig")
+        return read_bytes(path, LARGEST_FILE).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         name = repr(str(path))
         raise InputError(f"Expected {name} to be UTF-8 text, got a stray byte at position {error.start}.") from None

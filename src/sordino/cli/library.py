@@ -1,0 +1,6 @@
+"""What commands use of the rest of the package, each loaded when it is first used: a command answers at once."""
+
+from sordino.core import lazy_exports
+
+# Nothing is kept here: a module keeps itself.
+__getattr__, _, _ = lazy_exports(__name__, __file__, {})
