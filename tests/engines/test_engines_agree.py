@@ -10,14 +10,14 @@ from sordino.core.validate import InputError
 from sordino.data.sources.registry import parts_of
 from sordino.engines.clusters import started
 from sordino.engines.totals import Engine, Totals, engine_of
-from sordino.engines.unit_buckets import Spread
+from sordino.engines.unit_buckets import UnitSpread
 from tests.engines.tables import COLUMNS, FAMILIES, asked_in_memory, planned, table, written
 
 
 def totals(engine: Engine, source, family: str, relation: Relation, unit: bool, buckets: int = 3) -> Totals:
     _, encoded = planned(family, relation, unit=unit)
     parts = parts_of(source)
-    spread = Spread("who", (), COLUMNS, buckets) if unit and len(parts) > 1 else None
+    spread = UnitSpread("who", (), COLUMNS, buckets) if unit and len(parts) > 1 else None
     return Totals(engine, engine.arranged(parts, spread), encoded, COLUMNS, together=unit)
 
 
@@ -59,14 +59,14 @@ def test_people_in_several_files_are_counted_wrongly_without_being_brought_toget
 def test_no_bucket_divides_a_person_and_the_key_decides():
     rows = parts_of(table("linear"))
     (one,) = rows[0].tables(COLUMNS)
-    spread, other = (Spread("who", (), COLUMNS, 5, key=bytes([k]) * 16) for k in (1, 2))
+    spread, other = (UnitSpread("who", (), COLUMNS, 5, key=bytes([k]) * 16) for k in (1, 2))
     places, who = spread.places(one), one.columns["who"].numbers(())
     assert all(len(set(places[who == person])) == 1 for person in np.unique(who))
     assert len(set(places)) == 5
     assert (places != other.places(one)).any()
     names = [f"{before}p{k}{after}" for k in range(20) for before in ("", " ", "\t") for after in ("", "  ")]
     (one,) = parts_of({"who": names})[0].tables(("who",))
-    places = Spread("who", (), ("who",), 5).places(one).reshape(20, 6)
+    places = UnitSpread("who", (), ("who",), 5).places(one).reshape(20, 6)
     assert (places == places[:, :1]).all()  # blanks around a name are no part of it
 
 

@@ -35,7 +35,7 @@ IN_UNITS = mutations(
 @@ units: the spec does not name the unit | _part | estimators/test_unit_fits.py -k refuse or says_so or ledger
 - Unit.RECORD if problem.schema.unit is None else problem.schema.unit.stated
 + Unit.RECORD
-@@ units: blanks around a name divide a unit over buckets | Spread.places | engines/test_engines_agree.py -k no_bucket
+@@ units: blanks around a name divide a unit | UnitSpread.places | engines/test_engines_agree.py -k no_bucket
 - keys(self.column, table.columns[self.column], self.tokens, self._code)
 + table.columns[self.column].codes(self._code)
 @@ weights: not cut to their bounds

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, instance_of
-from sordino.data.columns.base import Cells
+from sordino.data.columns.base import ReadCells
 from sordino.data.columns.interaction import ProductColumns
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
@@ -110,7 +110,7 @@ def encode_features(schema: Schema, table: Table) -> NDArray[np.float64]:
     return features
 
 
-def cells_of(schema: Schema, declared: DeclaredColumn, table: Table) -> Cells:
+def cells_of(schema: Schema, declared: DeclaredColumn, table: Table) -> ReadCells:
     """A declared column, or the columns of a product together, as its kind reads it."""
     columns = {name: _column(table, name, "the declared column") for name in declared.reads}
     column = columns[declared.name] if declared.kind.reads is None else ProductColumns(columns)

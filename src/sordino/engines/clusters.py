@@ -20,7 +20,7 @@ from sordino.data.sources.registry import TablePart
 from sordino.data.table import Table
 from sordino.engines.local import WORKERS_OWN, Streamed, keep_memory
 from sordino.engines.totals import Engine, PartAnswer, Sum, Work, register_engine, summed
-from sordino.engines.unit_buckets import Spread, UnitBucket
+from sordino.engines.unit_buckets import UnitBucket, UnitSpread
 
 # A cluster without a worker, or without a scheduler, is waited for so long.
 PATIENCE = 60.0
@@ -101,7 +101,7 @@ class DaskCluster(Engine):
         kind = "cancelled task" if error is None else type(error).__name__
         raise InputError(f"{name} failed on the Dask cluster ({kind}). Look at its workers and repeat the fit.")
 
-    def arranged(self, parts: Sequence[TablePart], spread: Spread | None) -> list[TablePart]:
+    def arranged(self, parts: Sequence[TablePart], spread: UnitSpread | None) -> list[TablePart]:
         """Units are brought together in the memory of the workers."""
         if spread is None:
             return list(parts)
@@ -121,7 +121,7 @@ class DaskCluster(Engine):
             _quietly(owned.close)
 
 
-def _divided(spread: Spread, part: TablePart) -> list[list[Table]]:
+def _divided(spread: UnitSpread, part: TablePart) -> list[list[Table]]:
     """For each bucket the pieces of a part's tables."""
     pieces = [spread.divided(table) for table in part.tables(spread.columns)]
     return [[divided[bucket] for divided in pieces] for bucket in range(spread.buckets)]
@@ -215,7 +215,7 @@ class SparkCluster(Engine):
     def __init__(self, session: Any, *, own: bool = False) -> None:
         self._session, self._own, self._here = session, own, Streamed()
 
-    def arranged(self, parts: Sequence[TablePart], spread: Spread | None) -> list[TablePart]:
+    def arranged(self, parts: Sequence[TablePart], spread: UnitSpread | None) -> list[TablePart]:
         """Units are brought together, and answered for, on this machine: executors do not see its files."""
         if spread is not None and any(isinstance(part, SparkRows) for part in parts):
             raise InputError("Each unit of a Spark frame must lie in one partition.")

@@ -26,11 +26,11 @@ from scipy import special
 from sordino.core.validate import InputError, one_of, raise_alone
 from sordino.data.sources.registry import TablePart, joined
 from sordino.data.table import RowError, Table
-from sordino.engines.unit_buckets import Spread, in_files
+from sordino.engines.unit_buckets import UnitSpread, in_files
 from sordino.noise.integer_sums import Summed, WideSums
 
 
-class EncodedRows(Protocol):
+class MarkedRows(Protocol):
     """Encoded rows: how many units they belong to, and their numbers, eight bytes each, some columns in each array."""
 
     @property
@@ -54,7 +54,7 @@ class SumQuestion(Protocol):
     def of(self, rows: Any) -> tuple[NDArray[np.int64], int]: ...
 
 
-Encode = Callable[[Table], Iterator[EncodedRows]]
+Encode = Callable[[Table], Iterator[MarkedRows]]
 # Rows that are encoded and summed at once: enough that calls cost little beside what they do, few enough for a cache.
 ROWS_OF_A_PIECE = 2**16
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -145,7 +145,7 @@ def for_each(tables: Iterable[Table], act: Callable[[Table], None], name: str) -
         raise_alone(InputError(f"The rows of {name} cannot be summed ({type(error).__name__})."))
 
 
-def rows_mark(rows: EncodedRows) -> int:
+def rows_mark(rows: MarkedRows) -> int:
     """A number that changes when rows do, whatever their order."""
     # Halves of numbers times odd ones, added up over a row's columns: another number in one cell is another sum. Both
     # halves of a row are then mixed and added up over rows. Products of 32 bits are what processors have many of.
@@ -216,7 +216,7 @@ class Engine(ABC):
     def answers(self, work: Work, parts: dict[str, TablePart]) -> Iterator[PartAnswer]:
         """The answers of parts, by their keys, in any order; a part may answer more than once."""
 
-    def arranged(self, parts: Sequence[TablePart], spread: Spread | None) -> list[TablePart]:
+    def arranged(self, parts: Sequence[TablePart], spread: UnitSpread | None) -> list[TablePart]:
         """The parts as this engine reads them, after the debit; with `spread`, such that none divides a unit."""
         if spread is None:
             return list(parts)

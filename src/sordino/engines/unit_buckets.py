@@ -32,7 +32,7 @@ _HEAD, _AT_ONCE = 8, 2**26
 
 
 @dataclass(frozen=True)
-class Spread:
+class UnitSpread:
     """How rows are divided into so many buckets by the column of their unit, and which columns are kept."""
 
     column: str
@@ -115,7 +115,7 @@ def _tables(descriptor: int) -> Iterator[Table]:
         place += size
 
 
-def in_files(spread: Spread, parts: Sequence[TablePart], files: Sequence[BinaryIO]) -> list[TablePart]:
+def in_files(spread: UnitSpread, parts: Sequence[TablePart], files: Sequence[BinaryIO]) -> list[TablePart]:
     """Buckets in files that are open already, one for each."""
     for part in parts:
         for table in part.tables(spread.columns):

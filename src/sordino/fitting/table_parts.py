@@ -16,8 +16,7 @@ from sordino.data.encode import check_parts, counting_column
 from sordino.data.sources.registry import TablePart, parts_of
 from sordino.data.table import Table
 from sordino.engines.totals import Encode, Engine, Progress, Totals, engine_of, ignore_progress
-from sordino.engines.unit_buckets import Spread, buckets_for
-from sordino.fitting.charge import RowAccess
+from sordino.engines.unit_buckets import UnitSpread, buckets_for
 from sordino.fitting.declaration import Declaration, encoded_table
 from sordino.fitting.methods import Outcome
 from sordino.fitting.methods.bounded_influence import BoundedInfluence, InfluencePlan, given_rows
@@ -109,13 +108,13 @@ class TableInParts:
         together = schema.unit_column is not None
         return Totals(self.engine, parts, RowsThere(schema), columns, together=together)(HowMany()).units
 
-    def _spread(self, schema: Schema) -> Spread | None:
+    def _spread(self, schema: Schema) -> UnitSpread | None:
         if schema.unit is None or schema.unit_column is None or self.whole_units or len(self.parts) == 1:
             return None
         buckets = buckets_for(
             schema.records * schema.unit.most_records, len(self.parts) if self.engine.elsewhere else 1
         )
-        return Spread(schema.unit_column, tuple(schema.missing_tokens), self.columns, buckets)
+        return UnitSpread(schema.unit_column, tuple(schema.missing_tokens), self.columns, buckets)
 
     def settings(self, schema: Schema) -> dict[str, Any]:
         """What a release says of where its sums were added up."""

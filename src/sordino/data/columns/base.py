@@ -89,7 +89,7 @@ class MissingRuleShape(Shape):
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class ReadCells:
     """A column read as its kind says: a number for each record, where it was missing, and counts, NON-PRIVATE."""
 
     values: NDArray[Any]
@@ -157,17 +157,17 @@ class ColumnKind(Section, ABC):
         return None
 
     @abstractmethod
-    def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
+    def read(self, name: str, column: Column, tokens: Sequence[str]) -> ReadCells:
         """Read a raw column; stop where a rule refuses what it holds."""
 
-    def encode_feature(self, cells: Cells, out: NDArray[Any]) -> None:
+    def encode_feature(self, cells: ReadCells, out: NDArray[Any]) -> None:
         """Write the block of a feature, as it was read, into `out` (records x width)."""
         out[:, 0] = cells.values
         if self.missing.adds_indicator:
             out[cells.missing, 0] = 0.0
             out[:, 1] = cells.missing
 
-    def encode_target(self, cells: Cells) -> NDArray[Any]:
+    def encode_target(self, cells: ReadCells) -> NDArray[Any]:
         """One number per record."""
         return cells.values
 

@@ -12,10 +12,10 @@ from sordino.core.spec.fields import Contradiction, Flag, Word
 from sordino.core.validate import InputError, refuse
 from sordino.data.columns.base import (
     REFUSE,
-    Cells,
     ColumnKind,
     MissingRule,
     MissingRuleShape,
+    ReadCells,
     column_kind,
 )
 from sordino.data.raw_columns import MISSING, UNSEEN, Column
@@ -63,16 +63,16 @@ class Boolean(ColumnKind):
     def width(self) -> float | None:
         return 2.0
 
-    def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
+    def read(self, name: str, column: Column, tokens: Sequence[str]) -> ReadCells:
         codes = as_codes(column, name, self.words, tokens)
         missing = codes < 0
         self.missing.check(name, missing, f"one of {shown_names(self.words)}")
         truth = (codes < len(self.true_values)) & ~missing
         if self.missing.value is not None:
             truth |= missing & bool(self.missing.value)
-        return Cells(truth, missing)
+        return ReadCells(truth, missing)
 
-    def encode_target(self, cells: Cells) -> NDArray[Any]:
+    def encode_target(self, cells: ReadCells) -> NDArray[Any]:
         return np.where(cells.values, 1.0, -1.0)
 
     def decode(self, encoded: Any) -> NDArray[Any]:
@@ -134,7 +134,7 @@ class Category(ColumnKind):
     def classes(self) -> int | None:
         return len(self.values) + (self.unseen == Unseen.OTHER)
 
-    def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
+    def read(self, name: str, column: Column, tokens: Sequence[str]) -> ReadCells:
         codes = as_codes(column, name, self.values, tokens)
         missing, unseen = codes == MISSING, codes == UNSEEN
         self.missing.check(name, missing, "a word")
@@ -148,9 +148,9 @@ class Category(ColumnKind):
         if isinstance(self.missing.value, str):
             codes[missing] = self.values.index(self.missing.value)
         codes[unseen] = len(self.values)
-        return Cells(codes, missing, unseen=int(unseen.sum()))
+        return ReadCells(codes, missing, unseen=int(unseen.sum()))
 
-    def encode_feature(self, cells: Cells, out: NDArray[Any]) -> None:
+    def encode_feature(self, cells: ReadCells, out: NDArray[Any]) -> None:
         positions = cells.values - self.drop_first
         if self.missing.adds_indicator:
             positions[cells.missing] = out.shape[1] - 1

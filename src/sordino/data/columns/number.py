@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from sordino.core.spec import fields as shapes
 from sordino.core.spec.fields import Contradiction, Word
 from sordino.core.validate import Interval, refuse
-from sordino.data.columns.base import REFUSE, Cells, ColumnKind, MissingRule, MissingRuleShape, RawValue, column_kind
+from sordino.data.columns.base import (
+    REFUSE,
+    ColumnKind,
+    MissingRule,
+    MissingRuleShape,
+    RawValue,
+    ReadCells,
+    column_kind,
+)
 from sordino.data.raw_columns import NO_DAY, TEXT, Column
 from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SYMMETRIC, Scaling, add_up, float32_up
 from sordino.data.table import as_codes, as_days, as_numbers
@@ -81,10 +89,10 @@ class Measurement(ColumnKind):
     def _check_range(self, name: str, outside: int) -> None:
         """Stop where values outside are refused."""
 
-    def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
+    def read(self, name: str, column: Column, tokens: Sequence[str]) -> ReadCells:
         values = self.measured(name, column, tokens)
         if values.size and self.low <= values.min() and values.max() <= self.high:  # nor is any NaN then
-            return Cells(self.scaled(values), np.zeros(len(values), bool))
+            return ReadCells(self.scaled(values), np.zeros(len(values), bool))
         missing = np.isnan(values)
         self.missing.check(name, missing, self.domain, self._hint(column))
         clipped = int(np.count_nonzero((values < self.low) | (values > self.high)))
@@ -93,7 +101,7 @@ class Measurement(ColumnKind):
             np.clip(values, self.low, self.high, out=values)
         if self.fill is not None:
             values[missing] = self.fill
-        return Cells(self.scaled(values), missing, clipped)
+        return ReadCells(self.scaled(values), missing, clipped)
 
     def _hint(self, column: Column) -> str:
         """What may be behind cells that cannot be read."""
