@@ -20,6 +20,8 @@ from sordino.ledger.signed_folder import sign_folder
 from sordino.ledger.signing_keys import new_key
 from sordino.report.decision import decide
 from sordino.report.subject import Account, open_subject
+from tests.fuzz.explore import explore, tried
+from tests.fuzz.mutations import changed_json
 from tests.golden.cases import _table
 from tests.release_kinds import KINDS
 
@@ -136,6 +138,21 @@ def test_a_release_that_lost_any_key_must_not_leave(folders, name, tmp_path):
         (folder / "release.json").write_text(json.dumps(document))
         with suppress(sordino.InputError):  # what cannot be read at all
             assert not open_subject(folder).may_leave, set(whole) - set(document)
+
+
+@tried(20, 500)
+@pytest.mark.parametrize("name", ["look", "check", "comparison", "network", "custom natural", "linear ridge"])
+def test_changed_settings_are_printed_or_refused(folders, name, tmp_path, examples):
+    folder = write_release(tmp_path / "one", sordino.read_release(folders / name))
+    whole = json.loads((folder / "release.json").read_text())
+
+    def check(settings: object) -> None:
+        (folder / "release.json").write_text(json.dumps(whole | {"settings": settings}))
+        with suppress(sordino.InputError):
+            assert str(sordino.read_release(folder).summary())
+            open_subject(folder)
+
+    explore(examples, changed_json(whole["settings"]), check)
 
 
 def test_an_unsigned_folder_that_no_ledger_names_says_what_is_not_verified(folders, tmp_path, capsys):

@@ -1,5 +1,6 @@
 """A release that answers for itself: `summary` reads every kind that Sordino writes, `predict` those of fits."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -141,11 +142,13 @@ def read_release(path: str | Path) -> Release:
     return answering(folder.read_release(path))
 
 
-def entry_names(sites: Any) -> list[str]:
-    """A name for each entry of each site, such as weights[2]."""
+def entry_names(sites: Any, most: int) -> list[str]:
+    """A name for each entry of each site, such as weights[2]; none where their shapes are not of so many at most."""
+    shapes = [tuple(site["shape"]) for site in sites]
+    if any(size < 0 for shape in shapes for size in shape) or sum(map(math.prod, shapes)) > most:
+        return []
     names = []
-    for site in sites:
-        shape = tuple(site["shape"])
+    for site, shape in zip(sites, shapes, strict=True):
         places = np.ndindex(*shape) if shape else [()]
         names += [f"{site['name']}{list(place) if place else ''}" for place in places]
     return names
@@ -213,7 +216,7 @@ def _parameters(release: StoredRelease) -> tuple[list[str], Array, tuple[str, ..
     # Means of several Gaussians are parameters of one release, and no draws.
     width = np.size(draws) if draws is arrays.get("means") else np.shape(draws)[-1]
     table = np.asarray(draws, np.float64).reshape(-1, width)
-    names = entry_names(release.settings.get("sites", ())) or _column_names(release, table.shape[1])
+    names = entry_names(release.settings.get("sites", ()), table.shape[1]) or _column_names(release, table.shape[1])
     if len(names) != table.shape[1]:
         names = [f"parameter[{place}]" for place in range(table.shape[1])]
     if len(names) <= _MOST_LINES:

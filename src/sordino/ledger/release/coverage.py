@@ -136,9 +136,12 @@ def has_far_effects(release: StoredRelease) -> bool:
     known, asked = release.settings.get("coefficients"), release.settings.get("asked")
     if draws is None or weights is None or not isinstance(known, Mapping) or known.get("family") in _UNHARMED:
         return False
+    outputs = known.get("outputs", ("",))
+    if draws.ndim != 2 or weights.shape != (len(draws),) or not isinstance(outputs, list | tuple):
+        return False  # refused where it is read
     stated = asked.get("effect_scale") if isinstance(asked, Mapping) else None
     scale = float(stated) if isinstance(stated, int | float) else _USUAL_EFFECT
-    slopes = np.average(draws, axis=0, weights=weights)[len(known.get("outputs", ("",))) :]
+    slopes = np.average(draws, axis=0, weights=weights)[len(outputs) :]
     return len(slopes) > 0 and float(np.sqrt(np.mean(slopes**2))) > _FAR * scale
 
 

@@ -63,6 +63,27 @@ _KEYS = (
     "arrays", "arrays_sha256",
 )  # fmt: skip
 
+# Settings that are printed as they are, by the kind of release; whatever prints them relies on these types.
+_END = (float, None)
+_ENDS = {"low": _END, "high": _END}
+_PAIR = (None, [float, float])
+_ROW = {"name": str, "value": _END, **_ENDS}
+_PRINTED: dict[str, dict[str, Any]] = {
+    "look": {
+        "level": float, "about": str, "answers": [{"question": str, "word": str, "columns": [str], "rows": [_ROW]}]
+    },
+    "check": {
+        "level": float, "about": str,
+        "bands": [_ENDS | {"count": float, "off": _END, "off_low": _END, "off_high": _END}],
+    },
+    "comparison": {
+        "level": float,
+        "models": [_ENDS | {"name": str, "loss": float, "difference": _END, "table": _PAIR, "alike": _PAIR}],
+    },
+    "network": {"leaves": [str]},
+    "own-model": {"sites": [{"name": str, "shape": [int]}]},
+}  # fmt: skip
+
 Arrays = Mapping[str, NDArray[Any]]
 Settings = Mapping[str, Any]
 
@@ -281,6 +302,8 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
         software=_TEXT.read("software", required("software")),
         stated_epsilon=stated_epsilon,
     )
+    if not _has_form(release.settings, _PRINTED.get(release.kind.split("/")[0], {})):
+        raise InputError(f"The settings in {where} are not those of a {release.kind}. The file was changed.")
     digest = _TEXT.read("arrays_sha256", required("arrays_sha256"))
     unknown = [key for key in document if key not in _KEYS]
     if unknown and not newer:
@@ -318,6 +341,20 @@ def _bound(where: str, value: Any, line: Any) -> Bound:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"The bound in {where} cannot be read: {str(error)[:100]}.") from None
+
+
+def _has_form(value: Any, form: Any) -> bool:
+    """Whether a JSON value has these types: objects with keys, lists of one or several forms, one of several."""
+    if isinstance(form, dict):
+        return isinstance(value, Mapping) and all(_has_form(value.get(key), one) for key, one in form.items())
+    if isinstance(form, list):
+        forms = form * len(value) if isinstance(value, list) and len(form) == 1 else form
+        return isinstance(value, list) and len(value) == len(forms) and all(map(_has_form, value, forms))
+    if isinstance(form, tuple):
+        return any(_has_form(value, one) for one in form)
+    if form is None or isinstance(value, bool):
+        return value is form
+    return isinstance(value, int | float if form is float else form)
 
 
 def _cautions(value: Any) -> tuple[str, ...]:
