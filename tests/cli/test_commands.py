@@ -2,16 +2,13 @@
 
 import json
 import math
-import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
 from sordino.cli import main
-from sordino.cli.shared import write_text
 from sordino.core.spec import read_spec
-from sordino.core.validate import InputError
 from tests.cli.console import answer, refusal, shown
 
 SPECS = Path(__file__).parents[2] / "examples" / "specs"
@@ -153,19 +150,6 @@ def test_a_spec_without_delta_asks_for_one(capsys, tmp_path):
     (tmp_path / "spec.json").write_text(json.dumps(spec))
     assert "--delta" in refusal(capsys, "certify", tmp_path / "spec.json")
     assert answer(capsys, "certify", tmp_path / "spec.json", "--delta", "1e-5")["delta"] == 1e-5
-
-
-def test_writing_never_leaves_a_half_written_file(monkeypatch, tmp_path):
-    def full(_descriptor):
-        raise OSError(28, "No space left on device")
-
-    target = tmp_path / "spec.json"
-    target.write_text("old")
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match="No space left"):
-        write_text(target, "new")
-    assert target.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_certify_says_what_only_the_caller_can_check(tmp_path, capsys):

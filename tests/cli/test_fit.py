@@ -147,7 +147,9 @@ def test_whether_a_record_was_removed_is_in_no_answer(folder, tmp_path, capsys, 
         line = fit(tmp_path, tmp_path / name, "--seed", "1", "--ledger", path, "--relation", relation, "--json")
         assert main([*map(str, line)]) == 0
         streams = capsys.readouterr()
-        assert ("WARNING: NON-PRIVATE: these rows are not those of earlier releases" in streams.err) == (name == "three")
+        assert ("WARNING: NON-PRIVATE: these rows are not those of earlier releases" in streams.err) == (
+            name == "three"
+        )
         found = json.loads(streams.out)
         answers.append({key: value for key, value in found.items() if key not in {"release", "ledger"}})
         assert "not those" not in (tmp_path / name / "release.json").read_text() + streams.out

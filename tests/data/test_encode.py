@@ -5,7 +5,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,7 +28,6 @@ from sordino.data import (
     encode,
     encode_features,
     from_arrays,
-    read_table,
 )
 from sordino.data.raw_columns import UNSEEN
 from sordino.data.table import as_codes
@@ -77,24 +75,6 @@ def test_missing_numbers_follow_the_declared_rule(absent):
     assert features == [[0.5, 0.0], [0.0, 1.0], [1.0, 0.0]]
     assert names == ("x", "x is missing")
     assert counts == (1, 0, 0)
-
-
-@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean"])
-def test_nullable_columns_are_read_as_numbers(dtype):
-    table = read_table(pd.DataFrame({"x": pd.array([1, None, 0], dtype=dtype)}))
-    schema = Schema(3, (Feature("x", Number(0, 1, UNIT, INDICATOR)),), None, False)
-    assert encode_features(schema, table).tolist() == [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
-
-
-@pytest.mark.parametrize("text", ["1.5", " 1.5 ", "15e-1", "+1.5", "1.50"])
-def test_spellings_of_a_number(text):
-    assert encoded(Number(0, 3, UNSCALED), [text])[0] == [[1.5]]
-
-
-@pytest.mark.parametrize("text", ["1,5", "1_5", "1.5 kg", "0x1p3", "--1"])
-def test_spellings_of_no_number(text):
-    with pytest.raises(InputError, match="Expected numbers in every row"):
-        encoded(Number(0, 3, UNSCALED), [text])
 
 
 WORDS, GAPS = ("a", "b"), ["a", None, "", "b"]
@@ -148,28 +128,6 @@ def test_what_a_rule_refuses_is_counted_with_its_first_row(kind, cells, message)
 def test_numbers_as_categories_are_compared_in_their_shortest_spelling(column):
     schema = Schema(3, (Feature("x", Category(("1", "2"))),), None, False)
     assert encode_features(schema, from_arrays({"x": column})).tolist() == [[1, 0], [0, 1], [1, 0]]
-
-
-def test_numeric_categories_with_gaps():
-    frame = pd.DataFrame({"x": pd.array([1, None, 10**17 + 1], dtype="Int64"), "z": [0.5, NAN, True]})
-    kinds = (
-        Feature("x", Category(("1", str(10**17 + 1)), missing=INDICATOR)),
-        Feature("z", Category(("0.5", "1"), missing=INDICATOR)),
-    )
-    features = encode_features(Schema(3, kinds, None, False), read_table(frame.astype({"z": float})))
-    assert features.tolist() == [[1, 0, 0, 1, 0, 0], [0, 0, 1, 0, 0, 1], [0, 1, 0, 0, 1, 0]]
-
-
-@pytest.mark.parametrize("values", [[True, False, None], ["True", "0", ""], [1.0, 0.0, NAN], ["1", "FALSE", None]])
-def test_booleans(values):
-    with pytest.raises(InputError, match="cells that are missing"):
-        encoded(Boolean(), values)
-    assert encoded(Boolean(missing=MissingRule("value", True)), values)[0] == [[1.0], [0.0], [1.0]]
-    assert encoded(Boolean(missing=MissingRule("value", False)), values)[0] == [[1.0], [0.0], [0.0]]
-    features, names, counts = encoded(Boolean(missing=INDICATOR), values)
-    assert features == [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
-    assert names == ("x", "x is missing")
-    assert counts == (1, 0, 0)
 
 
 def table_of(target_values):

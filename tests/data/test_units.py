@@ -21,7 +21,6 @@ from sordino.data import (
     Target,
     check,
     encode,
-    encode_features,
     from_arrays,
     from_arrow,
     schema_from_dict,
@@ -54,10 +53,6 @@ def test_a_schema_with_a_unit_reads_writes_and_states_it():
     assert without.stated is Unit.RECORD
     assert "no column says which" in without.words
     assert schema_from_dict(schema_to_dict(replace(SCHEMA, unit=without))).unit == without
-
-
-def test_a_schema_without_a_unit_is_written_as_before():
-    assert "unit" not in schema_to_dict(replace(SCHEMA, unit=None))
 
 
 @pytest.mark.parametrize("column", ["x", "y"])
@@ -157,11 +152,6 @@ def test_a_column_that_is_no_key_is_refused_in_one_line():
             encode(SCHEMA, given, Relation.ADD_REMOVE)
     with pytest.raises(InputError, match="Expected the unit's column 'patient' in the table"):
         encode(SCHEMA, table_without_patients(), Relation.ADD_REMOVE)
-
-
-def test_prediction_needs_no_units_column_and_does_not_mind_one():
-    assert len(encode_features(SCHEMA, table_without_patients())) == 6
-    assert len(encode_features(SCHEMA, table())) == 6
 
 
 def test_check_says_what_the_unit_is_and_what_the_rows_say_of_it():

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 import sordino
-from sordino.accounting.evaluate import explain
 from sordino.core.spec import read_spec
 from sordino.ledger import Ledger, book
-from sordino.ledger.release import StoredRelease, read_release, write_release
 from sordino.mechanisms import Checkpoint
 from sordino.mechanisms.checkpoint import Keeper, Snapshot
 from tests.ledger.conftest import make_gaussian_release
@@ -43,18 +41,6 @@ def test_checkpoints_are_timed_by_a_stopwatch(tmp_path, monkeypatch):
     assert not keeper.due
     monkeypatch.setattr(keeper, "_written", keeper._written - 3601.0)
     assert keeper.due
-
-
-def test_files_from_the_future_are_read_like_any_other(tmp_path):
-    import os
-
-    bound = explain(SPEC, 1e-5).tightest
-    assert bound is not None
-    stored = StoredRelease("last-iterate", SPEC, bound, 1e-5, True, {"draws": np.zeros((1, 1, SPEC.dim))})
-    folder = write_release(tmp_path / "one", stored)
-    for path in (*folder.iterdir(), folder):
-        os.utime(path, (4e9, 4e9))
-    assert read_release(folder).delta == 1e-5
 
 
 def wall_clock_reads(tree: ast.AST) -> list[str]:
