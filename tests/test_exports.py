@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import sordino
+from sordino.cli import library
 from sordino.estimators import PrivateEstimator
 
-FACES = (sordino, sordino.accounting, sordino.estimators, sordino.explore)
+FACES = (sordino, sordino.accounting, sordino.estimators, sordino.explore, library)
 
 
 @pytest.mark.parametrize("face", FACES)

@@ -1,3 +1,4 @@
+# pyright: reportReturnType=false
 """The row-norm cap holds exactly (rational arithmetic), in float64 and after a cast to float32."""
 
 import math

@@ -1,3 +1,4 @@
+# pyright: reportPrivateImportUsage=false
 """Every engine gives the sums of memory, to the last bit: all families, records and units, real engines."""
 
 from pathlib import Path

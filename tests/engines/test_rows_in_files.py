@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """Rows that are brought together lie in files without a name, hold no code, and end with the process."""
 
 import math

@@ -64,9 +64,9 @@ from sordino.explore.selection import CHOSEN as CHOSEN
 from sordino.explore.selection import Candidate as Candidate
 from sordino.explore.selection import choose as choose
 from sordino.fitting.array_schema import DeltaWarning as DeltaWarning
-from sordino.fitting.choose import BudgetWarning as BudgetWarning
 from sordino.fitting.fit import STAGES as STAGES
 from sordino.fitting.fit import fit_table as fit_table
+from sordino.fitting.methods.base import BudgetWarning as BudgetWarning
 from sordino.fitting.predictor import Predictor as Predictor
 from sordino.fitting.tasks import EXPECTED_ERROR as EXPECTED_ERROR
 from sordino.fitting.tasks import task_of as task_of
@@ -74,10 +74,10 @@ from sordino.inference.contrasts import contrast as contrast
 from sordino.inference.contrasts import parsed_contrast as parsed_contrast
 from sordino.inference.contrasts import parsed_names as parsed_names
 from sordino.inference.contrasts import wald as wald
+from sordino.inference.draws import named_draws as named_draws
 from sordino.inference.expectation import plan as plan
 from sordino.inference.margins import effects as effects
 from sordino.inference.margins import margins as margins
-from sordino.inference.release import named_draws as named_draws
 from sordino.inference.release import reopen as reopen
 from sordino.inference.release import with_model as with_model
 from sordino.inference.summary import Summary as Summary

@@ -17,6 +17,7 @@ from sordino.data.sources.registry import TablePart, parts_of
 from sordino.data.table import Table
 from sordino.engines.totals import Encode, Engine, Progress, Totals, engine_of, ignore_progress
 from sordino.engines.unit_buckets import UnitSpread, buckets_for
+from sordino.fitting.charge import RowAccess
 from sordino.fitting.declaration import Declaration, encoded_table
 from sordino.fitting.methods import Outcome
 from sordino.fitting.methods.bounded_influence import BoundedInfluence, InfluencePlan, given_rows

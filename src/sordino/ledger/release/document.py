@@ -346,7 +346,7 @@ def _bound(where: str, value: Any, line: Any) -> Bound:
 def _has_form(value: Any, form: Any) -> bool:
     """Whether a JSON value has these types: objects with keys, lists of one or several forms, one of several."""
     if isinstance(form, dict):
-        return isinstance(value, Mapping) and all(_has_form(value.get(key), one) for key, one in form.items())
+        return isinstance(value, Mapping) and all(key in value and _has_form(value[key], form[key]) for key in form)
     if isinstance(form, list):
         forms = form * len(value) if isinstance(value, list) and len(form) == 1 else form
         return isinstance(value, list) and len(value) == len(forms) and all(map(_has_form, value, forms))
