@@ -1,3 +1,4 @@
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOperatorIssue=false
 """What `sordino` exports exists, is what its home module holds, and is what type checkers see."""
 
 import ast

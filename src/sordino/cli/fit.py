@@ -158,7 +158,7 @@ def _stored(out: Path, signer: "SigningKey | None", keep: Path | None, release: 
                 "disk has room, or with another --out."
             ) from None
         spare = library.write_release(Path(tempfile.mkdtemp(prefix="sordino-")) / out.name, release, signer)
-        raise InputError(f"{error} The release that was paid for lies in {str(spare)!r} instead; move it.") from None
+        raise InputError(f"{error} The paid release is in {str(spare)!r} instead; move it.") from None
 
 
 def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:

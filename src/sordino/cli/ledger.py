@@ -50,7 +50,7 @@ def open_budget(
 
 @command("show", "Show what is spent and what is left.", "sordino ledger show clinic.ledger")
 def show(path: LedgerPath, as_json: AsJson = False) -> None:
-    """Say what was released, what is spent, and how large one more release may be."""
+    """Show the releases, what is spent, and how large one more release may be."""
     ledger = library.Ledger.at(path)
     balance, entries = ledger.balance(), ledger.entries()
     shown = ("sequence", "time", "theorem", "epsilon")

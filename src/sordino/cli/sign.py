@@ -197,7 +197,7 @@ def verify(
         folder, account=None if ledger is None else library.Account.of(library.Ledger.at(ledger))
     )
     if subject.discrepancies:
-        raise InputError(f"{subject.name} contradicts what is certified or charged: {subject.discrepancy}")
+        raise InputError(f"{subject.name} contradicts its certificate or its charge: {subject.discrepancy}")
     paid = "the ledger that was named" if ledger is not None else library.check_entry(folder, subject.release)
     charged = subject.release.ledger
     compared = f"compared with {paid}" if paid else "as the folder claims; --ledger compares"

@@ -101,7 +101,7 @@ class Walk:
                 typer.echo(f"{_shown(self.table)} is not UTF-8 text. Excel in Western Europe writes windows-1252.")
                 self._ask(
                     "encoding",
-                    "Which encoding has it?",
+                    "Which encoding does it have?",
                     lambda text: library.Dialect(encoding=text).encoding,
                     "windows-1252",
                 )
@@ -114,7 +114,7 @@ class Walk:
             return
         self._ask("dataset", "What is the dataset called?", str, self.table.stem)
         self._relation()
-        self._ask("budget", "Epsilon of everything ever released from it?", _number(POSITIVE), 3)
+        self._ask("budget", "Total epsilon of all releases from it, ever?", _number(POSITIVE), 3)
         self._ask("budget_delta", "And delta, far below one over the number of records?", _number(OPEN_UNIT), 1e-5)
         given = {name: str(self.answers[name]) for name in ("dataset", "relation", "budget", "budget_delta")}
         typer.echo("This is final: a ledger cannot be opened again with more.")

@@ -253,7 +253,7 @@ def each_once(engine: Engine, work: Work, parts: dict[str, TablePart]) -> Iterat
     found: dict[str, PartAnswer] = {}
     for answer in engine.answers(work, dict(parts)):
         if answer.part not in parts:
-            raise InputError("A part answered that Sordino had not queried.")
+            raise InputError("An answer came from a part that Sordino had not queried.")
         if answer.part not in found:
             found[answer.part] = answer
             yield answer

@@ -109,7 +109,7 @@ def _tables(descriptor: int) -> Iterator[Table]:
         while len(whole) < size:
             piece = os.pread(descriptor, min(size - len(whole), _AT_ONCE), place + len(whole))
             if not piece:
-                raise InputError("A bucket of rows was cut short. Is the disk full?")
+                raise InputError("A temporary file was cut short. Check that the disk is not full.")
             whole += piece
         yield from_bytes(bytes(whole))
         place += size

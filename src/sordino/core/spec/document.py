@@ -60,8 +60,8 @@ def read_bytes(path: str | Path, largest: int, *, owner_only: bool = False) -> b
         raise InputError(f"{name} is a pipe or a device. Save its content to a file first.")
     if owner_only and os.name == "posix" and status.st_mode & 0o077:
         raise InputError(
-            f"Expected {name} to be readable by its owner only, got mode {stat.S_IMODE(status.st_mode):04o}; think who "
-            "may have read it, then run chmod 600, or make another."
+            f"Expected {name} to be readable by its owner only, got mode {stat.S_IMODE(status.st_mode):04o}; run chmod "
+            "600, or make another key if others may have read it."
         )
     if len(content) > largest:
         raise InputError(f"{name} is larger than {largest} bytes.")
