@@ -261,7 +261,7 @@ def test_a_full_disk_loses_nothing_that_was_paid_for(folder, tmp_path, ledger, k
         assert "Nothing is lost" in said
         assert command(folder, tmp_path, ledger, "release", *more) == 0
     else:
-        out = Path(re.search(r"paid for lies in '([^']+)'", said)[1])
+        out = Path(re.search(r"paid release is in '([^']+)'", said)[1])
     assert read_release(out).digest == ledger.entries()[0].release
     assert len(ledger.entries()) == 1
     assert not keep.exists()
