@@ -335,6 +335,11 @@ def compose(uses: Iterable[tuple[Guarantee, int]]) -> Guarantee:
     )
 
 
+def failing(guarantee: Guarantee, failure: float) -> Guarantee:
+    """The guarantee of a run that is covered but for an event of this probability."""
+    return compose([(guarantee, 1), (TotalVariation(failure), 1)]) if failure else guarantee
+
+
 def repeat(guarantee: Guarantee, count: int) -> Guarantee:
     """The same mechanism, of this `guarantee`, `count` times, independently, on the same data.
 

@@ -340,6 +340,7 @@ MOST_RATIOS = 128  # steps with more different ratios than this are rounded up o
 # Smaller ratios are rounded up to this one: its square does not underflow, and it costs nothing.
 SMALLEST_RATIO = 1e-150
 _GAUSSIAN_ALPHA = 2.0
+_REFERENCE_DELTA = 1e-6
 _ROUND_UP = 1 + 1e-15  # products and quotients of four floats: a few units in the last place, rounded up
 
 
@@ -374,6 +375,16 @@ class NoisySteps:
         edges = np.geomspace(values[0], values[-1], most) * (1 + 1e-12)
         totals = np.bincount(np.searchsorted(edges, values), weights=counts, minlength=most)
         return [(float(edges[i]), round(totals[i])) for i in range(most) if totals[i]]
+
+
+def chosen_delta(spec: Spec) -> float:
+    """The delta at which a theorem chooses among bounds that all hold: the spec's, or a public one."""
+    return spec.delta or _REFERENCE_DELTA
+
+
+def largest_of_each(terms: Array, period: int) -> Array:
+    """The largest term of each `period` steps, a last part included."""
+    return np.pad(terms, (0, -len(terms) % period)).reshape(-1, period).max(axis=1)
 
 
 def largest_position(terms: Array, period: int) -> float:

@@ -1,10 +1,10 @@
-"""Epsilon at a delta, and the trade-off curve, of two exact laws: searched for with their hockey-stick divergence."""
+"""Epsilon at a delta of two exact laws: searched for with their hockey-stick divergence."""
 
 import math
 from collections.abc import Callable
 
-from sordino.core.gaussian import Bracket, down, golden_section, narrow
-from sordino.core.validate import OPEN_UNIT, PROBABILITY, number
+from sordino.core.gaussian import Bracket, down, narrow
+from sordino.core.validate import OPEN_UNIT, number
 from sordino.models.exact import ExactLaw, hockey_stick
 
 _LARGEST_EPSILON = 1e5
@@ -22,21 +22,6 @@ def epsilon_at(first: ExactLaw, second: ExactLaw, delta: float) -> Bracket:
 
     least = _crossing(low, delta)[0]
     return Bracket(least, max(least, _crossing(high, delta)[1]))
-
-
-def trade_off(first: ExactLaw, second: ExactLaw, alpha: float) -> float:
-    """Smallest type II error of a test of `first` (null) against `second` with type I error at most alpha.
-
-    It is the supremum over epsilon of 1 - delta(epsilon) - exp(epsilon) alpha with delta the hockey-stick divergence
-    of second from first; concave in exp(epsilon), so one search finds it.
-    """
-    alpha = number("alpha", alpha, PROBABILITY)
-
-    def shortfall(epsilon: float) -> float:
-        return -(1.0 - hockey_stick(second, first, epsilon).high - math.exp(epsilon) * alpha)
-
-    _, least = golden_section(shortfall, -50.0, min(50.0, -math.log(max(alpha, 1e-22))), 1e-7)
-    return max(0.0, -least)
 
 
 def _crossing(delta_of: Callable[[float], float], delta: float) -> tuple[float, float]:

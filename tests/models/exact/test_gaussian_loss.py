@@ -5,13 +5,13 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import special
 
 from sordino.core.gaussian import delta_range
 from sordino.core.validate import InputError
 from sordino.models.exact import GaussianLaw, GaussianLoss, hockey_stick, renyi, total_variation
 from tests.models.exact.laws import log_density
-from tests.models.exact.searched_divergences import epsilon_at, trade_off
+from tests.models.exact.searched_divergences import epsilon_at
 
 
 def law(mean: float, variance: float) -> GaussianLaw:
@@ -129,19 +129,6 @@ def test_a_tiny_delta_keeps_its_relative_accuracy():
     found = loss.delta(100.0)
     assert 0 < found.low < 1e-100
     assert found.width < 1e-9 * found.low
-
-
-def test_trade_off_of_two_unit_normals():
-    for alpha in (0.01, 0.3, 0.9):
-        expected = stats.norm.cdf(stats.norm.isf(alpha) - 1.3)
-        assert trade_off(law(0, 1), law(1.3, 1), alpha) == pytest.approx(expected, rel=1e-9)
-
-
-def test_trade_off_of_unequal_variances_is_the_likelihood_ratio_test():
-    first, second = law(0.0, 1.0), law(0.0, 2.0)
-    for alpha in (0.05, 0.4):
-        cut = stats.norm.isf(alpha / 2)
-        assert trade_off(first, second, alpha) == pytest.approx(2 * stats.norm.cdf(cut / math.sqrt(2)) - 1, rel=1e-9)
 
 
 def test_epsilon_at_reproduces_the_gaussian_mechanism():

@@ -8,7 +8,6 @@ from scipy import integrate
 
 from sordino.models.exact import GaussianLaw, GaussianMixtureLaw, StableLaw1D, hockey_stick, renyi
 from tests.models.exact.laws import density, mixture_of
-from tests.models.exact.searched_divergences import trade_off
 
 
 def mixture(weights, means, variances) -> GaussianMixtureLaw:
@@ -90,12 +89,3 @@ def test_renyi_of_a_mixture_is_at_most_that_of_its_best_matched_components():
     shifted = mixture([0.5, 0.5], [0.3, 1.0], [1.0, 1.0])
     base = mixture([0.5, 0.5], [0.0, 0.7], [1.0, 1.0])
     assert 0 < renyi(shifted, base, 3.0) <= 3.0 * 0.09 / 2 * (1 + 1e-12)
-
-
-@pytest.mark.slow
-def test_the_trade_off_curve_of_a_mixture_is_convex_and_symmetric_for_a_mirrored_pair():
-    first, second = mixture([0.9, 0.1], [0.0, 2.0], [1.0, 1.0]), mixture([0.9, 0.1], [0.0, -2.0], [1.0, 1.0])
-    alphas = (0.05, 0.1, 0.2)
-    betas = [trade_off(first, second, alpha) for alpha in alphas]
-    assert betas[1] <= betas[0] * 2 / 3 + betas[2] / 3 + 1e-9
-    assert trade_off(first, second, betas[1]) == pytest.approx(alphas[1], abs=1e-6)

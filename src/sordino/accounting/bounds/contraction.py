@@ -38,7 +38,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.accounting.scope import PASSES, SMALLEST_RATIO, public_certificate, public_certificates
+from sordino.accounting.scope import PASSES, SMALLEST_RATIO, chosen_delta, public_certificate, public_certificates
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
 from sordino.core.binomial import at_least
@@ -173,7 +173,6 @@ def _from_curvature(spec: Spec, chain: NoisyGradient) -> Contraction | str:
 
 
 _TOO_LARGE = 1e-3  # of delta, for Poisson batches that are too large
-_REFERENCE_DELTA = 1e-6  # when the spec states none
 
 
 def _of_poisson_batches(spec: Spec, chain: NoisyGradient, certificates: tuple[Certificate, ...]) -> Contraction | str:
@@ -197,7 +196,7 @@ def _of_poisson_batches(spec: Spec, chain: NoisyGradient, certificates: tuple[Ce
     step = chain.step_size.constant or float(chain.step_size.values(chain.steps).max())
     if whole.at(step) <= up_to(0).at(step):
         return whole
-    allowed = _TOO_LARGE * (spec.delta or _REFERENCE_DELTA)
+    allowed = _TOO_LARGE * chosen_delta(spec)
     most = least_whole(lambda size: _chance_of_more(size, records, chain, spec.n) <= allowed, 0, records + 1)
     return whole if most > records else replace(up_to(most), failure=_chance_of_more(most, records, chain, spec.n))
 

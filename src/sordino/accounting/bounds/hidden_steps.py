@@ -39,7 +39,7 @@ from sordino.core.binomial import at_least
 from sordino.core.bound import Relation
 from sordino.core.gaussian import UNIT_ROUNDOFF, delta_range, golden_section, narrow, special, up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
-from sordino.core.loss.allocation import AllocationPair, replaceable, replaced_round, summed
+from sordino.core.loss.allocation import AllocationPair, at_both_ends, replaceable, replaced_round, summed
 from sordino.core.loss.atomic_pairs import ExplicitPair, pair_from_curve
 from sordino.core.loss.mixture_pairs import MixturePair, RandomShiftPair
 from sordino.core.loss.normal_pairs import (
@@ -308,17 +308,13 @@ def _lean(ratio: float) -> tuple[GridLaw, float, float]:
     spacing = 1 / max(_FEWEST, math.ceil(_CELLS / math.tanh(ratio / 2)))
     furthest = math.tanh((ratio / 2 + _FURTHEST) * ratio / 2)
     last = min(round(1 / spacing), math.ceil(furthest / spacing))
-    edges = np.arange(-last, last + 1) * spacing
+    edges = np.arange(-last, last + 1, dtype=np.float64) * spacing
     with np.errstate(divide="ignore"):
         losses = np.log1p(edges) - np.log1p(-edges)
     losses[[0, -1]] = (-np.inf, np.inf) if last == round(1 / spacing) else (losses[0], losses[-1])
     z = losses / ratio
     (one, one_error), (other, other_error) = normal_mass(z, ratio / 2), normal_mass(z, -ratio / 2)
-    mass, moment = (one + other) / 2, (one - other) / 2
-    right = np.clip((moment - edges[:-1] * mass) / spacing, 0.0, mass)
-    points = np.zeros(len(edges))
-    points[:-1] += mass - right
-    points[1:] += right
+    points = at_both_ends(edges, (one + other) / 2, (one - other) / 2, spacing)
     beyond = above(float(z[-1]), ratio / 2) + above(float(z[-1]), -ratio / 2) if np.isfinite(z[-1]) else 0.0
     # An edge is off by a few units in its last place, a mass by its error; either moves at most that, at most by 2.
     wrong = float((one_error + other_error).sum()) + 64 * UNIT_ROUNDOFF * (1 + _FURTHEST)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sordino.accounting import convert
 from sordino.accounting.bounds.window import DistanceLaw, thinned
-from sordino.accounting.scope import largest_position
+from sordino.accounting.scope import largest_of_each, largest_position
 from sordino.core import binomial
 from sordino.core.arrays import Array
 from sordino.core.guarantee import GaussianDP, Guarantee
@@ -223,7 +223,7 @@ def largest_sum(weighted: Array, scheme: Scheme, period: int) -> float:
         return largest_position(weighted, 1 if scheme in _ANY_STEP else period) * (1 + _AVERAGE_ACCURACY)
     period = min(period, len(weighted))
     with np.errstate(over="ignore"):
-        most = np.pad(weighted, (0, -len(weighted) % period)).reshape(-1, period).max(axis=1).sum()
+        most = largest_of_each(weighted, period).sum()
     return float(most) * (1 + _AVERAGE_ACCURACY)
 
 

@@ -23,7 +23,7 @@ from sordino.accounting.bounds.segments import (
 )
 from sordino.accounting.bounds.window import DistanceLaw
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.convert import compose, mix
+from sordino.accounting.convert import failing, mix
 from sordino.accounting.evaluate import as_stated, ours
 from sordino.accounting.scope import Assumption, Scope, assumption, promised
 from sordino.accounting.theorems.shifted import left_by_use, sampled_certificates
@@ -31,7 +31,7 @@ from sordino.core import bound as constants
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Citation, Relation, View
 from sordino.core.gaussian import sum_up, up
-from sordino.core.guarantee import GaussianDP, Guarantee, PureDP, TotalVariation
+from sordino.core.guarantee import GaussianDP, Guarantee, PureDP
 from sordino.core.spec import Average, AverageNoiseKind, GaussianStart, Schedule, Scheme, Spec, StableNoise
 
 _ROUND_UP = 1 + 1e-14
@@ -249,13 +249,12 @@ def random_average(spec: Spec) -> Guarantee:
     gaussian = average.noise.kind is AverageNoiseKind.GAUSSIAN
     law = _random_move(spec, _GAUSSIAN_VALUES if gaussian else _LAPLACE_VALUES)
     mixed = mix(law.weights, [released(average, value) if value else GaussianDP(0.0) for value in law.values])
-    failure = required_contraction(spec).failure
-    return compose([(mixed, 1), (TotalVariation(failure), 1)]) if failure else mixed
+    return failing(mixed, required_contraction(spec).failure)
 
 
 def _failure(spec: Spec) -> float:
     """The probability that one chain's average is far from its mean: a quarter of the target, or of 1e-6."""
-    return 0.25 * (spec.delta or 1e-6)
+    return 0.25 * assume.chosen_delta(spec)
 
 
 def _move(spec: Spec) -> float:
@@ -289,4 +288,4 @@ def average(spec: Spec) -> Guarantee:
     """Given the batches both averages are Lipschitz functions of independent Gaussians."""
     failure = _failure(spec)
     noise = released(average_of(spec), _move(spec))
-    return compose([(noise, 1), (TotalVariation(up(2 * failure - failure * failure)), 1)])
+    return failing(noise, up(2 * failure - failure * failure))

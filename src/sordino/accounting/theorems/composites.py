@@ -14,7 +14,7 @@ import numpy as np
 from sordino.accounting import convert
 from sordino.accounting.convert import to_renyi
 from sordino.accounting.evaluate import as_stated, bounds_of, for_group, ours, why_none
-from sordino.accounting.scope import Assumption, Scope, assumption, caller_checked, promised, run_of
+from sordino.accounting.scope import Assumption, Scope, assumption, caller_checked, chosen_delta, promised, run_of
 from sordino.accounting.theorems.mechanisms import EITHER
 from sordino.core.bound import Bound, Certificate, Citation, View
 from sordino.core.gaussian import up
@@ -31,7 +31,6 @@ from sordino.core.guarantee import (
 from sordino.core.spec import RepeatAndSelect, Spec
 from sordino.core.spec.document import NegativeBinomialTrials, PoissonTrials
 
-_REFERENCE_DELTA = 1e-6  # at which compositions are compared when the spec states none; public either way
 # Compositions that are evaluated while one group of parts after the other tries its other theorems.
 _MOST_EXCHANGES = 24
 
@@ -116,7 +115,7 @@ def _plan(spec: Spec) -> tuple[Choice, Guarantee] | str:
     nothing by itself, and a few of them exceed delta together.
     """
     groups = [_Group(part, count, _options(part)) for part, count in Counter(spec.runs()).items()]
-    delta = spec.delta or _REFERENCE_DELTA
+    delta = chosen_delta(spec)
     for group in groups:
         if not group.options:
             why = why_none(group.part, "no theorem covers such a run")

@@ -9,8 +9,6 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
-
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.bounds.hidden_steps import poisson_step, shuffled_pass, unit_step
 from sordino.accounting.bounds.renyi import poisson_renyi, without_replacement_renyi
@@ -24,6 +22,8 @@ from sordino.accounting.scope import (
     assumption,
     batches_of,
     caller_checked,
+    chosen_delta,
+    largest_of_each,
     largest_position,
     noisy_steps,
     scheme_of,
@@ -68,12 +68,10 @@ def parallel_epochs(spec: Spec) -> Guarantee:
     steps = chains.required_steps(spec)
     if steps.constant_ratio is not None:
         return repeat(GaussianDP(steps.constant_ratio), steps.epochs)
-    squares, period = steps.ratios() ** 2, steps.batches_per_epoch
-    padded = np.pad(squares, (0, -len(squares) % period)).reshape(-1, period)
-    return GaussianDP(up(math.sqrt(float(padded.max(axis=1).sum()) * (1 + 1e-14)), 2))
+    largest = largest_of_each(steps.ratios() ** 2, steps.batches_per_epoch)
+    return GaussianDP(up(math.sqrt(float(largest.sum()) * (1 + 1e-14)), 2))
 
 
-_REFERENCE_DELTA = 1e-6  # for which the number of clones is chosen when the spec states none
 _SHARES = (1.0, 0.3)  # of a pass's part of delta, for which it is chosen
 _NEGLIGIBLE_EPSILON = 5e-3  # where composition already gives this little, there is nothing to hide
 
@@ -97,7 +95,7 @@ def _new_orders(spec: Spec) -> str | None:
 
 def _clones_of(spec: Spec) -> list[LossDistribution]:
     steps, (batch, records) = chains.required_steps(spec), batches_of(spec)
-    passes, delta = steps.epochs, spec.delta or _REFERENCE_DELTA
+    passes, delta = steps.epochs, chosen_delta(spec)
     whole = records // batch.divisor(records)
     pairs = (shuffled_pass(whole, steps.largest_ratio, share * delta / passes) for share in _SHARES)
     return [LossDistribution(((pair, passes),)) for pair in pairs if pair is not None]
@@ -105,7 +103,7 @@ def _clones_of(spec: Spec) -> list[LossDistribution]:
 
 @assumption("hidden records", "for some epsilon_0 others look like the record", {"algorithm.noise.scale": 1e-3})
 def _hidden_records(spec: Spec) -> str | None:
-    steps, delta = noisy_steps(spec.algorithm, spec), spec.delta or _REFERENCE_DELTA
+    steps, delta = noisy_steps(spec.algorithm, spec), chosen_delta(spec)
     if steps is None or _new_orders.failure(spec):
         return None
     plain = repeat(GaussianDP(steps.largest_ratio), steps.epochs).epsilon(delta)
@@ -143,7 +141,7 @@ def _hidden_records(spec: Spec) -> str | None:
 )
 def clones(spec: Spec) -> Guarantee:
     """See `bounds.hidden_steps` for the proof; of the two numbers of clones tried the better one is used."""
-    return min(_clones_of(spec), key=lambda one: one.epsilon(spec.delta or _REFERENCE_DELTA))
+    return min(_clones_of(spec), key=lambda one: one.epsilon(chosen_delta(spec)))
 
 
 def _poisson_unit(spec: Spec, size: int) -> Guarantee:

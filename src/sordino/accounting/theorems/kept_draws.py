@@ -31,22 +31,21 @@ from sordino.accounting.bounds.revealed import drawn_batches, parts_of_passes
 from sordino.accounting.bounds.segments import PassParts, pass_sum_law, places_in_passes, segments_of
 from sordino.accounting.bounds.window import best_with_random_distance, distance_law
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.convert import compose, mix
+from sordino.accounting.convert import compose, failing
 from sordino.accounting.evaluate import ours
-from sordino.accounting.scope import Scope, assumption, public_certificates
+from sordino.accounting.scope import Scope, assumption, chosen_delta, public_certificates
 from sordino.accounting.theorems.shifted import (
     CONTRACTED_CHAIN,
     NOT_EXPANDING,
-    REFERENCE_DELTA,
     contraction_and_ratio,
     left_by_use,
+    moved_mixture,
     sampled_certificates,
     sampled_chain,
 )
 from sordino.core import bound as constants
 from sordino.core.bound import Citation, Relation, View
-from sordino.core.gaussian import up
-from sordino.core.guarantee import GaussianDP, Guarantee, TotalVariation
+from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Scheme, Spec
 
 _MOST_POSITIONS = 100_000
@@ -138,11 +137,7 @@ def _few_places(spec: Spec) -> str | None:
 def _with_failure(spec: Spec, uses: list[tuple[Guarantee, int]]) -> Guarantee:
     """The composition; Poisson batches that are too large for the modulus fail once for the whole run."""
     failure = required_contraction(spec).failure if chain_of(spec).batch.scheme is Scheme.POISSON else 0.0
-    return compose([*uses, (TotalVariation(failure), 1)] if failure else uses)
-
-
-def _mixture(weights: tuple[float, ...], mus: tuple[float, ...], move: float) -> Guarantee:
-    return mix(weights, [GaussianDP(up(move * mu, 2) if mu else 0.0) for mu in mus])
+    return failing(compose(uses), failure)
 
 
 def _move(spec: Spec) -> float:
@@ -160,7 +155,7 @@ def _revealed(spec: Spec) -> Guarantee:
             law = parts_of_passes(contraction, chain.batches_per_epoch(spec.n), parts)
         else:
             law = drawn_batches(contraction, chain.rate(spec.n), parts.tail)
-        return _mixture(law.weights, law.mus, move)
+        return moved_mixture(law.weights, law.mus, move)
 
     return _with_failure(spec, [(segment(parts), count) for parts, count in _segments(spec).items()])
 
@@ -183,7 +178,7 @@ def kept_random(spec: Spec) -> Guarantee:
     if not windows:
         return _revealed(spec)
     # The windows are chosen for as many segments as there are.
-    whole, segments, delta = sampled_chain(spec), _segments(spec), spec.delta or REFERENCE_DELTA
+    whole, segments, delta = sampled_chain(spec), _segments(spec), chosen_delta(spec)
     total = sum(segments.values())
     windowed = _with_failure(
         spec, [(best_with_random_distance(whole.of_length(one.tail), delta, total), n) for one, n in segments.items()]
@@ -250,6 +245,6 @@ def affine(spec: Spec) -> Guarantee:
         # The sum of c^(2j) over j < steps, rounded down.
         volume = float(steps) if log == 0.0 else math.expm1(2 * log * steps) / math.expm1(2 * log)
         root = math.sqrt(volume * (1 - 1e-12))
-        return _mixture(law.weights, tuple(value / root * (1 + 1e-14) for value in law.values), move)
+        return moved_mixture(law.weights, tuple(value / root * (1 + 1e-14) for value in law.values), move)
 
     return _with_failure(spec, [(segment(parts), count) for parts, count in _segments(spec).items()])

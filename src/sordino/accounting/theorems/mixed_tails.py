@@ -37,10 +37,18 @@ from sordino.accounting.bounds.heavy_tail import geometric_sum
 from sordino.accounting.bounds.hidden_steps import poisson_step
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import ours
-from sordino.accounting.scope import PASSES, SMALLEST_RATIO, STEP_VIEWS, Scope, last_iterate_scope, promised
+from sordino.accounting.scope import (
+    PASSES,
+    SMALLEST_RATIO,
+    STEP_VIEWS,
+    Scope,
+    chosen_delta,
+    largest_of_each,
+    last_iterate_scope,
+    promised,
+)
 from sordino.accounting.theorems import langevin as drift
 from sordino.accounting.theorems.heavy_tail import tail_index
-from sordino.accounting.theorems.shifted import REFERENCE_DELTA
 from sordino.core.arrays import Array
 from sordino.core.bound import Citation, Relation
 from sordino.core.gaussian import UNIT_ROUNDOFF, up
@@ -158,7 +166,7 @@ def composition(spec: Spec) -> Guarantee:
     if steps.constant_ratio is not None:
         return mixed(tail_index(chain_of(spec)), [(steps.constant_ratio, steps.epochs)])
     ratios, period = steps.ratios(), steps.batches_per_epoch
-    largest = np.pad(ratios, (0, -len(ratios) % period)).reshape(-1, period).max(axis=1)
+    largest = largest_of_each(ratios, period)
     grouped = replace(steps, steps=len(largest), ratios=lambda: largest).grouped(_MOST_RATIOS)
     return mixed(tail_index(chain_of(spec)), grouped)
 
@@ -214,7 +222,7 @@ def pushes(contraction: float, length: int, distance: float) -> Uses:
 def _best(spec: Spec, steps: IdenticalSteps | ListedSteps, period: int) -> Guarantee:
     fixed = promised(steps if isinstance(steps, IdenticalSteps) else None, "a constant step size and noise scale")
     bounds = [mixed(tail_index(chain_of(spec)), plan) for plan in _plans(fixed, period)]
-    return min(bounds, key=lambda bound: (bound.epsilon(spec.delta or REFERENCE_DELTA), bound.delta(0.0)))
+    return min(bounds, key=lambda bound: (bound.epsilon(chosen_delta(spec)), bound.delta(0.0)))
 
 
 def _plans(steps: IdenticalSteps, period: int) -> list[Uses]:

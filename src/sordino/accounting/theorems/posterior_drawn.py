@@ -28,7 +28,16 @@ from functools import lru_cache
 
 from sordino.accounting.convert import compose, repeat
 from sordino.accounting.evaluate import bounds_of, ours, why_none
-from sordino.accounting.scope import Assumption, assumption, at_most, caller_checked, certified_parts, promised, run_of
+from sordino.accounting.scope import (
+    Assumption,
+    assumption,
+    at_most,
+    caller_checked,
+    certified_parts,
+    chosen_delta,
+    promised,
+    run_of,
+)
 from sordino.accounting.theorems.posterior import DRAWS, NEAR, bounded_certificates, oscillation
 from sordino.core.bound import Bound, Certificate, Citation
 from sordino.core.gaussian import up
@@ -45,7 +54,6 @@ from sordino.core.spec import (
     StronglyLogConcave,
 )
 
-_REFERENCE_DELTA = 1e-6  # at which bounds on an exact draw are compared where the spec states none
 _LONGEST_LOSS = 500.0
 _RAREST = 1e-300  # a failure counts as at least so likely
 
@@ -99,7 +107,7 @@ def _exact(spec: Spec) -> Spec:
 
 def _best(spec: Spec, more: Guarantee) -> Guarantee:
     """The composition with the bound on an exact draw that is best in company."""
-    draws, delta = run_of(spec, PosteriorSample).draws, spec.delta or _REFERENCE_DELTA
+    draws, delta = run_of(spec, PosteriorSample).draws, chosen_delta(spec)
     composed = [compose([(bound.guarantee, 1), (more, 1)]) for bound in _exact_bounds(spec)]
     return min(composed, key=lambda guarantee: repeat(guarantee, draws).epsilon(delta))
 
@@ -277,5 +285,5 @@ def perturbed(spec: Spec) -> Guarantee:
     if not pure:
         return best
     whole = PureDP(up(min(pure) + ratio, 2))
-    delta = spec.delta or _REFERENCE_DELTA
+    delta = chosen_delta(spec)
     return whole if repeat(whole, run.draws).epsilon(delta) <= repeat(best, run.draws).epsilon(delta) else best

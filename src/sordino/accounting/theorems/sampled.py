@@ -42,6 +42,7 @@ from sordino.accounting.scope import (
     assumption,
     batches_of,
     caller_checked,
+    largest_of_each,
     noisy_steps,
 )
 from sordino.core.binomial import log_chances
@@ -318,6 +319,5 @@ def separated_uses(spec: Spec) -> Guarantee:
     ways = 1.0 if spec.relation is Relation.ADD_REMOVE else 2.0
     if steps.constant_ratio is not None:
         return repeat(GaussianDP(up(ways * steps.constant_ratio)), -(-steps.steps // apart))
-    squares = steps.ratios() ** 2
-    tops = np.pad(squares, (0, -len(squares) % apart)).reshape(-1, apart).max(axis=1)
+    tops = largest_of_each(steps.ratios() ** 2, apart)
     return GaussianDP(up(ways * math.sqrt(float(tops.sum()) * (1 + 1e-13)), 2))

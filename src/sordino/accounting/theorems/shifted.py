@@ -19,12 +19,12 @@ from sordino.accounting.bounds.revealed import MuLaw, drawn_batches, reshuffled_
 from sordino.accounting.bounds.segments import gaussian_mixture
 from sordino.accounting.bounds.window import SampledChain, best_with_largest_distance, best_with_random_distance
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.convert import compose, mix
+from sordino.accounting.convert import failing, mix
 from sordino.accounting.evaluate import as_stated, ours
 from sordino.accounting.scope import Assumption, assumption, last_iterate_scope
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Citation, Relation
 from sordino.core.gaussian import up
-from sordino.core.guarantee import GaussianDP, Guarantee, TotalVariation
+from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.loss.normal_pairs import PoissonRemovePair, PoissonReplacePair
 from sordino.core.spec import NoisyGradient, Scheme, Spec
 
@@ -101,8 +101,6 @@ def _quiet_edges(low: int, high: int) -> list[int]:
     return edges
 
 
-# The delta at which windows and splits are chosen when the spec states none; the choice is public either way.
-REFERENCE_DELTA = 1e-6
 # Smaller contractions are rounded up to this one: logarithms stay finite, and nothing is lost.
 _SMALLEST_CONTRACTION = 1e-9
 
@@ -194,7 +192,7 @@ _fresh_batches = partial(
 )
 def random_batches(spec: Spec) -> Guarantee:
     """Any window and split are valid; the best ones found are used, plain composition being one of them."""
-    return best_with_largest_distance(sampled_chain(spec), spec.delta or REFERENCE_DELTA)
+    return best_with_largest_distance(sampled_chain(spec), assume.chosen_delta(spec))
 
 
 @_fresh_batches(
@@ -207,7 +205,7 @@ def random_batches(spec: Spec) -> Guarantee:
 )
 def random_participation(spec: Spec) -> Guarantee:
     """Given the revealed batches the window's composition holds with their distance; revealing them averages delta."""
-    return best_with_random_distance(sampled_chain(spec), spec.delta or REFERENCE_DELTA)
+    return best_with_random_distance(sampled_chain(spec), assume.chosen_delta(spec))
 
 
 _LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], MuLaw]] = {
@@ -236,5 +234,9 @@ def revealed_batches(spec: Spec) -> Guarantee:
     law = _LAWS[chain.batch.scheme](contraction, chain, spec.n)
     poisson = chain.batch.scheme is Scheme.POISSON
     move, failure = (left_by_use(spec, ratio), required_contraction(spec).failure) if poisson else (ratio, 0.0)
-    revealed = mix(law.weights, [GaussianDP(up(move * mu, 2) if mu else 0.0) for mu in law.mus])
-    return compose([(revealed, 1), (TotalVariation(failure), 1)]) if failure else revealed
+    return failing(moved_mixture(law.weights, law.mus, move), failure)
+
+
+def moved_mixture(weights: tuple[float, ...], mus: tuple[float, ...], move: float) -> Guarantee:
+    """The Gaussian guarantees of these mus, in units of a use's move; which of them holds is revealed."""
+    return mix(weights, [GaussianDP(up(move * mu, 2) if mu else 0.0) for mu in mus])

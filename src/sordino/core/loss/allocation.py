@@ -23,7 +23,7 @@ from scipy import special
 from sordino.core import validate
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF
-from sordino.core.loss import convolve
+from sordino.core.loss import convolve, discretise
 from sordino.core.loss.atomic_pairs import AtomicPair, ExplicitPair, pair_from_curve
 from sordino.core.loss.discretise import Atoms
 from sordino.core.loss.normal_pairs import above, below, normal_mass, quantile
@@ -241,6 +241,12 @@ def _cells(mu: float, spacing: float, first: int, last: int, width: int) -> tupl
     return edges, q, m, float(errors.sum() / spacing)
 
 
+def at_both_ends(edges: Array, masses: Array, moments: Array, spacing: float) -> Array:
+    """The mass of each cell split between its ends, which keeps its first moment: larger in convex order."""
+    right = np.clip((moments - edges[:-1] * masses) / spacing, 0.0, masses)
+    return discretise.above(masses - right, right)
+
+
 def _ends(mu: float, spacing: float) -> tuple[int, int]:
     low = max(1, math.floor(math.exp(mu * _LOWEST - mu * mu / 2) / spacing))
     return low, math.ceil(_top(mu) / spacing)
@@ -249,10 +255,7 @@ def _ends(mu: float, spacing: float) -> tuple[int, int]:
 def _above(mu: float, spacing: float) -> tuple[GridLaw, float, float]:
     first, last = _ends(mu, spacing)
     edges, q, m, rounding = _cells(mu, spacing, first, last, 1)
-    right = np.clip((m - edges[:-1] * q) / spacing, 0.0, q)
-    points = np.zeros(len(edges))
-    points[:-1] += q - right
-    points[1:] += right
+    points = at_both_ends(edges, q, m, spacing)
     z_low, z_high = ((math.log(edge) + mu * mu / 2) / mu for edge in (edges[0], edges[-1]))
     # Below the first point, between 0 and it: split between those two, the first by its share of the mean.
     low_q, low_m = below(z_low, 0.0), below(z_low, mu)
@@ -346,10 +349,7 @@ def replaced_delta(total: int, mu: float, epsilon: float) -> float:
     logs = np.log(np.where(scaled >= 0, (scaled + root) / 2, 2 * y / (root - np.minimum(scaled, 0.0))))
     z = logs / mu
     (q, q_error), (p, p_error), (o, o_error) = (normal_mass(z, mean) for mean in (0.0, mu, -mu))
-    right = np.clip((p - y * o - edges[:-1] * q) / spacing, 0.0, q)
-    points = np.zeros(len(edges))
-    points[:-1] += q - right
-    points[1:] += right
+    points = at_both_ends(edges, q, p - y * o, spacing)
     # Beyond the ends: everything below counts at the first point, a larger value; above, its mean is lost.
     points[0] += below(float(z[0]), 0.0)
     points[-1] += above(float(z[-1]), 0.0)
