@@ -86,7 +86,7 @@ CHECKLIST = {
     "declared bounds of age": lambda a: AGE in a["bounds"]["facts"]["columns"],
     "was the noise secret": lambda a: a["randomness"]["facts"]["private"] is True,
     "what was learned": lambda a: "logistic regression of readmitted from age, ward, dose" in a["learned"]["answer"][0],
-    "do intervals hold": lambda a: re.search(r"held \d+ to \d+ %", a["learned"]["facts"]["coverage"]),
+    "coverage": lambda a: re.search(r"the truth \d+ to \d+ % of the time", a["learned"]["facts"]["coverage"]),
     "was the code tried": lambda a: a["implementation"]["facts"]["verdict"] == "consistent",
     "lower bound": lambda a: 0 < a["audit"]["facts"]["lower_bound"] <= a["parameters"]["facts"]["epsilon"],
     "purpose": lambda a: a["collection"]["facts"]["purpose"] == STATEMENTS["purpose"],

@@ -360,5 +360,5 @@ def test_the_page_says_what_only_people_can_check_of_every_part(tmp_path):
     draws = {"draws": np.zeros((1, 1, declared.dim), dtype=np.float32)}
     for place, spec in enumerate((declared, Spec.from_dict({**whole, "delta": 1e-5}))):
         text = private_page([open_subject(written(tmp_path, f"one-{place}", release_of(spec, draws)))])
-        assert "A program cannot check these; a person must:" in text
+        assert "No program can check these statements. Check them yourself:" in text
         assert "any two records there may be" in text

@@ -52,7 +52,7 @@ def replay_release(
 ) -> Implementation:
     """Test the code that fits such a release; refused where its run cannot be replayed or planned again.
 
-    Tries no further pair after so many `seconds` of processor time. Several audits may share a `recorder`, so that
+    Starts no further pair once `seconds` of processor time are used up. Several audits may share a `recorder`, so that
     kernels are compiled once. Nothing that the seed draws leaves.
     """
     planned_calls(release.spec)

@@ -112,7 +112,7 @@ class SumNoise:
     def statistic(
         self, asked: "Statistic", summed: Summed, multiplier: float, relation: Relation, *, later: bool = False
     ) -> Array:
-        """A noised statistic; the port is told the bound of a `later` one, which follows from earlier answers."""
+        """A noised statistic; of a `later` one the port also gets the bound, which follows from earlier answers."""
         moved = asked.sensitivity(relation)
         total = CheckedSum(summed.sums.integers(), summed.exponent, moved, multiplier, asked.shares)
         return self.noised([total], asked.bound if later else None)
