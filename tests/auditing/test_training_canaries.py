@@ -13,6 +13,7 @@ from sordino.mechanisms.networks import trainer as steps
 from sordino.mechanisms.networks.correlated_noise import NoiseCorrelation
 from sordino.mechanisms.networks.integer_sums import WholeSums
 from sordino.mechanisms.networks.training import Descent, Training
+from sordino.noise.kernel_noise import NetworkNoise
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 Y = X @ np.array([1.0, -1.0, 0.5], np.float32)
@@ -84,8 +85,8 @@ def test_halved_noise_and_skipped_clips_are_found(monkeypatch):
     spec = described()
     certified = tightest(spec, 1e-5).guarantee.epsilon(1e-5)
     with monkeypatch.context() as patched:
-        drawn = steps.TrainingSteps._noise
-        patched.setattr(steps.TrainingSteps, "_noise", lambda self, k: drawn(self, k) // 2)
+        drawn = NetworkNoise._noise
+        patched.setattr(NetworkNoise, "_noise", lambda self, k: drawn(self, k) // 2)
         assert audited(spec)[1].epsilon > certified
     with monkeypatch.context() as patched:
         patched.setattr(NoiseCorrelation, "step", lambda self, standard, kept: (0.5 * standard, kept))

@@ -57,7 +57,7 @@ def test_a_claim_that_is_not_refuted_exits_with_0(folder, capsys):
 
 BAD = {
     "python:code.py:leaking": "This callable has no claim",
-    "python:code.py:leaking --claim {}": '"epsilon"',
+    "python:code.py:leaking --claim {}": "epsilon is missing",
     "python:code.py:leaking --claim nothing.json": "nothing.json",
     "python:code.py:none --claim CLAIM": "AttributeError",
     "python:nowhere:f --claim CLAIM": "ModuleNotFoundError",

@@ -129,7 +129,7 @@ def test_at_a_terminal_the_passphrase_is_asked_for_twice_and_not_shown(tmp_path)
         shown += b"|"
     out, _ = child.communicate(timeout=120)
     assert child.returncode == 0
-    assert "sealed with a passphrase" in out
+    assert "encrypted with a passphrase" in out
     assert WORDS.encode() not in shown
     assert Path(tmp_path / "a.key").stat().st_mode & 0o777 == 0o600
     os.close(ours)

@@ -44,7 +44,7 @@ _EITHER_WAY = {
     "mcmc.average": {"algorithm.steps", "algorithm.noise.scale"},
     "mcmc.transfer": {"algorithm.steps"},
     "mcmc.transfer-langevin": {"algorithm.steps"},
-    "shifted.revealed-batches": {"algorithm.steps"},
+    "shifted.revealed-batches": {"algorithm.steps", "problem.regulariser.strong_convexity"},
 }
 # Epsilon 0 or none at all, or numbers of the description that are not listed.
 _STILL = {"composition.adaptive", "heavy-tail.coupling", "heavy-tail.markov", "mechanism.randomised-response"}

@@ -16,7 +16,7 @@ from sordino.cli import main
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # These pages show files to add to the package; tests/templates and tests/auditing/test_method.py add them.
-ADDED = ("a-theorem", "a-method", "a-family", "a-query", "a-reader", "an-audit")
+ADDED = ("a-theorem", "a-method", "a-task", "a-family", "a-query", "a-reader", "an-audit")
 ELSEWHERE = {f"developer/adding-{thing}.md" for thing in ADDED}
 NEEDS = {
     "how-to/cluster.md": "distributed",

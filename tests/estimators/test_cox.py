@@ -63,7 +63,7 @@ def test_hazard_ratios_are_found_in_the_units_of_the_table(model):
         line = found.line(name)
         assert abs(line.estimate - truth) <= 6 * line.standard_error < abs(truth)
     assert model.intercept_ == pytest.approx(-1.5 - 50 * TRUTH[0], abs=0.5)
-    assert "bins are compared with the first, from 0 to 1" in " ".join(str(found).split())
+    assert "Bins are compared with the first, from 0 to 1" in " ".join(str(found).split())
     assert found.line("drug").ratio[0] == pytest.approx(np.exp(found.line("drug").estimate))
 
 
@@ -184,7 +184,7 @@ def test_arrays_have_bounds_of_single_columns():
     for wrong in ({1: 3}, {1: (2, 1)}, {-1: (0, 1)}, {"x1": (0, 1)}, 7):
         with pytest.raises(InputError):
             ArrayBounds(-1, 1, columns=wrong)
-    with pytest.raises(InputError, match="columns 0 to 1"):
+    with pytest.raises(InputError, match="Columns are 0 to 1"):
         ArrayBounds(-1, 1, columns={2: (0, 1)}).schema(2, 10, None)
     g = np.random.default_rng(0)
     X = np.column_stack([g.uniform(-1, 1, 4000), g.uniform(0.5, 4.0, 4000)])

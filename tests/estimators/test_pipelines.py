@@ -85,9 +85,9 @@ WRAPPED = {
 
 @pytest.mark.parametrize("last", WRAPPED.values(), ids=WRAPPED)
 def test_what_is_wrapped_around_the_private_estimator_is_refused(last):
-    with pytest.raises(InputError, match="ends in a private estimator"):
+    with pytest.raises(InputError, match="must end in a private estimator"):
         public_pipeline(last)
-    with pytest.raises(InputError, match="ends in a private estimator"):
+    with pytest.raises(InputError, match="must end in a private estimator"):
         public_pipeline(Normalizer(), last)
 
 

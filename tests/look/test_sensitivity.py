@@ -108,8 +108,13 @@ def test_no_unit_found_by_search_moves_a_question_further_than_it_says(relation,
     for trial in range(60):
         size = int(rng.integers(1, 4)) if units else 1
         left, right = drawn(rng, size, "p"), drawn(rng, int(rng.integers(1, 6)) if units else 1, "q")
-        if trial < 10:  # the ends of every range, together
-            left, right = ({name: [cells[end]] for name, cells in CELLS.items()} | {"who": ["p"]} for end in (0, 1))
+        if trial < 20:  # the ends of every range, in corners drawn at random, as often as a unit may have them
+            copies, ends = 3 if units else 1, rng.integers(0, 2, len(CELLS)) * (trial > 1)
+            left, right = (
+                {name: [cells[end ^ side]] * copies for (name, cells), end in zip(CELLS.items(), ends, strict=True)}
+                | {"who": [who] * copies}
+                for side, who in enumerate("pq")
+            )
         other = joined(rest, right) if relation is Relation.REPLACE_ONE else rest
         first, second = rows_of(declared, joined(rest, left)), rows_of(declared, other)
         for one in found:

@@ -362,7 +362,7 @@ def test_noise_is_added_before_anything_is_rounded():
     """A sum of 2^50 units with noise below one unit of double precision at that size: the noise is not lost in it."""
     with jax.enable_x64(True):
         sums = Total(jnp.array([2.0**50]), jnp.array([0.375])), Total(jnp.array([2.0**53]), jnp.array([0.75]))
-        noised = [total.noised(jnp.array([noise]))[0] for total, noise in zip(sums, (2.0**-3, 0.5), strict=True)]
+        noised = [float(total.noised(jnp.array([noise]))[0]) for total, noise in zip(sums, (2.0**-3, 0.5), strict=True)]
     assert noised[0] - 2.0**50 == 0.5
     assert (2.0**50 + 0.375) + 2.0**-3 == 2.0**50 + 0.5  # this far both ways agree
     lost = (2.0**53 + 0.75) + 0.5  # rounded twice: first to 2^53 + 0, then again

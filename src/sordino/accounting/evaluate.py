@@ -307,7 +307,7 @@ def explain(spec: Spec, delta: float) -> Explanation:
     >>> from sordino import accounting
     >>> run = accounting.gaussian(noise_multiplier=2.0, relation="add-remove")
     >>> round(accounting.explain(run.spec, 1e-5).epsilon, 4)
-    1.9926
+    1.9931
     """
     delta = check_delta(delta)
     answers = [evaluate(theorem, spec) for theorem in theorems()]

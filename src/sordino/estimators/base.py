@@ -185,7 +185,7 @@ class PrivateEstimator(BaseEstimator):
         state.pop("_kept_predictor", None)
         if "release_" in state:
             release = state["release_"]
-            state["release_"] = to_document(release, ""), dict(release.arrays)
+            state["release_"] = to_document(release, "none: pickled"), dict(release.arrays)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ REFUSED = {
     "output-perturbation-mean": "Laplace",
     "posterior-bounded": "bounded",
     "projected-convex": "projection",
-    "propose-test-sample": "whose law is known",
+    "propose-test-sample": "is not known, so it has no exact audit",
     "ula-transfer": "convergence",
 }
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
