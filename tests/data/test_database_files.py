@@ -49,6 +49,8 @@ def test_a_query_that_reaches_beyond_its_file_is_refused(clinic, query):
         with pytest.raises(InputError, match="one SELECT") as refused:
             use(f"clinic.duckdb#{query}")
         assert "hidden" not in str(refused.value)
+        # It could not be opened again while the connection of the refused query was left open.
+        assert read_table("clinic.duckdb#visits").rows == 5
     assert sorted(clinic.iterdir()) == before
     assert len(seen) == 1
 

@@ -1,5 +1,7 @@
 """Intervals of a look hold the table's own numbers as often as they say, and suggested bounds hold nearly all rows."""
 
+from itertools import combinations, product
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,7 +11,7 @@ from sordino.core.validate import InputError, Mistakes
 from sordino.data import declared_lines, from_arrays
 from sordino.explore.look_plan import LookPlan, sums_in_memory
 from sordino.fitting.problem import Sources
-from sordino.mechanisms.statistics.parse_questions import parsed
+from sordino.mechanisms.statistics.parse_questions import WORDS, parsed
 from sordino.mechanisms.statistics.questions import Rows
 
 LINES = "records = 400\nage: 0..100\nbmi: 10..60\nward: a|b|c\nsmoker: yes/no"
@@ -141,6 +143,8 @@ WRONG = {
     "count: age": "Expected no column",
     "histogram: age [bins=0]": "bins in",
     "histogram: age [bins=many]": "Expected numbers behind bins",
+    "histogram: age [bins=inf]": "bins to be a whole number",
+    "table: age, bmi [bins=nan]": "bins to be a whole number",
     "histogram: age [colour=red]": "Expected options of histogram (bins)",
     "quantiles: age [levels=0.5,2]": "must be between 0 and 1",
     "correlation: age": "Expected 2 to 50 different columns",
@@ -163,6 +167,29 @@ def test_questions_that_make_no_sense_are_named_all_at_once():
         parsed(["mean: age", "mean: age"], declared, NAMES)
     with pytest.raises(InputError, match="There are no questions"):
         parsed("mean: age", declared, NAMES)
+
+
+KINDS = "records = 40\nage: 0..100\nward: a|b\nsmoker: yes/no\nstage: I < II < III\nday: 2015-01-01..2024-12-31"
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_question_about_a_column_of_any_kind_is_answered_or_refused_before_the_debit(word):
+    """Quantiles of words in an order were charged and had no edges to be read from."""
+    declared = declared_lines(KINDS)
+    names = [feature.name for feature in declared.features]
+    odd = from_arrays(dict.fromkeys(names, np.array(["", "a", "II", "7", "2020-02-02"] * 8, object)))
+    rows, asked = Rows.of(odd, declared), 0
+    for relation, columns in product(Relation, [(), *combinations(names, 1), *combinations(names, 2)]):
+        try:
+            found = parsed([f"{word}: {', '.join(columns)}".removesuffix(": ")], declared, names)
+            plan = LookPlan.of(found, declared, 1.0, 1e-5, relation)
+        except InputError:
+            continue
+        asked += 1
+        for seed in range(3):
+            ((_, answers),) = plan.answered(sums_in_memory(rows), Sources(seed), 0.9)
+            assert answers or word in ("categories", "bounds")
+    assert asked
 
 
 def test_the_number_of_rows_is_used_nowhere_under_add_remove():

@@ -115,6 +115,8 @@ class DuckDBTable(DatabaseTable):
                 reader = connection.sql(statements[0]).to_arrow_reader(ROWS_AT_ONCE)
         except duckdb.Error as error:  # may quote what the query says
             kind = type(error).__name__
+        if connection is not None and reader is None:
+            connection.close()  # else the file could not be opened again
         if connection is None or reader is None:
             raise_alone(InputError(f"DuckDB cannot answer this from {self.name} alone ({kind}). Write one SELECT."))
         with connection:

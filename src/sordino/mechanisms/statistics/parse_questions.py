@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sordino.core.validate import InputError, Interval, Mistakes, whole_number
-from sordino.data import Boolean, Category, ColumnKind, Measurement, Schema
+from sordino.data import Boolean, Category, ColumnKind, Measurement, Ordered, Schema
 from sordino.data.words import shown_names
 from sordino.mechanisms.statistics.questions import (
     Bounds,
@@ -124,12 +124,12 @@ def _made(
         if not 2 <= len(set(columns)) == len(columns) <= 50:
             raise InputError(f"Expected 2 to 50 different columns in {text!r}, got {len(columns)}.")
         for name in columns:
-            _number(text, kinds, name, boolean=True)
+            _number(text, kinds[name], ranks=True)
         return Correlation(text, columns, several_records=schema.unit_column is not None)
     if word not in ("histogram", "table") and len(columns) != 1:
         raise InputError(f"Expected one column in {text!r}, got {len(columns)}; name one.")
     if word in ("mean", "bounds", "quantiles") and columns[0] in kinds:
-        _number(text, kinds, columns[0], boolean=word == "mean")
+        _number(text, kinds[columns[0]], ranks=word == "mean")
     plain = {"missing": Missing, "mean": Mean, "bounds": Bounds}.get(word)
     if plain is not None:
         return plain(text, columns)
@@ -148,8 +148,8 @@ def _counted(
     if not least <= len(columns) <= most:
         wanted = f"{least} to {most} columns" if most > least else "one column"
         raise InputError(f"Expected {wanted} in {text!r}, got {len(columns)}.")
-    given = options.get("bins", usual)
-    bins = whole_number("bins", int(given) if given == int(given) else given, _BINS)
+    given = float(options.get("bins", usual))
+    bins = whole_number("bins", int(given) if given.is_integer() else given, _BINS)
     cells = [cells_of(kinds[name], bins) for name in columns]
     question = Counted(text, columns, tuple(names for names, _ in cells), tuple(edges for _, edges in cells))
     if question.size > MOST_CELLS:
@@ -157,6 +157,7 @@ def _counted(
     return question
 
 
-def _number(text: str, kinds: _Kinds, name: str, *, boolean: bool = False) -> None:
-    if not isinstance(kinds[name], (Measurement, Boolean) if boolean else Measurement):
-        raise InputError(f"Expected a number in {text!r}, got the kind {kinds[name].word!r}; ask for its histogram.")
+def _number(text: str, kind: ColumnKind, *, ranks: bool) -> None:
+    """Refuse what is no number; yes and no, and words in an order, are numbers where `ranks` have a mean."""
+    if not isinstance(kind, Measurement | Boolean) or (not ranks and isinstance(kind, Boolean | Ordered)):
+        raise InputError(f"Expected a number in {text!r}, got the kind {kind.word!r}; ask for its histogram.")
