@@ -68,7 +68,7 @@ class Budget(NamedTuple):
 def by_kinds(schema: Schema, X: Rows) -> Rows:
     """Encoded rows less their public middle, numbers counted twice, cut to a public length."""
     rows = X - public_middle(schema)
-    for feature, block in schema.blocks():
+    for feature, block in schema.blocks:
         if not isinstance(feature.kind, Category):
             rows[:, block.start] *= 2.0
     rows /= public_length(schema)

@@ -291,7 +291,7 @@ def _bounds(schema: Schema) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Which encoded columns hold a number, and how large each column may become; an intercept and words stay."""
     movable = np.zeros(len(schema.feature_names))
     limits = np.ones(len(movable))
-    for feature, block in schema.blocks():
+    for feature, block in schema.blocks:
         limits[block] = feature.kind.block_norm
         if not isinstance(feature.kind, Category):
             movable[block.start] = 1.0

@@ -103,7 +103,7 @@ def encode_features(schema: Schema, table: Table) -> NDArray[np.float64]:
     features = empty_columns(table.rows, len(schema.feature_names))
     if schema.intercept:
         features[:, 0] = 1.0
-    for feature, block in schema.blocks():
+    for feature, block in schema.blocks:
         feature.kind.encode_feature(cells_of(schema, feature, table), features[:, block])
     if schema.clip_length is not None:
         clip_rows(features[:, int(schema.intercept) :], schema.clip_length)
@@ -181,29 +181,33 @@ def number_of(schema: Schema, source: Any) -> int:
     return grouped_records(schema, column, schema.unit.most_records, joined(tables, (column,))).number
 
 
-def check_parts(schema: Schema, parts: Sequence[TablePart], only: Sequence[str] | None = None) -> tuple[str, ...]:
+def check_parts(
+    schema: Schema, parts: Sequence[TablePart], only: Sequence[str] | None = None, apart: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Refuse parts that lack a declared column, have one that nobody declared, or disagree about a column's kind.
 
-    Returns the columns to read: all declared ones, or those in `only`, where the others do not matter. Looks at names
-    and types only, so that nothing has to be debited for it.
+    Returns the columns to read: all declared ones but those that are given `apart`, or those in `only`, where the
+    others do not matter. Looks at names and types only, so that nothing has to be debited for it.
     """
     if not parts:
         raise InputError("The table has no parts. Check the path.")
-    columns = schema.named_columns() if only is None else tuple(only)
+    declared = schema.named_columns()
+    columns = tuple(name for name in declared if name not in apart) if only is None else tuple(only)
     first: dict[str, tuple[str, str]] = {}
     for part in parts:
         names = part.names()
         absent = [name for name in columns if name not in set(names)]
         if absent:
+            where, what = ("the table", "the table") if len(parts) == 1 else (part.name, "that part")
             raise InputError(
-                f"Expected the declared columns {shown_names(absent)} in {part.name}, got "
-                f"{shown_names(sorted(names))}; correct the schema or that part."
+                f"Expected the declared columns {shown_names(absent)} in {where}, got "
+                f"{shown_names(sorted(names))}; correct the schema or {what}."
             )
         if only is None and schema.extra_columns == ExtraColumns.REFUSE:
             try:
-                refuse_undeclared([name for name in names if name not in set(columns)])
+                refuse_undeclared([name for name in names if name not in declared])
             except InputError as error:
-                raise InputError(f"{error} This is about {part.name}.") from None
+                raise InputError(f"{error} This is about {part.name}." if len(parts) > 1 else str(error)) from None
         empty = part.empty()
         if empty is None:
             continue

@@ -234,12 +234,9 @@ class Schema(Section):
         encoded = (name for feature in self.features for name in feature.kind.feature_names(feature.name))
         return ((INTERCEPT,) if self.intercept else ()) + tuple(encoded)
 
+    @cached_property
     def blocks(self) -> tuple[tuple[Feature, slice], ...]:
         """Each feature with the slice of encoded columns it fills."""
-        return self._blocks
-
-    @cached_property
-    def _blocks(self) -> tuple[tuple[Feature, slice], ...]:
         widths = [len(feature.kind.feature_names(feature.name)) for feature in self.features]
         ends = accumulate(widths, initial=int(self.intercept))
         return tuple((feature, slice(*span)) for feature, span in zip(self.features, pairwise(ends), strict=True))

@@ -314,7 +314,7 @@ class ChoicePlan:
             own, one = rows[place], self.plans[place]
             outcome = one.plan.method.run(one.plan, own, sources)
             contents = self.contents(place, outcome)
-            release = contents.release(self.explanation, private=sources.private, receipt=None)
+            release = contents.release(self.explanation, private=sources.private)
             lost = losses(Predictor(release), own.X, own.y)
             found = totals(lost[:, None], own.units)
             loss = float(self.score.released(found, sources.fresh())[0])

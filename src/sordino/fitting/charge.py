@@ -52,11 +52,6 @@ class RowAccess:
         """The private rows, or anything that is computed from them."""
         return guarded(rows, self.entry)
 
-    def check_content(self, columns: Mapping[str, Any]) -> None:
-        """Let the ledger compare these columns with those of earlier debits."""
-        if self.ledger is not None and self.entry is not None:
-            self.ledger.check_content(self.entry, columns)
-
     def receipt(self, spec: Spec) -> dict[str, Any] | None:
         """What a release of this run says of its debit: dataset, number and digest of the entry."""
         if self.ledger is None or self.entry is None:
@@ -84,8 +79,8 @@ class RunContents(Generic[Result]):
     cautions: tuple[str, ...] = ()
     preprocessing: str = CALLERS_WORD
 
-    def release(self, explanation: Explanation, *, private: bool, receipt: dict[str, Any] | None) -> StoredRelease:
-        """These contents under the certificate of their run."""
+    def release(self, explanation: Explanation, *, private: bool, access: RowAccess | None = None) -> StoredRelease:
+        """These contents under the certificate of their run, with the receipt of its debit."""
         bound = explanation.tightest
         if bound is None:
             raise InputError("No theorem gives a finite epsilon for this run.")
@@ -100,7 +95,7 @@ class RunContents(Generic[Result]):
             model=self.model,
             schema=self.schema,
             answers=as_json(explanation),
-            ledger=receipt,
+            ledger=None if access is None else access.receipt(explanation.spec),
             cautions=self.cautions,
             preprocessing=self.preprocessing,
         )
@@ -145,9 +140,13 @@ def charged_run(
     check()
     access = _debited(explanation, ledger, checkpoint())
     contents = run(access)
-    release = contents.release(explanation, private=sources.private, receipt=access.receipt(explanation.spec))
+    release = contents.release(explanation, private=sources.private, access=access)
     if access.checkpoint is None:
-        _name(access, release)
+        if access.ledger is not None and access.entry is not None:
+            try:
+                access.ledger.name_release(access.entry, release_digest(release))
+            except LedgerError as error:  # the debit stands
+                warnings.warn(f"The ledger does not name the release: {error}", ContentWarning, stacklevel=3)
         store(release)
     else:
         _store_and_name(access, release, store)
@@ -174,15 +173,6 @@ def _debited(explanation: Explanation, ledger: Ledger | None, checkpoint: FitChe
 def known_bounds(explanation: Explanation) -> list[Bound]:
     """Every bound with a finite epsilon, tightest first: the ledger debits the one that leaves most to others."""
     return [bound for bound, epsilon in explanation.bounds if math.isfinite(epsilon)]
-
-
-def _name(access: RowAccess, release: StoredRelease) -> None:
-    """Let the entry that paid name the digest of the release; where that fails, the debit stands."""
-    if access.ledger is not None and access.entry is not None:
-        try:
-            access.ledger.name_release(access.entry, release_digest(release))
-        except LedgerError as error:
-            warnings.warn(f"The ledger does not name the release: {error}", ContentWarning, stacklevel=4)
 
 
 def _store_and_name(access: RowAccess, release: StoredRelease, store: Store) -> None:

@@ -13,10 +13,8 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError, refuse
 from sordino.data import (
     Boolean,
-    Category,
     Schema,
     Table,
-    column_names,
     encode,
     encode_features,
     from_arrays,
@@ -24,9 +22,8 @@ from sordino.data import (
     read_schema,
     read_table,
 )
-from sordino.data.encode import cells_of, check_number, check_parts, check_types, refuse_undeclared
+from sordino.data.encode import cells_of, check_number, check_parts, check_types
 from sordino.data.sources.registry import empty_table, parts_of
-from sordino.data.words import shown_names
 from sordino.fitting.array_schema import PUBLIC_LABELS, WEIGHT, ArrayBounds, Bare, bare_target, numbers_of
 from sordino.fitting.tasks import Task
 
@@ -63,8 +60,7 @@ def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Decl
         )
     found = declared_columns(schema, task)
     target = None if y is None else found.schema.target
-    _check_names(found.schema, X, target_apart=target is not None)
-    _check_types(found.schema, X, {} if target is None else {target.name: y})
+    _check_table(found.schema, X, {} if target is None else {target.name: y})
     return found
 
 
@@ -73,7 +69,7 @@ def declared_columns(schema: Schema, task: Task) -> Declaration:
     if schema.reads_private_data:
         raise InputError("The bounds of this schema were taken from private rows. Declare them from public knowledge.")
     read = task.declared(schema)
-    return Declaration(task, read, _labels_of(read) if task.classifies else None)
+    return Declaration(task, read, read.declared_target().kind.labels if task.classifies else None)
 
 
 def encoded_rows(declaration: Declaration, relation: Relation, X: Any, y: Any) -> EncodedRows:
@@ -200,41 +196,12 @@ def _check_kind(kind: str, y: Any) -> None:
         raise InputError(f"Expected y to hold {words[0]} like the classes of ArrayBounds, got {words[1]}.")
 
 
-def _labels_of(schema: Schema) -> tuple[Any, ...] | None:
-    kind = None if schema.target is None else schema.target.kind
-    if isinstance(kind, Boolean):
-        return kind.class_words
-    if isinstance(kind, Category):
-        return tuple(kind.decode(np.arange(kind.classes or 0)).tolist())
-    return None
-
-
-def _check_names(schema: Schema, X: Any, target_apart: bool) -> None:
-    """Names are public, so a table that lacks a column is refused before anything is debited."""
-    if isinstance(X, np.ndarray):
-        return
-    given = column_names(schema.source(X))
-    names, known = set(given), schema.named_columns()
-    apart = schema.target.name if target_apart and schema.target is not None else None
-    wanted = [name for name in known if name != apart]
-    absent = [name for name in wanted if name not in names]
-    if absent:
-        raise InputError(
-            f"Expected the declared columns {shown_names(absent)} in the table, got {shown_names(sorted(names))}; "
-            "correct the schema or the table."
-        )
-    if schema.extra_columns == "refuse" and len(names) > len(wanted):
-        refuse_undeclared([name for name in given if name not in set(known)])
-
-
-def _check_types(schema: Schema, X: Any, apart: dict[str, Any]) -> None:
-    """Types are public as well, those of every file of a family."""
+def _check_table(schema: Schema, X: Any, apart: dict[str, Any]) -> None:
+    """Names and types are public, those of every file of a family, so both are looked at before any debit."""
     if isinstance(X, np.ndarray) and X.dtype.names is None:
-        found = [as_table(schema, X[:0])]
+        check_types(schema, as_table(schema, X[:0]))
     else:
-        parts = parts_of(schema.source(X))
-        check_parts(schema, parts, [name for name in schema.named_columns() if name not in apart])
-        found = [part.empty() for part in parts]
-    for table in (*found, empty_table(apart) if apart else None):
-        if table is not None:
-            check_types(schema, table)
+        check_parts(schema, parts_of(schema.source(X)), apart=tuple(apart))
+    given = empty_table(apart) if apart else None
+    if given is not None:
+        check_types(schema, given)

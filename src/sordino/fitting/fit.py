@@ -1,7 +1,7 @@
 """A fit from start to end: which method, whether anything can be learned, and the order in which a budget is spent."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -117,6 +117,7 @@ def fit(
 
     def run(access: RowAccess) -> RunContents[Outcome]:
         begin(STAGES[2])
+        asked = {name: list(value) if isinstance(value, tuple) else value for name, value in problem.settings.items()}
         outcome = _learned(problem, given, plan, replace(given.declaration, schema=schema), sources, access, begin)
         settings = {
             "task": problem.task.word,
@@ -124,17 +125,17 @@ def fit(
             EXPECTED_ERROR: plan.predicted,
             "labels": None if given.declaration.labels is None else list(given.declaration.labels),
             # What an audit needs to plan the same run again.
-            ASKED: {"epsilon": problem.epsilon, **_plain(problem.settings)},
+            ASKED: {"epsilon": problem.epsilon, **asked},
             **outcome.settings,
             **({} if lies is None else {"where": lies.settings(schema)}),
         }
         return RunContents(
             kind=f"{problem.task.word}/{plan.method.name}",
+            model=describe_model(outcome.model),
+            floating_point=plan.method.floating_point_of(problem),
             arrays=posterior_arrays(outcome.posterior),
             result=outcome,
-            floating_point=plan.method.floating_point_of(problem),
             settings=settings,
-            model=describe_model(outcome.model),
             schema=schema,
             cautions=(*plan.cautions, *outcome.cautions, *cautions),
             preprocessing=given.preprocessing,
@@ -168,15 +169,12 @@ def _learned(
         begin(STAGES[3])
         return given.in_parts.learned(instance_of("plan", plan, InfluencePlan), declaration, sources, access)
     rows = access.read(partial(given.read, declaration))
-    if access.entry is not None:
+    if access.ledger is not None and access.entry is not None:
         declared_rows = _capped(problem.schema, declaration.schema, rows.X)
-        access.check_content(dict(zip(problem.schema.feature_names, declared_rows.T, strict=True)))
+        columns = dict(zip(problem.schema.feature_names, declared_rows.T, strict=True))
+        access.ledger.check_content(access.entry, columns)
     begin(STAGES[3])
     return plan.method.run(plan, rows, sources)
-
-
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
 
 
 def _capped(declared: Schema, read: Schema, X: Array) -> Array:

@@ -285,7 +285,7 @@ class Predictor:
         """Names of the coefficients of encoded columns, and the map to the table's units: a matrix and a constant."""
         (middle, of_target), names, outputs = self.target_units, self.schema.feature_names, self.outputs
         matrix, constant = np.eye(len(names)), np.zeros(len(names))
-        for feature, block in self.schema.blocks():
+        for feature, block in self.schema.blocks:
             if isinstance(feature.kind, Measurement):
                 centre, scale = feature.kind.centre_and_scale
                 matrix[block.start, block.start], matrix[0, block.start] = 1.0 / scale, -centre / scale

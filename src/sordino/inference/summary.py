@@ -104,6 +104,7 @@ class Summary(Result):
     @property
     def _cells(self) -> dict[str, list[str]]:
         """Columns of text by their headers."""
+        ratios = list(map(_ratios, self.lines))
         cells = {"": list(map(_starred, self.lines)), "estimate": [figure(one.estimate) for one in self.lines]}
         if self.tested:
             cells["std. error"] = [figure(one.standard_error) for one in self.lines]
@@ -113,7 +114,6 @@ class Summary(Result):
             cells["z"] = ["" if one.z is None else f"{one.z:.2f}" for one in self.lines]
             cells["p"] = [p_words(one.p_value) for one in self.lines]
         if self.ratio and self.tested:
-            ratios = list(map(_ratios, self.lines))
             cells[self.ratio] = ["" if one is None else ratio_figure(one[0]) for one in ratios]
             cells["interval"] = ["" if one is None else " to ".join(map(ratio_figure, one[1:])) for one in ratios]
         return cells
@@ -180,10 +180,8 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     known = coefficients_if_known(release)
     if known is not None:
         words, remarks = f"{100.0 * level:g} % interval", _remarks(release, known, level)
-        title, facts = _title(release, known.family), facts_of(release, known.family)
-        return Summary(
-            title, lines(known, level), level, words, known.ratio, True, cautions_of(release), remarks, facts
-        )
+        title, cautions, facts = _title(release, known.family), cautions_of(release), facts_of(release, known.family)
+        return Summary(title, lines(known, level), level, words, known.ratio, True, cautions, remarks, facts)
     predictor = Predictor(release)
     found, words, remark = _estimates(predictor, level) if predictor.task.linear else ((), "", _NO_COEFFICIENTS)
     return Summary(_title(release), found, level, words, "", False, release.cautions, (remark,), facts_of(release))
@@ -264,9 +262,9 @@ def coefficients_if_known(release: StoredRelease) -> Coefficients | None:
     if frozenset(release.arrays) != ARRAYS or is_constant(release) or withheld(release) is not None:
         return None
     law = from_stored(release.arrays, release.settings).in_table_units()
-    draws, weights, parts = (np.asarray(values) for values in (law.draws, law.weights, law.parts))
+    names, family, (draws, weights, parts) = law.names, law.family, map(np.asarray, (law.draws, law.weights, law.parts))
     steps, task = _steps(release.schema, law.columns, law.outputs), task_of(release.settings)
-    return Coefficients(law.names, draws, weights, parts, "" if task is None else task.ratio, law.family, steps)
+    return Coefficients(names, draws, weights, parts, "" if task is None else task.ratio, family, steps)
 
 
 def _steps(schema: Schema | None, columns: Sequence[str], outputs: Sequence[str]) -> dict[str, float]:

@@ -142,9 +142,14 @@ class ColumnKind(Section, ABC):
         return 1.0
 
     @property
+    def labels(self) -> tuple[str, ...] | tuple[bool, bool] | None:
+        """What the classes of a target are called in predictions, by code; None for a number."""
+        return None
+
+    @property
     def classes(self) -> int | None:
         """Number of classes of a target, or None for a number."""
-        return None
+        return None if self.labels is None else len(self.labels)
 
     @property
     def bound(self) -> float | None:

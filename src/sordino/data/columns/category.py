@@ -41,8 +41,8 @@ class Boolean(ColumnKind):
             yield Contradiction("true_values", "and false_values to differ", both)
 
     @property
-    def class_words(self) -> tuple[bool, bool] | tuple[str, str]:
-        """What false and true are called in predictions: the first declared word of each, or booleans by default."""
+    def labels(self) -> tuple[bool, bool] | tuple[str, str]:
+        """The first declared word for false and the one for true, or booleans by default."""
         if (self.true_values, self.false_values) == (DEFAULT_TRUE, DEFAULT_FALSE):
             return False, True
         return self.false_values[0], self.true_values[0]
@@ -50,10 +50,6 @@ class Boolean(ColumnKind):
     @property
     def words(self) -> tuple[str, ...]:
         return self.true_values + self.false_values
-
-    @property
-    def classes(self) -> int | None:
-        return 2
 
     @property
     def bound(self) -> float | None:
@@ -131,8 +127,8 @@ class Category(ColumnKind):
         return (*(f"{name}={value}" for value in kept), *other, *indicator)
 
     @property
-    def classes(self) -> int | None:
-        return len(self.values) + (self.unseen == Unseen.OTHER)
+    def labels(self) -> tuple[str, ...]:
+        return self.values + ((OTHER,) if self.unseen == Unseen.OTHER else ())
 
     def read(self, name: str, column: Column, tokens: Sequence[str]) -> ReadCells:
         codes = as_codes(column, name, self.values, tokens)
@@ -159,12 +155,11 @@ class Category(ColumnKind):
         out[rows, positions[rows]] = 1.0
 
     def decode(self, encoded: Any) -> NDArray[Any]:
-        words = self.values + ((OTHER,) if self.unseen == Unseen.OTHER else ())
         codes = np.asarray(encoded)
         whole = codes.astype(np.int64)
-        if codes.size and (np.any(whole != codes) or whole.min() < 0 or whole.max() >= len(words)):
-            raise InputError(f"Class codes must be in 0..{len(words) - 1}. Pass codes that this schema encoded.")
-        return np.array(words, dtype=object)[whole]
+        if codes.size and (np.any(whole != codes) or whole.min() < 0 or whole.max() >= len(self.labels)):
+            raise InputError(f"Class codes must be in 0..{len(self.labels) - 1}. Pass codes that this schema encoded.")
+        return np.array(self.labels, dtype=object)[whole]
 
     def extremes(self) -> tuple[str, str]:
         return self.values[-1], self.values[0]

@@ -1,12 +1,11 @@
 """Regressions by bounded influence: noised sums of whitened rows whose weights see x alone, and one posterior of all.
 
-The engine is `mechanisms.regression`. This file turns a schema into its public columns and writes the spec of its
-sums. A cap on the length of rows is not needed: the engine weighs long rows down.
+The engine is `mechanisms.regression`. This file turns a schema into its public columns and writes the spec of its sums.
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation, View, exactly_computed
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
 from sordino.core.validate import instance_of
-from sordino.data import Category, Measurement, Schema
+from sordino.data import Category, Measurement
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import (
     CLASS_SCORES,
@@ -32,7 +31,6 @@ from sordino.ledger.release.coverage import MOST_COEFFICIENTS, TOO_MANY, WITHHEL
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior
 from sordino.mechanisms.regression import Declaration, person_bins, posterior, with_bins
 from sordino.mechanisms.regression import Plan as EnginePlan
-from sordino.mechanisms.regression import Posterior as EngineLaw
 from sordino.mechanisms.regression import plan as planned
 from sordino.mechanisms.regression.plan import MOST_IN_MATRIX, TYPICAL_RESIDUAL, Mechanism, as_dict, expected
 from sordino.mechanisms.regression.release import Kept, Total, release_sums
@@ -103,7 +101,7 @@ def public_columns(problem: FitProblem) -> PublicColumns:
     exposure = problem.task.exposure(schema, problem.settings)
     watched = problem.task.times(schema, problem.settings)
     apart = {one[0] for one in (exposure, watched) if one is not None}
-    for number, (feature, block) in enumerate(schema.blocks(), 1):
+    for number, (feature, block) in enumerate(schema.blocks, 1):
         kind, first = feature.kind, block.start
         if first in apart:
             continue
@@ -206,10 +204,15 @@ class BoundedInfluence(Method):
 
     def plan(self, problem: FitProblem) -> InfluencePlan:
         columns = public_columns(problem)
-        made = influence_plan(problem, columns)
         cautions = () if self.tells_intervals(problem) else (f"Intervals of this fit are withheld: {TOO_MANY}.",)
-        predicted = error_over_constant(problem, _expected_share(made))
-        spec, schema = sums_spec(problem, made), uncapped(problem)
+        made = influence_plan(problem, columns)
+        # Scores of numbers are as large as leaves the typical residual; they are spread evenly over whitened columns.
+        numbers = TYPICAL_RESIDUAL * NUMBER_SCORES / math.sqrt(1.0 - NUMBER_SCORES**2)
+        signal = (numbers if made.kind.start == "number" else CLASS_SCORES) ** 2 / made.declaration.columns
+        predicted = error_over_constant(problem, signal / (signal + expected(made).whitened ** 2))
+        # One part for each released sum, in the order in which they are released.
+        spec = in_parts(problem, *(_part(problem, made, one) for one in made.mechanisms))
+        schema = replace(problem.schema, row_norm=None)  # long rows are weighed down, so they need no cap
         return InfluencePlan(self, problem, spec, predicted, cautions, schema, columns=columns, made=made)
 
     def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
@@ -227,24 +230,29 @@ class BoundedInfluence(Method):
         What is `kept` of rounds before is not asked again.
         """
         problem, columns, made = plan.problem, plan.columns, plan.made
-        engine_law = posterior(made, release_sums(made, total, sources.fresh(), declared, kept))
-        law = coefficients(problem, columns, made, engine_law)
+        found = posterior(made, release_sums(made, total, sources.fresh(), declared, kept))
+        draws, weights = found.in_table_units()  # the engine's table are the encoded columns
+        matrix, _ = made.declaration.to_table(made.outputs)
+        words = ("",) if made.outputs == 1 else tuple(str(label) for label in (problem.labels or ())[1:])
+        law = CoefficientPosterior(
+            made.family,
+            columns.names,
+            words if len(words) == made.outputs else tuple(str(code) for code in range(1, made.outputs + 1)),
+            columns.places,
+            draws,
+            weights / weights.sum(),
+            matrix @ found.parts @ matrix.T,
+            columns.to_table,
+            found.scale,
+            found.scale_error,
+            found.dispersion if made.family == "negative-binomial" else 0.0,
+            as_dict(made),
+        )
+        withheld = {} if found.withheld is None else {WITHHELD_BECAUSE: found.withheld}
+        settings, cautions = law.settings | withheld, found.cautions
         variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
-        settings: dict[str, Any] = {} if engine_law.withheld is None else {WITHHELD_BECAUSE: engine_law.withheld}
         settings |= problem.task.kept_settings(problem.schema, problem.settings)
-        return Outcome(law, model_for(problem, variance), law.settings | settings, engine_law.cautions)
-
-
-def _expected_share(made: EnginePlan) -> float:
-    """The share of the scores' variance that will be learned, if it is spread evenly over whitened columns.
-
-    Scores of numbers are as large as leaves the typical residual.
-    """
-    spread = CLASS_SCORES
-    if made.kind.start == "number":
-        spread = TYPICAL_RESIDUAL * NUMBER_SCORES / math.sqrt(1.0 - NUMBER_SCORES**2)
-    signal = spread**2 / made.declaration.columns
-    return signal / (signal + expected(made).whitened ** 2)
+        return Outcome(law, model_for(problem, variance), settings, cautions)
 
 
 def _sizes(problem: FitProblem) -> tuple[int, int]:
@@ -267,37 +275,6 @@ def given_rows(
         rows = person_bins(np.ascontiguousarray(X[:, own]), watched.times(X), y, watched.edges)
         return Given(rows.X, rows.y, rows.exposure, rows.unit)
     return Given(columns.rows(X), y, task.exposures(problem.schema, problem.settings, X), units)
-
-
-def uncapped(problem: FitProblem) -> Schema:
-    """The schema without a cap on the length of rows, which this method does not need."""
-    return replace(problem.schema, row_norm=None)
-
-
-def coefficients(problem: FitProblem, columns: PublicColumns, made: EnginePlan, law: EngineLaw) -> CoefficientPosterior:
-    """What the released sums say about the coefficients of encoded columns."""
-    draws, weights = law.in_table_units()  # the engine's table are the encoded columns
-    matrix, _ = made.declaration.to_table(made.outputs)
-    words = ("",) if made.outputs == 1 else tuple(str(label) for label in (problem.labels or ())[1:])
-    return CoefficientPosterior(
-        made.family,
-        columns.names,
-        words if len(words) == made.outputs else tuple(str(code) for code in range(1, made.outputs + 1)),
-        columns.places,
-        draws,
-        weights / weights.sum(),
-        matrix @ law.parts @ matrix.T,
-        columns.to_table,
-        law.scale,
-        law.scale_error,
-        law.dispersion if made.family == "negative-binomial" else 0.0,
-        as_dict(made),
-    )
-
-
-def sums_spec(problem: FitProblem, made: EnginePlan) -> Spec:
-    """One part for each released sum, in the order in which they are released."""
-    return in_parts(problem, *(_part(problem, made, one) for one in made.mechanisms))
 
 
 def _part(problem: FitProblem, made: EnginePlan, one: Mechanism) -> Spec:

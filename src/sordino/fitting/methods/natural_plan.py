@@ -132,7 +132,7 @@ def columns_read(problem: FitProblem, fewest: int = _FEW_UNITS, room: float = ma
     """Numbers first; `room` is for parameters, and where it holds too few units that see all, they see numbers."""
     schema, numbers, others = problem.schema, list[tuple[int, float]](), list[int]()
     squares = 0.0
-    for feature, block in schema.blocks():
+    for feature, block in schema.blocks:
         if isinstance(feature.kind, Category):
             others += range(block.start, block.stop)
             squares += _WIDTH**2

@@ -104,7 +104,7 @@ def is_number(kind: "ColumnKind") -> TypeGuard["Number"]:
 
 def declared_number(schema: "Schema", what: str, name: str) -> "tuple[int, Number]":
     """The place among the encoded columns of a number without an indicator, and its kind."""
-    found = next(((block.start, feature.kind) for feature, block in schema.blocks() if feature.name == name), None)
+    found = next(((block.start, feature.kind) for feature, block in schema.blocks if feature.name == name), None)
     if found is None:
         raise InputError(
             f"Expected the {what} to be one of the declared columns, got {name!r}; declare it as a number."
@@ -197,9 +197,9 @@ class Task(ABC):
 
     def engine_target(self, problem: "FitProblem") -> EngineTarget:
         """The target as that engine takes it."""
-        kind: Any = problem.schema.declared_target().kind
         if problem.classes is not None:
             return EngineTarget()
+        kind: Any = problem.schema.declared_target().kind
         if kind.word == "boolean":  # taken for a number: a sign
             return EngineTarget((-1.0, 1.0))
         return EngineTarget(kind.limits, *kind.centre_and_scale)

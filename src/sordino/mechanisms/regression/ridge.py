@@ -204,7 +204,7 @@ def typical_length(counts: Array, records: int, noise: float) -> float:
 def public_middle(schema: Schema) -> Array:
     """What rows are centred by before anything is known: even shares of levels, 0 for the rest, the intercept too."""
     middle = np.zeros(len(schema.feature_names))
-    for feature, block in schema.blocks():
+    for feature, block in schema.blocks:
         if isinstance(feature.kind, Category):
             middle[block] = 1.0 / _levels(feature.kind, block)
     return middle
@@ -214,7 +214,7 @@ def public_length(schema: Schema) -> float:
     """About the length of a row less that middle, without the intercept."""
     parts = [
         1.0 - 1.0 / _levels(feature.kind, block) if isinstance(feature.kind, Category) else _NUMBER_LENGTH
-        for feature, block in schema.blocks()
+        for feature, block in schema.blocks
     ]
     return math.sqrt(math.fsum(parts))
 
@@ -273,7 +273,7 @@ def read_geometry(schema: Schema, mean: Array, noise: float) -> Geometry:
     products = np.zeros((size, size))
     products[0, 0] = 1.0
     found = np.concatenate([[0.0], mean]) + public_middle(schema)
-    for feature, block in schema.blocks():
+    for feature, block in schema.blocks:
         kind, first = feature.kind, block.start
         if isinstance(kind, Category):
             shares = found[block]
