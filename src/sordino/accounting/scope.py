@@ -30,7 +30,7 @@ from sordino.core.spec import (
     Spec,
 )
 from sordino.core.spec.chain import OWN_PLACES
-from sordino.core.spec.fields import Section
+from sordino.core.spec.fields import Section, keys_of
 from sordino.core.spec.problem import Certified, ConstantSchedule
 from sordino.core.validate import InputError
 
@@ -137,9 +137,7 @@ def certificate_for(spec: Spec, constant: Constant) -> Certificate | None:
     A gradient bound follows from clipping; a sensitivity follows from a gradient bound by the triangle inequality. A
     gradient bound is never inferred from a sensitivity.
     """
-    declared: object = spec.problem
-    for name in constant.name.split("."):
-        declared = getattr(declared, name, None)
+    declared = _at(spec.problem, constant.name)
     candidates = [declared] if isinstance(declared, Certificate) else []
     clipping = spec.algorithm.clipping if isinstance(spec.algorithm, NoisyGradient) else None
     if constant == GRADIENT_BOUND and clipping is not None and clipping.kind in _BOUNDS_GRADIENT:
@@ -152,6 +150,13 @@ def certificate_for(spec: Spec, constant: Constant) -> Certificate | None:
         candidates.append(twice)
     public = [candidate for candidate in candidates if not candidate.reads_private_data]
     return min(public or candidates, key=lambda candidate: candidate.value, default=None)
+
+
+def _at(section: object, path: str) -> object:
+    """The value at a dotted path of attributes; None where one is absent."""
+    for name in path.split("."):
+        section = getattr(section, name, None)
+    return section
 
 
 def section_certificates(spec: Spec, constants: Iterable[Constant]) -> tuple[Certificate, ...]:
@@ -318,15 +323,27 @@ def certified_section(key: str, constants: tuple[Constant, ...]) -> Assumption:
     )
 
 
-def certified_parts(path: str, certificates: Certificates) -> Assumption:
+def stated_under(spec: Spec, path: str) -> tuple[Certificate, ...]:
+    """The certificates that are keys of the section at a dotted path; none where there is no section."""
+    section = _at(spec, path)
+    stated = (getattr(section, key.attribute) for key in keys_of(type(section))) if isinstance(section, Section) else ()
+    return tuple(value for value in stated if isinstance(value, Certificate))
+
+
+def certified_parts(path: str) -> Assumption:
     """The certificates that an algorithm states under `path` were found without reading private data."""
 
     def violation(spec: Spec) -> Spec:
-        private = [replace(certificate, reads_private_data=True) for certificate in certificates(spec)]
+        private = [replace(certificate, reads_private_data=True) for certificate in stated_under(spec, path)]
         return spec.with_values({f"{path}.{one.constant.name}": Certified(one.constant).write(one) for one in private})
 
-    statement = f"the constants of {path} are certified from public knowledge"
-    return assumption(f"public {path}", statement, violation, certificates)(lambda spec: unusable(certificates(spec)))
+    return Assumption(
+        f"public {path}",
+        f"the constants of {path} are certified from public knowledge",
+        lambda spec: unusable(stated_under(spec, path)),
+        violation,
+        certificates=lambda spec: stated_under(spec, path),
+    )
 
 
 # Schemes that pass over the records in batches of b, the last of a pass smaller if b does not divide n.

@@ -284,7 +284,7 @@ def _rounded_up(epsilons: Array, values: Array, delta: float, orders: Array) -> 
 _MOST_DRAWS = 10_000  # more draws of a bounded range are bounded by their Rényi divergence
 
 
-@register("bounded-range", width=validate.NON_NEGATIVE)
+@register("bounded-range", width=validate.NON_NEGATIVE, draws=validate.COUNT)
 class BoundedRange(Guarantee):
     """`draws` independent draws from one law whose log ratio to a neighbour's lies in an interval of length `width`.
 
@@ -298,10 +298,6 @@ class BoundedRange(Guarantee):
 
     width: float
     draws: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "draws", validate.whole_number("draws", self.draws))
 
     @property
     def largest_loss(self) -> float:

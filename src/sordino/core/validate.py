@@ -233,7 +233,7 @@ class Tagged:
     """A frozen dataclass with a kind.
 
     Its fields are written under their own names, or those in `json_names`; tuples are lists in JSON. Fields in `ranges`
-    are turned into finite floats inside their intervals.
+    are turned into finite floats inside their intervals, those declared as int into whole numbers.
     """
 
     kind: ClassVar[str]
@@ -241,9 +241,10 @@ class Tagged:
     ranges: ClassVar[Mapping[str, Interval]] = {}
 
     def __post_init__(self) -> None:
+        whole = {field.name for field in fields(self) if field.type is int}  # type: ignore[arg-type]
         for name, allowed in self.ranges.items():
-            value = number(self.json_names.get(name, name), getattr(self, name), allowed)
-            object.__setattr__(self, name, value)
+            check = whole_number if name in whole else number
+            object.__setattr__(self, name, check(self.json_names.get(name, name), getattr(self, name), allowed))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form; `from_dict` reads it back exactly."""

@@ -7,8 +7,9 @@ import pytest
 
 from sordino.accounting.bounds import revealed
 from sordino.accounting.bounds import revealed as feedback
-from sordino.accounting.bounds.revealed import MuLaw, drawn_batches, reshuffled_passes
+from sordino.accounting.bounds.revealed import drawn_batches, reshuffled_passes
 from sordino.accounting.bounds.solver import optimal_shift, optimal_shifts
+from sordino.accounting.bounds.window import RoundedLaw
 
 Enumerated = tuple[np.ndarray, np.ndarray]
 
@@ -27,9 +28,9 @@ def reshuffled(contraction: float, period: int, steps: int) -> Enumerated:
     return np.full(len(moves), 1 / len(moves)), optimal_shifts(contraction, moves[:, :steps], 1.0)
 
 
-def assert_above(law: MuLaw, enumerated: Enumerated, slack: float) -> None:
+def assert_above(law: RoundedLaw, enumerated: Enumerated, slack: float) -> None:
     """Every tail is at least the exact one, and the mean square is within `slack` of it."""
-    (chances, exact), weights, mus = enumerated, np.array(law.weights), np.array(law.mus)
+    (chances, exact), weights, mus = enumerated, np.array(law.weights), np.array(law.values)
     assert abs(weights.sum() - 1) < 1e-12
     assert len(mus) <= 220
     for threshold in np.linspace(0, exact.max() * 1.01, 300):
@@ -97,7 +98,7 @@ def test_long_runs_cost_little_more_than_simulated_patterns(contraction: float, 
     squares = optimal_shifts(contraction, patterns, 1.0) ** 2
     error = 6 * squares.std() / np.sqrt(len(squares))
     law = drawn_batches(contraction, rate, steps)
-    assert squares.mean() - error <= np.dot(law.weights, np.square(law.mus)) <= 1.6 * (squares.mean() + error)
+    assert squares.mean() - error <= np.dot(law.weights, np.square(law.values)) <= 1.6 * (squares.mean() + error)
 
 
 @pytest.mark.usefixtures("few_patterns")

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from sordino.accounting.bounds.closed_forms import full_shift
 from sordino.accounting.bounds.segments import PassParts
 from sordino.accounting.bounds.solver import minorant_energies
-from sordino.accounting.bounds.window import distance_law, largest_distance
+from sordino.accounting.bounds.window import RoundedLaw, distance_law, largest_distance
 from sordino.core import binomial
 from sordino.core.arrays import Array
 
@@ -216,17 +216,9 @@ _RARE_FEEDBACK = 1e-8  # mus above all but this probability are distinguished le
 _SUMMATION = 1e-9  # running sums of at most 1e6 positive numbers
 
 
-@dataclass(frozen=True)
-class MuLaw:
-    """P(mu = mus[i]) = weights[i], in units of kappa; stochastically above the law it stands for."""
-
-    weights: tuple[float, ...]
-    mus: tuple[float, ...]
-
-
 @lru_cache(maxsize=64)
-def drawn_batches(contraction: float, rate: float, steps: int) -> MuLaw:
-    """Every step holds the record with probability `rate`, independently."""
+def drawn_batches(contraction: float, rate: float, steps: int) -> RoundedLaw:
+    """The law of mu, in units of kappa: every step holds the record with probability `rate`, independently."""
     exact = steps < 64 and 2**steps <= MOST_PATTERNS
     window = steps if exact else min(steps, _WINDOW)
     used = np.array(list(itertools.product((0.0, 1.0), repeat=window)))
@@ -265,7 +257,7 @@ def _grouped(weights: Array, values: Array, most: int) -> tuple[Array, Array]:
 
 
 @lru_cache(maxsize=256)
-def parts_of_passes(contraction: float, period: int, part: PassParts) -> MuLaw:
+def parts_of_passes(contraction: float, period: int, part: PassParts) -> RoundedLaw:
     """Each pass of `period` steps holds the record once, at a uniform position; the last pass may stop early."""
     whole, rest, head = part.whole, part.tail, part.head
     if not rest:
@@ -274,19 +266,19 @@ def parts_of_passes(contraction: float, period: int, part: PassParts) -> MuLaw:
     used, missed = (_passes(contraction, period, rest, uses, whole, head) for uses in (1, 0))
     share = rest / period
     weights = np.concatenate([share * np.asarray(used.weights), (1 - share) * np.asarray(missed.weights)])
-    return _binned(weights, np.concatenate([used.mus, missed.mus]))
+    return _binned(weights, np.concatenate([used.values, missed.values]))
 
 
-def reshuffled_passes(contraction: float, period: int, steps: int) -> MuLaw:
+def reshuffled_passes(contraction: float, period: int, steps: int) -> RoundedLaw:
     """The same for a run from its first step on."""
     return parts_of_passes(contraction, period, PassParts(0, *divmod(steps, period)))
 
 
-def _passes(contraction: float, period: int, rest: int, uses_in_rest: int, whole: int, head: int = 0) -> MuLaw:
+def _passes(contraction: float, period: int, rest: int, uses_in_rest: int, whole: int, head: int) -> RoundedLaw:
     """The last `head` steps of a pass with a use among them, `whole` passes, then `rest` steps with `uses_in_rest`."""
     total, shown = uses_in_rest + whole + (head > 0), min(whole, _MOST_LISTED_PASSES)
     if total == 0:
-        return MuLaw((1.0,), (0.0,))
+        return RoundedLaw((0.0,), (1.0,))
     # The latest passes first: their lengths, and how many steps follow each.
     lengths = [rest] * uses_in_rest + [period] * shown
     first_steps = [0] * uses_in_rest + [rest + index * period for index in range(shown)]
@@ -351,7 +343,7 @@ def _log_geometric(log_ratio: float, terms: NDArray[np.int64]) -> Array:
     return np.log(np.expm1(log_ratio * terms) / math.expm1(log_ratio))
 
 
-def _binned(weights: Array, mus: Array) -> MuLaw:
+def _binned(weights: Array, mus: Array) -> RoundedLaw:
     """Round the mus up onto few values, dense where the probability is, and the chances of large ones up, too."""
     order = np.argsort(mus)
     ordered, beyond = mus[order], np.cumsum(weights[order][::-1])[::-1]
@@ -363,4 +355,4 @@ def _binned(weights: Array, mus: Array) -> MuLaw:
     survival = np.minimum(beyond[after] * (1 + _SUMMATION), 1.0)
     chances = -np.diff(np.concatenate([[1.0], survival, [0.0]]))
     positive = chances > 0
-    return MuLaw(tuple(chances[positive].tolist()), tuple(edges[positive].tolist()))
+    return RoundedLaw(tuple(edges[positive].tolist()), tuple(chances[positive].tolist()))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.accounting import convert
-from sordino.accounting.bounds.window import DistanceLaw, thinned
+from sordino.accounting.bounds.window import RoundedLaw, thinned
 from sordino.accounting.scope import largest_of_each, largest_position
 from sordino.core import binomial
 from sordino.core.arrays import Array
@@ -82,7 +82,7 @@ _SMALLEST_LEVEL = 1e-4  # weights below this share of the largest count as this 
 Stage = tuple[Array, Array]  # values that are not negative, and their chances
 
 
-def sum_law(stages: Iterable[Stage], largest: float, jump: float, lost: float = 0.0, most: int = 320) -> DistanceLaw:
+def sum_law(stages: Iterable[Stage], largest: float, jump: float, lost: float = 0.0, most: int = 320) -> RoundedLaw:
     """The law of a sum of independent variables, stochastically above the exact one.
 
     `largest` is the most that the sum can be, `jump` the most that one of the variables (or one of those that a stage
@@ -90,7 +90,7 @@ def sum_law(stages: Iterable[Stage], largest: float, jump: float, lost: float = 
     """
     listed = [(values, chances) for values, chances in stages if values.max() > 0]
     if not listed:
-        return DistanceLaw((largest,), (1.0,)) if lost else DistanceLaw((0.0,), (1.0,))
+        return RoundedLaw((largest,), (1.0,)) if lost else RoundedLaw((0.0,), (1.0,))
     mean = math.fsum(float(values @ chances) for values, chances in listed)
     # In units of a power of two, which rounds nothing: squares of these numbers themselves may not be floats.
     unit = math.ldexp(1.0, math.frexp(max(float(values.max()) for values, _ in listed))[1] - 1)
@@ -111,13 +111,13 @@ def sum_law(stages: Iterable[Stage], largest: float, jump: float, lost: float = 
 
 
 @lru_cache(maxsize=256)
-def pass_sum_law(contraction: float, period: int, parts: PassParts) -> DistanceLaw:
+def pass_sum_law(contraction: float, period: int, parts: PassParts) -> RoundedLaw:
     """The law of the sum of c^(steps after the use) over the uses of a segment; c <= 1."""
     uses, log, start = parts.whole + (parts.head > 0), math.log(contraction), parts.tail
     chance = parts.tail / period
     if log == 0.0:
         values, weights = (float(uses), float(uses + 1)), (1 - chance, chance)
-        return DistanceLaw(values, weights) if parts.tail else DistanceLaw(values[:1], (1.0,))
+        return RoundedLaw(values, weights) if parts.tail else RoundedLaw(values[:1], (1.0,))
     ends = np.append(0.0, np.exp(log * np.arange(parts.tail)))
     stages: list[Stage] = [(ends, np.append(1 - chance, np.full(parts.tail, 1 / period)))]
     largest = float(parts.tail > 0)
@@ -135,19 +135,19 @@ def pass_sum_law(contraction: float, period: int, parts: PassParts) -> DistanceL
     return sum_law(stages, largest * (1 + 1e-11), 1.0)
 
 
-def one_weight_law(weight: float, count: int, rate: float, most: int = 320) -> DistanceLaw:
+def one_weight_law(weight: float, count: int, rate: float, most: int = 320) -> RoundedLaw:
     """The law of a weight times a binomial variable, stochastically above the exact one."""
     return _levels_law(np.array([weight]), np.array([count]), rate, most)
 
 
-def weighted_uses_law(weights: Array, rate: float, most: int = 320, groups: int = 96) -> DistanceLaw:
+def weighted_uses_law(weights: Array, rate: float, most: int = 320, groups: int = 96) -> RoundedLaw:
     """The law of the sum of weights[k] B_k with independent Bernoulli(rate) variables B_k; weights of 0 or more."""
     weights = weights[weights > 0]
     if len(weights) == 0:
-        return DistanceLaw((0.0,), (1.0,))
+        return RoundedLaw((0.0,), (1.0,))
     top = float(weights.max())
     if math.isinf(top):
-        return DistanceLaw((math.inf,), (1.0,))
+        return RoundedLaw((math.inf,), (1.0,))
     # Weights rounded up onto few levels.
     levels = np.unique(weights)
     if len(levels) > groups:
@@ -156,10 +156,10 @@ def weighted_uses_law(weights: Array, rate: float, most: int = 320, groups: int 
     return _levels_law(levels, np.bincount(np.searchsorted(levels, weights), minlength=len(levels)), rate, most)
 
 
-def _levels_law(levels: Array, counts: NDArray[np.int64], rate: float, most: int) -> DistanceLaw:
+def _levels_law(levels: Array, counts: NDArray[np.int64], rate: float, most: int) -> RoundedLaw:
     """The law of the sum over levels of the level times a binomial variable."""
     if math.isinf(float(levels.max())):
-        return DistanceLaw((math.inf,), (1.0,))
+        return RoundedLaw((math.inf,), (1.0,))
     stages, lost = [], 0.0
     for level, count in zip(levels.tolist(), counts.tolist(), strict=True):
         if count:

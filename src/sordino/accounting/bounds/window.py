@@ -33,7 +33,7 @@ _ACCURACY = 1e-11  # a few thousand additions and products of positive numbers
 
 
 @dataclass(frozen=True)
-class DistanceLaw:
+class RoundedLaw:
     """P(Z = values[i]) = weights[i], values increasing; stochastically above the law it stands for."""
 
     values: tuple[float, ...]
@@ -77,11 +77,11 @@ def largest_distance(contraction: float, steps: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def distance_law(contraction: float, rate: float, steps: int, most: int = 160) -> DistanceLaw:
+def distance_law(contraction: float, rate: float, steps: int, most: int = 160) -> RoundedLaw:
     """The law of Z_steps on at most about `most` values, stochastically above the exact one; c <= 1."""
     largest = largest_distance(contraction, steps)
     if steps == 0:
-        return DistanceLaw((0.0,), (1.0,))
+        return RoundedLaw((0.0,), (1.0,))
     recent = _remembered(contraction, rate, steps)
     law = _recent(contraction, rate, recent)
     carried = largest - largest_distance(contraction, recent) * (1 - 1e-12) if recent < steps else 0.0
@@ -139,7 +139,7 @@ def _joined(near: _Gridded, far: _Gridded, factor: float) -> _Gridded:
     return _Gridded(spacing, masses, near.lost + far.lost).cut()
 
 
-def thinned(values: Array, masses: Array, lost: float, largest: float, most: int) -> DistanceLaw:
+def thinned(values: Array, masses: Array, lost: float, largest: float, most: int) -> RoundedLaw:
     """Round up onto few values: dense where the probability is, sparse in the tail."""
     beyond = np.cumsum(masses[::-1])[::-1] + lost
     bulk = max(int(np.searchsorted(-beyond, -1e-9)) - 1, 0)
@@ -152,7 +152,7 @@ def thinned(values: Array, masses: Array, lost: float, largest: float, most: int
     weights = -np.diff(np.concatenate([[1.0], survival, [0.0]]))
     kept = weights > 0
     placed = np.append(values[ends], largest)
-    return DistanceLaw(tuple(placed[kept].tolist()), tuple(weights[kept].tolist()))
+    return RoundedLaw(tuple(placed[kept].tolist()), tuple(weights[kept].tolist()))
 
 
 # Random batches seen through a window: hide the last steps' batches, shift away what the steps before left behind.

@@ -21,7 +21,7 @@ from sordino.accounting.bounds.segments import (
     step_weights,
     weighted_uses_law,
 )
-from sordino.accounting.bounds.window import DistanceLaw
+from sordino.accounting.bounds.window import RoundedLaw
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import failing, mix
 from sordino.accounting.evaluate import as_stated, ours
@@ -207,7 +207,7 @@ def _use(spec: Spec) -> float:
     return left_by_use(spec, per_step) if chain_of(spec).batch.scheme is Scheme.POISSON else per_step
 
 
-def _random_move(spec: Spec, values: int) -> DistanceLaw:
+def _random_move(spec: Spec, values: int) -> RoundedLaw:
     """The law of (G / N) times the sum of a_k s_k B_k over the steps, rounded up; for a run with a contraction."""
     chain, use, weights = chain_of(spec), _use(spec), _weights(spec)
     rate, kept = chain.rate(spec.n), _per_kept(spec, 1.0)
@@ -216,7 +216,7 @@ def _random_move(spec: Spec, values: int) -> DistanceLaw:
     else:
         law = weighted_uses_law(_product(weights, _values(chain.step_size, chain.steps), use), rate, values)
     moves, rounding = [_times(value, kept) for value in law.values], rounding_of_average(spec)
-    return DistanceLaw(tuple(sum_up([move, rounding]) if rounding else move for move in moves), law.weights)
+    return RoundedLaw(tuple(sum_up([move, rounding]) if rounding else move for move in moves), law.weights)
 
 
 def _farthest(spec: Spec) -> float:

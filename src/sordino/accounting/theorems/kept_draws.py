@@ -20,6 +20,7 @@ curvature must be the regulariser's.
 
 import math
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -155,7 +156,7 @@ def _revealed(spec: Spec) -> Guarantee:
             law = parts_of_passes(contraction, chain.batches_per_epoch(spec.n), parts)
         else:
             law = drawn_batches(contraction, chain.rate(spec.n), parts.tail)
-        return moved_mixture(law.weights, law.mus, move)
+        return moved_mixture(law, move)
 
     return _with_failure(spec, [(segment(parts), count) for parts, count in _segments(spec).items()])
 
@@ -245,6 +246,6 @@ def affine(spec: Spec) -> Guarantee:
         # The sum of c^(2j) over j < steps, rounded down.
         volume = float(steps) if log == 0.0 else math.expm1(2 * log * steps) / math.expm1(2 * log)
         root = math.sqrt(volume * (1 - 1e-12))
-        return moved_mixture(law.weights, tuple(value / root * (1 + 1e-14) for value in law.values), move)
+        return moved_mixture(replace(law, values=tuple(value / root * (1 + 1e-14) for value in law.values)), move)
 
     return _with_failure(spec, [(segment(parts), count) for parts, count in _segments(spec).items()])

@@ -17,7 +17,7 @@ from sordino.accounting.scope import (
     promised,
     run_of,
 )
-from sordino.core.bound import Certificate, Citation, Relation, View
+from sordino.core.bound import Citation, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, ApproxDP, BoundedRange, GaussianDP, Guarantee, PureDP, RenyiDP
 from sordino.core.spec import AverageNoiseKind, Spec
@@ -38,16 +38,7 @@ def potential_of(spec: Spec, kind: type[Kind]) -> Kind | None:
     return None
 
 
-def concave_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    """Lipschitz constant and strong convexity of a strongly log-concave posterior."""
-    potential = potential_of(spec, kinds.StronglyLogConcave)
-    return (potential.lipschitz, potential.strong_convexity) if potential else ()
 
-
-def bounded_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    """Lipschitz constant and diameter of a posterior on a bounded set."""
-    potential = potential_of(spec, BoundedPotential)
-    return (potential.lipschitz, potential.diameter) if potential else ()
 
 
 def has_potential(kind: type[kinds.StronglyLogConcave] | type[BoundedPotential] | type[LinearRegression]) -> Assumption:
@@ -81,11 +72,8 @@ def within_reach(name: str, value: Callable[[Spec], float]) -> Assumption:
     return at_most("reach", f"{name} is at most {{limit:g}}", value, reason, violated)
 
 
-_BOUNDED_SET = (
-    has_potential(BoundedPotential),
-    _exact_draws,
-    certified_parts("algorithm.potential", bounded_certificates),
-)
+PUBLIC_POTENTIAL = certified_parts("algorithm.potential")
+_BOUNDED_SET = (has_potential(BoundedPotential), _exact_draws, PUBLIC_POTENTIAL)
 _on_bounded_set = partial(ours, scope=DRAWS)
 
 
@@ -286,7 +274,7 @@ def _strongly_log_concave_mu(spec: Spec) -> float:
     assumptions=(
         has_potential(kinds.StronglyLogConcave),
         _exact_draws,
-        certified_parts("algorithm.potential", concave_certificates),
+        PUBLIC_POTENTIAL,
         within_reach("mu", _strongly_log_concave_mu),
     ),
 )
@@ -312,9 +300,7 @@ def _ratio(spec: Spec) -> float:
     return up(move * spread / run.noise.scale, 3)
 
 
-def _output_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    run = spec.algorithm
-    return (run.lipschitz, run.strong_convexity) if isinstance(run, kinds.OutputPerturbation) else ()
+
 
 
 @ours(
@@ -325,7 +311,7 @@ def _output_certificates(spec: Spec) -> tuple[Certificate, ...]:
     Citation("chaudhuri2011differentially", "Lemma 7 and Algorithm 1, with Gaussian noise and a tolerance"),
     scope=Scope({"output-perturbation"}, {View.POSTERIOR_PARAMETERS}, dict.fromkeys(Relation, frozenset())),
     assumptions=(
-        certified_parts("algorithm", _output_certificates),
+        certified_parts("algorithm"),
         at_most(
             "reach",
             "the minimiser moves at most {limit:g} times its noise",

@@ -37,8 +37,9 @@ from sordino.accounting.scope import (
     chosen_delta,
     promised,
     run_of,
+    stated_under,
 )
-from sordino.accounting.theorems.posterior import DRAWS, NEAR, bounded_certificates, oscillation
+from sordino.accounting.theorems.posterior import DRAWS, NEAR, PUBLIC_POTENTIAL, oscillation
 from sordino.core.bound import Bound, Certificate, Citation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ApproxDP, GaussianDP, Guarantee, LossDistribution, PureDP
@@ -133,15 +134,15 @@ def _drawn_by(*ways: type[object]) -> Assumption:
     return Assumption("draws", f"draws are made {words}", failure, {"algorithm.drawn": other})
 
 
-def _own_constants(spec: Spec) -> tuple[Certificate, ...]:
-    drawn = spec.algorithm.drawn if isinstance(spec.algorithm, PosteriorSample) else None
-    found = (getattr(drawn, name, None) for name in ("smoothness", "oscillation", "distance"))
-    return tuple(one for one in found if one is not None)
+
+
+
+_PUBLIC_DRAWS = certified_parts("algorithm.drawn")
 
 
 def _constants(spec: Spec) -> tuple[Certificate, ...]:
     bases = (used for bound in _exact_bounds(spec) for used in bound.certificates)
-    return tuple(dict.fromkeys([*bases, *_own_constants(spec)]))
+    return tuple(dict.fromkeys([*bases, *stated_under(spec, "algorithm.drawn")]))
 
 
 def _height(run: PosteriorSample) -> float | None:
@@ -186,7 +187,7 @@ _HOLDS = caller_checked(
     scope=DRAWS,
     assumptions=(
         _drawn_by(RejectionDraws),
-        certified_parts("algorithm.drawn", _own_constants),
+        _PUBLIC_DRAWS,
         _known,
         _enough_trials,
         _HOLDS,
@@ -225,8 +226,8 @@ def _bounded_only(spec: Spec) -> str | None:
         _drawn_by(RejectionDraws),
         _bounded_only,
         _REACH,
-        certified_parts("algorithm.drawn", _own_constants),
-        certified_parts("algorithm.potential", bounded_certificates),
+        _PUBLIC_DRAWS,
+        PUBLIC_POTENTIAL,
         _enough_trials,
         _HOLDS,
     ),
@@ -267,7 +268,7 @@ def _moved(run: PosteriorSample) -> float:
             {"algorithm.drawn.noise.scale": 1e-30},
             _LONGEST_LOSS,
         ),
-        certified_parts("algorithm.drawn", _own_constants),
+        _PUBLIC_DRAWS,
         _known,
         _HOLDS,
     ),

@@ -15,9 +15,14 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
 from sordino.accounting.bounds.closed_forms import cyclic_shift, every_step_shift, position_shifts
 from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps, contraction_of, required_contraction
-from sordino.accounting.bounds.revealed import MuLaw, drawn_batches, reshuffled_passes
+from sordino.accounting.bounds.revealed import drawn_batches, reshuffled_passes
 from sordino.accounting.bounds.segments import gaussian_mixture
-from sordino.accounting.bounds.window import SampledChain, best_with_largest_distance, best_with_random_distance
+from sordino.accounting.bounds.window import (
+    RoundedLaw,
+    SampledChain,
+    best_with_largest_distance,
+    best_with_random_distance,
+)
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import failing, mix
 from sordino.accounting.evaluate import as_stated, ours
@@ -26,7 +31,7 @@ from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.loss.normal_pairs import PoissonRemovePair, PoissonReplacePair
-from sordino.core.spec import NoisyGradient, Scheme, Spec
+from sordino.core.spec import Scheme, Spec
 
 _ONE_BY_ONE = 1000  # quiet steps up to here are listed one by one, more of them in groups
 
@@ -208,11 +213,7 @@ def random_participation(spec: Spec) -> Guarantee:
     return best_with_random_distance(sampled_chain(spec), assume.chosen_delta(spec))
 
 
-_LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], MuLaw]] = {
-    Scheme.WITHOUT_REPLACEMENT: lambda c, chain, n: drawn_batches(c, chain.rate(n), chain.steps),
-    Scheme.POISSON: lambda c, chain, n: drawn_batches(c, chain.rate(n), chain.steps),
-    Scheme.RESHUFFLED: lambda c, chain, n: reshuffled_passes(c, chain.batches_per_epoch(n), chain.steps),
-}
+
 
 
 @ours(
@@ -231,12 +232,15 @@ _LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], MuLaw]] = {
 def revealed_batches(spec: Spec) -> Guarantee:
     """Given the batches the shift theorem holds; a public choice between mechanisms averages their deltas."""
     chain, (contraction, ratio) = chain_of(spec), contraction_and_ratio(spec)
-    law = _LAWS[chain.batch.scheme](contraction, chain, spec.n)
+    if chain.batch.scheme is Scheme.RESHUFFLED:
+        law = reshuffled_passes(contraction, chain.batches_per_epoch(spec.n), chain.steps)
+    else:
+        law = drawn_batches(contraction, chain.rate(spec.n), chain.steps)
     poisson = chain.batch.scheme is Scheme.POISSON
     move, failure = (left_by_use(spec, ratio), required_contraction(spec).failure) if poisson else (ratio, 0.0)
-    return failing(moved_mixture(law.weights, law.mus, move), failure)
+    return failing(moved_mixture(law, move), failure)
 
 
-def moved_mixture(weights: tuple[float, ...], mus: tuple[float, ...], move: float) -> Guarantee:
+def moved_mixture(law: RoundedLaw, move: float) -> Guarantee:
     """The Gaussian guarantees of these mus, in units of a use's move; which of them holds is revealed."""
-    return mix(weights, [GaussianDP(up(move * mu, 2) if mu else 0.0) for mu in mus])
+    return mix(law.weights, [GaussianDP(up(move * mu, 2) if mu else 0.0) for mu in law.values])

@@ -68,7 +68,7 @@ class _Listed(AtomicPair):
         return Atoms(self.losses, self.masses)
 
 
-@register("allocation", mu=validate.POSITIVE)
+@register("allocation", total=validate.COUNT, done=validate.COUNT, mu=validate.POSITIVE)
 class AllocationPair(Pair):
     """A round whose record is used once in `total` steps, of which `done` are seen, against a round without it."""
 
@@ -78,8 +78,7 @@ class AllocationPair(Pair):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validate.whole_number("total", self.total)
-        validate.whole_number("done", self.done, validate.Interval(1, self.total))
+        validate.number("done", self.done, validate.Interval(1, self.total))
 
     @property
     def infinite(self) -> float:
@@ -94,7 +93,7 @@ class AllocationPair(Pair):
     def on_grid(self, request: Request, spacing: float) -> GridLaw:
         return self._listed(request.side).on_grid(request, spacing)
 
-    def sketch(self) -> tuple[Array, Array]:
+    def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
         listed = self._listed(Side.UPPER)
         cuts = np.unique(np.linspace(0, len(listed.losses) - 1, _SKETCHED).astype(int))
         masses = np.add.reduceat(listed.masses, cuts)

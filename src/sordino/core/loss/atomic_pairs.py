@@ -33,7 +33,7 @@ class AtomicPair(IntervalPair):
         empty = np.zeros(len(edges) - 1)
         return Bins(empty, empty, 0.0, 0.0, empty, empty)
 
-    def sketch(self) -> tuple[Array, Array]:
+    def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
         atoms = self.atoms()
         return atoms.losses, np.maximum(atoms.masses, _BARELY)
 
@@ -97,9 +97,6 @@ class LaplacePair(IntervalPair):
         above = -0.5 * math.expm1((inside[-1] - self.epsilon) / 2)
         return Bins(p, q, below, above, error * p + edge_error * p, error * q + edge_error * q)
 
-    def sketch(self) -> tuple[Array, Array]:
-        return self.binned(np.linspace(-self.epsilon, self.epsilon, 201))
-
 
 @register("poisson-laplace", rate=validate.OPEN_UNIT, epsilon=validate.POSITIVE)
 class PoissonLaplacePair(IntervalPair):
@@ -132,9 +129,6 @@ class PoissonLaplacePair(IntervalPair):
         p = self.rate * with_record + (1 - self.rate) * without
         below, above = self._outside(edges)
         return Bins(p, without, below, above, wrong, wrong)
-
-    def sketch(self) -> tuple[Array, Array]:
-        return self.binned(np.linspace(*self.support(0.0), 201))
 
     def _loss(self, base: Array) -> Array:
         return log_mixture(self.rate, base)
@@ -196,16 +190,12 @@ class PoissonLaplaceAddPair(PoissonLaplacePair):
         )  # fmt: skip
 
 
-@register("discrete-laplace", rate=validate.POSITIVE)
+@register("discrete-laplace", rate=validate.POSITIVE, shift=validate.COUNT)
 class DiscreteLaplacePair(AtomicPair):
     """Whole-number noise with P(x) proportional to e^(-rate |x|), moved by `shift` against not moved."""
 
     rate: float
     shift: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        validate.whole_number("shift", self.shift)
 
     @property
     def largest_loss(self) -> float:
@@ -225,16 +215,12 @@ class DiscreteLaplacePair(AtomicPair):
         return Atoms(losses, np.concatenate([[ends[0]], masses, [ends[1]]]))
 
 
-@register("discrete-gaussian", sigma=validate.POSITIVE)
+@register("discrete-gaussian", sigma=validate.POSITIVE, shift=validate.COUNT)
 class DiscreteGaussianPair(AtomicPair):
     """Whole-number noise with P(x) proportional to e^(-x^2 / (2 sigma^2)), moved by `shift` against not moved."""
 
     sigma: float
     shift: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        validate.whole_number("shift", self.shift)
 
     @property
     def infinite(self) -> float:
@@ -416,9 +402,6 @@ class BoundedRangePair(IntervalPair):
         below = max(0.0, math.exp((inside[0] - self.length) / 2) - math.exp(-self.length)) / whole
         above = -math.expm1((inside[-1] - self.length) / 2) / whole
         return Bins(p, q, below, above, error * p, error * q)
-
-    def sketch(self) -> tuple[Array, Array]:
-        return self.binned(np.linspace(-self.length, self.length, 201))
 
 
 _LARGEST_EXPONENT = 700.0  # of e that a float can hold

@@ -267,6 +267,9 @@ class IntervalPair(Pair):
         low, high = _ends(self, tail)
         return high - low
 
+    def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
+        return self.binned(np.linspace(*self.support(0.0), 201))
+
     def binned(self, edges: Array) -> tuple[Array, Array]:
         """A sketch: the atoms, and each bin at its middle."""
         atoms, middle = self.atoms(), (edges[1:] + edges[:-1]) / 2

@@ -33,7 +33,7 @@ class Cumulant:
         """From the sketches; `far`: from those that reach as far out as floats do."""
         parts = []
         for pair, count in factors:
-            losses, masses = pair.far_sketch() if far else pair.sketch()
+            losses, masses = pair.sketch(far=far)
             keep = masses > 0
             parts.append((losses[keep], np.log(masses[keep] / masses.sum()), count))
         return cls(tuple(parts))

@@ -81,13 +81,8 @@ class GaussianMixturePair(IntervalPair):
         slack = 4e-16 * len(mus)
         return Bins(p, q, below, above, p_error + slack * p, q_error + slack * q)
 
-    def sketch(self) -> tuple[Array, Array]:
-        return self._sketched(_SKETCH, _NEGLIGIBLE)
-
-    def far_sketch(self) -> tuple[Array, Array]:
-        return self._sketched(_FAR_SKETCH, 0.0)
-
-    def _sketched(self, points: Array, negligible: float) -> tuple[Array, Array]:
+    def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
+        points, negligible = (_FAR_SKETCH, 0.0) if far else (_SKETCH, _NEGLIGIBLE)
         weights, mus = self._moving()
         common = weights > negligible
         weights, mus = weights[common], mus[common]
@@ -201,7 +196,7 @@ class RandomShiftPair(IntervalPair):
         error = np.sum([weight * error for weight, _, error in parts], axis=0)
         return mass, error + 4e-16 * len(parts) * mass
 
-    def sketch(self) -> tuple[Array, Array]:
+    def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
         common = [s for w, s in zip(self.weights, self.shifts, strict=True) if w > _NEGLIGIBLE]
         z = np.unique(np.concatenate([_SKETCH + shift for shift in {0.0, *common}]))
         middle = np.concatenate([[z[0]], (z[1:] + z[:-1]) / 2, [z[-1]]])
@@ -244,12 +239,12 @@ class RandomShiftAddPair(RandomShiftPair):
         above = float(special.ndtr(-z[-1] + errors[-1])) * (1 + 1e-12)
         return Bins(p, q, below, above, p_error, q_error)
 
-    def sketch(self) -> tuple[Array, Array]:
+    def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
         middle = np.concatenate([[_SKETCH[0]], (_SKETCH[1:] + _SKETCH[:-1]) / 2, [_SKETCH[-1]]])
         return -self._loss(-_SKETCH), normal_mass(middle, 0.0)[0]
 
 
-@register("with-replacement", mu=validate.POSITIVE)
+@register("with-replacement", size=validate.COUNT, records=validate.Interval(2, 2**53), mu=validate.POSITIVE)
 class WithReplacementPair(IntervalPair):
     """`size` records drawn with replacement from `records`, each use moving a Gaussian by mu; replace-one, symmetric.
 
@@ -260,11 +255,6 @@ class WithReplacementPair(IntervalPair):
     size: int
     records: int
     mu: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        validate.whole_number("size", self.size)
-        validate.whole_number("records", self.records, validate.Interval(2, 2**53))
 
     @property
     def rate(self) -> float:
@@ -317,7 +307,7 @@ class WithReplacementPair(IntervalPair):
         ) * (1 + 1e-12)
         return Bins(p, base.q, 0.0, beyond, (1 - rate) * base.q_error + rate * base.p_error + 4e-16 * p, base.q_error)
 
-    def sketch(self) -> tuple[Array, Array]:
+    def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
         return self.binned(np.unique(np.concatenate([np.linspace(*self.support(1e-12), 400), [0.0]])))
 
 
@@ -382,11 +372,8 @@ class MixturePair(Pair):
         parts = zip(self.components, scales, strict=True)
         return mixture(self.weights, [law_on_grid(factors, share, spacing, sizes) for factors, sizes in parts])
 
-    def sketch(self) -> tuple[Array, Array]:
-        return _sketch(self, 1e-30)
-
-    def far_sketch(self) -> tuple[Array, Array]:
-        return _sketch(self, 1e-300)
+    def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
+        return _sketch(self, 1e-300 if far else 1e-30)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -88,14 +88,8 @@ class _MonotoneNormalPair(IntervalPair):
         beneath, beyond = sum(w * below(z[0], m) for w, m in first), sum(w * above(z[-1], m) for w, m in first)
         return Bins(p, q, beneath, beyond, p_error, q_error)
 
-    def sketch(self) -> tuple[Array, Array]:
-        return self._sketched(_SKETCH)
-
-    def far_sketch(self) -> tuple[Array, Array]:
-        return self._sketched(_FAR_SKETCH)
-
-    def _sketched(self, points: Array) -> tuple[Array, Array]:
-        law, _ = self.laws()
+    def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
+        points, (law, _) = _FAR_SKETCH if far else _SKETCH, self.laws()
         centres = np.unique([mean for _, mean in law])
         z = np.unique(np.concatenate([points + centre for centre in centres]))
         middle = np.concatenate([[z[0]], (z[1:] + z[:-1]) / 2, [z[-1]]])
@@ -246,16 +240,8 @@ class WithoutReplacementPair(IntervalPair):
         )
         return Bins(p, q, low.p_below, high.p_above, p_error, q_error)
 
-    def sketch(self) -> tuple[Array, Array]:
-        above, below = self._halves()
-        return self._joined(above.sketch(), below.sketch())
-
-    def far_sketch(self) -> tuple[Array, Array]:
-        above, below = self._halves()
-        return self._joined(above.far_sketch(), below.far_sketch())
-
-    def _joined(self, above: tuple[Array, Array], below: tuple[Array, Array]) -> tuple[Array, Array]:
-        (high, high_mass), (low, low_mass) = above, below
+    def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
+        (high, high_mass), (low, low_mass) = (half.sketch(far=far) for half in self._halves())
         losses = np.concatenate([low[low < 0], [0.0], high[high > 0]])
         atom = self.atoms().masses.sum()
         return losses, np.concatenate([low_mass[low < 0], [atom], high_mass[high > 0]])

@@ -244,12 +244,11 @@ class Pair(Tagged, ABC):
         """The loss law of one use on a grid, on the requested side of the exact law."""
 
     @abstractmethod
-    def sketch(self) -> tuple[Array, Array]:
-        """A few hundred (loss, mass) points good to a few per cent; only steers the computation, bounds nothing."""
+    def sketch(self, *, far: bool = False) -> tuple[Array, Array]:
+        """A few hundred (loss, mass) points good to a few per cent; only steers the computation, bounds nothing.
 
-    def far_sketch(self) -> tuple[Array, Array]:
-        """A sketch that shows losses as rare as a float can hold, for deltas that small."""
-        return self.sketch()
+        A `far` one may show losses as rare as a float can hold, for deltas that small.
+        """
 
 
 KINDS: Kinds[Pair] = Kinds("pair")
