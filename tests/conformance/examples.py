@@ -67,16 +67,13 @@ def clippings_in(spec: Spec) -> list[str]:
 def reading_private_data(spec: Spec, paths: list[str]) -> Spec:
     """The spec with the certificates at these paths computed from private rows, and nothing clipped."""
     stated = dict(certificates_in(spec))
-    private = {
-        path: {
-            "value": stated[path].value,
-            "evidence": stated[path].evidence.word,
-            "reason": "computed from the rows",
-            "reads_private_data": True,
-        }
-        for path in paths
-    }
-    return spec.with_values(private | dict.fromkeys(clippings_in(spec)))
+    return spec.with_values({path: private(stated[path]) for path in paths} | dict.fromkeys(clippings_in(spec)))
+
+
+def private(stated: Certificate) -> dict[str, Any]:
+    """The same constant, computed from private rows."""
+    found = {"value": stated.value, "evidence": stated.evidence.word, "reason": "computed from the rows"}
+    return found | {"reads_private_data": True}
 
 
 def ascending(spec: Spec, path: str) -> list[Spec]:

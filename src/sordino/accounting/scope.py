@@ -1,17 +1,17 @@
 """Where a theorem applies: the runs in its scope, the constants they certify, and the conditions it assumes of them.
 
 A scope names kinds of runs, views, relations, batches and noises. A constant is declared in the spec or follows from
-clipping by construction. A condition comes with its check, with both sides of a failure in words, and with a run that
-violates it, for the conformance suite. Chains and noised sums reduce to noisy steps: which of them may see the record,
-and how far it can move them relative to the noise. Nothing here claims amplification.
+clipping by construction. A condition comes with its check, which answers with both sides of a failure in words. Chains
+and noised sums reduce to noisy steps: which of them may see the record, and how far it can move them relative to the
+noise. Nothing here claims amplification.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from sordino.core.spec import (
 )
 from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.spec.fields import Section, keys_of
-from sordino.core.spec.problem import Certified, ConstantSchedule
+from sordino.core.spec.problem import ConstantSchedule
 from sordino.core.validate import InputError
 
 Promised = TypeVar("Promised")
@@ -218,44 +218,32 @@ class CheckedBy(StrEnum):
 
 Failure = Callable[[Spec], str | None]
 Certificates = Callable[[Spec], tuple[Certificate, ...]]
-Violation = Mapping[str, Any] | Callable[[Spec], Spec]
 
 
 @dataclass(frozen=True)
 class Assumption:
     """One condition of a theorem.
 
-    `failure` returns None when the condition holds, otherwise the reason with both sides of the inequality. `violation`
-    turns a run that satisfies it into one that does not, for the conformance suite: values of the spec, or a function;
-    None for what only the caller can check. `concerns` says whether it says anything of a run, and `certificates` which
-    certified constants a theorem uses that assumes it.
+    `failure` returns None when the condition holds, otherwise the reason with both sides of the inequality. `concerns`
+    says whether it says anything of a run, and `certificates` which certified constants a theorem uses that assumes it.
     """
 
     name: str  # unique within a theorem
     statement: str
     failure: Failure
-    violation: Violation | None = field(hash=False)
     checked_by: CheckedBy = CheckedBy.MACHINE
     concerns: Callable[[Spec], bool] = lambda _: True
     certificates: Certificates = lambda _: ()
 
-    def violated(self, spec: Spec) -> Spec:
-        """A run like this one that violates the condition."""
-        if callable(self.violation):
-            return self.violation(spec)
-        return spec.with_values(self.violation or {})
 
-
-def assumption(
-    name: str, statement: str, violation: Violation, certificates: Certificates = lambda _: ()
-) -> Callable[[Failure], Assumption]:
+def assumption(name: str, statement: str, certificates: Certificates = lambda _: ()) -> Callable[[Failure], Assumption]:
     """Turn a check into the assumption that it checks."""
-    return lambda failure: Assumption(name, statement, failure, violation, certificates=certificates)
+    return lambda failure: Assumption(name, statement, failure, certificates=certificates)
 
 
 def caller_checked(name: str, statement: str, concerns: Callable[[Spec], bool] = lambda _: True) -> Assumption:
     """A condition the library cannot see; it is printed with the bound, for the runs that it concerns."""
-    return Assumption(name, statement, lambda _: None, None, CheckedBy.CALLER, concerns)
+    return Assumption(name, statement, lambda _: None, CheckedBy.CALLER, concerns)
 
 
 LARGEST_RATIO = 1e9  # beyond this a step hides nothing, and sums of squares would leave the range of floating point
@@ -266,7 +254,6 @@ def at_most(
     statement: str,
     value: Callable[[Spec], float | None],
     reason: str,
-    violation: Violation,
     limit: float = LARGEST_RATIO,
 ) -> Assumption:
     """A number of the run is at most a limit, or the run has none.
@@ -278,7 +265,7 @@ def at_most(
         number = value(spec)
         return None if number is None or number <= limit else reason.format(limit=limit, value=number)
 
-    return Assumption(name, statement.format(limit=limit), failure, violation)
+    return Assumption(name, statement.format(limit=limit), failure)
 
 
 def certified(constant: Constant, when: Callable[[Spec], bool] = lambda _: True) -> Assumption:
@@ -292,17 +279,8 @@ def certified(constant: Constant, when: Callable[[Spec], bool] = lambda _: True)
         f"certified {constant.name}",
         f"{constant.name}, {constant.meaning}, is certified from public knowledge",
         failure,
-        lambda spec: uncertified(spec, constant),
         certificates=lambda spec: section_certificates(spec, (constant,)) if when(spec) else (),
     )
-
-
-def uncertified(spec: Spec, constant: Constant) -> Spec:
-    """The same run with everything gone that could certify the constant."""
-    gone = [f"problem.{constant.name}", "algorithm.clipping"]
-    if constant == GRADIENT_SENSITIVITY:
-        gone.append(f"problem.{GRADIENT_BOUND.name}")
-    return spec.with_values(dict.fromkeys(gone))
 
 
 def certified_section(key: str, constants: tuple[Constant, ...]) -> Assumption:
@@ -318,7 +296,6 @@ def certified_section(key: str, constants: tuple[Constant, ...]) -> Assumption:
         f"certified {key}",
         f"the constants of problem.{key} are certified publicly",
         failure,
-        {f"problem.{key}": None},
         certificates=lambda spec: section_certificates(spec, constants),
     )
 
@@ -332,16 +309,10 @@ def stated_under(spec: Spec, path: str) -> tuple[Certificate, ...]:
 
 def certified_parts(path: str) -> Assumption:
     """The certificates that an algorithm states under `path` were found without reading private data."""
-
-    def violation(spec: Spec) -> Spec:
-        private = [replace(certificate, reads_private_data=True) for certificate in stated_under(spec, path)]
-        return spec.with_values({f"{path}.{one.constant.name}": Certified(one.constant).write(one) for one in private})
-
     return Assumption(
         f"public {path}",
         f"the constants of {path} are certified from public knowledge",
         lambda spec: unusable(stated_under(spec, path)),
-        violation,
         certificates=lambda spec: stated_under(spec, path),
     )
 

@@ -161,18 +161,13 @@ def audible(move: Callable[[Spec], float]) -> Assumption:
         "the average moves at most {limit:g} times its noise",
         moved,
         "evaluates averages that move at most {limit:g} times their noise, and this one moves {value:.3g}",
-        {"average.noise.scale": 1e-300},
     )
 
 
-_PRIVATE = {"reason": "from the rows", "reads_private_data": True}
 LIPSCHITZ = Assumption(
     "public average.lipschitz",
     "average.lipschitz, the Lipschitz constant of f, is certified from public knowledge",
     lambda spec: None if spec.average is None else assume.unusable((spec.average.lipschitz,)),
-    lambda spec: spec.with_values(
-        {"average.lipschitz": {"value": average_of(spec).lipschitz.value, "evidence": "estimated"} | _PRIVATE}
-    ),
 )
 _SCOPE = Scope({"noisy-gradient"}, {View.AVERAGE}, {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES})
 COUPLED_AVERAGE = (LIPSCHITZ, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains.EVERY_RECORD)
@@ -265,7 +260,7 @@ def _move(spec: Spec) -> float:
     return up(2 * deviation + sensitivity_of_average(spec))
 
 
-@assumption("real function", "f has one value", {"average.dim": 2})
+@assumption("real function", "f has one value")
 def _real_function(spec: Spec) -> str | None:
     if spec.average is None or spec.average.dim == 1:
         return None

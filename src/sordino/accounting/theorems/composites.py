@@ -138,11 +138,6 @@ def _chosen(spec: Spec) -> Choice:
     return () if isinstance(plan := _plan(spec), str) else plan[0]
 
 
-# Makes the first part one that no theorem covers: a chain without any certified sensitivity.
-_GONE = ("problem.gradient_sensitivity", "problem.gradient_bound", "algorithm.clipping")
-_UNSCOPED = dict.fromkeys(f"algorithm.parts.0.{key}" for key in _GONE)
-
-
 @as_stated(
     "composition.adaptive",
     "If every run of a list has a dominating pair, their adaptive composition is dominated by the product of the "
@@ -154,7 +149,6 @@ _UNSCOPED = dict.fromkeys(f"algorithm.parts.0.{key}" for key in _GONE)
             "every part",
             "every part has a bound",
             lambda spec: plan if isinstance(plan := _plan(spec), str) else None,
-            _UNSCOPED,
         ),
     ),
     certificates=lambda spec: tuple(dict.fromkeys(used for bound in _chosen(spec) for used in bound.certificates)),
@@ -214,10 +208,7 @@ def _base_curve(base: Spec) -> RenyiDP | None:
     return RenyiDP(tuple(common), tuple(min(curve.at(order) for curve in curves) for order in common))
 
 
-_FAR_SHIFT = {"kind": "random-shift", "shifts": [1.0], "weights": [1.0], "scale": 1e-4}
-
-
-@assumption("trial", "one trial has a Rényi curve", {"algorithm.base": {"algorithm": _FAR_SHIFT}})
+@assumption("trial", "one trial has a Rényi curve")
 def _has_curve(spec: Spec) -> str | None:
     lacking = _base_curve(spec.base()) is None
     return f"needs a Rényi or pure bound on one trial{_why_none(spec)}" if lacking else None
@@ -270,9 +261,7 @@ def _pure_base(spec: Spec) -> float | None:
     return min((loss for loss in losses if loss < math.inf), default=None)
 
 
-@assumption(
-    "trial", "one trial is pure, their number negative binomial", {"algorithm.trials": {"kind": "poisson", "mean": 3.0}}
-)
+@assumption("trial", "one trial is pure, their number negative binomial")
 def _pure_trial(spec: Spec) -> str | None:
     if not isinstance(run_of(spec, RepeatAndSelect).trials, NegativeBinomialTrials):
         return "is about a negative binomial number of trials, and it is Poisson"

@@ -32,7 +32,7 @@ from sordino.core.bound import Citation, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
 from sordino.core.loss.normal_pairs import GaussianPair, WithoutReplacementPair
-from sordino.core.spec import NoisedSums, Scheme, Spec
+from sordino.core.spec import Scheme, Spec
 
 _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
 
@@ -76,14 +76,7 @@ _SHARES = (1.0, 0.3)  # of a pass's part of delta, for which it is chosen
 _NEGLIGIBLE_EPSILON = 5e-3  # where composition already gives this little, there is nothing to hide
 
 
-def _made_to_reuse(spec: Spec) -> Spec:
-    made = chains.required_steps(spec).batches_per_epoch + 1
-    if isinstance(spec.algorithm, NoisedSums):
-        return spec.with_values({"algorithm.sampling.scheme": "shuffle-once", "algorithm.rounds": made})
-    return spec.with_values({"algorithm.batch.scheme": "shuffle-once", "algorithm.steps": made, "algorithm.keep": None})
-
-
-@assumption("new orders", "an order that is drawn once is used for one pass", _made_to_reuse)
+@assumption("new orders", "an order that is drawn once is used for one pass")
 def _new_orders(spec: Spec) -> str | None:
     if (steps := noisy_steps(spec.algorithm, spec)) is None or steps.scheme is not Scheme.SHUFFLE_ONCE:
         return None
@@ -101,7 +94,7 @@ def _clones_of(spec: Spec) -> list[LossDistribution]:
     return [LossDistribution(((pair, passes),)) for pair in pairs if pair is not None]
 
 
-@assumption("hidden records", "for some epsilon_0 others look like the record", {"algorithm.noise.scale": 1e-3})
+@assumption("hidden records", "for some epsilon_0 others look like the record")
 def _hidden_records(spec: Spec) -> str | None:
     steps, delta = noisy_steps(spec.algorithm, spec), chosen_delta(spec)
     if steps is None or _new_orders.failure(spec):

@@ -60,9 +60,6 @@ def _sources(spec: Spec) -> tuple[Certificate, ...]:
     "gradient growth",
     "the difference of two records' gradients grows at most linearly, with certified gradient_growth, or is bounded, "
     "with certified gradient_sensitivity",
-    lambda spec: assume.uncertified(spec, constants.GRADIENT_SENSITIVITY).with_values(
-        {"problem.gradient_growth": None}
-    ),
     _sources,
 )
 def _gradient_growth(spec: Spec) -> str | None:
@@ -165,13 +162,13 @@ def _constants(spec: Spec) -> formulas.Lyapunov | None:
     return formulas.lyapunov(loss, tail_index(chain), scale * stable_unit(chain), step, spec.dim, start, left_out)
 
 
-@assumption("dissipative", "m > 0", {"problem.dissipativity.m": 0.0})
+@assumption("dissipative", "m > 0")
 def _dissipative(spec: Spec) -> str | None:
     stated = assume.section_values(spec, (constants.DISSIPATIVITY["m"],))
     return "needs dissipativity.m > 0, and it is 0" if 0.0 in stated.values() else None
 
 
-@assumption("step size", "the step size eta is below min(m / K1^2, 1 / m)", {"problem.dissipativity.K1": 1e3})
+@assumption("step size", "the step size eta is below min(m / K1^2, 1 / m)")
 def _small_step(spec: Spec) -> str | None:
     loss, step = _loss(spec), chain_of(spec).step_size.constant
     if loss is None or step is None or step < loss.largest_step:
@@ -179,7 +176,7 @@ def _small_step(spec: Spec) -> str | None:
     return f"needs eta < min(m / K1^2, 1 / m) = {loss.largest_step:.6g}, and eta = {step:.6g}"
 
 
-@assumption("records", "n > 3 (M + 1)", {"problem.dissipativity.D": 1e9, "algorithm.batch": {"scheme": "full"}})
+@assumption("records", "n > 3 (M + 1)")
 def _enough_records(spec: Spec) -> str | None:
     found = _constants(spec)
     if found is None or spec.n > 3 * (found.distance + 1):
@@ -187,11 +184,7 @@ def _enough_records(spec: Spec) -> str | None:
     return f"needs n > 3 (M + 1) = {3 * (found.distance + 1):.6g}, and n = {spec.n}"
 
 
-@assumption(
-    "batch size",
-    "random batches have b >= (1 - m / (8 K2 D)) n",
-    {"algorithm.batch": {"scheme": "without-replacement", "size": 1}},
-)
+@assumption("batch size", "random batches have b >= (1 - m / (8 K2 D)) n")
 def _large_batches(spec: Spec) -> str | None:
     chain, loss = chain_of(spec), _loss(spec)
     if loss is None or chain.divisor(spec.n) == spec.n:

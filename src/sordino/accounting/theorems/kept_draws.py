@@ -56,13 +56,6 @@ _MOST_WORK = 20_000_000
 @assumption(
     "positions",
     f"a record has at most {_MOST_POSITIONS} positions; with varying schedules, {_MOST_WORK} over the steps",
-    {
-        "algorithm.batch": {"scheme": "cyclic", "size": 1},
-        "algorithm.steps": 200_000,
-        "algorithm.step_size": {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power": 0.1},
-        "algorithm.noise": {"kind": "gaussian", "scale": 0.01},
-        "relation": "replace-one",
-    },
 )
 def _few_positions(spec: Spec) -> str | None:
     chain = chain_of(spec)
@@ -116,17 +109,7 @@ def _segments(spec: Spec) -> Counter[PassParts]:
     return +lengths
 
 
-@assumption(
-    "places in passes",
-    f"iterates are kept at no more than {_MOST_PLACES} places of reshuffled passes",
-    {
-        "problem.n": 101,
-        "algorithm.batch": {"scheme": "reshuffled", "size": 1},
-        "algorithm.steps": 15_001,
-        "algorithm.keep": {"burn_in": 0, "thin": 150},
-        "relation": "replace-one",
-    },
-)
+@assumption("places in passes", f"iterates are kept at no more than {_MOST_PLACES} places of reshuffled passes")
 def _few_places(spec: Spec) -> str | None:
     chain = chain_of(spec)
     places = places_in_passes(chain.kept_iterates(spec.view), chain.batches_per_epoch(spec.n))
@@ -192,7 +175,6 @@ def kept_random(spec: Spec) -> Guarantee:
 @assumption(
     "constant curvature",
     "every record's objective has one constant curvature, m = M; with Poisson batches the regulariser's",
-    {"problem.strong_convexity": 0.0, "problem.smoothness": 1e-3},
 )
 def _constant_curvature(spec: Spec) -> str | None:
     if isinstance(found := public_certificates(spec, constants.STRONG_CONVEXITY, constants.SMOOTHNESS), str):

@@ -181,8 +181,6 @@ def step_and_beta(spec: Spec) -> tuple[float, float]:
     "bounded drift",
     "the data part of the drift is at most v everywhere: declared, or by a bound on per-example gradients (clipping), "
     "certified from public knowledge",
-    dict.fromkeys(("problem.drift_bound", "problem.gradient_bound", "algorithm.clipping"))
-    | {"problem.gradient_sensitivity": 1.0},
     lambda spec: () if (drift := drift_of(spec)) is None else drift[1:],
 )
 def bounded_drift(spec: Spec) -> str | None:
@@ -204,7 +202,6 @@ def bounded_drift(spec: Spec) -> str | None:
     "regulariser",
     "the data-free part of the drift is the gradient of an a-strongly convex, L-smooth regulariser with a > 0, "
     "certified from public knowledge",
-    {"problem.regulariser": None},
     lambda spec: resting_on(regulariser_contraction(spec)),
 )
 def contracting_regulariser(spec: Spec) -> str | None:
@@ -225,14 +222,7 @@ def _longest_step(spec: Spec) -> float | None:
     return largest_ratio(drift_steps(spec))
 
 
-def _made_rough(spec: Spec) -> Spec:
-    a = max(regulariser_constants(spec)[0], 1e-3)
-    step = chain_of(spec).step_size.constant or 1.0
-    rough = {"strong_convexity": a, "smoothness": max(a, 2 * math.sqrt(2 * a / step))}
-    return spec.with_values({"problem.regulariser": rough})
-
-
-@assumption("step size", "the step size eta is below 2 a / L^2", _made_rough)
+@assumption("step size", "the step size eta is below 2 a / L^2")
 def _step_below_root(spec: Spec) -> str | None:
     modulus, step = regulariser_contraction(spec), chain_of(spec).step_size.constant
     if not isinstance(modulus, Contraction) or step is None:
@@ -244,11 +234,7 @@ def _step_below_root(spec: Spec) -> str | None:
     return f"needs eta < 2 a / L^2 = {limit:.6g}, and eta = {step:.6g}"
 
 
-@assumption(
-    "reach",
-    f"eta, tau, a and L are between {_SMALLEST:g} and {_LARGEST:g}, and v is at most that",
-    {"problem.regulariser": {"strong_convexity": 1e-50, "smoothness": 1e-50}},
-)
+@assumption("reach", f"eta, tau, a and L are between {_SMALLEST:g} and {_LARGEST:g}, and v is at most that")
 def _within_reach(spec: Spec) -> str | None:
     chain, modulus, drift = chain_of(spec), regulariser_contraction(spec), drift_of(spec)
     values = {"eta": chain.step_size.constant, "tau": chain.noise.scale.constant}
@@ -361,7 +347,6 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
             "per-example gradients do not depend on the parameters: unclipped_smoothness is 0, or the update's "
             "curvature is exactly the regulariser's",
             lambda spec: None if _proof_of_constancy(spec) else _CURVED,
-            {"problem.unclipped_smoothness": None, "problem.smoothness": None},
         ),
         chains.CONSTANT,
         _step_below_root,

@@ -83,18 +83,12 @@ def _matrix_mu(spec: Spec) -> float | None:
             "size",
             "the matrix is Toeplitz with falling entries, or small, or a unit is used once",
             lambda spec: move if isinstance(move := sensitivity(run_of(spec, MatrixMechanism)), str) else None,
-            {
-                "algorithm.steps": 5000,
-                "algorithm.strategy": {"kind": "tree"},
-                "algorithm.participation": {"scheme": "epochs", "separation": 100},
-            },
         ),
         at_most(
             "reach",
             "mu is at most {limit:g}",
             _matrix_mu,
             "evaluates mu up to {limit:g}, and it is {value:.3g}",
-            {"algorithm.noise_multiplier": 1e-200},
         ),
         caller_checked(
             "participation",
@@ -118,7 +112,7 @@ def _by_chance(name: str, statement: str, *schemes: ParticipationScheme) -> Assu
             return None
         return f"is about {words} participation by chance, and it is {participation.scheme.value} without"
 
-    return Assumption(name, statement, failure, {"algorithm.participation": {"scheme": "single"}})
+    return Assumption(name, statement, failure)
 
 
 _SECRET = caller_checked(
@@ -146,8 +140,7 @@ def _full(spec: Spec) -> float:
 
 def _moves_little(move: Callable[[Spec], float | None]) -> Assumption:
     reason = "evaluates moves up to {limit:g} noises, and a use moves {value:.3g}"
-    violated = {"algorithm.noise_multiplier": 1e-200}
-    return at_most("reach", "a use moves at most {limit:g} noises", move, reason, violated)
+    return at_most("reach", "a use moves at most {limit:g} noises", move, reason)
 
 
 def _step_ratio(spec: Spec) -> float:
@@ -220,7 +213,6 @@ def _own_move(way: Places, multiplier: float) -> float:
             f"there are two places or more, up to {_MOST_PLACES} that move {LARGEST_MU} noises at most; the matrix is "
             "Toeplitz or small",
             lambda spec: way if isinstance(way := _best_places(run_of(spec, MatrixMechanism)), str) else None,
-            {"algorithm.noise_multiplier": 1e-9},
         ),
         _SECRET,
     ),
@@ -238,11 +230,7 @@ def _allocation(way: Places, multiplier: float) -> tuple[tuple[Round], float]:
     return (Round(way.places, way.places, _own_move(way, multiplier), way.rounds),), shared
 
 
-@assumption(
-    "places",
-    "there are two places or more, and the matrix is Toeplitz or small",
-    {"algorithm.participation": {"scheme": "balls-in-bins", "separation": 1}},
-)
+@assumption("places", "there are two places or more, and the matrix is Toeplitz or small")
 def _two_places(spec: Spec) -> str | None:
     run = run_of(spec, MatrixMechanism)
     if run.participation.scheme not in _BY_PLACE:

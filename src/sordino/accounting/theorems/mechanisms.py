@@ -6,7 +6,6 @@ Each has a dominating pair or is pure, so it composes with chains in composites 
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 from sordino.accounting.evaluate import as_stated, ours
 from sordino.accounting.scope import Assumption, Scope, assumption, at_most, caller_checked, promised, run_of
@@ -57,28 +56,22 @@ def _ratio(spec: Spec) -> float:
 
 
 def _has_noise(word: str) -> Assumption:
-    other = {"kind": "gaussian" if word != "gaussian" else "laplace", "scale": 1.0}
-
     def failure(spec: Spec) -> str | None:
         found = run_of(spec, NoisedAnswer).noise.kind.value
         return None if found == word else f"is about {word} noise, and the noise is {found}"
 
-    return Assumption("noise", f"the noise is {word}", failure, {"algorithm.noise": other})
+    return Assumption("noise", f"the noise is {word}", failure)
 
 
-def _within(value: Callable[[Spec], float], called: str, violation: dict[str, Any]) -> Assumption:
+def _within(value: Callable[[Spec], float], called: str) -> Assumption:
     """A number of the run is small enough for exponentials."""
     reason = f"evaluates {called} up to {{limit:g}}, and it is {{value:.3g}}"
-    return at_most("reach", f"{called} is at most {{limit:g}}", value, reason, violation, _LARGEST_EPSILON)
+    return at_most("reach", f"{called} is at most {{limit:g}}", value, reason, _LARGEST_EPSILON)
 
 
 _ANSWERS = Scope({"noised-answer"}, SEEN, EITHER)
-_SQUARE_REACH = _within(
-    lambda spec: _ratio(spec) * max(1.0, _ratio(spec)),
-    "the squared sensitivity over the scale",
-    {"algorithm.sensitivity": 1e6},
-)
-_ANSWER_REACH = _within(_ratio, "the sensitivity over the scale", {"algorithm.sensitivity": 1e6})
+_SQUARE_REACH = _within(lambda spec: _ratio(spec) * max(1.0, _ratio(spec)), "the squared sensitivity over the scale")
+_ANSWER_REACH = _within(_ratio, "the sensitivity over the scale")
 
 
 @ours(
@@ -95,9 +88,9 @@ def laplace(spec: Spec) -> Guarantee:
     return _once(LaplacePair(_ratio(spec)))
 
 
-def _few_atoms(value: Callable[[Spec], float], called: str, violation: dict[str, Any]) -> Assumption:
+def _few_atoms(value: Callable[[Spec], float], called: str) -> Assumption:
     reason = f"lists {called} up to {{limit}}, and it is {{value:g}}"
-    return at_most("atoms", f"{called} is at most {{limit}}", value, reason, violation, _MOST_ATOMS)
+    return at_most("atoms", f"{called} is at most {{limit}}", value, reason, _MOST_ATOMS)
 
 
 @ours(
@@ -109,11 +102,7 @@ def _few_atoms(value: Callable[[Spec], float], called: str, violation: dict[str,
     assumptions=(
         _has_noise("discrete-laplace"),
         _ANSWER_REACH,
-        _few_atoms(
-            lambda spec: run_of(spec, NoisedAnswer).sensitivity,
-            "the sensitivity",
-            {"algorithm.sensitivity": 2.0 * _MOST_ATOMS, "algorithm.noise.scale": 100.0},
-        ),
+        _few_atoms(lambda spec: run_of(spec, NoisedAnswer).sensitivity, "the sensitivity"),
         _BOUNDED,
     ),
 )
@@ -135,7 +124,6 @@ def discrete_laplace(spec: Spec) -> Guarantee:
             "the sensitivity over the scale is at most {limit:g}",
             _ratio,
             "evaluates the sensitivity over the scale up to {limit:g}, and it is {value:.3g}",
-            {"algorithm.sensitivity": 1e200},
         ),
         _BOUNDED,
     ),
@@ -145,7 +133,7 @@ def gaussian(spec: Spec) -> Guarantee:
     return GaussianDP(_ratio(spec))
 
 
-@assumption("one value", "one value is answered", {"algorithm.dim": 2})
+@assumption("one value", "one value is answered")
 def _one_value(spec: Spec) -> str | None:
     dim = run_of(spec, NoisedAnswer).dim
     return None if dim == 1 else f"is about one value, and algorithm.dim is {dim}"
@@ -161,11 +149,7 @@ def _one_value(spec: Spec) -> str | None:
         _has_noise("discrete-gaussian"),
         _SQUARE_REACH,
         _one_value,
-        _few_atoms(
-            lambda spec: run_of(spec, NoisedAnswer).noise.scale,
-            "the scale",
-            {"algorithm.noise.scale": 2.0 * _MOST_ATOMS},
-        ),
+        _few_atoms(lambda spec: run_of(spec, NoisedAnswer).noise.scale, "the scale"),
         _BOUNDED,
     ),
 )
@@ -183,7 +167,7 @@ def discrete_gaussian(spec: Spec) -> Guarantee:
     scope=_ANSWERS,
     assumptions=(
         _has_noise("discrete-gaussian"),
-        _within(lambda spec: _ratio(spec) * _ratio(spec), "the squared ratio", {"algorithm.sensitivity": 1e6}),
+        _within(lambda spec: _ratio(spec) * _ratio(spec), "the squared ratio"),
         _BOUNDED,
     ),
 )
@@ -193,17 +177,13 @@ def discrete_gaussian_renyi(spec: Spec) -> Guarantee:
     return RenyiDP(ORDERS, tuple(up(order * square / 2, 2) for order in ORDERS))
 
 
-@assumption("sample", "algorithm.rate is given", {"algorithm.rate": None})
+@assumption("sample", "algorithm.rate is given")
 def _sampled(spec: Spec) -> str | None:
     absent = run_of(spec, NoisedAnswer).rate is None
     return "is about a sample of the units, and algorithm.rate is absent" if absent else None
 
 
-@assumption(
-    "noise",
-    "the noise is laplace or gaussian",
-    {"algorithm.noise": {"kind": "discrete-laplace", "scale": 1.0}, "algorithm.sensitivity": 1.0},
-)
+@assumption("noise", "the noise is laplace or gaussian")
 def _continuous(spec: Spec) -> str | None:
     found = run_of(spec, NoisedAnswer).noise.kind.value
     return None if found in {"laplace", "gaussian"} else f"is about Laplace or Gaussian noise, and the noise is {found}"
@@ -272,11 +252,7 @@ def _largest_shift(spec: Spec) -> float:
     Citation("choquette2024privacy", "mixture of Gaussians mechanisms"),
     scope=Scope({"random-shift"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
     assumptions=(
-        _within(
-            lambda spec: _largest_shift(spec) * _largest_shift(spec),
-            "the squared shift over the noise",
-            {"algorithm.scale": 1e-6},
-        ),
+        _within(lambda spec: _largest_shift(spec) * _largest_shift(spec), "the squared shift over the noise"),
         caller_checked(
             "secret draw", "which length it is depends on nothing that is seen or private, and stays secret"
         ),
@@ -305,11 +281,11 @@ def _range(spec: Spec) -> float:
 
 
 _SELECTIONS = Scope({"selection"}, SEEN, EITHER)
-_SELECTION_REACH = _within(_range, "the range of the loss", {"algorithm.sensitivity": 1e6})
+_SELECTION_REACH = _within(_range, "the range of the loss")
 _SCORES = caller_checked("candidates", "the list of candidates is public, and only the chosen name is released")
 
 
-@assumption("method", "the choice is exponential", {"algorithm.method": "permute-and-flip"})
+@assumption("method", "the choice is exponential")
 def _ranged(spec: Spec) -> str | None:
     method = run_of(spec, Selection).method
     if method in {SelectionMethod.EXPONENTIAL, SelectionMethod.NOISY_MAX_GUMBEL}:
@@ -359,7 +335,7 @@ def _sparse_epsilon(spec: Spec) -> float:
     Citation("lyu2017understanding", "Algorithm 7, with and without monotone queries"),
     scope=Scope({"sparse-vector"}, SEEN, EITHER),
     assumptions=(
-        _within(_sparse_epsilon, "epsilon", {"algorithm.sensitivity": 1e6}),
+        _within(_sparse_epsilon, "epsilon"),
         _BOUNDED,
         caller_checked("fresh noise", "every query gets fresh noise, and released values get fresh noise again"),
     ),

@@ -171,7 +171,6 @@ _FORGETFUL = assume.at_most(
     _far,
     "is of use where two steps of one dataset are at most {limit:g} noises apart (c D + 2 eta C over tau), and they "
     "may be {value:.3g} apart",
-    {"algorithm.projection.radius": 1e6},
     _LARGEST_DISTANCE,
 )
 

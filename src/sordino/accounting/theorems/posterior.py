@@ -38,28 +38,19 @@ def potential_of(spec: Spec, kind: type[Kind]) -> Kind | None:
     return None
 
 
-
-
-
 def has_potential(kind: type[kinds.StronglyLogConcave] | type[BoundedPotential] | type[LinearRegression]) -> Assumption:
     """The potential is of one kind."""
     word = next(name for name, member in kinds.POTENTIALS.table.items() if member is kind)
-    other = {"kind": "bounded", "lipschitz": 1.0, "diameter": 1.0}
-    if kind is BoundedPotential:
-        other = {"kind": "strongly-log-concave", "lipschitz": 1.0, "strong_convexity": 1.0}
 
     def failure(spec: Spec) -> str | None:
         if potential_of(spec, kind) is not None or not isinstance(spec.algorithm, PosteriorSample):
             return None
         return f"is about {word} potentials, and the potential is {kinds.POTENTIALS.word_of(spec.algorithm.potential)}"
 
-    return Assumption("potential", f"the potential is {word}", failure, {"algorithm.potential": other})
+    return Assumption("potential", f"the potential is {word}", failure)
 
 
-NEAR = {"kind": "perturbed", "distance": 1e-3, "dim": 1, "noise": {"kind": "gaussian", "scale": 1.0}}
-
-
-@assumption("exact draws", "draws are exact", {"algorithm.drawn": NEAR})
+@assumption("exact draws", "draws are exact")
 def _exact_draws(spec: Spec) -> str | None:
     drawn = spec.algorithm.drawn if isinstance(spec.algorithm, PosteriorSample) else None
     return None if drawn is None else f"is about exact draws, and draws are made {drawn.words}"
@@ -68,8 +59,7 @@ def _exact_draws(spec: Spec) -> str | None:
 def within_reach(name: str, value: Callable[[Spec], float]) -> Assumption:
     """A quantity is small enough for a guarantee to say anything."""
     reason = f"evaluates {name} up to {{limit:g}}, and it is {{value:.3g}}"
-    violated = {"algorithm.potential.lipschitz": 1e200}
-    return at_most("reach", f"{name} is at most {{limit:g}}", value, reason, violated)
+    return at_most("reach", f"{name} is at most {{limit:g}}", value, reason)
 
 
 PUBLIC_POTENTIAL = certified_parts("algorithm.potential")
@@ -173,7 +163,7 @@ def regression_divergence(model: LinearRegression, n: int, order: float) -> floa
     return total if total >= 0 else math.inf
 
 
-@assumption("records", "n is large enough for some order of Lemma A.1", {"problem.n": 2})
+@assumption("records", "n is large enough for some order of Lemma A.1")
 def _enough_records(spec: Spec) -> str | None:
     model = potential_of(spec, LinearRegression)
     if model is None or spec.n > least_records(model, _ORDERS[0]):
@@ -207,7 +197,7 @@ def linear_regression(spec: Spec) -> Guarantee:
 _LARGEST_EPSILON = 1e9
 
 
-@assumption("exact draw", "line 25 draws exactly from the posterior", {"algorithm.sampler": kinds.Sampler.SGLD.value})
+@assumption("exact draw", "line 25 draws exactly from the posterior")
 def _exact_sampler(spec: Spec) -> str | None:
     run = spec.algorithm
     if not isinstance(run, kinds.ProposeTestSample) or run.sampler is kinds.Sampler.EXACT:
@@ -218,11 +208,7 @@ def _exact_sampler(spec: Spec) -> str | None:
     )
 
 
-@assumption(
-    "stage epsilon",
-    "epsilon is at most 4/3 sqrt(log(1/delta)) where beta > 1",
-    {"algorithm.epsilon": 2 * _LARGEST_EPSILON},
-)
+@assumption("stage epsilon", "epsilon is at most 4/3 sqrt(log(1/delta)) where beta > 1")
 def _small_epsilon(spec: Spec) -> str | None:
     """Above this epsilon n_min no longer implies the condition that Claim D.22 misses a factor beta for."""
     run = spec.algorithm
@@ -300,9 +286,6 @@ def _ratio(spec: Spec) -> float:
     return up(move * spread / run.noise.scale, 3)
 
 
-
-
-
 @ours(
     "output.strongly-convex",
     "The minimiser of F, m-strongly convex, with F - F' L-Lipschitz for neighbours, found to within t, moves by at "
@@ -317,7 +300,6 @@ def _ratio(spec: Spec) -> float:
             "the minimiser moves at most {limit:g} times its noise",
             lambda spec: _ratio(spec) if isinstance(spec.algorithm, kinds.OutputPerturbation) else None,
             "evaluates moves of at most {limit:g} times the noise, and this one is {value:.3g}",
-            {"algorithm.lipschitz": 1e200},
         ),
         caller_checked(
             "proven tolerance", "the point released is within the tolerance of the minimiser, whatever the records are"

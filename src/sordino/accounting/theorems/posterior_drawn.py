@@ -39,7 +39,7 @@ from sordino.accounting.scope import (
     run_of,
     stated_under,
 )
-from sordino.accounting.theorems.posterior import DRAWS, NEAR, PUBLIC_POTENTIAL, oscillation
+from sordino.accounting.theorems.posterior import DRAWS, PUBLIC_POTENTIAL, oscillation
 from sordino.core.bound import Bound, Certificate, Citation
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ApproxDP, GaussianDP, Guarantee, LossDistribution, PureDP
@@ -113,7 +113,7 @@ def _best(spec: Spec, more: Guarantee) -> Guarantee:
     return min(composed, key=lambda guarantee: repeat(guarantee, draws).epsilon(delta))
 
 
-@assumption("exact draw", "there is a bound for the same draw made exactly", {"algorithm.potential.lipschitz": 1e200})
+@assumption("exact draw", "there is a bound for the same draw made exactly")
 def _known(spec: Spec) -> str | None:
     if _exact_bounds(spec):
         return None
@@ -123,7 +123,6 @@ def _known(spec: Spec) -> str | None:
 
 def _drawn_by(*ways: type[object]) -> Assumption:
     words = " or ".join(str(getattr(way, "words", way)).split(",")[0] for way in ways)
-    other = NEAR if RejectionDraws in ways else None
 
     def failure(spec: Spec) -> str | None:
         drawn = run_of(spec, PosteriorSample).drawn
@@ -131,10 +130,7 @@ def _drawn_by(*ways: type[object]) -> Assumption:
             return None
         return f"is about draws made {words}, and they are made {'exactly' if drawn is None else drawn.words}"
 
-    return Assumption("draws", f"draws are made {words}", failure, {"algorithm.drawn": other})
-
-
-
+    return Assumption("draws", f"draws are made {words}", failure)
 
 
 _PUBLIC_DRAWS = certified_parts("algorithm.drawn")
@@ -149,9 +145,7 @@ def _height(run: PosteriorSample) -> float | None:
     return None if (stated := getattr(run.drawn, "oscillation", None)) is None else stated.value
 
 
-@assumption(
-    "trials", "all trials fail with probability below 1/2", {"algorithm.drawn.trials": 1, "algorithm.drawn.dim": 400}
-)
+@assumption("trials", "all trials fail with probability below 1/2")
 def _enough_trials(spec: Spec) -> str | None:
     run = run_of(spec, PosteriorSample)
     chance = failure(run)
@@ -169,7 +163,6 @@ _REACH = at_most(
     "the oscillation is at most {limit:g}",
     lambda spec: _height(run_of(spec, PosteriorSample)),
     "evaluates oscillations up to {limit:g}, and it is {value:.3g}",
-    {"algorithm.drawn.oscillation": 1e6},
     _LONGEST_LOSS,
 )
 _HOLDS = caller_checked(
@@ -200,14 +193,7 @@ def rejection(spec: Spec) -> Guarantee:
     return _best(spec, ApproxDP(up(-math.log1p(-chance), 2), chance))
 
 
-@assumption(
-    "oscillation",
-    "the potential lies between 0 and a certified bound",
-    {
-        "algorithm.potential": {"kind": "strongly-log-concave", "lipschitz": 1.0, "strong_convexity": 1.0},
-        "algorithm.drawn": {"kind": "rejection", "trials": 100, "dim": 1, "smoothness": 2.0},
-    },
-)
+@assumption("oscillation", "the potential lies between 0 and a certified bound")
 def _bounded_only(spec: Spec) -> str | None:
     run = run_of(spec, PosteriorSample)
     if isinstance(run.drawn, RejectionDraws) and run.drawn.oscillation is None:
@@ -265,7 +251,6 @@ def _moved(run: PosteriorSample) -> float:
             "twice the distance is at most {limit:g} times the noise",
             lambda spec: _moved(run_of(spec, PosteriorSample)),
             "evaluates twice the distance over the noise up to {limit:g}, and it is {value:.3g}",
-            {"algorithm.drawn.noise.scale": 1e-30},
             _LONGEST_LOSS,
         ),
         _PUBLIC_DRAWS,

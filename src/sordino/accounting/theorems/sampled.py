@@ -52,7 +52,7 @@ from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistributi
 from sordino.core.loss.allocation import LARGEST_MU, SMALLEST_MU, within_reach
 from sordino.core.loss.mixture_pairs import WithReplacementPair
 from sordino.core.loss.pair import Pair
-from sordino.core.spec import NoisedSums, Scheme, Spec
+from sordino.core.spec import Scheme, Spec
 
 _LONGEST_ROUND = 1_000_000
 _MOST_RATIOS = 6  # a round of each ratio takes about a second
@@ -83,15 +83,7 @@ def _rounds(steps: NoisySteps) -> list[tuple[float, int, int]]:
     return [(max(ratio, SMALLEST_MU), made, count) for ratio, made, count in rounds if made and count]
 
 
-@assumption(
-    "reach",
-    f"rounds have at most {_LONGEST_ROUND} steps, and kappa is at most {LARGEST_MU}",
-    lambda spec: spec.with_values(
-        {"algorithm.noise_multiplier": 0.01}
-        if isinstance(spec.algorithm, NoisedSums)
-        else {"algorithm.noise.scale": 1e-9}
-    ),
-)
+@assumption("reach", f"rounds have at most {_LONGEST_ROUND} steps, and kappa is at most {LARGEST_MU}")
 def _reachable(spec: Spec) -> str | None:
     steps = noisy_steps(spec.algorithm, spec)
     if steps is None:

@@ -124,15 +124,10 @@ def _contraction(name: str, limit: str, holds: Callable[[float], bool]) -> Assum
         modulus = 0.0 if isinstance(contraction, str) or eta is None else contraction.at(eta)
         return None if holds(modulus) else f"needs a contraction {limit}, and c = {modulus:.6g}"
 
-    return Assumption(name, limit, failure, chains.too_steep)
+    return Assumption(name, limit, failure)
 
 
-def _made_whole(spec: Spec) -> Spec:
-    poisson = chain_of(spec).batch.scheme is Scheme.POISSON
-    return spec.with_values({"algorithm.batch.rate": 1.0} if poisson else {"algorithm.batch.size": spec.n})
-
-
-@assumption("sampled", "b < n, or a Poisson rate below 1", _made_whole)
+@assumption("sampled", "b < n, or a Poisson rate below 1")
 def _sampled(spec: Spec) -> str | None:
     chain, size = chain_of(spec), chain_of(spec).divisor(spec.n)
     if chain.batch.scheme is Scheme.POISSON:
@@ -211,9 +206,6 @@ def random_batches(spec: Spec) -> Guarantee:
 def random_participation(spec: Spec) -> Guarantee:
     """Given the revealed batches the window's composition holds with their distance; revealing them averages delta."""
     return best_with_random_distance(sampled_chain(spec), assume.chosen_delta(spec))
-
-
-
 
 
 @ours(

@@ -121,7 +121,6 @@ _AUDIBLE_POSTERIOR = assume.at_most(
     "the posterior is mu-Gaussian DP with mu at most {limit:g}",
     posterior_mu,
     "evaluates posteriors up to mu = {limit:g}, and mu = {value:.3g}",
-    {"algorithm.noise.scale": 1e-300},
 )
 
 
@@ -180,7 +179,7 @@ def distance_to_posterior(spec: Spec) -> float:
     return 1.0 if start > _FARTHEST else langevin_distance(decay, steepness, dim, start, chain.steps)
 
 
-@assumption("rate", "eta m is above 1e-300", {"problem.strong_convexity": 1e-305})
+@assumption("rate", "eta m is above 1e-300")
 def _lasting_rate(spec: Spec) -> str | None:
     convexity, step = assume.certificate_for(spec, constants.STRONG_CONVEXITY), chain_of(spec).step_size.constant
     if convexity is None or step is None or step * convexity.value > 1e-300:
