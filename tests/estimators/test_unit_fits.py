@@ -34,7 +34,7 @@ from sordino.fitting.problem import FitProblem, Sources
 from sordino.fitting.tasks import MODELS, TASKS
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release, write_release
-from sordino.noise.integer_sums import check_capacity
+from sordino.noise.wide_sums import check_capacity
 
 WORD = "bounded-influence"
 ROWS = 10

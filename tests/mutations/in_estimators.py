@@ -80,13 +80,13 @@ IN_ESTIMATORS = mutations(
 @@ encoding: rows not cut to their cap | encode_features | data/test_row_norm.py
 - clip_rows(features[:, int(schema.intercept) :], schema.clip_length)
 + pass
-@@ statistics: noise halved | SecondMomentSums.__call__ | replay/test_estimators.py -k natural
+@@ statistics: noise halved | run_statistics | replay/test_estimators.py -k natural
 - 1.0 / weights
 + 0.5 / weights
 @@ statistics: the sensitivity of add-remove under replace-one | statistics_spec | replay/test_estimators.py -k natural
 - moved if replaced else None
 + length if replaced else None
-@@ statistics: one noise for sums of unlike weight | SecondMomentSums.__call__ | replay/test_estimators.py -k natural
+@@ statistics: one noise for sums of unlike weight | run_statistics | replay/test_estimators.py -k natural
 - 1.0 / weights
 + 1.0
 @@ statistics: targets not cut | StatisticsStack.products.pairs | noise/test_record_sums.py mechanisms/statistics

@@ -26,7 +26,7 @@ from sordino.core.validate import NON_NEGATIVE, POSITIVE, check_numbers, instanc
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.posterior.laws import GaussianPosterior
 from sordino.mechanisms.rounds.device import Public, Query, Run, run_sums
-from sordino.mechanisms.rounds.registry import SumsRelease, query
+from sordino.mechanisms.rounds.registry import SumsRelease
 from sordino.models.contributions import Parts, Plain
 from sordino.models.message_passing.gaussians import (
     BlockGaussian,
@@ -257,10 +257,11 @@ class MessageInputs(NamedTuple):
     expected: Array
 
 
-@query("messages")
 @dataclass(frozen=True)
 class Messages(Query):
     """Each record's message, in the refinement's coordinates, for rows of this many features."""
+
+    name: ClassVar[str] = "messages"
 
     site: Site
     prior: Prior

@@ -18,7 +18,7 @@ from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_number
 from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.posterior.laws import FactorisedPosterior
 from sordino.mechanisms.rounds.device import Public, Query, Run, run_sums
-from sordino.mechanisms.rounds.registry import SumsRelease, query
+from sordino.mechanisms.rounds.registry import SumsRelease
 from sordino.models.contributions import Parts, Plain, outer, products, whole_rows
 from sordino.models.families.mixture import GaussianMixture
 from sordino.noise.lattice import in_precision
@@ -84,10 +84,11 @@ class MixtureState(NamedTuple):
     sums: Array
 
 
-@query("expected statistics")
 @dataclass(frozen=True)
 class ExpectedStatistics(Query):
     """Responsibilities of a mixture's components, and their products with the rows."""
+
+    name: ClassVar[str] = "expected statistics"
 
     model: GaussianMixture
     options: EmOptions

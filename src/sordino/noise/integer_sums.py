@@ -12,23 +12,23 @@ Where that error leaves open whether the bound holds, whole numbers of Python de
 
 *Sums.* Factors are whole numbers of at most 2^20 units, which is checked, so products and sums of up to 8,192 of them
 are whole numbers below 2^53: in whatever order a matrix product adds, nothing is rounded. Blocks add up in whole
-numbers of 64 bits, which hold 2^23 - 1 records, or of 128 bits (`WideSums`), which hold any table.
+numbers of 64 bits, which hold 2^23 - 1 records, or of 128 bits (`wide_sums`), which hold any table.
 
 What is left to show is that a contribution depends on its own unit alone (`whole_rows`).
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
-from sordino.core.validate import InputError, refuse
+from sordino.core.validate import refuse
 
 COVERED = (
     "noise drawn from fair bits without rounding, added exactly to sums computed exactly from each record alone, and "
@@ -43,11 +43,6 @@ PRODUCT_EXPONENT = -2 * DIGITS
 ROWS_PER_BLOCK = 2**13
 MOST_ROWS = 2**23 - 1
 MOST_COLUMNS = 2**13
-BITS = 128
-# What one record can add to an entry: two factors of 2^20 units, or 2^5 lengths of 2^34 units.
-RECORD_BITS = 40
-MOST_RECORDS = 2 ** (BITS - 1 - RECORD_BITS) - 1
-_BYTES = BITS // 8
 
 
 def check_size(X: Array) -> None:
@@ -88,6 +83,8 @@ class Contributions(ABC):
     """
 
     shape: ClassVar[str] = "vector"
+    whole: ClassVar[bool] = False
+    """Whether measures are whole numbers, which floats hold."""
 
     rows: int
     units: NDArray[np.intp] | None
@@ -116,9 +113,9 @@ class Contributions(ABC):
     def square(self, row: int, which: int) -> int:
         """The square of a row's measure, exactly."""
 
-    @abstractmethod
     def entries(self, size: int, which: int) -> int | None:
         """How many numbers a measure is computed from, of a sum of some size; None where it is a whole number."""
+        return None if self.whole or size == 1 else size
 
     def _pass(self, counted: Flags | None) -> tuple[Sums, list[Array]]:
         total, sizes = None, list[Sequence[Array]]()
@@ -154,6 +151,18 @@ class Contributions(ABC):
         return sum(math.isqrt(self.square(row, which) << 128) + 1 for row in rows) <= limit * 2**64
 
 
+def _counted(values: NDArray[Any], counted: Flags | None) -> NDArray[Any]:
+    """The values of the rows that are counted, and zeros in the place of the others."""
+    if counted is None:
+        return values
+    return np.where(counted.reshape(-1, *(1,) * (values.ndim - 1)), values, 0)
+
+
+def _square_of(numbers: NDArray[Any]) -> int:
+    """The squared length of whole numbers, exactly."""
+    return sum(int(number) ** 2 for number in numbers)
+
+
 @dataclass(frozen=True, eq=False)
 class Vectors(Contributions):
     """A vector of each row, at most as long as the bound."""
@@ -162,18 +171,14 @@ class Vectors(Contributions):
 
     def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
         found = self.numbers(part).astype(np.int64)
-        kept = found if counted is None else found * counted[:, None]
-        return kept.sum(axis=0), self.measures(found)
+        return _counted(found, counted).sum(axis=0), self.measures(found)
 
     def measures(self, found: Sums) -> Sequence[Array]:
         """Of some rows."""
         return (lengths_of(found),)
 
     def square(self, row: int, which: int) -> int:
-        return sum(int(number) ** 2 for number in self.numbers(slice(row, row + 1)).astype(np.int64)[0])
-
-    def entries(self, size: int, which: int) -> int | None:
-        return None if size == 1 else size
+        return _square_of(self.numbers(slice(row, row + 1)).astype(np.int64)[0])
 
 
 def lengths_of(found: Sums) -> Array:
@@ -200,6 +205,7 @@ class Cones(Vectors):
     """
 
     shape: ClassVar[str] = "nonnegative"
+    whole: ClassVar[bool] = True
 
     values_first: bool = False
 
@@ -210,24 +216,19 @@ class Cones(Vectors):
         numbers, values = np.split(found, 2, axis=1)[:: -1 if self.values_first else 1]
         return (np.where((np.abs(values) <= numbers).all(axis=1), numbers.sum(axis=1), np.inf),)
 
-    def entries(self, size: int, which: int) -> None:
-        return None
-
 
 @dataclass(frozen=True, eq=False)
 class Cubes(Vectors):
     """Vectors of k entries in [0, 1], weighted: two units are at most sqrt k apart, which is the bound."""
 
     shape: ClassVar[str] = "cube"
+    whole: ClassVar[bool] = True
 
     def limits(self, bound: Fraction, unit: Fraction) -> Limits:
         return (1 / unit,)
 
     def measures(self, found: Sums) -> Sequence[Array]:
         return (np.where((found >= 0).all(axis=1), found.max(axis=1, initial=0), np.inf),)
-
-    def entries(self, size: int, which: int) -> None:
-        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +260,7 @@ class Centred(Vectors):
         return sizes
 
     def square(self, row: int, which: int) -> int:
-        return sum(int(number) ** 2 for number in self.numbers(slice(row, row + 1))[0][self.columns])
+        return _square_of(self.numbers(slice(row, row + 1))[0][self.columns])
 
     def entries(self, size: int, which: int) -> int | None:
         return None if which or len(self.columns) == 1 else len(self.columns)
@@ -270,6 +271,7 @@ class Tallies(Contributions):
     """A weight at one of several places: a histogram. Lengths of a unit are at most its weights together."""
 
     shape: ClassVar[str] = "nonnegative"
+    whole: ClassVar[bool] = True
 
     places: NDArray[np.intp]
     weights: Block
@@ -277,15 +279,11 @@ class Tallies(Contributions):
 
     def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
         weights = self.weights(part).astype(np.float64)
-        kept = weights if counted is None else weights * counted
-        found = np.bincount(self.places[part], kept, self.size)[: self.size].astype(np.int64)
+        found = np.bincount(self.places[part], _counted(weights, counted), self.size)[: self.size].astype(np.int64)
         return found, (np.where(weights >= 0.0, weights, np.inf),)
 
     def square(self, row: int, which: int) -> int:
         return int(self.weights(slice(row, row + 1))[0]) ** 2
-
-    def entries(self, size: int, which: int) -> None:
-        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,10 +301,8 @@ class Grams(Contributions):
     def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
         found = self.vectors(part)
         several = found if found.ndim == 3 else found[:, None]
-        total = np.zeros((several.shape[2],) * 2, np.int64)
-        for k in range(several.shape[1]):
-            kept = several[:, k] if counted is None else np.where(counted[:, None], several[:, k], 0.0)
-            total += products(kept, kept)
+        kept = _counted(several, counted)
+        total = np.sum([products(kept[:, k], kept[:, k]) for k in range(several.shape[1])], axis=0)
         if self.several == 1:
             lengths = np.einsum("rd,rd->r", several[:, 0], several[:, 0])
         else:
@@ -350,15 +346,14 @@ class SharedGrams(Grams):
 
     def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
         found, weights = self.vectors(part), self.weights[part] * 2.0**-DIGITS
-        kept = weights if counted is None else weights * counted
-        left = np.trunc(found * kept[:, None])
+        left = np.trunc(found * _counted(weights, counted)[:, None])
         lengths = np.einsum("rd,rd->r", found, found) * np.where(weights >= 0.0, weights, np.inf)
-        total = products(left, found if counted is None else np.where(counted[:, None], found, 0.0))
+        total = products(left, _counted(found, counted))
         return total[np.triu_indices(len(total))], (_with_factors(lengths, found),)
 
     def square(self, row: int, which: int) -> int:
         found = self.vectors(slice(row, row + 1))[0]
-        length = Fraction(sum(int(number) ** 2 for number in found) * int(self.weights[row]), 2**DIGITS)
+        length = Fraction(_square_of(found) * int(self.weights[row]), 2**DIGITS)
         return math.ceil(length * length)
 
     def entries(self, size: int, which: int) -> int:
@@ -374,15 +369,13 @@ class Outers(Contributions):
 
     def added(self, part: slice, counted: Flags | None) -> tuple[Sums, Sequence[Array]]:
         left, right = self.left(part), self.right(part)
-        kept = right if counted is None else np.where(counted[:, None], right, 0.0)
-        both = left if counted is None else np.where(counted[:, None], left, 0.0)
         squares = [np.einsum("rd,rd->r", side, side) for side in (left, right)]
         lengths = _with_factors(_with_factors(np.sqrt(squares[0]) * np.sqrt(squares[1]), left), right)
-        return products(both, kept).ravel(), (lengths,)
+        return products(_counted(left, counted), _counted(right, counted)).ravel(), (lengths,)
 
     def square(self, row: int, which: int) -> int:
         part = slice(row, row + 1)
-        return math.prod(sum(int(number) ** 2 for number in side(part)[0]) for side in (self.left, self.right))
+        return math.prod(_square_of(side(part)[0]) for side in (self.left, self.right))
 
     def entries(self, size: int, which: int) -> int:
         return 4
@@ -392,102 +385,3 @@ def _with_factors(lengths: Array, found: Array) -> Array:
     """Infinite where a factor is beyond what products add without rounding."""
     largest = np.abs(found).max(axis=tuple(range(1, found.ndim)), initial=0.0)
     return np.where(largest <= _LARGEST_FACTOR, lengths, np.inf)
-
-
-def check_capacity(records: int, record_bits: int = RECORD_BITS) -> None:
-    """Refuse, before a row is read, so many records that their sum might not fit."""
-    most = 2 ** (BITS - 1 - record_bits) - 1
-    if records > most:
-        raise InputError(
-            f"Expected at most {most} records, each of which adds up to 2^{record_bits} units to a sum of {BITS} bits, "
-            f"got {records}; release the table in parts."
-        )
-
-
-class WideSums:
-    """An array of whole numbers of 128 bits, to which arrays of 64 bits are added.
-
-    Examples:
-        >>> total = WideSums.zeros(2)
-        >>> for _ in range(4):
-        ...     total.add(np.array([2**62, -(2**62)]))
-        >>> total.integers().tolist() == [2**64, -(2**64)]
-        True
-    """
-
-    __slots__ = ("high", "low")
-
-    def __init__(self, high: NDArray[np.int64], low: NDArray[np.uint64]) -> None:
-        self.high, self.low = high, low
-
-    @classmethod
-    def zeros(cls, size: int) -> Self:
-        """The sum over no records."""
-        return cls(np.zeros(size, np.int64), np.zeros(size, np.uint64))
-
-    @classmethod
-    def of(cls, values: Iterable[int]) -> Self:
-        """Whole numbers of any size below 2^127; what is larger is refused."""
-        given = [int(value) for value in values]
-        if any(not -(2 ** (BITS - 1)) <= value < 2 ** (BITS - 1) for value in given):
-            raise refuse("a sum", f"to fit into {BITS} bits", "a larger one", "release the table in parts")
-        return cls.from_bytes(b"".join(value.to_bytes(_BYTES, "little", signed=True) for value in given))
-
-    @classmethod
-    def from_bytes(cls, text: bytes) -> Self:
-        """What `to_bytes` wrote."""
-        if len(text) % _BYTES:
-            raise refuse("sums", f"to be {_BYTES} bytes each", f"{len(text)} bytes")
-        halves = np.frombuffer(text, "<u8").reshape(-1, 2)
-        return cls(halves[:, 1].astype(np.uint64).view(np.int64).copy(), halves[:, 0].astype(np.uint64).copy())
-
-    def to_bytes(self) -> bytes:
-        """Sixteen bytes a number, the least significant first, on every machine alike."""
-        return np.column_stack([self.low, self.high.view(np.uint64)]).astype("<u8").tobytes()
-
-    def __len__(self) -> int:
-        return len(self.high)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WideSums) and self.to_bytes() == other.to_bytes()
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def add(self, values: NDArray[np.int64]) -> None:
-        """Add numbers of 64 bits."""
-        self._add(np.where(values < 0, np.int64(-1), np.int64(0)), values.astype(np.int64).view(np.uint64))
-
-    def add_wide(self, other: "WideSums") -> None:
-        """Add another sum of as many numbers."""
-        self._add(other.high, other.low)
-
-    def _add(self, high: NDArray[np.int64], low: NDArray[np.uint64]) -> None:
-        if len(low) != len(self.low):
-            raise refuse("sums", f"to be {len(self.low)} numbers", f"{len(low)}")
-        with np.errstate(over="ignore"):  # halves wrap round: that is the carry
-            added = self.low + low
-            carried = (added < low).view(np.int8).astype(np.uint64)
-            self.high = (self.high.view(np.uint64) + high.view(np.uint64) + carried).view(np.int64)
-        self.low = added
-
-    @property
-    def narrow(self) -> bool:
-        """Whether all numbers fit into 62 bits, which is what arithmetic of 64 bits has room for."""
-        sign = self.low.view(np.int64) >> np.int64(61)
-        return bool(((self.high == 0) & (sign == 0) | (self.high == -1) & (sign == -1)).all())
-
-    def integers(self) -> NDArray[Any]:
-        """The numbers, of 64 bits where all of them are narrow, otherwise as Python's own."""
-        if self.narrow:
-            return self.low.view(np.int64).copy()
-        found = np.empty(len(self), object)
-        found[:] = [(int(high) << 64) + int(low) for high, low in zip(self.high, self.low, strict=True)]
-        return found
-
-
-class Summed(NamedTuple):
-    """Sums over all rows, the exponent of their unit, and how many units the rows belong to."""
-
-    sums: WideSums
-    exponent: int
-    units: int

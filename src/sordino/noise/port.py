@@ -27,9 +27,10 @@ from sordino.core.bound import Relation
 from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
 from sordino.noise.calls import ADDED, Law, NoisedCall, NoisePort, gaussian_call
 from sordino.noise.gaussian import ExactGaussians, whole_laplace
-from sordino.noise.integer_sums import Contributions, Summed, Sums
+from sordino.noise.integer_sums import Contributions, Sums
 from sordino.noise.randomness import Purpose, Randomness
 from sordino.noise.rounded_gaussian import rounded_gaussians
+from sordino.noise.wide_sums import Summed
 
 # Rounding to a thousandth of the noise adds a ten-millionth to its variance.
 _CELLS = 1024

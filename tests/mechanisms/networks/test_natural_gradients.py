@@ -13,14 +13,14 @@ from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.networks.natural_gradients import (
     UNIT_EXPONENT,
-    ClassCounts,
     NaturalDescent,
     NaturalGradients,
     Point,
-    ResidualSizes,
+    class_counts,
     clipped_slope,
     contributions,
     inverse_root,
+    residual_counts,
     whitening,
     whole_contributions,
 )
@@ -185,33 +185,33 @@ def test_counts_of_residuals_move_by_the_root_of_two():
     ends = np.array([0.5, 1.0])
     spec = spec_of(query="sizes of residuals", rounds=1, replacement=REPLACED)
     sizes = np.full(40, 0.2)
-    first = ResidualSizes()(spec, sizes, ends, SeededRandomness(1))
-    second = ResidualSizes()(spec, np.append(sizes[1:], 9.0), ends, SeededRandomness(1))
+    first = residual_counts(spec, sizes, ends, SeededRandomness(1))
+    second = residual_counts(spec, np.append(sizes[1:], 9.0), ends, SeededRandomness(1))
     np.testing.assert_array_equal(second - first, [-1.0, 0.0, 1.0])
     assert abs(first.sum() - 40) < 6 * 3.0 * math.sqrt(3.0)
     with pytest.raises(InputError, match="replacement"):
-        ResidualSizes()(spec_of(query="sizes", rounds=1, replacement=1.3), sizes, ends, SeededRandomness(1))
+        residual_counts(spec_of(query="sizes", rounds=1, replacement=1.3), sizes, ends, SeededRandomness(1))
     with pytest.raises(InputError, match="one round"):
-        ResidualSizes()(spec_of(query="sizes", rounds=2, replacement=REPLACED), sizes, ends, SeededRandomness(1))
+        residual_counts(spec_of(query="sizes", rounds=2, replacement=REPLACED), sizes, ends, SeededRandomness(1))
 
 
 def test_counts_of_classes_move_by_the_root_of_two():
     spec = spec_of(query="records of each class", rounds=1, replacement=REPLACED)
     codes = np.repeat([0.0, 1.0, 2.0], [30, 9, 1])
-    first = ClassCounts()(spec, codes, 4, SeededRandomness(1))
-    second = ClassCounts()(spec, np.append(codes[1:], 3.0), 4, SeededRandomness(1))
+    first = class_counts(spec, codes, 4, SeededRandomness(1))
+    second = class_counts(spec, np.append(codes[1:], 3.0), 4, SeededRandomness(1))
     np.testing.assert_array_equal(second - first, [-1.0, 0.0, 0.0, 1.0])
     assert np.all(np.abs(first - [30, 9, 1, 0]) < 6 * 3.0)
     assert np.any(first != [30, 9, 1, 0])
     with pytest.raises(InputError, match="replacement"):
-        ClassCounts()(spec_of(query="records", rounds=1, replacement=1.3), codes, 4, SeededRandomness(1))
+        class_counts(spec_of(query="records", rounds=1, replacement=1.3), codes, 4, SeededRandomness(1))
     with pytest.raises(InputError, match="one round"):
-        ClassCounts()(spec_of(query="records", rounds=2, replacement=REPLACED), codes, 4, SeededRandomness(1))
+        class_counts(spec_of(query="records", rounds=2, replacement=REPLACED), codes, 4, SeededRandomness(1))
     with pytest.raises(InputError, match="query"):
-        ClassCounts()(spec_of(query="sizes", rounds=1, replacement=REPLACED), codes, 4, SeededRandomness(1))
+        class_counts(spec_of(query="sizes", rounds=1, replacement=REPLACED), codes, 4, SeededRandomness(1))
     for outside in (2, 1):
         with pytest.raises(InputError, match="coded 0 to"):
-            ClassCounts()(spec, codes, outside, SeededRandomness(1))
+            class_counts(spec, codes, outside, SeededRandomness(1))
 
 
 @pytest.mark.parametrize("seen", [2, 4])

@@ -31,14 +31,14 @@ from sordino.fitting.methods.natural_plan import (
 from sordino.fitting.problem import FitProblem, Sources, class_codes
 from sordino.ledger.release.coverage import RAREST, RAREST_OVER_SIZE
 from sordino.mechanisms.networks.natural_gradients import (
-    ClassCounts,
     NaturalDescent,
     NaturalGradients,
     Point,
-    ResidualSizes,
     Slope,
+    class_counts,
     clipped_slope,
     inverse_root,
+    residual_counts,
     residual_sizes,
     whitening,
 )
@@ -163,7 +163,7 @@ class _Run:
     def _classes(self, codes: Array) -> Array:
         """How many records each class has, with noise; as many as the noise where it hides them."""
         spec = next(self.specs)
-        counts = ClassCounts()(spec, codes, self.problem.classes or 2, self.sources.fresh())
+        counts = class_counts(spec, codes, self.problem.classes or 2, self.sources.fresh())
         return np.maximum(counts, float(sums_of(spec).sum_noise[0]))
 
     def _rows(self, transform: Array) -> Array:
@@ -238,7 +238,7 @@ class _Run:
         for rounds in settings.rounds_of_stages:
             if numbers:
                 sizes = residual_sizes(model, descent.theta, rows, targets)
-                counts = ResidualSizes()(next(self.specs), sizes, _ENDS, self.sources.fresh())
+                counts = residual_counts(next(self.specs), sizes, _ENDS, self.sources.fresh())
                 scale = median_size(counts, _ENDS, self.records) / _NORMAL_MEDIAN
             asked = NaturalGradients(next(self.specs), model, rows, targets, self.sources.fresh())
             step_sizes = asked.algorithm.schedule("step_size").values(rounds)
@@ -260,7 +260,7 @@ class _Run:
         """Variance and exponent of the law of residuals, by their noised counts."""
         ends = scale * _LAST_ENDS
         spec = next(self.specs)
-        counts = ResidualSizes()(spec, sizes, ends, self.sources.fresh())
+        counts = residual_counts(spec, sizes, ends, self.sources.fresh())
         return residual_law(counts, ends, self.records, float(sums_of(spec).sum_noise[0]))
 
 

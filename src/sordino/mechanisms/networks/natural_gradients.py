@@ -37,7 +37,7 @@ from sordino.core.spec import Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.data.scaling import row_lengths
 from sordino.mechanisms.posterior.network import Forward, label_residuals
-from sordino.mechanisms.rounds.registry import ExactRounds, noised_counts, query
+from sordino.mechanisms.rounds.registry import ExactRounds, noised_counts
 from sordino.models.families.networks import SkipNetwork, SkipRegression
 from sordino.noise import integer_sums as exact
 from sordino.noise.randomness import Randomness
@@ -97,11 +97,10 @@ def whole_contributions(model: SkipNetwork, point: Point, rows: Array, targets: 
     return exact.Vectors(len(rows), None, whole)
 
 
-@query("natural gradients")
 class NaturalGradients:
     """The noised mean contribution of a described run, at the point that is asked about in each round."""
 
-    name: ClassVar[str]
+    name: ClassVar[str] = "natural gradients"
 
     def __init__(self, spec: Spec, model: SkipNetwork, rows: Any, targets: Any, randomness: Randomness) -> None:
         self._model = instance_of("model", model, SkipNetwork)
@@ -122,32 +121,18 @@ class NaturalGradients:
         return self._rounds.noised(k, asked, UNIT_EXPONENT) / self.algorithm.records
 
 
-# Counts of records by what each one is, with noise.
+def residual_counts(spec: Spec, sizes: Array, ends: Array, randomness: Randomness) -> Array:
+    """Noised numbers of residuals between these ends, the first bin from 0 on and the last one open."""
+    bins = np.searchsorted(ends, sizes).astype(np.int64)
+    return noised_counts(spec, "sizes of residuals", bins, len(ends) + 1, randomness)
 
 
-@query("sizes of residuals")
-class ResidualSizes:
-    """How many residuals are between these ends, the first bin from 0 on and the last one open."""
-
-    name: ClassVar[str]
-
-    def __call__(self, spec: Spec, sizes: Array, ends: Array, randomness: Randomness) -> Array:
-        """The counts of a described run."""
-        return noised_counts(spec, self.name, np.searchsorted(ends, sizes).astype(np.int64), len(ends) + 1, randomness)
-
-
-@query("records of each class")
-class ClassCounts:
-    """How many records have each label; labels are coded 0, 1, ... and their number is public."""
-
-    name: ClassVar[str]
-
-    def __call__(self, spec: Spec, codes: Array, classes: int, randomness: Randomness) -> Array:
-        """The counts of a described run."""
-        bins = codes.astype(np.int64)
-        if bins.size and not 0 <= bins.min() <= bins.max() < classes:
-            raise refuse("labels", f"to be coded 0 to {classes - 1}", "others")
-        return noised_counts(spec, self.name, bins, classes, randomness)
+def class_counts(spec: Spec, codes: Array, classes: int, randomness: Randomness) -> Array:
+    """Noised numbers of records with each label; labels are coded 0, 1, ... and their number is public."""
+    bins = codes.astype(np.int64)
+    if bins.size and not 0 <= bins.min() <= bins.max() < classes:
+        raise refuse("labels", f"to be coded 0 to {classes - 1}", "others")
+    return noised_counts(spec, "records of each class", bins, classes, randomness)
 
 
 def residual_sizes(model: SkipNetwork, theta: Array, rows: Array, targets: Array) -> Array:

@@ -10,9 +10,9 @@ from sordino.core.validate import instance_of, refuse
 from sordino.mechanisms.regression.learn import Learned, steps
 from sordino.mechanisms.regression.plan import Mechanism, Plan
 from sordino.mechanisms.regression.rows import Given, InMemory
-from sordino.noise.integer_sums import Summed, check_capacity
 from sordino.noise.port import Statistic, SumNoise
 from sordino.noise.randomness import Randomness
+from sordino.noise.wide_sums import Summed, check_capacity
 
 Total = Callable[[Statistic], Summed]
 

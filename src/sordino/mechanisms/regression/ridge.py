@@ -32,7 +32,7 @@ from sordino.core.spec import Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.data import Category, Measurement, Schema
 from sordino.data.scaling import row_lengths
-from sordino.mechanisms.rounds.registry import ExactRounds, noised_counts, query
+from sordino.mechanisms.rounds.registry import ExactRounds, noised_counts
 from sordino.models.base import LinearScoreModel
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.regression import Huber
@@ -123,12 +123,11 @@ def _whole(weights: Array) -> tuple[Array, int]:
     return np.trunc(np.ldexp(weights, -unit)), unit
 
 
-@query("gradients")
 class NoisedGradients:
     """The noised mean gradient of a described run, at the point that is asked about in each round."""
 
     # `noise` is the standard deviation of the noise on each entry in the first round.
-    name: ClassVar[str]
+    name: ClassVar[str] = "gradients"
 
     def __init__(
         self, spec: Spec, model: LinearScoreModel, features: Any, target: Any, randomness: Randomness, size: int
@@ -158,12 +157,11 @@ class _Products(OuterProducts):
         return scores
 
 
-@query("products")
 class NoisedProducts:
     """Noised means of rows times 1, their centre, or times their scores in public directions, a sketch of products."""
 
     # `noise` is the standard deviation of the noise on each entry in the first round.
-    name: ClassVar[str]
+    name: ClassVar[str] = "products"
 
     def __init__(self, spec: Spec, features: Any, randomness: Randomness, outputs: int, *, ones: bool = False) -> None:
         X, _ = checked_rows(features, np.zeros(len(features)), np.float64)
@@ -179,11 +177,10 @@ class NoisedProducts:
         return found.reshape(directions.shape)
 
 
-@query("lengths of rows")
 class RowLengths:
     """How many centred, scaled rows have a length between these ends, the first bin from 0 on and the last one open."""
 
-    name: ClassVar[str]
+    name: ClassVar[str] = "lengths of rows"
 
     def __call__(self, spec: Spec, rows: Array, randomness: Randomness) -> Array:
         """The counts of a described run; the intercept, which comes first, has no part in a length."""

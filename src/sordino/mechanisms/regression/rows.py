@@ -16,8 +16,9 @@ from sordino.core.arrays import Array
 from sordino.core.validate import refuse
 from sordino.mechanisms.regression.declaration import Declaration
 from sordino.mechanisms.regression.families import family_of
-from sordino.noise.integer_sums import MOST_ROWS, ROWS_PER_BLOCK, Summed, WideSums, check_size
+from sordino.noise.integer_sums import MOST_ROWS, ROWS_PER_BLOCK, check_size
 from sordino.noise.whole_rows import checked_rows
+from sordino.noise.wide_sums import Summed, WideSums
 
 if TYPE_CHECKING:
     from sordino.mechanisms.regression.plan import Plan

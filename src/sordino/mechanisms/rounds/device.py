@@ -1,9 +1,8 @@
 """The one compiled loop of noised sums: batches, blocks of rounds, bounded contributions and noise, whatever is summed.
 
 A query says what each record contributes to a round and what follows from the noised sum; it never sees a sum without
-noise. It is one file of this package: a frozen dataclass derived from `Query` and registered under the words that the
-specs of its runs begin with. Queries on compiled rounds are made by `run_sums`; those that sum whole numbers on the
-host, so that noise is exact too, ask `registry.ExactRounds` for every round's noised sum.
+noise. It is a frozen dataclass derived from `Query`. Queries on compiled rounds are made by `run_sums`; those that sum
+whole numbers on the host, so that noise is exact too, ask `registry.ExactRounds` for every round's noised sum.
 """
 
 import math
@@ -128,6 +127,7 @@ class Query(ABC):
     are compiled.
     """
 
+    # The words that specs of its runs begin with.
     name: ClassVar[str]
     # How far replacing a unit moves a sum at most, where the query proves less than twice the contribution.
     replacement: ClassVar[float | None] = None

@@ -1,17 +1,14 @@
-"""What all queries share: registered words, what a spec must say for them, a release, and exact rounds on the host.
+"""What all queries share: what a spec must say for them, a release, and exact rounds on the host.
 
-A query is one file below `mechanisms`, registered under the words that the specs of its runs begin with. A spec that
-says something else than what is about to run is refused before a row is read. `device` has the compiled loop, where a
-query says what is summed; on the host (`ExactRounds`) the caller asks for every round.
+The specs of a query's runs begin with its name. A spec that says something else than what is about to run is refused
+before a row is read. `device` has the compiled loop, where a query says what is summed; on the host (`ExactRounds`) the
+caller asks for every round.
 """
 
-import importlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,36 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from sordino.core.bound import Relation
 from sordino.core.gaussian import up
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit
-from sordino.core.validate import InputError, instance_of, own_arrays, refuse
+from sordino.core.validate import instance_of, own_arrays, refuse
 from sordino.mechanisms.posterior.laws import Posterior
 from sordino.noise.integer_sums import Contributions, Tallies
 from sordino.noise.port import HAIR, CheckedSum, SumNoise
 from sordino.noise.randomness import Randomness
-
-Kind = TypeVar("Kind", bound=type)
-_QUERIES: dict[str, type] = {}
-
-
-def query(name: str) -> Callable[[Kind], Kind]:
-    """Class decorator: register a query, compiled or on the host, under the words that specs of its runs begin with."""
-
-    def registered(kind: Kind) -> Kind:
-        if name in _QUERIES and _QUERIES[name].__qualname__ != kind.__qualname__:
-            raise InputError(f"The query {name!r} is already registered.")
-        kind.name = name
-        _QUERIES[name] = kind
-        return kind
-
-    return registered
-
-
-def queries() -> dict[str, type]:
-    """Every query of the package, by the words it is registered under."""
-    package = importlib.import_module("sordino.mechanisms")
-    for folder in package.__path__:
-        for file in sorted(Path(folder).rglob("[a-z]*.py")):
-            importlib.import_module(".".join((package.__name__, *file.relative_to(folder).with_suffix("").parts)))
-    return dict(_QUERIES)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
-"""The query "second moments": sums of x x', y x and y^2, noised once."""
+"""Second moments: sums of x x', y x and y^2, noised once."""
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up, widen_up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.core.validate import POSITIVE, Interval, check_numbers, instance_of, refuse
-from sordino.mechanisms.rounds.registry import ExactRounds, query
+from sordino.mechanisms.rounds.registry import ExactRounds
 from sordino.noise import integer_sums as exact
 from sordino.noise.randomness import Randomness
 from sordino.noise.whole_rows import ACCURACY, checked_rows, inside_ball
@@ -123,32 +123,21 @@ class StatisticsRelease(NamedTuple):
     noise: float
 
 
-@query("second moments")
-class SecondMomentSums:
-    """The noised stack of a described run."""
-
-    name: ClassVar[str]
-
-    def __call__(
-        self, spec: Spec, features: Any, target: Any, randomness: Randomness, options: StatisticsOptions
-    ) -> StatisticsRelease:
-        """Scale by public bounds, sum, and add noise once."""
-        X, y = checked_rows(features, target, np.float64)
-        stack, weights = options.stack, options.stack.weights(X.shape[1])
-        moved = stack.sensitivity(Relation.REPLACE_ONE)
-        rounds = ExactRounds(spec, self.name, len(X), stack.size(X.shape[1]), randomness, moved)
-        algorithm = rounds.algorithm
-        if algorithm.rounds != 1:
-            raise refuse("algorithm.rounds", "to be 1", algorithm.rounds)
-        if algorithm.contribution < stack.length:
-            raise refuse(
-                "algorithm.contribution", f"to be at least the stack's {stack.length:.6g}", algorithm.contribution
-            )
-        scaled = np.asarray(X, np.float64) / options.row_norm, np.asarray(y, np.float64) / options.target_bound
-        # Sums are noised before they are weighed, because weighing would round them.
-        asked = stack.products(*scaled)
-        noised = weights * rounds.noised(0, asked, exact.PRODUCT_EXPONENT, shares=1.0 / weights)
-        return StatisticsRelease(spec, noised, float(rounds.sum_noise[0]))
-
-
-run_statistics = SecondMomentSums()
+def run_statistics(
+    spec: Spec, features: Any, target: Any, randomness: Randomness, options: StatisticsOptions
+) -> StatisticsRelease:
+    """The noised stack of a described run: rows are scaled by public bounds, summed, and noised once."""
+    X, y = checked_rows(features, target, np.float64)
+    stack, weights = options.stack, options.stack.weights(X.shape[1])
+    moved = stack.sensitivity(Relation.REPLACE_ONE)
+    rounds = ExactRounds(spec, "second moments", len(X), stack.size(X.shape[1]), randomness, moved)
+    algorithm = rounds.algorithm
+    if algorithm.rounds != 1:
+        raise refuse("algorithm.rounds", "to be 1", algorithm.rounds)
+    if algorithm.contribution < stack.length:
+        raise refuse("algorithm.contribution", f"to be at least the stack's {stack.length:.6g}", algorithm.contribution)
+    scaled = np.asarray(X, np.float64) / options.row_norm, np.asarray(y, np.float64) / options.target_bound
+    # Sums are noised before they are weighed, because weighing would round them.
+    asked = stack.products(*scaled)
+    noised = weights * rounds.noised(0, asked, exact.PRODUCT_EXPONENT, shares=1.0 / weights)
+    return StatisticsRelease(spec, noised, float(rounds.sum_noise[0]))

@@ -27,7 +27,7 @@ from sordino.core.spec import Spec
 from sordino.core.validate import SordinoError
 from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, load
 from sordino.mechanisms.rounds.device import Public, Query, Run, make_rounds
-from sordino.mechanisms.rounds.registry import check_rows_fit, described, query
+from sordino.mechanisms.rounds.registry import check_rows_fit, described
 from sordino.models.contributions import LARGEST, Parts, Plain
 from sordino.models.custom.base import CustomModel
 from sordino.noise.lattice import GROUP
@@ -131,11 +131,11 @@ class OwnGradients(UnitQuery):
         return state.answer
 
 
-@query("lengths of gradients")
 @dataclass(frozen=True)
 class GradientLengths(OwnGradients):
     """How many units have a gradient of each octave of lengths; by default simulated, as those of `Products`."""
 
+    name: ClassVar[str] = "lengths of gradients"
     replacement: ClassVar[float | None] = _APART
     simulate: bool = True
 
@@ -153,7 +153,6 @@ class GradientLengths(OwnGradients):
         return (Plain(jax.nn.one_hot(jnp.clip(octave, 0, OCTAVES - 1).astype(jnp.int32), OCTAVES)),)
 
 
-@query("products of gradients")
 @dataclass(frozen=True)
 class GradientProducts(OwnGradients):
     """The second moments of whitened gradients, each cut to length 1.
@@ -162,6 +161,7 @@ class GradientProducts(OwnGradients):
     the Fisher information at the place, however far from the data the place is.
     """
 
+    name: ClassVar[str] = "products of gradients"
     replacement: ClassVar[float | None] = _APART
 
     def gradients(self, theta: Array, rows: Array) -> Array:
@@ -208,10 +208,11 @@ class Paces(NamedTuple):
     number: Array
 
 
-@query("gradients, whitened")
 @dataclass(frozen=True)
 class WhitenedGradients(OwnGradients):
     """Noised whitened gradients, each followed by a step of the mean."""
+
+    name: ClassVar[str] = "gradients, whitened"
 
     # In units of the root of a unit's own information: a longer step leaves the region the curvature was taken in.
     longest: float = 1.0
@@ -251,7 +252,6 @@ class WhitenedGradients(OwnGradients):
         return jnp.concatenate([state.mean, state.drift])
 
 
-@query("gradients, whitened, less simulated ones")
 @dataclass(frozen=True)
 class CentredGradients(WhitenedGradients):
     """A unit's clipped gradient at the mean, less what it is on average if the model is true around the mean.
@@ -262,6 +262,8 @@ class CentredGradients(WhitenedGradients):
     estimates (Künsch, Stefanski & Carroll 1989): what a unit is observed to be is drawn anew, once from each of two
     opposite points that lie as far from the mean as noise has moved it.
     """
+
+    name: ClassVar[str] = "gradients, whitened, less simulated ones"
 
     def contributions(self, point: Path, given: Paces, rows: SomeRows) -> Parts:
         place = point.place

@@ -22,7 +22,7 @@ from sordino.mechanisms.chain.kernel import SomeRows
 from sordino.mechanisms.networks.training import Adam
 from sordino.mechanisms.posterior.laws import Posterior
 from sordino.mechanisms.rounds.device import Public, Query, RoundRows, Run, run_sums
-from sordino.mechanisms.rounds.registry import SumsRelease, query
+from sordino.mechanisms.rounds.registry import SumsRelease
 from sordino.mechanisms.variational.custom_gradients import UnitQuery
 from sordino.mechanisms.variational.families import FactorisedGaussian, VariationalFamily
 from sordino.models.base import Model
@@ -86,10 +86,11 @@ class VariationalInputs(NamedTuple):
     averaged: Array
 
 
-@query("gradients of the evidence bound")
 @dataclass(frozen=True)
 class EvidenceGradients(Query):
     """Gradients in phi of each record's loss, at one draw of theta a round, the same for every record."""
+
+    name: ClassVar[str] = "gradients of the evidence bound"
 
     model: Any
     options: VariationalOptions
@@ -167,10 +168,11 @@ class EvidenceGradients(Query):
         return VariationalRelease(spec, self.model, self.options.family, phi, iterates)
 
 
-@query("gradients of the evidence bound, own model")
 @dataclass(frozen=True)
 class GuidedGradients(UnitQuery, EvidenceGradients):
     """The same for each unit of a custom model: gradients over a public clip, which the state holds."""
+
+    name: ClassVar[str] = "gradients of the evidence bound, own model"
 
     model: CustomModel
 
