@@ -79,8 +79,8 @@ IN_RUNS = mutations(
 - (bound, algorithm.records, algorithm.batch_size)
 + (bound, run.rows, algorithm.batch_size)
 @@ chain: stable noise halved | Feed._noise_scales | noise/test_noise.py
-- self._stable.take(length, self._chain.chains, noise.alpha)
-+ 0.5 * self._stable.take(length, self._chain.chains, noise.alpha)
+- stable_scales(self._mixing, (length, self._chain.chains), noise.alpha)
++ 0.5 * stable_scales(self._mixing, (length, self._chain.chains), noise.alpha)
 @@ Propose-Test-Sample: the slope's noise halved | clean | mechanisms/test_propose_test_sample.py
 - slope_scale(run, cap, cleaned)
 + slope_scale(run, cap, cleaned) / 2

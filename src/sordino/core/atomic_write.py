@@ -9,11 +9,16 @@ from pathlib import Path
 
 from sordino.core.validate import InputError
 
+PARTIAL = ".partial"
 
-def write_file(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Write beside the target, flush to disk, then rename; what comes in pieces is written as it comes."""
+
+def write_file(path: Path, content: bytes | Iterable[bytes | memoryview], *, private: bool = False) -> None:
+    """Write beside the target, flush to disk, then rename; what comes in pieces is written as it comes.
+
+    A `private` file is for its owner alone, and so is what a crash leaves of it, which ends in `PARTIAL`.
+    """
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, temporary = tempfile.mkstemp(PARTIAL if private else "", f".{path.name}.", path.parent)
     except OSError as error:
         raise _refused(f"a writable place for {path}", error, "choose another folder") from error
     try:
@@ -21,7 +26,8 @@ def write_file(path: Path, content: bytes | Iterable[bytes]) -> None:
             for piece in [content] if isinstance(content, bytes) else content:
                 file.write(piece)
             _flushed(file, b"")
-        Path(temporary).chmod(0o666 & ~_umask())
+        if not private:
+            Path(temporary).chmod(0o666 & ~_umask())
         Path(temporary).replace(path)
         with suppress(OSError):  # not every disk can
             _flush_folder(path.parent)

@@ -131,7 +131,7 @@ class Keeper:
             with self.validating():
                 salt, held, step = (record.values[name] for name in ("salt", "identity", "step"))
                 # A digest is no signature, so a whole file may still hold nonsense; a complete run has none.
-                if len(bytes.fromhex(salt)) != _SALT_BYTES or not is_count(step) or step >= steps:
+                if len(bytes.fromhex(salt)) != _SALT_BYTES or type(step) is not int or not 0 <= step < steps:
                     raise ValueError(step)
                 self.found = Snapshot(step, record.arrays, dict(record.values["randomness"]))
                 held = dict(held)
@@ -186,8 +186,3 @@ class Keeper:
     def _write(self, snapshot: Snapshot) -> None:
         values = {**self._bound, "step": snapshot.step, "randomness": dict(snapshot.randomness)}
         files.write_record(self.checkpoint.path, files.Record(values, snapshot.arrays))
-
-
-def is_count(value: Any) -> bool:
-    """Whether a value is a whole number, 0 or more; true is not."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

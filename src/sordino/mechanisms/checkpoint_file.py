@@ -9,8 +9,7 @@ import math
 import os
 import re
 import stat
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.core.atomic_write import PARTIAL, write_file
 from sordino.core.validate import InputError
 
 
@@ -34,7 +34,7 @@ def damaged(path: Path) -> CheckpointError:
 _MARK = b"SORDINO CHECKPOINT 1\n"
 _LENGTH_BYTES, _DIGEST_BYTES = 8, 32
 _KINDS = "fiub"
-_OTHERS, _PARTIAL = 0o077, ".partial"
+_OTHERS = 0o077
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,14 @@ def write_record(path: Path, record: Record) -> None:
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for piece in pieces:
         digest.update(piece)
-    _replace(path, [*pieces, digest.digest()])
+    try:
+        write_file(path, [*pieces, digest.digest()], private=True)
+    except InputError as error:
+        reason = getattr(error.__cause__, "strerror", None) or error.__cause__
+        raise CheckpointError(
+            f"Expected to be able to write the checkpoint {str(path)!r}, got: {reason}; "
+            "make room there, or choose another folder."
+        ) from None
 
 
 def read_record(path: Path) -> Record:
@@ -81,31 +88,6 @@ def _array(body: memoryview, begin: int, dtype: np.dtype, shape: tuple[int, ...]
         raise ValueError(dtype)
     end = begin + dtype.itemsize * math.prod(shape)
     return np.frombuffer(body[begin:end], dtype).reshape(shape).copy(), end
-
-
-def _replace(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """Write a file in full beside the old one, on the disk itself, and only then put it in its place."""
-    beside = ""
-    try:
-        handle, beside = tempfile.mkstemp(_PARTIAL, f".{path.name}.", path.parent)  # for its owner alone
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(pieces)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        with suppress(OSError):
-            os.unlink(beside)
-        raise CheckpointError(
-            f"Expected to be able to write the checkpoint {str(path)!r}, got: {error.strerror or error}; "
-            "make room there, or choose another folder."
-        ) from None
-    with suppress(OSError):  # not every disk can
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _read(path: Path) -> bytes:
@@ -142,8 +124,8 @@ def remove_privately(path: Path) -> None:
 
 def remove_partials(path: Path) -> None:
     """Delete what a crash left half-written beside the file: it holds secrets too."""
-    # Only names that `_replace` gives: a file that a person called something like it is theirs.
-    given = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}{re.escape(_PARTIAL)}")
+    # Only names that `write_file` gives: a file that a person called something like it is theirs.
+    given = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}{re.escape(PARTIAL)}")
     with suppress(OSError):
         for entry in path.parent.iterdir():
             if given.fullmatch(entry.name):

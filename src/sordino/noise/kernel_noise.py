@@ -45,16 +45,9 @@ def keyed_noise(key: Array, step: Any, size: int) -> Array:
 _SMALLEST = 2.0**-54  # half the resolution of a uniform draw, so that zero is never met
 
 
-class StableScales:
-    """The random scales of a run's stable noise, drawn in order."""
-
-    def __init__(self, randomness: Randomness) -> None:
-        self._generator = randomness.generator(Purpose.MIXING)
-
-    def take(self, steps: int, chains: int, alpha: float) -> NDArray[np.float64]:
-        """Those of the next steps, for each chain."""
-        # One array of draws, in order, so that longer blocks continue shorter ones.
-        return np.asarray(mixing_scale(self._generator.random((steps, chains, 2)), alpha, np))
+def stable_scales(generator: np.random.Generator, shape: tuple[int, int], alpha: float) -> NDArray[np.float64]:
+    """The random scales of the next steps of stable noise, shape (steps, chains); drawn in order."""
+    return np.asarray(mixing_scale(generator.random((*shape, 2)), alpha, np))
 
 
 def keyed_scale(key: Array, step: Any, alpha: float) -> Array:

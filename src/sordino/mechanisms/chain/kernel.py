@@ -170,27 +170,27 @@ class RowReader:
         def of_chain(each: tuple[Array, Array, Array]) -> Total:
             point, start, count = each
             rows = of_list(start, count)
-            return self._in_blocks(lambda first: row_sum(point, rows(first)), count, self.block, point.shape)
+            return self._in_blocks(lambda first: row_sum(point, rows(first)), count, point.shape)
 
         if not self.listed:
             block = min(self.block, records.features.shape[0])
             every = lambda first: over_chains(slice_of(records, first, block))  # noqa: E731
-            return self._in_blocks(every, records.rows, block, theta.shape)
+            return in_blocks(every, records.rows, block, theta.shape)
         if batch.starts.shape[0] == 1:
             rows = of_list(batch.starts[0], batch.counts[0])
-            return self._in_blocks(lambda first: over_chains(rows(first)), batch.counts[0], self.block, theta.shape)
+            return self._in_blocks(lambda first: over_chains(rows(first)), batch.counts[0], theta.shape)
         each = (theta, batch.starts, batch.counts)
         together = self.chains is None or self.chains >= len(theta)
         return jax.vmap(of_chain)(each) if together else lax.map(of_chain, each, batch_size=self.chains)
 
-    def _in_blocks(
-        self, some: Callable[[Array | int], Total], count: Array, block: int, shape: tuple[int, ...]
-    ) -> Total:
-        """The sum over so many rows of what is summed over each block of them."""
-        if self.once:
-            return some(0)
-        blocks = (count + block - 1) // block
-        return lax.fori_loop(0, blocks, lambda j, total: total.plus(some(j * block)), no_total(shape))
+    def _in_blocks(self, some: Callable[[Array | int], Total], count: Array, shape: tuple[int, ...]) -> Total:
+        return some(0) if self.once else in_blocks(some, count, self.block, shape)
+
+
+def in_blocks(some: Callable[[Array | int], Total], count: Array, block: int, shape: tuple[int, ...]) -> Total:
+    """The sum over so many rows of what is summed over each block of them, given its first row."""
+    blocks = (count + block - 1) // block
+    return lax.fori_loop(0, blocks, lambda j, total: total.plus(some(j * block)), no_total(shape))
 
 
 @dataclass(frozen=True)

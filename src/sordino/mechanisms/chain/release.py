@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Evidence, View
-from sordino.core.spec import Average, AverageNoiseKind, NoisyGradient, Spec
+from sordino.core.spec import AverageNoiseKind, NoisyGradient, Spec
 from sordino.core.validate import Interval, instance_of, own_arrays, refuse, whole_number
 from sordino.noise.calls import Law
 from sordino.noise.lattice import Lattice
@@ -49,27 +49,21 @@ class LipschitzFunction:
     lipschitz: Certificate
     exact: bool = False
 
-    def check_against(self, average: Average) -> None:
-        """Refuse a spec that promises a smaller constant, or another number of values, than this function has."""
-        if self.dim != average.dim:
-            raise refuse("average.dim", f"to be the {self.dim} values of the averaged function", average.dim)
-        if self.lipschitz.value > average.lipschitz.value:
-            raise refuse(
-                "average.lipschitz",
-                f"to be at least the constant {self.lipschitz.value!r} of the averaged function",
-                average.lipschitz.value,
-            )
-
 
 def averaged_function(spec: Spec, function: LipschitzFunction | None) -> LipschitzFunction | None:
-    """What a run of a spec averages: given exactly when the view is average, and as the spec describes it."""
-    if spec.view is not View.AVERAGE or spec.average is None:
+    """What a run of a spec averages: given exactly when the view is average, and no steeper than the spec says."""
+    average = spec.average
+    if spec.view is not View.AVERAGE or average is None:
         if function is not None:
             raise refuse("the averaged function", "to be absent unless the view is average", spec.view.value)
         return None
     if function is None:
         raise refuse("the averaged function", "to be given when the view is average", function)
-    function.check_against(spec.average)
+    if function.dim != average.dim:
+        raise refuse("average.dim", f"to be the {function.dim} values of the averaged function", average.dim)
+    if function.lipschitz.value > average.lipschitz.value:
+        allowed = f"to be at least the constant {function.lipschitz.value!r} of the averaged function"
+        raise refuse("average.lipschitz", allowed, average.lipschitz.value)
     if instance_of("spec.algorithm", spec.algorithm, NoisyGradient).rounding is not None and not function.exact:
         allowed = "to be the parameters, or one of them, where algorithm.rounding is stated"
         raise refuse("the averaged function", allowed, "another", "leave algorithm.rounding out")

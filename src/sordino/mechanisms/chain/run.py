@@ -1,7 +1,8 @@
 """Run a described chain on private rows: the spec that runs is the spec that is certified.
 
-A run is batches and noise, drawn a block of steps at a time (`inputs`), a compiled loop over pure steps (`kernel`), and
-what its view keeps of the iterates. A checkpoint holds the iterates and what was kept; draws are made again.
+A run is batches and noise, drawn a block of steps at a time (`Feed`), a compiled loop over pure steps (`kernel`), and
+what its view keeps of the iterates (`Collector`). A checkpoint holds the iterates and what was kept; draws are made
+again.
 """
 
 from abc import ABC, abstractmethod
@@ -15,13 +16,12 @@ from jax import Array
 from numpy.typing import NDArray
 
 from sordino.core.bound import View
-from sordino.core.spec import Average, Spec
-from sordino.core.validate import instance_of, whole_number
+from sordino.core.spec import Average, GaussianStart, PointStart, Spec, StableNoise
+from sordino.core.validate import instance_of, refuse, whole_number
 from sordino.mechanisms.chain import kernel
-from sordino.mechanisms.chain.batches import bucket, power_of_two, power_of_two_within
+from sordino.mechanisms.chain.batches import Batches, bucket, described_batches, power_of_two, power_of_two_within
 from sordino.mechanisms.chain.claims import ChainPlan
-from sordino.mechanisms.chain.inputs import Feed, first_points
-from sordino.mechanisms.chain.kernel import RowReader
+from sordino.mechanisms.chain.kernel import RowReader, StepBlock, StepInputs
 from sordino.mechanisms.chain.release import (
     LAWS,
     AverageSum,
@@ -35,9 +35,10 @@ from sordino.mechanisms.chain.release import (
 from sordino.mechanisms.checkpoint import Checkpoint, Keeper, Snapshot, content_digest, described, platform, traced
 from sordino.models.base import Model
 from sordino.models.clip import check_sums
+from sordino.noise.kernel_noise import floating_noise, lattice_noise, stable_scales
 from sordino.noise.lattice import GROUP, Lattice, in_doubles, in_precision
 from sordino.noise.port import noised_average
-from sordino.noise.randomness import Randomness
+from sordino.noise.randomness import Purpose, Randomness
 from sordino.noise.whole_rows import checked_rows
 
 _LONGEST_BLOCK = 1024
@@ -51,6 +52,65 @@ _CHAINS_AT_ONCE = 8
 
 # Called with the steps made so far and of all, before every block and at the end; it should answer quickly.
 Progress = Callable[[int, int], None]
+
+
+class Feed:
+    """The inputs of a run on so many rows: step sizes, noise and batches, a block of steps after the other.
+
+    Every supported law of noise is a Gaussian of fixed or random scale, so the kernel knows one kind of noise.
+    """
+
+    def __init__(self, plan: ChainPlan, rows: int, randomness: Randomness, dtype: Any) -> None:
+        chain, self._randomness, self._dtype = plan.chain, randomness, dtype
+        self._chain, self._shape = chain, (chain.chains, plan.spec.dim)
+        self.lattice: Lattice | None = plan.lattice if randomness.draws_exactly else None
+        if chain.rounding is not None and self.lattice is None:
+            raise refuse("algorithm.rounding", "to be absent where gradients have no bound", chain.rounding)
+        # Hidden iterates have the noise themselves, others the sums that they are made of.
+        self._scales = plan.sum_noise if chain.rounding is None else chain.noise.scale.values(chain.steps)
+        self._step_sizes = chain.step_size.values(chain.steps)
+        self._mixing = randomness.generator(Purpose.MIXING)
+        drawn = randomness.generator(Purpose.BATCHES)
+        self.batches: Batches | None = described_batches(
+            chain.batch, plan.spec.n, rows, chain.steps, drawn, chain.chains
+        )
+
+    def block(self, first: int, length: int) -> StepBlock:
+        """The inputs of `length` steps from `first` on; behind the last step of the run they are zeros."""
+        none = np.zeros((length, 1), np.int32)
+        drawn = (none[0], none, none) if self.batches is None else self.batches.take(length)
+        inputs = StepInputs(
+            jnp.asarray(_part(self._step_sizes, first, length), float),
+            jnp.asarray(self._noise_scales(first, length), float),
+            self._noise(first, length),
+        )
+        made = jnp.asarray(min(length, self._chain.steps - first), jnp.int32)
+        return StepBlock(made, inputs, *map(jnp.asarray, drawn))
+
+    def skip(self, steps: int, length: int) -> None:
+        """Go on behind so many steps, whose draws are made again, a block at a time, and left."""
+        if self.batches is not None:
+            self.batches.skip(steps, length)
+        for first in range(0, steps, length):
+            self._noise_scales(first, length)
+
+    def _noise_scales(self, first: int, length: int) -> NDArray[np.float64]:
+        """The scale of the noise of every step and chain of a block, random where noise is stable."""
+        noise, tau = self._chain.noise, _part(self._scales, first, length)[:, None]
+        if not isinstance(noise, StableNoise):
+            return np.broadcast_to(tau, (length, self._chain.chains))
+        return tau * stable_scales(self._mixing, (length, self._chain.chains), noise.alpha)
+
+    def _noise(self, first: int, length: int) -> Any:
+        """On the lattice of the sums where they have one, otherwise standard Gaussians in floating point."""
+        shape = (length, *self._shape)
+        if self.lattice is None:
+            return -floating_noise(self._randomness, first, shape, self._dtype)
+        return lattice_noise(self._randomness, self.lattice, self._scales, first, shape)
+
+
+def _part(values: NDArray[np.float64], first: int, length: int) -> NDArray[np.float64]:
+    return np.pad(values[first : first + length], (0, max(0, first + length - len(values))))
 
 
 class Collector(ABC):
@@ -246,7 +306,7 @@ def run(
 
         constants, keeps = plan.constants(), collector.needs_iterates
 
-        def advance(theta: Array, block: kernel.StepBlock) -> tuple[Array, Array]:
+        def advance(theta: Array, block: StepBlock) -> tuple[Array, Array]:
             program = plan.program(row_reader(plan, feed, X.shape[1]), randomness.port, keeps=keeps)
             return kernel.advance(program, constants, records, theta, block)
 
@@ -259,15 +319,21 @@ def run(
 
 
 def _first(plan: ChainPlan, feed: Feed, randomness: Randomness, dtype: Any) -> Array:
-    """Where the chains start: inside the ball, and where roundings are counted, on whose lattice the steps go on."""
-    theta = first_points(plan.chain.start, randomness, (plan.chain.chains, plan.spec.dim), dtype).astype(jnp.float64)
+    """Where the chains start: a public point or a Gaussian draw, inside the ball and within the lattice's ends."""
+    start, shape = plan.chain.start, (plan.chain.chains, plan.spec.dim)
+    if isinstance(start, GaussianStart):
+        theta = jnp.asarray(start.scale, dtype) * randomness.gaussians(Purpose.START, 0, 1, shape, dtype)[0]
+    else:
+        values = instance_of("algorithm.start", start, PointStart).values
+        theta = jnp.broadcast_to(jnp.asarray(0.0 if values is None else values, dtype), shape)
+    theta = theta.astype(jnp.float64)
     if plan.chain.rounding is not None and feed.lattice is not None:
         theta = jnp.clip(theta, -feed.lattice.end, feed.lattice.end)  # as every iterate is
     return theta if plan.chain.projection is None else kernel.on_ball(theta, plan.constants().radius)
 
 
 def _made(
-    advance: Callable[[Array, kernel.StepBlock], tuple[Array, Array]],
+    advance: Callable[[Array, StepBlock], tuple[Array, Array]],
     theta: Array,
     steps: int,
     length: int,

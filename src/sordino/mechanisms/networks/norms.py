@@ -23,6 +23,7 @@ import numpy as np
 from jax import Array, lax
 
 from sordino.mechanisms.networks.jaxpr import Traced, Use, widened
+from sordino.mechanisms.networks.reproducible_ops import patches
 
 _ROUNDING = 2.0**-24
 
@@ -182,26 +183,12 @@ def _convolution(use: Use, given: Sequence[Array], derivatives: Array) -> Factor
     if images == 0:
         return None
     window = tuple(kernel[axis] for axis in numbers.rhs_spec[2:])
-    patches = lax.conv_general_dilated_patches(
-        given[0].reshape(examples * images, *given[0].shape[2:]),
-        window,
-        parameters["window_strides"],
-        parameters["padding"],
-        lhs_dilation=parameters["lhs_dilation"],
-        rhs_dilation=parameters["rhs_dilation"],
-        dimension_numbers=numbers,
-        precision=parameters["precision"],
-    )
-
-    def positions(values: Array) -> Array:
-        """Examples, one group, images and places, entries."""
-        order = (numbers.out_spec[0], *numbers.out_spec[2:], numbers.out_spec[1])
-        moved = jnp.transpose(values, order)
-        return moved.reshape(examples, 1, -1, moved.shape[-1])
-
-    # Patches have the channels first, then the places of the window.
-    axes = (numbers.rhs_spec[1], *numbers.rhs_spec[2:], numbers.rhs_spec[0])
-    return Products(positions(patches), positions(derivatives.reshape(-1, *derivatives.shape[2:])), axes, kernel)
+    order = (numbers.out_spec[0], *numbers.out_spec[2:], numbers.out_spec[1])
+    rows = patches(given[0].reshape(examples * images, *given[0].shape[2:]), window, parameters)
+    signals = jnp.transpose(derivatives.reshape(-1, *derivatives.shape[2:]), order)
+    # One group; positions are images and places; patches have the channels first, then the places of the window.
+    found = (values.reshape(examples, 1, -1, values.shape[-1]) for values in (rows, signals))
+    return Products(*found, (numbers.rhs_spec[1], *numbers.rhs_spec[2:], numbers.rhs_spec[0]), kernel)
 
 
 @factor_rule("gather")

@@ -22,7 +22,7 @@ from sordino.core.bound import View
 from sordino.core.spec import NoisedSums, Spec
 from sordino.core.validate import instance_of
 from sordino.mechanisms.chain.batches import Batches, described_batches, power_of_two, power_of_two_within
-from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, chosen_from, load, slice_of
+from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, chosen_from, in_blocks, load, slice_of
 from sordino.mechanisms.rounds.registry import SumsRelease, check_rows_fit, described
 from sordino.models.clip import check_sums
 from sordino.models.contributions import Parts
@@ -37,7 +37,6 @@ from sordino.noise.lattice import (
     clipped_total,
     in_doubles,
     in_precision,
-    no_total,
     plain_total,
 )
 from sordino.noise.randomness import Purpose, Randomness
@@ -197,13 +196,7 @@ def rows_total(
         return of_rows(chosen_from(table, chosen, batch.length))
     # A block of rows at a time, so that memory does not grow with their number.
     length = min(GROUP, table.features.shape[0])
-    blocks = (table.rows + length - 1) // length
-    return lax.fori_loop(
-        0,
-        blocks,
-        lambda j, total: total.plus(of_rows(slice_of(table, j * length, length))),
-        no_total((size,)),
-    )
+    return in_blocks(lambda first: of_rows(slice_of(table, first, length)), table.rows, length, (size,))
 
 
 class RoundBlock(NamedTuple):
