@@ -187,8 +187,8 @@ def _convolution(use: Use, given: Sequence[Array], derivatives: Array) -> Factor
     rows = patches(given[0].reshape(examples * images, *given[0].shape[2:]), window, parameters)
     signals = jnp.transpose(derivatives.reshape(-1, *derivatives.shape[2:]), order)
     # One group; positions are images and places; patches have the channels first, then the places of the window.
-    found = (values.reshape(examples, 1, -1, values.shape[-1]) for values in (rows, signals))
-    return Products(*found, (numbers.rhs_spec[1], *numbers.rhs_spec[2:], numbers.rhs_spec[0]), kernel)
+    rows, signals = (values.reshape(examples, 1, -1, values.shape[-1]) for values in (rows, signals))
+    return Products(rows, signals, (numbers.rhs_spec[1], *numbers.rhs_spec[2:], numbers.rhs_spec[0]), kernel)
 
 
 @factor_rule("gather")
