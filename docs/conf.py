@@ -60,6 +60,7 @@ html_title = "Sordino"
 html_static_path = ["_static"]
 html_css_files = ["sordino.css"]
 html_favicon = "_static/mark.svg"
+pygments_dark_style = "github-dark"  # furo's own underlines imported names like links
 html_copy_source = False
 html_show_sourcelink = False
 copybutton_prompt_text = r">>> |\.\.\. "
@@ -107,6 +108,15 @@ def link_repository(app: Sphinx, doctree: nodes.document) -> None:
 def set_policy(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     meta = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
     context["metatags"] = meta + context.get("metatags", "")
+
+
+def keep_options_whole(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """A line of a command may not end between the hyphens of an option and its name."""
+
+    def whole(block: re.Match[str]) -> str:
+        return re.sub(r"(?<![\w-])--?[a-z][\w-]*", r'<span class="whole">\g<0></span>', block[0])
+
+    context["body"] = re.sub(r'(?s)(?<=<div class="highlight-sh ).*?</pre>', whole, context.get("body", ""))
 
 
 def titles(env: Any) -> dict[str, nodes.bullet_list]:
@@ -220,6 +230,7 @@ def setup(app: Sphinx) -> None:
     app.connect("builder-inited", write_api_pages)
     app.connect("doctree-read", link_repository, priority=400)  # before files to fetch are collected
     app.connect("html-page-context", set_policy)
+    app.connect("html-page-context", keep_options_whole)
     app.connect("html-page-context", navigate_by_titles, priority=400)  # before furo asks
     app.connect("builder-inited", bundle_mathematics)
     app.connect("autodoc-skip-member", only_ours)

@@ -140,7 +140,7 @@ def test_html_in_a_page_is_shown_and_not_used(site):
 def test_the_page_of_results_shows_its_figure_fetches_pages_and_says_where_folders_are(site):
     text = (site / "reference" / "results.html").read_text(encoding="utf-8")
     assert '<abbr title="in the repository: bench/pages">' in text
-    assert re.search(r'<img [^>]*src="../_images/winners.png"', text)
+    assert re.search(r'<img [^>]*src="../_images/winners.svg"', text)
     fetched = re.findall(r'href="../(_downloads/[^"]+)"', text)
     pages = [*(ROOT / "bench" / "pages").glob("*.md"), ROOT / "papers" / "README.md"]
     assert {page.read_bytes() for page in pages} <= {(site / name).read_bytes() for name in fetched}
