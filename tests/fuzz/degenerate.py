@@ -58,12 +58,15 @@ def values(kind: str, low: float, high: float, rows: int, g: np.random.Generator
     }[kind]()
 
 
-def drawn(seed: int, models: tuple[str, ...] = tuple(METHODS)) -> Fit:
-    """A fit by its number: a model, a method, declared columns, a unit or a weight perhaps, and degenerate rows."""
+def drawn(seed: int, models: tuple[str, ...] = tuple(METHODS), *, units: bool = False) -> Fit:
+    """A fit by its number: a model, a method, declared columns, a weight perhaps, and degenerate rows.
+
+    A model that takes units has them in half of the fits, or in every one with `units`.
+    """
     g = np.random.default_rng([20_261, seed])
     model = models[seed % len(models)]
     method, relation = str(g.choice(METHODS[model])), str(g.choice(["replace-one", "add-remove"]))
-    unit = model in WITH_UNITS and g.random() < 0.5
+    unit = model in WITH_UNITS and (g.random() < 0.5 or units)
     weight = model in WITH_UNITS and g.random() < 0.3
     method = "bounded-influence" if unit or weight else method
     declared, most = int(g.choice([40, 400])), int(g.choice([2, 8]))

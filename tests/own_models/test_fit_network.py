@@ -17,7 +17,7 @@ def loss(params, example):
     return (x @ params["w"] - y) ** 2
 
 
-def fitted(examples, relation, **more):
+def fitted(examples, relation, clip=0.5, step=0.5, **more):
     return fit_network(
         loss,
         {"w": np.zeros(2, np.float32)},
@@ -26,8 +26,8 @@ def fitted(examples, relation, **more):
         delta=1e-5,
         relation=relation,
         rounds=2,
-        clip=0.5,
-        training=Training(Descent(0.5)),
+        clip=clip,
+        training=Training(Descent(step)),
         random_state=0,
         **more,
     )
@@ -70,6 +70,11 @@ def test_a_release_does_not_tell_how_many_examples_there_are():
         one.pop("created", None)
     assert told[0]["spec"]["algorithm"]["records"] == 400
     assert told[0] == told[1] == told[2]
+
+
+def test_weights_that_are_not_finite_end_in_a_sentence_and_not_in_a_folder_that_cannot_be_read():
+    with pytest.raises(InputError, match="The run diverged"):
+        fitted((X, 1e4 * Y), "replace-one", clip=100.0, step=3e38)
 
 
 def test_under_replace_one_the_number_of_examples_is_public():

@@ -11,6 +11,7 @@ import pytest
 
 import sordino
 from sordino.core.spec import Batch, Problem
+from sordino.estimators import NonPrivateWarning
 from sordino.fitting.custom_model import _built, named_arrays, packed_rows
 from sordino.mechanisms import dp_sgd
 from sordino.models.custom.base import front_end_for, pack, read_layout
@@ -122,8 +123,26 @@ def test_no_number_stops_a_fit_after_the_debit(method, name, cell, tmp_path):
     data[name][7] = cell
     own = {"model": scaled} if method == "natural" else {"model": loss, "params": POINT, "options": {"rounds": 2}}
     ledger = sordino.Ledger.open(tmp_path / "a.ledger", "people", "replace-one", 2.2, 2e-6)
-    with pytest.warns(sordino.estimators.NonPrivateWarning, match="NON-PRIVATE"):
+    with pytest.warns(NonPrivateWarning, match="NON-PRIVATE"):
         sordino.fit(data=data, method=method, ledger=ledger, **own, **BUDGET)
+    assert len(ledger.entries()) == 1
+
+
+def test_rows_from_afar_make_a_release_that_can_be_read(tmp_path):
+    """The exponential of a deviation was infinite, and the folder that was paid for was refused by every reader."""
+    data = {"x": np.zeros(4000), "y": np.full(4000, -1e308)}
+    with pytest.warns(NonPrivateWarning, match="NON-PRIVATE"):
+        found = sordino.fit(scaled, data, method="variational", draws=20, **BUDGET)
+    (line,) = sordino.read_release(found.write(tmp_path / "release")).summary().lines
+    assert 1e6 < line.estimate < np.inf
+
+
+def test_a_run_that_diverged_ends_in_a_sentence_and_not_in_a_folder_that_cannot_be_read(tmp_path):
+    ledger = sordino.Ledger.open(tmp_path / "a.ledger", "people", "replace-one", 2.2, 2e-6)
+    options = {"rounds": 3, "clip": 100.0, "optimiser": optax.sgd(1e308)}
+    far = {"x": np.ones(4000), "y": np.full(4000, 1e4)}
+    with pytest.raises(sordino.InputError, match=r"The run diverged.*A debit stays"):
+        sordino.fit(loss, far, params=POINT, options=options, ledger=ledger, **BUDGET)
     assert len(ledger.entries()) == 1
 
 
@@ -188,7 +207,7 @@ def test_a_chain_is_not_refused_because_of_its_rows():
             spec, lambda theta, x, y: (x @ theta - y) ** 2, rows, target, epsilon=2.0, random_state=0
         ).arrays
 
-    with pytest.warns(sordino.estimators.NonPrivateWarning, match="NON-PRIVATE"):
+    with pytest.warns(NonPrivateWarning, match="NON-PRIVATE"):
         found = fitted(odd)
     for name, array in fitted(plain).items():
         np.testing.assert_array_equal(found[name], array)

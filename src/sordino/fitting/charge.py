@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from sordino.accounting.evaluate import Explanation, as_json
 from sordino.core.bound import Bound, Certificate, Relation, exactly_computed, with_floating_point
 from sordino.core.gaussian import show_up
@@ -84,6 +86,9 @@ class RunContents(Generic[Result]):
         bound = explanation.tightest
         if bound is None:
             raise InputError("No theorem gives a finite epsilon for this run.")
+        # Everything here was noised, so this says nothing of a row; a folder with such numbers could not be read.
+        if not all(np.isfinite(values).all() for values in self.arrays.values()):
+            raise InputError("The run diverged: its answers are not finite. Use a smaller step size. A debit stays.")
         return StoredRelease(
             kind=self.kind,
             spec=explanation.spec,
