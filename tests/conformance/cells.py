@@ -4,7 +4,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from sordino.accounting.scope import Cell, kind_of, noise_of, scheme_of, statable
+from sordino.accounting.scope import Cell, noise_of, scheme_of, statable
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ALGORITHMS, NoisyGradient, Spec
 from tests.conformance.examples import EXAMPLES, changed
@@ -18,7 +18,7 @@ def stated_cells() -> dict[Cell, Spec]:
     """Cell -> a spec in it, built from the examples; cells that the reader refuses are absent."""
     found: dict[Cell, Spec] = {}
     for spec in EXAMPLES.values():
-        kind = kind_of(spec)
+        kind = ALGORITHMS.word_of(spec.algorithm)
         schemes, noises = statable(ALGORITHMS.table[kind])
         for relation, scheme, view, noise in product(Relation, sorted(schemes) or ["-"], View, sorted(noises) or ["-"]):
             cell = Cell(kind, relation, str(scheme), view, noise)
@@ -31,7 +31,7 @@ def stated_cells() -> dict[Cell, Spec]:
 def cell_of(spec: Spec) -> Cell:
     """The cell a spec is in."""
     scheme, noise = scheme_of(spec.algorithm), noise_of(spec.algorithm)
-    return Cell(kind_of(spec), spec.relation, str(scheme or "-"), spec.view, noise or "-")
+    return Cell(ALGORITHMS.word_of(spec.algorithm), spec.relation, str(scheme or "-"), spec.view, noise or "-")
 
 
 def _values(spec: Spec, cell: Cell) -> dict[str, Any]:

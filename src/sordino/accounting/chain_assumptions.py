@@ -116,7 +116,7 @@ def stated_value(spec: Spec, constant: Constant) -> Fraction:
 def varying_schedule(chain: NoisyGradient) -> str | None:
     """Which of step size and noise scale follows a schedule, or None where both are constant."""
     named = {"step size": chain.step_size, "noise scale": chain.noise.scale}
-    return next((name for name, schedule in named.items() if not schedule.is_constant), None)
+    return next((name for name, schedule in named.items() if schedule.constant is None), None)
 
 
 def beyond_floating_point(modulus: shifts.Contraction | str, spec: Spec) -> str | None:
@@ -150,7 +150,7 @@ def _too_long(spec: Spec) -> str | None:
     if isinstance(run, NoisyGradient):
         steps, constant = run.steps, varying_schedule(run) is None
     elif isinstance(run, NoisedSums):
-        steps, constant = run.rounds, run.noise_multiplier.is_constant
+        steps, constant = run.rounds, run.noise_multiplier.constant is not None
     else:
         return None
     if steps <= uses.LONGEST_SCHEDULE or constant:

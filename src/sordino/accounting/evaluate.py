@@ -185,12 +185,13 @@ def evaluate(theorem: Theorem, spec: Spec) -> Bound | Inapplicable:
 
 def _as_run(theorem: Theorem, spec: Spec, guarantee: Guarantee) -> Guarantee | str:
     """A guarantee with what rounding costs, for all copies that are released; or why there is none."""
-    if not theorem.counts_rounding:
+    chain = spec.algorithm
+    if isinstance(chain, NoisyGradient) and chain.rounding is not None and not theorem.counts_rounding:
         seen = View.ALL_ITERATES in theorem.scope.views
-        if isinstance(rounded := rounded_shifts(spec, guarantee, theorem.id, seen), str):
+        if isinstance(rounded := rounded_shifts(spec, chain, guarantee, theorem.id, seen), str):
             return rounded
         guarantee = rounded
-    return convert.repeat(guarantee, copies(spec.algorithm))
+    return convert.repeat(guarantee, copies(chain))
 
 
 def for_group(bound: Bound, spec: Spec, size: int) -> Guarantee:
@@ -265,7 +266,8 @@ class Explanation(Result):
     @property
     def near_misses(self) -> tuple[Inapplicable, ...]:
         """The theorems whose scope holds the run, and which fail by an assumption or a constant."""
-        return tuple(one for one in self.inapplicable if theorem_named(one.theorem).scope.failure(self.spec) is None)
+        asked = {one.id for one in theorems() if one.scope.failure(self.spec) is None}
+        return tuple(one for one in self.inapplicable if one.theorem in asked)
 
     @property
     def shown(self) -> ResultTable:

@@ -76,7 +76,7 @@ class Scope:
 
     def failure(self, spec: Spec) -> str | None:
         """Why the run is out of scope, or None."""
-        kind, scheme, noise = kind_of(spec), scheme_of(spec.algorithm), noise_of(spec.algorithm)
+        kind, scheme, noise = ALGORITHMS.word_of(spec.algorithm), scheme_of(spec.algorithm), noise_of(spec.algorithm)
         if kind not in self.kinds:
             return f"is about {_listed(self.kinds)} runs, and this is a {kind} run"
         if spec.relation is Relation.ADD_REMOVE and scheme is not None and scheme not in OWN_PLACES:
@@ -115,11 +115,6 @@ def last_iterate_scope(
     schemes = {Relation.REPLACE_ONE: replace_one, Relation.ADD_REMOVE: add_remove}
     batches = {relation: covered for relation, covered in schemes.items() if covered}
     return Scope({"noisy-gradient"}, {View.LAST_ITERATE}, batches, noises)
-
-
-def kind_of(spec: Spec) -> str:
-    """The SPEC.json spelling of the algorithm's kind."""
-    return ALGORITHMS.word_of(spec.algorithm)
 
 
 def _listed(words: Iterable[object]) -> str:

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from sordino.cli import library
-from sordino.cli.certify import asked_at, target_delta
+from sordino.cli.certify import asked_at
 from sordino.cli.shared import AsJson, among, check_ending, command, json_text, warn_of_open_scheduler, write_text
 from sordino.core.spec import FileDataset, Spec, read_spec
 from sordino.core.spec.document import parse, read_text
@@ -117,15 +117,16 @@ def audit(
     tested = replay.of_release() if method is None and os.path.isdir(path) else None
     method = library.usual_method(spec) if method is None else method
     fit_sides = _fit_elsewhere(method, cluster, workers, keep, seed)
+    certified, delta = asked_at(spec, delta)
     options = library.AuditOptions(
-        delta=target_delta(spec, delta),
+        delta=delta,
         confidence=0.95 if confidence is None else confidence,
         models=models,
         seed=seed,
         fit_sides=fit_sides,
     )
     lower = library.audit(spec, method, options)
-    bound = library.tightest(asked_at(spec, options.delta), options.delta)
+    bound = library.tightest(certified, delta)
     if plot is not None:
         write_text(plot, library.trade_off_figure(lower, bound))
     both = lower.answer(bound, spec.unit) | ({} if tested is None else {"implementation": tested.json})

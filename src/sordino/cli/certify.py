@@ -16,17 +16,16 @@ if TYPE_CHECKING:
     from sordino.report.steps import Crossing
 
 
-def target_delta(spec: Spec, flag: float | None) -> float:
-    """The delta to certify at: the flag wins over the spec's."""
+def asked_at(spec: Spec, flag: float | None) -> tuple[Spec, float]:
+    """The run with the delta to certify at as its own, and that delta: the flag wins over the spec's.
+
+    Theorems that choose windows, splits or parts choose them for the delta of the run.
+    """
     delta = spec.delta if flag is None else flag
     if delta is None:
         raise InputError("There is no delta. Add it to the spec or pass --delta 1e-5.")
-    return validate.number("delta", delta, validate.OPEN_UNIT)
-
-
-def asked_at(spec: Spec, delta: float) -> Spec:
-    """The same run with this delta as its own: theorems that choose windows, splits or parts choose them for it."""
-    return spec if spec.delta == delta else spec.with_values({"delta": delta})
+    delta = validate.number("delta", delta, validate.OPEN_UNIT)
+    return (spec if spec.delta == delta else spec.with_values({"delta": delta})), delta
 
 
 @command(
@@ -48,17 +47,18 @@ def certify(
     a finite epsilon, the command says so and still exits with code 0; with --json the tightest is then null.
     """
     check_ending("--plot", plot, ".svg")
-    spec = read_spec(spec_path)
-    delta = target_delta(spec, delta)
-    explanation = library.explain(asked_at(spec, delta), delta)
+    spec, delta = asked_at(read_spec(spec_path), delta)
+    explanation = library.explain(spec, delta)
     crossings = None if plot is None else _plotted(explanation, plot)
-    named = [{"steps": at.steps, "from": at.before, "to": at.after} for at in crossings or ()]
     lines = str(explanation).split("\n")
     if everything:
         lines += ["", "Did not apply:", *(f"  {one.theorem}: {one.reason}" for one in explanation.inapplicable)]
     if crossings is not None:
         lines += ["", f"Epsilon against steps: {plot}", *(f"  {crossing.sentence}" for crossing in crossings)]
-    answer(as_json, library.as_json(explanation) | ({} if crossings is None else {"crossings": named}), *lines)
+    value = library.as_json(explanation) if as_json else {}
+    if crossings is not None:
+        value["crossings"] = [{"steps": at.steps, "from": at.before, "to": at.after} for at in crossings]
+    answer(as_json, value, *lines)
 
 
 def _plotted(explanation: "Explanation", path: Path) -> "tuple[Crossing, ...]":
@@ -95,9 +95,8 @@ def calibrate(
 
     Sordino finds the least noise, the most steps, the smallest batch of a chain, or the largest batch of rounds.
     """
-    spec = read_spec(spec_path)
-    delta = target_delta(spec, delta)
-    found = library.calibrate(asked_at(spec, delta), epsilon, delta, over)
+    spec, delta = asked_at(read_spec(spec_path), delta)
+    found = library.calibrate(spec, epsilon, delta, over)
     if output is not None:
         write_text(output, found.spec.to_json())
     target = {"epsilon": found.target_epsilon, "delta": found.explanation.delta}

@@ -37,12 +37,14 @@ UNIT_ROUNDOFF = 2.0**-53
 
 def up(value: float, units: int = 1) -> float:
     """The float `units` steps above `value`; infinity stays."""
-    return value if math.isinf(value) else _step(value, math.inf, units)
+    for _ in range(0 if math.isinf(value) else units):
+        value = math.nextafter(value, math.inf)
+    return value
 
 
 def down(value: float, units: int = 1) -> float:
     """The float `units` steps below `value`; infinity stays, so an unbounded upper bound is never made finite."""
-    return value if math.isinf(value) else _step(value, -math.inf, units)
+    return -up(-value, units)
 
 
 def sum_up(values: Iterable[float]) -> float:
@@ -122,12 +124,6 @@ class Bracket:
         if self.width == 0.0:
             return 0.0
         return math.inf if math.isinf(self.high) else self.width / self.high
-
-
-def _step(value: float, towards: float, units: int) -> float:
-    for _ in range(units):
-        value = math.nextafter(value, towards)
-    return value
 
 
 def _show(value: float, digits: int, rounding: str) -> str:

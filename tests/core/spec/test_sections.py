@@ -50,7 +50,7 @@ def chain(batch: Batch, **extra: Any) -> NoisyGradient:
 def test_a_list_serves_exactly_as_many_steps_as_it_has_entries() -> None:
     schedule = ListSchedule((0.3, 0.2, 0.1))
     assert schedule.values(3).tolist() == [0.3, 0.2, 0.1]
-    assert (schedule.is_constant, ListSchedule((0.3, 0.3)).is_constant) == (False, True)
+    assert (schedule.constant, ListSchedule((0.3, 0.3)).constant) == (None, 0.3)
     with pytest.raises(InputError, match=r"each of the 4 steps, got 3"):
         schedule.values(4)
     for entries in ((0.1, 0.0), (0.1, -1.0), (0.1, float("nan")), (0.1, float("inf")), (0.1, True), ()):
@@ -62,7 +62,7 @@ def test_a_polynomial_schedule_follows_its_formula_and_may_not_underflow() -> No
     schedule = PolynomialSchedule(initial=2.0, offset=4.0, power=0.5)
     expected = [2.0 * ((k + 4.0) / 4.0) ** -0.5 for k in range(13)]
     np.testing.assert_allclose(schedule.values(13), expected, rtol=1e-15)
-    assert not schedule.is_constant
+    assert schedule.constant is None
     steep = PolynomialSchedule(initial=1.0, offset=1.0, power=300.0)
     assert not list(steep.misfits(10, "scale"))
     assert steep.values(10).min() > 0.0

@@ -337,31 +337,26 @@ def _root(energies: Array, additions: int) -> Array:
 _BY_SHIFTS = "shifted."
 
 
-def rounded_shifts(spec: Spec, guarantee: Guarantee, theorem: str, seen: bool) -> Guarantee | str:
-    """The guarantee of the run as computed, where the spec states a rounding; or why there is none."""
-    # `seen` says whether the theorem is about all iterates.
-    chain = spec.algorithm
-    if not isinstance(chain, NoisyGradient) or chain.rounding is None:
-        return guarantee
+def rounded_shifts(spec: Spec, chain: NoisyGradient, guarantee: Guarantee, theorem: str, seen: bool) -> Guarantee | str:
+    """The guarantee of a chain with a stated rounding, as computed; or why there is none.
+
+    `seen` says whether the theorem is about all iterates.
+    """
     if not isinstance(guarantee, GaussianDP):
         return "takes roundings as shifts of a Gaussian bound, and this one is not Gaussian"
     if chain.projection is not None and not seen and not theorem.startswith(_BY_SHIFTS):
         return "takes roundings of projected iterates in proofs by shifts only"
-    cost = rounding_cost(spec, chain, hidden=not seen)
-    return cost if isinstance(cost, str) else GaussianDP(up(guarantee.mu + up(2.0 * cost), 2))
-
-
-def rounding_cost(spec: Spec, chain: NoisyGradient, *, hidden: bool) -> float | str:
-    """mu_r: the cost of a move by the stated share of the noise at every step."""
-    share = chain.rounding or 0.0
-    if not hidden:
-        return up(share * math.sqrt(chain.steps), 3)
-    contraction = contraction_of(spec)
-    if isinstance(contraction, str):
+    share, step, contraction = chain.rounding or 0.0, chain.step_size.constant, contraction_of(spec)
+    if seen:
+        cost = up(share * math.sqrt(chain.steps), 3)
+    elif isinstance(contraction, str):
         return f"takes roundings as shifts, for which {contraction}"
-    step = chain.step_size.constant
-    if step is not None and chain.noise.scale.constant is not None:
-        return full_shift(contraction.at(step), share, chain.steps) if share else 0.0
-    noises = chain.noise.scale.values(chain.steps)
-    moduli = np.broadcast_to(np.asarray(contraction.over(chain.step_size, chain.steps), np.float64), noises.shape)
-    return float(optimal_shift(moduli, share * noises, noises)) if share else 0.0
+    elif share == 0.0:
+        cost = 0.0
+    elif step is not None and chain.noise.scale.constant is not None:
+        cost = full_shift(contraction.at(step), share, chain.steps)
+    else:
+        noises = chain.noise.scale.values(chain.steps)
+        moduli = np.broadcast_to(np.asarray(contraction.over(chain.step_size, chain.steps), np.float64), noises.shape)
+        cost = float(optimal_shift(moduli, share * noises, noises))
+    return GaussianDP(up(guarantee.mu + up(2.0 * cost), 2))

@@ -42,25 +42,18 @@ def poisson_renyi(order: float, rate: float, mu: float, relation: Relation) -> f
     step = min(0.1, 2 * math.pi * strip / (60.0 + growth))
     reach = _REACH + (math.sqrt(-2 * order * math.log1p(-rate)) if replace else 0.0)
     z = np.arange(-reach - (order * mu if replace else 0.0), order * mu + reach + step, step)
-    log_ratio, error = _log_power(order, rate, mu * z, mu)
-    if replace:
-        other, other_error = _log_power(1 - order, rate, -mu * z, mu)
-        log_ratio, error = log_ratio + other, error + other_error
+    log_ratio, error = np.zeros(len(z)), np.zeros(len(z))
+    for power, product in ((order, mu * z), (1 - order, -mu * z))[: 2 if replace else 1]:
+        # power * log(1 - q + q e^x): x is off by its terms' rounding, which moves the logarithm by the share of q e^x
+        # in the sum; for large x the logarithm of q is rounded on its own.
+        x = product - mu * mu / 2
+        logs = log_mixture(rate, x)
+        share = np.exp(np.minimum(x + math.log(rate) - logs, 0.0))
+        off = np.abs(product) + mu * mu / 2 - np.where(x > 30.0, math.log(rate), 0.0)
+        log_ratio += power * logs
+        error += UNIT_ROUNDOFF * abs(power) * (4 * share * off + 8 * np.abs(logs))
     log_weight = -z * z / 2 - math.log(2 * math.pi) / 2 + math.log(step)
     return min(whole, _log_mean(log_ratio, error, log_weight, UNIT_ROUNDOFF * (2 * z * z + 16)) / (order - 1))
-
-
-def _log_power(order: float, rate: float, product: Array, mu: float) -> tuple[Array, Array]:
-    """order * log(1 - q + q e^x), x = product - mu^2 / 2, and a bound on its error.
-
-    x is off by its terms' rounding, which moves the logarithm by the share of q e^x in the sum; for large x the
-    logarithm of q is rounded on its own.
-    """
-    x = product - mu * mu / 2
-    logs = log_mixture(rate, x)
-    share = np.exp(np.minimum(x + math.log(rate) - logs, 0.0))
-    off = np.abs(product) + mu * mu / 2 - np.where(x > 30.0, math.log(rate), 0.0)
-    return order * logs, UNIT_ROUNDOFF * abs(order) * (4 * share * off + 8 * np.abs(logs))
 
 
 def _log_mean(log_ratio: Array, ratio_error: Array, log_weight: Array, weight_error: Array) -> float:

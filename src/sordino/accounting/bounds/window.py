@@ -17,7 +17,7 @@ from sordino.core.arrays import Array
 from sordino.core.gaussian import golden_section, up, widen_up
 from sordino.core.guarantee import LossDistribution
 from sordino.core.loss.atomic_pairs import ResponsePair
-from sordino.core.loss.evaluate import Cumulant, curve, tail_for
+from sordino.core.loss.evaluate import SKETCHED, Cumulant, curve, tail_for
 from sordino.core.loss.mixture_pairs import GaussianMixturePair
 from sordino.core.loss.normal_pairs import GaussianPair, WithoutReplacementPair
 from sordino.core.loss.pair import Pair, Request, Side
@@ -271,7 +271,7 @@ def _best(
     def cost(window: int, share: float) -> float:
         """One evaluation from above on a coarse grid: good enough to compare, and never refined."""
         factors = together(rough(window, share)).factors
-        cumulant = Cumulant.for_delta(factors, delta)
+        cumulant = Cumulant.of(factors, far=delta < SKETCHED)
         request = Request(Side.UPPER, cumulant.tilt_for_delta(delta), _SEARCH_RESOLUTION, tail_for(delta, factors))
         return curve(factors, request, cumulant).epsilon(delta)
 

@@ -60,8 +60,7 @@ _MOST_WORK = 20_000_000
 def _few_positions(spec: Spec) -> str | None:
     chain = chain_of(spec)
     positions = min(chain.batches_per_epoch(spec.n), chain.steps)
-    constant = chain.step_size.is_constant and chain.noise.scale.is_constant
-    most = _MOST_POSITIONS if constant else _MOST_WORK // chain.steps
+    most = _MOST_POSITIONS if chains.varying_schedule(chain) is None else _MOST_WORK // chain.steps
     if positions <= max(most, 1):
         return None
     return f"evaluates at most {most} positions of the record in a run of this length, and there are {positions}"

@@ -18,7 +18,7 @@ from sordino.core.loss.discretise import LARGEST_LOSS
 from sordino.core.loss.pair import Curve, Factors, GridLaw, Pair, Request, Side, nothing, unknown
 
 _AS_NEAR = 0.5
-_SKETCHED = 1e-20  # what lies beyond the sketches that do not reach far
+SKETCHED = 1e-20  # a delta below which sketches that reach far decide
 _FARTHEST = 10.0  # standard deviations; further out a narrow bracket of delta is not worth its cost
 
 
@@ -37,11 +37,6 @@ class Cumulant:
             keep = masses > 0
             parts.append((losses[keep], np.log(masses[keep] / masses.sum()), count))
         return cls(tuple(parts))
-
-    @classmethod
-    def for_delta(cls, factors: Factors, delta: float) -> "Cumulant":
-        """From sketches that reach as far out as what decides at this delta."""
-        return cls.of(factors, far=delta < _SKETCHED)
 
     def at(self, tilt: float) -> tuple[float, float, tuple[float, ...]]:
         """Value, derivative, and the tilted variance of one use of each factor."""
@@ -278,7 +273,7 @@ def _both_orders(factors: Factors, delta: float, width: float) -> Bracket:
     # The other order usually loses clearly; then one upper bound is enough to dismiss it.
     search = _Search(backward, delta)
     for factor in (1.0, *_OTHER_TILTS):
-        first = search.upper_end(factor * search.usual_tilt)
+        first = search.end(Side.UPPER, factor * search.usual_tilt)
         if first <= forward.low:
             return forward
         if math.isfinite(first):
@@ -321,28 +316,26 @@ class _Search:
     def __init__(self, factors: Factors, delta: float) -> None:
         self._factors, self._delta, self._tail = factors, delta, tail_for(delta, factors)
         self._quick = all(pair.parts <= _MANY_PARTS for pair, _ in factors)
-        self.cumulant = Cumulant.for_delta(factors, delta)
+        self.cumulant = Cumulant.of(factors, far=delta < SKETCHED)
         self.usual_tilt = self.cumulant.tilt_for_delta(delta)
         self.low, self.high = 0.0, _largest_loss(factors, delta)
         self._waiting: list[tuple[float, float, Cumulant]] = []
 
-    def _end(self, side: Side, tilt: float, resolution: float, cumulant: Cumulant) -> float:
-        return curve(self._factors, Request(side, tilt, resolution, self._tail), cumulant).epsilon(self._delta)
-
-    def upper_end(self, tilt: float) -> float:
-        """One upper end, on a grid that is quick."""
-        return self._end(Side.UPPER, tilt, _START, self.cumulant)
+    def end(self, side: Side, tilt: float, resolution: float = _START, cumulant: Cumulant | None = None) -> float:
+        """One end; on a grid that is quick, unless it is said."""
+        request = Request(side, tilt, resolution, self._tail)
+        return curve(self._factors, request, cumulant or self.cumulant).epsilon(self._delta)
 
     def lower_end(self) -> float:
         """One lower end, where that is quick."""
-        return self._end(Side.LOWER, self.usual_tilt, _START, self.cumulant) if self._quick else 0.0
+        return self.end(Side.LOWER, self.usual_tilt) if self._quick else 0.0
 
     def look(self, tilt: float, resolution: float, cumulant: Cumulant, upper: float | None = None) -> None:
         """Narrow both ends by one tilt and one grid."""
-        self.high = min(self.high, self._end(Side.UPPER, tilt, resolution, cumulant) if upper is None else upper)
+        self.high = min(self.high, self.end(Side.UPPER, tilt, resolution, cumulant) if upper is None else upper)
         self._waiting.append((tilt, resolution, cumulant))
         while self._waiting and math.isfinite(self.high):
-            self.low = max(self.low, self._end(Side.LOWER, *self._waiting.pop(0)))
+            self.low = max(self.low, self.end(Side.LOWER, *self._waiting.pop(0)))
 
     def look_far(self) -> float:
         """The same by the sketch that reaches far: so small a delta is found among losses that others do not show."""
@@ -376,7 +369,7 @@ def _epsilon(factors: Factors, delta: float, width: float) -> Bracket:
         search.look_far()
     if search.misled(width):
         # The sketch chose a poor tilt (a loss with a narrow bulk and rare jumps); every tilt gives a valid answer.
-        uppers = {factor * tilt: search.upper_end(factor * tilt) for factor in _OTHER_TILTS}
+        uppers = {factor * tilt: search.end(Side.UPPER, factor * tilt) for factor in _OTHER_TILTS}
         best = min(uppers, key=lambda other: uppers[other])
         search.look(best, _START, search.cumulant, uppers[best])
     low, high = search.low, search.high

@@ -47,11 +47,6 @@ class Schedule(Section):
     def constant(self) -> float | None:
         """The value that every step has, or None if it varies."""
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether every step has the same value."""
-        return self.constant is not None
-
     @abstractmethod
     def values(self, steps: int) -> Array:
         """The value at each of `steps` steps."""

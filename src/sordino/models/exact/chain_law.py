@@ -294,7 +294,7 @@ class ChainRun:
     @property
     def is_constant(self) -> bool:
         """Whether every step has the same size and noise."""
-        return self.chain.step_size.is_constant and self.chain.noise.scale.is_constant
+        return self.chain.step_size.constant is not None and self.chain.noise.scale.constant is not None
 
     def stages(self, n: int, batches: Sequence[ArrayLike] | None) -> tuple[Stage, ...]:
         """All patterns of batches, or the given one."""
