@@ -33,7 +33,7 @@ class EncodedTable:
 
     features: NDArray[np.float64]
     names: tuple[str, ...]
-    target: NDArray[Any]
+    target: np.ndarray
     units: NDArray[np.intp] | None = None
     weights: NDArray[np.float64] | None = None
 
@@ -171,7 +171,7 @@ def counting_column(schema: Schema, names: Sequence[str]) -> str:
     return schema.unit_column or next((name for name in schema.named_columns() if name in names), names[0])
 
 
-def number_of(schema: Schema, source: Any) -> int:
+def number_of(schema: Schema, source: object) -> int:
     """How many records a table has, or units: public under replace-one. One column is read."""
     parts = parts_of(schema.source(source))
     column = counting_column(schema, parts[0].names())

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module, resources
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +30,8 @@ class Synthetic:
     """
 
     features: NDArray[np.float64]
-    target: NDArray[Any]
-    truth: Mapping[str, Any]
+    target: np.ndarray
+    truth: Mapping[str, object]
     schema: Schema
     table: Table
 
@@ -52,7 +51,7 @@ def _design(
 
 
 def _assembled(
-    rows: NDArray[np.float64], raw_target: NDArray[Any], kind: ColumnKind, cap: float, truth: Mapping[str, Any]
+    rows: NDArray[np.float64], raw_target: np.ndarray, kind: ColumnKind, cap: float, truth: Mapping[str, object]
 ) -> Synthetic:
     """Rows, targets and the schema that holds for them."""
     names = tuple(f"x{index}" for index in range(rows.shape[1]))
@@ -158,7 +157,7 @@ def rand_health_schema() -> Schema:
     return schema_from_text(text)
 
 
-def _statsmodels_columns() -> dict[str, Any]:
+def _statsmodels_columns() -> dict[str, np.ndarray]:
     try:
         randhie = import_module("statsmodels.datasets.randhie")
     except ImportError:

@@ -1,7 +1,6 @@
 """Neighbouring datasets under a relation: two worlds that a guarantee hides and an audit tries to distinguish."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ class Dataset:
     """Encoded records, one row each."""
 
     features: NDArray[np.float64]
-    target: NDArray[Any]
+    target: np.ndarray
 
     def __post_init__(self) -> None:
         if self.features.ndim != 2 or self.target.shape != (len(self.features),):

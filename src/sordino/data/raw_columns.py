@@ -32,7 +32,7 @@ def arrow(part: str = "") -> Any:
     return import_module(f"pyarrow.{part}" if part else "pyarrow")
 
 
-def numpy_values(array: Any) -> NDArray[Any]:
+def numpy_values(array: Any) -> np.ndarray:
     """The values of an Arrow array of numbers or booleans without nulls, in an array that may be written to."""
     # `to_numpy` would load pandas where it is installed, which takes longer than most fits.
     pa = arrow()
@@ -79,7 +79,7 @@ class Column(ABC):
     def take(self, rows: Indices | slice) -> Self:
         """The chosen rows, in the order given; those of a slice without a copy of them."""
 
-    def joined(self, others: Sequence[Any]) -> "Column":
+    def joined(self, others: Sequence[object]) -> "Column":
         """The same column with the rows of others behind it."""
         raise Unreadable(self.holds)
 
@@ -214,7 +214,7 @@ class ObjectColumn(Column):
     values: NDArray[np.object_]
 
     @classmethod
-    def of(cls, cells: Iterable[Any]) -> Self:
+    def of(cls, cells: Iterable[object]) -> Self:
         """The cells of a list, or of an array of Python objects."""
         listed = list(cells)
         every = listed if set(map(type, listed)) <= PLAIN else map(plain, listed)

@@ -90,7 +90,7 @@ class DeclarationShape(Shape):
 
     section: type[DeclaredColumn]
 
-    def read(self, path: str, value: Any) -> Any:
+    def read(self, path: str, value: object) -> Any:
         """Read a declaration; from here on a column of a list is called by its name, if it has one."""
         if isinstance(value, self.section):
             return value
@@ -107,7 +107,7 @@ class DeclarationShape(Shape):
         checks.finish()
         return build(self.section, place, values)
 
-    def write(self, value: DeclaredColumn) -> dict[str, Any]:
+    def write(self, value: DeclaredColumn) -> dict[str, object]:
         """The name, the kind, and every key that means something here."""
         absent = value.kind.feature_keys if isinstance(value, Target) else ()
         return {"name": value.name} | {
@@ -303,7 +303,7 @@ class Schema(Section):
         weight = () if self.weight is None else (self.weight.column,)
         return (*dict.fromkeys(named), *unit, *weight)
 
-    def source(self, given: Any) -> Any:
+    def source(self, given: object) -> Any:
         """A table as it was given, or the CSV file as the schema says that it is written."""
         return written_as(given, self.file)
 
@@ -329,7 +329,7 @@ class Schema(Section):
         return self.target
 
 
-def schema_to_dict(schema: Schema) -> dict[str, Any]:
+def schema_to_dict(schema: Schema) -> dict[str, object]:
     """The JSON form of a schema, every key written out; unit and file only where given."""
     keys = written(schema)
     for optional in OPTIONAL:
@@ -338,7 +338,7 @@ def schema_to_dict(schema: Schema) -> dict[str, Any]:
     return {"format": FORMAT, "version": VERSION} | keys
 
 
-def schema_from_dict(document: Any) -> Schema:
+def schema_from_dict(document: object) -> Schema:
     """Read the JSON form; whatever is unknown, missing or out of range is named, all of it at once."""
     given = as_object(Schema.root, document)
     for key, expected, remedy in (

@@ -163,7 +163,7 @@ def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> 
     return [SchemaFinding("warning", message, declared.name, True) for message in messages]
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> dict[str, object]:
     """JSON Schema (2020-12) of a schema file; whatever `read_schema` accepts, this accepts."""
     definitions: dict[str, Any] = {}
     tags = {"format": {"const": FORMAT}, "version": {"const": VERSION}}
@@ -188,7 +188,7 @@ def new_schema_template(
     kinds: Mapping[str, str] | None = None,
     unit: str | None = None,
     file: Dialect | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """A schema with every decision left open; reads nothing but names, so it is safe on private files.
 
     Columns are declared as numbers unless `kinds` says category or boolean. `read_schema` refuses the result until
@@ -225,13 +225,13 @@ def template_text(template: dict[str, Any]) -> str:
     return json.dumps(template, indent=2, ensure_ascii=False) + "\n"
 
 
-def _blank(name: str, chosen: Mapping[str, str], target: bool = False) -> dict[str, Any]:
+def _blank(name: str, chosen: Mapping[str, str], target: bool = False) -> dict[str, object]:
     word = one_of(f"the kind of column {name!r}", chosen.get(name, "number"), KINDS.table)
     kind: Any = KINDS.table[word]
     keys = {key: value for key, value in _defaults(kind).items() if not (target and key in kind.feature_keys)}
     return {"name": name, "kind": word} | keys
 
 
-def _defaults(section: type[Section]) -> dict[str, Any]:
+def _defaults(section: type[Section]) -> dict[str, object]:
     """Every key with its default, null where a person must decide."""
     return {key.name: None if key.default is None else key.shape.write(key.default) for key in keys_of(section)}

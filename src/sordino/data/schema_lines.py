@@ -133,7 +133,7 @@ def check_line(line: str) -> None:
 
 def _document(
     columns: Mapping[str, dict[str, Any]], settings: dict[str, Any], names: Iterable[str] | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The JSON form of what the lines say."""
     document: dict[str, Any] = {"format": FORMAT, "version": VERSION, "intercept": True, "columns": []}
     file = {key: settings.pop(key) for key in _OF_FILE if key in settings}
@@ -178,7 +178,7 @@ def _read_line(
     columns[name] = _domain(where, name, rest[1:].strip())
 
 
-def _domain(where: str, name: str, text: str) -> dict[str, Any]:
+def _domain(where: str, name: str, text: str) -> dict[str, object]:
     options = re.search(r"\s*\[([^\[\]]*)\]$", text)
     domain = (text if options is None else text[: options.start()]).strip()
     for pattern, made in _DOMAINS:

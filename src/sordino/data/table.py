@@ -117,7 +117,7 @@ def as_codes(column: Column, name: str, words: Sequence[str], tokens: Sequence[s
     return _by_type(name, "text, whole numbers or booleans", lambda: column.codes(lambda word: codes.get(word, UNSEEN)))
 
 
-def _by_type(name: str, wanted: str, read: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+def _by_type(name: str, wanted: str, read: Callable[[], np.ndarray]) -> np.ndarray:
     try:
         return read()
     except Unreadable as unreadable:

@@ -11,7 +11,7 @@ _SHOWN = 5
 _LONGEST_SHOWN = 60
 
 
-def clean_text(name: str, value: Any) -> str:
+def clean_text(name: str, value: object) -> str:
     """Return `value` if it is text that can be written to a UTF-8 file; lone surrogates cannot."""
     if not isinstance(value, str):
         raise refuse(name, "to be text", value)
@@ -61,7 +61,7 @@ class TextLine(Shape):
 
     blank: bool = True
 
-    def read(self, path: str, value: Any) -> str:
+    def read(self, path: str, value: object) -> str:
         return clean_text(path, value) if self.blank else clean_name(path, value)
 
     def write(self, value: str) -> str:
@@ -77,7 +77,7 @@ class WordList(Shape):
 
     least: int = 1
 
-    def read(self, path: str, value: Any) -> tuple[str, ...]:
+    def read(self, path: str, value: object) -> tuple[str, ...]:
         if not isinstance(value, list | tuple):
             raise refuse(path, "to be a list of text", value)
         # Whole numbers are codes, spelled as such.

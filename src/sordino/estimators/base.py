@@ -62,7 +62,7 @@ class PrivateEstimator(BaseEstimator):
     ledger: Any = None
     random_state: int | None = None
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Plan and certify from the declaration, debit the ledger, and only then read rows.
 
         For tables, X may be a path, a data frame, an Arrow table or named columns, with the target as a column of it
@@ -72,7 +72,7 @@ class PrivateEstimator(BaseEstimator):
         """
         return self.fit_in_stages(X, y, ignore_progress)
 
-    def fit_in_stages(self, X: Any, y: Any, begin: Begin, sample_weight: Any = None) -> Self:
+    def fit_in_stages(self, X: object, y: object, begin: Begin, sample_weight: object = None) -> Self:
         """`fit`, where `begin` receives the name of each of the `STAGES` as it begins."""
         relation = Relation(one_of("relation", self.relation, tuple(Relation)))
         if isinstance(self.schema, ArrayBounds):
@@ -130,7 +130,7 @@ class PrivateEstimator(BaseEstimator):
         """Where the fit draws its random numbers; a replay puts sources of its own in this place."""
         return Sources(self.random_state)
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, object]:
         """The options of the task."""
         return {one.name: getattr(self, one.name) for one in self._task.options if hasattr(self, one.name)}
 
@@ -179,7 +179,7 @@ class PrivateEstimator(BaseEstimator):
         tags.input_tags.allow_nan = isinstance(self.schema, ArrayBounds) and self.schema.missing != REFUSE_MISSING
         return tags
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         own: Any = super().__getstate__()
         state: dict[str, Any] = dict(own)
         state.pop("_kept_predictor", None)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.validate import instance_of
@@ -34,7 +33,7 @@ class CoefficientEstimator(PrivateEstimator):
 
     effect_scale: float | None = None
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """`PrivateEstimator.fit`, with survey weights beside arrays.
 
         Weights count within the bounds that `weight` of `ArrayBounds` declares; where bounds are declared and no
@@ -100,11 +99,11 @@ class CoefficientEstimator(PrivateEstimator):
         """Draws of the coefficients in the units of the table, by name."""
         return named_draws(self._release, draws, seed)
 
-    def to_arviz(self, draws: int = 1000, seed: int | None = None, rows: Any = None) -> Any:
+    def to_arviz(self, draws: int = 1000, seed: int | None = None, rows: object = None) -> Any:
         """The posterior for ArviZ, with named variables and coordinates; see `inference.draws.to_arviz`."""
         return to_arviz(self._release, draws, seed, rows)
 
-    def predict_mean(self, X: Any, level: float = LEVEL) -> MeanAndNew:
+    def predict_mean(self, X: object, level: float = LEVEL) -> MeanAndNew:
         """Means of rows with intervals, and intervals of new targets, from the same posterior as `summary`."""
         coefficients_of(self._release)
         return self._predictor.means(self._encode(X), level)
@@ -267,11 +266,11 @@ class PrivateCoxRegression(CoefficientEstimator):
     time: str | int | None = None
     bins: int | Sequence[float] = 4
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: object) -> Array:
         """The chance that the event happens up to the last edge, averaged over the posterior; times are not read."""
         return self._predictor.regression(self._encode(X)).mean
 
-    def predict_event(self, X: Any, until: float | None = None, level: float = LEVEL) -> MeanAndNew:
+    def predict_event(self, X: object, until: float | None = None, level: float = LEVEL) -> MeanAndNew:
         """The chance that the event happens up to a time, with intervals from the same posterior as `summary`.
 
         Args:
@@ -286,6 +285,6 @@ class PrivateCoxRegression(CoefficientEstimator):
         task: Survival = instance_of("the task", fit.task, Survival)
         return fit.means(rows, level, lambda draws, block: task.chances(fit, draws, block, until)[..., None])
 
-    def sample_predictive(self, X: Any, draws: int = 100, seed: int | None = None) -> NDArray[Any]:
+    def sample_predictive(self, X: object, draws: int = 100, seed: int | None = None) -> np.ndarray:
         """Draws of whether the event happens up to the last edge, 0 or 1, shape (draws, records)."""
         return self._predictor.sample(self._encode(X), draws, np.random.default_rng(seed))

@@ -14,7 +14,7 @@ from sordino.core.validate import InputError, SordinoError, raise_alone
 from sordino.estimators.base import PrivateEstimator
 
 
-def public_pipeline(*steps: Any) -> "PublicPipeline":
+def public_pipeline(*steps: object) -> "PublicPipeline":
     """A scikit-learn pipeline that ends in a private estimator, with steps that learn nothing from rows.
 
     A step that learns (a scaler, an encoder, a selector) computes something from private rows outside the certificate,
@@ -59,11 +59,13 @@ class PublicPipeline(Pipeline):
     A step that stops says nothing but its name and the kind of its error, because the text may quote a cell.
     """
 
-    def __init__(self, steps: Any, *, transform_input: Any = None, memory: Any = None, verbose: bool = False) -> None:
+    def __init__(
+        self, steps: object, *, transform_input: object = None, memory: object = None, verbose: bool = False
+    ) -> None:
         _check(steps)
         super().__init__(steps, transform_input=transform_input, memory=memory, verbose=verbose)
 
-    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+    def fit(self, X: object, y: object = None, **params: Any) -> Self:
         """Transform by public constants and fit the private estimator; refused, unspent, if a step learns."""
         _check(self.steps)
         return _quiet(super().fit, X, y, **params)
@@ -78,7 +80,7 @@ def _check(steps: Any) -> None:
         refuse_learning(step)
 
 
-def refuse_learning(step: Any) -> None:
+def refuse_learning(step: object) -> None:
     """Refuse a step that learns from rows; steps that are switched off or frozen learn nothing."""
     if step is None or isinstance(step, str | FrozenEstimator):
         return
@@ -95,7 +97,7 @@ def refuse_learning(step: Any) -> None:
         )
 
 
-def _requires_fit(step: Any) -> bool:
+def _requires_fit(step: object) -> bool:
     if isinstance(step, type):
         return True
     try:
@@ -122,11 +124,11 @@ _COMPOUND: tuple[tuple[type, Callable[[Any], Iterator[Any]]], ...] = (
 )
 
 
-def _named(step: Any) -> str:
+def _named(step: object) -> str:
     return step.__name__ if isinstance(step, type) else type(step).__name__
 
 
-def _quiet(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+def _quiet(call: Callable[..., Any], *arguments: object, **named: Any) -> Any:
     """What a call answers; what a step raises is not passed on, as it may quote a cell."""
     try:
         return call(*arguments, **named)
@@ -145,7 +147,7 @@ def _quiet(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
 def _quiet_method(name: str) -> Any:
     """A method of `Pipeline` that is there where the last step has it, made quiet."""
 
-    def answered(self: PublicPipeline, X: Any, *arguments: Any, **named: Any) -> Any:
+    def answered(self: PublicPipeline, X: object, *arguments: object, **named: Any) -> Any:
         return _quiet(getattr(super(PublicPipeline, self), name), X, *arguments, **named)
 
     answered.__name__ = name

@@ -63,7 +63,7 @@ def replay_release(
     def fit_on(table: Cells) -> Run:
         """A whole fit on the cells of a table, as any fit but for where random numbers come from."""
 
-        def run(fresh: Any) -> dict[str, Any]:
+        def run(fresh: Any) -> dict[str, object]:
             given = table_rows(problem.schema, problem.task, problem.relation, table, None)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -176,7 +176,7 @@ def replay_custom_release(
     confidence: float,
     seed: int,
     seconds: float = SECONDS,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     recorder: Recorder | None = None,
 ) -> Implementation:
     """Test the code that fits such a release; refused where its run cannot be replayed or planned again.
@@ -195,7 +195,7 @@ def replay_custom_release(
     def fit_on(table: Array) -> Run:
         """A fit on packed rows of units, as any fit but for where random numbers come from."""
 
-        def run(fresh: Callable[[], Any]) -> dict[str, Any]:
+        def run(fresh: Callable[[], Any]) -> dict[str, object]:
             found = chosen.run(wanted, release.spec, table, Sources(None, fresh), lambda _: None)
             return {"draws": found.draws, **found.settings, **found.arrays, "cautions": repr(found.cautions)}
 

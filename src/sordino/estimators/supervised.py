@@ -23,7 +23,7 @@ from sordino.models.families.mixture import GaussianMixture
 class _Supervised(PrivateEstimator):
     """What classifiers and regressors answer alike."""
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
+    def predict_interval(self, X: object, level: float = 0.9) -> tuple[Array, Array]:
         """Central intervals under the posterior: lower and upper ends, of each class's probability or of a new target.
 
         `level` is nominal: `interval_coverage(level)` says how often such intervals held on drawn tables. For classes
@@ -31,7 +31,7 @@ class _Supervised(PrivateEstimator):
         """
         return self._predictor.interval(self._encode(X), level)
 
-    def sample_predictive(self, X: Any, draws: int = 100, seed: int | None = None) -> NDArray[Any]:
+    def sample_predictive(self, X: object, draws: int = 100, seed: int | None = None) -> np.ndarray:
         """Draws of new labels or targets, shape (draws, records)."""
         return self._predictor.sample(self._encode(X), draws, np.random.default_rng(seed))
 
@@ -39,15 +39,15 @@ class _Supervised(PrivateEstimator):
 class PrivateClassifier(ClassifierMixin, _Supervised):
     """Predictions of a class, with probabilities averaged over the posterior."""
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> np.ndarray:
         """The most probable class of each row."""
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: object) -> Array:
         """The probability of each class, in the order of `classes_`."""
         return self._predictor.probabilities(self._encode(X))
 
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: object) -> Array:
         """The logarithms of the same."""
         return np.log(np.maximum(self.predict_proba(X), 1e-300))
 
@@ -60,9 +60,9 @@ class PrivateClassifier(ClassifierMixin, _Supervised):
         return _compared(lambda: np.average(right, weights=sample_weight))
 
     def _finish(self) -> None:
-        self.classes_: NDArray[Any] = self._predictor.labels
+        self.classes_: np.ndarray = self._predictor.labels
 
-    def _shaped(self, X: Any, y: Any) -> tuple[Bare, Bare | None]:
+    def _shaped(self, X: object, y: object) -> tuple[Bare, Bare | None]:
         """Labels are looked at before the debit only where the set of them is declared public."""
         X, y = super()._shaped(X, y)
         if self.schema.classes == PUBLIC_LABELS and y is not None:
@@ -104,12 +104,12 @@ def _check_public_labels(y: Bare) -> None:
 class PrivateRegressor(RegressorMixin, _Supervised):
     """Predictions of a number."""
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: object, return_std: bool = False) -> Any:
         """The mean of the target of each row; with `return_std` also the standard deviation of a new target."""
         regression = self._predictor.regression(self._encode(X))
         return (regression.mean, np.sqrt(regression.variance)) if return_std else regression.mean
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """The share of the target's variance that predictions explain; of private rows NON-PRIVATE."""
         predicted = self.predict(X)
         return _compared(lambda: r2_score(y, predicted, sample_weight=sample_weight))
@@ -210,23 +210,23 @@ class PrivateGaussianMixture(PrivateEstimator):
     components: int = 2
     spread: float = 0.25
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: object) -> Array:
         """The probability of each component, at the posterior's mean."""
         return self._predictor.probabilities(self._encode(X))
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: object) -> NDArray[np.int64]:
         """The most probable component of each row."""
         return np.argmax(self._log_densities(X), axis=1)
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: object) -> Array:
         """The log-density of each encoded row."""
         return np.logaddexp.reduce(self._log_densities(X), axis=1)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: object, y: object = None) -> float:
         """The mean log-density; reading private rows, it is NON-PRIVATE."""
         return float(np.mean(self.score_samples(X)))
 
-    def _log_densities(self, X: Any) -> Array:
+    def _log_densities(self, X: object) -> Array:
         task: Mixture = instance_of("the task", self._predictor.task, Mixture)
         return task.log_densities(self._predictor, self._encode(X))
 

@@ -85,19 +85,19 @@ class Check(Result):
     def shown(self) -> ResultTable:
         return check_table([vars(one) for one in self.bands], self.about, self.level, self.release)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For a machine."""
         return {"about": self.about, "level": self.level, "bands": [vars(one) for one in self.bands]}
 
 
 def check(
     release: StoredRelease,
-    data: Any,
+    data: object,
     *,
     public: bool = False,
     epsilon: float | None = None,
     delta: float | None = None,
-    ledger: Any = None,
+    ledger: object = None,
     bands: int = 8,
     level: float = 0.95,
     random_state: int | None = None,
@@ -274,18 +274,18 @@ class Comparison(Result):
     def shown(self) -> ResultTable:
         return comparison_table([vars(one) for one in self.models], self.level, self.release)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For a machine."""
         return {"level": self.level, "models": [vars(one) for one in self.models]}
 
 
 def compare(
     releases: Mapping[str, StoredRelease],
-    data: Any,
+    data: object,
     *,
     epsilon: float,
     delta: float,
-    ledger: Any = None,
+    ledger: object = None,
     level: float = 0.95,
     random_state: int | None = None,
 ) -> Comparison:

@@ -11,7 +11,6 @@ is chosen in view of the earlier.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,7 @@ from sordino.mechanisms.statistics.questions import EXPONENT, Bounds, Correlatio
 from sordino.noise.port import CheckedSum, SumNoise
 from sordino.noise.randomness import Randomness
 
-Whole = NDArray[Any]
+Whole = np.ndarray
 # The sums of some questions over all rows.
 SumsOf = Callable[[Sequence[Question]], list[Whole]]
 # Bounds are refused where a cell would need more than this share of the records to be seen through the noise.
@@ -200,7 +199,7 @@ class AskedTogether:
         return np.concatenate([one.sums(rows) for one in self.questions]), EXPONENT
 
 
-def parts_to_look_at(schema: Schema, data: Any, engine: Any, names: Sequence[str]) -> TableInParts:
+def parts_to_look_at(schema: Schema, data: object, engine: object, names: Sequence[str]) -> TableInParts:
     """The parts, of which names and types are looked at; no row is read. A count reads the first column."""
     return table_in_parts(schema, data, engine, only=names or parts_of(schema.source(data))[0].names()[:1])
 

@@ -131,18 +131,18 @@ def _fill(kind: ColumnKind, one: dict[str, Any]) -> float | str | bool | None:
 
 
 def look(
-    data: Any,
+    data: object,
     questions: Sequence[str],
     *,
     epsilon: float,
     delta: float,
     relation: str,
-    schema: Any = None,
+    schema: object = None,
     records: int | None = None,
-    ledger: Any = None,
+    ledger: object = None,
     level: float = 0.95,
     random_state: int | None = None,
-    engine: Any = None,
+    engine: object = None,
 ) -> Look:
     """Answer questions about a private table with noise, for one charge.
 
@@ -238,7 +238,7 @@ def _ends(row: Row) -> tuple[float, float, float]:
     return row.value, low, high
 
 
-def _stored(one: ParsedQuestion, rows: Sequence[Row]) -> dict[str, Any]:
+def _stored(one: ParsedQuestion, rows: Sequence[Row]) -> dict[str, object]:
     listed = [
         {key: value if isinstance(value, str) or math.isfinite(value) else None for key, value in row._asdict().items()}
         for row in rows
@@ -269,7 +269,7 @@ def _unit(schema: Schema) -> tuple[str, ...]:
     return () if schema.unit_column is None else (schema.unit_column,)
 
 
-def _check_types(asked: Sequence[ParsedQuestion], schema: Schema, data: Any, names: tuple[str, ...]) -> None:
+def _check_types(asked: Sequence[ParsedQuestion], schema: Schema, data: object, names: tuple[str, ...]) -> None:
     """Ask a table without rows: types are public, so that one which cannot be read is refused before the debit."""
     parts = parts_of(schema.source(data))
     check_parts(schema, parts, names)
@@ -281,7 +281,7 @@ def _check_types(asked: Sequence[ParsedQuestion], schema: Schema, data: Any, nam
             one.question.sums(rows)
 
 
-def _read(data: Any, schema: Schema, relation: Relation, names: tuple[str, ...]) -> Rows:
+def _read(data: object, schema: Schema, relation: Relation, names: tuple[str, ...]) -> Rows:
     """The rows; under replace-one their number is public and must be the declared one."""
     # A list of names, though none may be asked about: a count reads the first column.
     table: Table = read_table(schema.source(data), names or None)

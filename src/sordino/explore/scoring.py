@@ -153,11 +153,11 @@ class SumPlan:
         self,
         kind: str,
         declarations: Sequence[Declaration],
-        data: Any,
+        data: object,
         sums: Callable[[list[EncodedRows]], ScoredSums],
         answer: Callable[[Array], tuple[Result, dict[str, Any]]],
         *,
-        ledger: Any,
+        ledger: object,
         random_state: int | None,
     ) -> tuple[StoredRelease, Result]:
         """Pay for the sum, add it up, and release it; `answer` reads the noised numbers and says the settings."""
@@ -229,17 +229,17 @@ def full_sums(
 
 
 def read_rows(
-    declarations: Sequence[Declaration], relation: Relation, data: Any, access: RowAccess
+    declarations: Sequence[Declaration], relation: Relation, data: object, access: RowAccess
 ) -> list[EncodedRows]:
     """Rows of one table as each declaration encodes them; after the debit, and refused as every fit refuses them."""
     return [access.read(_reader(one, relation, data)) for one in declarations]
 
 
-def _reader(declaration: Declaration, relation: Relation, data: Any) -> Callable[[], EncodedRows]:
+def _reader(declaration: Declaration, relation: Relation, data: object) -> Callable[[], EncodedRows]:
     schema = replace(declaration.schema, row_norm=None)
     return lambda: encoded_rows(replace(declaration, schema=schema), relation, data, None)
 
 
-def check_header(schema: Schema, task: Task, relation: Relation, data: Any) -> Declaration:
+def check_header(schema: Schema, task: Task, relation: Relation, data: object) -> Declaration:
     """The declaration of rows whose columns were looked at, and no cell."""
     return table_rows(schema, task, relation, data, None).declaration

@@ -70,7 +70,7 @@ class Candidate:
 
     name: str
     formula: str | None = None
-    settings: Mapping[str, Any] | None = None
+    settings: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ class ChoicePlan:
         task: Task,
         schema: Schema,
         candidates: Sequence[Candidate],
-        data: Any,
+        data: object,
         epsilon: float,
         delta: float,
         relation: Relation,
@@ -326,7 +326,7 @@ class ChoicePlan:
 
 
 def _planned(
-    task: Task, schema: Schema, one: Candidate, data: Any, epsilon: float, delta: float, relation: Relation
+    task: Task, schema: Schema, one: Candidate, data: object, epsilon: float, delta: float, relation: Relation
 ) -> PlannedCandidate:
     if schema.weight is not None:
         raise InputError("A choice needs a schema without weights: scores do not weight records.")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.validate import Checks, InputError, Interval, number, one_of, refuse, whole_number
@@ -167,7 +166,7 @@ class ArrayBounds:
         raise refuse("low and high", "to have one number for each column", f"{len(lows)} and {len(highs)} of them")
 
     def schema(
-        self, features: int, records: int, labels: Sequence[Any] | None, names: Sequence[str] | None = None
+        self, features: int, records: int, labels: Sequence[object] | None, names: Sequence[str] | None = None
     ) -> Schema:
         """The full schema for arrays of this width; labels become codes, and `names` are those of a data frame."""
         pairs = self._pairs()
@@ -207,7 +206,7 @@ class ArrayBounds:
         except InputError as error:
             raise InputError(f"Bounds of {WEIGHT}: {error}") from None
 
-    def _target_kind(self, labels: Sequence[Any] | None) -> ColumnKind:
+    def _target_kind(self, labels: Sequence[object] | None) -> ColumnKind:
         if labels is not None:
             return Category(tuple(str(code) for code in range(len(labels))))
         if self.target is None:
@@ -258,7 +257,7 @@ class Bare:
     shape: tuple[int, ...]
     kind: str
     read: Callable[[], Array]
-    cells: Callable[[], NDArray[Any]]
+    cells: Callable[[], np.ndarray]
     labels: Callable[[], list[Any]]
     names: tuple[Any, ...] | None = None
 
@@ -284,7 +283,7 @@ class Bare:
         return replace(flat, labels=lambda: flat.cells().tolist())
 
 
-def bare_features(X: Any) -> Bare:
+def bare_features(X: object) -> Bare:
     """Rows of numbers; refused where their type or shape says that they are none."""
     if _is_sparse(X):
         raise InputError("X is a sparse matrix. Sparse rows are not supported; make them dense.")
@@ -304,7 +303,7 @@ def bare_features(X: Any) -> Bare:
     return bare
 
 
-def bare_target(y: Any, labels: bool, name: str = "y") -> Bare:
+def bare_target(y: object, labels: bool, name: str = "y") -> Bare:
     """One target, or weight, for each record: numbers, or labels, which may also be text."""
     kind = getattr(y, "dtype", None) if _is_pandas_series(y) else None
     if kind is not None and not labels and _pandas_kind(kind) not in (*_NUMBERS, "O"):
@@ -339,7 +338,7 @@ def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
     return numbers
 
 
-def _of_array(name: str, given: Any, allowed: str = _NUMBERS) -> Bare:
+def _of_array(name: str, given: object, allowed: str = _NUMBERS) -> Bare:
     """An array, or what can become one; of a list, which has no type, cells are looked at later."""
     array = _as_array(given)
     if isinstance(given, list | tuple) and (array is None or array.dtype.kind not in _NUMBERS):
@@ -360,14 +359,14 @@ def _listed(given: Any) -> list[Any]:
     return list(given) if way is None else getattr(given, way)()
 
 
-def _as_array(given: Any) -> NDArray[Any] | None:
+def _as_array(given: object) -> np.ndarray | None:
     try:
         return np.asarray(given)
     except Exception:  # whatever a foreign class raises may quote what it holds
         return None
 
 
-def _cells_of_lists(given: Any, dimensions: int) -> NDArray[Any] | None:
+def _cells_of_lists(given: Any, dimensions: int) -> np.ndarray | None:
     """Python objects in an array of so many dimensions, none of them looked at; None for rows of unequal length."""
     if dimensions == 1:
         cells = np.empty(len(given), dtype=object)
@@ -385,7 +384,7 @@ def _cells_of_lists(given: Any, dimensions: int) -> NDArray[Any] | None:
     return cells
 
 
-def numbers_in(cells: NDArray[Any]) -> Array:
+def numbers_in(cells: np.ndarray) -> Array:
     """Cells as float64; NaN for those that are no real number, each by itself."""
     if cells.dtype.kind != "O":
         return cells.astype(np.float64)
@@ -410,13 +409,13 @@ def _of_pandas(frame: Any) -> Bare:
     return Bare("X", frame.shape, "O" if "O" in kinds else "f", read, read, list, tuple(frame.columns))
 
 
-def _pandas_kind(kind: Any) -> str:
+def _pandas_kind(kind: object) -> str:
     """The letter of a type; types that are pandas's own and hold neither numbers nor truth have none."""
     letter = getattr(kind, "kind", "")
     return letter if isinstance(kind, np.dtype) or letter in _NUMBERS else ""
 
 
-def _pandas_word(kind: Any) -> str:
+def _pandas_word(kind: object) -> str:
     if isinstance(kind, np.dtype):
         return _WORDS.get(kind.kind, "values of another type")
     # The name of the type: its text would list the categories.

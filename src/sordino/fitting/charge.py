@@ -54,12 +54,13 @@ class RowAccess:
         """The private rows, or anything that is computed from them."""
         return guarded(rows, self.entry)
 
-    def receipt(self, spec: Spec) -> dict[str, Any] | None:
+    def receipt(self, spec: Spec) -> dict[str, object] | None:
         """What a release of this run says of its debit: dataset, number and digest of the entry."""
         if self.ledger is None or self.entry is None:
             return None
         budget = self.ledger.budget
-        receipt = {"dataset": budget.dataset, "entry": self.entry.sequence, "digest": self.entry.digest}
+        receipt: dict[str, object] = {"dataset": budget.dataset, "entry": self.entry.sequence}
+        receipt["digest"] = self.entry.digest
         otherwise = charged_as(spec, budget)
         return receipt if otherwise is None else receipt | {"charged_as": otherwise}
 
@@ -72,10 +73,10 @@ class RunContents(Generic[Result]):
     """
 
     kind: str
-    arrays: Mapping[str, Any]
+    arrays: Mapping[str, np.ndarray]
     result: Result
     floating_point: Certificate | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     model: Any = None
     schema: Schema | None = None
     cautions: tuple[str, ...] = ()
@@ -207,14 +208,14 @@ def exact_sums_line(schema: Schema) -> Certificate:
     return exactly_computed(sums.COVERED if schema.unit_column is None else sums.COVERED_UNITS)
 
 
-def as_ledger(given: Any) -> Ledger | None:
+def as_ledger(given: object) -> Ledger | None:
     """A ledger, or the one at a path."""
     if isinstance(given, str | Path):
         return Ledger.at(given)
     return None if given is None else instance_of("ledger", given, Ledger)
 
 
-def check_public(schema: Schema, relation: Relation, number: Callable[[], int], table: Any = None) -> None:
+def check_public(schema: Schema, relation: Relation, number: Callable[[], int], table: object = None) -> None:
     """Refuse a file whose rows do not make a table, and under replace-one another number than the declared one."""
     if table is not None:
         guarded(partial(check_rows, schema.source(table)), None)

@@ -79,7 +79,7 @@ class CustomOutcome:
     draws: Array
     settings: Mapping[str, Any] = field(default_factory=dict)
     cautions: tuple[str, ...] = ()
-    arrays: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
     audit: LowerBound | None = None
     floating_point: Certificate | None = None  # absent: not covered
 
@@ -240,7 +240,7 @@ def _spec(wanted: CustomProblem, family: VariationalFamily, rounds: int, step_si
 
 
 def _made(
-    wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, family: VariationalFamily, optimiser: Any
+    wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, family: VariationalFamily, optimiser: object
 ) -> tuple[Any, GuidedGradients, NoisedSums]:
     model, clip, parts = wanted.model, _clip(wanted), list(parts_of(spec))
     asked = GuidedGradients(model, VariationalOptions(family, optimiser, averaged=0.5))

@@ -59,8 +59,8 @@ class CustomFit:
 
 
 def fit_custom(
-    model: Any,
-    data: Any,
+    model: object,
+    data: object,
     *,
     epsilon: float,
     delta: float,
@@ -70,13 +70,13 @@ def fit_custom(
     most_records: int | None,
     method: str,
     loss: Callable[..., Any] | None,
-    optimiser: Any,
-    params: Any,
+    optimiser: object,
+    params: object,
     constants: Mapping[str, Any] | None,
     start: Mapping[str, Any] | None,
     draws: int,
     options: Mapping[str, Any] | None,
-    ledger: Any,
+    ledger: object,
     random_state: int | None,
     begin: Callable[[str], None],
 ) -> CustomFit:
@@ -145,7 +145,7 @@ def fit_custom(
     return CustomFit(release, own, found.audit)
 
 
-def _told(epsilon: float, options: Mapping[str, Any]) -> dict[str, Any]:
+def _told(epsilon: float, options: Mapping[str, Any]) -> dict[str, object]:
     """What was asked for as plain values; options that are none are named."""
     plain = {name: value for name, value in options.items() if isinstance(value, str | bool | int | float | None)}
     return {"epsilon": epsilon, "options": plain, "unsaid": [name for name in options if name not in plain]}
@@ -202,7 +202,7 @@ def _kept(
     return front.build(model, layout, dict(public))
 
 
-def stored_arrays(own: CustomModel, found: CustomOutcome) -> dict[str, Any]:
+def stored_arrays(own: CustomModel, found: CustomOutcome) -> dict[str, np.ndarray]:
     """What a release holds of a fit: draws of its sites and of what they are made of, or the weights of a network."""
     if WEIGHTS in found.arrays:
         return dict(found.arrays)
@@ -224,14 +224,14 @@ def constrained_table(own: CustomModel, free: Array) -> NDArray[np.float64]:
 # as a public constant, because a refusal after the debit would tell that one record holds it.
 
 
-def names_in(data: Any) -> tuple[str, ...] | None:
+def names_in(data: object) -> tuple[str, ...] | None:
     """The names of the arrays, where the data have any."""
     if hasattr(data, "columns"):
         return column_names(data)
     return tuple(map(str, data)) if isinstance(data, Mapping) else None
 
 
-def named_arrays(data: Any, names: tuple[str, ...]) -> dict[str, Any]:
+def named_arrays(data: object, names: tuple[str, ...]) -> dict[str, object]:
     """The arrays of the data by name; no number decides anything."""
     if isinstance(data, tuple | list):
         if len(data) > len(names):
@@ -244,7 +244,7 @@ def named_arrays(data: Any, names: tuple[str, ...]) -> dict[str, Any]:
     raise refuse("data", "to be named arrays, a data frame or a tuple of arrays", type(data).__name__)
 
 
-def _typed(name: str, values: Any) -> Any:
+def _typed(name: str, values: object) -> Any:
     """An array as it is; a series of pandas or Polars by its stored type, which no missing cell changes."""
     kind = getattr(values, "dtype", None)
     return values if kind is None or isinstance(kind, np.dtype) else _array(from_arrays({name: values}).columns[name])
@@ -319,9 +319,7 @@ def check_units(named: Mapping[str, Any], unit: str | None, sizes: Sizes) -> Non
             raise refuse("the number of units", f"to be records = {sizes.records} under replace-one", there)
 
 
-def packed_rows(
-    layout: RecordLayout, used: tuple[str, ...], named: Mapping[str, Any], unit: str | None
-) -> NDArray[Any]:
+def packed_rows(layout: RecordLayout, used: tuple[str, ...], named: Mapping[str, Any], unit: str | None) -> np.ndarray:
     """The packed rows; the first reading of private numbers."""
     codes = None
     values = {name: finite_numbers(f"data[{name!r}]", named[name]) for name in used if name != unit}
@@ -332,7 +330,7 @@ def packed_rows(
     return pack(layout, values, codes)
 
 
-def _unit_codes(unit: str, given: Any) -> NDArray[np.intp]:
+def _unit_codes(unit: str, given: object) -> NDArray[np.intp]:
     """The units numbered from 0 in the order of their keys, records without a key first."""
     column = given if isinstance(given, Column) else from_arrays({unit: given}).columns[unit]
     known: dict[str, int] = {}
@@ -343,6 +341,6 @@ def _unit_codes(unit: str, given: Any) -> NDArray[np.intp]:
     return np.unique(codes, return_inverse=True)[1].ravel()
 
 
-def plain_arrays(layout: RecordLayout, named: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+def plain_arrays(layout: RecordLayout, named: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The arrays by name, as they are; the first reading of private numbers."""
     return {leaf.name: finite_numbers(f"data[{leaf.name!r}]", named[leaf.name]) for leaf in layout.leaves}

@@ -132,7 +132,7 @@ def _points(trained: Trained) -> np.ndarray:
     return np.stack([np.concatenate([np.ravel(np.asarray(leaf)) for leaf in jax.tree.leaves(one)]) for one in chosen])
 
 
-def _measured(measure: Any, model: PytreeLoss, points: np.ndarray) -> dict[str, Any]:
+def _measured(measure: Any, model: PytreeLoss, points: np.ndarray) -> dict[str, object]:
     """What the weights do on public examples: `measure(predict)`, whose predict gives the mean output of the points."""
 
     def predict(public: Mapping[str, Any]) -> np.ndarray:
@@ -145,7 +145,7 @@ def _measured(measure: Any, model: PytreeLoss, points: np.ndarray) -> dict[str, 
     return dict(found)
 
 
-def _typed(values: Any, whole: bool) -> np.ndarray:
+def _typed(values: object, whole: bool) -> np.ndarray:
     return np.asarray(values).astype(np.int32 if whole else np.float32)
 
 

@@ -46,7 +46,7 @@ class EncodedRows(NamedTuple):
     weights: Array | None = None
 
 
-def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Declaration:
+def declared(given: object, task: Task, relation: Relation, X: object, y: object) -> Declaration:
     """The declaration of a fit. Of X and y only their shape is looked at, and labels that are declared public."""
     if isinstance(given, ArrayBounds):
         return _of_arrays(given, task, relation, X, y)
@@ -72,7 +72,7 @@ def declared_columns(schema: Schema, task: Task) -> Declaration:
     return Declaration(task, read, read.declared_target().kind.labels if task.classifies else None)
 
 
-def encoded_rows(declaration: Declaration, relation: Relation, X: Any, y: Any) -> EncodedRows:
+def encoded_rows(declaration: Declaration, relation: Relation, X: object, y: object) -> EncodedRows:
     """Encode private rows: features and targets; labels as signs where there are two, as codes where there are more."""
     schema = declaration.schema
     table = as_table(schema, X)
@@ -111,7 +111,7 @@ def encoded_table(declaration: Declaration, relation: Relation, table: Table) ->
     return EncodedRows(encoded.features, target, encoded.units, encoded.weights)
 
 
-def bare_weights(sample_weight: Any, bounds: ArrayBounds, rows: int) -> Bare | None:
+def bare_weights(sample_weight: object, bounds: ArrayBounds, rows: int) -> Bare | None:
     """One weight for each record, by type and shape; None where every record has weight 1."""
     if sample_weight is None:
         if bounds.weight is not None and not bounds.weight[0] <= 1.0 <= bounds.weight[1]:
@@ -128,7 +128,7 @@ def bare_weights(sample_weight: Any, bounds: ArrayBounds, rows: int) -> Bare | N
     return found
 
 
-def target_codes(schema: Schema, y: Any) -> NDArray[np.int64]:
+def target_codes(schema: Schema, y: object) -> NDArray[np.int64]:
     """The codes of targets of a classification, in any spelling that the schema declares."""
     target = schema.declared_target()
     name, kind = target.name, target.kind
@@ -136,7 +136,7 @@ def target_codes(schema: Schema, y: Any) -> NDArray[np.int64]:
     return (encoded > 0).astype(np.int64) if isinstance(kind, Boolean) else encoded.astype(np.int64)
 
 
-def label_codes(labels: Sequence[Any], cells: Sequence[Any]) -> NDArray[np.int64]:
+def label_codes(labels: Sequence[object], cells: Sequence[object]) -> NDArray[np.int64]:
     """The place of each label among those declared; another one is refused."""
     known = {label: code for code, label in enumerate(labels)}
     codes = np.array([_code(known, cell) for cell in cells], np.int64)
@@ -145,14 +145,14 @@ def label_codes(labels: Sequence[Any], cells: Sequence[Any]) -> NDArray[np.int64
     return codes
 
 
-def _code(known: dict[Any, int], cell: Any) -> int:
+def _code(known: dict[Any, int], cell: object) -> int:
     try:
         return known.get(cell, -1)
     except Exception:  # what cannot be hashed is no label
         return -1
 
 
-def as_table(schema: Schema, X: Any) -> Table:
+def as_table(schema: Schema, X: object) -> Table:
     """A table from a plain array with the schema's columns in order, or from anything with names."""
     if isinstance(X, np.ndarray) and X.dtype.names is None:
         return from_matrix(X, [feature.name for feature in schema.features])
@@ -188,7 +188,7 @@ def _declared_labels(given: ArrayBounds, y: Any) -> tuple[Any, ...]:
     return tuple(labels.tolist())
 
 
-def _check_kind(kind: str, y: Any) -> None:
+def _check_kind(kind: str, y: object) -> None:
     """Text where numbers are declared, or the reverse, is seen from the type of the targets, before any debit."""
     text = "UT"
     if isinstance(y, Bare) and y.kind != "O" and kind != "O" and (y.kind in text) != (kind in text):
@@ -196,7 +196,7 @@ def _check_kind(kind: str, y: Any) -> None:
         raise InputError(f"Expected y to hold {words[0]} like the classes of ArrayBounds, got {words[1]}.")
 
 
-def _check_table(schema: Schema, X: Any, apart: dict[str, Any]) -> None:
+def _check_table(schema: Schema, X: object, apart: dict[str, Any]) -> None:
     """Names and types are public, those of every file of a family, so both are looked at before any debit."""
     if isinstance(X, np.ndarray) and X.dtype.names is None:
         check_types(schema, as_table(schema, X[:0]))

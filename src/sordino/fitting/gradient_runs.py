@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.accounting.calibration import calibrate
 from sordino.accounting.evaluate import Explanation, at_delta, theorem_named
@@ -42,13 +41,13 @@ from sordino.noise.whole_rows import checked_rows
 def fit_chain(
     spec: Spec | str | Path,
     model: Model | Callable[[jax.Array, jax.Array, jax.Array], jax.Array],
-    features: Any,
-    target: Any,
+    features: object,
+    target: object,
     *,
     epsilon: float,
     delta: float | None = None,
     function: LipschitzFunction | None = None,
-    ledger: Any = None,
+    ledger: object = None,
     random_state: int | None = None,
 ) -> StoredRelease:
     """Fit a custom model by the noisy gradient chain of a spec, with the noise that an epsilon needs.
@@ -111,12 +110,12 @@ def fit_chain(
     return charged_run(plan, run, words="this chain", epsilon=epsilon, ledger=as_ledger(ledger), sources=sources)[0]
 
 
-def _read(features: Any, target: Any) -> tuple[Any, Any]:
+def _read(features: object, target: object) -> tuple[Any, Any]:
     """The rows; a number that is not finite counts as a public one, because a refusal would tell of it."""
     return checked_rows(finite_numbers("features", features), finite_numbers("target", target))
 
 
-def check_typed(name: str, values: Any) -> None:
+def check_typed(name: str, values: object) -> None:
     """Refuse what has no type of its own: that of a list would follow from its numbers."""
     if not (hasattr(values, "dtype") and hasattr(values, "shape")):
         raise InputError(
@@ -125,7 +124,7 @@ def check_typed(name: str, values: Any) -> None:
         )
 
 
-def finite_numbers(name: str, values: Any) -> NDArray[Any]:
+def finite_numbers(name: str, values: object) -> np.ndarray:
     """The numbers as models get them; that some were changed is said in a warning marked NON-PRIVATE."""
     given, found = np.asarray(values), finite(values)
     if not np.array_equal(given, found):
@@ -184,8 +183,8 @@ class FittedNetwork:
 
 def fit_network(
     loss: Loss,
-    params: Any,
-    examples: Any,
+    params: object,
+    examples: object,
     *,
     epsilon: float,
     delta: float,
@@ -193,11 +192,11 @@ def fit_network(
     rounds: int,
     clip: float,
     training: Training,
-    sampling: Mapping[str, Any] | None = None,
+    sampling: Mapping[str, object] | None = None,
     records: int | None = None,
     canaries: int = 0,
     measure: Callable[[Any], Mapping[str, Any]] | None = None,
-    ledger: Any = None,
+    ledger: object = None,
     random_state: int | None = None,
     query: str = "of a network",
 ) -> FittedNetwork:
@@ -261,7 +260,7 @@ def fit_network(
         trained, lower = access.read(lambda: train_with_canaries(arguments, canaries, delta, random_state))
         found = jax.tree_util.tree_leaves_with_path(trained.averaged)
         arrays = {f"leaf_{place:03d}": np.asarray(leaf) for place, (_, leaf) in enumerate(found)}
-        settings: dict[str, Any] = {"leaves": [jax.tree_util.keystr(path) for path, _ in found]}
+        settings: dict[str, object] = {"leaves": [jax.tree_util.keystr(path) for path, _ in found]}
         if trained.kept:
             points = [jax.tree.leaves(one) for one in trained.kept]
             arrays |= {f"kept_{place:03d}": np.stack(values) for place, values in enumerate(zip(*points, strict=True))}
@@ -281,7 +280,7 @@ def training_plan(
     records: int,
     relation: Relation,
     rounds: int,
-    sampling: Mapping[str, Any] | None,
+    sampling: Mapping[str, object] | None,
     clip: float,
     *,
     epsilon: float,
@@ -294,7 +293,7 @@ def training_plan(
     return calibrate(Spec.from_dict({"algorithm": algorithm, **stated}), epsilon, delta, "noise").explanation
 
 
-def _public_number(records: int | None, relation: Relation, examples: Any) -> int:
+def _public_number(records: int | None, relation: Relation, examples: object) -> int:
     """The declared number of examples; how many there are is public under replace-one alone."""
     if relation is Relation.ADD_REMOVE:
         if records is None:
@@ -315,7 +314,7 @@ def train_with_canaries(
     return train_and_audit(*arguments, AuditOptions(delta=delta, seed=seed), canaries=canaries)
 
 
-def classification_quality(probabilities: NDArray[Any], labels: NDArray[Any]) -> dict[str, Any]:
+def classification_quality(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, object]:
     """Accuracy, log-loss and calibration on rows that are public; probabilities have shape (rows, classes).
 
     The expected calibration error is the mean, over rows, of the gap between how sure a prediction is and how often

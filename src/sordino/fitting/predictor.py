@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.core.arrays import Array, tails, weighted_quantiles
 from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, number, refuse, whole_number
@@ -121,7 +120,7 @@ class Predictor:
         return instance_of("the posterior", self.posterior, CoefficientPosterior)
 
     @cached_property
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> np.ndarray:
         """The classes, by code; a file may say anything, so they are looked at."""
         stated = self.release.settings.get("labels")
         wanted = max(2, self.outputs)
@@ -162,11 +161,11 @@ class Predictor:
 
     # Rows.
 
-    def encode(self, X: Any) -> Array:
+    def encode(self, X: object) -> Array:
         """Rows as the fit encoded them, ones where only a constant was learned; the target may be absent."""
         return self.task.encode(self, X)
 
-    def features(self, X: Any, absent: Mapping[str, float] = MappingProxyType({})) -> Array:
+    def features(self, X: object, absent: Mapping[str, float] = MappingProxyType({})) -> Array:
         """Encoded features; a column that is `absent` from the table has the number that is named there."""
         if absent and not (isinstance(X, np.ndarray) and X.dtype.names is None):
             given = read_table(X)
@@ -248,7 +247,7 @@ class Predictor:
         tails(level)
         return release_coverage(self.release, of, level)
 
-    def sample(self, features: Array, draws: int, generator: np.random.Generator | None = None) -> NDArray[Any]:
+    def sample(self, features: Array, draws: int, generator: np.random.Generator | None = None) -> np.ndarray:
         """Draws of new targets, shape (draws, records); the same ones where no generator is given."""
         used = np.random.default_rng(_SEED) if generator is None else generator
         return self.task.sample(self, self.posterior.sample(used, whole_number("draws", draws)), features, used)

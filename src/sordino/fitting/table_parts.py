@@ -117,7 +117,7 @@ class TableInParts:
         )
         return UnitSpread(schema.unit_column, tuple(schema.missing_tokens), self.columns, buckets)
 
-    def settings(self, schema: Schema) -> dict[str, Any]:
+    def settings(self, schema: Schema) -> dict[str, object]:
         """What a release says of where its sums were added up."""
         if schema.unit_column is None:
             return {"engine": self.word}
@@ -127,13 +127,13 @@ class TableInParts:
 
 def table_in_parts(
     schema: Schema,
-    source: Any,
-    engine: Any,
+    source: object,
+    engine: object,
     *,
     only: Sequence[str] | None = None,
     whole_units: bool = False,
     told: Progress = ignore_progress,
-    keep: Any = None,
+    keep: object = None,
 ) -> TableInParts:
     """Look at names and types of all parts and connect to the engine; no row is read and nothing debited.
 

@@ -14,7 +14,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import special
@@ -159,7 +158,7 @@ class Line:
         by = "by more than 10 times" if self.widened > 10.0 else f"by {percent(self.widened)}"
         return f"privacy widened this interval {by}"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For a machine: plain numbers, None for what is not known."""
         widened = self.widened
         parts = ("sampling", "privacy", "prior")
@@ -245,7 +244,7 @@ class Wald:
             f"p {p_words(self.p_value, relation=True)}"
         )
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For a machine."""
         tested = {"names": list(self.names), "statistic": self.statistic}
         return tested | {"degrees_of_freedom": self.degrees, "p_value": self.p_value}

@@ -25,7 +25,7 @@ def named_draws(release: StoredRelease, draws: int = 1000, seed: int | None = No
     return {name: table[:, place] for place, name in enumerate(names)}
 
 
-def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None, rows: Any = None) -> Any:
+def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None, rows: object = None) -> Any:
     """The posterior for ArviZ: variables `intercept` and `slope`, whose coordinates are the table's own words.
 
     Args:
@@ -45,14 +45,14 @@ def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None,
     words = _class_words(predictor)
     shaped = table.reshape(1, len(table), -1, max(len(words), 1))
     columns = [name.removesuffix(f" [{words[0]}]") if words else name for name in names[:: max(len(words), 1)]]
-    coords: dict[str, Any] = {"column": columns[1:]}
+    coords: dict[str, object] = {"column": columns[1:]}
     dims = {"slope": ["column"], "intercept": []}
     if words:
         coords["class"] = words
         dims = {"slope": ["column", "class"], "intercept": ["class"]}
     intercept, slope = shaped[:, :, 0], shaped[:, :, 1:]
     variables = {"intercept": intercept if words else intercept[..., 0], "slope": slope if words else slope[..., 0]}
-    groups: dict[str, Any] = {"posterior": variables}
+    groups: dict[str, object] = {"posterior": variables}
     if rows is not None:
         target = predictor.schema.declared_target().name
         generator = np.random.default_rng(seed)

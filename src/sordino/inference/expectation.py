@@ -204,10 +204,10 @@ class Expectation(Result):
         value = number("effect", effect)
         return {line.name: value / line.unit for line in self.lines}
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For a machine."""
         made, effects = self.plan, {} if self.effect is None else self.effects(self.effect)
-        answer: dict[str, Any] = {
+        answer: dict[str, object] = {
             "family": made.family,
             "records": made.records,
             "unit": made.declaration.counted,
@@ -302,7 +302,7 @@ class Expectation(Result):
             rows.append((f"{one.plan.epsilon:g}", middle, *widths))
         return ("epsilon", "privacy widens by", *(f"width of {name}" for name in shown)), tuple(rows)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: object = None) -> Any:
         """Expected widths against epsilon on matplotlib axes, where a fit is not refused."""
         axes, kept = figure_axes(ax), [one for one in self.curve if not one.refused]
         for name in self.names[:_MOST_IN_CURVE]:

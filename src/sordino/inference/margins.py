@@ -86,7 +86,7 @@ class Margins(Result):
         points = tuple(Estimate(f"{one.column} {one.value}", one.estimate, one.low, one.high) for one in self.margins)
         return ResultTable(self.title, ((header, rows),), columns, (), self.cautions, self.remarks, (points,))
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For a machine."""
         listed = [vars(one) for one in self.margins]
         return {"title": self.title, "level": self.level, "margins": listed, "remarks": list(self.remarks)}
@@ -96,9 +96,9 @@ def margins(
     release: StoredRelease,
     columns: Sequence[str] | str | None = None,
     *,
-    values: Mapping[str, Sequence[Any]] | None = None,
-    at: Mapping[str, Any] | None = None,
-    over: Any = None,
+    values: Mapping[str, Sequence[object]] | None = None,
+    at: Mapping[str, object] | None = None,
+    over: object = None,
     level: float = LEVEL,
 ) -> Margins:
     """Mean outcomes at values of columns, with intervals; reads the release and public values only.
@@ -131,8 +131,8 @@ def effects(
     release: StoredRelease,
     columns: Sequence[str] | str | None = None,
     *,
-    at: Mapping[str, Any] | None = None,
-    over: Any = None,
+    at: Mapping[str, object] | None = None,
+    over: object = None,
     level: float = LEVEL,
 ) -> Margins:
     """Differences of mean outcomes in natural units: for a round step of a number, for a word against the first one.
@@ -176,7 +176,7 @@ class _Setting:
     remarks: tuple[str, ...]
 
     @classmethod
-    def of(cls, release: StoredRelease, at: Mapping[str, Any] | None, over: Any) -> "_Setting":
+    def of(cls, release: StoredRelease, at: Mapping[str, object] | None, over: object) -> "_Setting":
         predictor = Predictor(release)
         if not predictor.knows_means:
             raise InputError(
@@ -226,7 +226,7 @@ class _Setting:
         range_of = instance_of("the column", kind, Measurement)
         return [float(f"{one:.6g}") for one in np.linspace(range_of.low, range_of.high, _POINTS)]
 
-    def outcomes(self, name: str, values: Sequence[Any]) -> Array:
+    def outcomes(self, name: str, values: Sequence[object]) -> Array:
         """Mean outcomes with a column set to each value, (draws, values, outcomes), averaged over the rows."""
         fit, found, count = self.predictor, [], self.rows.rows
         draws = fit.coefficient_law.draws
@@ -302,10 +302,10 @@ def _days(kind: Date, points: int) -> list[str]:
     return [day.item().strftime(kind.format) for day in days]
 
 
-def _filled(name: str, value: Any, rows: int) -> Column:
+def _filled(name: str, value: object, rows: int) -> Column:
     """A column that holds one value."""
     return from_arrays({name: np.array([value] * rows)}).columns[name]
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     return figure(float(value)) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sordino.auditing.lower_bound import LowerBound
@@ -75,7 +74,7 @@ class Release(StoredRelease):
             return comparison_table(given["models"], given["level"], self)
         return summary_of(self, level) if task_of(given) else parameters_of(self, level)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: object = None) -> Any:
         """The estimates of `summary` with their intervals, on matplotlib axes."""
         return self.summary().plot(ax)
 
@@ -85,7 +84,7 @@ class Release(StoredRelease):
     def _repr_html_(self) -> str:
         return self.summary().to_html()
 
-    def predict(self, data: Any, draws: int = 500, seed: int = 0) -> dict[str, NDArray[Any]]:
+    def predict(self, data: Any, draws: int = 500, seed: int = 0) -> dict[str, np.ndarray]:
         """Draws of the target for new records, shape (draws, records), by its name; post-processing, so free.
 
         A mixture has no target: its answer is the chance of each component, shape (records, components).
@@ -245,7 +244,7 @@ class CustomRelease(Release):
             start += size
         return found
 
-    def predict(self, data: Mapping[str, Any], draws: int = 500, seed: int = 0) -> dict[str, NDArray[Any]]:
+    def predict(self, data: Mapping[str, object], draws: int = 500, seed: int = 0) -> dict[str, np.ndarray]:
         """Draws of what the model observes for new records, shape (draws, records); post-processing.
 
         Args:
@@ -263,11 +262,11 @@ class CustomRelease(Release):
 
     def to_arviz(
         self,
-        public: Mapping[str, Any] | None = None,
+        public: Mapping[str, object] | None = None,
         *,
-        new: Mapping[str, Any] | None = None,
-        coords: Mapping[str, Any] | None = None,
-        dims: Mapping[str, Any] | None = None,
+        new: Mapping[str, object] | None = None,
+        coords: Mapping[str, object] | None = None,
+        dims: Mapping[str, object] | None = None,
     ) -> Any:
         """The posterior as ArviZ `InferenceData`; needs the extra `arviz`.
 
@@ -282,7 +281,7 @@ class CustomRelease(Release):
             An `InferenceData` whose posterior has the guarantee among its attributes.
         """
         arviz = the_arviz()
-        groups: dict[str, Any] = {"posterior": self.sites}
+        groups: dict[str, object] = {"posterior": self.sites}
         chains, draws = self._table.shape[:2]
         if public is not None:
             with in_doubles():
@@ -330,11 +329,11 @@ def with_model(release: StoredRelease, own: CustomModel | None, audit: LowerBoun
 
 def reopen(
     release: StoredRelease | str | Path,
-    model: Any,
+    model: object,
     *,
     loss: Callable[..., Any] | None = None,
-    params: Any = None,
-    constants: Mapping[str, Any] | None = None,
+    params: object = None,
+    constants: Mapping[str, object] | None = None,
 ) -> CustomRelease:
     """A release of `fit` that was written to a folder, with its model again, so that it can predict.
 
@@ -375,5 +374,5 @@ def reopen(
     return with_model(stored, own)
 
 
-def _given(data: Mapping[str, Any]) -> dict[str, Any]:
+def _given(data: Mapping[str, object]) -> dict[str, object]:
     return {name: np.asarray(values) for name, values in data.items()}

@@ -89,7 +89,7 @@ class Summary(Result):
         known = ", ".join(one.name for one in self.lines[:12])
         raise InputError(f"Expected a coefficient to be one of {known}, got {name!r}.")
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For a machine."""
         return {
             "title": self.title,

@@ -99,7 +99,7 @@ class Entry:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise LedgerError(f"The bound of entry {self.sequence} cannot be read.") from error
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "sequence": self.sequence,
             "time": self.time,

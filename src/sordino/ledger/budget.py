@@ -183,8 +183,8 @@ class Budget:
         """The part of delta at which the composed privacy loss is converted; rounded down."""
         return down(self.delta - self.failure_delta) if self.reserve else self.delta
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"unit": _UNIT.write(self.unit)}
+    def to_dict(self) -> dict[str, object]:
+        return {**asdict(self), "unit": _UNIT.write(self.unit)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Budget":

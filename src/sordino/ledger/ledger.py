@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from numpy.typing import NDArray
 
@@ -99,7 +99,7 @@ class Balance:
         epsilon = show_down(self.largest_epsilon)
         return f"{spent}; left: one more release of up to epsilon {epsilon} (at delta {budget.delta:g})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "budget": self.budget.to_dict(),
             "releases": self.releases,
@@ -153,7 +153,7 @@ class Ledger:
         delta: float,
         *,
         reserve: float = DEFAULT_RESERVE,
-        unit: LedgerUnit | Mapping[str, Any] | str = Unit.RECORD,
+        unit: LedgerUnit | Mapping[str, object] | str = Unit.RECORD,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> "Ledger":
         """Open a budget for a dataset; nothing given here can change later.
@@ -258,7 +258,7 @@ class Ledger:
         top, _ = self._standing()
         return verify(top.budget, top.rule, self.entries())
 
-    def export(self) -> dict[str, Any]:
+    def export(self) -> dict[str, object]:
         """Everything that may leave, as JSON values: no key, no fingerprints."""
         with log.reading(self.path) as file:
             top, state = book.standing(file)

@@ -153,7 +153,7 @@ class Charge:
     def is_nothing(self) -> bool:
         return not any(self.amounts) and not self.failure
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON form; an infinite amount is null."""
         amounts = [None if isinf(amount) else amount for amount in self.amounts]
         alone = None if isinf(self.alone) else self.alone
@@ -161,7 +161,7 @@ class Charge:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Charge":
-        def amount(name: str, value: Any) -> float:
+        def amount(name: str, value: object) -> float:
             return inf if value is None else number(name, value, NON_NEGATIVE)
 
         amounts = tuple(amount("amount", value) for value in data["amounts"])
@@ -219,7 +219,7 @@ class PrivacyFilter:
         shares = OrderShares.centred(budget.epsilon, loss)
         return cls(budget.epsilon, budget.delta, of_gaussians, late, loss, failure, mu, shares)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         numbers = {name: getattr(self, name) for name in _RANGES}
         return {**numbers, "orders": list(self.shares.orders), "shares": list(self.shares.shares)}
 

@@ -67,7 +67,7 @@ class SignedFolder:
     known: bool  # the verifier named this fingerprint; otherwise only integrity was checked
 
 
-def canonical(value: Any) -> bytes:
+def canonical(value: object) -> bytes:
     """The one form in which a value is written: sorted keys, ASCII, a line for each."""
     return json.dumps(value, indent=1, sort_keys=True, allow_nan=False).encode("ascii") + b"\n"
 
@@ -252,7 +252,7 @@ def _document(place: Path, name: str, content: bytes, keys: tuple[str, ...]) -> 
     return document
 
 
-def _matches(pattern: re.Pattern[str], value: Any) -> bool:
+def _matches(pattern: re.Pattern[str], value: object) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 

@@ -205,7 +205,7 @@ def public_of(path: str | Path) -> bytes:
     return public
 
 
-def _document(place: Path) -> dict[str, Any]:
+def _document(place: Path) -> dict[str, object]:
     """The document of a private key file, its head checked."""
     content = read_bytes(place, _LARGEST_KEY_FILE, owner_only=True)
     try:

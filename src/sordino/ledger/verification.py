@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
 
 from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.core.bound import Bound, Inapplicable
@@ -37,7 +36,7 @@ class EntryFinding:
     verdict: EntryVerdict
     reason: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return asdict(self)
 
 
@@ -57,7 +56,7 @@ class Verification:
         covered = {EntryVerdict.AGREES, EntryVerdict.CHANGED}
         return not self.overspent and all(finding.verdict in covered for finding in self.findings)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         entries = [finding.to_dict() for finding in self.findings]
         return {"sound": self.sound, "overspent": self.overspent, "entries": entries}
 

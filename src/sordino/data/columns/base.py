@@ -70,7 +70,7 @@ class MissingRuleShape(Shape):
 
     constant: Shape
 
-    def read(self, path: str, value: Any) -> MissingRule:
+    def read(self, path: str, value: object) -> MissingRule:
         if isinstance(value, Mapping):
             if set(value) != {"value"} or value["value"] is None:
                 raise refuse(path, "to be 'refuse', 'indicator' or an object with the one key 'value'", value)
@@ -92,7 +92,7 @@ class MissingRuleShape(Shape):
 class ReadCells:
     """A column read as its kind says: a number for each record, where it was missing, and counts, NON-PRIVATE."""
 
-    values: NDArray[Any]
+    values: np.ndarray
     missing: NDArray[np.bool_]
     clipped: int = 0
     unseen: int = 0
@@ -165,19 +165,19 @@ class ColumnKind(Section, ABC):
     def read(self, name: str, column: Column, tokens: Sequence[str]) -> ReadCells:
         """Read a raw column; stop where a rule refuses what it holds."""
 
-    def encode_feature(self, cells: ReadCells, out: NDArray[Any]) -> None:
+    def encode_feature(self, cells: ReadCells, out: np.ndarray) -> None:
         """Write the block of a feature, as it was read, into `out` (records x width)."""
         out[:, 0] = cells.values
         if self.missing.adds_indicator:
             out[cells.missing, 0] = 0.0
             out[:, 1] = cells.missing
 
-    def encode_target(self, cells: ReadCells) -> NDArray[Any]:
+    def encode_target(self, cells: ReadCells) -> np.ndarray:
         """One number per record."""
         return cells.values
 
     @abstractmethod
-    def decode(self, encoded: Any) -> NDArray[Any]:
+    def decode(self, encoded: object) -> np.ndarray:
         """Encoded targets back in raw units or words."""
 
     @abstractmethod
@@ -192,7 +192,7 @@ class ColumnKind(Section, ABC):
 class ColumnKinds(TaggedUnion):
     """The registered kinds; a declaration names its column and its kind beside the keys of the kind."""
 
-    def read(self, path: str, value: Any, instead: str = "") -> Any:
+    def read(self, path: str, value: object, instead: str = "") -> Any:
         if isinstance(value, ColumnKind):
             return value
         given = as_object(path, value, instead or " or a column kind")
@@ -201,7 +201,7 @@ class ColumnKinds(TaggedUnion):
         word = one_of(join(path, self.tag), given[self.tag], self.table)
         return read_keys(self.table[word], path, given, "name", self.tag)
 
-    def write(self, value: ColumnKind) -> dict[str, Any]:
+    def write(self, value: ColumnKind) -> dict[str, object]:
         """The kind and all of its keys, those that hold their default too."""
         return {self.tag: value.word} | written(value)
 
@@ -222,7 +222,7 @@ def column_kind(word: str) -> Callable[[Kind], Kind]:
     return register
 
 
-def written(section: Section) -> dict[str, Any]:
+def written(section: Section) -> dict[str, object]:
     """Every key of a section, null where it holds nothing."""
     values = ((key, getattr(section, key.attribute)) for key in keys_of(type(section)))
     return {key.name: None if value is None else key.shape.write(value) for key, value in values}

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.core.spec.fields import Contradiction, Flag, Word
 from sordino.core.validate import InputError, refuse
@@ -68,10 +67,10 @@ class Boolean(ColumnKind):
             truth |= missing & bool(self.missing.value)
         return ReadCells(truth, missing)
 
-    def encode_target(self, cells: ReadCells) -> NDArray[Any]:
+    def encode_target(self, cells: ReadCells) -> np.ndarray:
         return np.where(cells.values, 1.0, -1.0)
 
-    def decode(self, encoded: Any) -> NDArray[Any]:
+    def decode(self, encoded: object) -> np.ndarray:
         values = np.asarray(encoded)
         if not np.isin(values, (-1.0, 1.0)).all():
             raise refuse("encoded labels", "to be -1 or 1", "others")
@@ -146,7 +145,7 @@ class Category(ColumnKind):
         codes[unseen] = len(self.values)
         return ReadCells(codes, missing, unseen=int(unseen.sum()))
 
-    def encode_feature(self, cells: ReadCells, out: NDArray[Any]) -> None:
+    def encode_feature(self, cells: ReadCells, out: np.ndarray) -> None:
         positions = cells.values - self.drop_first
         if self.missing.adds_indicator:
             positions[cells.missing] = out.shape[1] - 1
@@ -154,7 +153,7 @@ class Category(ColumnKind):
         rows = np.flatnonzero(positions >= 0)
         out[rows, positions[rows]] = 1.0
 
-    def decode(self, encoded: Any) -> NDArray[Any]:
+    def decode(self, encoded: object) -> np.ndarray:
         codes = np.asarray(encoded)
         whole = codes.astype(np.int64)
         if codes.size and (np.any(whole != codes) or whole.min() < 0 or whole.max() >= len(self.labels)):

@@ -114,7 +114,7 @@ class Measurement(ColumnKind):
         np.divide(values, scale, out=values)
         return np.clip(values, *self.limits, out=values)
 
-    def decode(self, encoded: Any) -> NDArray[Any]:
+    def decode(self, encoded: object) -> np.ndarray:
         centre, scale = self.centre_and_scale
         return np.asarray(encoded, dtype=np.float64) * scale + centre
 

@@ -288,7 +288,7 @@ def _unpacked(header: _Header) -> bytes:
         raise_alone(_unpackable(header.file))
 
 
-def _check_quotes(header: _Header, text: Any) -> None:
+def _check_quotes(header: _Header, text: object) -> None:
     """Refuse a quote that is open at the end of the file: Arrow reads all rows behind it as one cell."""
     # A quote opens a cell only where the cell begins; elsewhere it is a letter.
     begins = rb"(?:(?<=[\r\n%b])|\A)" % re.escape(header.delimiter.encode())
@@ -344,7 +344,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def is_csv_path(source: Any) -> bool:
+def is_csv_path(source: object) -> bool:
     """Whether something is a path, or a pattern of paths, of CSV files, compressed or not."""
     if not isinstance(source, str | Path):
         return False

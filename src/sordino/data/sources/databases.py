@@ -159,16 +159,16 @@ class PostgreSQLTable(DatabaseTable):
             connection.close()
 
 
-def _is_duckdb(source: Any) -> bool:
+def _is_duckdb(source: object) -> bool:
     place, mark, _ = str(source).partition("#") if isinstance(source, str | Path) else ("", "", "")
     return isinstance(source, DuckDBTable) or (bool(mark) and Path(place).suffix.lower() in _ENDINGS)
 
 
-def _is_postgresql(source: Any) -> bool:
+def _is_postgresql(source: object) -> bool:
     return isinstance(source, PostgreSQLTable) or (isinstance(source, str) and source.startswith(_SCHEMES))
 
 
-def _part(kind: type[DuckDBTable] | type[PostgreSQLTable], source: Any) -> list[TablePart]:
+def _part(kind: type[DuckDBTable] | type[PostgreSQLTable], source: object) -> list[TablePart]:
     place, _, query = str(source).partition("#")
     return [source if isinstance(source, kind) else kind(place, query)]
 

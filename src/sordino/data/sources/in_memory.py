@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.raw_columns import (
@@ -40,7 +39,7 @@ _is_series = is_instance_named("pandas", "Series", "Index")
 is_spark = is_instance_named("pyspark", "DataFrame")
 
 
-def is_arrow(source: Any) -> bool:
+def is_arrow(source: object) -> bool:
     """Whether something exports a table, not a single column, through Arrow's C interface."""
     exports = hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
     table = hasattr(source, "columns") or hasattr(source, "schema")
@@ -68,7 +67,7 @@ def arrow_schema(table: Any) -> Any:
     return _exported(pa.RecordBatchReader.from_stream, table).schema
 
 
-def _exported(take: Callable[[Any], Any], table: Any) -> Any:
+def _exported(take: Callable[[Any], Any], table: object) -> Any:
     try:
         return take(table)
     except Exception:  # what a foreign library raises may quote a cell
@@ -108,7 +107,7 @@ def _pandas_column(series: Any) -> Column:
         return _array_column(np.asarray(series))
 
 
-def _array_column(values: NDArray[Any]) -> Column:
+def _array_column(values: np.ndarray) -> Column:
     """A column by the dtype of a NumPy array."""
     kind = values.dtype.kind
     if kind in "OT":
@@ -131,7 +130,7 @@ def from_arrays(arrays: Mapping[str, Any], only: Collection[str] | None = None) 
     return Table({name: _column(name, arrays[name]) for name in unique_names(arrays) if only is None or name in only})
 
 
-def from_matrix(matrix: Any, names: Sequence[str]) -> Table:
+def from_matrix(matrix: object, names: Sequence[str]) -> Table:
     """Turn a two-dimensional array, or a list of rows, and one name per column into a `Table`."""
     checked = unique_names(names)
     rows = [tuple(row) for row in matrix] if isinstance(matrix, Sequence) else np.asarray(matrix)
@@ -143,7 +142,7 @@ def from_matrix(matrix: Any, names: Sequence[str]) -> Table:
     return Table({name: ObjectColumn.of(row[index] for row in rows) for index, name in enumerate(checked)})
 
 
-def _column(name: str, given: Any) -> Column:
+def _column(name: str, given: object) -> Column:
     if isinstance(given, Sequence) and not isinstance(given, str | bytes) and not _is_typed(given):
         return ObjectColumn.of(given)
     if _is_series(given):
@@ -167,12 +166,12 @@ def _column(name: str, given: Any) -> Column:
     return _array_column(values)
 
 
-def no_rows(arrays: Mapping[str, Any]) -> dict[str, Any]:
+def no_rows(arrays: Mapping[str, Any]) -> dict[str, object]:
     """Arrays of the same types without a row; a list has no type, whatever it holds."""
     return {name: values[:0] if _is_typed(values) else [] for name, values in arrays.items()}
 
 
-def _is_typed(values: Any) -> bool:
+def _is_typed(values: object) -> bool:
     return hasattr(values, "__array__") or hasattr(values, "__arrow_c_array__")
 
 

@@ -190,7 +190,7 @@ def _as_bytes(column: Any) -> Any:
     return column.view(stored[column.type]) if column.type in stored else column
 
 
-def _is_parquet(source: Any) -> bool:
+def _is_parquet(source: object) -> bool:
     """Whether something is a path or a pattern of Parquet files, or a folder."""
     return is_path_ending(".parquet")(source) or (isinstance(source, str | Path) and os.path.isdir(source))
 

@@ -125,7 +125,7 @@ def register_source(word: str, accepts: Callable[[Any], bool], parts: Callable[[
     _SOURCES[word] = Source(accepts, parts)
 
 
-def parts_of(source: Any) -> list[TablePart]:
+def parts_of(source: object) -> list[TablePart]:
     """The parts of a table, in order; no row is read."""
     for candidate in _SOURCES.values():
         if candidate.accepts(source):
@@ -134,7 +134,7 @@ def parts_of(source: Any) -> list[TablePart]:
     raise InputError(f"Expected a table as one of: {', '.join(_SOURCES)}; got {given}; convert it first.")
 
 
-def read_table(source: Any, only: Collection[str] | None = None) -> Table:
+def read_table(source: object, only: Collection[str] | None = None) -> Table:
     """Read a table from a file, a folder or a database, any data frame or Arrow table, or named arrays.
 
     `only` names the columns that are wanted, and no other is kept in memory. Names that the table lacks are left out.
@@ -173,7 +173,7 @@ def _joined(name: str, columns: Sequence[Column]) -> Column:
     raise InputError(f"Column {name!r} has different types in different parts. Convert some of them.")
 
 
-def read_without_quoting(name: str, batches: Iterable[Any]) -> Iterator[Any]:
+def read_without_quoting(name: str, batches: Iterable[object]) -> Iterator[Any]:
     """What an outside reader returns; its exceptions may quote a cell, so only their type is reported."""
     source = iter(batches)
     while True:
@@ -190,23 +190,23 @@ def read_without_quoting(name: str, batches: Iterable[Any]) -> Iterator[Any]:
         yield batch
 
 
-def check_rows(source: Any) -> None:
+def check_rows(source: object) -> None:
     """Refuse a source whose rows do not make a table; called before a debit, so that none is made for it."""
     for part in parts_of(source):
         part.check_rows()
 
 
-def column_names(source: Any) -> tuple[str, ...]:
+def column_names(source: object) -> tuple[str, ...]:
     """The column names of a table, read without its rows where the format allows it."""
     return parts_of(source)[0].names()
 
 
-def empty_table(source: Any) -> Table | None:
+def empty_table(source: object) -> Table | None:
     """The columns of a table by their types, without a row; None where it has no types, as a CSV file."""
     return parts_of(source)[0].empty()
 
 
-def declared_types(source: Any) -> dict[str, str]:
+def declared_types(source: object) -> dict[str, str]:
     """The kind of column that a file's or a frame's own types say, read without its rows; CSV files say nothing."""
     empty = empty_table(source)
     return {} if empty is None else column_kinds(empty)
@@ -225,7 +225,7 @@ def is_path_ending(*suffixes: str) -> Callable[[Any], bool]:
 def is_instance_named(package: str, *names: str) -> Callable[[Any], bool]:
     """A test for instances of a foreign class (or a subclass) that does not import the foreign package."""
 
-    def accepts(source: Any) -> bool:
+    def accepts(source: object) -> bool:
         ancestry = type(source).__mro__
         return any(kind.__module__.split(".")[0] == package and kind.__name__ in names for kind in ancestry)
 

@@ -43,7 +43,7 @@ class Outcome:
 
     posterior: Posterior
     model: Model
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     cautions: tuple[str, ...] = ()
 
 

@@ -55,7 +55,7 @@ class Constant(Method):
         return fitted(plan.problem, plan.spec, rows.y, sources.fresh())
 
 
-def _mean_of_signs(problem: FitProblem) -> dict[str, Any]:
+def _mean_of_signs(problem: FitProblem) -> dict[str, object]:
     """The sum of signs over the declared number of records, the minimiser of n c^2 / 2 - c sum of signs.
 
     One number, so Laplace noise is the smaller one. It is drawn as a whole number, at the same guarantee.

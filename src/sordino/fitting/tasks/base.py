@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.spec.instance import NamedModel
@@ -54,12 +53,12 @@ def or_none(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def positive(name: str, value: Any) -> float:
+def positive(name: str, value: object) -> float:
     """A number above 0."""
     return number(name, value, POSITIVE)
 
 
-def column_name(name: str, value: Any) -> str:
+def column_name(name: str, value: object) -> str:
     """The name of a column; columns of arrays may be given by their number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"x{value}"
@@ -102,7 +101,7 @@ def is_number(kind: "ColumnKind") -> TypeGuard["Number"]:
     return kind.word == "number"
 
 
-def declared_number(schema: "Schema", what: str, name: str) -> "tuple[int, Number]":
+def declared_number(schema: "Schema", what: str, name: object) -> "tuple[int, Number]":
     """The place among the encoded columns of a number without an indicator, and its kind."""
     found = next(((block.start, feature.kind) for feature, block in schema.blocks if feature.name == name), None)
     if found is None:
@@ -150,7 +149,7 @@ class Task(ABC):
 
     # What is declared.
 
-    def settings(self, **given: Any) -> dict[str, Any]:
+    def settings(self, **given: Any) -> dict[str, object]:
         """Every public setting by its name, checked."""
         known = {option.name: option for option in self.options}
         for name in given:
@@ -204,27 +203,27 @@ class Task(ABC):
             return EngineTarget((-1.0, 1.0))
         return EngineTarget(kind.limits, *kind.centre_and_scale)
 
-    def engine_targets(self, schema: "Schema", y: Array) -> NDArray[Any]:
+    def engine_targets(self, schema: "Schema", y: Array) -> np.ndarray:
         """Encoded targets as that engine takes them."""
         return y
 
-    def exposure(self, schema: "Schema", settings: Mapping[str, Any]) -> "tuple[int, Number] | None":
+    def exposure(self, schema: "Schema", settings: Mapping[str, object]) -> "tuple[int, Number] | None":
         """The place of the encoded exposure and its kind, where records have one."""
         del schema, settings
 
-    def exposures(self, schema: "Schema", settings: Mapping[str, Any], X: Array) -> Array | None:
+    def exposures(self, schema: "Schema", settings: Mapping[str, object], X: Array) -> Array | None:
         """What the rate of each encoded row is multiplied by, where targets have rates."""
         del schema, settings, X
 
-    def times(self, schema: "Schema", settings: Mapping[str, Any]) -> SurvivalTime | None:
+    def times(self, schema: "Schema", settings: Mapping[str, object]) -> SurvivalTime | None:
         """The column of times, where records have one."""
         del schema, settings
 
-    def kept_settings(self, schema: "Schema", settings: Mapping[str, Any]) -> dict[str, Any]:
+    def kept_settings(self, schema: "Schema", settings: Mapping[str, object]) -> dict[str, object]:
         """What a release by bounded influence says of its rows."""
         return {name: settings[name] for name in self.kept}
 
-    def edges(self, settings: Mapping[str, Any]) -> Array:
+    def edges(self, settings: Mapping[str, object]) -> Array:
         """The edges of the time bins of a release; none where records have no times."""
         return np.zeros(0)
 
@@ -234,7 +233,7 @@ class Task(ABC):
         """Of a table with these names the columns that encoded rows are made of."""
         return tuple(dict.fromkeys(name for feature in fit.schema.features for name in feature.reads))
 
-    def encode(self, fit: "Predictor", X: Any) -> Array:
+    def encode(self, fit: "Predictor", X: object) -> Array:
         """Rows as the fit encoded them; the target may be absent."""
         return fit.features(X)
 
@@ -271,11 +270,11 @@ class Task(ABC):
         """What new targets, or probabilities of classes, are below and above with this probability each."""
         raise self._no_answer()
 
-    def sample(self, fit: "Predictor", thetas: Array, X: Array, generator: np.random.Generator) -> NDArray[Any]:
+    def sample(self, fit: "Predictor", thetas: Array, X: Array, generator: np.random.Generator) -> np.ndarray:
         """A new target for each draw of parameters and each row."""
         raise self._no_answer()
 
-    def table(self, fit: "Predictor", X: Array, low: Array | None, high: Array | None) -> dict[str, Any]:
+    def table(self, fit: "Predictor", X: Array, low: Array | None, high: Array | None) -> dict[str, object]:
         """Columns of predictions by their names; the ends are those of `interval` where it is known how they hold."""
         mean, variance = self.regression(fit, X)
         return {"mean": mean, "deviation": np.sqrt(variance), "low": low, "high": high}
@@ -309,13 +308,13 @@ def ignore_progress(_stage: str) -> None:
     """Leaves the name of a stage unsaid."""
 
 
-def task_of(settings: Mapping[str, Any]) -> Task | None:
+def task_of(settings: Mapping[str, object]) -> Task | None:
     """The task that a release was fitted for, as its settings say; None of a look, a check or a chain."""
     word = settings.get("task")
     return TASKS.get(word) if isinstance(word, str) else None
 
 
-def asked_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def asked_of(settings: Mapping[str, object]) -> Mapping[str, Any]:
     """What the fit of a release was asked for, as its settings say; refused where they do not."""
     asked = settings.get(ASKED)
     if not isinstance(asked, Mapping) or "epsilon" not in asked:

@@ -5,7 +5,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sordino.core.arrays import Array
@@ -35,7 +34,7 @@ LARGEST_SCORE = 50.0
 _DRAWN = 2000
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise refuse(name, "to be true or false", value)
     return value
@@ -88,7 +87,7 @@ class Counts(Task):
     def engine_targets(self, schema: "Schema", y: Array) -> Array:
         return schema.declared_target().kind.decode(y)
 
-    def exposure(self, schema: "Schema", settings: Mapping[str, Any]) -> "tuple[int, Number] | None":
+    def exposure(self, schema: "Schema", settings: Mapping[str, object]) -> "tuple[int, Number] | None":
         name = settings.get("exposure")
         if name is None:
             return None
@@ -97,7 +96,7 @@ class Counts(Task):
             raise InputError(f"The exposure {name!r} must be a number above 0; declare a positive low.")
         return place, kind
 
-    def exposures(self, schema: "Schema", settings: Mapping[str, Any], X: Array) -> Array:
+    def exposures(self, schema: "Schema", settings: Mapping[str, object], X: Array) -> Array:
         found = self.exposure(schema, settings)
         if found is None:
             return np.ones(len(X))
@@ -124,7 +123,7 @@ class Counts(Task):
         low, high = np.concatenate([np.quantile(one, [tail, 1.0 - tail], axis=0) for one in drawn], axis=1)
         return np.floor(low), np.ceil(high)
 
-    def sample(self, fit: "Predictor", thetas: Array, X: Array, generator: np.random.Generator) -> NDArray[Any]:
+    def sample(self, fit: "Predictor", thetas: Array, X: Array, generator: np.random.Generator) -> np.ndarray:
         dispersion = fit.coefficient_law.dispersion
         rates = fit.exposures(X) * np.exp(np.minimum(fit.scores(thetas, X)[..., 0], 30.0))
         if dispersion > 0.0:

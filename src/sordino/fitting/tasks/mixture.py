@@ -60,7 +60,7 @@ class Mixture(Task):
     def probabilities(self, fit: "Predictor", X: Array) -> Array:
         return special.softmax(self.log_densities(fit, X), axis=1)
 
-    def table(self, fit: "Predictor", X: Array, low: Array | None, high: Array | None) -> dict[str, Any]:
+    def table(self, fit: "Predictor", X: Array, low: Array | None, high: Array | None) -> dict[str, object]:
         shares = self.probabilities(fit, X)
-        columns: dict[str, Any] = {"component": shares.argmax(axis=1)}
+        columns: dict[str, object] = {"component": shares.argmax(axis=1)}
         return columns | {f"probability of {code}": shares[:, code] for code in range(shares.shape[1])}

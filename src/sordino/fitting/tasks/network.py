@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 USUAL_HIDDEN = (16,)
 
 
-def _widths(name: str, value: Any) -> tuple[int, ...]:
+def _widths(name: str, value: object) -> tuple[int, ...]:
     if not isinstance(value, tuple | list) or not value:
         raise refuse(name, "to be a tuple of layer widths such as (16,), or None", value)
     return tuple(whole_number(name, width) for width in value)

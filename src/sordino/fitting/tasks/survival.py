@@ -6,7 +6,7 @@ last seen without. Times are declared, so what lies outside is brought to the ne
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ MOST_BINS = Interval(2, 64)
 _ROWS = 256
 
 
-def _bins(name: str, value: Any) -> int | tuple[float, ...]:
+def _bins(name: str, value: object) -> int | tuple[float, ...]:
     """How many time bins, or their edges."""
     if isinstance(value, int) and not isinstance(value, bool):
         return whole_number(name, value, MOST_BINS)
@@ -106,7 +106,7 @@ class Survival(Task):
         kind = schema.declared_target().kind
         return kind.decode(y) > 0.5 if kind.word == "number" else y > 0.0
 
-    def times(self, schema: "Schema", settings: Mapping[str, Any]) -> SurvivalTime:
+    def times(self, schema: "Schema", settings: Mapping[str, object]) -> SurvivalTime:
         name, bins = settings["time"], settings["bins"]
         place, kind = declared_number(schema, "time", name)
         edges = np.linspace(kind.low, kind.high, bins + 1) if isinstance(bins, int) else np.array(bins, np.float64)
@@ -118,10 +118,10 @@ class Survival(Task):
             )
         return SurvivalTime(place, kind, edges)
 
-    def kept_settings(self, schema: "Schema", settings: Mapping[str, Any]) -> dict[str, Any]:
+    def kept_settings(self, schema: "Schema", settings: Mapping[str, object]) -> dict[str, object]:
         return {"time": settings["time"], "bins": self.times(schema, settings).edges.tolist()}
 
-    def edges(self, settings: Mapping[str, Any]) -> Array:
+    def edges(self, settings: Mapping[str, object]) -> Array:
         """A file may say anything, so they are looked at."""
         stated = settings.get("bins")
         numbers = isinstance(stated, list | tuple) and all(type(edge) in (int, float) for edge in stated)
@@ -135,7 +135,7 @@ class Survival(Task):
         absent = {str(fit.release.settings.get("time"))} - set(names)
         return tuple(name for name in super().columns_to_read(fit, names) if name not in absent)
 
-    def encode(self, fit: "Predictor", X: Any) -> Array:
+    def encode(self, fit: "Predictor", X: object) -> Array:
         """Encoded rows with the 0/1 columns of all time bins but the first, of which none holds."""
         name, edges = str(fit.release.settings.get("time")), fit.edges
         features = fit.features(X, absent={name: float(edges[0])})
@@ -167,7 +167,7 @@ class Survival(Task):
         found = fit.means(X, 1.0 - 2.0 * tail)
         return found.low, found.high
 
-    def sample(self, fit: "Predictor", thetas: Array, X: Array, generator: np.random.Generator) -> NDArray[Any]:
+    def sample(self, fit: "Predictor", thetas: Array, X: Array, generator: np.random.Generator) -> np.ndarray:
         chances = self.chances(fit, thetas, X)
         return (generator.random(chances.shape) < chances).astype(np.float64)
 

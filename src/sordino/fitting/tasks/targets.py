@@ -3,10 +3,9 @@
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sordino.core.arrays import Array
@@ -45,7 +44,7 @@ class NumberTask(Task):
         half = fit.residual_quantile(1.0 - 2.0 * tail) * np.sqrt(variance)
         return mean - half, mean + half
 
-    def sample(self, fit: "Predictor", thetas: Array, X: Array, generator: np.random.Generator) -> NDArray[Any]:
+    def sample(self, fit: "Predictor", thetas: Array, X: Array, generator: np.random.Generator) -> np.ndarray:
         drawn = fit.scores(thetas, X)[..., 0]
         return self.decoded(fit, drawn + np.sqrt(fit.residual_variance) * generator.standard_normal(drawn.shape))
 
@@ -82,14 +81,14 @@ class ClassTask(Task):
         low, high = np.concatenate(ends, axis=1)
         return low, high
 
-    def sample(self, fit: "Predictor", thetas: Array, X: Array, generator: np.random.Generator) -> NDArray[Any]:
+    def sample(self, fit: "Predictor", thetas: Array, X: Array, generator: np.random.Generator) -> np.ndarray:
         heaped = np.cumsum(self.shares(fit, thetas, X), axis=-1)
         codes = (generator.random((*heaped.shape[:2], 1)) > heaped[..., :-1]).sum(axis=-1)
         return fit.labels[codes]
 
-    def table(self, fit: "Predictor", X: Array, low: Array | None, high: Array | None) -> dict[str, Any]:
+    def table(self, fit: "Predictor", X: Array, low: Array | None, high: Array | None) -> dict[str, object]:
         shares = fit.probabilities(X)
-        columns: dict[str, Any] = {"prediction": fit.labels[shares.argmax(axis=1)]}
+        columns: dict[str, object] = {"prediction": fit.labels[shares.argmax(axis=1)]}
         for code, label in enumerate(fit.labels):
             for part, values in (("probability", shares), ("low", low), ("high", high)):
                 columns[f"{part} of {label}"] = None if values is None else values[:, code]

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import for_group
 from sordino.core import __version__
@@ -84,7 +83,7 @@ _PRINTED: dict[str, dict[str, Any]] = {
     "own-model": {"sites": [{"name": str, "shape": [int]}]},
 }  # fmt: skip
 
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, np.ndarray]
 Settings = Mapping[str, Any]
 
 
@@ -141,7 +140,7 @@ class Protection:
             "them about k times epsilon, and a larger delta."
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """JSON form: the unit as in a spec, and the group where there is one."""
         group = None
         if self.group is not None:
@@ -220,7 +219,7 @@ class StoredRelease:
         return protection_of(self.spec, self.schema, self.bound, self.delta)
 
 
-def to_document(release: StoredRelease, digest: str) -> dict[str, Any]:
+def to_document(release: StoredRelease, digest: str) -> dict[str, object]:
     """The JSON form; `digest` is the SHA-256 of the arrays' file."""
     return {
         "format": FORMAT,
@@ -260,7 +259,7 @@ def changed_keys(release: StoredRelease) -> tuple[str, ...]:
     return tuple(key for key in again if key not in read or read[key] != again[key])
 
 
-def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRelease, str]:
+def from_document(where: str, document: object, arrays: Arrays) -> tuple[StoredRelease, str]:
     """Read the JSON form beside its arrays; also the digest it states."""
     if not isinstance(document, Mapping) or not all(isinstance(key, str) for key in document):
         raise refuse(where, "to be an object with named keys", document)
@@ -270,7 +269,7 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
             raise InputError(f"{where} lacks the key {key!r}. Declare it.")
         return document[key]
 
-    def section(key: str) -> dict[str, Any]:
+    def section(key: str) -> dict[str, object]:
         return {} if document.get(key) is None else dict(as_object(key, document[key]))
 
     if required("format") != FORMAT:
@@ -314,7 +313,7 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
     return release, digest
 
 
-def _check_version(version: Any) -> bool:
+def _check_version(version: object) -> bool:
     """Whether a file of this major version is newer than this reader; another major version is refused."""
     parts = str(version).split(".")
     if len(parts) != 2 or not all(one.isdecimal() and len(one) < 6 for one in parts):
@@ -326,7 +325,7 @@ def _check_version(version: Any) -> bool:
     return minor > MINOR
 
 
-def _bound(where: str, value: Any, line: Any) -> Bound:
+def _bound(where: str, value: object, line: object) -> Bound:
     """The theorem's bound, with the line about floating point, which stands apart so that older readers can skip it."""
     try:
         bound = Bound.from_dict(dict(as_object("bound", value)))
@@ -372,7 +371,7 @@ class Contents(NamedTuple):
 
     kind: str
     spec: Spec
-    arrays: dict[str, NDArray[Any]]
+    arrays: dict[str, np.ndarray]
 
 
 def stored(release: object) -> Contents:
@@ -401,7 +400,7 @@ _POSTERIORS: dict[tuple[str, ...], Any] = {
 }
 
 
-def posterior_arrays(posterior: Posterior) -> dict[str, NDArray[Any]]:
+def posterior_arrays(posterior: Posterior) -> dict[str, np.ndarray]:
     """The arrays from which a posterior is rebuilt."""
     if isinstance(posterior, CoefficientPosterior):
         return posterior.arrays

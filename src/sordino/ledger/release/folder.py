@@ -7,10 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.core.atomic_write import write_new_folder
 from sordino.core.spec.document import check_plain, parse, read_bytes, read_text
@@ -25,7 +23,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _KINDS = frozenset({"float32", "float64", "int32", "int64"})
 
 
-def to_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+def to_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     """The file that holds these arrays."""
     from safetensors.numpy import save  # noqa: PLC0415  (loaded only where arrays are written)
 
@@ -35,7 +33,7 @@ def to_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return save({name: np.ascontiguousarray(values) for name, values in arrays.items()})
 
 
-def from_bytes(where: str, content: bytes) -> dict[str, NDArray[Any]]:
+def from_bytes(where: str, content: bytes) -> dict[str, np.ndarray]:
     """The arrays of a file; damage, other kinds of numbers and NaN are refused."""
     from safetensors import SafetensorError  # noqa: PLC0415
     from safetensors.numpy import load  # noqa: PLC0415
