@@ -72,15 +72,11 @@ def test_schemes_differ_by_more_than_the_test_resolves(quadratic):
 
 def test_a_poisson_batch_is_divided_by_the_public_size(quadratic):
     """A rate of its own leaves the divisor alone: at rate 1 every step sums all five rows and divides by two."""
-    sample = last(quadratic, Scheme.POISSON, 20_000, batch={"scheme": "poisson", "size": 2, "rate": 1.0})
-    dim = quadratic.rows.shape[1]
-    second = np.zeros((dim + 1, dim + 1))
-    second[dim, dim] = 1.0
-    for _ in range(STEPS):
-        second = quadratic.step(second, range(5)) + quadratic.noise
-    mean = second[:dim, dim]
-    covariance = second[:dim, :dim] - np.outer(mean, mean)
-    assert worst_deviation(sample, mean, covariance) < STANDARD_ERRORS
+    every = {"batch": {"scheme": "poisson", "size": 2, "rate": 1.0}}
+    sample = last(quadratic, Scheme.POISSON, 20_000, **every)
+    exact = quadratic.moments(Scheme.POISSON, STEPS, **every)
+    assert worst_deviation(sample, *exact) < STANDARD_ERRORS
+    assert worst_deviation(sample, *quadratic.moments(Scheme.POISSON, STEPS)) > 2 * STANDARD_ERRORS
 
 
 def test_schedules_are_followed_step_by_step(line):
@@ -90,20 +86,13 @@ def test_schedules_are_followed_step_by_step(line):
         "step_size": {"kind": "list", "values": etas},
         "noise": {"kind": "gaussian", "scale": {"kind": "list", "values": taus}},
     }
-    mean = variance = 0.0
-    for eta, tau in zip(etas, taus, strict=True):
-        slope = 1.0 - eta * (np.mean(line.rows**2) + line.decay)
-        mean = slope * mean + eta * np.mean(line.rows[:, 0] * line.target)
-        variance = slope**2 * variance + tau**2
     sample = last(line, Scheme.FULL, 20_000, **schedules)
-    assert worst_deviation(sample, np.array([mean]), np.array([[variance]])) < STANDARD_ERRORS
+    assert worst_deviation(sample, *line.moments(Scheme.FULL, STEPS, **schedules)) < STANDARD_ERRORS
 
 
 def test_a_gaussian_start_has_its_scale(line):
-    """One step from N(0, s^2) has variance slope^2 s^2 + tau^2."""
-    spec = line.spec(Scheme.FULL, 1, 20_000, start={"kind": "gaussian", "scale": 3.0})
+    """Three steps from N(0, s^2)."""
+    start = {"start": {"kind": "gaussian", "scale": 3.0}}
+    spec = line.spec(Scheme.FULL, 3, 20_000, **start)
     sample = run(spec, line.model, line.rows, line.target, SeededRandomness(3)).iterates
-    slope = 1.0 - line.eta * (np.mean(line.rows**2) + line.decay)
-    mean = line.eta * np.mean(line.rows[:, 0] * line.target)
-    expected = slope**2 * 9.0 + line.tau**2
-    assert worst_deviation(sample, np.array([mean]), np.array([[expected]])) < STANDARD_ERRORS
+    assert worst_deviation(sample, *line.moments(Scheme.FULL, 3, **start)) < STANDARD_ERRORS

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from sordino.core.arrays import Array
+from sordino.core.spec import Spec
 from sordino.models.exact import (
     ConjugateRegression,
     ExactLaw,
@@ -17,6 +18,7 @@ from sordino.models.exact import (
     LineMixture,
     Quadratics,
 )
+from sordino.models.exact.chain_law import ChainRun, _stages
 from sordino.models.exact.gaussian_law import cholesky
 from sordino.models.exact.line import StableFamily, log_sum
 
@@ -96,6 +98,28 @@ def passes(n: int, size: int, permutations: Sequence[ArrayLike], steps: int) -> 
     cuts = range(size, n, size)
     epochs = [np.split(np.asarray(order, dtype=np.int64), cuts) for order in permutations]
     return list(itertools.islice((batch for epoch in itertools.cycle(epochs) for batch in epoch), steps))
+
+
+def chain_moments(spec: Spec, data: Quadratics) -> tuple[Array, Array]:
+    """Mean and covariance of the last iterate of a chain, stage by stage, whatever the number of patterns.
+
+    In coordinates (theta, 1) a step is a matrix. Stages are independent, so the second moment after a stage is the mean
+    over its alternatives.
+    """
+    run, step = ChainRun.of(spec, data), 0
+    start, noise = np.append(run.start_mean, 1.0), np.diag([*np.ones(data.dim), 0.0])
+    second = np.outer(start, start) + run.start_scale**2 * noise
+    for stage in _stages(run.chain, spec.n, data):
+        each = second[None]
+        for position in range(stage.steps):
+            matrix, offset = run.maps(stage, position, step)
+            above = np.concatenate([matrix, offset[:, :, None]], axis=2)
+            maps = np.concatenate([above, np.tile(np.eye(data.dim + 1)[-1:], (len(matrix), 1, 1))], axis=1)
+            each = maps @ each @ np.swapaxes(maps, 1, 2) + run.noise_scales[step] ** 2 * noise
+            step += 1
+        second = np.einsum("j,jab->ab", stage.weights, each)
+    mean = second[:-1, -1]
+    return mean, second[:-1, :-1] - np.outer(mean, mean)
 
 
 def predictive(model: ConjugateRegression, posterior: GaussianLaw, features: ArrayLike) -> GaussianLaw:

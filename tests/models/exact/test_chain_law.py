@@ -8,8 +8,7 @@ import pytest
 
 from sordino.core.validate import InputError
 from sordino.models.exact import GaussianLaw, GaussianMixtureLaw, Quadratics, chain_law
-from tests.models.exact.chain_moments import chain_moments
-from tests.models.exact.laws import density, moments, passes, ridge
+from tests.models.exact.laws import chain_moments, density, moments, passes, ridge
 
 SCHEDULES = {
     "step_size": {"kind": "polynomial", "initial": 0.3, "offset": 1.0, "power": 0.5},
@@ -166,20 +165,6 @@ def test_moments_agree_with_simulated_chains(chain_spec, batch, generator):
     assert abs(squares.mean() - covariance[0, 0]) < 5 * squares.std() / 200
 
 
-def test_moments_do_not_need_the_patterns_to_be_few(chain_spec, generator):
-    """Poisson with 200 records: the mean obeys its own plain recursion; the enumeration is refused."""
-    x, y = generator.normal(size=200), generator.normal(size=200)
-    data = ridge(x[:, None], y, 0.05)
-    spec = chain_spec(n=200, dim=1, steps=30, batch={"scheme": "poisson", "size": 20})
-    mean, _ = chain_moments(spec, data)
-    theta = 0.0
-    for _ in range(30):
-        theta -= 0.2 * (0.1 * (x * (x * theta - y)).sum() / 20 + 0.05 * theta)
-    assert mean[0] == pytest.approx(theta, rel=1e-12)
-    with pytest.raises(InputError, match="at most 100000 patterns"):
-        chain_law(spec, data)
-
-
 def test_an_odd_record_among_many_equal_ones_needs_only_its_positions(chain_spec):
     data = Quadratics(np.ones((2, 1, 1)), np.array([[0.0], [5.0]]), np.arange(1000) == 999)
     law = chain_law(chain_spec(n=1000, steps=200, batch={"scheme": "shuffle-once", "size": 10}), data)
@@ -204,6 +189,7 @@ def test_several_chains_are_stacked_and_independent(chain_spec, table):
         ({"n": 6, "batch": {"scheme": "cyclic", "size": 2}}, "Expected 6 records"),
         ({"dim": 3}, "problem.dim"),
         ({"batch": {"scheme": "shuffle-once", "size": 1}, "chains": 2}, "a single chain"),
+        ({"steps": 30, "batch": {"scheme": "poisson", "size": 2}}, "at most 100000 patterns"),
     ],
 )
 def test_what_has_no_exact_law_here_is_refused(chain_spec, table, changes, message):
