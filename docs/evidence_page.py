@@ -36,7 +36,7 @@ _DRAWS = Claim(
 )
 _KARNEY = Claim(
     "Gaussians and Laplace noise from fair bits and comparisons alone",
-    ("src/sordino/noise/gaussian.py", f"{_NOISE}/test_gaussians.py", f"{_NOISE}/test_whole_laplace.py"),
+    ("src/sordino/noise/gaussian.py", f"{_NOISE}/test_gaussians.py"),
 )
 _LATTICE = Claim(
     "a noised answer depends only on the integer sum plus noise, in whatever order the sum was computed",
@@ -52,7 +52,7 @@ _OWN_BITS = Claim(
 )
 _LAST_BITS = Claim(
     "an attack on the last bits finds nothing here, and breaks the same release in floating point",
-    ("tests/noise/test_last_bits.py", f"{_NOISE}/test_lattice.py"),
+    ("tests/noise/test_last_bits.py",),
 )
 _AVERAGE = Claim(
     "iterates are added as integers, and the bound on the average includes rounding",

@@ -127,10 +127,10 @@ IN_ESTIMATORS = mutations(
 @@ exact noise: draws used twice | ExactGaussians.rounded | noise/test_gaussians.py
 - self._use(places)
   values = self._approximate(places)
-@@ exact Laplace noise halved | whole_laplace | noise/test_whole_laplace.py
+@@ exact Laplace noise halved | whole_laplace | noise/test_gaussians.py -k laplace
 - top, bottom = exact.numerator, exact.denominator
 + top, bottom = exact.numerator, 2 * exact.denominator
-@@ exact Laplace noise with twice the zeros | whole_laplace | noise/test_whole_laplace.py
+@@ exact Laplace noise with twice the zeros | whole_laplace | noise/test_gaussians.py -k laplace
 - not (negative and size == 0)
 + True
 @@ natural: rows are whitened by a plain product | _Run._rows | estimators/test_natural_method.py -k whitened_rows

@@ -1,4 +1,4 @@
-"""The exact sampler: every way it can go adds up to the Gaussian, and what it rounds is the real sum."""
+"""Exact samplers: every way to a Gaussian adds up to it, what is rounded is the real sum, and whole Laplace noise."""
 
 import math
 from collections import Counter
@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate, stats
 
 from sordino.core.validate import InputError
-from sordino.noise.gaussian import Deviates, ExactGaussians, _Trial, random_words
+from sordino.noise.gaussian import Deviates, ExactGaussians, _Trial, random_words, whole_laplace
 from tests.noise.scripted import every_way
 
 
@@ -106,3 +106,20 @@ def test_noise_is_used_once():
     noise.rounded(slice(5, 10), np.zeros(5), np.ones(5))
     with pytest.raises(InputError, match="already used"):
         noise.rounded(slice(0, 3), np.zeros(3), np.ones(3))
+
+
+@pytest.mark.parametrize("scale", [0.3, 2.0, 20.0])
+def test_whole_laplace_noise_has_the_probabilities_of_its_law(scale):
+    """20,000 draws, 5 counts: each is within 5 standard errors of its mean but for one run in 10^5."""
+    generator = np.random.default_rng(1)
+    drawn = np.array([whole_laplace(generator, scale) for _ in range(20_000)])
+    ratio = np.exp(-1.0 / scale)
+    for value in (-2, -1, 0, 1, 2):
+        chance = (1 - ratio) / (1 + ratio) * ratio ** abs(value)
+        assert np.sum(drawn == value) == pytest.approx(20_000 * chance, abs=5 * np.sqrt(20_000 * chance) + 1)
+
+
+def test_scales_of_laplace_noise_that_cannot_be_are_refused():
+    for scale in (0.0, -1.0, 1e20, float("nan")):
+        with pytest.raises(InputError, match="scale"):
+            whole_laplace(np.random.default_rng(0), scale)

@@ -14,9 +14,10 @@ from papers.round_words import stated_spec
 from sordino.auditing.fleet.plan import DenseFleet
 from sordino.core.spec import Clipping, ClippingKind, Spec
 from sordino.mechanisms import SeededRandomness, run
+from sordino.mechanisms.chain import kernel
 from sordino.mechanisms.messages import CentredCoordinates, Prior, Refinement, run_message_passing
 from sordino.mechanisms.mixture import EmOptions, run_em
-from sordino.mechanisms.rounds import device as loop
+from sordino.mechanisms.rounds import device
 from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
 from sordino.models import GaussianMixture, JaxModel, Logistic, MLPClassification, MLPRegression
 from sordino.models.message_passing.sites import GaussianSite, NetworkSite, PublicPrecision
@@ -58,50 +59,34 @@ def own_loss(theta, x, y):
 
 
 RUNS = {
-    "chain": (
-        "sordino.mechanisms.chain.kernel.advance",
-        lambda: run(chain(4), Logistic(), *rows(), SeededRandomness(0)),
+    "chain": lambda: run(chain(4), Logistic(), *rows(), SeededRandomness(0)),
+    "chain of an own loss": lambda: run(chain(4), JaxModel(own_loss, 4), *rows(), SeededRandomness(0)),
+    "variational": lambda: run_variational(
+        described("variational", step_size=0.1),
+        MLPRegression(hidden=(3,)),
+        *rows(),
+        SeededRandomness(0),
+        options=VariationalOptions(),
     ),
-    "chain of an own loss": (
-        "sordino.mechanisms.chain.kernel.advance",
-        lambda: run(chain(4), JaxModel(own_loss, 4), *rows(), SeededRandomness(0)),
-    ),
-    "variational": (
-        "sordino.mechanisms.rounds.device.advance",
-        lambda: run_variational(
-            described("variational", step_size=0.1),
-            MLPRegression(hidden=(3,)),
-            *rows(),
-            SeededRandomness(0),
-            options=VariationalOptions(),
-        ),
-    ),
-    "em": (
-        "sordino.mechanisms.rounds.device.advance",
-        lambda: run_em(
-            described("em", components=2),
-            GaussianMixture((0.5, 0.5), 0.5),
-            rows()[0],
-            SeededRandomness(0),
-            options=EmOptions(),
-        ),
+    "em": lambda: run_em(
+        described("em", components=2),
+        GaussianMixture((0.5, 0.5), 0.5),
+        rows()[0],
+        SeededRandomness(0),
+        options=EmOptions(),
     ),
     **{
-        f"messages of a {name}": (
-            "sordino.mechanisms.rounds.device.advance",
-            lambda site=site: run_message_passing(
-                described("message-passing", damping=1.0),
-                site,
-                *rows(),
-                SeededRandomness(0),
-                prior=Prior(1.0),
-                refinement=Refinement(CentredCoordinates()),
-            ),
+        f"messages of a {name}": lambda site=site: run_message_passing(
+            described("message-passing", damping=1.0),
+            site,
+            *rows(),
+            SeededRandomness(0),
+            prior=Prior(1.0),
+            refinement=Refinement(CentredCoordinates()),
         )
         for name, site in (("line", GaussianSite()), ("network", NetworkSite(3, PublicPrecision(4.0))))
     },
 }
-KERNELS = {loop.advance}
 
 
 class Seen(Exception):
@@ -112,19 +97,16 @@ class Seen(Exception):
 @pytest.mark.parametrize("name", RUNS)
 def test_every_product_of_a_kernel_asks_for_full_precision(name, monkeypatch):
     """And is made in double precision, which no shorter kind of number replaces."""
-    from importlib import import_module
-
-    place, made = RUNS[name]
-    module, function = place.rsplit(".", 1)
-    kernel, texts = getattr(import_module(module), function), []
+    place = kernel if name.startswith("chain") else device
+    advance, texts = place.advance, []
 
     def watched(*arguments):
-        texts.append(kernel.lower(*arguments).as_text())
+        texts.append(advance.lower(*arguments).as_text())
         raise Seen  # its text is enough: it need be neither compiled nor run
 
-    monkeypatch.setattr(place, watched)
+    monkeypatch.setattr(place, "advance", watched)
     with pytest.raises(Seen):
-        made()
+        RUNS[name]()
     products = [line for text in texts for line in text.splitlines() if "dot_general" in line]
     assert products
     for line in products:

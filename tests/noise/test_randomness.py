@@ -6,7 +6,7 @@ import pytest
 
 from sordino.core.spec import Scheme
 from sordino.core.validate import InputError
-from sordino.mechanisms import Purpose, Randomness, SeededRandomness, run
+from sordino.mechanisms import Purpose, Randomness, SecureRandomness, SeededRandomness, run
 
 
 class HostRandomness(Randomness):
@@ -38,10 +38,12 @@ def test_a_host_source_is_asked_for_blocks_in_order_and_gives_the_same_law(quadr
     assert np.all(np.abs(squares.mean(0) - np.diag(covariance)) < 5.6 * squares.std(0) / np.sqrt(20_000))
 
 
-def test_purposes_have_streams_of_their_own():
-    source = SeededRandomness(5)
-    first = {purpose: source.generator(purpose).random() for purpose in Purpose}
-    assert len(set(first.values())) == len(Purpose)
+@pytest.mark.parametrize(
+    "source", [SeededRandomness(5), SecureRandomness().resumed({"kind": "secure", "key": "07" * 32})]
+)
+def test_purposes_have_streams_of_their_own(source):
+    first = {source.generator(purpose).random() for purpose in Purpose}
+    assert len(first) == len(Purpose)
     noise, start = (source.gaussians(p, 0, 3, (2,), np.float32) for p in (Purpose.NOISE, Purpose.START))
     assert not np.isin(noise, start).any()
 
