@@ -1,17 +1,15 @@
 # pyright: reportPrivateImportUsage=false
 """Every engine gives the sums of memory, to the last bit: all families, records and units, real engines."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.sources.registry import parts_of
-from sordino.engines.clusters import started
 from sordino.engines.totals import Engine, Totals, engine_of
 from sordino.engines.unit_buckets import UnitSpread
+from tests.engines.conftest import ROOT
 from tests.engines.tables import COLUMNS, FAMILIES, asked_in_memory, planned, table, written
 
 
@@ -84,25 +82,21 @@ def test_all_families_relations_and_units_streamed(tmp_path, family, relation, u
 
 
 @pytest.fixture(scope="module")
-def dask_engine():
-    distributed = pytest.importorskip("distributed", reason="needs sordino[cluster]")
+def dask_engine(dask):
+    from distributed import Client
+
     from sordino.engines.clusters import DaskCluster
 
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        client.run(_find_tests)
+    with Client(dask.replace("dask://", "tcp://"), set_as_default=False) as client:
+        client.run(_find_tests, ROOT)
         yield DaskCluster(client)
 
 
-def _find_tests() -> None:
+def _find_tests(root: str) -> None:
     import sys
-    from pathlib import Path
 
-    folder = str(Path(__file__).parents[2])
-    if folder not in sys.path:
-        sys.path.append(folder)
+    if root not in sys.path:
+        sys.path.append(root)
 
 
 @pytest.mark.slow
@@ -124,28 +118,15 @@ def test_a_dask_frame_gives_the_sums_of_memory(dask_engine):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning", "ignore::ResourceWarning")
-def test_spark_gives_the_sums_of_memory(tmp_path):
-    sql = pytest.importorskip("pyspark.sql", reason="needs sordino[spark]")
-    import os
-    import shutil
-    import sys
-
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("needs a Java runtime")
+def test_spark_gives_the_sums_of_memory(tmp_path, spark):
     from sordino.engines.clusters import SparkCluster
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    session = started(sql.SparkSession.builder.master("local[2]"))
-    try:
-        for family in FAMILIES:
-            folder = tmp_path / family
-            folder.mkdir()
-            agree(SparkCluster(session), written(folder, family), family, Relation.REPLACE_ONE, unit=False)
-        agree(SparkCluster(session), session.read.parquet(str(tmp_path / "cox")), "cox", Relation.REPLACE_ONE, False)
-        agree(SparkCluster(session), tmp_path / "linear", "linear", Relation.REPLACE_ONE, unit=True)
-    finally:
-        session.stop()
+    for family in FAMILIES:
+        folder = tmp_path / family
+        folder.mkdir()
+        agree(SparkCluster(spark), written(folder, family), family, Relation.REPLACE_ONE, unit=False)
+    agree(SparkCluster(spark), spark.read.parquet(str(tmp_path / "cox")), "cox", Relation.REPLACE_ONE, False)
+    agree(SparkCluster(spark), tmp_path / "linear", "linear", Relation.REPLACE_ONE, unit=True)
 
 
 def test_an_engine_that_is_not_there_is_refused():

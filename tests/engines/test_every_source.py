@@ -4,9 +4,6 @@ Files, databases and frames hold the same rows. Dask, Spark and PostgreSQL are s
 cannot be, its tests say what they would have needed. A test compares the table in `docs/how-to/scale.md`.
 """
 
-import os
-import shutil
-import sys
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,18 +20,17 @@ from sordino.core.results import as_csv
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.data import read_table, write_schema
-from sordino.engines.clusters import started
 from sordino.fitting.predictor import Predictor
 from sordino.ledger import Ledger
 from tests.data.odd_cells import STORED, arrow_table, odd_stored, records, with_cells
 from tests.data.odd_cells import schema as odd_schema
 from tests.data.test_one_cell import Others
 from tests.engines.tables import ROWS, frames, paths, rows_of
-from tests.engines.test_fit_with_an_engine import fitted, folder, schema, with_events
+from tests.engines.test_fit_with_an_engine import fitted, schema, with_events
 from tests.engines.test_other_verbs import looked, predicted, release, same_answers
 from tests.engines.test_postgresql import server
 
-__all__ = ["folder", "release", "server"]  # fixtures
+__all__ = ["release", "server"]  # fixtures
 
 FILES = (
     "Parquet folder",
@@ -101,24 +97,6 @@ def test_engines_of_this_process_fit_frames(folder):
 
 def same_fit(one, other) -> bool:
     return all(one.arrays[name].tobytes() == other.arrays[name].tobytes() for name in other.arrays)
-
-
-@pytest.fixture(scope="module")
-def dask():
-    distributed = pytest.importorskip("distributed", reason="needs sordino[cluster]")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
-        yield cluster.scheduler_address.replace("tcp://", "dask://")
-
-
-@pytest.fixture(scope="module")
-def spark():
-    sql = pytest.importorskip("pyspark.sql", reason="needs sordino[spark]")
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("needs a Java runtime")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = started(sql.SparkSession.builder.master("local[2]"))
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")

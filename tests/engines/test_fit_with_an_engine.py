@@ -16,7 +16,6 @@ from sordino.data import Boolean, Feature, Number, Schema, Target, write_schema
 from sordino.data.units import DeclaredUnit, DeclaredWeight
 from sordino.engines import clusters
 from sordino.fitting.fit import fit_table
-from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
 from tests.engines.tables import ROWS, table, written
 
@@ -40,14 +39,8 @@ def with_events(place):
     for path in found.glob("*.parquet"):
         rows = pq.read_table(path)
         ill = [value > 0.5 for value in rows.column("y").to_pylist()]
-        pq.write_table(rows.drop_columns(["y"]).append_column("ill", [ill]), path)
+        pq.write_table(rows.drop_columns(["y"]).append_column("ill", [ill]), path, row_group_size=64)
     return found
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "visits").mkdir()
-    return with_events(tmp_path / "visits")
 
 
 def fitted(source, declared, **others):
@@ -76,8 +69,7 @@ def test_a_streamed_fit_with_weights_is_the_fit_of_memory(folder, unit):
     assert any(plain.arrays[name].tobytes() != streamed.arrays[name].tobytes() for name in plain.arrays)
 
 
-def test_the_ledger_is_debited_once_and_before_a_row_is_read(folder, tmp_path):
-    ledger = Ledger.open(tmp_path / "clinic.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5)
+def test_the_ledger_is_debited_once_and_before_a_row_is_read(folder, ledger):
     entries = []
 
     def told(name, done, parts):
@@ -88,8 +80,7 @@ def test_the_ledger_is_debited_once_and_before_a_row_is_read(folder, tmp_path):
     assert len(ledger.entries()) == 1
 
 
-def test_what_names_and_types_tell_is_refused_before_the_debit(folder, tmp_path):
-    ledger = Ledger.open(tmp_path / "clinic.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5)
+def test_what_names_and_types_tell_is_refused_before_the_debit(folder, ledger):
     with pytest.raises(InputError, match="engine to be one of"):
         fitted(folder, schema(), engine="hadoop", ledger=ledger)
     with pytest.raises(InputError, match="bounded-influence"):
@@ -111,8 +102,7 @@ def _dose_as_text(rows):
     return rows.set_column(rows.schema.get_field_index("dose"), "dose", rows.column("dose").cast("string"))
 
 
-def test_one_file_of_three_hundred_that_does_not_match_is_refused_with_its_name_and_without_a_debit(folder, tmp_path):
-    ledger = Ledger.open(tmp_path / "clinic.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5)
+def test_one_file_of_many_that_does_not_match_is_refused_with_its_name_and_without_a_debit(folder, tmp_path, ledger):
     many = tmp_path / "many"
     many.mkdir()
     whole = pq.read_table(folder / "part-3.parquet")
@@ -135,8 +125,7 @@ def test_one_file_of_three_hundred_that_does_not_match_is_refused_with_its_name_
         ("spark", "'spark' has no address"),
     ],
 )
-def test_an_engine_that_is_not_there_debits_nothing(folder, tmp_path, monkeypatch, engine, told):
-    ledger = Ledger.open(tmp_path / "clinic.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5)
+def test_an_engine_that_is_not_there_debits_nothing(folder, monkeypatch, engine, told, ledger):
     if engine.startswith("dask"):
         pytest.importorskip("distributed", reason="needs sordino[cluster]")
         monkeypatch.setattr(clusters, "_CONNECT", 0.3)
@@ -156,16 +145,8 @@ def test_the_command_line_warns_of_a_scheduler_without_tls(
     pytest.importorskip("distributed", reason="needs sordino[cluster]")
     monkeypatch.setattr(clusters, "_CONNECT", 0.3)
     write_schema(schema(), tmp_path / "schema.json")
-    budget = [
-        "--epsilon",
-        "8",
-        "--delta",
-        "1e-6",
-        "--relation",
-        "replace-one",
-        "--schema",
-        str(tmp_path / "schema.json"),
-    ]
+    budget = ["--epsilon", "8", "--delta", "1e-6", "--relation", "replace-one"]
+    budget += ["--schema", str(tmp_path / "schema.json")]
     asked = {
         "fit": ["logistic", str(folder), *budget],
         "look": [str(folder), "--ask", "mean: age", *budget],

@@ -18,10 +18,8 @@ from sordino.engines.local import Helper, Helpers, Streamed, Unanswered, pickled
 from sordino.engines.totals import Engine, PartAnswer, Totals, Work
 from sordino.fitting.predictor import Predictor
 from tests.engines.tables import COLUMNS, ROWS, asked_in_memory, planned, written
-from tests.engines.test_fit_with_an_engine import fitted, folder, schema
+from tests.engines.test_fit_with_an_engine import fitted, schema
 from tests.engines.test_other_verbs import looked, same_answers
-
-__all__ = ["folder"]  # a fixture
 
 FAMILY = "poisson"
 

@@ -14,18 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import pyarrow.parquet as pq
 import pytest
 
 from sordino.core.validate import InputError
 from sordino.data import register_source
 from sordino.data.sources.registry import TablePart, parts_of
 from sordino.engines.clusters import started
-from sordino.fitting.fit import fit_table
 from sordino.ledger import Ledger
-from tests.engines.tables import written
 from tests.engines.test_faults import _cluster, _finds_tests
-from tests.engines.test_fit_with_an_engine import schema
+from tests.engines.test_fit_with_an_engine import fitted, schema
 
 KILLS, KILLS_OF_A_FIT, MOST_FITS = 20, 4, 8
 
@@ -91,22 +88,9 @@ def source():
     del _SOURCES[word]
 
 
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "visits").mkdir()
-    found = written(tmp_path / "visits", "logistic")
-    for path in found.glob("*.parquet"):
-        rows = pq.read_table(path)
-        ill = [value > 0.5 for value in rows.column("y").to_pylist()]
-        pq.write_table(rows.drop_columns(["y"]).append_column("ill", [ill]), path)
-    return found
-
-
 def fits_with_kills(folder: Path, tmp_path: Path, make, words: Sequence[str]) -> tuple[int, list[str]]:
     """How many fits were right, and why others were refused, until twenty were killed; each was debited once."""
-    asked = {"epsilon": 8.0, "delta": 1e-6, "relation": "replace-one", "schema": schema(), "seed": 4}
-    asked |= {"method": "bounded-influence"}
-    right = fit_table("logistic", folder, **asked)
+    right = fitted(folder, schema())
     notes = tmp_path / "notes"
     notes.mkdir()
     well, refused, killed, fit = 0, [], 0, 0
@@ -127,9 +111,8 @@ def fits_with_kills(folder: Path, tmp_path: Path, make, words: Sequence[str]) ->
                     (notes / f"{fit}-{len(left)}.now").write_text(left[-1])
 
         try:
-            found = fit_table(
-                "logistic", FatalFolder(str(folder), str(notes)), engine=make(), ledger=ledger, told=told, **asked
-            )
+            fatal = FatalFolder(str(folder), str(notes))
+            found = fitted(fatal, schema(), engine=make(), ledger=ledger, told=told)
             assert all(found.arrays[name].tobytes() == right.arrays[name].tobytes() for name in right.arrays)
             well += 1
         except InputError as error:

@@ -1,8 +1,5 @@
 """Look, predict and audit where the data lie: the answers of memory on every engine and from every source."""
 
-import os
-import shutil
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,28 +10,11 @@ import sordino
 from sordino.cli.main import app
 from sordino.core.validate import InputError
 from sordino.data import write_schema
-from sordino.engines.clusters import started
-from sordino.fitting.fit import fit_table
-from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
-from tests.engines.tables import paths, written
-from tests.engines.test_fit_with_an_engine import schema
+from tests.engines.tables import paths
+from tests.engines.test_fit_with_an_engine import fitted, schema
 
 QUESTIONS = ("histogram: age", "mean: dose", "table: ill, age", "missing: age", "quantiles: dose", "bounds: dose")
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "visits").mkdir()
-    found = written(tmp_path / "visits", "logistic")
-    for path in found.glob("*.parquet"):
-        pq.write_table(_ill(pq.read_table(path)), path, row_group_size=64)
-    return found
-
-
-def _ill(rows):
-    ill = [value > 0.5 for value in rows.column("y").to_pylist()]
-    return rows.drop_columns(["y"]).append_column("ill", [ill])
 
 
 def looked(source, unit=False, **others):
@@ -53,8 +33,7 @@ def test_a_look_on_an_engine_is_the_look_of_memory(folder, unit):
     assert found.release.settings["where"]["engine"] == "streamed"
 
 
-def test_a_look_that_lacks_a_column_in_one_file_is_refused_before_the_debit(folder, tmp_path):
-    ledger = Ledger.open(tmp_path / "clinic.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5)
+def test_a_look_that_lacks_a_column_in_one_file_is_refused_before_the_debit(folder, ledger):
     path = folder / "part-2.parquet"
     pq.write_table(pq.read_table(path).drop_columns(["dose"]), path)
     with pytest.raises(InputError, match=r"'dose' in .*part-2"):
@@ -89,17 +68,7 @@ def test_files_that_change_between_the_two_rounds_of_a_look_are_refused(folder, 
 
 @pytest.fixture
 def release(folder, tmp_path):
-    made = fit_table(
-        "logistic",
-        folder,
-        epsilon=8.0,
-        delta=1e-6,
-        relation="replace-one",
-        schema=schema(),
-        seed=4,
-        method="bounded-influence",
-    )
-    write_release(tmp_path / "release", made)
+    write_release(tmp_path / "release", fitted(folder, schema()))
     return tmp_path / "release"
 
 
@@ -145,29 +114,14 @@ def test_an_audit_reads_every_source(folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_look_and_predict_on_a_dask_cluster_are_those_of_memory(release, folder, tmp_path):
-    distributed = pytest.importorskip("distributed", reason="needs sordino[cluster]")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
-        address = cluster.scheduler_address.replace("tcp://", "dask://")
-        assert same_answers(looked(folder, engine=address), looked(folder))
-        assert same_answers(looked(folder, unit=True, engine=address), looked(folder, unit=True))
-        memory = predicted(release, folder, tmp_path / "memory.csv")
-        assert predicted(release, folder, tmp_path / "dask.csv", "--engine", address) == memory
-
-
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning", "ignore::ResourceWarning")
-def test_look_and_predict_on_spark_are_those_of_memory(release, folder, tmp_path):
-    sql = pytest.importorskip("pyspark.sql", reason="needs sordino[spark]")
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("needs a Java runtime")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = started(sql.SparkSession.builder.master("local[2]"))
-    try:
-        assert same_answers(looked(folder, engine="spark://local"), looked(folder))
-        assert same_answers(looked(folder, unit=True, engine="spark://local"), looked(folder, unit=True))
-        assert same_answers(looked(session.read.parquet(str(folder)), engine="spark://local"), looked(folder))
-        memory = predicted(release, folder, tmp_path / "memory.csv")
-        assert predicted(release, folder, tmp_path / "spark.csv", "--engine", "spark://local") == memory
-    finally:
-        session.stop()
+@pytest.mark.parametrize("engine", ["dask", "spark"])
+def test_look_and_predict_on_a_cluster_are_those_of_memory(release, folder, tmp_path, engine, request):
+    given = request.getfixturevalue(engine)
+    address = given if engine == "dask" else "spark://local"
+    assert same_answers(looked(folder, engine=address), looked(folder))
+    assert same_answers(looked(folder, unit=True, engine=address), looked(folder, unit=True))
+    if engine == "spark":
+        assert same_answers(looked(given.read.parquet(str(folder)), engine=address), looked(folder))
+    memory = predicted(release, folder, tmp_path / "memory.csv")
+    assert predicted(release, folder, tmp_path / "cluster.csv", "--engine", address) == memory

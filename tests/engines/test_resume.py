@@ -23,29 +23,11 @@ from sordino.core.guarantee import GaussianDP
 from sordino.core.validate import InputError
 from sordino.data import write_schema
 from sordino.engines.local import Streamed
-from sordino.fitting.fit import fit_table
 from sordino.ledger import Ledger, LedgerRefusal
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.folder import release_digest
 from sordino.mechanisms.checkpoint_file import Record, read_record, write_record
-from tests.engines.tables import written
 from tests.engines.test_fit_with_an_engine import fitted, schema
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "visits").mkdir()
-    found = written(tmp_path / "visits", "logistic")
-    for path in found.glob("*.parquet"):
-        rows = pq.read_table(path)
-        ill = [value > 0.5 for value in rows.column("y").to_pylist()]
-        pq.write_table(rows.drop_columns(["y"]).append_column("ill", [ill]), path)
-    return found
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    return Ledger.open(tmp_path / "clinic.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5)
 
 
 class Stopped:
@@ -234,11 +216,12 @@ def test_a_whole_file_makes_the_same_release_again(folder, tmp_path, ledger):
     assert not copy.exists()
 
 
-def command(folder, tmp_path, ledger, out, *more):
+def words_of(folder, tmp_path, ledger, *more):
+    """The command of a fit."""
     write_schema(schema(), tmp_path / "schema.json")
     words = ["fit", "logistic", str(folder), "--schema", str(tmp_path / "schema.json"), "--epsilon", "8", "--delta"]
     words += ["1e-6", "--relation", "replace-one", "--seed", "4", "--ledger", str(ledger.path)]
-    return main([*words, "--out", str(tmp_path / out), "--engine", "streamed", *more])
+    return [*words, "--out", str(tmp_path / "release"), "--engine", "streamed", *more]
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -252,14 +235,14 @@ def test_a_full_disk_loses_nothing_that_was_paid_for(folder, tmp_path, ledger, k
         plain(place, files)
 
     monkeypatch.setattr(whole_files, "_fill", full)
-    assert command(folder, tmp_path, ledger, "release", *more) == 2
+    assert main(words_of(folder, tmp_path, ledger, *more)) == 2
     said = capsys.readouterr().err
     assert "No space left on device" in said
     assert not out.exists()
     monkeypatch.setattr(whole_files, "_fill", plain)
     if kept:
         assert "Nothing is lost" in said
-        assert command(folder, tmp_path, ledger, "release", *more) == 0
+        assert main(words_of(folder, tmp_path, ledger, *more)) == 0
     else:
         out = Path(re.search(r"paid release is in '([^']+)'", said)[1])
     assert read_release(out).digest == ledger.entries()[0].release
@@ -302,11 +285,8 @@ def test_five_hundred_kills_lose_no_fit(tmp_path):
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_is_gone_on_with_by_the_same_command(folder, tmp_path, ledger):
-    write_schema(schema(), tmp_path / "schema.json")
     keep = tmp_path / "rounds.json"
-    words = ["fit", "logistic", str(folder), "--schema", str(tmp_path / "schema.json"), "--epsilon", "8", "--delta"]
-    words += ["1e-6", "--relation", "replace-one", "--seed", "4", "--engine", "streamed", "--keep", str(keep)]
-    words += ["--ledger", str(ledger.path), "--out", str(tmp_path / "release")]
+    words = words_of(folder, tmp_path, ledger, "--keep", str(keep))
     # Every part takes a moment, so that the kill comes between two rounds.
     slow = """
         import sys, time
@@ -325,16 +305,7 @@ def test_a_process_that_is_killed_is_gone_on_with_by_the_same_command(folder, tm
     process.wait()
     assert not (tmp_path / "release").exists()
     subprocess.run([sys.executable, "-m", "sordino", *words], check=True, capture_output=True)
-    right = fit_table(
-        "logistic",
-        folder,
-        epsilon=8.0,
-        delta=1e-6,
-        relation="replace-one",
-        schema=schema(),
-        seed=4,
-        method="bounded-influence",
-    )
+    right = fitted(folder, schema())
     found = read_release(tmp_path / "release")
     assert all(found.arrays[name].tobytes() == right.arrays[name].tobytes() for name in right.arrays)
     assert len(ledger.entries()) == 1

@@ -1,10 +1,8 @@
 """Every source gives an engine the rows of the table, and what does not fit is refused with the file named."""
 
 import pyarrow as pa
-import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import feather, ipc
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
@@ -25,14 +23,6 @@ def same(source) -> None:
         assert asking(asked).sums == summed.sums
 
 
-def test_parquet_in_a_folder_a_pattern_and_one_file(tmp_path):
-    folder = written(tmp_path, FAMILY)
-    same(folder)
-    same(str(folder / "*.parquet"))
-    pq.write_table(table(FAMILY), tmp_path / "whole.pq.parquet")
-    same(tmp_path / "whole.pq.parquet")
-
-
 def test_folders_whose_names_say_a_column(tmp_path):
     rows = table(FAMILY)
     for ward in (0.0, 1.0):
@@ -44,37 +34,12 @@ def test_folders_whose_names_say_a_column(tmp_path):
     same(tmp_path)
 
 
-def test_a_family_of_csv_files(tmp_path):
-    rows = table(FAMILY)
-    for place in range(3):
-        pcsv.write_csv(rows.slice(place * 200, 200), tmp_path / f"{place}.csv")
-    same(str(tmp_path / "*.csv"))
-
-
-def test_arrow_files_and_streams(tmp_path):
-    feather.write_feather(table(FAMILY), tmp_path / "a.feather", chunksize=100)
-    same(tmp_path / "a.feather")
-    with ipc.new_stream(tmp_path / "b.arrow", table(FAMILY).schema) as writer:
-        writer.write_table(table(FAMILY), 90)
-    same(tmp_path / "b.arrow")
-
-
-def test_frames_and_streams_in_memory():
-    same(table(FAMILY))
-    pandas = pytest.importorskip("pandas")
-    assert pandas
-    same(table(FAMILY).to_pandas())
-    polars = pytest.importorskip("polars")
-    same(polars.from_arrow(table(FAMILY)))
-
-
 def test_tables_and_queries_of_duckdb(tmp_path):
     duckdb = pytest.importorskip("duckdb", reason="needs sordino[duckdb]")
     path, visits = str(tmp_path / "clinic.duckdb"), table(FAMILY)
     assert visits is not None
     with duckdb.connect(path) as connection:
         connection.sql("CREATE TABLE visits AS SELECT * FROM visits")
-    same(f"{path}#visits")
     same(DuckDBTable(path, "SELECT * FROM visits WHERE age >= 0 ORDER BY dose"))
     assert not parts_of(f"{path}#visits")[0].ordered
     assert DuckDBTable(path, "SELECT * FROM visits ORDER BY dose").ordered
