@@ -1,37 +1,24 @@
-"""Private expectation maximisation: plain EM without noise, its sensitivity, its noise, and better than the prior."""
+"""Private expectation maximisation: plain EM without noise, its noise, and better than the prior."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special
 
-from papers.round_words import stated_spec
 from sordino.accounting.evaluate import explain
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.mechanisms.chain.kernel import slice_of
-from sordino.mechanisms.mixture import EmOptions, ExpectedStatistics, MixtureState, run_em
-from sordino.mechanisms.rounds.device import Public, RoundRows, load_table
+from sordino.mechanisms.mixture import EmOptions, run_em
 from sordino.models import GaussianMixture
-from sordino.noise.lattice import in_doubles
 from sordino.noise.randomness import Purpose, SeededRandomness
+from tests.mechanisms.specs import rounds_spec
 
 MODEL = GaussianMixture(weights=(0.3, 0.3, 0.4), spread=0.5)
 MEANS = np.array([[2.0, 0.0], [-1.0, 1.5], [-1.0, -1.5]])
 
 
-def described(records: int, steps: int, view: str = "posterior-parameters", **values) -> Spec:
-    algorithm = {
-        "kind": "em",
-        "records": records,
-        "steps": steps,
-        "sampling": "full",
-        "clip": 4.0,
-        "noise_multiplier": 1e-9,
-        "components": 3,
-    }
-    return stated_spec({"algorithm": algorithm | values, "relation": "replace-one", "view": view})
+def described(records: int, steps: int, **values) -> Spec:
+    return rounds_spec("em", records, **{"steps": steps, "clip": 4.0, "components": 3, **values})
 
 
 @pytest.fixture(scope="module")
@@ -58,29 +45,6 @@ def test_without_noise_it_is_expectation_maximisation(rows):
     means, weights = plain_em(rows, start, np.array(MODEL.weights), 15, 0.5)
     assert release.means == pytest.approx(means, abs=2e-4)
     assert release.weights == pytest.approx(weights, abs=2e-4)
-
-
-def test_no_record_contributes_more_than_the_clip():
-    rng = np.random.default_rng(0)
-    clip = 0.8
-    asked = ExpectedStatistics(MODEL, EmOptions(count_weight=0.3))
-
-    @jax.jit
-    def summed(means, table):
-        state = MixtureState(means, jnp.asarray(MODEL.weights, jnp.float32), jnp.zeros(3), jnp.zeros((3, 2)))
-        public = Public(jnp.asarray(clip), jnp.asarray(1.0), jnp.asarray(1.0))
-        total = asked.total(
-            public, state, (), RoundRows(2, True, lambda size, of_rows: of_rows(slice_of(table, 0, 16)))
-        )
-        return total.high + total.low
-
-    for scale in (1e-3, 1.0, 1e4, 1e25):
-        means = rng.standard_normal((3, 2)).astype(np.float32)
-        X = (rng.standard_normal((1, 2)) * scale).astype(np.float32)
-        with in_doubles():
-            moved = np.asarray(summed(means, load_table(X, np.zeros(1), np.dtype(np.float32))))
-        assert np.isfinite(moved).all()
-        assert np.linalg.norm(moved) <= clip
 
 
 def test_the_noise_left_in_the_sums_is_the_one_that_is_stated():

@@ -1,6 +1,5 @@
 """Draws by rejection and by Metropolis have the law they are certified for, and end when they should."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from sordino.mechanisms.posterior_sample import perturb, posterior_draws
 from sordino.noise.randomness import SeededRandomness
 
 CONCAVE = {"kind": "strongly-log-concave", "lipschitz": 1.0, "strong_convexity": 1.0}
+NOISE = {"kind": "laplace", "scale": 1.0}
 BOUNDED = {"kind": "bounded", "lipschitz": 0.5, "diameter": 2.0}
 
 
@@ -45,11 +45,16 @@ def cdf_of(function: Any, low: float, high: float) -> Any:
     return lambda x: np.interp(x, grid, sums / sums[-1])
 
 
+def values_of(asked: Spec, potential: Any, seed: int, **given: Any) -> np.ndarray:
+    """The first entry of every draw that there is."""
+    drawn = posterior_draws(asked, potential, SeededRandomness(seed), **given).values
+    return np.array([value[0] for value in drawn if value is not None])
+
+
 def test_draws_by_rejection_have_the_law_of_the_posterior() -> None:
     """2,000 draws in one dimension against the exact law by quadrature: false alarms below 1e-6."""
     asked = spec(CONCAVE, {"kind": "rejection", "trials": 400, "dim": 1, "smoothness": 3.0}, draws=2000)
-    found = posterior_draws(asked, logistic, SeededRandomness(3), gradient=logistic_slope, start=[5.0])
-    values = np.array([value[0] for value in found.values if value is not None])
+    values = values_of(asked, logistic, 3, gradient=logistic_slope, start=[5.0])
     assert len(values) == 2000
     assert stats.kstest(values, cdf_of(logistic, -12.0, 8.0)).pvalue > 1e-6
 
@@ -71,33 +76,19 @@ def hill(rows: np.ndarray) -> np.ndarray:
 
 def test_bounded_draws_have_the_law_of_the_posterior_or_are_uniform() -> None:
     asked = spec(BOUNDED, {"kind": "rejection", "trials": 200, "dim": 1, "oscillation": 3.0}, draws=2000)
-    values = np.array(
-        [value[0] for value in posterior_draws(asked, hill, SeededRandomness(5)).values if value is not None]
-    )
-    assert stats.kstest(values, cdf_of(hill, -1.0, 1.0)).pvalue > 1e-6
+    assert stats.kstest(values_of(asked, hill, 5), cdf_of(hill, -1.0, 1.0)).pvalue > 1e-6
     wall = spec(BOUNDED, {"kind": "rejection", "trials": 1, "dim": 1, "oscillation": 40.0}, draws=1000)
-    flat = posterior_draws(wall, lambda rows: np.full(len(rows), 40.0), SeededRandomness(6)).values
-    assert stats.kstest([value[0] for value in flat if value is not None], stats.uniform(-1, 2).cdf).pvalue > 1e-6
+    flat = values_of(wall, lambda rows: np.full(len(rows), 40.0), 6)
+    assert stats.kstest(flat, stats.uniform(-1, 2).cdf).pvalue > 1e-6
 
 
 def test_metropolis_draws_come_near_and_are_noised() -> None:
-    drawn = {
-        "kind": "metropolis",
-        "steps": 120,
-        "dim": 1,
-        "oscillation": 3.0,
-        "noise": {"kind": "laplace", "scale": 1e-6},
-    }
+    quiet = {"kind": "laplace", "scale": 1e-6}
+    drawn = {"kind": "metropolis", "steps": 120, "dim": 1, "oscillation": 3.0, "noise": quiet}
     asked = spec(BOUNDED, drawn, draws=1500)
-    values = np.array(
-        [value[0] for value in posterior_draws(asked, hill, SeededRandomness(7)).values if value is not None]
-    )
-    assert stats.kstest(values, cdf_of(hill, -1.0, 1.0)).pvalue > 1e-6
+    assert stats.kstest(values_of(asked, hill, 7), cdf_of(hill, -1.0, 1.0)).pvalue > 1e-6
     loud = spec(BOUNDED, drawn | {"noise": {"kind": "gaussian", "scale": 100.0}}, draws=400)
-    shaken = np.array(
-        [value[0] for value in posterior_draws(loud, hill, SeededRandomness(8)).values if value is not None]
-    )
-    assert 85 < shaken.std() < 115
+    assert 85 < values_of(loud, hill, 8).std() < 115
 
 
 def test_perturbation_adds_the_stated_noise() -> None:
@@ -124,7 +115,7 @@ def test_the_distance_of_a_metropolis_sampler_is_certified_on_a_grid() -> None:
             continue
         variation = 0.5 * np.abs(law - target).sum()
         drawn = {"kind": "metropolis", "steps": steps, "dim": 1, "oscillation": height}
-        run = run_of(spec(BOUNDED, drawn | {"noise": {"kind": "laplace", "scale": 1.0}}))
+        run = run_of(spec(BOUNDED, drawn | {"noise": NOISE}))
         assert variation <= posterior_drawn.failure(run)
         # In one dimension W-infinity is the largest difference of quantiles.
         levels = np.linspace(1e-6, 1 - 1e-6, 20_001)
@@ -161,13 +152,7 @@ def test_certificates_are_those_of_exact_draws_and_a_little_more() -> None:
         (BOUNDED, {"kind": "rejection", "trials": 10, "dim": 1, "smoothness": 2.0}, "drawn.oscillation to be given"),
         (
             CONCAVE,
-            {
-                "kind": "metropolis",
-                "steps": 9,
-                "dim": 1,
-                "oscillation": 1.0,
-                "noise": {"kind": "laplace", "scale": 1.0},
-            },
+            {"kind": "metropolis", "steps": 9, "dim": 1, "oscillation": 1.0, "noise": NOISE},
             "to be bounded for draws by metropolis",
         ),
         (CONCAVE, {"kind": "rejection", "trials": 0, "dim": 1, "smoothness": 2.0}, "trials"),
@@ -199,8 +184,3 @@ def test_too_few_trials_have_no_certificate_and_both_sides_are_named() -> None:
     said = certify(asked)
     assert said.tightest is None
     assert any("3 trials" in one.reason and "below 1/2" in one.reason for one in said.inapplicable)
-
-
-def test_examples_are_kept() -> None:
-    names = {path.stem for path in (Path(__file__).parents[2] / "examples/specs").glob("posterior-*.json")}
-    assert {"posterior-rejection", "posterior-metropolis", "posterior-perturbed"} <= names

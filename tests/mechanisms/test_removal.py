@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from papers.round_words import stated_spec
 from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
 from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness, run
@@ -31,6 +30,7 @@ from sordino.mechanisms.variational.evidence_bound import VariationalOptions, ru
 from sordino.mechanisms.variational.families import PointMass
 from sordino.models import GaussianLinear, GaussianMixture, JaxModel, MLPRegression
 from sordino.models.message_passing.sites import GaussianSite
+from tests.mechanisms.specs import chain_spec, rounds_spec
 
 Array = NDArray[np.float64]
 MANY, MOST = 200_001, 10_000_001
@@ -63,33 +63,20 @@ def rows_of(records: int) -> Rows:
 
 
 def rounds(kind: str, records: int, clip: float, **more) -> Spec:
-    algorithm = {"kind": kind, "records": records, "steps": 1, "sampling": "full", "clip": clip} | more
-    return stated_spec(
-        {
-            "algorithm": algorithm | {"noise_multiplier": 1e-12},
-            "relation": "add-remove",
-            "view": "posterior-parameters",
-        }
-    )
+    return rounds_spec(kind, records, relation="add-remove", clip=clip, noise_multiplier=1e-12, **more)
 
 
 def chain(records: int, certified: bool) -> Spec:
     """One step of length 1 from the origin; gradients are clipped to 1, or certified to be at most 1."""
-    clipping = None if certified else {"kind": "norm", "bound": 1.0}
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": 1,
-                "step_size": 1.0,
-                "noise": {"kind": "gaussian", "scale": 1e-16},
-                "batch": {"scheme": "full"},
-                "clipping": clipping,
-            },
-            "problem": {"n": records, "dim": 2, "gradient_bound": 1.0 if certified else None},
-            "relation": "add-remove",
-            "view": "last-iterate",
-        }
+    return chain_spec(
+        records,
+        2,
+        relation="add-remove",
+        problem={"gradient_bound": 1.0 if certified else None},
+        steps=1,
+        step_size=1.0,
+        noise={"kind": "gaussian", "scale": 1e-16},
+        clipping=None if certified else {"kind": "norm", "bound": 1.0},
     )
 
 

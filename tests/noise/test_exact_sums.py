@@ -242,6 +242,7 @@ FAST = (
     "centred messages, diagonal",
     "centred messages, network of unknown precision",
     "natural messages, gaussian",
+    "natural messages, mixture",
 )
 EVERY = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in PATHS]
 # Five programs for each path: a network of messages, with the longest ones, adds up as the diagonal family does.

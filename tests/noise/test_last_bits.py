@@ -27,6 +27,7 @@ from sordino.models.exact import ConjugateRegression
 from sordino.noise.calls import NoisePort
 from sordino.noise.gaussian import ExactGaussians, whole_laplace
 from sordino.noise.port import ExactDraws
+from tests.mechanisms.specs import training_spec
 from tests.mechanisms.test_propose_test_sample import RUN
 from tests.mechanisms.test_propose_test_sample import module as proposed
 from tests.noise.released import noised_sums
@@ -202,16 +203,7 @@ def of_network(convolution: bool) -> Callable[[bool, bool], np.ndarray]:
             shown = jax.numpy.tile(rows @ params["first"], 4)
         return jax.numpy.square(jax.numpy.tanh(shown.reshape(-1)) @ params["last"] - target)[0]
 
-    algorithm = {
-        "kind": "noised-sums",
-        "query": "clipped gradients of a network",
-        "records": RECORDS,
-        "rounds": 150,
-        "sampling": {"scheme": "full"},
-        "contribution": 1.0,
-        "noise_multiplier": 0.5,
-    }
-    spec = Spec.from_dict({"algorithm": algorithm, "relation": "add-remove", "view": "all-iterates", "delta": 1e-5})
+    spec = training_spec(RECORDS, 1.0, rounds=150, noise_multiplier=0.5)
 
     def sample(second: bool, exactly: bool) -> np.ndarray:
         def start(X: np.ndarray, y: np.ndarray, source: Watched) -> None:

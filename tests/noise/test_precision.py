@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from papers.round_words import stated_spec
 from sordino.auditing.fleet.plan import DenseFleet
-from sordino.core.spec import Clipping, ClippingKind, Spec
+from sordino.core.spec import Clipping, ClippingKind
 from sordino.mechanisms import SeededRandomness, run
 from sordino.mechanisms.chain import kernel
 from sordino.mechanisms.messages import CentredCoordinates, Prior, Refinement, run_message_passing
@@ -21,32 +20,19 @@ from sordino.mechanisms.rounds import device
 from sordino.mechanisms.variational.evidence_bound import VariationalOptions, run_variational
 from sordino.models import GaussianMixture, JaxModel, Logistic, MLPClassification, MLPRegression
 from sordino.models.message_passing.sites import GaussianSite, NetworkSite, PublicPrecision
+from tests.mechanisms.specs import chain_spec, rounds_spec
 
 ROWS = 600
 on_gpu = pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU that JAX sees")
 
 
 def described(kind, **more):
-    algorithm = {"kind": kind, "records": ROWS, "steps": 1, "sampling": "full", "clip": 1.0, "noise_multiplier": 1.0}
-    return stated_spec({"algorithm": algorithm | more, "relation": "replace-one", "view": "posterior-parameters"})
+    return rounds_spec(kind, ROWS, noise_multiplier=1.0, **more)
 
 
 def chain(dim):
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": 1,
-                "step_size": 1.0,
-                "noise": {"kind": "gaussian", "scale": 1e-9},
-                "batch": {"scheme": "full"},
-                "clipping": {"kind": "norm", "bound": 1.0},
-            },
-            "problem": {"n": ROWS, "dim": dim},
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
-    )
+    quiet = {"kind": "gaussian", "scale": 1e-9}
+    return chain_spec(ROWS, dim, steps=1, step_size=1.0, noise=quiet, clipping={"kind": "norm", "bound": 1.0})
 
 
 def rows():

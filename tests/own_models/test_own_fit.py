@@ -1,9 +1,5 @@
 """From a model to a report: debits before rows, sites by name, folders that come back, refusals by name."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -17,26 +13,15 @@ import sordino
 from sordino.cli import main
 from sordino.inference.release import with_model
 from sordino.models.custom.pytree_loss import refuse_layers
+from tests.own_models import cases
 
-
-def _cases():
-    spec = importlib.util.spec_from_file_location("own_cases", Path(__file__).with_name("cases.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["own_cases"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-CASES = _cases()
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one"}
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    data, truth = CASES.draw_linear(np.random.default_rng(3))
-    return data, truth, sordino.fit(CASES.linear, data, **BUDGET, random_state=1)
+    data, truth = cases.draw_linear(np.random.default_rng(3))
+    return data, truth, sordino.fit(cases.linear, data, **BUDGET, random_state=1)
 
 
 def test_a_linear_model_is_fitted_within_its_intervals(fitted):
@@ -61,7 +46,7 @@ def test_the_posterior_is_wider_by_the_noise(fitted):
 def test_a_folder_comes_back_and_predicts(fitted, tmp_path):
     data, truth, release = fitted
     folder = release.write(tmp_path / "release")
-    again = sordino.reopen(folder, CASES.linear)
+    again = sordino.reopen(folder, cases.linear)
     new = {"x": data["x"][:200]}
     drawn = again.predict(new, draws=200)["y"]
     np.testing.assert_array_equal(drawn, release.predict(new, draws=200)["y"])
@@ -70,7 +55,7 @@ def test_a_folder_comes_back_and_predicts(fitted, tmp_path):
     assert 0.8 < held < 0.98  # 200 rows at 90 %: false alarms below 1e-4
     assert np.abs(drawn.mean(axis=0) - new["x"] @ truth["weights"]).max() < 0.5
     with pytest.raises(sordino.InputError, match="not the model of the release"):
-        sordino.reopen(folder, CASES.logistic)
+        sordino.reopen(folder, cases.logistic)
     with pytest.raises(sordino.InputError, match="does not hold its model"):
         with_model(sordino.read_release(folder), None).predict(new)
 
@@ -118,13 +103,13 @@ class Untouched:
 
 
 def test_the_ledger_is_debited_before_a_row_is_read_and_refuses_the_second_time(tmp_path):
-    data, _ = CASES.draw_linear(np.random.default_rng(3))
+    data, _ = cases.draw_linear(np.random.default_rng(3))
     ledger = sordino.Ledger.open(tmp_path / "a.ledger", "people", "replace-one", 2.2, 2e-6)
     guarded = {name: Untouched(values, ledger) for name, values in data.items()}
-    release = sordino.fit(CASES.linear, guarded, **BUDGET, ledger=ledger, random_state=1)
+    release = sordino.fit(cases.linear, guarded, **BUDGET, ledger=ledger, random_state=1)
     assert release.ledger["entry"] == 1
     with pytest.raises(sordino.LedgerRefusal):
-        sordino.fit(CASES.linear, guarded, **BUDGET, ledger=ledger, random_state=1)
+        sordino.fit(cases.linear, guarded, **BUDGET, ledger=ledger, random_state=1)
 
 
 @pytest.mark.slow
@@ -174,7 +159,7 @@ def test_a_loss_with_a_prior_gets_a_posterior():
 
 def test_eight_schools_are_eight_units_and_too_few():
     with pytest.raises(sordino.InputError, match=r"got 8 for 2 .*epsilon \d+ would be needed, or \d+ records"):
-        sordino.fit(CASES.eight_schools, CASES.SCHOOLS, epsilon=1.0, delta=1e-2, relation="replace-one")
+        sordino.fit(cases.eight_schools, cases.SCHOOLS, epsilon=1.0, delta=1e-2, relation="replace-one")
 
 
 def centred(x, y=None):
@@ -279,15 +264,15 @@ def test_a_loss_of_a_batch_is_refused():
 def test_bad_input_is_refused_in_one_sentence(changed, words):
     data = {"x": np.zeros((4000, 1)), "y": np.zeros(4000)}
     with pytest.raises(sordino.InputError, match=words):
-        sordino.fit(CASES.linear, data, **{**BUDGET, "random_state": 0, **changed})
+        sordino.fit(cases.linear, data, **{**BUDGET, "random_state": 0, **changed})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(CASES.CASES))
+@pytest.mark.parametrize("name", sorted(cases.CASES))
 def test_eight_kinds_of_models_are_fitted_with_predictions_and_arviz(name):
     """The truth lies within five deviations of every site: with twenty of them, false alarms below 1e-4."""
     pytest.importorskip("arviz")
-    case = CASES.CASES[name]
+    case = cases.CASES[name]
     data, truth = case.draw(np.random.default_rng(3))
     release = sordino.fit(case.model, data, **BUDGET, random_state=1, **case.options)
     assert release.epsilon <= 2.0

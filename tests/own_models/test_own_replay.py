@@ -4,10 +4,7 @@ A fit on a table is recorded, and its neighbour is answered with the same noised
 same to the last bit: whatever differed would have been read from rows beside the noise.
 """
 
-import jax.numpy as jnp
 import numpy as np
-import numpyro
-import numpyro.distributions as dist
 import pytest
 
 from sordino.auditing.replay.port import Recorder
@@ -20,16 +17,10 @@ from sordino.fitting.problem import Sources
 from sordino.mechanisms.variational.natural import Sizes
 from sordino.models.custom.base import pack, read_layout
 from sordino.models.custom.numpyro_program import NumPyroProgram
+from tests.own_models.test_own_gradients import regression
 
 UNITS, MOST = 600, 3
 GENERATOR = np.random.default_rng(1)
-
-
-def regression(x, y=None):
-    weights = numpyro.sample("weights", dist.Normal(jnp.zeros(x.shape[1]), 1.0).to_event(1))
-    sigma = numpyro.sample("sigma", dist.HalfNormal(1.0))
-    with numpyro.plate("records", x.shape[0]):
-        numpyro.sample("y", dist.Normal(x @ weights, sigma), obs=y)
 
 
 def tables(relation, rows):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sordino.core.spec import Scheme, Spec
 from sordino.models.families.regression import GaussianLinear
+from tests.mechanisms.specs import chain_spec
 from tests.models.exact.laws import chain_moments, ridge
 
 Matrix = NDArray[np.float64]
@@ -32,22 +33,10 @@ class Quadratic:
     def spec(self, scheme: Scheme | str, steps: int, chains: int, **algorithm: Any) -> Spec:
         n, dim = self.rows.shape
         batch = {"scheme": str(scheme)} | ({} if scheme == Scheme.FULL else {"size": self.size})
-        described = {
-            "kind": "noisy-gradient",
-            "steps": steps,
-            "step_size": self.eta,
-            "noise": {"kind": "gaussian", "scale": self.tau},
-            "batch": batch,
-            "chains": chains,
-        } | algorithm
-        return Spec.from_dict(
-            {
-                "algorithm": described,
-                "problem": {"n": n, "dim": dim},
-                "relation": "replace-one",
-                "view": "last-iterate" if described.get("keep", "last") == "last" else "all-iterates",
-            }
-        )
+        described = {"steps": steps, "step_size": self.eta, "batch": batch, "chains": chains} | algorithm
+        described.setdefault("noise", {"kind": "gaussian", "scale": self.tau})
+        view = "last-iterate" if described.get("keep", "last") == "last" else "all-iterates"
+        return chain_spec(n, dim, view=view, **described)
 
     def moments(self, scheme: Scheme, steps: int, **algorithm: Any) -> tuple[Matrix, Matrix]:
         """Mean and covariance of the iterate after `steps` steps from the origin."""

@@ -106,17 +106,15 @@ def test_a_checkpoint_of_another_run_is_refused(quadratic, tmp_path):
             with_spec, model, given, quadratic.target, source, checkpoint=Checkpoint(path), steps_per_block=block
         )
 
-    with pytest.raises(CheckpointError, match="another block; give the steps_per_block"):
-        resumed(block=8)
-
-    with pytest.raises(CheckpointError, match="another spec; give the spec"):
-        resumed(quadratic.spec(Scheme.CYCLIC, 39, 3))
-    with pytest.raises(CheckpointError, match="another model"):
-        resumed(model=GaussianLinear(weight_decay=0.3))
-    with pytest.raises(CheckpointError, match=r"another content.*noise twice"):
-        resumed(given=rows)
-    with pytest.raises(InputError, match="same seed"):
-        resumed(seed=2)
+    for changed, error, words in (
+        ({"block": 8}, CheckpointError, "another block; give the steps_per_block"),
+        ({"with_spec": quadratic.spec(Scheme.CYCLIC, 39, 3)}, CheckpointError, "another spec; give the spec"),
+        ({"model": GaussianLinear(weight_decay=0.3)}, CheckpointError, "another model"),
+        ({"given": rows}, CheckpointError, "another content.*noise twice"),
+        ({"seed": 2}, InputError, "same seed"),
+    ):
+        with pytest.raises(error, match=words):
+            resumed(**changed)
     with pytest.raises(InputError, match="checkpoint's kind"):
         carried_out(quadratic, spec, path, SecureRandomness())
     with pytest.MonkeyPatch.context() as patch:
@@ -152,15 +150,22 @@ def squared(factor):
     return JaxModel(loss, 2)
 
 
-def test_an_own_loss_of_the_same_name_that_computes_something_else_is_refused(quadratic, tmp_path):
-    spec = quadratic.spec(Scheme.CYCLIC, 38, 3)
-    given = (quadratic.rows, quadratic.target)
+@dataclass(frozen=True)
+class Another(GaussianLinear):
+    """The same fields under another name."""
+
+
+@pytest.mark.parametrize(
+    ("own", "other"), [(squared(0.5), squared(0.6)), (GaussianLinear(), Another())], ids=["one name", "one value"]
+)
+def test_a_model_that_computes_something_else_or_is_of_another_kind_is_refused(quadratic, tmp_path, own, other):
+    spec, given = quadratic.spec(Scheme.CYCLIC, 38, 3), (quadratic.rows, quadratic.target)
     options = {"checkpoint": Checkpoint(tmp_path / "cut", 0.0), "steps_per_block": 4}
     with pytest.raises(Stopped):
-        run(spec, squared(0.5), *given, SeededRandomness(1), progress=stop_at(16), **options)
+        run(spec, own, *given, SeededRandomness(1), progress=stop_at(16), **options)
     with pytest.raises(CheckpointError, match="another model"):
-        run(spec, squared(0.6), *given, SeededRandomness(1), **options)
-    run(spec, squared(0.5), *given, SeededRandomness(1), **options)
+        run(spec, other, *given, SeededRandomness(1), **options)
+    run(spec, own, *given, SeededRandomness(1), **options)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="owners of files are POSIX's")
@@ -171,20 +176,6 @@ def test_somebody_elses_checkpoint_is_refused(quadratic, tmp_path, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: os.stat(path).st_uid + 1)
     with pytest.raises(CheckpointError, match="belongs to another user"):
         carried_out(quadratic, spec, path)
-
-
-@dataclass(frozen=True)
-class Another(GaussianLinear):
-    """The same fields under another name."""
-
-
-def test_another_kind_of_model_is_another_model(quadratic, tmp_path):
-    spec = quadratic.spec(Scheme.CYCLIC, 38, 3)
-    path = stopped(quadratic, spec, tmp_path / "cut")
-    other = Another(weight_decay=quadratic.decay)
-    options = {"checkpoint": Checkpoint(path), "steps_per_block": 4}
-    with pytest.raises(CheckpointError, match="another model"):
-        run(spec, other, quadratic.rows, quadratic.target, SeededRandomness(1), **options)
 
 
 def test_a_checkpoint_that_was_cut_short_or_changed_is_refused(quadratic, tmp_path):

@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from sordino.core.spec import Spec
 from sordino.mechanisms import SeededRandomness, run
 from sordino.models.families.classification import Logistic
+from tests.mechanisms.specs import chain_spec
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,16 @@ class Traced(Logistic):
 def runs(n, batch, seed=0, steps=100, eta=0.1, noise=None, clip=1.0, radius=2.0, weight_decay=0.1):
     """How many traces one run causes."""
     rng = np.random.default_rng(seed)
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": steps,
-                "step_size": eta,
-                "noise": noise or {"kind": "gaussian", "scale": 0.1},
-                "batch": batch,
-                "clipping": {"kind": "norm", "bound": clip},
-                "projection": {"kind": "ball", "radius": radius},
-                "chains": 2,
-            },
-            "problem": {"n": n, "dim": 3},
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
+    spec = chain_spec(
+        n,
+        3,
+        steps=steps,
+        step_size=eta,
+        noise=noise or {"kind": "gaussian", "scale": 0.1},
+        batch=batch,
+        clipping={"kind": "norm", "bound": clip},
+        projection={"kind": "ball", "radius": radius},
+        chains=2,
     )
     before = len(Traced.traces)
     model = Traced(weight_decay=weight_decay)

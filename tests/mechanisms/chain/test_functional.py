@@ -23,6 +23,7 @@ from sordino.models.families.regression import GaussianLinear
 from sordino.models.registry import JaxModel
 from sordino.noise.randomness import Purpose, Randomness, SeededRandomness
 from sordino.noise.secure import key_for, secure_key, standard_gaussians
+from tests.mechanisms.specs import chain_spec
 
 N, DIM, STEPS = 40, 3, 6
 KEY = 7
@@ -39,28 +40,16 @@ def rows(n=N, seed=1, long=1.0):
     return long * generator.normal(size=(n, DIM)), generator.choice([-1.0, 1.0], n)
 
 
-def described(
-    scheme="full", *, chains=1, relation="replace-one", view="all-iterates", problem=None, **algorithm
-) -> Spec:
-    batch = {"scheme": scheme} | ({} if scheme == "full" else {"size": 8})
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": STEPS,
-                "step_size": {"kind": "polynomial", "initial": 0.4, "offset": 3.0, "power": 0.5},
-                "noise": {"kind": "gaussian", "scale": 0.05},
-                "batch": batch,
-                "clipping": {"kind": "norm", "bound": 0.5},
-                "chains": chains,
-            }
-            | algorithm,
-            "problem": {"n": N, "dim": DIM, "gradient_sensitivity": 1.0, "gradient_bound": 0.5} | (problem or {}),
-            "relation": relation,
-            "view": view,
-            "delta": 1e-5,
-        }
-    )
+def described(scheme="full", *, view="all-iterates", problem=(), **more) -> Spec:
+    given = {
+        "steps": STEPS,
+        "step_size": {"kind": "polynomial", "initial": 0.4, "offset": 3.0, "power": 0.5},
+        "noise": {"kind": "gaussian", "scale": 0.05},
+        "batch": {"scheme": scheme} | ({} if scheme == "full" else {"size": 8}),
+        "clipping": {"kind": "norm", "bound": 0.5},
+    }
+    constants = {"gradient_sensitivity": 1.0, "gradient_bound": 0.5} | dict(problem)
+    return chain_spec(N, DIM, view=view, problem=constants, **(given | more))
 
 
 class Keyed(Randomness):

@@ -6,12 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from sordino.core.spec import Scheme, Spec, read_spec
+from sordino.core.spec import Scheme, read_spec
 from sordino.core.validate import InputError
 from sordino.mechanisms import KeptIterates, SeededRandomness, run
 from sordino.mechanisms.chain import run as running
 from sordino.mechanisms.chain.kernel import RowReader
 from sordino.models.families.classification import Logistic
+from tests.mechanisms.specs import chain_spec
 
 SCHEMES = list(Scheme)
 # Schemes whose batches differ in kind: all records, a fixed order, a size by chance. Others are with the slow tests
@@ -62,25 +63,6 @@ def test_the_result_does_not_depend_on_how_many_rows_and_chains_are_read_at_once
     whole = run(spec, Logistic(), X, y, SeededRandomness(0)).iterates
     monkeypatch.setattr(running, "row_reader", lambda *_: reader)
     np.testing.assert_allclose(run(spec, Logistic(), X, y, SeededRandomness(0)).iterates, whole, rtol=1e-5, atol=1e-6)
-
-
-def chain_spec(n, dim, chains=1, **extra):
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noisy-gradient",
-                "steps": 20,
-                "step_size": 0.1,
-                "noise": {"kind": "gaussian", "scale": 0.1},
-                "batch": {"scheme": "full"},
-                "chains": chains,
-            }
-            | extra,
-            "problem": {"n": n, "dim": dim},
-            "relation": "replace-one",
-            "view": "last-iterate",
-        }
-    )
 
 
 def test_one_chain_follows_the_formula_step_by_step():

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from papers.round_words import stated_spec
 from sordino.core.spec import NoisedSums, Spec
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.messages import Messages
@@ -16,21 +15,12 @@ from sordino.mechanisms.rounds.device import Run, execute
 from sordino.models.message_passing.gaussians import DiagonalGaussian, GaussianFamily, Moments, Natural
 from sordino.models.message_passing.sites import GaussianSite, NetworkSite, PublicPrecision
 from sordino.noise.lattice import in_doubles
+from tests.mechanisms.specs import rounds_spec
 
 
 def described(records: int, sampling: str, **values: Any) -> Spec:
-    algorithm = {
-        "kind": "message-passing",
-        "records": records,
-        "steps": 6,
-        "sampling": sampling,
-        "batch": None if sampling == "full" else 4,
-        "clip": 1.0,
-        "noise_multiplier": 2.0,
-        "damping": 3.0,
-    }
-    relation, view = values.pop("relation", "replace-one"), values.pop("view", "posterior-parameters")
-    return stated_spec({"algorithm": algorithm | values, "relation": relation, "view": view})
+    given = {"steps": 6, "batch": None if sampling == "full" else 4, "noise_multiplier": 2.0, "damping": 3.0}
+    return rounds_spec("message-passing", records, **(given | {"sampling": sampling} | values))
 
 
 def executed(asked: Messages, algorithm: NoisedSums, rows: Any, sum_noise: Any, *, seed: int = 0, clipped: bool = True):

@@ -11,7 +11,6 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 
 from sordino.core.bound import Evidence
-from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.networks import integer_sums as whole_sums
@@ -23,8 +22,10 @@ from sordino.mechanisms.networks.training import Descent, Training
 from sordino.noise.calls import NoisePort
 from sordino.noise.lattice import in_doubles
 from tests.mechanisms.networks.losses import CASES, ROWS, lengths, normal, plainly
+from tests.mechanisms.specs import training_spec
 
 CLIP, BLOCK = 0.3, 8
+SPEC = training_spec(40, CLIP)
 _MADE: dict[tuple, WholeSums] = {}
 
 
@@ -181,24 +182,11 @@ def test_whole_numbers_of_factors_are_their_product_exactly():
     assert (total.astype(object) == exact).all()
 
 
-def described(rounds=3, relation="add-remove", noise=1.0, clip=CLIP):
-    algorithm = {
-        "kind": "noised-sums",
-        "query": "clipped gradients of a network",
-        "records": 40,
-        "rounds": rounds,
-        "sampling": {"scheme": "full"},
-        "contribution": clip,
-        "noise_multiplier": noise,
-    }
-    return Spec.from_dict({"algorithm": algorithm, "relation": relation, "view": "all-iterates", "delta": 1e-5})
-
-
-def trained(examples, order, spec=None, **more):
+def trained(examples, order, **more):
     loss, params, _ = CASES["convolution"]
     rows = jax.tree.map(lambda leaf: leaf[order], examples)
     training = Training(Descent(0.5, 0.9), average=0.9, microbatch=BLOCK, **more)
-    return train(spec or described(), loss, params, rows, SeededRandomness(4), training)
+    return train(SPEC, loss, params, rows, SeededRandomness(4), training)
 
 
 def test_a_run_has_the_same_bits_for_permuted_rows_and_says_that_floating_point_is_covered():
@@ -278,19 +266,19 @@ def test_neighbours_with_the_same_answers_differ_in_every_step_by_one_contributi
     loss, params, _ = CASES["convolution"]
     examples, training = drawn_examples("convolution", 40), Training(Descent(0.5), microbatch=BLOCK)
     port = Watched()
-    whole = train(described(), loss, params, examples, Replayed(4).through(port), training)
+    whole = train(SPEC, loss, params, examples, Replayed(4).through(port), training)
     spacing = port.calls[0].unit
     for left_out in (0, 17, 39):
         rows = jax.tree.map(lambda leaf, row=left_out: np.delete(leaf, row, axis=0), examples)
         again = Watched(port.answers)
-        train(described(), loss, params, rows, Replayed(4).through(again), training)
+        train(SPEC, loss, params, rows, Replayed(4).through(again), training)
         for one, other in zip(port.calls, again.calls, strict=True):
             assert one.statistic.dtype == np.int64
             moved = sum(int(k) ** 2 for k in one.statistic - other.statistic)
             assert 0 < moved * Fraction(spacing) ** 2 <= Fraction(CLIP) ** 2
             assert float(one.scale) == CLIP
     # Through the port or not, the noise is the same.
-    plain = train(described(), loss, params, examples, SeededRandomness(4), training)
+    plain = train(SPEC, loss, params, examples, SeededRandomness(4), training)
     np.testing.assert_array_equal(whole.params["c"], plain.params["c"])
     noise = [
         np.rint(answer / spacing).astype(np.int64) - call.statistic

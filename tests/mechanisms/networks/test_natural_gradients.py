@@ -181,37 +181,42 @@ def test_specs_that_say_less_than_is_run_are_refused(changes, words):
         NaturalGradients(spec_of(**changes), MODELS["numbers"], Z, y, SeededRandomness(0))
 
 
-def test_counts_of_residuals_move_by_the_root_of_two():
-    ends = np.array([0.5, 1.0])
-    spec = spec_of(query="sizes of residuals", rounds=1, replacement=REPLACED)
-    sizes = np.full(40, 0.2)
-    first = residual_counts(spec, sizes, ends, SeededRandomness(1))
-    second = residual_counts(spec, np.append(sizes[1:], 9.0), ends, SeededRandomness(1))
-    np.testing.assert_array_equal(second - first, [-1.0, 0.0, 1.0])
-    assert abs(first.sum() - 40) < 6 * 3.0 * math.sqrt(3.0)
-    with pytest.raises(InputError, match="replacement"):
-        residual_counts(spec_of(query="sizes", rounds=1, replacement=1.3), sizes, ends, SeededRandomness(1))
-    with pytest.raises(InputError, match="one round"):
-        residual_counts(spec_of(query="sizes", rounds=2, replacement=REPLACED), sizes, ends, SeededRandomness(1))
+COUNTED = {
+    "sizes of residuals": (residual_counts, np.array([0.5, 1.0]), np.full(40, 0.2), 9.0, [40, 0, 0], [-1.0, 0.0, 1.0]),
+    "records of each class": (
+        class_counts,
+        4,
+        np.repeat([0.0, 1.0, 2.0], [30, 9, 1]),
+        3.0,
+        [30, 9, 1, 0],
+        [-1.0, 0.0, 0.0, 1.0],
+    ),
+}
 
 
-def test_counts_of_classes_move_by_the_root_of_two():
+@pytest.mark.parametrize("query", COUNTED)
+def test_counts_move_by_the_root_of_two(query):
+    counts, cells, given, other, true, moved = COUNTED[query]
+    spec = spec_of(query=query, rounds=1, replacement=REPLACED)
+    first = counts(spec, given, cells, SeededRandomness(1))
+    second = counts(spec, np.append(given[1:], other), cells, SeededRandomness(1))
+    np.testing.assert_array_equal(second - first, moved)
+    assert (np.abs(first - true) < 6 * 3.0).all()
+    assert (first != true).any()
+    for changes, words in (
+        ({"replacement": 1.3, "rounds": 1}, "replacement"),
+        ({"replacement": REPLACED}, "one round"),
+        ({"replacement": REPLACED, "rounds": 1, "query": "lengths"}, "query"),
+    ):
+        with pytest.raises(InputError, match=words):
+            counts(spec_of(**({"query": query} | changes)), given, cells, SeededRandomness(1))
+
+
+def test_labels_that_are_no_codes_are_refused():
     spec = spec_of(query="records of each class", rounds=1, replacement=REPLACED)
-    codes = np.repeat([0.0, 1.0, 2.0], [30, 9, 1])
-    first = class_counts(spec, codes, 4, SeededRandomness(1))
-    second = class_counts(spec, np.append(codes[1:], 3.0), 4, SeededRandomness(1))
-    np.testing.assert_array_equal(second - first, [-1.0, 0.0, 0.0, 1.0])
-    assert np.all(np.abs(first - [30, 9, 1, 0]) < 6 * 3.0)
-    assert np.any(first != [30, 9, 1, 0])
-    with pytest.raises(InputError, match="replacement"):
-        class_counts(spec_of(query="records", rounds=1, replacement=1.3), codes, 4, SeededRandomness(1))
-    with pytest.raises(InputError, match="one round"):
-        class_counts(spec_of(query="records", rounds=2, replacement=REPLACED), codes, 4, SeededRandomness(1))
-    with pytest.raises(InputError, match="query"):
-        class_counts(spec_of(query="sizes", rounds=1, replacement=REPLACED), codes, 4, SeededRandomness(1))
     for outside in (2, 1):
         with pytest.raises(InputError, match="coded 0 to"):
-            class_counts(spec, codes, outside, SeededRandomness(1))
+            class_counts(spec, np.array([0.0, 2.0]), outside, SeededRandomness(1))
 
 
 @pytest.mark.parametrize("seen", [2, 4])
@@ -242,21 +247,14 @@ def test_the_settled_place_is_the_zero_of_the_gradient_up_to_known_noise():
     assert low < np.sum(np.square(errors)) < high
 
 
-def test_a_step_that_noise_explains_is_not_made():
+@pytest.mark.parametrize(("mean", "noise", "shrunk", "doubt"), [(0.1, 1.0, 0.0, 0.0), (3.0, 0.1, -3.0, 3.0)])
+def test_a_step_that_noise_explains_is_not_made_and_one_beyond_its_noise_is_doubted(mean, noise, shrunk, doubt):
     descent = NaturalDescent(np.zeros(2), 0.0, 1, 1)
-    descent.follow(np.eye(2), np.array([0.1, 0.0]), 1.0, 0.5, 1.0)
-    np.testing.assert_array_equal(descent.settled(np.eye(2), shrunk=True).theta, [0.0, 0.0])
-    np.testing.assert_allclose(descent.settled(np.eye(2), shrunk=False).theta, [-0.1, 0.0])
-    np.testing.assert_array_equal(descent.settled(np.eye(2), shrunk=False).doubt, [0.0, 0.0])
-
-
-def test_a_step_beyond_its_noise_is_made_and_doubted():
-    descent = NaturalDescent(np.zeros(2), 0.0, 1, 1)
-    descent.follow(np.eye(2), np.array([3.0, 0.0]), 1.0, 0.5, 0.1)
+    descent.follow(np.eye(2), np.array([mean, 0.0]), 1.0, 0.5, noise)
     found = descent.settled(np.eye(2), shrunk=False)
-    np.testing.assert_allclose(found.theta, [-3.0, 0.0])
-    np.testing.assert_allclose(found.doubt, [3.0, 0.0], rtol=0.01)
-    np.testing.assert_allclose(descent.settled(np.eye(2), shrunk=True).theta, [-3.0, 0.0], rtol=0.01)
+    np.testing.assert_allclose(found.theta, [-mean, 0.0])
+    np.testing.assert_allclose(found.doubt, [doubt, 0.0], rtol=0.01)
+    np.testing.assert_allclose(descent.settled(np.eye(2), shrunk=True).theta, [shrunk, 0.0], rtol=0.01)
 
 
 def test_slopes_say_what_clipping_leaves():

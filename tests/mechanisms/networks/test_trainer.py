@@ -13,6 +13,7 @@ from sordino.mechanisms.networks.correlated_noise import correlation_of
 from sordino.mechanisms.networks.trainer import train
 from sordino.mechanisms.networks.training import Training
 from sordino.noise.lattice import lattice_exponent
+from tests.mechanisms.specs import training_spec
 
 ROWS, DIM = 12, 4
 START = {"w": jnp.zeros(DIM)}
@@ -37,24 +38,8 @@ def pull(params, example):
     return -CLIP * params["w"][0] + 0.0 * example[1]
 
 
-def described(rounds=4, sampling=None, relation="add-remove", noise=2.0, **more):
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noised-sums",
-                "query": "clipped gradients of a network",
-                "records": ROWS,
-                "rounds": rounds,
-                "sampling": sampling or {"scheme": "full"},
-                "contribution": CLIP,
-                "noise_multiplier": noise,
-            }
-            | more,
-            "relation": relation,
-            "view": "all-iterates",
-            "delta": 1e-5,
-        }
-    )
+def described(rounds=4, **more):
+    return training_spec(ROWS, CLIP, **{"rounds": rounds, "noise_multiplier": 2.0, **more})
 
 
 def correlated(strategy, participation=None, steps=6):
@@ -126,7 +111,7 @@ def test_noise_is_standard_normal_over_its_scale():
 
 def test_hidden_batches_are_divided_by_the_public_size_whatever_was_drawn():
     """A divisor that is the real number of records in a batch, or of rows, fails here."""
-    spec = described(rounds=5, sampling={"scheme": "poisson", "size": 4}, noise=1e-9)
+    spec = described(rounds=5, sampling={"scheme": "poisson", "size": 4}, noise_multiplier=1e-9)
     training = Training(optax.sgd(1.0), watch=lambda tree: tree["w"], keep=(1, 2, 3, 4, 5), microbatch=5)
     rows = X[:-1], Y[:-1]
     found = train(spec, pull, START, rows, SeededRandomness(1), training)
@@ -137,7 +122,7 @@ def test_hidden_batches_are_divided_by_the_public_size_whatever_was_drawn():
 
 @pytest.mark.parametrize("scheme", ["poisson", "random-allocation"])
 def test_batches_of_any_size_are_used_whole(scheme):
-    spec = described(rounds=6, sampling={"scheme": scheme, "size": 4}, noise=1e-9)
+    spec = described(rounds=6, sampling={"scheme": scheme, "size": 4}, noise_multiplier=1e-9)
     counted = Training(optax.sgd(0.0), watch=lambda tree: tree["w"], microbatch=5)
     found = train(spec, pull, START, (X, Y), SeededRandomness(1), counted)
     sizes = found.watched[:, 0] / -CLIP

@@ -5,29 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from papers.round_words import stated_spec
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms.regression.ridge import ClippedGradients, NoisedGradients, residuals
 from sordino.models.families.classification import Logistic, Softmax
 from sordino.models.families.regression import Huber
+from tests.mechanisms.specs import rounds_spec
 
 MODELS = [(Logistic(), (-1.0, 1.0)), (Softmax(classes=3), (0.0, 1.0, 2.0)), (Huber(threshold=0.4), (-0.8, 0.1, 0.9))]
 
 
 def spec(**changes):
-    algorithm = {
-        "kind": "variational",
-        "records": 50,
-        "steps": 6,
-        "sampling": "full",
-        "clip": 0.5,
-        "noise_multiplier": 3.0,
-        "step_size": 0.1,
-    }
-    return stated_spec(
-        {"algorithm": algorithm | changes, "relation": "replace-one", "view": "all-iterates", "delta": 1e-5}
-    )
+    given = {"view": "all-iterates", "steps": 6, "clip": 0.5, "noise_multiplier": 3.0, "step_size": 0.1}
+    return rounds_spec("variational", 50, **(given | changes))
 
 
 def total(gradients, theta):

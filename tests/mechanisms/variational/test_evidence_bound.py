@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from papers.round_words import stated_spec
 from sordino.accounting.evaluate import explain
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
@@ -26,21 +25,11 @@ from sordino.models import GaussianLinear, JaxModel, Logistic, MLPClassification
 from sordino.models.contributions import RowSizes, whole_rows
 from sordino.noise.lattice import in_doubles
 from sordino.noise.randomness import SeededRandomness
+from tests.mechanisms.specs import rounds_spec
 
 
-def described(
-    records: int, steps: int, relation: str = "replace-one", view: str = "posterior-parameters", **values
-) -> Spec:
-    algorithm = {
-        "kind": "variational",
-        "records": records,
-        "steps": steps,
-        "sampling": "full",
-        "clip": 1e4,
-        "noise_multiplier": 1e-9,
-        "step_size": 0.05,
-    }
-    return stated_spec({"algorithm": algorithm | values, "relation": relation, "view": view})
+def described(records: int, steps: int, **values) -> Spec:
+    return rounds_spec("variational", records, **{"steps": steps, "clip": 1e4, "step_size": 0.05, **values})
 
 
 @pytest.fixture(scope="module")
@@ -125,29 +114,11 @@ def test_the_clipped_sum_is_the_sum_of_clipped_stacked_gradients(name):
     assert found == pytest.approx(rows @ cut, rel=2e-4, abs=2e-4 * bound)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "regression network" else ()) for name in MODELS]
-)
-def test_no_record_moves_the_clipped_sum_by_more_than_the_clip(name):
-    """Rows up to losses that overflow: the certified sensitivity is one clip, two under replace-one."""
-    model, features = MODELS[name]
-    rng = np.random.default_rng(8)
-    dim, bound = model.dim(features), 0.7
-    for scale in (1e-3, 1.0, 1e6, 1e25, 1e38):
-        phi = np.concatenate([rng.standard_normal(dim), rng.uniform(-3, 1, dim)]).astype(np.float32)
-        standard = rng.standard_normal(dim).astype(np.float32)
-        X = (rng.standard_normal((1, features)) * scale).astype(np.float32)
-        y = rng.integers(0, 3, 1).astype(np.float32)
-        stacked = summed_in_phi(model, phi, standard, (X, y, np.ones(1)), bound)
-        assert np.isfinite(stacked).all()
-        assert np.linalg.norm(stacked) <= bound
-
-
 @pytest.mark.parametrize(("relation", "clips"), [("replace-one", 2.0), ("add-remove", 1.0)])
 def test_the_noise_is_the_multiplier_times_the_sensitivity_over_the_divisor(relation, clips):
     """Zero rows have zero gradients, so one step of descent releases the noise alone. False-alarm rate about 1e-6."""
     records, clip, multiplier, step = 50, 0.5, 3.0, 2.0
-    spec = described(records, 1, relation, clip=clip, noise_multiplier=multiplier, step_size=step)
+    spec = described(records, 1, relation=relation, clip=clip, noise_multiplier=multiplier, step_size=step)
     options = VariationalOptions(family=PointMass(), optimiser=Descent(1.0), start_scale=0.0)
     model, X, y = GaussianLinear(), np.zeros((records, 400)), np.zeros(records)
     phi = run_variational(spec, model, X, y, SeededRandomness(5), options=options).phi
@@ -158,7 +129,7 @@ def test_the_noise_is_the_multiplier_times_the_sensitivity_over_the_divisor(rela
 def test_the_run_is_certified_by_its_own_spec_and_follows_its_seed(regression):
     X, y = regression
     values = {"sampling": "poisson", "batch": 40, "clip": 1.0, "noise_multiplier": 2.0}
-    spec = described(len(X), 60, "add-remove", **values)
+    spec = described(len(X), 60, relation="add-remove", **values)
     model, options = MLPRegression(hidden=(8,), weight_decay=0.01), VariationalOptions()
     first, again, other = (
         run_variational(spec, model, X, y, SeededRandomness(seed), options=options) for seed in (1, 1, 2)
