@@ -5,8 +5,7 @@ again in balls, from the numbers of the guarantee. Gaussian, Rényi, pure and ot
 printed epsilon delta may not exceed the spec's, and for Gaussian ones a little below it must. Loss distributions: every
 pair is discretised and composed anew (`enclosed_losses`), once above the truth and once beneath it; the printed epsilon
 may not be below the lower end, and the upper end may be 1 % above it at most. Every example's tightest bound is either
-enclosed or listed with a reason. How a guarantee follows from a spec is redone in `test_enclosed_formulas` for the
-theorems with closed forms; lists of losses (`ExplicitPair`) are taken as the theorem made them.
+enclosed or listed with a reason. Lists of losses (`ExplicitPair`) are taken as the theorem made them.
 """
 
 import math

@@ -12,43 +12,9 @@ from sordino.accounting.evaluate import explain
 from sordino.accounting.scope import run_of
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.core.gaussian import epsilon_upper
-from sordino.core.spec import MatrixMechanism, Spec
+from sordino.core.spec import MatrixMechanism
 from sordino.core.validate import InputError
 from tests.accounting.described import described, example, guarantee
-
-
-def delta(name: str, spec: Spec, epsilon: float) -> float:
-    return guarantee(name, spec).delta(epsilon)
-
-
-def test_one_laplace_answer_has_its_textbook_curve() -> None:
-    spec = example("laplace-answer", {"algorithm.repetitions": 1})
-    for epsilon in (0.0, 0.1, 0.3):
-        assert delta("mechanism.laplace", spec, epsilon) == pytest.approx(-math.expm1((epsilon - 0.5) / 2), rel=1e-3)
-
-
-def test_one_discrete_laplace_answer_of_sensitivity_one_is_randomised_response() -> None:
-    values = {"algorithm.repetitions": 1, "algorithm.sensitivity": 1.0}
-    expected = math.tanh(1 / 12)  # (1 - a) / (1 + a) with a = e^-1/6
-    assert delta("mechanism.discrete-laplace", example("discrete-laplace-answer", values), 0.0) == pytest.approx(
-        expected
-    )
-
-
-def test_one_discrete_gaussian_answer_has_the_sum_over_the_whole_numbers() -> None:
-    spec = example("discrete-gaussian-answer", {"algorithm.repetitions": 1})
-    x = np.arange(-200, 201)
-    p, q = (np.exp(-((x - place) ** 2) / 32) for place in (1, 0))
-    for epsilon in (0.0, 0.2, 0.5):
-        exact = float(np.maximum(p / p.sum() - math.exp(epsilon) * q / q.sum(), 0).sum())
-        assert delta("mechanism.discrete-gaussian", spec, epsilon) == pytest.approx(exact, rel=1e-6)
-
-
-def test_one_exponential_choice_has_the_optimal_curve_of_its_range() -> None:
-    spec = example("exponential-selection", {"algorithm.repetitions": 1, "algorithm.scale": 1.0})
-    for epsilon in (0.0, 0.5, 1.5):
-        exact = math.expm1((epsilon - 2) / 2) ** 2 / -math.expm1(-2.0)
-        assert delta("selection.bounded-range", spec, epsilon) == pytest.approx(exact, rel=1e-3)
 
 
 def test_a_mechanism_composes_with_a_chain() -> None:

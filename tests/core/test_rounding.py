@@ -1,4 +1,4 @@
-"""Every rounding goes the way its name says, against exact rational arithmetic."""
+"""Every rounding goes the way its name says, against exact rational arithmetic; a search ends on its side."""
 
 import math
 from decimal import Decimal
@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.core.gaussian import Bracket, down, show_down, show_up, sum_up, up, weighted_sum_up, widen_down, widen_up
+from sordino.core.gaussian import (
+    Bracket,
+    down,
+    least_true,
+    show_down,
+    show_up,
+    sum_up,
+    up,
+    weighted_sum_up,
+    widen_down,
+    widen_up,
+)
 from sordino.core.validate import InputError
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=40)
@@ -107,3 +118,16 @@ def test_degenerate_and_unbounded_brackets():
     assert Bracket(math.inf, math.inf).width == 0.0
     assert Bracket(0.0, 0.0).relative_width == 0.0
     assert Bracket(1.0, math.inf).relative_width == math.inf
+
+
+@SETTINGS
+@given(threshold=st.floats(1e-300, 1e300), high=st.floats(1e-300, 1e300))
+def test_a_search_ends_where_it_is_true_and_a_little_less_is_false(threshold, high):
+    answer = least_true(lambda x: x >= threshold, 0.0, high)
+    assert answer >= threshold
+    assert answer * (1 - 3e-15) < threshold
+
+
+@pytest.mark.parametrize(("always", "end"), [(True, 0.25), (False, math.inf)])
+def test_a_predicate_true_at_once_or_nowhere_answers_an_end(always, end):
+    assert least_true(lambda _: always, 0.25, 1.0) == end

@@ -19,7 +19,7 @@ def chain(n: int = 10, batch: dict[str, Any] | None = None, step: Any = 0.1, **v
     return noisy_chain(20, step, 0.05, batch or "full", problem, algorithm=values.get("algorithm", {}))
 
 
-def clipped(classes: int | None, **problem: Any) -> Spec:
+def clipped(classes: int | None = 3, **problem: Any) -> Spec:
     clipping = {"kind": "norm", "bound": 1.0, "classes": classes}
     return chain(algorithm={"clipping": clipping}, problem=problem)
 
@@ -62,12 +62,8 @@ def test_a_partial_batch_keeps_only_its_share_of_the_curvature() -> None:
     contraction = found(chain(batch=passes, problem=declared))
     # Half of [.5, 1] and half of .2: curvature .35 at least.
     assert contraction.at(0.1) == pytest.approx(1 - 0.1 * 0.35, rel=1e-12)
-    assert names(contraction) == {
-        "strong_convexity",
-        "smoothness",
-        "regulariser.strong_convexity",
-        "regulariser.smoothness",
-    }
+    regulariser = {"regulariser.strong_convexity", "regulariser.smoothness"}
+    assert names(contraction) == {"strong_convexity", "smoothness"} | regulariser
     for whole in ({"scheme": "cyclic", "size": 5}, {"scheme": "without-replacement", "size": 4}, {"scheme": "full"}):
         assert found(chain(batch=whole, problem=declared)).at(0.1) == pytest.approx(0.95, rel=1e-12)
 

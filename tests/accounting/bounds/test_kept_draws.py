@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting.bounds.segments import PassParts, one_weight_law, pass_sum_law, segments_of, weighted_uses_law
-from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import theorem_named
-from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
 from sordino.models.exact import Quadratics, chain_law
 from tests.accounting.described import curved, guarantee, noisy_chain
@@ -96,16 +94,3 @@ def test_sums_of_weighted_uses_are_above_the_enumerated_law() -> None:
     assert np.dot(law.values, law.weights) == pytest.approx(0.3 * weights.sum(), rel=2e-2)
     same = one_weight_law(0.5, 10, 0.3)
     assert stochastically_above(np.array(same.values), np.array(same.weights), 0.5 * used.sum(axis=1), chances)
-
-
-def test_segments_that_forget_the_use_of_a_cut_pass_fall_below_the_truth() -> None:
-    """The comparisons above can fail: steps 1 and 4 kept of passes of two, the second step's use left out."""
-    spec = chain("reshuffled", 4, 2, 1, 0.9, 3.0, **{"algorithm.keep": {"burn_in": 0, "thin": 3}})
-    exact = truth(spec, 0.1, 3.0).delta(1.0)
-    assert guarantee(AFFINE, spec).delta(1.0) >= exact
-    assert list(segments_of(range(1, 5, 3), 2)) == [PassParts(0, 0, 1), PassParts(1, 1, 0)]
-    forgetful = []
-    for parts, steps in ((PassParts(0, 0, 1), 1), (PassParts(0, 1, 0), 3)):
-        law, root = pass_sum_law(0.9, 2, parts), math.sqrt(sum(0.81**place for place in range(steps)))
-        forgetful.append((mix(law.weights, [GaussianDP(3.0 * value / root) for value in law.values]), 1))
-    assert compose(forgetful).delta(1.0) < exact

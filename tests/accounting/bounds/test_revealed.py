@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from sordino.accounting.bounds import revealed
-from sordino.accounting.bounds import revealed as feedback
 from sordino.accounting.bounds.revealed import drawn_batches, reshuffled_passes
 from sordino.accounting.bounds.solver import optimal_shift, optimal_shifts
 from sordino.accounting.bounds.window import RoundedLaw
@@ -38,46 +37,36 @@ def assert_above(law: RoundedLaw, enumerated: Enumerated, slack: float) -> None:
     assert weights @ mus**2 <= (chances @ exact**2) * (1 + slack)
 
 
+DRAWS = [(0.9, 0.3, 8), (0.5, 0.1, 6), (1.0, 0.2, 9), (0.99, 1.0, 5)]
+PASSES = [(0.9, 3, 11), (1.0, 4, 12), (0.7, 5, 15), (0.9, 3, 2)]
+SHORT = [(0.9, 0.3, 9), (0.5, 0.1, 8), (1.0, 0.2, 9), (0.8, 0.05, 10)]
+LONG = [(0.9, 0.3, 14), (1.0, 0.1, 15), (0.7, 0.6, 13)]
+GROUPED = [(0.9, 5, 20), (1.0, 4, 20), (0.8, 4, 18), (0.95, 6, 21)]
+# Few patterns are listed, so that pushes come before a window; then blocks of two steps and more from the start.
+FEW = {"MOST_PATTERNS": 4, "_WINDOW": 4, "_POSITIONS": (3, 2)}
+BLOCKS = FEW | {"_SINGLE": 0, "_GROWTH": 0.3}
+
+
 @pytest.mark.parametrize(
-    ("contraction", "rate", "steps"), [(0.9, 0.3, 8), (0.5, 0.1, 6), (1.0, 0.2, 9), (0.99, 1.0, 5)]
+    ("law", "enumerated", "case", "constants", "slack"),
+    [
+        *((drawn_batches, drawn, case, {}, 0.03) for case in DRAWS),
+        *((reshuffled_passes, reshuffled, case, {}, 0.03) for case in PASSES),
+        *((drawn_batches, drawn, case, FEW, 0.25) for case in SHORT),
+        *((drawn_batches, drawn, case, BLOCKS, 1.5) for case in LONG),
+        *((reshuffled_passes, reshuffled, case, FEW, 1.0) for case in GROUPED),
+    ],
 )
-def test_listed_draws_are_the_enumeration(contraction: float, rate: float, steps: int) -> None:
-    assert_above(drawn_batches(contraction, rate, steps), drawn(contraction, rate, steps), 0.03)
-
-
-@pytest.mark.parametrize(("contraction", "period", "steps"), [(0.9, 3, 11), (1.0, 4, 12), (0.7, 5, 15), (0.9, 3, 2)])
-def test_listed_passes_are_the_enumeration(contraction: float, period: int, steps: int) -> None:
-    assert_above(reshuffled_passes(contraction, period, steps), reshuffled(contraction, period, steps), 0.03)
-
-
-@pytest.fixture
-def few_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(revealed, "MOST_PATTERNS", 4)
-    monkeypatch.setattr(revealed, "_WINDOW", 4)
-    monkeypatch.setattr(revealed, "_POSITIONS", (3, 2))
-    revealed.drawn_batches.cache_clear()
-    revealed.parts_of_passes.cache_clear()
-
-
-@pytest.mark.usefixtures("few_patterns")
-@pytest.mark.parametrize(
-    ("contraction", "rate", "steps"), [(0.9, 0.3, 9), (0.5, 0.1, 8), (1.0, 0.2, 9), (0.8, 0.05, 10)]
-)
-def test_pushes_before_a_window_of_draws_are_above_the_enumeration(contraction: float, rate: float, steps: int) -> None:
-    law, enumerated = drawn_batches(contraction, rate, steps), drawn(contraction, rate, steps)
-    revealed.drawn_batches.cache_clear()
-    assert_above(law, enumerated, 0.25)
-
-
-@pytest.mark.usefixtures("few_patterns")
-def test_many_blocks_of_pushes_are_above_the_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With blocks of two steps and more from the start, uses move and several arrive at once."""
-    monkeypatch.setattr(feedback, "_SINGLE", 0)
-    monkeypatch.setattr(feedback, "_GROWTH", 0.3)
-    for contraction, rate, steps in ((0.9, 0.3, 14), (1.0, 0.1, 15), (0.7, 0.6, 13)):
-        law, enumerated = drawn_batches(contraction, rate, steps), drawn(contraction, rate, steps)
-        revealed.drawn_batches.cache_clear()
-        assert_above(law, enumerated, 1.5)
+def test_laws_are_above_the_enumeration(law, enumerated, case, constants, slack, monkeypatch) -> None:
+    """Listed patterns closely; windows, blocks in which several uses arrive at once, and groups of places loosely."""
+    for name, value in constants.items():
+        monkeypatch.setattr(revealed, name, value)
+    caches = (revealed.drawn_batches, revealed.parts_of_passes)
+    for cache in caches:
+        cache.cache_clear()
+    assert_above(law(*case), enumerated(*case), slack)
+    for cache in caches:
+        cache.cache_clear()
 
 
 SLOW = pytest.mark.slow
@@ -99,14 +88,6 @@ def test_long_runs_cost_little_more_than_simulated_patterns(contraction: float, 
     error = 6 * squares.std() / np.sqrt(len(squares))
     law = drawn_batches(contraction, rate, steps)
     assert squares.mean() - error <= np.dot(law.weights, np.square(law.values)) <= 1.6 * (squares.mean() + error)
-
-
-@pytest.mark.usefixtures("few_patterns")
-@pytest.mark.parametrize(("contraction", "period", "steps"), [(0.9, 5, 20), (1.0, 4, 20), (0.8, 4, 18), (0.95, 6, 21)])
-def test_grouped_positions_are_above_the_enumeration(contraction: float, period: int, steps: int) -> None:
-    law, enumerated = reshuffled_passes(contraction, period, steps), reshuffled(contraction, period, steps)
-    revealed.parts_of_passes.cache_clear()
-    assert_above(law, enumerated, 1.0)
 
 
 def test_a_later_use_never_costs_less() -> None:

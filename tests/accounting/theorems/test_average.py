@@ -100,6 +100,13 @@ def test_long_runs_agree_with_weights_in_exact_arithmetic():
             assert long.largest_sum(Scheme.RESHUFFLED, period, steps) >= anywhere, (c, kept, period)
 
 
+def test_weights_of_a_chain_that_grows_beyond_floats_between_kept_iterates():
+    """c^thin is no float: what comes before the last two kept iterates is infinite, the last weight is 1."""
+    weights = step_weights(4.0, range(1000, 5001, 1000), 5000)
+    assert weights[[-1, -10]] == pytest.approx([1.0, 4.0**9])
+    assert np.isinf(weights[:4000]).all()
+
+
 def test_sums_over_a_position_do_not_drift():
     """Three million passes of three steps: added one by one, the sum is 6e-11 too small."""
     terms = np.full(9_000_000, 0.1) ** 2

@@ -1,6 +1,6 @@
 """Laws computed the slow, exact way: finite ones in mpmath, normal mixtures by closed form."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import mpmath as mp
 
@@ -90,21 +90,3 @@ def poisson_replace_delta(rate: float, mu: float, epsilon: float):
         middle = (low + high) / 2
         low, high = (middle, high) if gap(middle) < 0 else (low, middle)
     return (1 - q) * (1 - y) * _tail(high) + q * (_tail(high, mu) - y * _tail(high, -mu))
-
-
-def without_replacement_delta(rate: float, mu: float, epsilon: float):
-    """delta of the symmetrised subsampled Gaussian at epsilon >= 0: its upper half is the Poisson removal pair."""
-    return poisson_remove_delta(rate, mu, epsilon)
-
-
-def root(delta_of: Callable, delta: float, high: float = 1.0):
-    """The epsilon at which a decreasing curve falls to delta."""
-    low, high, delta = mp.mpf(0), mp.mpf(high), mp.mpf(delta)
-    if delta_of(low) <= delta:
-        return low
-    while delta_of(high) > delta:
-        low, high = high, 2 * high
-    for _ in range(150):
-        middle = (low + high) / 2
-        low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
-    return high

@@ -13,9 +13,7 @@ Epsilon of mechanisms, composed. **enclosure**: two numbers with the exact epsil
 (python-flint, 160 bits), from nothing but the densities: no line of the package takes part. Laws on a lattice of their
 own (whole-number noise, randomised response) are exact to the digits shown; the others are cut into intervals, above by
 connecting the dots and below by telling the interval only. **Sordino**: its own bracket. The tests fail where the two
-do not meet, or are further apart than a fifth of a per cent; closed forms (Gaussian, Rényi conversions and sampled
-Rényi divergences, last-iterate formulas, bounded range, shifts of stable laws) are held against balls in
-`tests/accounting/test_enclosed_formulas.py`.
+do not meet, or are further apart than a fifth of a per cent.
 
 | mechanism | uses | delta | enclosure | Sordino |
 | --- | --- | --- | --- | --- |
