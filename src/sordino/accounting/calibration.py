@@ -182,17 +182,13 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
         delta: target delta in (0, 1).
         over: "noise", "steps", "batch" or "clip".
 
-    Returns:
-        A `Calibration`: the value, the run that has it, and what theorems say of that run.
+    Returns: a `Calibration`: the value, the run that has it, and what theorems say of that run. Raises: `InputError`
+    for a knob that the run has not, or a target that the knob cannot reach.
 
-    Raises:
-        InputError: for a knob that the run has not, or a target that the knob cannot reach.
-
-    Examples:
-        >>> import sordino
-        >>> run = sordino.accounting.gaussian(noise_multiplier=1.0, relation="add-remove")
-        >>> 3.7 < sordino.calibrate(run.spec, epsilon=1.0, delta=1e-5, over="noise").value < 3.8
-        True
+    >>> import sordino
+    >>> run = sordino.accounting.gaussian(noise_multiplier=1.0, relation="add-remove")
+    >>> 3.7 < sordino.calibrate(run.spec, epsilon=1.0, delta=1e-5, over="noise").value < 3.8
+    True
     """
     target = validate.number("epsilon", epsilon, validate.NON_NEGATIVE)
     delta = check_delta(delta)

@@ -166,17 +166,11 @@ def group_of_two(guarantee: Guarantee) -> Guarantee:
     delta_2(epsilon) <= min over a + b = epsilon of delta(a) + e^a delta(b) (Dong, Roth & Su 2022, Theorem 2.14).
     """
     match guarantee:
-        case GaussianDP(mu=mu):
-            return GaussianDP(2 * mu)
-        case PureDP(value=epsilon):
-            return PureDP(2 * epsilon)
+        case GaussianDP() | PureDP() | TotalVariation() | BoundedRange():
+            return _group(guarantee, 2)
         case ApproxDP(epsilon_value=epsilon, delta_value=delta):
             grown = up(delta * (1 + math.exp(epsilon)), 4) if epsilon < 700 else math.ceil(delta)
             return ApproxDP(2 * epsilon, min(1.0, grown))
-        case TotalVariation(value=delta):
-            return TotalVariation(min(1.0, 2 * delta))
-        case BoundedRange(width=width, draws=draws):
-            return BoundedRange(2 * width, draws)
     half = _CURVE[_CURVE <= 40.0]
     deltas = guarantee.deltas(half)
     doubled = np.minimum(1.0, deltas * (1 + np.exp(half)) * (1 + 1e-13))

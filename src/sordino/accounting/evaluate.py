@@ -325,20 +325,16 @@ def certify(spec: Spec | str | Path, delta: float | None = None) -> Explanation:
         spec: a `Spec`, or the path of a SPEC.json.
         delta: at which bounds are compared; absent: the spec's.
 
-    Returns:
-        An `Explanation`: its `epsilon` and `tightest` bound, every other `bounds`, and why the rest is `inapplicable`.
+    Returns: an `Explanation`: its `epsilon` and `tightest` bound, every other `bounds`, and why the rest is
+    `inapplicable`. Raises: `InputError` where neither the spec nor the caller states delta, or the file is no spec.
 
-    Raises:
-        InputError: where neither the spec nor the caller states delta, or the file is no spec.
-
-    Examples:
-        >>> import sordino
-        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
-        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
-        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-        >>> answer = sordino.certify(spec, delta=1e-5)
-        >>> answer.tightest.theorem, round(answer.epsilon, 4)
-        ('posterior.bounded-range', 0.1973)
+    >>> import sordino
+    >>> from sordino.core.spec import BoundedPotential, PosteriorSample
+    >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
+    >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
+    >>> answer = sordino.certify(spec, delta=1e-5)
+    >>> answer.tightest.theorem, round(answer.epsilon, 4)
+    ('posterior.bounded-range', 0.1973)
     """
     return explain(*at_delta(spec, delta))
 

@@ -263,6 +263,12 @@ def at_most(
     return Assumption(name, statement.format(limit=limit), failure)
 
 
+def up_to(called: str, value: Callable[[Spec], float | None], limit: float = LARGEST_RATIO) -> Assumption:
+    """A number of the run is small enough for a guarantee to say anything."""
+    reason = f"evaluates {called} up to {{limit:g}}, and it is {{value:.3g}}"
+    return at_most("reach", f"{called} is at most {{limit:g}}", value, reason, limit)
+
+
 def certified(constant: Constant, when: Callable[[Spec], bool] = lambda _: True) -> Assumption:
     """The run certifies a constant, finitely and without reading private data."""
 

@@ -21,10 +21,9 @@ class Relation(StrEnum):
     ``replace-one``: equal size, one record differs. ``add-remove``: one dataset has one record more.
     An add-remove guarantee gives a replace-one guarantee by two-fold group privacy; the converse does not hold.
 
-    Examples:
-        >>> from sordino import Relation
-        >>> Relation("replace-one") is Relation.REPLACE_ONE
-        True
+    >>> from sordino import Relation
+    >>> Relation("replace-one") is Relation.REPLACE_ONE
+    True
     """
 
     REPLACE_ONE = "replace-one"
@@ -34,10 +33,9 @@ class Relation(StrEnum):
 class View(StrEnum):
     """What leaves the run.
 
-    Examples:
-        >>> from sordino import View
-        >>> View("last-iterate") is View.LAST_ITERATE
-        True
+    >>> from sordino import View
+    >>> View("last-iterate") is View.LAST_ITERATE
+    True
     """
 
     LAST_ITERATE = "last-iterate"
@@ -59,10 +57,9 @@ class Citation:
         key: of an entry in `references.bib`.
         locator: theorem, section or page.
 
-    Examples:
-        >>> from sordino.accounting import Citation
-        >>> Citation("mironov2017renyi", "Proposition 1").locator
-        'Proposition 1'
+    >>> from sordino.accounting import Citation
+    >>> Citation("mironov2017renyi", "Proposition 1").locator
+    'Proposition 1'
     """
 
     key: str
@@ -114,10 +111,9 @@ class Evidence(IntEnum):
 
     `ASSUMED` is what a release says of what nobody has shown; a spec cannot state it.
 
-    Examples:
-        >>> from sordino.accounting import Evidence
-        >>> min(Evidence.PROVED, Evidence.DECLARED).word
-        'declared'
+    >>> from sordino.accounting import Evidence
+    >>> min(Evidence.PROVED, Evidence.DECLARED).word
+    'declared'
     """
 
     ASSUMED = -1
@@ -162,10 +158,9 @@ class Certificate:
         reason: one sentence that says why it holds.
         reads_private_data: whether private rows were read to find it.
 
-    Examples:
-        >>> from sordino.core.spec import Problem
-        >>> Problem(n=10, dim=1, gradient_bound=1.0).gradient_bound.evidence.word
-        'declared'
+    >>> from sordino.core.spec import Problem
+    >>> Problem(n=10, dim=1, gradient_bound=1.0).gradient_bound.evidence.word
+    'declared'
     """
 
     constant: Constant
@@ -257,10 +252,9 @@ def constant_named(name: str) -> Constant:
 class Status(StrEnum):
     """How a theorem relates to the paper it comes from.
 
-    Examples:
-        >>> from sordino.accounting import Status
-        >>> [status.value for status in Status]
-        ['as-stated', 'corrected', 'ours']
+    >>> from sordino.accounting import Status
+    >>> [status.value for status in Status]
+    ['as-stated', 'corrected', 'ours']
     """
 
     AS_STATED = "as-stated"
@@ -281,14 +275,13 @@ class Bound:
         citation: where it is proved.
         status: how it relates to the paper.
 
-    Examples:
-        >>> import sordino
-        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
-        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
-        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-        >>> bound = sordino.accounting.tightest(spec, 1e-5)
-        >>> bound.theorem, bound.relation.value, bound.view.value
-        ('posterior.bounded-range', 'replace-one', 'one-sample')
+    >>> import sordino
+    >>> from sordino.core.spec import BoundedPotential, PosteriorSample
+    >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
+    >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
+    >>> bound = sordino.accounting.tightest(spec, 1e-5)
+    >>> bound.theorem, bound.relation.value, bound.view.value
+    ('posterior.bounded-range', 'replace-one', 'one-sample')
     """
 
     guarantee: Guarantee
@@ -348,13 +341,12 @@ class Inapplicable:
         theorem: its id.
         reason: one sentence.
 
-    Examples:
-        >>> import sordino
-        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
-        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
-        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-        >>> sordino.accounting.explain(spec, 1e-5).inapplicable[0].reason
-        'is about noisy-gradient runs, and this is a posterior-sample run'
+    >>> import sordino
+    >>> from sordino.core.spec import BoundedPotential, PosteriorSample
+    >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
+    >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
+    >>> sordino.accounting.explain(spec, 1e-5).inapplicable[0].reason
+    'is about noisy-gradient runs, and this is a posterior-sample run'
     """
 
     theorem: str

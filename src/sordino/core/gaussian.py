@@ -97,10 +97,9 @@ class Bracket:
         low: at most the number.
         high: at least the number.
 
-    Examples:
-        >>> from sordino.accounting import Bracket
-        >>> Bracket(0.99, 1.01).high
-        1.01
+    >>> from sordino.accounting import Bracket
+    >>> Bracket(0.99, 1.01).high
+    1.01
     """
 
     low: float

@@ -65,11 +65,8 @@ def guarantee_from_dict(data: dict[str, Any]) -> Guarantee:
     Args:
         data: what `Guarantee.to_dict` gave.
 
-    Returns:
-        The guarantee, of the kind that was written.
-
-    Raises:
-        InputError: for a kind that is not registered, or values that it does not allow.
+    Returns: the guarantee, of the kind that was written. Raises: `InputError` for a kind that is not registered, or
+    values that it does not allow.
 
     >>> guarantee_from_dict(GaussianDP(1.0).to_dict())
     GaussianDP(mu=1.0)

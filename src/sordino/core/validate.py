@@ -41,10 +41,9 @@ def without_password(text: str) -> str:
 class SordinoError(Exception):
     """Base class of every error Sordino raises on purpose; its text is one printable line, whatever it quotes.
 
-    Examples:
-        >>> import sordino
-        >>> issubclass(sordino.InputError, sordino.SordinoError)
-        True
+    >>> import sordino
+    >>> issubclass(sordino.InputError, sordino.SordinoError)
+    True
     """
 
     exit_code: ClassVar[int] = 1
@@ -59,13 +58,12 @@ class InputError(SordinoError, ValueError):
     The message is one sentence: what was given, what is allowed, what to do. The command line prints it and exits
     with code 2. A run to which a theorem merely does not apply is *not* an error: see `Inapplicable`.
 
-    Examples:
-        >>> import sordino
-        >>> try:
-        ...     sordino.accounting.PureDP(-1.0)
-        ... except sordino.InputError as error:
-        ...     print(error)
-        Expected epsilon in [0, inf), got -1.0.
+    >>> import sordino
+    >>> try:
+    ...     sordino.accounting.PureDP(-1.0)
+    ... except sordino.InputError as error:
+    ...     print(error)
+    Expected epsilon in [0, inf), got -1.0.
     """
 
     exit_code: ClassVar[int] = 2
@@ -94,13 +92,12 @@ class Mistakes(InputError):
 class Checks:
     """Checks that all run, whatever each of them refuses; what was refused is raised together.
 
-    Examples:
-        >>> checks = Checks()
-        >>> checks.attempt(number, "low", "x"), checks.attempt(number, "high", 2)
-        (None, 2.0)
-        >>> checks.finish()
-        Traceback (most recent call last):
-        sordino.core.validate.InputError: Expected low to be a number in (-inf, inf), got 'x'.
+    >>> checks = Checks()
+    >>> checks.attempt(number, "low", "x"), checks.attempt(number, "high", 2)
+    (None, 2.0)
+    >>> checks.finish()
+    Traceback (most recent call last):
+    sordino.core.validate.InputError: Expected low to be a number in (-inf, inf), got 'x'.
     """
 
     def __init__(self) -> None:

@@ -10,24 +10,11 @@ from collections.abc import Callable
 from functools import partial
 
 from sordino.accounting import chain_assumptions as chains
+from sordino.accounting import scope as assume
 from sordino.accounting.bounds.hidden_steps import poisson_step, shuffled_pass, unit_step
 from sordino.accounting.bounds.renyi import poisson_renyi, without_replacement_renyi
 from sordino.accounting.convert import compose, repeat, to_renyi
 from sordino.accounting.evaluate import as_stated, corrected, ours
-from sordino.accounting.scope import (
-    STEP_KINDS,
-    STEP_VIEWS,
-    NoisySteps,
-    Scope,
-    assumption,
-    batches_of,
-    caller_checked,
-    chosen_delta,
-    largest_of_each,
-    largest_position,
-    noisy_steps,
-    scheme_of,
-)
 from sordino.core.bound import Citation, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
@@ -43,7 +30,9 @@ _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
     "over the steps whose batch holds the record, kappa_k = eta_k Delta / (b tau_k); the worst position of the record "
     "counts.",
     Citation("dong2022gaussian", "Theorem 2.7 and Corollary 3.3"),
-    scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: _FIXED, Relation.ADD_REMOVE: {Scheme.FULL}}),
+    scope=assume.Scope(
+        assume.STEP_KINDS, assume.STEP_VIEWS, {Relation.REPLACE_ONE: _FIXED, Relation.ADD_REMOVE: {Scheme.FULL}}
+    ),
     assumptions=chains.ANY_STEPS,
 )
 def gaussian(spec: Spec) -> Guarantee:
@@ -51,7 +40,7 @@ def gaussian(spec: Spec) -> Guarantee:
     steps = chains.required_steps(spec)
     if steps.constant_ratio is not None:
         return repeat(GaussianDP(steps.constant_ratio), steps.epochs)
-    worst = largest_position(steps.ratios() ** 2, steps.batches_per_epoch)
+    worst = assume.largest_position(steps.ratios() ** 2, steps.batches_per_epoch)
     return GaussianDP(up(math.sqrt(worst * (1 + 2e-14)), 2))
 
 
@@ -60,7 +49,7 @@ def gaussian(spec: Spec) -> Guarantee:
     "With batches reshuffled every epoch a record is used at most once an epoch, so K epochs are mu-Gaussian DP with "
     "mu^2 = sum over epochs of the largest kappa_k^2 in the epoch (K kappa^2 for constant schedules).",
     Citation("dong2022gaussian", "Corollary 3.3, applied given the permutations"),
-    scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
+    scope=assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL),
 )
 def parallel_epochs(spec: Spec) -> Guarantee:
@@ -68,7 +57,7 @@ def parallel_epochs(spec: Spec) -> Guarantee:
     steps = chains.required_steps(spec)
     if steps.constant_ratio is not None:
         return repeat(GaussianDP(steps.constant_ratio), steps.epochs)
-    largest = largest_of_each(steps.ratios() ** 2, steps.batches_per_epoch)
+    largest = assume.largest_of_each(steps.ratios() ** 2, steps.batches_per_epoch)
     return GaussianDP(up(math.sqrt(float(largest.sum()) * (1 + 1e-14)), 2))
 
 
@@ -76,9 +65,9 @@ _SHARES = (1.0, 0.3)  # of a pass's part of delta, for which it is chosen
 _NEGLIGIBLE_EPSILON = 5e-3  # where composition already gives this little, there is nothing to hide
 
 
-@assumption("new orders", "an order that is drawn once is used for one pass")
+@assume.assumption("new orders", "an order that is drawn once is used for one pass")
 def _new_orders(spec: Spec) -> str | None:
-    if (steps := noisy_steps(spec.algorithm, spec)) is None or steps.scheme is not Scheme.SHUFFLE_ONCE:
+    if (steps := assume.noisy_steps(spec.algorithm, spec)) is None or steps.scheme is not Scheme.SHUFFLE_ONCE:
         return None
     if steps.steps <= steps.batches_per_epoch:
         return None
@@ -87,16 +76,16 @@ def _new_orders(spec: Spec) -> str | None:
 
 
 def _clones_of(spec: Spec) -> list[LossDistribution]:
-    steps, (batch, records) = chains.required_steps(spec), batches_of(spec)
-    passes, delta = steps.epochs, chosen_delta(spec)
+    steps, (batch, records) = chains.required_steps(spec), assume.batches_of(spec)
+    passes, delta = steps.epochs, assume.chosen_delta(spec)
     whole = records // batch.divisor(records)
     pairs = (shuffled_pass(whole, steps.largest_ratio, share * delta / passes) for share in _SHARES)
     return [LossDistribution(((pair, passes),)) for pair in pairs if pair is not None]
 
 
-@assumption("hidden records", "for some epsilon_0 others look like the record")
+@assume.assumption("hidden records", "for some epsilon_0 others look like the record")
 def _hidden_records(spec: Spec) -> str | None:
-    steps, delta = noisy_steps(spec.algorithm, spec), chosen_delta(spec)
+    steps, delta = assume.noisy_steps(spec.algorithm, spec), assume.chosen_delta(spec)
     if steps is None or _new_orders.failure(spec):
         return None
     plain = repeat(GaussianDP(steps.largest_ratio), steps.epochs).epsilon(delta)
@@ -118,13 +107,15 @@ def _hidden_records(spec: Spec) -> str | None:
     "tanh(L / 2), L the log ratio of a kappa-Gaussian under an even mixture of both laws, and t = l e^-epsilon_0 "
     "delta_kappa(epsilon_0). Passes in new orders compose; an order drawn once gives one pass.",
     Citation("feldman2021hiding", "Theorem 3.2, with labels of Gaussian steps by their loss, and batches"),
-    scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED, Scheme.SHUFFLE_ONCE}}),
+    scope=assume.Scope(
+        assume.STEP_KINDS, assume.STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED, Scheme.SHUFFLE_ONCE}}
+    ),
     assumptions=(
         chains.SENSITIVITY,
         *chains.NUMERICAL,
         _new_orders,
         _hidden_records,
-        caller_checked(
+        assume.caller_checked(
             "any two records there are",
             "the declared gradient_sensitivity bounds the difference between the gradients of any two records there "
             "may be, not only of a record and its replacement: the others hide the record only if they are as near to "
@@ -134,7 +125,7 @@ def _hidden_records(spec: Spec) -> str | None:
 )
 def clones(spec: Spec) -> Guarantee:
     """See `bounds.hidden_steps` for the proof; of the two numbers of clones tried the better one is used."""
-    return min(_clones_of(spec), key=lambda one: one.epsilon(chosen_delta(spec)))
+    return min(_clones_of(spec), key=lambda one: one.epsilon(assume.chosen_delta(spec)))
 
 
 def _poisson_unit(spec: Spec, size: int) -> Guarantee:
@@ -149,7 +140,7 @@ def _poisson_unit(spec: Spec, size: int) -> Guarantee:
     "N(0,1)) and its reverse, kappa = eta G / (b tau); under replace-one by the pair with N(kappa,1) and N(-kappa,1) "
     "in the two mixtures. The steps compose as loss distributions.",
     Citation("zhu2022optimal", "Theorem 10 and Theorem 11"),
-    scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.POISSON}))),
+    scope=assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.POISSON}))),
     assumptions=(chains.BOUND, *chains.NUMERICAL),
     grouped=_poisson_unit,
 )
@@ -165,7 +156,7 @@ def subsampled_poisson(spec: Spec) -> Guarantee:
     "A step on b of n records drawn without replacement is dominated under replace-one by the symmetrised subsampled "
     "pair C_q of a kappa-Gaussian, q = b/n, kappa = eta Delta / (b tau). The steps compose as loss distributions.",
     Citation("zhu2022optimal", "Theorem 10 and Proposition 30"),
-    scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT}}),
+    scope=assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT}}),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
 )
 def subsampled_without_replacement(spec: Spec) -> Guarantee:
@@ -177,7 +168,7 @@ def subsampled_without_replacement(spec: Spec) -> Guarantee:
 
 _MOST_RATIOS = 32  # a curve has hundreds of orders, each an integral or a sum, for every ratio
 
-_SAMPLED: dict[Scheme, Callable[[float, NoisySteps, float, Relation], float]] = {
+_SAMPLED: dict[Scheme, Callable[[float, assume.NoisySteps, float, Relation], float]] = {
     Scheme.POISSON: lambda order, steps, ratio, relation: poisson_renyi(order, steps.rate, ratio, relation),
     Scheme.WITHOUT_REPLACEMENT: lambda order, steps, ratio, _: without_replacement_renyi(order, steps.rate, ratio),
 }
@@ -189,9 +180,9 @@ _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epoc
     "Rényi divergences of the steps add, order by order. Gaussian steps: order kappa^2 / 2. Poisson-sampled steps: "
     "the exact divergence of the sampled Gaussian. Without replacement: the bound of Wang, Balle & Kasiviswanathan.",
     Citation("mironov2017renyi", "Proposition 1, with Mironov, Talwar & Zhang 2019, Section 3"),
-    scope=Scope(
-        STEP_KINDS,
-        STEP_VIEWS,
+    scope=assume.Scope(
+        assume.STEP_KINDS,
+        assume.STEP_VIEWS,
         {
             Relation.REPLACE_ONE: frozenset(_UNSAMPLED) | frozenset(_SAMPLED),
             Relation.ADD_REMOVE: {Scheme.FULL, Scheme.POISSON},
@@ -221,12 +212,12 @@ _KINDS = {"noised-sums"}
 _VIEWS = {View.POSTERIOR_PARAMETERS, View.ALL_ITERATES}
 _ASSUMPTIONS = (
     *chains.NUMERICAL,
-    caller_checked(
+    assume.caller_checked(
         "bounded contributions",
         "each unit's contribution to a round is a function of the unit's records and of released values, is bounded as "
         "a whole (unknown precisions included), and whatever multiplies the sum multiplies its noise too",
     ),
-    caller_checked(
+    assume.caller_checked(
         "public scaling", "features and targets are scaled by declared bounds, not by values computed from the records"
     ),
 )
@@ -237,7 +228,7 @@ _ASSUMPTIONS = (
     "Passes in permuted order use each record once an epoch, so K epochs of noised sums are mu-Gaussian DP with mu^2 "
     "= K / sigma^2, sigma the noise over the sum's sensitivity; no amplification by sampling holds.",
     Citation("vinaroz2022differentially", "Algorithm 3 and Proposition 1, accounted by parallel epochs"),
-    scope=Scope(_KINDS, _VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
+    scope=assume.Scope(_KINDS, _VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED}}),
     assumptions=_ASSUMPTIONS,
 )
 def passes(spec: Spec) -> Guarantee:
@@ -252,7 +243,7 @@ def passes(spec: Spec) -> Guarantee:
     "where a replacement is proved to move the sum by at most R) and m under add-remove, whatever is done with the "
     "sums.",
     Citation("dong2022gaussian", "Corollary 3.3, with the sensitivity of Vinaroz & Park 2022, Proposition 1"),
-    scope=Scope(_KINDS, _VIEWS, dict.fromkeys(Relation, frozenset({Scheme.FULL}))),
+    scope=assume.Scope(_KINDS, _VIEWS, dict.fromkeys(Relation, frozenset({Scheme.FULL}))),
     assumptions=_ASSUMPTIONS,
 )
 def rounds(spec: Spec) -> Guarantee:
@@ -266,7 +257,7 @@ def rounds(spec: Spec) -> Guarantee:
     "Gaussian steps with ratio 1/sigma, sigma the noise over the sum's sensitivity (for Poisson batches over the "
     "contribution bound), whatever is done with the sums.",
     Citation("zhu2022optimal", "Theorems 10 and 11, with Vinaroz & Park 2022, Proposition 1"),
-    scope=Scope(
+    scope=assume.Scope(
         _KINDS,
         _VIEWS,
         {Relation.REPLACE_ONE: {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}, Relation.ADD_REMOVE: {Scheme.POISSON}},
@@ -276,5 +267,5 @@ def rounds(spec: Spec) -> Guarantee:
 )
 def subsampled(spec: Spec) -> Guarantee:
     """The scheme decides which pair dominates a round."""
-    drawn = scheme_of(spec.algorithm) is Scheme.POISSON
+    drawn = assume.scheme_of(spec.algorithm) is Scheme.POISSON
     return (subsampled_poisson if drawn else subsampled_without_replacement).proof(spec)

@@ -36,18 +36,20 @@ import math
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from sordino.accounting.bounds.hidden_steps import (
-    Round,
-    allocated,
-    allocated_renyi,
-    capped_renyi,
-    capped_step,
-    full_chance,
-)
+from sordino.accounting.bounds import hidden_steps as hidden
 from sordino.accounting.bounds.matrix import Places, hidden_places, sampled_steps, sensitivity
 from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import as_stated, ours
-from sordino.accounting.scope import Assumption, Scope, assumption, at_most, caller_checked, promised, run_of
+from sordino.accounting.scope import (
+    Assumption,
+    Scope,
+    assumption,
+    at_most,
+    caller_checked,
+    promised,
+    run_of,
+    up_to,
+)
 from sordino.accounting.theorems.mechanisms import EITHER, SEEN
 from sordino.core.bound import Citation, Relation
 from sordino.core.gaussian import up
@@ -84,12 +86,7 @@ def _matrix_mu(spec: Spec) -> float | None:
             "the matrix is Toeplitz with falling entries, or small, or a unit is used once",
             lambda spec: move if isinstance(move := sensitivity(run_of(spec, MatrixMechanism)), str) else None,
         ),
-        at_most(
-            "reach",
-            "mu is at most {limit:g}",
-            _matrix_mu,
-            "evaluates mu up to {limit:g}, and it is {value:.3g}",
-        ),
+        up_to("mu", _matrix_mu),
         caller_checked(
             "participation",
             "when a unit contributes follows from its place or from chance, never from data; a unit that is removed "
@@ -135,7 +132,7 @@ def _full(spec: Spec) -> float:
     use = run_of(spec, MatrixMechanism).participation
     if use.cap is None or use.units is None or use.rate is None:
         return 0.0
-    return full_chance(use.cap, use.units + max(spec.surplus - 1, 0), use.rate)
+    return hidden.full_chance(use.cap, use.units + max(spec.surplus - 1, 0), use.rate)
 
 
 def _moves_little(move: Callable[[Spec], float | None]) -> Assumption:
@@ -172,7 +169,7 @@ def matrix_sampled(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""
     run = run_of(spec, MatrixMechanism)
     rate = promised(run.participation.rate, "a rate")
-    step = capped_step(spec.relation, rate, _step_ratio(spec), _full(spec))
+    step = hidden.capped_step(spec.relation, rate, _step_ratio(spec), _full(spec))
     return LossDistribution(((step, sampled_steps(run)[1]),))
 
 
@@ -221,13 +218,13 @@ def matrix_allocated(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""
     run = run_of(spec, MatrixMechanism)
     rounds, shared = _allocation(promised(_best_places(run), "places"), run.noise_multiplier)
-    return allocated(rounds, spec.relation, shared)
+    return hidden.allocated(rounds, spec.relation, shared)
 
 
-def _allocation(way: Places, multiplier: float) -> tuple[tuple[Round], float]:
+def _allocation(way: Places, multiplier: float) -> tuple[tuple[hidden.Round], float]:
     """Rounds of random allocation to the places, and the mu of the Gaussian answer that they share."""
     shared = up(math.sqrt(way.shared) / multiplier, 2) if way.shared > 0 else 0.0
-    return (Round(way.places, way.places, _own_move(way, multiplier), way.rounds),), shared
+    return (hidden.Round(way.places, way.places, _own_move(way, multiplier), way.rounds),), shared
 
 
 @assumption("places", "there are two places or more, and the matrix is Toeplitz or small")
@@ -278,7 +275,7 @@ def matrix_renyi(spec: Spec) -> Guarantee:
     run = run_of(spec, MatrixMechanism)
     if run.participation.scheme not in _BY_PLACE:
         rate, ratio, full = promised(run.participation.rate, "a rate"), _step_ratio(spec), _full(spec)
-        curve = tuple(capped_renyi(order, rate, ratio, full, spec.relation) for order in ORDERS)
+        curve = tuple(hidden.capped_renyi(order, rate, ratio, full, spec.relation) for order in ORDERS)
         return compose([(RenyiDP(ORDERS, curve), sampled_steps(run)[1])])
     rounds, shared = _allocation(promised(_any_places(run), "places"), run.noise_multiplier)
-    return allocated_renyi(rounds, spec.relation, shared)
+    return hidden.allocated_renyi(rounds, spec.relation, shared)

@@ -6,20 +6,23 @@ Each has a dominating pair or is pure, so it composes with chains in composites 
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 from sordino.accounting.evaluate import as_stated, ours
-from sordino.accounting.scope import Assumption, Scope, assumption, at_most, caller_checked, promised, run_of
+from sordino.accounting.scope import (
+    Assumption,
+    Scope,
+    assumption,
+    at_most,
+    caller_checked,
+    promised,
+    run_of,
+    up_to,
+)
 from sordino.core.bound import Citation, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, PureDP, RenyiDP
-from sordino.core.loss.atomic_pairs import (
-    BoundedRangePair,
-    DiscreteGaussianPair,
-    DiscreteLaplacePair,
-    ExplicitPair,
-    LaplacePair,
-    PoissonLaplacePair,
-)
+from sordino.core.loss import atomic_pairs as atomic
 from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import PoissonRemovePair
 from sordino.core.loss.pair import Pair
@@ -63,15 +66,12 @@ def _has_noise(word: str) -> Assumption:
     return Assumption("noise", f"the noise is {word}", failure)
 
 
-def _within(value: Callable[[Spec], float], called: str) -> Assumption:
-    """A number of the run is small enough for exponentials."""
-    reason = f"evaluates {called} up to {{limit:g}}, and it is {{value:.3g}}"
-    return at_most("reach", f"{called} is at most {{limit:g}}", value, reason, _LARGEST_EPSILON)
-
-
+_exponent_up_to = partial(up_to, limit=_LARGEST_EPSILON)
 _ANSWERS = Scope({"noised-answer"}, SEEN, EITHER)
-_SQUARE_REACH = _within(lambda spec: _ratio(spec) * max(1.0, _ratio(spec)), "the squared sensitivity over the scale")
-_ANSWER_REACH = _within(_ratio, "the sensitivity over the scale")
+_SQUARE_REACH = _exponent_up_to(
+    "the squared sensitivity over the scale", lambda spec: _ratio(spec) * max(1.0, _ratio(spec))
+)
+_ANSWER_REACH = _exponent_up_to("the sensitivity over the scale", _ratio)
 
 
 @ours(
@@ -85,7 +85,7 @@ _ANSWER_REACH = _within(_ratio, "the sensitivity over the scale")
 )
 def laplace(spec: Spec) -> Guarantee:
     """Moving the coordinates one after the other is group privacy along a line, which a single one attains."""
-    return _once(LaplacePair(_ratio(spec)))
+    return _once(atomic.LaplacePair(_ratio(spec)))
 
 
 def _few_atoms(value: Callable[[Spec], float], called: str) -> Assumption:
@@ -109,7 +109,7 @@ def _few_atoms(value: Callable[[Spec], float], called: str) -> Assumption:
 def discrete_laplace(spec: Spec) -> Guarantee:
     """The corners of its trade-off curves lie on those of every other shift, so shifts add up exactly."""
     run = run_of(spec, NoisedAnswer)
-    return _once(DiscreteLaplacePair(up(1 / run.noise.scale), int(run.sensitivity)))
+    return _once(atomic.DiscreteLaplacePair(up(1 / run.noise.scale), int(run.sensitivity)))
 
 
 @as_stated(
@@ -119,12 +119,7 @@ def discrete_laplace(spec: Spec) -> Guarantee:
     scope=_ANSWERS,
     assumptions=(
         _has_noise("gaussian"),
-        at_most(
-            "reach",
-            "the sensitivity over the scale is at most {limit:g}",
-            _ratio,
-            "evaluates the sensitivity over the scale up to {limit:g}, and it is {value:.3g}",
-        ),
+        up_to("the sensitivity over the scale", _ratio),
         _BOUNDED,
     ),
 )
@@ -156,7 +151,7 @@ def _one_value(spec: Spec) -> str | None:
 def discrete_gaussian(spec: Spec) -> Guarantee:
     """The noise is log-concave, so the largest move is the worst."""
     run = run_of(spec, NoisedAnswer)
-    return _once(DiscreteGaussianPair(run.noise.scale, int(run.sensitivity)))
+    return _once(atomic.DiscreteGaussianPair(run.noise.scale, int(run.sensitivity)))
 
 
 @as_stated(
@@ -167,7 +162,7 @@ def discrete_gaussian(spec: Spec) -> Guarantee:
     scope=_ANSWERS,
     assumptions=(
         _has_noise("discrete-gaussian"),
-        _within(lambda spec: _ratio(spec) * _ratio(spec), "the squared ratio"),
+        _exponent_up_to("the squared ratio", lambda spec: _ratio(spec) * _ratio(spec)),
         _BOUNDED,
     ),
 )
@@ -206,7 +201,7 @@ def _continuous(spec: Spec) -> str | None:
 def sampled_answer(spec: Spec) -> Guarantee:
     """Both pairs are their own mirror images, so they dominate in both directions, as the theorem asks."""
     run = run_of(spec, NoisedAnswer)
-    pair = PoissonRemovePair if run.noise.kind is AnswerNoiseKind.GAUSSIAN else PoissonLaplacePair
+    pair = PoissonRemovePair if run.noise.kind is AnswerNoiseKind.GAUSSIAN else atomic.PoissonLaplacePair
     return _once(pair(promised(run.rate, "a rate"), _ratio(spec)))
 
 
@@ -236,8 +231,8 @@ def randomised_response(spec: Spec) -> Guarantee:
     large, small = float(max(truth, other)), float(min(truth, other))
     rest = max(0.0, 1 - large - small)
     if run.categories == 2:
-        return _once(ExplicitPair((-loss, loss), (small, 1 - small), 0.0))
-    return _once(ExplicitPair((-loss, 0.0, loss), (small, rest, large), 0.0))
+        return _once(atomic.ExplicitPair((-loss, loss), (small, 1 - small), 0.0))
+    return _once(atomic.ExplicitPair((-loss, 0.0, loss), (small, rest, large), 0.0))
 
 
 def _largest_shift(spec: Spec) -> float:
@@ -252,7 +247,7 @@ def _largest_shift(spec: Spec) -> float:
     Citation("choquette2024privacy", "mixture of Gaussians mechanisms"),
     scope=Scope({"random-shift"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
     assumptions=(
-        _within(lambda spec: _largest_shift(spec) * _largest_shift(spec), "the squared shift over the noise"),
+        _exponent_up_to("the squared shift over the noise", lambda spec: _largest_shift(spec) * _largest_shift(spec)),
         caller_checked(
             "secret draw", "which length it is depends on nothing that is seen or private, and stays secret"
         ),
@@ -281,7 +276,7 @@ def _range(spec: Spec) -> float:
 
 
 _SELECTIONS = Scope({"selection"}, SEEN, EITHER)
-_SELECTION_REACH = _within(_range, "the range of the loss")
+_SELECTION_REACH = _exponent_up_to("the range of the loss", _range)
 _SCORES = caller_checked("candidates", "the list of candidates is public, and only the chosen name is released")
 
 
@@ -304,7 +299,7 @@ def _ranged(spec: Spec) -> str | None:
 )
 def bounded_range(spec: Spec) -> Guarantee:
     """The curve that every such mechanism stays below is the curve of a pair."""
-    return _once(BoundedRangePair(_range(spec)))
+    return _once(atomic.BoundedRangePair(_range(spec)))
 
 
 @as_stated(
@@ -335,7 +330,7 @@ def _sparse_epsilon(spec: Spec) -> float:
     Citation("lyu2017understanding", "Algorithm 7, with and without monotone queries"),
     scope=Scope({"sparse-vector"}, SEEN, EITHER),
     assumptions=(
-        _within(_sparse_epsilon, "epsilon"),
+        _exponent_up_to("epsilon", _sparse_epsilon),
         _BOUNDED,
         caller_checked("fresh noise", "every query gets fresh noise, and released values get fresh noise again"),
     ),

@@ -32,21 +32,12 @@ import numpy as np
 from scipy import special
 
 from sordino.accounting import chain_assumptions as chains
+from sordino.accounting import scope as assume
 from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps
 from sordino.accounting.bounds.heavy_tail import geometric_sum
 from sordino.accounting.bounds.hidden_steps import poisson_step
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import ours
-from sordino.accounting.scope import (
-    PASSES,
-    SMALLEST_RATIO,
-    STEP_VIEWS,
-    Scope,
-    chosen_delta,
-    largest_of_each,
-    last_iterate_scope,
-    promised,
-)
 from sordino.accounting.theorems import langevin as drift
 from sordino.accounting.theorems.heavy_tail import tail_index
 from sordino.core.arrays import Array
@@ -152,10 +143,10 @@ _CITATION = Citation("simsekli2024differential", "Lemma 18, the mixture of Gauss
     "Delta / (sqrt(2) b tau), E exp(-s A) = exp(-s^(alpha/2)), A revealed. No convexity, smoothness or bound on the "
     "iterates is needed.",
     _CITATION,
-    scope=Scope(
+    scope=assume.Scope(
         {"noisy-gradient"},
-        STEP_VIEWS,
-        {Relation.REPLACE_ONE: PASSES | {Scheme.FULL}, Relation.ADD_REMOVE: {Scheme.FULL}},
+        assume.STEP_VIEWS,
+        {Relation.REPLACE_ONE: assume.PASSES | {Scheme.FULL}, Relation.ADD_REMOVE: {Scheme.FULL}},
         _STABLE,
     ),
     assumptions=chains.ANY_STEPS,
@@ -166,7 +157,7 @@ def composition(spec: Spec) -> Guarantee:
     if steps.constant_ratio is not None:
         return mixed(tail_index(chain_of(spec)), [(steps.constant_ratio, steps.epochs)])
     ratios, period = steps.ratios(), steps.batches_per_epoch
-    largest = largest_of_each(ratios, period)
+    largest = assume.largest_of_each(ratios, period)
     grouped = replace(steps, steps=len(largest), ratios=lambda: largest).grouped(_MOST_RATIOS)
     return mixed(tail_index(chain_of(spec)), grouped)
 
@@ -177,9 +168,9 @@ def composition(spec: Spec) -> Guarantee:
     "mixture over A of the sampled pair of a Gaussian with mu = kappa / sqrt(A), A revealed and the batch hidden, "
     "kappa = eta Delta / (sqrt(2) b tau), the gradient bound in place of Delta for Poisson batches. Steps compose.",
     _CITATION,
-    scope=Scope(
+    scope=assume.Scope(
         {"noisy-gradient"},
-        STEP_VIEWS,
+        assume.STEP_VIEWS,
         {Relation.REPLACE_ONE: {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}, Relation.ADD_REMOVE: {Scheme.POISSON}},
         _STABLE,
     ),
@@ -216,13 +207,15 @@ def pushes(contraction: float, length: int, distance: float) -> Uses:
         height * math.exp(-rate * start) * (-math.expm1(-rate * count) / -math.expm1(-rate) if rate else count)
         for start, (height, count) in zip(starts, blocks, strict=True)
     )
-    return [(max(distance * height / made * (1 + 1e-9), SMALLEST_RATIO), count) for height, count in blocks]
+    return [(max(distance * height / made * (1 + 1e-9), assume.SMALLEST_RATIO), count) for height, count in blocks]
 
 
 def _best(spec: Spec, steps: IdenticalSteps | ListedSteps, period: int) -> Guarantee:
-    fixed = promised(steps if isinstance(steps, IdenticalSteps) else None, "a constant step size and noise scale")
+    fixed = assume.promised(
+        steps if isinstance(steps, IdenticalSteps) else None, "a constant step size and noise scale"
+    )
     bounds = [mixed(tail_index(chain_of(spec)), plan) for plan in _plans(fixed, period)]
-    return min(bounds, key=lambda bound: (bound.epsilon(chosen_delta(spec)), bound.delta(0.0)))
+    return min(bounds, key=lambda bound: (bound.epsilon(assume.chosen_delta(spec)), bound.delta(0.0)))
 
 
 def _plans(steps: IdenticalSteps, period: int) -> list[Uses]:
@@ -247,7 +240,7 @@ def _plans(steps: IdenticalSteps, period: int) -> list[Uses]:
     "of sqrt(2) tau: all at the last step (at epsilon 0 that is heavy-tail.coupling with a bounded sensitivity), or "
     "spread as c^(T-k) over the last steps; the better of the two.",
     Citation("bok2024shifted", "Section 3, given the mixing variables of the noise"),
-    scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, noises=_STABLE),
+    scope=assume.last_iterate_scope(replace_one={Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, noises=_STABLE),
     assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.CONSTANT, chains.CONTRACTION, chains.EVERY_RECORD),
 )
 def shifted(spec: Spec) -> Guarantee:
@@ -262,7 +255,7 @@ def shifted(spec: Spec) -> Guarantee:
     "of Gaussians with mu = a_k / sqrt(A_k), z_k = rho z_{k-1} + 2 eta v - a_k >= 0, z_T = 0, in units of sqrt(2) "
     "tau, whatever the loss and however batches of at most b records are chosen.",
     Citation("bok2024shifted", "Section 3, with the drift's bound, given the mixing variables of the noise"),
-    scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}, noises=_STABLE),
+    scope=assume.last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}, noises=_STABLE),
     assumptions=(
         drift.bounded_drift,
         drift.contracting_regulariser,

@@ -1,22 +1,12 @@
 """Privacy from the shape of a potential: exact draws, Propose-Test-Sample, and minimisers released with noise."""
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from typing import TypeVar
 
+from sordino.accounting import scope as assume
 from sordino.accounting.evaluate import as_stated, corrected, ours
-from sordino.accounting.scope import (
-    Assumption,
-    Scope,
-    assumption,
-    at_most,
-    caller_checked,
-    certified_parts,
-    promised,
-    run_of,
-)
 from sordino.core.bound import Citation, Relation, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, ApproxDP, BoundedRange, GaussianDP, Guarantee, PureDP, RenyiDP
@@ -28,7 +18,7 @@ from sordino.core.spec.posterior import BoundedPotential, LinearRegression, Post
 Kind = TypeVar("Kind", bound=Section)
 
 # One draw; two neighbours' potentials are compared under the spec's own relation.
-DRAWS = Scope({"posterior-sample"}, {View.ONE_SAMPLE}, dict.fromkeys(Relation, frozenset()))
+DRAWS = assume.Scope({"posterior-sample"}, {View.ONE_SAMPLE}, dict.fromkeys(Relation, frozenset()))
 
 
 def potential_of(spec: Spec, kind: type[Kind]) -> Kind | None:
@@ -38,7 +28,9 @@ def potential_of(spec: Spec, kind: type[Kind]) -> Kind | None:
     return None
 
 
-def has_potential(kind: type[kinds.StronglyLogConcave] | type[BoundedPotential] | type[LinearRegression]) -> Assumption:
+def has_potential(
+    kind: type[kinds.StronglyLogConcave] | type[BoundedPotential] | type[LinearRegression],
+) -> assume.Assumption:
     """The potential is of one kind."""
     word = next(name for name, member in kinds.POTENTIALS.table.items() if member is kind)
 
@@ -47,22 +39,16 @@ def has_potential(kind: type[kinds.StronglyLogConcave] | type[BoundedPotential] 
             return None
         return f"is about {word} potentials, and the potential is {kinds.POTENTIALS.word_of(spec.algorithm.potential)}"
 
-    return Assumption("potential", f"the potential is {word}", failure)
+    return assume.Assumption("potential", f"the potential is {word}", failure)
 
 
-@assumption("exact draws", "draws are exact")
+@assume.assumption("exact draws", "draws are exact")
 def _exact_draws(spec: Spec) -> str | None:
     drawn = spec.algorithm.drawn if isinstance(spec.algorithm, PosteriorSample) else None
     return None if drawn is None else f"is about exact draws, and draws are made {drawn.words}"
 
 
-def within_reach(name: str, value: Callable[[Spec], float]) -> Assumption:
-    """A quantity is small enough for a guarantee to say anything."""
-    reason = f"evaluates {name} up to {{limit:g}}, and it is {{value:.3g}}"
-    return at_most("reach", f"{name} is at most {{limit:g}}", value, reason)
-
-
-PUBLIC_POTENTIAL = certified_parts("algorithm.potential")
+PUBLIC_POTENTIAL = assume.certified_parts("algorithm.potential")
 _BOUNDED_SET = (has_potential(BoundedPotential), _exact_draws, PUBLIC_POTENTIAL)
 _on_bounded_set = partial(ours, scope=DRAWS)
 
@@ -81,8 +67,8 @@ def _bounded_mu(spec: Spec) -> float:
     Citation("bok2024shifted", "Section 4, constrained convex losses, in the limit of small steps"),
     assumptions=(
         *_BOUNDED_SET,
-        within_reach("mu", _bounded_mu),
-        caller_checked("convex set", "the potential is convex, and so is the set of parameters"),
+        assume.up_to("mu", _bounded_mu),
+        assume.caller_checked("convex set", "the potential is convex, and so is the set of parameters"),
     ),
 )
 def bounded(spec: Spec) -> Guarantee:
@@ -101,7 +87,7 @@ def oscillation(spec: Spec) -> float:
     "One draw from pi proportional to e^-F on a set of diameter D, F and the set convex or not, with F - F' "
     "L-Lipschitz for neighbours, is epsilon-DP with epsilon = L D.",
     Citation("wang2015privacy", "Theorem 1, with the oscillation of F - F' in place of a bound"),
-    assumptions=(*_BOUNDED_SET, within_reach("L D", oscillation)),
+    assumptions=(*_BOUNDED_SET, assume.up_to("L D", oscillation)),
 )
 def bounded_pure(spec: Spec) -> Guarantee:
     """F - F' varies by at most L D, so neither the density nor its normaliser can move the ratio by more."""
@@ -115,7 +101,7 @@ def bounded_pure(spec: Spec) -> Guarantee:
     "worst of the k-fold two-point laws with losses t and t - r, 0 <= t <= r: total variation tanh(r / 4) for one "
     "draw.",
     Citation("dong2020optimal", "Section 3, bounded range, composed without adaptivity"),
-    assumptions=(*_BOUNDED_SET, within_reach("L D", oscillation)),
+    assumptions=(*_BOUNDED_SET, assume.up_to("L D", oscillation)),
 )
 def bounded_range(spec: Spec) -> Guarantee:
     """F - F' varies by at most L D, and the normalisers shift the log ratio by a constant: all draws share it."""
@@ -163,7 +149,7 @@ def regression_divergence(model: LinearRegression, n: int, order: float) -> floa
     return total if total >= 0 else math.inf
 
 
-@assumption("records", "n is large enough for some order of Lemma A.1")
+@assume.assumption("records", "n is large enough for some order of Lemma A.1")
 def _enough_records(spec: Spec) -> str | None:
     model = potential_of(spec, LinearRegression)
     if model is None or spec.n > least_records(model, _ORDERS[0]):
@@ -178,18 +164,18 @@ def _enough_records(spec: Spec) -> str | None:
     "x_h^2 / (x_l^2 beta), 1 + nu x_h^2 / x_l^2, 10 nu (x_h^2 - x_l^2) / x_l^2). The last condition and nu >= 2 are "
     "missing in the lemma.",
     Citation("heller2023can", "Lemma A.1"),
-    scope=Scope({"posterior-sample"}, {View.ONE_SAMPLE}, {Relation.REPLACE_ONE: frozenset()}),
+    scope=assume.Scope({"posterior-sample"}, {View.ONE_SAMPLE}, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(
         has_potential(LinearRegression),
         _exact_draws,
         _enough_records,
-        caller_checked("domain", "every record satisfies x_l <= x <= x_h and |y/x - c| <= n^gamma1"),
+        assume.caller_checked("domain", "every record satisfies x_l <= x <= x_h and |y/x - c| <= n^gamma1"),
     ),
 )
 def linear_regression(spec: Spec) -> Guarantee:
     """Two Gaussians whose precisions and means are compared term by term."""
     wanted = "a posterior draw with a potential of type LinearRegression"
-    model = promised(potential_of(spec, LinearRegression), wanted)
+    model = assume.promised(potential_of(spec, LinearRegression), wanted)
     orders = tuple(order for order in _ORDERS if spec.n > least_records(model, order))
     return RenyiDP(orders, tuple(regression_divergence(model, spec.n, order) for order in orders))
 
@@ -197,7 +183,7 @@ def linear_regression(spec: Spec) -> Guarantee:
 _LARGEST_EPSILON = 1e9
 
 
-@assumption("exact draw", "line 25 draws exactly from the posterior")
+@assume.assumption("exact draw", "line 25 draws exactly from the posterior")
 def _exact_sampler(spec: Spec) -> str | None:
     run = spec.algorithm
     if not isinstance(run, kinds.ProposeTestSample) or run.sampler is kinds.Sampler.EXACT:
@@ -208,7 +194,7 @@ def _exact_sampler(spec: Spec) -> str | None:
     )
 
 
-@assumption("stage epsilon", "epsilon is at most 4/3 sqrt(log(1/delta)) where beta > 1")
+@assume.assumption("stage epsilon", "epsilon is at most 4/3 sqrt(log(1/delta)) where beta > 1")
 def _small_epsilon(spec: Spec) -> str | None:
     """Above this epsilon n_min no longer implies the condition that Claim D.22 misses a factor beta for."""
     run = spec.algorithm
@@ -226,11 +212,13 @@ def _small_epsilon(spec: Spec) -> str | None:
     "replace-one: of the paper's 5 epsilon the noisy number of records costs nothing, because neighbours have equally "
     "many. n_min ends with n_2^{rho_2 / gamma_1}, where the text prints n_1.",
     Citation("heller2023can", "Claim IV.8, with the n_min that the proof of Claim C.14 uses"),
-    scope=Scope({"propose-test-sample"}, {View.ONE_SAMPLE}, {Relation.REPLACE_ONE: frozenset()}),
+    scope=assume.Scope({"propose-test-sample"}, {View.ONE_SAMPLE}, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(
         _exact_sampler,
         _small_epsilon,
-        caller_checked("n_min", "the run tests against n_min of (33) with n_2^{rho_2 / gamma_1} as its last entry"),
+        assume.caller_checked(
+            "n_min", "the run tests against n_min of (33) with n_2^{rho_2 / gamma_1} as its last entry"
+        ),
     ),
 )
 def propose_test_sample(spec: Spec) -> Guarantee:
@@ -240,7 +228,7 @@ def propose_test_sample(spec: Spec) -> Guarantee:
     neighbours under replace-one have the same number of records, so the first has the same law for both, and given its
     answer (hence the range) the others cost what the paper says: epsilon each.
     """
-    run = run_of(spec, kinds.ProposeTestSample)
+    run = assume.run_of(spec, kinds.ProposeTestSample)
     return ApproxDP(up(4 * run.epsilon), min(1.0, 2 * run.delta))
 
 
@@ -261,7 +249,7 @@ def _strongly_log_concave_mu(spec: Spec) -> float:
         has_potential(kinds.StronglyLogConcave),
         _exact_draws,
         PUBLIC_POTENTIAL,
-        within_reach("mu", _strongly_log_concave_mu),
+        assume.up_to("mu", _strongly_log_concave_mu),
     ),
 )
 def strongly_log_concave(spec: Spec) -> Guarantee:
@@ -279,7 +267,7 @@ def strongly_log_concave(spec: Spec) -> Guarantee:
 
 def _ratio(spec: Spec) -> float:
     """How far one record moves the point that is released, over the noise: mu, or the pure epsilon; rounded up."""
-    run = run_of(spec, kinds.OutputPerturbation)
+    run = assume.run_of(spec, kinds.OutputPerturbation)
     # A quotient, a sum and a root: a few units in the last place.
     move = max((run.lipschitz.value / run.strong_convexity.value + 2.0 * run.tolerance) * (1 + 1e-14), 1e-300)
     spread = math.sqrt(run.dim) if run.noise.kind is AverageNoiseKind.LAPLACE and run.dim > 1 else 1.0
@@ -292,16 +280,16 @@ def _ratio(spec: Spec) -> float:
     "most D = L / m + 2 t. With Gaussian noise of standard deviation s its release is mu-Gaussian DP with mu = D / s; "
     "with Laplace noise of scale s in each of d coordinates it is pure DP with epsilon = sqrt(d) D / s.",
     Citation("chaudhuri2011differentially", "Lemma 7 and Algorithm 1, with Gaussian noise and a tolerance"),
-    scope=Scope({"output-perturbation"}, {View.POSTERIOR_PARAMETERS}, dict.fromkeys(Relation, frozenset())),
+    scope=assume.Scope({"output-perturbation"}, {View.POSTERIOR_PARAMETERS}, dict.fromkeys(Relation, frozenset())),
     assumptions=(
-        certified_parts("algorithm"),
-        at_most(
+        assume.certified_parts("algorithm"),
+        assume.at_most(
             "reach",
             "the minimiser moves at most {limit:g} times its noise",
             lambda spec: _ratio(spec) if isinstance(spec.algorithm, kinds.OutputPerturbation) else None,
             "evaluates moves of at most {limit:g} times the noise, and this one is {value:.3g}",
         ),
-        caller_checked(
+        assume.caller_checked(
             "proven tolerance", "the point released is within the tolerance of the minimiser, whatever the records are"
         ),
     ),
@@ -311,6 +299,6 @@ def strongly_convex(spec: Spec) -> Guarantee:
     ratio = _ratio(spec)
     return (
         GaussianDP(ratio)
-        if run_of(spec, kinds.OutputPerturbation).noise.kind is AverageNoiseKind.GAUSSIAN
+        if assume.run_of(spec, kinds.OutputPerturbation).noise.kind is AverageNoiseKind.GAUSSIAN
         else PureDP(ratio)
     )

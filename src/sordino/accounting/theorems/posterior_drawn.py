@@ -26,19 +26,9 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
+from sordino.accounting import scope as assume
 from sordino.accounting.convert import compose, repeat
 from sordino.accounting.evaluate import bounds_of, ours, why_none
-from sordino.accounting.scope import (
-    Assumption,
-    assumption,
-    at_most,
-    caller_checked,
-    certified_parts,
-    chosen_delta,
-    promised,
-    run_of,
-    stated_under,
-)
 from sordino.accounting.theorems.posterior import DRAWS, PUBLIC_POTENTIAL, oscillation
 from sordino.core.bound import Bound, Certificate, Citation
 from sordino.core.gaussian import up
@@ -63,7 +53,7 @@ def least_acceptance(run: PosteriorSample) -> float:
     """A chance that every proposal of a sampler by rejection is accepted with at least, whatever the data; down."""
     drawn, potential = run.drawn, run.potential
     if isinstance(drawn, MetropolisDraws) or (isinstance(drawn, RejectionDraws) and drawn.oscillation is not None):
-        height = promised(drawn.oscillation, "an oscillation").value
+        height = assume.promised(drawn.oscillation, "an oscillation").value
         return math.exp(-height) * (1 - 1e-14)
     if isinstance(drawn, RejectionDraws) and isinstance(potential, StronglyLogConcave) and drawn.smoothness is not None:
         m, M = potential.strong_convexity.value, drawn.smoothness.value
@@ -103,17 +93,17 @@ def _exact_bounds(spec: Spec) -> tuple[Bound, ...]:
 
 
 def _exact(spec: Spec) -> Spec:
-    return replace(spec, algorithm=replace(run_of(spec, PosteriorSample), drawn=None, draws=1))
+    return replace(spec, algorithm=replace(assume.run_of(spec, PosteriorSample), drawn=None, draws=1))
 
 
 def _best(spec: Spec, more: Guarantee) -> Guarantee:
     """The composition with the bound on an exact draw that is best in company."""
-    draws, delta = run_of(spec, PosteriorSample).draws, chosen_delta(spec)
+    draws, delta = assume.run_of(spec, PosteriorSample).draws, assume.chosen_delta(spec)
     composed = [compose([(bound.guarantee, 1), (more, 1)]) for bound in _exact_bounds(spec)]
     return min(composed, key=lambda guarantee: repeat(guarantee, draws).epsilon(delta))
 
 
-@assumption("exact draw", "there is a bound for the same draw made exactly")
+@assume.assumption("exact draw", "there is a bound for the same draw made exactly")
 def _known(spec: Spec) -> str | None:
     if _exact_bounds(spec):
         return None
@@ -121,33 +111,33 @@ def _known(spec: Spec) -> str | None:
     return f"needs a bound for the same draw made exactly, and there is none: {why}"
 
 
-def _drawn_by(*ways: type[object]) -> Assumption:
+def _drawn_by(*ways: type[object]) -> assume.Assumption:
     words = " or ".join(str(getattr(way, "words", way)).split(",")[0] for way in ways)
 
     def failure(spec: Spec) -> str | None:
-        drawn = run_of(spec, PosteriorSample).drawn
+        drawn = assume.run_of(spec, PosteriorSample).drawn
         if isinstance(drawn, ways):
             return None
         return f"is about draws made {words}, and they are made {'exactly' if drawn is None else drawn.words}"
 
-    return Assumption("draws", f"draws are made {words}", failure)
+    return assume.Assumption("draws", f"draws are made {words}", failure)
 
 
-_PUBLIC_DRAWS = certified_parts("algorithm.drawn")
+_PUBLIC_DRAWS = assume.certified_parts("algorithm.drawn")
 
 
 def _constants(spec: Spec) -> tuple[Certificate, ...]:
     bases = (used for bound in _exact_bounds(spec) for used in bound.certificates)
-    return tuple(dict.fromkeys([*bases, *stated_under(spec, "algorithm.drawn")]))
+    return tuple(dict.fromkeys([*bases, *assume.stated_under(spec, "algorithm.drawn")]))
 
 
 def _height(run: PosteriorSample) -> float | None:
     return None if (stated := getattr(run.drawn, "oscillation", None)) is None else stated.value
 
 
-@assumption("trials", "all trials fail with probability below 1/2")
+@assume.assumption("trials", "all trials fail with probability below 1/2")
 def _enough_trials(spec: Spec) -> str | None:
-    run = run_of(spec, PosteriorSample)
+    run = assume.run_of(spec, PosteriorSample)
     chance = failure(run)
     if chance < 0.5:
         return None
@@ -158,14 +148,14 @@ def _enough_trials(spec: Spec) -> str | None:
     )
 
 
-_REACH = at_most(
+_REACH = assume.at_most(
     "reach",
     "the oscillation is at most {limit:g}",
-    lambda spec: _height(run_of(spec, PosteriorSample)),
+    lambda spec: _height(assume.run_of(spec, PosteriorSample)),
     "evaluates oscillations up to {limit:g}, and it is {value:.3g}",
     _LONGEST_LOSS,
 )
-_HOLDS = caller_checked(
+_HOLDS = assume.caller_checked(
     "constants of the potential",
     "the potential is as smooth, or as flat, as stated, whatever the records; how long a draw takes is not seen",
 )
@@ -189,13 +179,13 @@ _HOLDS = caller_checked(
 )
 def rejection(spec: Spec) -> Guarantee:
     """An accepted proposal does not know how many were refused."""
-    chance = failure(run_of(spec, PosteriorSample))
+    chance = failure(assume.run_of(spec, PosteriorSample))
     return _best(spec, ApproxDP(up(-math.log1p(-chance), 2), chance))
 
 
-@assumption("oscillation", "the potential lies between 0 and a certified bound")
+@assume.assumption("oscillation", "the potential lies between 0 and a certified bound")
 def _bounded_only(spec: Spec) -> str | None:
-    run = run_of(spec, PosteriorSample)
+    run = assume.run_of(spec, PosteriorSample)
     if isinstance(run.drawn, RejectionDraws) and run.drawn.oscillation is None:
         return "is about potentials between 0 and a bound, and algorithm.drawn.oscillation is absent"
     return None
@@ -221,8 +211,8 @@ def _bounded_only(spec: Spec) -> str | None:
 )
 def rejection_pure(spec: Spec) -> Guarantee:
     """The density is a mixture of the posterior's and the uniform one, whose ratio is at most e^H."""
-    run = run_of(spec, PosteriorSample)
-    chance, height = failure(run), promised(_height(run), "an oscillation")
+    run = assume.run_of(spec, PosteriorSample)
+    chance, height = failure(run), assume.promised(_height(run), "an oscillation")
     more = up((math.log1p(chance * math.expm1(height)) - math.log1p(-chance)) * (1 + 1e-13), 2)
     return PureDP(up(oscillation(spec) + more, 2))
 
@@ -246,10 +236,10 @@ def _moved(run: PosteriorSample) -> float:
     scope=DRAWS,
     assumptions=(
         _drawn_by(PerturbedDraws, MetropolisDraws),
-        at_most(
+        assume.at_most(
             "reach",
             "twice the distance is at most {limit:g} times the noise",
-            lambda spec: _moved(run_of(spec, PosteriorSample)),
+            lambda spec: _moved(assume.run_of(spec, PosteriorSample)),
             "evaluates twice the distance over the noise up to {limit:g}, and it is {value:.3g}",
             _LONGEST_LOSS,
         ),
@@ -261,9 +251,9 @@ def _moved(run: PosteriorSample) -> float:
 )
 def perturbed(spec: Spec) -> Guarantee:
     """What is released is computed from an exact draw and from that draw moved a little, with noise."""
-    run = run_of(spec, PosteriorSample)
+    run = assume.run_of(spec, PosteriorSample)
     ratio = _moved(run)
-    drawn = promised(run.drawn if isinstance(run.drawn, PerturbedDraws | MetropolisDraws) else None, "noise")
+    drawn = assume.promised(run.drawn if isinstance(run.drawn, PerturbedDraws | MetropolisDraws) else None, "noise")
     if drawn.noise.kind is AverageNoiseKind.GAUSSIAN or ratio == 0.0:
         return _best(spec, GaussianDP(ratio))
     pure = [bound.guarantee.value for bound in _exact_bounds(spec) if isinstance(bound.guarantee, PureDP)]
@@ -271,5 +261,5 @@ def perturbed(spec: Spec) -> Guarantee:
     if not pure:
         return best
     whole = PureDP(up(min(pure) + ratio, 2))
-    delta = chosen_delta(spec)
+    delta = assume.chosen_delta(spec)
     return whole if repeat(whole, run.draws).epsilon(delta) <= repeat(best, run.draws).epsilon(delta) else best

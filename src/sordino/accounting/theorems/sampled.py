@@ -21,30 +21,10 @@ from functools import partial
 import numpy as np
 
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.bounds.hidden_steps import (
-    Round,
-    allocated,
-    allocated_renyi,
-    capped_moment,
-    capped_step,
-    full_chance,
-    log_expm1,
-    poisson_step,
-    unit_step,
-)
+from sordino.accounting import scope as assume
+from sordino.accounting.bounds import hidden_steps as hidden
 from sordino.accounting.convert import compose, repeat
 from sordino.accounting.evaluate import ours
-from sordino.accounting.scope import (
-    STEP_KINDS,
-    STEP_VIEWS,
-    NoisySteps,
-    Scope,
-    assumption,
-    batches_of,
-    caller_checked,
-    largest_of_each,
-    noisy_steps,
-)
 from sordino.core.binomial import log_chances
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
@@ -59,13 +39,13 @@ _MOST_RATIOS = 6  # a round of each ratio takes about a second
 _MOST_CURVES = 32  # different ratios: a curve has hundreds of orders, a step with replacement dozens of uses
 _MOST_TOLD = 4096  # uses in a step that are distinguished
 _ALLOCATED, _TRUNCATED, _APART = (
-    Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({scheme})))
+    assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, dict.fromkeys(Relation, frozenset({scheme})))
     for scheme in (Scheme.RANDOM_ALLOCATION, Scheme.TRUNCATED_POISSON, Scheme.MIN_SEPARATION)
 )
-_REPLACED = Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITH_REPLACEMENT}})
+_REPLACED = assume.Scope(assume.STEP_KINDS, assume.STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITH_REPLACEMENT}})
 
 
-def _rounds(steps: NoisySteps) -> list[tuple[float, int, int]]:
+def _rounds(steps: assume.NoisySteps) -> list[tuple[float, int, int]]:
     """(ratio, steps made, how many): the rounds of a run, each with its largest ratio, few of them different."""
     length = steps.batches_per_epoch
     whole, rest = divmod(steps.steps, length)
@@ -83,9 +63,9 @@ def _rounds(steps: NoisySteps) -> list[tuple[float, int, int]]:
     return [(max(ratio, SMALLEST_MU), made, count) for ratio, made, count in rounds if made and count]
 
 
-@assumption("reach", f"rounds have at most {_LONGEST_ROUND} steps, and kappa is at most {LARGEST_MU}")
+@assume.assumption("reach", f"rounds have at most {_LONGEST_ROUND} steps, and kappa is at most {LARGEST_MU}")
 def _reachable(spec: Spec) -> str | None:
-    steps = noisy_steps(spec.algorithm, spec)
+    steps = assume.noisy_steps(spec.algorithm, spec)
     if steps is None:
         return None
     if steps.batches_per_epoch > _LONGEST_ROUND:
@@ -95,13 +75,13 @@ def _reachable(spec: Spec) -> str | None:
     return None if within_reach(largest) else reason
 
 
-def _blocks(spec: Spec) -> list[Round]:
+def _blocks(spec: Spec) -> list[hidden.Round]:
     """Rounds with one use: k uses of t are k rounds of floor(t / k)."""
-    steps, uses = chains.required_steps(spec), batches_of(spec)[0].uses or 1
+    steps, uses = chains.required_steps(spec), assume.batches_of(spec)[0].uses or 1
     total = steps.batches_per_epoch // uses
     # Of a round that is cut short less is seen; with several uses it counts as a whole one.
     return [
-        Round(total, min(made, total) if uses == 1 else total, ratio, count * uses)
+        hidden.Round(total, min(made, total) if uses == 1 else total, ratio, count * uses)
         for ratio, made, count in _rounds(steps)
     ]
 
@@ -118,7 +98,7 @@ def _blocks(spec: Spec) -> list[Round]:
 )
 def random_allocation(spec: Spec) -> Guarantee:
     """Given all other records' steps; what later rounds and steps compute from earlier ones is post-processing."""
-    return allocated(_blocks(spec), spec.relation)
+    return hidden.allocated(_blocks(spec), spec.relation)
 
 
 @ours(
@@ -133,7 +113,7 @@ def random_allocation(spec: Spec) -> Guarantee:
 )
 def random_allocation_renyi(spec: Spec) -> Guarantee:
     """See `bounds.renyi` for the proof; the loss distribution is smaller where it has an answer."""
-    return allocated_renyi(_blocks(spec), spec.relation)
+    return hidden.allocated_renyi(_blocks(spec), spec.relation)
 
 
 @ours(
@@ -147,7 +127,7 @@ def random_allocation_renyi(spec: Spec) -> Guarantee:
 )
 def allocated_uses(spec: Spec) -> Guarantee:
     """Where a record is used is drawn without looking at it."""
-    steps, uses = chains.required_steps(spec), batches_of(spec)[0].uses or 1
+    steps, uses = chains.required_steps(spec), assume.batches_of(spec)[0].uses or 1
     ways = 1.0 if spec.relation is Relation.ADD_REMOVE else 2.0
     square = math.fsum(count * min(uses, made) * ratio * ratio for ratio, made, count in _rounds(steps))
     return GaussianDP(up(ways * math.sqrt(square) * (1 + 1e-14), 2))
@@ -166,7 +146,7 @@ def allocated_uses(spec: Spec) -> Guarantee:
 )
 def subsampled_with_replacement(spec: Spec) -> Guarantee:
     """Slots that hold the record are refilled with others; a record drawn k times moves the sum k times as far."""
-    steps, (batch, records) = chains.required_steps(spec), batches_of(spec)
+    steps, (batch, records) = chains.required_steps(spec), assume.batches_of(spec)
     size = batch.divisor(records)
     if records == 1:
         return repeat(GaussianDP(up(size * max(ratio for ratio, _ in steps.grouped()))), steps.steps)
@@ -175,7 +155,7 @@ def subsampled_with_replacement(spec: Spec) -> Guarantee:
     )
 
 
-def _curves(steps: NoisySteps, moments: Callable[[float, float], float]) -> Guarantee:
+def _curves(steps: assume.NoisySteps, moments: Callable[[float, float], float]) -> Guarantee:
     """Steps composed order by order; `moments` is (order - 1) D_order of a step, by its order and ratio."""
     return compose(
         (RenyiDP(ORDERS, tuple(up(moments(order, ratio) / (order - 1) * (1 + 1e-12)) for order in ORDERS)), count)
@@ -192,7 +172,7 @@ def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
     logs[-1] -= (size - most) * math.log1p(-1 / records) * (1 + 1e-15)
     k[-1] = size
     with np.errstate(over="ignore"):  # beyond floats it is infinite, and says so
-        terms = logs + errors + log_expm1(order * (order - 1) / 2 * (k * ratio) ** 2 * (1 + 1e-14))
+        terms = logs + errors + hidden.log_expm1(order * (order - 1) / 2 * (k * ratio) ** 2 * (1 + 1e-14))
     if math.isinf(peak := float(terms.max())):
         return math.inf
     return float(np.logaddexp(0.0, peak + math.log(float(np.exp(terms - peak).sum())) + 1e-14))
@@ -209,7 +189,7 @@ def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
 )
 def with_replacement_renyi(spec: Spec) -> Guarantee:
     """How often a step draws the record does not depend on what the record is; so given away, it hides nothing."""
-    steps, (batch, records) = chains.required_steps(spec), batches_of(spec)
+    steps, (batch, records) = chains.required_steps(spec), assume.batches_of(spec)
     size = batch.divisor(records)
     if records == 1:
         return repeat(GaussianDP(up(size * max(ratio for ratio, _ in steps.grouped()))), steps.steps)
@@ -218,11 +198,11 @@ def with_replacement_renyi(spec: Spec) -> Guarantee:
 
 def _cap_and_others(spec: Spec) -> tuple[int, int]:
     """How many records a truncated batch holds at most, and how many there may be beside the one that differs."""
-    batch, records = batches_of(spec)
+    batch, records = assume.batches_of(spec)
     return records if batch.most is None else batch.most, records + max(spec.surplus - 1, 0)
 
 
-_SO_MANY_OTHERS = caller_checked(
+_SO_MANY_OTHERS = assume.caller_checked(
     "records",
     "under add-remove, there are at most problem.n records beside the unit that differs: in a larger table batches are "
     "full more often",
@@ -242,14 +222,14 @@ _SO_MANY_OTHERS = caller_checked(
 def truncated_poisson_renyi(spec: Spec) -> Guarantee:
     """How many others are drawn says nothing about the record."""
     steps = chains.required_steps(spec)
-    full = full_chance(*_cap_and_others(spec), steps.rate)
-    return _curves(steps, partial(capped_moment, spec.relation, steps.rate, full))
+    full = hidden.full_chance(*_cap_and_others(spec), steps.rate)
+    return _curves(steps, partial(hidden.capped_moment, spec.relation, steps.rate, full))
 
 
 def _truncated_unit(spec: Spec, size: int) -> Guarantee:
     """Steps that a unit of so many records joins or leaves; the proof is in `bounds.hidden_steps`."""
     steps, (cap, others) = chains.required_steps(spec), _cap_and_others(spec)
-    return _composed_steps(spec, partial(unit_step, steps.rate, size=size, cap=cap, others=others))
+    return _composed_steps(spec, partial(hidden.unit_step, steps.rate, size=size, cap=cap, others=others))
 
 
 @ours(
@@ -266,8 +246,8 @@ def _truncated_unit(spec: Spec, size: int) -> Guarantee:
 def truncated_poisson(spec: Spec) -> Guarantee:
     """How many others are drawn says nothing about the record; nothing is added to delta for full batches."""
     rate = chains.required_steps(spec).rate
-    full = full_chance(*_cap_and_others(spec), rate)
-    return _composed_steps(spec, partial(capped_step, spec.relation, rate, full=full))
+    full = hidden.full_chance(*_cap_and_others(spec), rate)
+    return _composed_steps(spec, partial(hidden.capped_step, spec.relation, rate, full=full))
 
 
 @ours(
@@ -278,15 +258,15 @@ def truncated_poisson(spec: Spec) -> Guarantee:
     Citation("zhu2022optimal", "Theorems 10 and 11, at the rate given all that was seen"),
     scope=_APART,
     assumptions=(chains.BOUND, *chains.NUMERICAL),
-    grouped=lambda spec, size: _composed_steps(spec, partial(unit_step, _free_chance(spec), size=size)),
+    grouped=lambda spec, size: _composed_steps(spec, partial(hidden.unit_step, _free_chance(spec), size=size)),
 )
 def min_separation(spec: Spec) -> Guarantee:
     """The proof is at the head of the file; that uses are apart is not used, and costs nothing."""
-    return _composed_steps(spec, partial(poisson_step, spec.relation, _free_chance(spec)))
+    return _composed_steps(spec, partial(hidden.poisson_step, spec.relation, _free_chance(spec)))
 
 
 def _free_chance(spec: Spec) -> float:
-    batch, records = batches_of(spec)
+    batch, records = assume.batches_of(spec)
     return min(1.0, batch.chance(records) * (1 + 1e-15))
 
 
@@ -306,10 +286,10 @@ def _composed_steps(spec: Spec, pair: Callable[[float], Pair]) -> Guarantee:
 )
 def separated_uses(spec: Spec) -> Guarantee:
     """Where a record is used is drawn without looking at it."""
-    steps, (batch, records) = chains.required_steps(spec), batches_of(spec)
+    steps, (batch, records) = chains.required_steps(spec), assume.batches_of(spec)
     apart = batch.apart(records)
     ways = 1.0 if spec.relation is Relation.ADD_REMOVE else 2.0
     if steps.constant_ratio is not None:
         return repeat(GaussianDP(up(ways * steps.constant_ratio)), -(-steps.steps // apart))
-    tops = largest_of_each(steps.ratios() ** 2, apart)
+    tops = assume.largest_of_each(steps.ratios() ** 2, apart)
     return GaussianDP(up(ways * math.sqrt(float(tops.sum()) * (1 + 1e-13)), 2))

@@ -13,16 +13,11 @@ import numpy as np
 
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import scope as assume
+from sordino.accounting.bounds import window as windows
 from sordino.accounting.bounds.closed_forms import cyclic_shift, every_step_shift, position_shifts
 from sordino.accounting.bounds.contraction import IdenticalSteps, ListedSteps, contraction_of, required_contraction
 from sordino.accounting.bounds.revealed import drawn_batches, reshuffled_passes
 from sordino.accounting.bounds.segments import gaussian_mixture
-from sordino.accounting.bounds.window import (
-    RoundedLaw,
-    SampledChain,
-    best_with_largest_distance,
-    best_with_random_distance,
-)
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import failing, mix
 from sordino.accounting.evaluate import as_stated, ours
@@ -141,10 +136,10 @@ CONTRACTED_CHAIN = (*chains.ANY_STEPS, chains.CONTRACTION, chains.CONSTANT, chai
 _POISSON_PAIRS = {Relation.ADD_REMOVE: PoissonRemovePair, Relation.REPLACE_ONE: PoissonReplacePair}
 
 
-def sampled_chain(spec: Spec) -> SampledChain:
+def sampled_chain(spec: Spec) -> windows.SampledChain:
     """The run's contraction, ratio, rate and length; of Poisson batches also what a use leaves, and the failure."""
     chain, (contraction, ratio) = chain_of(spec), contraction_and_ratio(spec)
-    run = SampledChain(contraction, ratio, chain.rate(spec.n), chain.steps)
+    run = windows.SampledChain(contraction, ratio, chain.rate(spec.n), chain.steps)
     if chain.batch.scheme is not Scheme.POISSON:
         return run
     failure = required_contraction(spec).failure
@@ -192,7 +187,7 @@ _fresh_batches = partial(
 )
 def random_batches(spec: Spec) -> Guarantee:
     """Any window and split are valid; the best ones found are used, plain composition being one of them."""
-    return best_with_largest_distance(sampled_chain(spec), assume.chosen_delta(spec))
+    return windows.best_with_largest_distance(sampled_chain(spec), assume.chosen_delta(spec))
 
 
 @_fresh_batches(
@@ -205,7 +200,7 @@ def random_batches(spec: Spec) -> Guarantee:
 )
 def random_participation(spec: Spec) -> Guarantee:
     """Given the revealed batches the window's composition holds with their distance; revealing them averages delta."""
-    return best_with_random_distance(sampled_chain(spec), assume.chosen_delta(spec))
+    return windows.best_with_random_distance(sampled_chain(spec), assume.chosen_delta(spec))
 
 
 @ours(
@@ -233,6 +228,6 @@ def revealed_batches(spec: Spec) -> Guarantee:
     return failing(moved_mixture(law, move), failure)
 
 
-def moved_mixture(law: RoundedLaw, move: float) -> Guarantee:
+def moved_mixture(law: windows.RoundedLaw, move: float) -> Guarantee:
     """The Gaussian guarantees of these mus, in units of a use's move; which of them holds is revealed."""
     return mix(law.weights, [GaussianDP(up(move * mu, 2) if mu else 0.0) for mu in law.values])

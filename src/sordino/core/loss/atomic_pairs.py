@@ -127,7 +127,7 @@ class PoissonLaplacePair(IntervalPair):
     def bins(self, edges: Array) -> Bins:
         with_record, without, wrong = self._between(edges)
         p = self.rate * with_record + (1 - self.rate) * without
-        below, above = self._outside(edges)
+        below, above = self._outside(edges, self.rate)
         return Bins(p, without, below, above, wrong, wrong)
 
     def _loss(self, base: Array) -> Array:
@@ -151,11 +151,12 @@ class PoissonLaplacePair(IntervalPair):
         wrong = np.maximum(found.p_error, found.q_error) + (off[1:] + off[:-1]) / 4 + 4 * UNIT_ROUNDOFF * found.p
         return found.p, found.q, wrong
 
-    def _outside(self, edges: Array) -> tuple[float, float]:
+    def _outside(self, edges: Array, rate: float) -> tuple[float, float]:
+        """Bounds of the mass beyond the edges of the mixture that has the record with chance `rate`."""
         (low, high), off = self._base(edges[[0, -1]])
         ends = np.array([-self.epsilon, low, high, self.epsilon])
         found = LaplacePair(self.epsilon).bins(ends)
-        masses = self.rate * found.p + (1 - self.rate) * found.q + off.max() / 2
+        masses = rate * found.p + (1 - rate) * found.q + off.max() / 2
         return float(masses[0]) if low > -self.epsilon else 0.0, float(masses[2]) if high < self.epsilon else 0.0
 
 
@@ -181,13 +182,8 @@ class PoissonLaplaceAddPair(PoissonLaplacePair):
     def bins(self, edges: Array) -> Bins:
         with_record, without, wrong = self._between(-edges[::-1])
         q = self.rate * with_record + (1 - self.rate) * without
-        (low, high), off = self._base(-edges[[-1, 0]])
-        found = LaplacePair(self.epsilon).bins(np.array([-self.epsilon, low, high, self.epsilon]))
-        above, below = (float(found.q[i] + off.max() / 2) for i in (0, 2))
-        return Bins(
-            without[::-1], q[::-1], below if high < self.epsilon else 0.0, above if low > -self.epsilon else 0.0,
-            wrong[::-1], wrong[::-1],
-        )  # fmt: skip
+        above, below = self._outside(-edges[::-1], 0.0)
+        return Bins(without[::-1], q[::-1], below, above, wrong[::-1], wrong[::-1])
 
 
 @register("discrete-laplace", rate=validate.POSITIVE, shift=validate.COUNT)

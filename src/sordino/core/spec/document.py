@@ -303,14 +303,13 @@ class Spec(Section):
         instance: what an audit trains; no theorem reads it.
         together: how many records come or go one by one; no key, `evaluate.for_group` states it.
 
-    Examples:
-        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
-        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
-        >>> spec = Spec(algorithm=draw, relation="replace-one", view="one-sample")
-        >>> spec.from_json(spec.to_json()) == spec
-        True
-        >>> spec.with_values({"algorithm.draws": 10}).algorithm.draws
-        10
+    >>> from sordino.core.spec import BoundedPotential, PosteriorSample
+    >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
+    >>> spec = Spec(algorithm=draw, relation="replace-one", view="one-sample")
+    >>> spec.from_json(spec.to_json()) == spec
+    True
+    >>> spec.with_values({"algorithm.draws": 10}).algorithm.draws
+    10
     """
 
     algorithm: Annotated[Algorithm, ALGORITHMS]
@@ -414,22 +413,17 @@ def read_spec(path: str | Path) -> Spec:
     Args:
         path: of the file.
 
-    Returns:
-        The `Spec`.
+    Returns: the `Spec`. Raises: `InputError` for a file that cannot be read, or that describes no run, in one sentence.
 
-    Raises:
-        InputError: for a file that cannot be read, or that describes no run, in one sentence.
-
-    Examples:
-        >>> import pathlib, tempfile
-        >>> import sordino
-        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
-        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
-        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "spec.json"
-        >>> _ = path.write_text(spec.to_json())
-        >>> sordino.read_spec(path) == spec
-        True
+    >>> import pathlib, tempfile
+    >>> import sordino
+    >>> from sordino.core.spec import BoundedPotential, PosteriorSample
+    >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
+    >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "spec.json"
+    >>> _ = path.write_text(spec.to_json())
+    >>> sordino.read_spec(path) == spec
+    True
     """
     return Spec.from_json(read_text(path))
 

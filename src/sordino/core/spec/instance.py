@@ -7,21 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from sordino.core.spec.fields import (
-    COUNT,
-    Contradiction,
-    Nested,
-    Number,
-    Numbers,
-    Schema,
-    Section,
-    Shape,
-    TaggedUnion,
-    Text,
-    Whole,
-    as_object,
-    join,
-)
+from sordino.core.spec import fields
 from sordino.core.validate import ANY_REAL, Interval, number, refuse
 
 Setting = bool | int | float | str | tuple[int | float, ...]
@@ -29,22 +15,24 @@ SettingValues = tuple[tuple[str, Setting], ...]
 NO_SETTINGS: SettingValues = ()
 
 
-class Settings(Shape):
+class Settings(fields.Shape):
     """A JSON object of words to numbers, flags, lines of text or lists of numbers; held as a tuple of pairs."""
 
     def read(self, path: str, value: Any) -> tuple[tuple[str, Any], ...]:
         """Read an object (or finished pairs), setting by setting."""
-        given: Mapping[str, Any] = dict(value) if isinstance(value, tuple) else as_object(path, value)
-        return tuple((_word(path, name), self.read_entry(join(path, name), entry)) for name, entry in given.items())
+        given: Mapping[str, Any] = dict(value) if isinstance(value, tuple) else fields.as_object(path, value)
+        return tuple(
+            (_word(path, name), self.read_entry(fields.join(path, name), entry)) for name, entry in given.items()
+        )
 
     def read_entry(self, path: str, value: Any) -> Any:
         """Read one setting."""
         if isinstance(value, bool):
             return value
         if isinstance(value, str):
-            return Text().read(path, value)
+            return fields.Text().read(path, value)
         if isinstance(value, list | tuple) and value:
-            return tuple(_number(join(path, place), entry) for place, entry in enumerate(value))
+            return tuple(_number(fields.join(path, place), entry) for place, entry in enumerate(value))
         return _number(path, value)
 
     def write(self, value: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
@@ -54,14 +42,14 @@ class Settings(Shape):
         """Write one setting."""
         return list(value) if isinstance(value, tuple) else value
 
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
+    def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
         numbers = {"type": "array", "minItems": 1, "items": {"type": "number"}}
-        allowed = [{"type": "boolean"}, {"type": "number"}, Text().schema(definitions), numbers]
+        allowed = [{"type": "boolean"}, {"type": "number"}, fields.Text().schema(definitions), numbers]
         names = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
         return {"type": "object", "propertyNames": names, "additionalProperties": {"anyOf": allowed}}
 
 
-class FilePath(Text):
+class FilePath(fields.Text):
     """The path of a file: a spec may come from anybody, so it names no query and no server."""
 
     def read(self, path: str, value: Any) -> str:
@@ -71,7 +59,7 @@ class FilePath(Text):
             raise refuse(path, "to be the path of a plain file, without '#' and '://'", value, remedy)
         return found
 
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
+    def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
         return super().schema(definitions) | {"pattern": "^(?!.*://)[^#]*$"}
 
 
@@ -87,34 +75,34 @@ def _number(path: str, value: Any) -> int | float:
     return int(value) if isinstance(value, int) else checked
 
 
-DATASETS = TaggedUnion()
-NEIGHBOURS = TaggedUnion()
+DATASETS = fields.TaggedUnion()
+NEIGHBOURS = fields.TaggedUnion()
 
-_FROM_ZERO = Interval(0, COUNT.high)
-Position = Annotated[int, Whole(_FROM_ZERO), "the record that differs, counted from 0"]
+_FROM_ZERO = Interval(0, fields.COUNT.high)
+Position = Annotated[int, fields.Whole(_FROM_ZERO), "the record that differs, counted from 0"]
 
 
 @dataclass(frozen=True)
-class NamedModel(Section):
+class NamedModel(fields.Section):
     """A model by its registered name."""
 
-    name: Annotated[str, Text(), "registered name, such as ridge or logistic"]
+    name: Annotated[str, fields.Text(), "registered name, such as ridge or logistic"]
     parameters: Annotated[SettingValues, Settings(), "arguments of the model, such as weight_decay"] = NO_SETTINGS
 
 
 @DATASETS.register("synthetic")
-class SyntheticDataset(Section):
+class SyntheticDataset(fields.Section):
     """Drawn records with a public schema that holds by construction."""
 
-    generator: Annotated[str, Text(), "registered name, such as linear or logistic"]
-    records: Annotated[int, Whole()]
-    features: Annotated[int, Whole(), "number of features"]
-    seed: Annotated[int, Whole(_FROM_ZERO)]
+    generator: Annotated[str, fields.Text(), "registered name, such as linear or logistic"]
+    records: Annotated[int, fields.Whole()]
+    features: Annotated[int, fields.Whole(), "number of features"]
+    seed: Annotated[int, fields.Whole(_FROM_ZERO)]
     parameters: Annotated[SettingValues, Settings(), "further arguments of the generator, such as noise"] = NO_SETTINGS
 
 
 @DATASETS.register("file")
-class FileDataset(Section):
+class FileDataset(fields.Section):
     """A CSV, Parquet or Arrow file with its public schema; relative paths start at the folder of the spec."""
 
     path: Annotated[str, FilePath()]
@@ -122,40 +110,44 @@ class FileDataset(Section):
 
 
 @NEIGHBOURS.register("worst")
-class WorstNeighbour(Section):
+class WorstNeighbour(fields.Section):
     """The record of the public domain that is easiest to distinguish, among the extreme ones."""
 
-    position: Annotated[int | None, Whole(_FROM_ZERO), "the record that differs; absent: the audit chooses"] = None
+    position: Annotated[int | None, fields.Whole(_FROM_ZERO), "the record that differs; absent: the audit chooses"] = (
+        None
+    )
 
 
 @NEIGHBOURS.register("zero")
-class ZeroNeighbour(Section):
+class ZeroNeighbour(fields.Section):
     """A record of zeros in place of one record, or added to the dataset under add-remove."""
 
     position: Position
 
 
 @NEIGHBOURS.register("removed")
-class RemovedNeighbour(Section):
+class RemovedNeighbour(fields.Section):
     """One record is missing; add-remove only."""
 
     position: Position
 
 
 @NEIGHBOURS.register("given")
-class GivenNeighbour(Section):
+class GivenNeighbour(fields.Section):
     """This encoded record in place of one record, or added to the dataset under add-remove."""
 
     position: Position
-    features: Annotated[tuple[float, ...], Numbers(Number(ANY_REAL)), "encoded features"]
-    target: Annotated[float, Number(ANY_REAL), "encoded target"]
+    features: Annotated[tuple[float, ...], fields.Numbers(fields.Number(ANY_REAL)), "encoded features"]
+    target: Annotated[float, fields.Number(ANY_REAL), "encoded target"]
 
 
 @NEIGHBOURS.register("deepfool")
-class DeepFoolNeighbour(Section):
+class DeepFoolNeighbour(fields.Section):
     """A record pushed over the boundary of an ensemble of classifiers, with its label; replace-one only."""
 
-    position: Annotated[int | None, Whole(_FROM_ZERO), "the record that differs; absent: the audit chooses"] = None
+    position: Annotated[int | None, fields.Whole(_FROM_ZERO), "the record that differs; absent: the audit chooses"] = (
+        None
+    )
 
 
 DatasetSource = SyntheticDataset | FileDataset
@@ -164,15 +156,15 @@ WORST = WorstNeighbour()
 
 
 @dataclass(frozen=True)
-class Instance(Section):
+class Instance(fields.Section):
     """What an audit trains: which model, on which data, against which neighbour."""
 
-    model: Annotated[NamedModel, Nested(NamedModel)]
+    model: Annotated[NamedModel, fields.Nested(NamedModel)]
     dataset: Annotated[DatasetSource, DATASETS]
     neighbour: Annotated[NeighbourChoice, NEIGHBOURS, "absent: the worst of the public domain"] = WORST
 
-    def contradictions(self) -> Iterator[Contradiction]:
+    def contradictions(self) -> Iterator[fields.Contradiction]:
         """The record that differs is one of the dataset's."""
         position = self.neighbour.position
         if isinstance(self.dataset, SyntheticDataset) and position is not None and position >= self.dataset.records:
-            yield Contradiction("neighbour.position", f"to be below {self.dataset.records} records", position)
+            yield fields.Contradiction("neighbour.position", f"to be below {self.dataset.records} records", position)
