@@ -7,13 +7,13 @@ import pytest
 from tests.changed import ROOT, concerned
 from tests.conftest import pytest_collection_modifyitems
 
-LAYERS, BINOMIAL, SEARCH = (
-    ROOT / "tests" / name for name in ("test_layers.py", "core/test_binomial.py", "core/test_search.py")
+LAYERS, BINOMIAL, RESULTS = (
+    ROOT / "tests" / name for name in ("test_layers.py", "core/test_binomial.py", "core/test_results.py")
 )
 
 
 def test_changed_tests_come_first_and_then_those_that_import_what_changed():
-    files = [BINOMIAL, SEARCH, LAYERS]
+    files = [BINOMIAL, RESULTS, LAYERS]
     found = concerned(["src/sordino/core/binomial.py", "tests/test_layers.py", "README.md"], files)
     assert found == ["tests/test_layers.py", "tests/core/test_binomial.py"]
     assert concerned(["src/sordino/core/no_such_module.py"], files) == []

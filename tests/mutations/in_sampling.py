@@ -17,8 +17,8 @@ IN_SAMPLING = mutations(
 - return records[places < cap], np.minimum(counts, cap)
 + return records[places < cap + 1], np.minimum(counts, cap + 1)
 @@ random allocation: several uses accounted as one | _blocks | accounting/test_mechanisms.py
-- Round(total, min(made, total) if uses == 1 else total, ratio, count * uses)
-+ Round(total, min(made, total) if uses == 1 else total, ratio, count)
+- hidden.Round(total, min(made, total) if uses == 1 else total, ratio, count * uses)
++ hidden.Round(total, min(made, total) if uses == 1 else total, ratio, count)
 @@ random allocation by moments: uses that are independent of each other
 @@ | _removal | accounting/bounds/renyi/test_random_allocation.py -k quadrature or patterns
 - mu * mu * k * (k - 1.0) / 2 - factorials
