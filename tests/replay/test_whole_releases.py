@@ -18,8 +18,7 @@ from sordino.data import declared_lines
 from sordino.explore import scoring
 from sordino.explore import selection as choice
 from sordino.fitting import fit as fitting
-from sordino.fitting.array_schema import DeltaWarning
-from sordino.fitting.problem import Sources
+from sordino.fitting.problem import DeltaWarning, Sources
 from sordino.ledger.release.document import to_document
 from tests.choose.test_scored_rows import release, rows
 

@@ -63,11 +63,11 @@ from sordino.explore.looks import look as look
 from sordino.explore.selection import CHOSEN as CHOSEN
 from sordino.explore.selection import Candidate as Candidate
 from sordino.explore.selection import choose as choose
-from sordino.fitting.array_schema import DeltaWarning as DeltaWarning
 from sordino.fitting.fit import STAGES as STAGES
 from sordino.fitting.fit import fit_table as fit_table
 from sordino.fitting.methods.base import BudgetWarning as BudgetWarning
 from sordino.fitting.predictor import Predictor as Predictor
+from sordino.fitting.problem import DeltaWarning as DeltaWarning
 from sordino.fitting.tasks import EXPECTED_ERROR as EXPECTED_ERROR
 from sordino.fitting.tasks import task_of as task_of
 from sordino.inference.contrasts import contrast as contrast

@@ -20,8 +20,7 @@ from typing import Any, BinaryIO, ClassVar
 import numpy as np
 
 from sordino.core.validate import InputError
-from sordino.data.cells import Odd
-from sordino.data.raw_columns import MISSING, Column, ObjectColumn, StoredColumn, arrow
+from sordino.data.raw_columns import MISSING, Column, ObjectColumn, Odd, StoredColumn, arrow
 from sordino.data.sources.registry import TablePart, read_without_quoting
 from sordino.data.table import Table
 from sordino.data.units import keys

@@ -10,8 +10,8 @@ from sordino.estimators.supervised import PrivateBayesianNetworkClassifier as Pr
 from sordino.estimators.supervised import PrivateBayesianNetworkRegressor as PrivateBayesianNetworkRegressor
 from sordino.estimators.supervised import PrivateGaussianMixture as PrivateGaussianMixture
 from sordino.fitting.array_schema import ArrayBounds as ArrayBounds
-from sordino.fitting.array_schema import DeltaWarning as DeltaWarning
 from sordino.fitting.array_schema import NonPrivateWarning as NonPrivateWarning
 from sordino.fitting.methods import METHODS as METHODS
 from sordino.fitting.methods import method as method
 from sordino.fitting.methods.base import BudgetWarning as BudgetWarning
+from sordino.fitting.problem import DeltaWarning as DeltaWarning

@@ -28,13 +28,12 @@ from sordino.core.gaussian import largest_mu
 from sordino.core.spec import NoisyGradient, RepeatAndSelect
 from sordino.core.spec.problem import UNIT
 from sordino.core.validate import InputError, SordinoError, instance_of
-from sordino.fitting.array_schema import delta_cautions
 from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomMethod, CustomProblem
 from sordino.fitting.declaration import Declaration, EncodedRows, declared_columns
 from sordino.fitting.fit import fit, table_rows
 from sordino.fitting.methods import Plan, choose
 from sordino.fitting.methods.bounded_influence import InfluencePlan
-from sordino.fitting.problem import FitProblem, Sources
+from sordino.fitting.problem import FitProblem, Sources, delta_cautions
 from sordino.fitting.tasks import asked_of, task_of
 from sordino.inference.release import CustomRelease
 from sordino.ledger import Ledger

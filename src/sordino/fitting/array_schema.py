@@ -23,29 +23,6 @@ from sordino.data.table import as_numbers
 from sordino.data.words import shown_names
 
 
-class DeltaWarning(UserWarning):
-    """Delta is so large that a run could publish a whole record and keep its promise.
-
-    Examples:
-        >>> import sordino
-        >>> issubclass(sordino.estimators.DeltaWarning, UserWarning)
-        True
-    """
-
-
-def delta_cautions(records: int, delta: float, thing: str) -> tuple[str, ...]:
-    """A sentence, said as a warning too, where delta is at least one over the declared number of records or units."""
-    if records * delta < 1.0:
-        return ()
-    sentence = (
-        f"delta {delta:g} is not below 1 / {records}, one over the number of {thing}s: a run that publishes one "
-        f"{thing} picked at random would keep this promise; choose a delta far below that, such as "
-        f"{0.01 / records:.1g}."
-    )
-    warnings.warn(sentence, DeltaWarning, stacklevel=4)
-    return (sentence,)
-
-
 class NonPrivateWarning(UserWarning):
     """Something seen in private rows: only for people who may see the rows, never part of a release.
 
@@ -340,7 +317,10 @@ def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
 
 def _of_array(name: str, given: object, allowed: str = _NUMBERS) -> Bare:
     """An array, or what can become one; of a list, which has no type, cells are looked at later."""
-    array = _as_array(given)
+    try:
+        array = np.asarray(given)
+    except Exception:  # whatever a foreign class raises may quote what it holds
+        array = None
     if isinstance(given, list | tuple) and (array is None or array.dtype.kind not in _NUMBERS):
         array = _cells_of_lists(given, 2 if name == "X" else 1)
     if array is None:
@@ -359,29 +339,16 @@ def _listed(given: Any) -> list[Any]:
     return list(given) if way is None else getattr(given, way)()
 
 
-def _as_array(given: object) -> np.ndarray | None:
-    try:
-        return np.asarray(given)
-    except Exception:  # whatever a foreign class raises may quote what it holds
-        return None
-
-
-def _cells_of_lists(given: Any, dimensions: int) -> np.ndarray | None:
+def _cells_of_lists(given: Sequence[Any], dimensions: int) -> np.ndarray | None:
     """Python objects in an array of so many dimensions, none of them looked at; None for rows of unequal length."""
     if dimensions == 1:
-        cells = np.empty(len(given), dtype=object)
-        for place, cell in enumerate(given):
-            cells[place] = cell
-        return cells
+        return np.fromiter(given, object, len(given))
     if not given or not all(isinstance(row, list | tuple | np.ndarray) for row in given):
         return None
-    if len({len(row) for row in given}) != 1:
+    rows, width = len(given), len(given[0])
+    if any(len(row) != width for row in given):
         return None
-    cells = np.empty((len(given), len(given[0])), dtype=object)
-    for place, row in enumerate(given):
-        for column, cell in enumerate(row):
-            cells[place, column] = cell
-    return cells
+    return np.fromiter((cell for row in given for cell in row), object, rows * width).reshape(rows, width)
 
 
 def numbers_in(cells: np.ndarray) -> Array:

@@ -23,7 +23,6 @@ from sordino.data import StoredColumn, column_names, from_arrays, read_table
 from sordino.data.raw_columns import BOOLEAN, MISSING, NUMBER, Column, arrow, numpy_values
 from sordino.data.sources.in_memory import no_rows
 from sordino.data.units import key_codes, keys
-from sordino.fitting.array_schema import delta_cautions
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
 from sordino.fitting.custom_methods import (
     CUSTOM,
@@ -36,7 +35,7 @@ from sordino.fitting.custom_methods import (
     CustomProblem,
 )
 from sordino.fitting.gradient_runs import check_typed, finite_numbers
-from sordino.fitting.problem import Sources
+from sordino.fitting.problem import Sources, delta_cautions
 from sordino.fitting.tasks import ASKED, AUTO
 from sordino.ledger.release import StoredRelease
 from sordino.mechanisms.variational.natural import Sizes

@@ -15,12 +15,12 @@ from sordino.core.validate import InputError, instance_of, one_of
 from sordino.data import Schema, clip_rows
 from sordino.data.encode import number_of
 from sordino.engines.totals import ignore_progress as ignore_parts
-from sordino.fitting.array_schema import ArrayBounds, Bare, delta_cautions
+from sordino.fitting.array_schema import ArrayBounds, Bare
 from sordino.fitting.charge import RowAccess, RunContents, Store, as_ledger, charged_run, check_public, not_stored
 from sordino.fitting.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
 from sordino.fitting.methods import Outcome, Plan, choose
 from sordino.fitting.methods.bounded_influence import InfluencePlan
-from sordino.fitting.problem import FitProblem, Sources
+from sordino.fitting.problem import FitProblem, Sources, delta_cautions
 from sordino.fitting.resume import FitCheckpoint
 from sordino.fitting.table_parts import IN_MEMORY, METHOD, Progress, TableInParts, table_in_parts
 from sordino.fitting.tasks import ASKED, AUTO, EXPECTED_ERROR, MODELS, Begin, Task, ignore_progress

@@ -19,7 +19,7 @@ from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, n
 from sordino.data import Measurement, Schema, Table, encode_features, from_arrays, read_table
 from sordino.fitting.declaration import as_table
 from sordino.fitting.tasks import DRAWS, Task, task_of
-from sordino.fitting.tasks.targets import blocks
+from sordino.fitting.tasks.base import blocks
 from sordino.ledger.release import StoredRelease, posterior_of
 from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, NEW_TARGETS, PROBABILITIES, release_coverage, withheld
 from sordino.mechanisms.posterior.coefficients import CoefficientPosterior

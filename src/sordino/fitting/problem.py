@@ -1,5 +1,6 @@
 """What a method may know when it plans: the task, the public declaration, the budget and randomness; never a row."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -81,6 +82,29 @@ class FitProblem:
         """Records times the privacy parameter for each coefficient; halved where a record counts twice."""
         outputs = 1 if (self.classes or 2) == 2 else self.classes or 1
         return self.records * self.mu / self.clips / (self.features * outputs)
+
+
+class DeltaWarning(UserWarning):
+    """Delta is so large that a run could publish a whole record and keep its promise.
+
+    Examples:
+        >>> import sordino
+        >>> issubclass(sordino.estimators.DeltaWarning, UserWarning)
+        True
+    """
+
+
+def delta_cautions(records: int, delta: float, thing: str) -> tuple[str, ...]:
+    """A sentence, said as a warning too, where delta is at least one over the declared number of records or units."""
+    if records * delta < 1.0:
+        return ()
+    sentence = (
+        f"delta {delta:g} is not below 1 / {records}, one over the number of {thing}s: a run that publishes one "
+        f"{thing} picked at random would keep this promise; choose a delta far below that, such as "
+        f"{0.01 / records:.1g}."
+    )
+    warnings.warn(sentence, DeltaWarning, stacklevel=4)
+    return (sentence,)
 
 
 @dataclass

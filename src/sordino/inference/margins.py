@@ -33,7 +33,7 @@ from sordino.data.raw_columns import Column
 from sordino.data.table import Table
 from sordino.data.words import shown_names
 from sordino.fitting.predictor import Predictor
-from sordino.fitting.tasks.targets import blocks
+from sordino.fitting.tasks.base import blocks
 from sordino.inference.contrasts import LEVEL, round_step
 from sordino.inference.summary import under_guarantee
 from sordino.ledger.release import StoredRelease

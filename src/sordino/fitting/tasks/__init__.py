@@ -17,6 +17,6 @@ from sordino.fitting.tasks.base import asked_of as asked_of
 from sordino.fitting.tasks.base import ignore_progress as ignore_progress
 from sordino.fitting.tasks.base import task_of as task_of
 
-# The words of `fit` are listed in this order: models of numbers and of labels first.
-for _name in dict.fromkeys(("linear", "logistic", *(found.name for found in iter_modules(__path__)))):
+# The words of `fit` are listed in this order: models that are linear in the columns first.
+for _name in dict.fromkeys(("linear", *(found.name for found in iter_modules(__path__)))):
     import_module(f"{__name__}.{_name}")

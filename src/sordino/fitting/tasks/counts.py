@@ -15,13 +15,13 @@ from sordino.fitting.tasks.base import (
     EngineTarget,
     Task,
     TaskOption,
+    blocks,
     column_name,
     declared_number,
     is_number,
     or_none,
     task,
 )
-from sordino.fitting.tasks.targets import blocks
 
 if TYPE_CHECKING:
     from sordino.data import ColumnKind, Number, Schema

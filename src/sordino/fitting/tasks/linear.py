@@ -1,10 +1,9 @@
-"""Linear regression: the mean of a number is linear in the columns; with Huber's loss far residuals pull no harder."""
+"""Scores that are linear in the columns: the mean of a number, also by Huber's loss, and the log odds of classes."""
 
 from typing import TYPE_CHECKING, ClassVar
 
 from sordino.core.spec.instance import NamedModel
-from sordino.fitting.tasks.base import EFFECT_SCALE, task
-from sordino.fitting.tasks.targets import NumberTask
+from sordino.fitting.tasks.base import EFFECT_SCALE, ClassTask, NumberTask, task
 
 if TYPE_CHECKING:
     from sordino.fitting.problem import FitProblem
@@ -47,3 +46,28 @@ class Robust(Linear):
     models: ClassVar = {"robust": {}}
     methods = ("bounded-influence", "constant")
     loss = "huber"
+
+
+@task
+class Logistic(ClassTask):
+    """A label whose log odds against the first one are linear."""
+
+    word = "classification"
+    title = "logistic regression"
+    models: ClassVar = {"logistic": {}}
+    methods = ("bounded-influence", "ridge", "constant", "dp-vi", "dp-sep")
+    options = (EFFECT_SCALE,)
+    ratio = "odds ratio"
+    linear = True
+    scored = True
+
+    def model(self, problem: "FitProblem", residual_variance: float) -> NamedModel:
+        if problem.classes == 2:
+            return NamedModel("logistic")
+        return NamedModel("softmax", (("classes", problem.classes or 2),))
+
+    def family(self, problem: "FitProblem") -> str:
+        return "logistic" if problem.classes == 2 else "multinomial"
+
+    def gradient_clip(self, problem: "FitProblem") -> float:
+        return 0.6 * problem.row_norm

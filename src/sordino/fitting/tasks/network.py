@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import refuse, whole_number
-from sordino.fitting.tasks.base import TaskOption, or_none, positive, task
-from sordino.fitting.tasks.targets import ClassTask, NumberTask
+from sordino.fitting.tasks.base import ClassTask, NumberTask, TaskOption, or_none, positive, task
 
 if TYPE_CHECKING:
     from sordino.fitting.problem import FitProblem

@@ -20,13 +20,13 @@ from sordino.fitting.tasks.base import (
     SurvivalTime,
     Task,
     TaskOption,
+    blocks,
     column_name,
     declared_number,
     is_number,
     task,
 )
 from sordino.fitting.tasks.counts import LARGEST_SCORE
-from sordino.fitting.tasks.targets import blocks
 
 if TYPE_CHECKING:
     from sordino.data import ColumnKind, Schema
