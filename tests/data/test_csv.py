@@ -1,24 +1,31 @@
 # pyright: reportAttributeAccessIssue=false
-"""CSV files are read strictly, and every complaint is one `InputError`."""
+"""CSV files are read strictly, and as they come: delimiters, decimal commas, encodings, compression, families."""
 
+import bz2
 import csv
+import gzip
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from sordino.core.validate import InputError
 from sordino.data import (
+    CsvFile,
+    Dialect,
     Feature,
     Number,
     Schema,
     Target,
     column_names,
+    declared_types,
     encode_features,
     read_table,
 )
 from sordino.data.raw_columns import TEXT
-from sordino.data.sources.csv_files import CsvFile, Dialect
-from sordino.data.sources.registry import check_rows
-from sordino.data.table import Table
+from sordino.data.sources import registry
+from sordino.data.sources.registry import check_rows, parts_of
+from sordino.data.table import Table, as_numbers
 from sordino.explore import look
 from sordino.fitting.fit import fit_table
 from sordino.ledger import Ledger
@@ -160,3 +167,177 @@ def test_rows_that_make_no_table_are_refused_before_the_debit(tmp_path, relation
     with pytest.raises(InputError, match=r"equally long rows|does not end"):
         look(path, ["mean: a"], epsilon=3.0, delta=1e-6, relation=relation, schema=schema, ledger=ledger, engine=engine)
     assert ledger.entries() == ()
+
+
+SEMICOLONS = "age;cost\n47;1,5\n30;20,25\n"
+
+
+def zstandard(content: bytes) -> bytes:
+    return pa.compress(content, "zstd", asbytes=True)
+
+
+def numbers(table, name):
+    return as_numbers(table.columns[name], name, ("",)).tolist()
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_the_delimiter_is_told_from_the_header(tmp_path, mark):
+    path = tmp_path / "table.csv"
+    path.write_text(f"age{mark}ward{mark}cost\n1{mark}a{mark}2\n")
+    table = read_table(path)
+    assert table.names == ("age", "ward", "cost") == column_names(path)
+    assert numbers(table, "cost") == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("header", "names"), [('"weight, kg";age', ("weight, kg", "age")), ('age,"dose; mg"', ("age", "dose; mg"))]
+)
+def test_a_quoted_name_may_hold_another_delimiter(tmp_path, header, names):
+    path = tmp_path / "table.csv"
+    path.write_text(f"{header}\n1{';' if ';age' in header else ','}2\n")
+    assert read_table(path).names == names
+
+
+def test_a_header_that_two_delimiters_split_alike_is_refused_before_a_row_is_looked_at(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a;b,c\n1;2,3\n")
+    with pytest.raises(InputError, match="comma and semicolon, which split it equally often; say which"):
+        read_table(path)
+    assert CsvFile(path, Dialect(delimiter=";")).names() == ("a", "b,c")
+
+
+def test_rows_never_decide_about_the_delimiter(tmp_path):
+    """The rows of both files would be split by another character more often than the header is."""
+    for name, rows in (("a.csv", "1,2,3;4\n"), ("b.csv", "1;2\n")):
+        (tmp_path / name).write_text(f"a;b\n{rows}")
+        assert CsvFile(tmp_path / name).delimiter() == ";"
+
+
+def test_decimal_commas_are_declared_and_a_point_is_no_longer_one(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(SEMICOLONS)
+    assert numbers(read_table(CsvFile(path, Dialect(decimal=","))), "cost") == [1.5, 20.25]
+    cost = Schema(2, (Feature("cost", Number(0, 100)),), None, False, extra_columns="ignore")
+    with pytest.raises(InputError, match="If its decimal mark is a comma, declare that"):
+        encode_features(cost, read_table(path))
+    path.write_text("age;cost\n47;1.234\n")
+    assert np.isnan(numbers(read_table(CsvFile(path, Dialect(decimal=","))), "cost")).all()
+    with pytest.raises(InputError, match="decimal mark is declared a comma") as caught:
+        encode_features(cost, read_table(CsvFile(path, Dialect(decimal=","))))
+    assert "1.234" not in str(caught.value)
+    assert numbers(read_table(CsvFile(path, Dialect(decimal=","))).take(np.array([0])), "age") == [47.0]
+
+
+@pytest.mark.parametrize(
+    ("ending", "packed"),
+    [(".csv.gz", gzip.compress), (".csv.bz2", bz2.compress), (".csv.zst", zstandard), (".csv", gzip.compress)],
+)
+def test_compressed_files_are_told_by_their_first_bytes(tmp_path, ending, packed):
+    path = tmp_path / f"table{ending}"
+    path.write_bytes(packed(b"a,b\n1,2\n"))
+    assert numbers(read_table(path), "b") == [2.0]
+    path.write_bytes(packed(b"a,b\n1,2\n" * 99)[:-9])
+    with pytest.raises(InputError, match="is damaged"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, bz2.compress, zstandard], ids=lambda one: one.__name__)
+def test_a_damaged_compressed_file_is_one_line_whoever_reads_it(tmp_path, packed):
+    path, random = tmp_path / "table.csv.gz", np.random.default_rng(3)
+    whole = packed(b"a,b\n" + b"".join(b"%d,%d\n" % tuple(pair) for pair in random.integers(0, 10**6, (400, 2))))
+    said = []
+    for _ in range(60):
+        content = bytearray(whole)
+        for place in random.integers(6, len(whole), 3):
+            content[place] ^= int(random.integers(1, 256))
+        path.write_bytes(content)
+        for read in (read_table, column_names, lambda path: [list(one.tables(one.names())) for one in parts_of(path)]):
+            try:
+                read(path)
+            except InputError as error:
+                said.append(str(error))
+    assert len(said) > 60
+    assert all(len(line.splitlines()) == 1 for line in said)
+
+
+def zipped_zeros(path, size: int) -> None:
+    path.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * (size // 4)))
+
+
+def test_files_that_expand_too_much_together_are_refused_from_every_reader(tmp_path, monkeypatch):
+    """Each of the files alone would pass."""
+    monkeypatch.setattr(registry, "ALWAYS_ALLOWED", 2**20)
+    monkeypatch.setattr(registry, "LARGEST_EXPANSION", 10)
+    for place in range(3):
+        zipped_zeros(tmp_path / f"{place}.csv.gz", 2**17)
+    assert read_table(tmp_path / "0.csv.gz").rows == 2**15
+    with pytest.raises(InputError, match="would expand from"):
+        read_table(str(tmp_path / "*.csv.gz"))
+    zipped_zeros(tmp_path / "0.csv.gz", 2**21)
+    for part in parts_of(str(tmp_path / "*.csv.gz"))[:1]:
+        with pytest.raises(InputError, match="would expand from"):
+            list(part.tables(("a",)))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_tells_the_encoding(tmp_path, encoding):
+    path = tmp_path / "table.csv"
+    path.write_bytes("größe;b\n1;ü\n".encode(encoding))
+    table = read_table(path)
+    assert table.names == ("größe", "b")
+    assert table.columns["b"].values.to_pylist() == ["ü"]
+
+
+def test_other_encodings_are_declared(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes("größe;b\n1;ü\n".encode("windows-1252"))
+    with pytest.raises(InputError, match="or give its encoding, such as `schema new --encoding windows-1252`"):
+        read_table(path)
+    table = read_table(CsvFile(path, Dialect(encoding="windows-1252")))
+    assert (table.names, table.columns["b"].values.to_pylist()) == (("größe", "b"), ["ü"])
+    for wrong in ("no-such-encoding", "rot13"):
+        with pytest.raises(InputError, match="encoding to be one that Python knows"):
+            Dialect(encoding=wrong)
+
+
+def test_a_family_of_files_is_one_table(tmp_path):
+    for year, rows in ((2023, "1,2\n"), (2024, ""), (2025, "3,4\n")):
+        (tmp_path / f"visits-{year}.csv").write_text(f"a,b\n{rows}")
+    pattern = tmp_path / "visits-*.csv"
+    assert numbers(read_table(pattern), "a") == [1.0, 3.0]
+    assert read_table(pattern, ["b"]).names == ("b",)
+    (tmp_path / "visits-2026.csv").write_text("b,a\n1,2\n")
+    with pytest.raises(InputError, match="must have the same header"):
+        read_table(pattern)
+    with pytest.raises(InputError, match="No file matches"):
+        read_table(tmp_path / "none-*.csv")
+
+
+def test_an_excel_file_is_named_as_such(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"PK\x03\x04 and so on")
+    with pytest.raises(InputError, match="Save its table as CSV"):
+        read_table(path)
+
+
+def test_arrow_files_and_the_types_they_tell(tmp_path):
+    table = pa.table(
+        {
+            "n": pa.array([1.5]),
+            "flag": pa.array([True]),
+            "word": pa.array(["x"]).dictionary_encode(),
+            "day": pa.array([0], pa.date32()),
+        }
+    )
+    with pa.ipc.new_file(str(tmp_path / "t.feather"), table.schema) as writer:
+        writer.write_table(table)
+    with pa.ipc.new_stream(str(tmp_path / "t.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    for name in ("t.feather", "t.arrow"):
+        assert numbers(read_table(tmp_path / name), "n") == [1.5]
+        kinds = declared_types(tmp_path / name)
+        assert kinds == {"n": "number", "flag": "boolean", "word": "category", "day": "date"}
+    assert declared_types(table) == kinds
+    (tmp_path / "t.arrow").write_bytes(b"nothing of the kind")
+    with pytest.raises(InputError, match="The Arrow file"):
+        read_table(tmp_path / "t.arrow")

@@ -112,20 +112,14 @@ def test_what_the_schema_does_not_allow_is_refused_before_a_row_is_read(tmp_path
         ({"bins": (1, 2, 3)}, "begin at or before the lowest"),
         ({"bins": (0, 4, 8)}, "begin at or before the lowest"),
         ({"bins": "four"}, "number of bins"),
-        ({"schema": schema(300, unit=DeclaredUnit(column="id", most_records=3))}, "'id'"),
+        ({"schema": schema(300, unit=DeclaredUnit(column="id", most_records=3))}, "needs one record per subject"),
         ({"schema": Schema(300, schema(300).features, number, intercept=True)}, "yes or no"),
         ({"method": "auto-or-constant"}, "has a constant"),
         ({"epsilon": 0.01}, "too small"),
     ):
         with pytest.raises(InputError, match=words):
-            fitted(frame, ledger=path, **changes)
+            fitted(frame.assign(id=np.arange(300)) if "subject" in words else frame, ledger=path, **changes)
     assert Ledger.at(path).balance().releases == 0
-
-
-def test_a_subject_belongs_to_one_record():
-    frame = subjects(300).assign(id=np.arange(300))
-    with pytest.raises(InputError, match="needs one record per subject"):
-        fitted(frame, schema=schema(300, unit=DeclaredUnit(column="id", most_records=3)))
 
 
 def _extreme(g):

@@ -11,8 +11,8 @@ from sordino.core.arrays import weighted_quantiles
 from sordino.core.results import figure, p_words, text_table
 from sordino.core.validate import InputError
 from sordino.fitting.predictor import intervals_of_means
-from sordino.fitting.tasks.counts import new_counts
 from sordino.fitting.tasks.base import new_numbers
+from sordino.fitting.tasks.counts import new_counts
 from sordino.inference.contrasts import (
     Coefficients,
     contrast,

@@ -10,7 +10,6 @@ from scipy import special
 
 from sordino import ArrayBounds, PrivateBayesianNetworkClassifier, PrivateBayesianNetworkRegressor
 from sordino.accounting.evaluate import explain
-from sordino.cli.main import main
 from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
@@ -18,7 +17,13 @@ from sordino.data import Category, Feature, Number, Schema, Target
 from sordino.estimators.replay import replay_release
 from sordino.fitting.methods import METHODS, natural
 from sordino.fitting.methods.natural import _Run
-from sordino.fitting.methods.natural_plan import SETTINGS, network_of, settings_for
+from sordino.fitting.methods.natural_plan import (
+    SETTINGS,
+    columns_read,
+    network_of,
+    room_for_parameters,
+    settings_for,
+)
 from sordino.fitting.predictor import Predictor
 from sordino.fitting.problem import FitProblem
 from sordino.fitting.tasks import TASKS
@@ -132,8 +137,6 @@ def test_the_release_says_what_ran_and_predicts_the_same_from_its_folder(tmp_pat
 
 
 def test_changed_releases_are_refused(curve):
-    from dataclasses import replace
-
     arrays = dict(curve.release_.arrays)
     fewer = replace(curve.release_, arrays=arrays | {"transform": arrays["transform"][1:]})
     with pytest.raises(InputError, match="encoded columns"):
@@ -161,8 +164,6 @@ def test_hidden_units_see_numbers_alone_where_categories_are_many():
     kinds += [Feature(f"c{k}", Category(tuple("abcdefghij"))) for k in range(5)]
     schema = Schema(records=20_000, features=tuple(kinds), target=Target("y", Number(-1, 1)), intercept=True)
     problem = FitProblem(TASKS["network-regression"], schema, 1.0, 1e-6, Relation.ADD_REMOVE)
-    from sordino.fitting.methods.natural_plan import columns_read, room_for_parameters
-
     settings = SETTINGS["network-regression"]
     model = network_of(problem, settings)
     columns = columns_read(problem, room=room_for_parameters(problem, settings))
@@ -290,29 +291,6 @@ def test_noise_in_whitening_widens_intervals_of_classes(monkeypatch):
         wider.append(ratios[0])
     assert 1.05 < wider[0] < 2.0
     assert 1.0 < wider[1] < 1.01
-
-
-def test_the_command_line_fits_predicts_and_shows(tmp_path, rows, capsys):
-    X, y, _ = rows
-    table = tmp_path / "table.csv"
-    np.savetxt(table, np.column_stack([X, y])[:1500], delimiter=",", header="a,b,y", comments="")
-    schema = tmp_path / "schema.json"
-    declared = Schema(
-        records=1500,
-        features=(Feature("a", Number(-1.0, 1.0)), Feature("b", Number(-1.0, 1.0))),
-        target=Target("y", Number(-1, 1)),
-        intercept=True,
-    )
-    from sordino.data.schema import schema_to_dict
-
-    schema.write_text(__import__("json").dumps(schema_to_dict(declared)))
-    out = tmp_path / "release"
-    given = ["fit", "network-regressor", str(table), "--schema", str(schema), "--epsilon", "4", "--delta", "1e-6"]
-    assert main([*given, "--relation", "replace-one", "--out", str(out), "--seed", "1"]) == 0
-    assert read_release(out).settings["method"] == "natural"
-    capsys.readouterr()
-    assert main(["show", str(out)]) == 0
-    assert "natural" in capsys.readouterr().out
 
 
 def test_an_audit_of_the_code_that_made_a_release_finds_nothing_and_reaches_the_plan():

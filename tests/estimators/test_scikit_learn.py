@@ -1,12 +1,23 @@
-"""scikit-learn's own checks of an estimator, the few that cannot hold listed with the reason."""
+"""scikit-learn's own checks of an estimator; and pipelines: what nobody can see of one is the caller's word."""
 
+import json
 import warnings
 
+import numpy as np
+import pandas as pd
 import pytest
-from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.ensemble import BaggingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from sordino.core.validate import InputError
+from sordino.data import Feature, Number, Schema, Target
 from sordino.estimators import (
     ArrayBounds,
     BudgetWarning,
@@ -19,6 +30,10 @@ from sordino.estimators import (
     PrivateRobustRegression,
     public_pipeline,
 )
+from sordino.ledger import Ledger
+from sordino.ledger.release import write_release
+from sordino.report.page import non_private_page
+from sordino.report.subject import open_subject
 
 # No check is known to fail where bounds declare that cells that are no numbers stop a fit, as the checks want it.
 EXPECTED_FAILURES: dict[str, str] = {}
@@ -88,12 +103,137 @@ def test_every_estimator_holds(estimator):
     holds(estimator)
 
 
-def test_a_pipeline_with_public_preprocessing_works_and_one_that_learns_is_refused():
-    last = PrivateLinearRegression(schema=ArrayBounds(-1, 1, target=(-1, 1)), **BUDGET)
-    made = public_pipeline(Normalizer(), last)
-    rows = [[3.0, 4.0], [1.0, 0.0], [0.0, -2.0], [5.0, 12.0]] * 25
-    assert made.fit(rows, [0.5, 1.0, -0.5, 0.2] * 25).predict(rows).shape == (100,)
+PIPELINE_BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
+X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+Y = X @ [0.5, -0.25]
+
+
+def model(**more):
+    return PrivateLinearRegression(schema=ArrayBounds(-1, 1, target=(-1, 1)), **PIPELINE_BUDGET, **more)
+
+
+def label_model():
+    return PrivateLogisticRegression(
+        schema=ArrayBounds(-1, 1, classes=(False, True)), method="constant", **PIPELINE_BUDGET
+    )
+
+
+PUBLIC = {
+    "a row by itself": Normalizer(),
+    "a public function": FunctionTransformer(np.tanh),
+    "switched off": "passthrough",
+    "frozen, fitted to public rows": FrozenEstimator(StandardScaler().fit(-X)),
+    "a pipeline of such": make_pipeline(Normalizer(), FunctionTransformer(np.tanh)),
+    "columns by themselves": ColumnTransformer([("a", Normalizer(), [0]), ("b", "passthrough", [1])]),
+    "columns, the rest too": ColumnTransformer([("a", FunctionTransformer(np.tanh), [0])], remainder=Normalizer()),
+    "columns by their type": ColumnTransformer([("a", Normalizer(), make_column_selector(dtype_include="number"))]),
+    "several side by side": FeatureUnion([("a", Normalizer()), ("b", "passthrough")]),
+}
+LEARNING = {
+    "a scaler": StandardScaler(),
+    "another": MinMaxScaler(),
+    "a pipeline with one": make_pipeline(Normalizer(), StandardScaler()),
+    "one of the columns": ColumnTransformer([("a", Normalizer(), [0]), ("b", StandardScaler(), [1])]),
+    "the other columns": ColumnTransformer([("a", Normalizer(), [0])], remainder=StandardScaler()),
+    "deep in the columns": ColumnTransformer([("a", make_pipeline(Normalizer(), StandardScaler()), [0, 1])]),
+    "side by side": FeatureUnion([("a", Normalizer()), ("b", StandardScaler())]),
+    "a class": StandardScaler,
+    "no step at all": object(),
+}
+
+
+@pytest.mark.parametrize("step", PUBLIC.values(), ids=PUBLIC)
+def test_public_preprocessing_passes(step):
+    rows = pd.DataFrame(X)
+    assert public_pipeline(step, model()).fit(rows, Y).predict(rows[:3]).shape == (3,)
+
+
+@pytest.mark.parametrize("step", LEARNING.values(), ids=LEARNING)
+def test_preprocessing_that_learns_is_refused_where_the_pipeline_is_built(step):
+    with pytest.raises(InputError, match="which learns from private rows"):
+        public_pipeline(step, model())
+    with pytest.raises(InputError, match="which learns from private rows"):
+        public_pipeline(make_pipeline(Normalizer(), step), model())
+
+
+WRAPPED = {
+    "a target that is scaled": TransformedTargetRegressor(model(), transformer=StandardScaler()),
+    "a calibration": CalibratedClassifierCV(label_model()),
+    "a search": GridSearchCV(model(), {"epsilon": [1.0, 2.0]}),
+    "several": BaggingRegressor(model()),
+    "not private": LinearRegression(),
+    "a class": PrivateLinearRegression,
+}
+
+
+@pytest.mark.parametrize("last", WRAPPED.values(), ids=WRAPPED)
+def test_what_is_wrapped_around_the_private_estimator_is_refused(last):
+    with pytest.raises(InputError, match="must end in a private estimator"):
+        public_pipeline(last)
+    with pytest.raises(InputError, match="must end in a private estimator"):
+        public_pipeline(Normalizer(), last)
+
+
+def test_steps_that_were_changed_after_building_are_refused_before_the_debit(tmp_path):
+    ledger = Ledger.open(tmp_path / "ledger", "clinic", "replace-one", 5.0, 1e-5)
+    made = public_pipeline(Normalizer(), model(ledger=ledger))
     with pytest.raises(InputError, match="StandardScaler, which learns"):
-        public_pipeline(StandardScaler(), last)
-    with pytest.raises(InputError, match="end in a private estimator"):
-        public_pipeline(StandardScaler())
+        made.set_params(normalizer=StandardScaler()).fit(X, Y)
+    assert ledger.balance().releases == 0
+
+
+def test_columns_may_not_be_chosen_by_looking_at_rows():
+    chosen = ColumnTransformer([("wide", Normalizer(), lambda rows: list(np.flatnonzero(rows.std(axis=0) > 0.5)))])
+    with pytest.raises(InputError, match="could choose them by looking at private rows"):
+        public_pipeline(chosen, model())
+
+
+def fitted(kind):
+    """Ways to fit through scikit-learn that nothing here can see, and the release each leaves."""
+    if kind == "pipeline":
+        return make_pipeline(StandardScaler(), model()).fit(X, Y)[-1]
+    if kind == "pipeline in a pipeline":
+        return make_pipeline(StandardScaler(), make_pipeline(Normalizer(), model())).fit(X, Y)[-1][-1]
+    if kind == "scaled target":
+        return TransformedTargetRegressor(model(), transformer=StandardScaler()).fit(X, Y).regressor_
+    if kind == "calibration":
+        fits = CalibratedClassifierCV(label_model(), cv=2).fit(X, Y > 0).calibrated_classifiers_
+        return fits[0].estimator
+    return public_pipeline(Normalizer(), model()).fit(X, Y)[-1]
+
+
+@pytest.mark.parametrize("kind", ["pipeline", "pipeline in a pipeline", "scaled target", "calibration", "public"])
+def test_a_release_from_arrays_says_that_preprocessing_is_the_callers_word(tmp_path, kind):
+    release = fitted(kind).release_
+    assert release.preprocessing == "the caller's word"
+    stored = write_release(tmp_path / "release", release)
+    assert json.loads((stored / "release.json").read_text())["preprocessing"] == "the caller's word"
+    assert "preprocessing</dt><dd>the caller&#39;s word" in non_private_page([open_subject(stored)])
+
+
+SCHEMA = Schema(
+    records=2000,
+    features=(Feature("a", Number(-1, 1)), Feature("b", Number(-1, 1))),
+    target=Target("y", Number(-1, 1)),
+    intercept=True,
+)
+COLUMNS = {"a": X[:, 0], "b": X[:, 1], "y": Y}
+
+
+def test_only_named_columns_through_a_schema_omit_that_line(tmp_path):
+    pd.DataFrame(COLUMNS).to_csv(tmp_path / "rows.csv", index=False)
+    by_schema = PrivateLinearRegression(schema=SCHEMA, **PIPELINE_BUDGET)
+    for rows in (pd.DataFrame(COLUMNS), COLUMNS, str(tmp_path / "rows.csv")):
+        release = by_schema.fit(rows).release_
+        assert release.preprocessing == "by the schema"
+    page = non_private_page([open_subject(write_release(tmp_path / "release", release))])
+    assert "caller&#39;s word" not in page
+    assert by_schema.fit(X, Y).release_.preprocessing == "the caller's word"
+    scaled = TransformedTargetRegressor(by_schema, transformer=MaxAbsScaler())
+    found = scaled.fit(pd.DataFrame(COLUMNS)[["a", "b"]], Y).regressor_.release_
+    assert found.preprocessing == "the caller's word"
+
+
+def test_a_pipeline_that_has_nothing_to_do_with_the_fit_is_no_obstacle():
+    assert make_pipeline(StandardScaler(), Normalizer()).fit(X).transform(X).shape == X.shape
+    assert model().fit(X, Y).predict(X[:3]).shape == (3,)

@@ -98,15 +98,6 @@ def test_replay_moves_no_weighted_sum_beyond_its_plan(family, relation, units):
     assert reached > 0.5
 
 
-def test_weights_outside_their_bounds_count_as_the_bounds():
-    weight = DeclaredWeight(column="w", low=0.2, high=4.0, mean=1.0)
-    from sordino.data import from_arrays
-
-    cells = from_arrays({"w": np.array([-1.0, 0.2, 2.0, 4.0, 1e300, np.inf])}).columns["w"]
-    assert weight.shares(cells, ("",)).tolist() == [0.05, 0.05, 0.5, 1.0, 1.0, 1.0]
-    assert weight.effective(1000) == 250
-
-
 def drawn(n, rng, weighted=True):
     """A population in which who is asked depends on the outcome: only weights make the slope right."""
     a = rng.uniform(-1, 1, 4 * n)
@@ -178,16 +169,8 @@ def test_a_schema_with_weights_is_written_read_and_checked(tmp_path, capsys, mon
         ",".join(cells) + "\n" + "".join(",".join(map(str, row)) + "\n" for row in zip(*cells.values(), strict=True))
     )
     (tmp_path / "rows.csv").write_text(lines)
-    given = [
-        "--schema",
-        str(tmp_path / "schema.json"),
-        "--epsilon",
-        "8",
-        "--delta",
-        "1e-6",
-        "--relation",
-        "replace-one",
-    ]
+    given = ["--schema", str(tmp_path / "schema.json"), "--epsilon", "8", "--delta", "1e-6"]
+    given += ["--relation", "replace-one"]
     data, out = str(tmp_path / "rows.csv"), str(tmp_path / "made")
     assert main(["fit", "logistic", data, *given, "--seed", "1", "--out", out]) == 0
     assert main(["audit", out, "--seed", "3", "--seconds", "0.1"]) == 0
