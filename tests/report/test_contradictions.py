@@ -1,7 +1,8 @@
 """Whatever on a page contradicts a release makes the strip say No, the exit code 2, and a dossier impossible."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from sordino.accounting.evaluate import explain
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.cli import main
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError
 from sordino.ledger.release import StoredRelease, write_release
 from sordino.report.page import non_private_path
 from sordino.report.subject import open_subject
@@ -53,6 +55,25 @@ def _noise_and_certificate(document: Document, _folder: Path) -> None:
     document |= {"bound": bound.to_dict(), "epsilon": bound.guarantee.epsilon(document["delta"])}
 
 
+def _answers(document: Document, _folder: Path) -> None:
+    """What the folder says of a theorem that is not on the page."""
+    document["answers"]["tightest"]["epsilon"] = 0.1
+
+
+def _evidence(document: Document, _folder: Path) -> None:
+    """The stored bound under another name for how it is known."""
+    document["bound"]["status"] = "ours" if document["bound"]["status"] == "as-stated" else "as-stated"
+
+
+def _records(document: Document, _folder: Path) -> None:
+    """More records than are declared; neither the bound nor a plan of another kind of release depends on them."""
+    document["schema"]["records"] += 1
+
+
+def _floating_point(document: Document, _folder: Path) -> None:
+    document["floating_point"]["reason"] = "proved by hand"
+
+
 def _method(document: Document, _folder: Path) -> None:
     document["settings"]["method"] = "constant"
 
@@ -76,6 +97,10 @@ def _audited(document: Document, folder: Path) -> None:
 CONTRADICTIONS: dict[str, tuple[Callable[[Document, Path], None], str]] = {
     "noise": (_noise, "The stored certificate is wrong."),
     "noise and certificate": (_noise_and_certificate, "This version would not plan this run."),
+    "answers of theorems": (_answers, "The stored certificate is wrong."),
+    "kind of evidence": (_evidence, "The stored certificate is wrong."),
+    "number of records": (_records, "The release contradicts itself."),
+    "floating point": (_floating_point, "This version would not plan this run."),
     "method": (_method, "This version would not plan this run."),
     "what was asked for": (_unasked, "This version would not plan this run."),
     "headline": (_headline, "The stated epsilon differs from its own bound."),
@@ -113,8 +138,37 @@ def test_a_contradiction_is_no_and_code_2_without_a_ledger_and_has_no_dossier(fi
     assert not (tmp_path / "dossier").exists()
 
 
+@pytest.mark.parametrize("name", ["comparison", "look", "linear bounded-influence", "choice"])
+def test_a_number_of_a_stored_bound_that_was_changed_is_no(name, tmp_path):
+    """Also where the page states another one: answers of losing theorems, curves at other deltas, and their words."""
+    folder = write_release(tmp_path / "one", replace(KINDS[name](), private=True))
+    whole = json.loads((folder / "release.json").read_text())
+    assert open_subject(folder).may_leave
+    kept = [(whole, "bound"), (whole, "answers"), (whole, "spec")]
+    changed = [(holder[key], name) for holder, key in kept for name in holder[key]]
+    leaves = [(holder, key) for start in changed for holder, key in _leaves(*start)]
+    # Every seventh: answers of a theorem by moments have hundreds of numbers.
+    for holder, key in [*leaves[:20], *leaves[20::7]]:
+        value = holder[key]
+        holder[key] = value + "x" if isinstance(value, str) else 0.5 * value - 1.0 if value else 1.0
+        (folder / "release.json").write_text(json.dumps(whole))
+        with suppress(InputError):
+            assert not open_subject(folder).may_leave, (key, value, holder[key])
+        holder[key] = value
+
+
+def _leaves(holder: Any, key: Any) -> Iterator[tuple[Any, Any]]:
+    """Every number and word at or below a place of a document."""
+    value = holder[key]
+    if isinstance(value, dict | list):
+        for inner in value if isinstance(value, dict) else range(len(value)):
+            yield from _leaves(value, inner)
+    elif not isinstance(value, bool) and value is not None:
+        yield holder, key
+
+
 def test_a_tighter_theorem_of_a_later_version_contradicts_nothing(fitted, tmp_path):
-    subject = open_subject(write_release(tmp_path / "one", fitted))
+    subject = open_subject(write_release(tmp_path / "one", replace(fitted, software="0.0.1")))
     (bound, epsilon), *others = subject.explanation.bounds
     better = replace(bound, theorem="later.and-tighter")
     later = replace(

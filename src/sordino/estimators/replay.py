@@ -23,7 +23,7 @@ from sordino.auditing.replay.plan import planned_calls
 from sordino.auditing.replay.port import Recorder, Run, key_faults
 from sordino.auditing.replay.tables import Cells, DrawnTables
 from sordino.core.arrays import Array
-from sordino.core.bound import Relation
+from sordino.core.bound import Relation, floating_point_line
 from sordino.core.gaussian import largest_mu
 from sordino.core.spec import NoisyGradient, RepeatAndSelect
 from sordino.core.spec.problem import UNIT
@@ -135,6 +135,9 @@ def unplanned(release: StoredRelease) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cautions = (*plan.method.plan(problem).cautions, *delta_cautions(problem.records, problem.delta, problem.unit))
+    line = plan.method.floating_point_of(problem)
+    if floating_point_line(release.bound) != line:
+        return f"Its line about floating point is not that of its plan: {line.reason}"
     lost = next((words for words in cautions if words not in release.cautions), None)
     budget = plan.made.budget if isinstance(plan, InfluencePlan) else LEAST_BUDGET
     if lost is None and budget < LEAST_BUDGET and WITHHELD_BECAUSE not in release.settings:

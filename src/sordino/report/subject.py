@@ -4,7 +4,7 @@ Everything is read strictly, because the files may come from anywhere.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,15 @@ import numpy as np
 
 from sordino.accounting.evaluate import Explanation, as_json, explain
 from sordino.auditing.lower_bound import Examined, LowerBound, TradeOffPoint, Verdict, VerdictKind, verdict
-from sordino.core.bound import Bound, Relation, View, floating_point_line, with_floating_point
+from sordino.core import __version__
+from sordino.core.bound import (
+    Bound,
+    Relation,
+    View,
+    floating_point_line,
+    with_floating_point,
+    without_floating_point,
+)
 from sordino.core.gaussian import show_up
 from sordino.core.spec import FileDataset, RepeatAndSelect, Spec
 from sordino.core.spec.document import check_plain, parse, read_text
@@ -165,6 +173,31 @@ def _lacks_cautions(release: StoredRelease) -> bool:
 _SAME = 1e-9
 
 
+def _agree(stored: Any, again: Any) -> bool:
+    """Whether two JSON values are the same, numbers to a little less than the last bits."""
+    if isinstance(again, Mapping):
+        same = isinstance(stored, Mapping) and stored.keys() == again.keys()
+        return same and all(_agree(stored[name], value) for name, value in again.items())
+    if isinstance(again, list | tuple):
+        same = isinstance(stored, list | tuple) and len(stored) == len(again)
+        return same and all(map(_agree, stored, again))
+    if isinstance(again, float) and type(stored) in (int, float):
+        return math.isclose(stored, again, rel_tol=_SAME, abs_tol=_SAME)
+    return type(stored) is type(again) and stored == again
+
+
+def _stated_records(description: Any) -> Iterator[int]:
+    """Every number of records that a description states."""
+    if isinstance(description, Mapping):
+        if type(description.get("records")) is int:
+            yield description["records"]
+        description = description.values()
+    elif not isinstance(description, list | tuple):
+        return
+    for part in description:
+        yield from _stated_records(part)
+
+
 @dataclass(frozen=True)
 class Subject:
     """One release and everything that may be said about it."""
@@ -193,8 +226,9 @@ class Subject:
         """What nothing vouches for: the description is certified again, and the rest is the folder's word."""
         if self.shown_unchanged:
             return ""
+        broken = "The signature is not valid" if self.broken_signature else "The folder is not signed"
         return (
-            "The folder is not signed, and no given ledger has its digest. Its results, settings and cautions are not "
+            f"{broken}, and no given ledger has its digest. Its results, settings and cautions are not "
             "verified: a change to them would not show."
         )
 
@@ -212,6 +246,19 @@ class Subject:
         again = {bound.theorem: epsilon for bound, epsilon in self.explanation.bounds}
         stored = self.release.bound.theorem
         return stored not in again or not math.isclose(again[stored], self.release.epsilon, rel_tol=_SAME)
+
+    @property
+    def misreported(self) -> bool:
+        """Whether this version wrote the folder, and its bounds are not those that the description has.
+
+        Epsilon at the stated delta may agree all the same, and the rest of a curve not.
+        """
+        if self.release.software != __version__:
+            return False
+        bound = without_floating_point(self.release.bound).to_dict()
+        again = [one.to_dict() for one, _ in self.explanation.bounds]
+        known = any(_agree(bound, one) for one in again)
+        return not known or not _agree(self.release.answers, as_json(self.explanation))
 
     @property
     def bound(self) -> Bound | None:
@@ -241,6 +288,14 @@ class Subject:
                 "This page shows the certified number."
             )
             warnings.append(("The stored certificate is wrong.", words))
+        elif self.misreported:
+            words = "The folder lists other bounds than its description has. The file was changed."
+            warnings.append(("The stored certificate is wrong.", words))
+        schema = self.release.schema
+        records = set() if schema is None else set(_stated_records(self.release.spec.to_dict())) - {schema.records}
+        if schema is not None and records:
+            words = f"Its schema declares {schema.records} records, and its description {min(records)}."
+            warnings.append(("The release contradicts itself.", words))
         changed = changed_keys(self.release)
         if changed:
             words = f"{shown_names(changed)} is not as this version writes it. The file was changed."
