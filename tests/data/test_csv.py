@@ -295,7 +295,9 @@ def test_other_encodings_are_declared(tmp_path):
         read_table(path)
     table = read_table(CsvFile(path, Dialect(encoding="windows-1252")))
     assert (table.names, table.columns["b"].values.to_pylist()) == (("größe", "b"), ["ü"])
-    for wrong in ("no-such-encoding", "rot13"):
+    # In `hz` two letters of one cell hid all records behind it; `punycode` was a traceback.
+    stateful = ("hz", "ISO-2022-JP", "iso2022_kr", "utf7", "punycode", "unicode_escape", "raw_unicode_escape", "idna")
+    for wrong in ("no-such-encoding", "rot13", *stateful):
         with pytest.raises(InputError, match="encoding to be one that Python knows"):
             Dialect(encoding=wrong)
 

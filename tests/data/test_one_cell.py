@@ -4,6 +4,7 @@ import datetime as dt
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -220,12 +221,14 @@ def test_no_cell_of_a_matrix_changes_how_others_are_read_or_stops(make):
 )
 def test_lists_and_typed_columns_agree_on_what_a_cell_says(cell, word, number):
     """A float beyond 2^53 is no name of a whole number: it may be that of its neighbour."""
-    others = ("2", "TRUE", str(2**60))
-    kinds = (
-        Feature("x", Category((word, *others), unseen="other")),
-        Feature("z", Number(0, 8, UNSCALED, missing=MissingRule("value", 0))),
-    )
     for cells in ([cell], np.array([cell])):
+        # Columns of floats are refused where words beyond 2^53 are declared.
+        floats = isinstance(cells, np.ndarray) and cells.dtype.kind in "fb"
+        others = ("2", "TRUE", "large" if floats else str(2**60))
+        kinds = (
+            Feature("x", Category((word, *others), unseen="other")),
+            Feature("z", Number(0, 8, UNSCALED, missing=MissingRule("value", 0))),
+        )
         table = from_arrays({"x": cells, "z": cells})
         found = encode_features(Schema(1, kinds, None, False), table).tolist()
         assert found == [[float(cell != 2.0**60), 0.0, 0.0, 0.0, float(cell == 2.0**60), number]]
@@ -250,6 +253,22 @@ def test_text_is_parsed_cell_by_cell(cells, spelling):
     np.testing.assert_array_equal(beside.numbers(("",))[:-1], numbers)
     days = [one.days(spelling, ("",))[0] for one in alone]
     assert together.days(spelling, ("",)).tolist() == beside.days(spelling, ("",))[:-1].tolist() == days
+
+
+@pytest.mark.parametrize("kind", [Category, Ordered])
+def test_whole_numbers_that_floats_cannot_tell_apart_are_no_words_of_a_column_of_floats(kind):
+    """One missing cell makes integers of a data frame floats, and every other record lost its word."""
+    words = tuple(str(2**53 + 1 + 2 * place) for place in range(4))
+    rules = {"unseen": "other"} if kind is Category else {}
+    declared = Schema(4, (Feature("x", kind(words, missing=MissingRule("value", words[0]), **rules)),), None, False)
+    cells = [*map(int, words)]
+    before = encode_features(declared, from_arrays({"x": cells}))
+    for odd in (None, math.nan, 0.5):
+        after = encode_features(declared, from_arrays({"x": [*cells, odd]}))
+        np.testing.assert_array_equal(after[:4], before)
+        with pytest.raises(InputError, match=r"hold text or integers, which tell '9007199254740993' from its neigh"):
+            encode_features(declared, read_table(pd.DataFrame({"x": [*cells, odd]})))
+    np.testing.assert_array_equal(encode_features(declared, read_table(pd.DataFrame({"x": cells}))), before)
 
 
 TO = MissingRule

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, raise_alone
+from sordino.data.cells import EXACT
 from sordino.data.raw_columns import MISSING, UNSEEN, Column, Indices, Unreadable, arrow, parsed_number
 from sordino.data.words import shown_names
 
@@ -113,6 +114,14 @@ def as_codes(column: Column, name: str, words: Sequence[str], tokens: Sequence[s
 
     Numbers are compared in their shortest spelling (3 and 3.0 are "3"), booleans as "true" and "false".
     """
+    whole = (one for one in words if one.lstrip("-").isdecimal())
+    large = next((one for one in whole if float(one.lstrip("-")) >= EXACT), None)
+    if large is not None and not column.tells_keys_apart:
+        # One missing cell makes a frame's integers floats, and then none of them is a declared word.
+        raise InputError(
+            f"Expected column {name!r} to hold text or integers, which tell {large!r} from its neighbours, got "
+            f"{column.holds}; convert it first."
+        )
     codes = {word: position for position, word in enumerate(words)} | dict.fromkeys(tokens, MISSING)
     return _by_type(name, "text, whole numbers or booleans", lambda: column.codes(lambda word: codes.get(word, UNSEEN)))
 

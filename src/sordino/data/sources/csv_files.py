@@ -40,6 +40,8 @@ DELIMITERS = (",", ";", "\t", "|")
 _NAMED = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
+# In these a few letters of one cell change what all bytes behind it mean, or stand for the end of a line.
+_STATEFUL = ("hz", "iso2022", "utf-7", "idna", "punycode", "unicode-escape", "raw-unicode-escape")
 _ENDINGS = (".csv", ".tsv")
 _PACKED_ENDINGS = (".gz", ".bz2", ".zst")
 
@@ -66,7 +68,8 @@ class Dialect(Section):
         elif mark == self.decimal:
             yield Contradiction("decimal", "to differ from the delimiter", mark, "correct one of the two")
         if self.encoding is not None and not _is_encoding(self.encoding):
-            yield Contradiction("encoding", "to be one that Python knows", self.encoding, "try 'windows-1252'")
+            known = "to be one that Python knows, in which no line changes how the next is read"
+            yield Contradiction("encoding", known, self.encoding, "try 'windows-1252'")
 
 
 @dataclass(frozen=True)
@@ -331,9 +334,9 @@ def _unpackable(file: Path) -> InputError:
 def _is_encoding(word: str) -> bool:
     try:
         "".encode(word)
+        return not codecs.lookup(word).name.startswith(_STATEFUL)
     except (LookupError, ValueError, UnicodeError):
         return False
-    return True
 
 
 def _is_number(text: str) -> bool:
