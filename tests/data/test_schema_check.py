@@ -123,6 +123,8 @@ def test_another_number_than_the_declared_one_is_an_error_unless_it_may_differ(u
         (lambda: MissingRule("value"), "exactly when its rule is 'value'"),
         (lambda: MissingRule("refuse", 3), "exactly when its rule is 'value'"),
         (lambda: Number(0, 5e-324), "to be further apart"),
+        # A coefficient per unit of it was infinite, and the fit was lost after its debit.
+        (lambda: Number(0, 1e-300), "to be further apart"),
         (lambda: Number(0, 1e20, Scaling("none")), "to encode within 1e\\+15"),
         (lambda: Category(("a",), drop_first=True), "drop_first to leave something to encode"),
         (lambda: Target("y", Number(0, 1, missing=INDICATOR)), 'missing to be "refuse" or a value'),

@@ -1,10 +1,13 @@
 """Networks: the number of examples is declared where it is private, and a release does not tell how many there are."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
 from sordino import InputError, Ledger, LedgerRefusal
 from sordino.fitting.gradient_runs import fit_network
+from sordino.ledger.release import write_release
 from sordino.ledger.release.document import to_document
 from sordino.mechanisms.networks.training import Descent, Training
 
@@ -114,3 +117,26 @@ def test_what_canaries_do_not_go_with_is_refused_before_the_debit(tmp_path):
             (X, Y), "replace-one", canaries=40, sampling={"scheme": "without-replacement", "size": 40}, ledger=ledger
         )
     assert not ledger.entries()
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({"loss": np.float32(0.5)}, {"loss": 0.5}),
+        ({"losses": np.ones(2)}, {"losses": [1.0, 1.0]}),
+        ({"loss": np.nan}, None),
+        ({"loss": object()}, None),
+        ({1: 0.5}, None),
+        (None, None),
+    ],
+    ids=str,
+)
+def test_what_a_measure_returns_loses_no_release_that_was_paid_for(said, kept, tmp_path):
+    """A measure that returned a number of NumPy ended in a TypeError after the debit."""
+    ledger = Ledger.open(tmp_path / "ledger", "digits", "replace-one", 9.0, 1e-3)
+    caught = nullcontext() if kept else pytest.warns(UserWarning, match="The release has no measurements")
+    with caught:
+        found = fitted((X, Y), "replace-one", ledger=ledger, measure=lambda weights: said)
+    assert found.release.settings.get("measured") == kept
+    assert write_release(tmp_path / "release", found.release)
+    assert ledger.entries()[0].release is not None

@@ -64,6 +64,7 @@ def row_lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 # Beyond these a square overflows in single precision.
 RAW_RANGE = Interval(-1e30, 1e30)
+SMALLEST_SCALE = 1e-100  # a coefficient per unit of less is no finite number
 LARGEST_ENCODED = 1e15
 
 

@@ -11,6 +11,7 @@ of clipped gradients. All steps of all chains are certified together.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -42,13 +43,13 @@ from sordino.fitting.custom_methods import (
     check_worth_while,
     custom_method,
 )
-from sordino.fitting.gradient_runs import MEASURED, train_with_canaries, training_plan
+from sordino.fitting.gradient_runs import measurements, train_with_canaries, training_plan
 from sordino.fitting.problem import Sources
 from sordino.mechanisms.chain.release import KeptIterates
 from sordino.mechanisms.chain.run import run as run_chain
 from sordino.mechanisms.chain.specs import sgld
 from sordino.mechanisms.networks.trainer import Trained
-from sordino.mechanisms.networks.training import QUERY, Descent, Training
+from sordino.mechanisms.networks.training import QUERY, Descent, Training, check_room
 from sordino.models.base import Model
 from sordino.models.custom.base import CustomModel
 from sordino.models.custom.pytree_loss import PytreeLoss
@@ -91,9 +92,10 @@ class NetworkTraining(CustomMethod):
 
     def plan(self, wanted: CustomProblem) -> Spec:
         options, sizes = wanted.options, wanted.sizes
-        check_optimiser(_training(wanted).optimiser, wanted.model.size, with_weights=True)
+        training = _training(wanted)
+        check_optimiser(training.optimiser, wanted.model.size, with_weights=True)
         batch = options.get("batch")
-        return training_plan(
+        spec = training_plan(
             f"{QUERY} of a module",
             sizes.records + _canaries(options),
             sizes.relation,
@@ -103,6 +105,8 @@ class NetworkTraining(CustomMethod):
             epsilon=wanted.epsilon,
             delta=sizes.delta,
         ).spec
+        check_room(spec, wanted.model.size, training)
+        return spec
 
     def run(
         self, wanted: CustomProblem, spec: Spec, rows: Any, sources: Sources, begin: Callable[[str], None]
@@ -120,7 +124,7 @@ class NetworkTraining(CustomMethod):
         points = _points(trained)
         settings: dict[str, Any] = {"clip": instance_of("algorithm", spec.algorithm, NoisedSums).contribution}
         if options.get("measure") is not None:
-            settings[MEASURED] = _measured(options["measure"], model, points)
+            settings |= measurements(options["measure"], partial(_mean_output, model, points))
         several = f"{len(points)} points of the weights were" if len(points) > 1 else "One point of the weights was"
         cautions = (f"{several} released, without a spread.",)
         return CustomOutcome(points[None], settings, cautions, {WEIGHTS: points}, audit, trained.floating_point)
@@ -132,17 +136,10 @@ def _points(trained: Trained) -> np.ndarray:
     return np.stack([np.concatenate([np.ravel(np.asarray(leaf)) for leaf in jax.tree.leaves(one)]) for one in chosen])
 
 
-def _measured(measure: Any, model: PytreeLoss, points: np.ndarray) -> dict[str, object]:
-    """What the weights do on public examples: `measure(predict)`, whose predict gives the mean output of the points."""
-
-    def predict(public: Mapping[str, Any]) -> np.ndarray:
-        found = model.predict(jnp.asarray(points), public, jax.random.key(0))
-        return np.asarray(next(iter(found.values()))).mean(axis=0)
-
-    found = measure(predict)
-    if not isinstance(found, Mapping):
-        raise InputError("measure(predict) must return named numbers. It was debited.")
-    return dict(found)
+def _mean_output(model: PytreeLoss, points: np.ndarray, public: Mapping[str, Any]) -> np.ndarray:
+    """What the weights do on public examples, on average over the points: the `predict` of `measure(predict)`."""
+    found = model.predict(jnp.asarray(points), public, jax.random.key(0))
+    return np.asarray(next(iter(found.values()))).mean(axis=0)
 
 
 def _typed(values: object, whole: bool) -> np.ndarray:

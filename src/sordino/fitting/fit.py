@@ -27,6 +27,7 @@ from sordino.fitting.tasks import ASKED, AUTO, EXPECTED_ERROR, MODELS, Begin, Ta
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
+from sordino.mechanisms.rounds.device import check_noise
 from sordino.models.base import describe_model
 
 
@@ -96,6 +97,9 @@ def fit(
     begin(STAGES[0])
     cautions = delta_cautions(problem.records, problem.delta, problem.unit)
     plan = choose(problem, method)
+    lattice = plan.method.lattice_sums(problem)
+    if lattice is not None:
+        check_noise(*lattice)
     begin(STAGES[1])
     explanation = explain(plan.spec, problem.delta)
     schema = problem.schema if plan.schema is None else plan.schema

@@ -16,6 +16,7 @@ from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.training_canaries import check_planting, train_and_audit
 from sordino.core.bound import NOT_COVERED, Bound, Certificate, Relation, View, exactly_computed
 from sordino.core.spec import Spec
+from sordino.core.spec.document import check_plain
 from sordino.core.validate import InputError, one_of, refuse, whole_number
 from sordino.fitting.array_schema import NonPrivateWarning
 from sordino.fitting.charge import RowAccess, RunContents, as_ledger, charged_run
@@ -265,7 +266,7 @@ def fit_network(
             points = [jax.tree.leaves(one) for one in trained.kept]
             arrays |= {f"kept_{place:03d}": np.stack(values) for place, values in enumerate(zip(*points, strict=True))}
         if measure is not None:
-            settings[MEASURED] = dict(measure(trained if trained.kept else trained.averaged))
+            settings |= measurements(measure, trained if trained.kept else trained.averaged)
         floating_point = trained.floating_point
         return RunContents(NETWORK, arrays, (trained, lower), floating_point=floating_point, settings=settings)
 
@@ -303,6 +304,21 @@ def _public_number(records: int | None, relation: Relation, examples: object) ->
     if records not in (None, there):
         raise refuse("records", "to be the number of examples under replace-one", records)
     return there
+
+
+def measurements(measure: Callable[[Any], Any], given: Any) -> dict[str, Any]:
+    """What `measure` says of what was learned; where it fails nothing, because the release is paid for."""
+    try:
+        found = {MEASURED: {name: np.asarray(value).tolist() for name, value in dict(measure(given)).items()}}
+        check_plain(found)
+    except Exception as error:  # of the caller's function
+        warnings.warn(
+            f"measure must return named numbers. It raised {type(error).__name__}: {str(error)[:200]}. The release "
+            "has no measurements.",
+            stacklevel=2,
+        )
+        return {}
+    return found
 
 
 def train_with_canaries(

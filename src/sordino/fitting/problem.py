@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
-from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval, check_numbers, whole_number
+from sordino.core.validate import OPEN_UNIT, Interval, check_numbers, whole_number
 from sordino.data import Schema
 from sordino.fitting.tasks import Task
 from sordino.models.clip import check_sums
@@ -24,6 +24,8 @@ from sordino.noise.secure import SecureRandomness
 _SEEDS = Interval(0, 2**128 - 1)
 # The largest number of encoded columns for which sums of products are kept.
 MOST_COLUMNS = 1024
+# Less says nothing of any table that fits into a machine, and its noise is more than whole numbers hold.
+_BUDGETS = Interval(1e-9)
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class FitProblem:
     labels: tuple[Any, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_numbers(self, epsilon=POSITIVE, delta=OPEN_UNIT)
+        check_numbers(self, epsilon=_BUDGETS, delta=OPEN_UNIT)
         object.__setattr__(self, "settings", MappingProxyType(self.task.settings(**self.settings)))
 
     @cached_property

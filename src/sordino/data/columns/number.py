@@ -23,7 +23,15 @@ from sordino.data.columns.base import (
     column_kind,
 )
 from sordino.data.raw_columns import NO_DAY, TEXT, Column
-from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SYMMETRIC, Scaling, add_up, float32_up
+from sordino.data.scaling import (
+    LARGEST_ENCODED,
+    RAW_RANGE,
+    SMALLEST_SCALE,
+    SYMMETRIC,
+    Scaling,
+    add_up,
+    float32_up,
+)
 from sordino.data.table import as_codes, as_days, as_numbers
 from sordino.data.words import TextLine, WordList, clean_text, shown_names
 
@@ -146,7 +154,7 @@ class Number(Measurement):
         fill, allowed = self.missing.value, Interval(self.low, self.high)
         if isinstance(fill, float) and fill not in allowed:
             yield Contradiction("missing.value", f"in {allowed}", fill, "stay inside the bounds")
-        if self.centre_and_scale[1] <= 0.0:
+        if self.centre_and_scale[1] < SMALLEST_SCALE:
             yield Contradiction(
                 "high", f"to be further apart from low = {self.low:g}", self.high, "change the unit of measurement"
             )

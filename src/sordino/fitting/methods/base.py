@@ -93,6 +93,10 @@ class Method(ABC):
     def plan(self, problem: FitProblem) -> Plan:
         """Decide everything, the noise included, from public knowledge."""
 
+    def lattice_sums(self, problem: FitProblem) -> tuple[NoisedSums, int] | None:
+        """Sums of the run that can hold so much noise and no more, and how many entries they have, if there are any."""
+        return None
+
     @abstractmethod
     def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
         """Learn from the rows, once the plan is certified and debited."""

@@ -4,6 +4,7 @@ import math
 from typing import ClassVar
 
 from sordino.core.bound import Certificate, View, exactly_computed
+from sordino.core.spec import NoisedSums
 from sordino.core.validate import instance_of
 from sordino.fitting.declaration import EncodedRows
 from sordino.fitting.methods.base import Method, Outcome, Plan, method, sums_of, sums_over_all, too_many_columns
@@ -38,6 +39,9 @@ class ExpectationMaximisation(Method):
         # The noise on a mean, beside the spread of a component: as far off as a constant centre would be at 1.
         error = float(sums_of(spec).sum_noise[0]) / (problem.records / components)
         return Plan(self, problem, spec, error / problem.settings["spread"])
+
+    def lattice_sums(self, problem: FitProblem) -> tuple[NoisedSums, int]:
+        return sums_of(self.plan(problem).spec), problem.settings["components"] * (1 + problem.features)
 
     def run(self, plan: Plan, rows: EncodedRows, sources: Sources) -> Outcome:
         model = instance_of("model", model_for(plan.problem, 1.0), GaussianMixture)

@@ -61,6 +61,19 @@ Pieces = tuple[Gradients | Products | Picked | None, ...]
 Whole = tuple[Array, Callable[[Array], Array]]
 
 
+def sums_exponent(clip: float, size: int, noise: float, records: int, block: int) -> int:
+    """The spacing of sums with so many entries; refused where whole numbers do not hold them, all of it public."""
+    exponent = lattice_exponent(clip, max(size, _FINE), noise)
+    check_sums(records, clip, exponent)
+    most = math.ldexp(clip, -exponent)
+    if block * (most + 1) > _EXACT:
+        raise InputError(
+            f"Expected blocks of at most {int(_EXACT / (most + 1))} examples for a clip of {clip:g} and {size} "
+            f"parameters, so that sums of 53 bits hold them, got {block}; make microbatch smaller."
+        )
+    return exponent
+
+
 @dataclass(eq=False)
 class WholeSums:
     """Sums of clipped gradients over blocks of one size, as whole numbers of 2^exponent.
@@ -88,14 +101,7 @@ class WholeSums:
     def __post_init__(self) -> None:
         self.clip = number("clip", self.clip, POSITIVE)
         self.sizes = [math.prod(jnp.shape(leaf)) for leaf in jax.tree.leaves(self.params)]
-        self.exponent = lattice_exponent(self.clip, max(sum(self.sizes), _FINE), self.noise)
-        check_sums(self.records, self.clip, self.exponent)
-        if self.block * (self.most + 1) > _EXACT:
-            raise InputError(
-                f"Expected blocks of at most {int(_EXACT / (self.most + 1))} examples for a clip of {self.clip:g} and "
-                f"{sum(self.sizes)} parameters, so that sums of 53 bits hold them, got {self.block}; make microbatch "
-                "smaller."
-            )
+        self.exponent = sums_exponent(self.clip, sum(self.sizes), self.noise, self.records, self.block)
         self.apart: Traced = traced(self.loss, self.params, self.example)
         if self.own_bits:
             self.apart = replace(self.apart, bind=bound_with_own_bits(self.apart.bind))

@@ -33,7 +33,7 @@ from sordino.mechanisms.networks.correlated_noise import (
     correlation_of,
     participating,
 )
-from sordino.mechanisms.networks.integer_sums import check_examples
+from sordino.mechanisms.networks.integer_sums import check_examples, sums_exponent
 from sordino.mechanisms.networks.jaxpr import Loss, check_leaves
 from sordino.noise.randomness import Purpose, Randomness
 
@@ -245,3 +245,11 @@ def check_run(spec: Spec, loss: Loss, params: Any, examples: Any, training: Trai
             f"The arrays, the loss and the optimiser do not fit each other. They raised {type(error).__name__}: "
             f"{str(error)[:200]}"
         ) from None
+    check_room(spec, sum(jnp.size(leaf) for leaf in jax.tree.leaves(params)), training)
+
+
+def check_room(spec: Spec, size: int, training: Training) -> None:
+    """Refuse, before a debit, sums of gradients of so many parameters that whole numbers do not hold."""
+    run = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
+    block = min(training.microbatch, max(1, run.records))
+    sums_exponent(run.contribution, size, float(run.sum_noise.max()), run.records, block)

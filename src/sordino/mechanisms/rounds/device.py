@@ -278,6 +278,12 @@ def make_rounds(
     return state, np.concatenate(kept) if keep else None
 
 
+def check_noise(algorithm: NoisedSums, size: int) -> None:
+    """Refuse, before a debit, more noise than the sums of a run, which have so many entries, can hold."""
+    if algorithm.sum_noise.any():
+        Lattice.of(algorithm.contribution, size, float(algorithm.sum_noise.max()))
+
+
 def run_sums(
     spec: Spec,
     asked: Query,
@@ -300,8 +306,7 @@ def run_sums(
     check_sums()
     algorithm = described(spec, asked.name, asked.replacement, units=asked.keeps_units)
     instance_of("randomness", randomness, Randomness)
-    if algorithm.sum_noise.any():  # refused before a row is read
-        Lattice.of(algorithm.contribution, 1, float(algorithm.sum_noise.max()))
+    check_noise(algorithm, 1)  # refused before a row is read
     X, y = checked_rows(features, target)
     check_rows_fit(spec, len(X))
     with in_doubles() as dtype:
