@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.cells import EXACT
-from sordino.data.raw_columns import MISSING, UNSEEN, Column, Indices, Unreadable, arrow, parsed_number
+from sordino.data.raw_columns import EXACT, MISSING, UNSEEN, Column, Indices, Unreadable, arrow, parsed_number
 from sordino.data.words import shown_names
 
 
