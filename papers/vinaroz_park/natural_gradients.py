@@ -14,7 +14,7 @@ from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, instance_of, number, refuse, whole_number
 from sordino.data.scaling import row_lengths
 from sordino.mechanisms.rounds.registry import check_rows_fit, described
-from sordino.noise.calls import gaussian_call
+from sordino.noise.calls import Law, NoisedCall
 from sordino.noise.lattice import checked_bound
 from sordino.noise.randomness import Purpose, Randomness
 from sordino.noise.whole_rows import checked_rows, own_products
@@ -161,7 +161,7 @@ def run_natural_gradients(
             inverse_root = _inverse_root(network, theta, law, rule.damping)
         whole = sum(contributions(network, theta, rows, targets, inverse_root, clip), np.zeros(len(theta), np.int64))
         exponent = unit_exponent(clip)
-        call = gaussian_call(whole, scales[k], math.ldexp(1.0, exponent))
+        call = NoisedCall(Law.GAUSSIAN, whole, scales[k], math.ldexp(1.0, exponent))
         noised = randomness.port.answer(call, partial(_drawn, whole, exponent, scales[k], noise))
         noised = noised / algorithm.records
         direction = rule.momentum * direction + (1.0 - rule.momentum) * (inverse_root @ noised)

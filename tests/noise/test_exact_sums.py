@@ -20,7 +20,7 @@ from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme
 from sordino.core.validate import InputError
 from sordino.mechanisms import SeededRandomness
 from sordino.mechanisms import mixture as em
-from sordino.mechanisms.chain.kernel import Records, SomeRows, chosen_from, slice_of
+from sordino.mechanisms.chain.kernel import Records, SomeRows, StepBatch, chosen_from, slice_of
 from sordino.mechanisms.messages import (
     CentredCoordinates,
     Messages,
@@ -30,7 +30,7 @@ from sordino.mechanisms.messages import (
     Refinement,
 )
 from sordino.mechanisms.mixture import EmOptions
-from sordino.mechanisms.rounds.device import Public, RoundBatch, RoundRows, Run, load_table, rows_total
+from sordino.mechanisms.rounds.device import Public, RoundRows, Run, load_table, rows_total
 from sordino.mechanisms.variational import evidence_bound as variational
 from sordino.mechanisms.variational.evidence_bound import VariationalOptions
 from sordino.mechanisms.variational.families import FactorisedGaussian, PointMass
@@ -212,7 +212,7 @@ class Sums:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        no_batch = RoundBatch(jnp.zeros(1, jnp.int32), jnp.asarray(0), jnp.asarray(0))
+        no_batch = StepBatch(jnp.zeros(1, jnp.int32), jnp.asarray(0), jnp.asarray(0))
         self._every = jax.jit(lambda table: rows_total(None, table, no_batch, path.size, path.of_rows))
         self._chosen = jax.jit(lambda table, places, count: path.of_rows(chosen_from(table, places, count)))
         self._together = jax.jit(lambda table: path.of_rows(slice_of(table, 0, len(table.features))))

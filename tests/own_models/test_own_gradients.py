@@ -15,8 +15,8 @@ from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Spec, Unit
 from sordino.mechanisms import SeededRandomness
-from sordino.mechanisms.chain.kernel import SomeRows
-from sordino.mechanisms.rounds.device import Public, RoundBatch, RoundRows, rows_total
+from sordino.mechanisms.chain.kernel import SomeRows, StepBatch
+from sordino.mechanisms.rounds.device import Public, RoundRows, rows_total
 from sordino.mechanisms.variational.custom_gradients import (
     OCTAVES,
     CentredGradients,
@@ -73,7 +73,7 @@ def summed(asked, state, given, rows):
 def parts_of(asked, state, given, rows):
     """The two parts of the clipped total."""
     table = PrivateTable.of(MODEL, rows).table
-    batch = RoundBatch(*(jnp.zeros(1, jnp.int32),) * 3)
+    batch = StepBatch(*(jnp.zeros(1, jnp.int32),) * 3)
     public = Public(*(jnp.asarray(each, float) for each in (1.0, len(rows), len(rows))))
     return tuple(map(np.asarray, _total(asked, rows.shape[1], public, batch, table, state, given)))
 

@@ -14,7 +14,7 @@ from papers.round_words import stated_spec
 from sordino.auditing.replay.plan import Planned, compare, planned_calls
 from sordino.auditing.replay.port import Recorder
 from sordino.core.spec import Spec, read_spec
-from sordino.noise.calls import Law, NoisedCall, gaussian_call
+from sordino.noise.calls import Law, NoisedCall
 from sordino.noise.gaussian import ExactGaussians
 from sordino.noise.lattice import Total
 from sordino.noise.port import noised_whole
@@ -149,7 +149,7 @@ def test_less_noise_than_bound_times_multiplier_is_a_fault():
     """Wherever the pair moves the sum: a shift of 0 tells nothing of the scale."""
 
     def run(scale, bound):
-        call = gaussian_call(np.zeros(3), scale, bound=bound)
+        call = NoisedCall(Law.GAUSSIAN, np.zeros(3), scale, bound=bound)
         return lambda fresh: {"answer": fresh().port.answer(call, lambda: np.zeros(3))}
 
     for scale, bound, enough in [
@@ -175,7 +175,7 @@ def test_noise_that_goes_around_the_port_shows_in_what_leaves():
     def run(fresh):
         source = fresh()
         noise = source.generator(Purpose.NOISE)
-        source.port.answer(gaussian_call(np.zeros(1), 4.0), lambda: np.zeros(1))
+        source.port.answer(NoisedCall(Law.GAUSSIAN, np.zeros(1), 4.0), lambda: np.zeros(1))
         return {"answer": noise.standard_normal(2)}
 
     assert replayed(rounds(), run, run).faults == ("answer differs in what leaves",)
@@ -187,7 +187,7 @@ def test_public_draws_and_batches_are_the_same_in_a_replay():
         for source in (fresh(), fresh()):
             drawn += [source.generator(purpose).random(2) for purpose in (Purpose.BATCHES, Purpose.START)]
             drawn += [np.asarray(source.gaussians(Purpose.DRAWS, 0, 1, (2,), np.float32))[0]]
-        source.port.answer(gaussian_call(np.zeros(1), 4.0), lambda: np.zeros(1))
+        source.port.answer(NoisedCall(Law.GAUSSIAN, np.zeros(1), 4.0), lambda: np.zeros(1))
         return {"answer": np.concatenate(drawn)}
 
     recorder = Recorder()

@@ -50,24 +50,15 @@ def posterior_draws(
     gradient: Gradient | None = None,
     start: ArrayLike | None = None,
 ) -> PosteriorDraws:
-    """Draw from pi proportional to e^-F as the spec says.
+    """Draw from pi proportional to e^-F as the spec says, as often as it states.
 
     Formal guarantees: those that `certify` gives for the same spec, if the constants of the spec hold for the potential
     whatever the records are. How long a draw takes depends on the records and must not be seen.
 
-    Args:
-        spec: a posterior-sample run with `drawn`.
-        potential: F, the sum over records and minus the logarithm of the prior, for an array with a row of parameters
-            each; for a bounded potential between 0 and the stated oscillation.
-        randomness: where random numbers come from.
-        gradient: of F at one vector; needed for strongly log-concave potentials, whose envelope stands on it.
-        start: a public vector: where the envelope is looked for, or the centre of the ball that is the set.
-
-    Returns:
-        As many draws as the spec states.
-
-    Raises:
-        InputError: for a spec that is not of this kind, or a potential that contradicts its constants.
+    `potential` is F, the sum over records and minus the logarithm of the prior, for an array with a row of parameters
+    each; for a bounded potential between 0 and the stated oscillation. `gradient`, of F at one vector, is needed for
+    strongly log-concave potentials, whose envelope stands on it. `start` is a public vector: where the envelope is
+    looked for, or the centre of the ball that is the set.
     """
     run: PosteriorSample = instance_of("spec.algorithm", spec.algorithm, PosteriorSample)
     instance_of("randomness", randomness, Randomness)

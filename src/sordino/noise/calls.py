@@ -10,7 +10,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
 from jax import Array as DeviceArray
 from numpy.typing import ArrayLike, NDArray
 
@@ -58,14 +57,3 @@ class NoisePort:
 
 
 ADDED = NoisePort()
-
-
-def gaussian_call(
-    statistic: NDArray[Any],
-    scale: ArrayLike,
-    unit: float = 1.0,
-    bound: float | None = None,
-    mu: float | None = None,
-) -> NoisedCall:
-    """A call with Gaussian noise of this standard deviation, one for every entry or one for all."""
-    return NoisedCall(Law.GAUSSIAN, np.asarray(statistic), scale, unit, bound, mu)

@@ -15,7 +15,7 @@ from jax import Array
 from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
-from sordino.noise.calls import ADDED, gaussian_call
+from sordino.noise.calls import ADDED, Law, NoisedCall
 from sordino.noise.device_gaussian import step_gaussians
 from sordino.noise.lattice import Lattice, in_doubles
 from sordino.noise.randomness import Purpose, Randomness
@@ -103,7 +103,7 @@ class NetworkNoise:
                 return self.as_floats(total, self._noise(k))
         sums = np.asarray(total)
         answer = port.answer(
-            gaussian_call(sums, self.noise[k], math.ldexp(1.0, self.exponent)),
+            NoisedCall(Law.GAUSSIAN, sums, self.noise[k], math.ldexp(1.0, self.exponent)),
             lambda: np.ldexp((sums + np.asarray(self._noise(k))).astype(np.float64), self.exponent),
         )
         return jnp.asarray(np.asarray(answer), jnp.float32)

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
-from sordino.noise.calls import ADDED, Law, NoisedCall, NoisePort, gaussian_call
+from sordino.noise.calls import ADDED, Law, NoisedCall, NoisePort
 from sordino.noise.gaussian import ExactGaussians, whole_laplace
 from sordino.noise.integer_sums import Contributions, Sums
 from sordino.noise.randomness import Purpose, Randomness
@@ -137,7 +137,7 @@ class SumNoise:
         part, in_cells = slice(first, self._used), np.ldexp(spread, -grid.exponent)
         mu = math.sqrt(math.fsum(one.mu**2 for one in totals))
         return self._drawn.port.answer(
-            gaussian_call(sums, spread, math.ldexp(1.0, exponent), bound, mu),
+            NoisedCall(Law.GAUSSIAN, sums, spread, math.ldexp(1.0, exponent), bound, mu),
             lambda: _released(grid, cells, self._drawn.rounded(part, offsets, in_cells)),
         )
 

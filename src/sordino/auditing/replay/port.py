@@ -30,7 +30,7 @@ from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
 from sordino.core.validate import Interval, whole_number
-from sordino.noise.calls import ADDED, Law, NoisedCall, NoisePort, gaussian_call
+from sordino.noise.calls import ADDED, Law, NoisedCall, NoisePort
 from sordino.noise.lattice import LatticeNoise, Total, noised_exactly
 from sordino.noise.randomness import Purpose, Randomness, SeededRandomness
 from sordino.noise.secure import SecureRandomness
@@ -149,7 +149,7 @@ class Recorder(NoisePort):
 
     def _answer_to_kernel(self, dtype: np.dtype, *sent: Any) -> NDArray[np.uint32]:
         high, low, scale, *noise = (_from_words(np.asarray(words), dtype) for words in sent)
-        call = gaussian_call(high + low, scale.astype(np.float64))
+        call = NoisedCall(Law.GAUSSIAN, high + low, scale.astype(np.float64))
 
         def draw() -> NDArray[Any]:
             if len(noise) > 1:

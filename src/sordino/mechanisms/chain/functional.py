@@ -89,18 +89,10 @@ class PureChain:
         return self._plan.chain
 
     def init(self, key: Array, params: Any = None) -> ChainState:
-        """The state before the first step.
+        """The state before the first step, with parameters in double precision and inside the spec's ball.
 
-        Args:
-            key: decides whether the chain is `secure`; the spec's Gaussian start is drawn from it.
-            params: a pytree with problem.dim numbers to start from, which must not depend on private rows; absent: the
-                spec's start, as a flat vector.
-
-        Returns:
-            The state, with parameters in double precision and inside the spec's ball.
-
-        Raises:
-            InputError: for numbers of 32 bits, an untyped key, or another number of parameters than problem.dim.
+        The key decides whether the chain is `secure`; the spec's Gaussian start is drawn from it. `params`, a pytree
+        with problem.dim numbers, must not depend on private rows; absent: the spec's start, as a flat vector.
         """
         _need_doubles()
         secure, own_start = is_secure(key), params is not None
@@ -116,18 +108,7 @@ class PureChain:
         return ChainState(jnp.zeros((), jnp.int32), start, memory, secure, own_start)
 
     def data(self, features: Any, target: Any) -> kernel.Records:
-        """The private rows as `batches` and `step` read them, every row within what the spec was certified for.
-
-        Args:
-            features: a table of numbers, one row for each record.
-            target: one number for each record.
-
-        Returns:
-            The rows on the device, as a pytree.
-
-        Raises:
-            InputError: for what is no table of finite numbers, or, under replace-one, has not problem.n rows.
-        """
+        """The private rows on the device, as a pytree, every row within what the spec was certified for."""
         _need_doubles()
         X, y = checked_rows(features, target)
         self._plan.check_rows(*X.shape)
@@ -136,17 +117,9 @@ class PureChain:
         return kernel.load(X, y, GROUP, np.float64, self._plan.row_limits(X.shape[1]))
 
     def batches(self, key: Array) -> PureBatches:
-        """The spec's scheme as a pure function of step and key.
+        """The spec's scheme as a function `draw(data, step)` of the rows that `data` made and a step, counted from 0.
 
-        Args:
-            key: may be the key of the chain; of the same kind as that.
-
-        Returns:
-            `draw(data, step)`, which gives the batch of a step, counted from 0, of the rows that `data` made; it may be
-            called inside `scan`, in any order.
-
-        Raises:
-            InputError: for a chain with batches of its own.
+        It may be called inside `scan`, in any order. The key may be that of the chain, and is of the same kind.
         """
         _need_doubles()
         if self.own_batches:
@@ -155,18 +128,10 @@ class PureChain:
         return PureBatches(self.algorithm, self.spec.n, key)
 
     def step(self, key: Array, state: ChainState, batch: Any) -> ChainState:
-        """One step of the chain: clipped gradients, their exact sum, noise, the public divisor, projection.
+        """The state after one step: clipped gradients, their exact sum, noise, the public divisor, projection.
 
-        Args:
-            key: the key of the chain, the same at every step: noise depends on it and on `state.step`.
-            state: of `init` or an earlier step.
-            batch: what `batches` drew; with own_batches, features and target of the rows to use, each record once.
-
-        Returns:
-            The state after the step.
-
-        Raises:
-            InputError: for a key of another kind than the state's, or a batch of another kind than the chain's.
+        The key is the same at every step: noise depends on it and on `state.step`. `batch` is what `batches` drew; with
+        own_batches, features and target of the rows to use, each record once.
         """
         _need_doubles()
         if is_secure(key) != state.secure:
@@ -196,12 +161,6 @@ class PureChain:
         an optimiser, leave composition alone: a record counts as if it were in every batch and every iterate were
         seen, because nothing is known of how batches were chosen and where the iterates go. The caller's start takes
         away the constants of theorems that read the start. Keys that are not secure make what leaves NON-PRIVATE.
-
-        Args:
-            state: any state of the chain.
-
-        Returns:
-            The spec.
         """
         spec = self.spec
         if self.own_batches or self.optimiser is not None or not state.secure:

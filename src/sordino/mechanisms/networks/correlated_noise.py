@@ -16,7 +16,6 @@ from jax import Array
 from sordino.core.spec.matrices import (
     BandedInverseRootStrategy,
     MatrixMechanism,
-    Participation,
     ParticipationScheme,
     Strategy,
     ToeplitzStrategy,
@@ -107,6 +106,16 @@ class PoissonTurns(BallsInBins):
         return [(records[used], np.concatenate([[0], np.cumsum(used)])[edges])]
 
 
+_STREAMS: dict[ParticipationScheme, type[Batches]] = {
+    ParticipationScheme.SINGLE: Turns,
+    ParticipationScheme.EPOCHS: Turns,
+    ParticipationScheme.BALLS_IN_BINS: BallsInBins,
+    ParticipationScheme.RANDOM_ALLOCATION: RandomAllocation,
+    ParticipationScheme.MIN_SEPARATION: MinSeparation,
+}
+BY_PLACE = frozenset({ParticipationScheme.SINGLE, ParticipationScheme.EPOCHS})
+
+
 def participating(run: MatrixMechanism, rows: int, generator: np.random.Generator) -> Batches:
     """The batches of a matrix mechanism's participation.
 
@@ -133,18 +142,3 @@ def participating(run: MatrixMechanism, rows: int, generator: np.random.Generato
     if scheme is ParticipationScheme.MIN_SEPARATION and run.participation.rate is None:
         raise refuse("algorithm.participation.rate", "to be given for min-separation batches of a run", None)
     return _STREAMS[scheme](sampling)
-
-
-_STREAMS: dict[ParticipationScheme, type[Batches]] = {
-    ParticipationScheme.SINGLE: Turns,
-    ParticipationScheme.EPOCHS: Turns,
-    ParticipationScheme.BALLS_IN_BINS: BallsInBins,
-    ParticipationScheme.RANDOM_ALLOCATION: RandomAllocation,
-    ParticipationScheme.MIN_SEPARATION: MinSeparation,
-}
-BY_PLACE = frozenset({ParticipationScheme.SINGLE, ParticipationScheme.EPOCHS})
-
-
-def by_place(participation: Participation) -> bool:
-    """Whether who takes part when depends on places in the table."""
-    return participation.scheme in BY_PLACE

@@ -65,18 +65,17 @@ class Point(NamedTuple):
 def contributions(model: SkipNetwork, point: Point, rows: Array, targets: Array) -> Array:
     """What each row contributes, of length at most 1 before it is rounded; classes are coded 0, 1, ..."""
     forward = Forward(model, point.theta, rows)
-    if isinstance(model, SkipRegression):
-        turned = own_products(forward.gradients(np.ones((len(rows), 1))), point.inverse_root)
-        residuals = forward.scores[:, 0] - targets
-        lengths = np.abs(residuals) * row_lengths(turned)
-        return turned * (residuals * _INSIDE / np.maximum(lengths, point.clip))[:, None]
-    residuals = label_residuals(forward.scores)[1]
     if model.outputs == 1:
         turned = own_products(forward.gradients(np.ones((len(rows), 1))), point.inverse_root)
-        sizes = np.abs(residuals[:, :, 0])
-        longest = np.maximum(sizes[0], sizes[1]) * row_lengths(turned)
-        own = np.where(targets > 0.5, residuals[1, :, 0], residuals[0, :, 0])
+        if isinstance(model, SkipRegression):
+            own = forward.scores[:, 0] - targets
+            longest = np.abs(own) * row_lengths(turned)
+        else:
+            first, second = label_residuals(forward.scores)[1][:, :, 0]
+            own = np.where(targets > 0.5, second, first)
+            longest = np.maximum(np.abs(first), np.abs(second)) * row_lengths(turned)
         return turned * (own * _INSIDE / np.maximum(longest, point.clip))[:, None]
+    residuals = label_residuals(forward.scores)[1]
     longest, chosen = np.zeros(len(rows)), np.zeros((len(rows), len(point.theta)))
     for label, of_label in enumerate(residuals):
         turned = own_products(forward.gradients(of_label), point.inverse_root)

@@ -164,23 +164,11 @@ def train(
     checkpoint: Checkpoint | None = None,
     progress: Progress | None = None,
 ) -> Trained:
-    """Train a network by noised sums of clipped gradients.
+    """Train a network by noised sums of clipped gradients of `loss(params, example)`, one number for one example.
 
-    Args:
-        spec: kind noised-sums, its query beginning with "clipped gradients", or kind matrix-mechanism.
-        loss: `loss(params, example)` of one example, a number.
-        params: a tree of arrays to start from: public, or drawn without the data.
-        examples: a tree of arrays, examples along the first axis.
-        randomness: `SecureRandomness` for a release, `SeededRandomness` to try things out.
-        training: the optimiser and other public choices.
-        checkpoint: the file from which a run that was killed resumes.
-        progress: called after every step, with the steps made and their number.
-
-    Returns:
-        `Trained`: weights, running average and kept points.
-
-    Raises:
-        InputError: for a loss that mixes examples, leaves that cannot be trained, or rows that do not fit the spec.
+    The spec is of kind noised-sums, its query beginning with "clipped gradients", or of kind matrix-mechanism. `params`
+    is a tree of arrays that is public, or drawn without the data; `examples` one with examples along the first axis.
+    A run that was killed resumes from its checkpoint. `progress` is told the steps made and their number.
     """
     instance_of("randomness", randomness, Randomness)
     check_sums()
@@ -188,11 +176,8 @@ def train(
     if checkpoint is not None:
         keeper = Keeper(checkpoint, run.steps, run.identity)
         randomness = keeper.resumed(randomness)
-    steps, batches, everybody = (
-        TrainingSteps(run, randomness),
-        run.batches(randomness),
-        np.arange(run.rows, dtype=np.int32),
-    )
+    steps, batches = TrainingSteps(run, randomness), run.batches(randomness)
+    everybody = np.arange(run.rows, dtype=np.int32)
     state, kept, watched = steps.first(), list[NDArray[Any]](), list[NDArray[Any]]()
 
     def snapshot(step: int) -> Snapshot:

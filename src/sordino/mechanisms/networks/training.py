@@ -27,9 +27,9 @@ from sordino.core.validate import (
 from sordino.mechanisms.chain.batches import Batches, described_batches
 from sordino.mechanisms.checkpoint import content_digest, described, platform, traced
 from sordino.mechanisms.networks.correlated_noise import (
+    BY_PLACE,
     INDEPENDENT,
     NoiseCorrelation,
-    by_place,
     correlation_of,
     participating,
 )
@@ -176,7 +176,7 @@ class TrainingRun:
             return run.sum_noise, INDEPENDENT
         if self.training.divisor is None:
             raise refuse("divisor", "to be given for a matrix mechanism", None, "state the expected batch")
-        if by_place(run.participation) and self.spec.relation is not Relation.REPLACE_ONE:
+        if run.participation.scheme in BY_PLACE and self.spec.relation is not Relation.REPLACE_ONE:
             raise refuse(
                 "relation",
                 "to be replace-one where turns go by place in the table",

@@ -163,7 +163,7 @@ class DenseGaussianPosterior(Posterior):
     covariances: NDArray[np.floating]
 
     def __post_init__(self) -> None:
-        means, covariances = _doubles(self, "means", "covariances")
+        means, covariances = as_doubles(self, "means", "covariances")
         if means.ndim != 1 or covariances.shape != 2 * means.shape:
             raise refuse("covariances", "to be a square matrix as large as the means", f"shape {covariances.shape}")
         if not (np.isfinite(means).all() and np.isfinite(covariances).all() and np.linalg.eigvalsh(covariances)[0] > 0):
@@ -187,7 +187,7 @@ class FactorisedPosterior(Posterior):
     deviations: NDArray[np.floating]
 
     def __post_init__(self) -> None:
-        means, deviations = _doubles(self, "means", "deviations")
+        means, deviations = as_doubles(self, "means", "deviations")
         for name, values in (("means", means), ("deviations", deviations)):
             if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
                 raise refuse(name, "to be a vector of finite numbers", f"shape {values.shape}")
@@ -210,7 +210,7 @@ class FactorisedPosterior(Posterior):
         return self.means + generator.standard_normal((whole_number("draws", draws), self.dim)) * self.deviations
 
 
-def _doubles(posterior: Posterior, *names: str) -> list[Values]:
+def as_doubles(posterior: Posterior, *names: str) -> list[Values]:
     """Replace these arrays of a posterior by copies in double precision that cannot be written to."""
     for name in names:
         object.__setattr__(posterior, name, np.array(getattr(posterior, name), np.float64))

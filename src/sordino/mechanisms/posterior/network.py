@@ -13,7 +13,7 @@ from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.validate import instance_of, refuse
-from sordino.mechanisms.posterior.laws import Posterior, Values
+from sordino.mechanisms.posterior.laws import Posterior, Values, as_doubles
 from sordino.models.families.networks import SkipNetwork
 from sordino.noise.whole_rows import own_products
 
@@ -36,12 +36,9 @@ class NetworkPosterior(Posterior):
 
     def __post_init__(self) -> None:
         instance_of("model", self.model, SkipNetwork)
-        for name in ARRAYS:
-            own = np.array(getattr(self, name), np.float64)
+        for name, own in zip(ARRAYS, as_doubles(self, *ARRAYS), strict=True):
             if own.ndim != (1 if name == "means" else 2) or not np.isfinite(own).all():
                 raise refuse(name, "to be finite numbers in one or two dimensions", f"shape {own.shape}")
-            own.setflags(write=False)
-            object.__setattr__(self, name, own)
         wanted = self.model.dim(self.transform.shape[1])
         if self.means.shape != (wanted,) or self.covariances.shape != (wanted, wanted):
             raise refuse("means and covariances", f"to be of {wanted} parameters", f"{self.means.shape}")

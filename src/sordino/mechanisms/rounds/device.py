@@ -22,7 +22,16 @@ from sordino.core.bound import View
 from sordino.core.spec import NoisedSums, Spec
 from sordino.core.validate import instance_of
 from sordino.mechanisms.chain.batches import Batches, described_batches, power_of_two, power_of_two_within
-from sordino.mechanisms.chain.kernel import Records, RowLimits, SomeRows, chosen_from, in_blocks, load, slice_of
+from sordino.mechanisms.chain.kernel import (
+    Records,
+    RowLimits,
+    SomeRows,
+    StepBatch,
+    chosen_from,
+    in_blocks,
+    load,
+    slice_of,
+)
 from sordino.mechanisms.rounds.registry import SumsRelease, check_rows_fit, described
 from sordino.models.clip import check_sums
 from sordino.models.contributions import Parts
@@ -178,22 +187,14 @@ class Query(ABC):
         """What leaves, from the last state."""
 
 
-class RoundBatch(NamedTuple):
-    """Which rows one round uses: a slice of a flat list of row numbers."""
-
-    indices: Array
-    start: Array
-    length: Array
-
-
 def rows_total(
-    capacity: int | None, table: Records, batch: RoundBatch, size: int, of_rows: Callable[[SomeRows], Total]
+    capacity: int | None, table: Records, batch: StepBatch, size: int, of_rows: Callable[[SomeRows], Total]
 ) -> Total:
     """The sum over a round's rows of a function that sums over the rows it is given."""
     # `capacity` is the largest batch, or None where every round uses every row.
     if capacity is not None:
-        chosen = lax.dynamic_slice_in_dim(batch.indices, batch.start, capacity)
-        return of_rows(chosen_from(table, chosen, batch.length))
+        chosen = lax.dynamic_slice_in_dim(batch.records, batch.starts, capacity)
+        return of_rows(chosen_from(table, chosen, batch.counts))
     # A block of rows at a time, so that memory does not grow with their number.
     length = min(GROUP, table.features.shape[0])
     return in_blocks(lambda first: of_rows(slice_of(table, first, length)), table.rows, length, (size,))
@@ -233,7 +234,7 @@ def advance(program: RoundProgram, table: Records, public: Public, state: Any, b
     def one(k: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
         state, kept = carry
         given = jax.tree.map(lambda values: values[k], block.inputs)
-        batch = RoundBatch(block.indices, block.starts[k, 0], block.counts[k, 0])
+        batch = StepBatch(block.indices, block.starts[k, 0], block.counts[k, 0])
         rows = RoundRows(table.features.shape[1], program.clipped, partial(rows_total, program.capacity, table, batch))
         total = asked.total(public, state, given, rows)
         noise = block.noise.at(k) if isinstance(block.noise, LatticeNoise) else block.noise[k]
@@ -257,15 +258,7 @@ def execute(run: Run, asked: Query, X: NDArray[Any], y: NDArray[Any], *, keep: b
     return make_rounds(run, asked, table, asked.first(run), keep=keep, clipped=clipped)
 
 
-def make_rounds(
-    run: Run,
-    asked: Query,
-    table: Records,
-    state: Any,
-    *,
-    keep: bool,
-    clipped: bool = True,
-) -> Any:
+def make_rounds(run: Run, asked: Query, table: Records, state: Any, *, keep: bool, clipped: bool = True) -> Any:
     """The same on rows that are loaded, from any state."""
     algorithm, kept, run = run.algorithm, list[NDArray[Any]](), replace(run, clipped=clipped)
     bound = checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
@@ -284,24 +277,11 @@ def check_noise(algorithm: NoisedSums, size: int) -> None:
         Lattice.of(algorithm.contribution, size, float(algorithm.sum_noise.max()))
 
 
-def run_sums(
-    spec: Spec,
-    asked: Query,
-    features: Any,
-    target: Any,
-    randomness: Randomness,
-) -> Any:
-    """Run a described query on private rows: the spec that runs is the spec that is certified.
+def run_sums(spec: Spec, asked: Query, features: Any, target: Any, randomness: Randomness) -> Any:
+    """The release of a described query on private rows: the spec that runs is the spec that is certified.
 
-    Args:
-        spec: the run; its algorithm is noised sums, and its query begins like that of `asked`.
-        asked: what is summed, with public choices that do not touch the guarantee.
-        features: one row for each record.
-        target: one number for each record; queries without targets ignore it.
-        randomness: where noise, batches and starts come from.
-
-    Returns:
-        The release of the query: in single precision, or double where JAX has 64-bit numbers enabled.
+    `asked` has public choices that do not touch the guarantee. Queries without targets ignore `target`. What is
+    released is in single precision, or double where JAX has 64-bit numbers enabled.
     """
     check_sums()
     algorithm = described(spec, asked.name, asked.replacement, units=asked.keeps_units)

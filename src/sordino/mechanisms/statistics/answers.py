@@ -216,24 +216,26 @@ def _cut(counts: Array, noise: float, records: int) -> int:
     return next((place for place in range(first, 0, -1) if outside[place] <= slack[place]), 0)
 
 
-def first_ends(question: Bounds, sums: Array, noise: float) -> tuple[float, float] | None:
-    """Between which ends the second round of a question for bounds counts; None where noise hides every cell."""
+def _sides(question: Bounds, sums: Array, noise: float) -> tuple[float, tuple[Array, Array], Array]:
+    """Of counts over their noise: at zero, and outwards above and below it; and the edges above."""
     counts = np.asarray(sums[:-1], np.float64) / noise
     zero = len(counts) // 2
-    powers = question.edges[len(question.edges) // 2 :]
-    sides = [_filled(counts[zero + 1 :]), _filled(counts[zero - 1 :: -1])]
-    at_zero = bool(counts[zero] > FILLED)
-    if not at_zero and not any(side.size for side in sides):
-        return None
+    return counts[zero], (counts[zero + 1 :], counts[zero - 1 :: -1]), question.edges[len(question.edges) // 2 :]
+
+
+def first_ends(question: Bounds, sums: Array, noise: float) -> tuple[float, float] | None:
+    """Between which ends the second round of a question for bounds counts; None where noise hides every cell."""
+    at_zero, counts, powers = _sides(question, sums, noise)
+    sides = [_filled(side) for side in counts]
     if not any(side.size for side in sides):
-        return 0.0, 1.0
+        return (0.0, 1.0) if at_zero > FILLED else None
     # The largest numbers that are there decide; what is filled far beyond the fullest group is a chance of the noise.
     top = max(int(_groups(side)[0].max()) for side in sides if side.size) + _GAP
     above, below = (side[side <= top] for side in sides)
     if above.size and below.size:
         return -float(powers[below.max() + 1]), float(powers[above.max() + 1])
     one, sign = (above, 1.0) if above.size else (below, -1.0)
-    nearest = 0.0 if at_zero else float(powers[_groups(one)[0].min()])
+    nearest = 0.0 if at_zero > FILLED else float(powers[_groups(one)[0].min()])
     ends = sorted((sign * nearest, sign * float(powers[one.max() + 1])))
     return ends[0], ends[1]
 
@@ -244,16 +246,14 @@ def only_ends(question: Bounds, sums: Array, noise: float) -> tuple[float, float
     The cells in a row that stand out most together decide, of either sign, with filled ones beside them: together they
     are seen where each of them is not.
     """
-    counts = np.asarray(sums[:-1], np.float64) / noise
-    zero = len(counts) // 2
-    powers = question.edges[len(question.edges) // 2 :]
-    above, below = (_standing_out(side) for side in (counts[zero + 1 :], counts[zero - 1 :: -1]))
+    at_zero, counts, powers = _sides(question, sums, noise)
+    above, below = (_standing_out(side) for side in counts)
     if above and below:
         return -float(powers[below[1] + 1]), float(powers[above[1] + 1])
     one, sign = (above, 1.0) if above else (below, -1.0)
     if one is None:
-        return (0.0, 1.0) if counts[zero] > FILLED else None
-    nearest = 0.0 if counts[zero] > FILLED else float(powers[one[0]])
+        return (0.0, 1.0) if at_zero > FILLED else None
+    nearest = 0.0 if at_zero > FILLED else float(powers[one[0]])
     low, high = sorted((sign * nearest, sign * float(powers[one[1] + 1])))
     return low, high
 

@@ -220,7 +220,20 @@ class Counted(Question):
 
 
 @dataclass(frozen=True)
-class Missing(Question):
+class _OneCount(Question):
+    """A single count, which a record moves by at most 1."""
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    @property
+    def lengths(self) -> Lengths:
+        return Lengths(1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Missing(_OneCount):
     """How many cells of a column are missing.
 
     Sensitivity. A record adds 0 or 1, so `added` = 1 and `replaced` = 1.
@@ -228,20 +241,12 @@ class Missing(Question):
 
     word: ClassVar[str] = "missing"
 
-    @property
-    def size(self) -> int:
-        return 1
-
-    @property
-    def lengths(self) -> Lengths:
-        return Lengths(1.0, 1.0)
-
     def contributions(self, rows: Rows) -> exact.Contributions:
         return _counted(rows, np.isnan(rows.raw(self.columns[0])))
 
 
 @dataclass(frozen=True)
-class Count(Question):
+class Count(_OneCount):
     """How many records, or units, there are; public under replace-one, and then not asked.
 
     Sensitivity. A record adds 1, so `added` = 1. Where a unit is replaced, the sum of its weights may change by the
@@ -249,14 +254,6 @@ class Count(Question):
     """
 
     word: ClassVar[str] = "count"
-
-    @property
-    def size(self) -> int:
-        return 1
-
-    @property
-    def lengths(self) -> Lengths:
-        return Lengths(1.0, 1.0)
 
     def contributions(self, rows: Rows) -> exact.Contributions:
         return _counted(rows, np.ones(len(rows.weights), bool))

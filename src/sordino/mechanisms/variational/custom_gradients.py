@@ -98,6 +98,8 @@ class OwnGradients(UnitQuery):
 
     model: CustomModel
     pairs: int = 0
+    # Whether what a unit is observed to be is drawn from the model first, where that can be.
+    simulate: bool = False
 
     def inputs(self, run: Run, first: int, length: int) -> Any:
         if not self.pairs:
@@ -115,6 +117,8 @@ class OwnGradients(UnitQuery):
 
     def gradients(self, theta: Array, rows: Array) -> Array:
         """The gradient of every unit."""
+        if self.simulate and self.model.simulates:
+            rows = jax.vmap(self.model.simulated, in_axes=(None, 0))(theta, rows)
         return self.model.unit_gradients(theta, rows)
 
     def points(self, place: GradientPlace, draws: Array) -> list[Array]:
@@ -142,11 +146,6 @@ class GradientLengths(OwnGradients):
     def size(self, features: int) -> int:
         return OCTAVES
 
-    def gradients(self, theta: Array, rows: Array) -> Array:
-        if not self.simulate:
-            return super().gradients(theta, rows)
-        return _simulated_gradients(self.model, theta, rows)
-
     def contributions(self, point: GradientQuestion, given: Array, rows: SomeRows) -> Parts:
         lengths = jnp.sqrt(jnp.sum(self.whitened(point.place, given, rows) ** 2, axis=1))
         octave = jnp.ceil(jnp.log2(jnp.maximum(lengths, 2.0**FIRST_OCTAVE))) - FIRST_OCTAVE
@@ -157,15 +156,12 @@ class GradientLengths(OwnGradients):
 class GradientProducts(OwnGradients):
     """The second moments of whitened gradients, each cut to length 1.
 
-    Where the model can be simulated, what a unit is observed to be is drawn from the model first: the products are then
-    the Fisher information at the place, however far from the data the place is.
+    Of simulated units they are the Fisher information at the place, however far from the data the place is.
     """
 
     name: ClassVar[str] = "products of gradients"
     replacement: ClassVar[float | None] = _APART
-
-    def gradients(self, theta: Array, rows: Array) -> Array:
-        return _simulated_gradients(self.model, theta, rows)
+    simulate: bool = True
 
     def size(self, features: int) -> int:
         return self.model.size * (self.model.size + 1) // 2
@@ -175,12 +171,6 @@ class GradientProducts(OwnGradients):
         u /= jnp.maximum(1.0, jnp.sqrt(jnp.sum(u * u, axis=1, keepdims=True)))
         first, second = np.triu_indices(self.model.size)
         return (Plain(u[:, first] * u[:, second] * np.where(first == second, 1.0, math.sqrt(2.0))),)
-
-
-def _simulated_gradients(model: CustomModel, theta: Array, rows: Array) -> Array:
-    if model.simulates:
-        rows = jax.vmap(model.simulated, in_axes=(None, 0))(theta, rows)
-    return model.unit_gradients(theta, rows)
 
 
 def as_matrix(entries: np.ndarray, size: int) -> np.ndarray:

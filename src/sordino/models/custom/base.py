@@ -10,8 +10,9 @@ that no function of them is undefined where it is defined on the unit itself.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, TypeVar, cast
 
 import jax
@@ -59,32 +60,32 @@ class RecordLayout:
         """Columns of one unit: those of its records, and the mask where there may be several."""
         return self.rows * self.width + (self.rows if self.rows > 1 else 0)
 
+    @property
+    def places(self) -> Iterator[tuple[Leaf, slice]]:
+        """Each array and its columns."""
+        ends = accumulate(leaf.size for leaf in self.leaves)
+        return ((leaf, slice(end - leaf.size, end)) for leaf, end in zip(self.leaves, ends, strict=True))
+
     def unpack(self, row: Array) -> tuple[dict[str, Array], Array]:
         """The arrays of one unit, each with its records along the first axis, and which records are there."""
-        return self.arrays(row[: self.rows * self.width].reshape(self.rows, self.width)), self._mask(row)
+        there = row[self.rows * self.width :] > 0.0 if self.rows > 1 else jnp.ones(1, bool)
+        return self.arrays(row[: self.rows * self.width].reshape(self.rows, self.width)), there
 
     def replaced(self, row: Array, values: Mapping[str, Array]) -> Array:
         """The row with some of its arrays replaced, for all records of the unit."""
         table = row[: self.rows * self.width].reshape(self.rows, self.width)
-        start = 0
-        for leaf in self.leaves:
+        for leaf, place in self.places:
             if leaf.name in values:
-                new = values[leaf.name].astype(row.dtype).reshape(self.rows, leaf.size)
-                table = table.at[:, start : start + leaf.size].set(new)
-            start += leaf.size
+                table = table.at[:, place].set(values[leaf.name].astype(row.dtype).reshape(self.rows, leaf.size))
         return jnp.concatenate([table.ravel(), row[self.rows * self.width :]])
 
     def arrays(self, table: Array) -> dict[str, Array]:
         """The arrays of records that stand in the rows of a table."""
-        found, start = {}, 0
-        for leaf in self.leaves:
-            part = table[:, start : start + leaf.size].reshape(len(table), *leaf.shape)
+        found = {}
+        for leaf, place in self.places:
+            part = table[:, place].reshape(len(table), *leaf.shape)
             found[leaf.name] = part.astype(jnp.int32) if leaf.whole else part
-            start += leaf.size
         return found
-
-    def _mask(self, row: Array) -> Array:
-        return row[self.rows * self.width :] > 0.0 if self.rows > 1 else jnp.ones(1, bool)
 
 
 def read_layout(data: Mapping[str, Any], rows: int = 1) -> RecordLayout:

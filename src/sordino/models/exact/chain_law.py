@@ -85,30 +85,6 @@ class Stage:
     steps: int
 
 
-def patterns(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
-    """The stages of a chain, every alternative written out; refused when there are more than 100,000 patterns."""
-    check_size(chain, n, data)
-    stages = _stages(chain, n, data)
-    log_total = sum(math.log(len(stage.weights)) for stage in stages)
-    if log_total > math.log(MOST_PATTERNS) + 1e-9:
-        raise _too_many(f"about 10^{log_total / math.log(10):.1f}")
-    return stages
-
-
-def listed(batches: Sequence[ArrayLike], data: Quadratics) -> tuple[Stage, ...]:
-    """One stage with the given batches, each a list of record numbers, one per step."""
-    counts = [data.counted(data.kinds[np.asarray(batch, dtype=np.int64)]) for batch in batches]
-    return (Stage(np.ones(1), np.stack(counts)[None], len(counts)),)
-
-
-def check_size(chain: NoisyGradient, n: int, data: Quadratics) -> None:
-    """Passes and fixed-size draws need the declared number of records; full and Poisson batches take any."""
-    if data.n != n and chain.batch.scheme not in OWN_PLACES:
-        raise InputError(
-            f"Expected {n} records, as the spec declares, for {chain.batch.scheme.value} batches, got {data.n}."
-        )
-
-
 def draws(counts: Vector, size: int) -> Iterator[tuple[Vector, float]]:
     """What a uniform draw of `size` records without replacement may hold, with probabilities."""
     ways = math.comb(sum(counts), size)
@@ -297,12 +273,22 @@ class ChainRun:
         return self.chain.step_size.constant is not None and self.chain.noise.scale.constant is not None
 
     def stages(self, n: int, batches: Sequence[ArrayLike] | None) -> tuple[Stage, ...]:
-        """All patterns of batches, or the given one."""
-        if batches is None:
-            return patterns(self.chain, n, self.data)
-        if len(batches) != self.chain.steps:
-            raise InputError(f"Expected one batch per step, {self.chain.steps} in all, got {len(batches)}.")
-        return listed(batches, self.data)
+        """All patterns of batches, at most 100,000, or the given one: the records of each step."""
+        if batches is not None:
+            if len(batches) != self.chain.steps:
+                raise InputError(f"Expected one batch per step, {self.chain.steps} in all, got {len(batches)}.")
+            counts = [self.data.counted(self.data.kinds[np.asarray(batch, dtype=np.int64)]) for batch in batches]
+            return (Stage(np.ones(1), np.stack(counts)[None], len(counts)),)
+        if self.data.n != n and self.chain.batch.scheme not in OWN_PLACES:
+            raise InputError(
+                f"Expected {n} records, as the spec declares, for {self.chain.batch.scheme.value} batches, got "
+                f"{self.data.n}."
+            )
+        stages = _stages(self.chain, n, self.data)
+        log_total = sum(math.log(len(stage.weights)) for stage in stages)
+        if log_total > math.log(MOST_PATTERNS) + 1e-9:
+            raise _too_many(f"about 10^{log_total / math.log(10):.1f}")
+        return stages
 
     def maps(self, stage: Stage, position: int, step: int) -> tuple[Array, Array]:
         """Matrix and offset of step number `step`, the stage's `position`-th, one for each alternative."""

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -52,13 +53,30 @@ _LOGISTIC_FACTS = Residual(
 )
 
 
+@dataclass(frozen=True)
+class _SignModel(LinearScoreModel):
+    """A classification of signs by one score."""
+
+    residual_facts: ClassVar[Residual]
+    words: ClassVar[str]
+
+    def as_labels(self, y: Array) -> Array:
+        return as_signs(y)
+
+    def facts(self, domain: Domain) -> LossFacts:
+        need_signs(domain, self.words)
+        return linear_score_facts(domain, self.residual_facts)
+
+
 @family("logistic")
 @dataclass(frozen=True)
-class Logistic(LinearScoreModel):
+class Logistic(_SignModel):
     """P(y | x) = sigmoid(y x theta): loss log(1 + exp(-y x theta)).
 
     With |x| <= R: gradients at most R, two at most 2R apart, Hessian at most R^2 / 4; all attained in the limit.
     """
+
+    residual_facts, words = _LOGISTIC_FACTS, "logistic regression"
 
     def score_loss(self, scores: Array, y: Array) -> Array:
         return jax.nn.softplus(-y * scores[..., 0])
@@ -66,13 +84,6 @@ class Logistic(LinearScoreModel):
     def residual(self, scores: Array, y: Array) -> Array:
         signs = y[..., None]
         return -signs * jax.nn.sigmoid(-signs * scores)
-
-    def as_labels(self, y: Array) -> Array:
-        return as_signs(y)
-
-    def facts(self, domain: Domain) -> LossFacts:
-        need_signs(domain, "logistic regression")
-        return linear_score_facts(domain, _LOGISTIC_FACTS)
 
 
 _PROBIT_FACTS = Residual(
@@ -90,11 +101,13 @@ _FRACTION_LEVELS = 30
 
 @family("probit")
 @dataclass(frozen=True)
-class Probit(LinearScoreModel):
+class Probit(_SignModel):
     """P(y | x) = Phi(y x theta): loss -log Phi(y x theta).
 
     With |x| <= R the Hessian is at most R^2. The gradient grows linearly: it needs a ball or residual clipping.
     """
+
+    residual_facts, words = _PROBIT_FACTS, "probit regression"
 
     def score_loss(self, scores: Array, y: Array) -> Array:
         return -log_ndtr(y * scores[..., 0])
@@ -102,13 +115,6 @@ class Probit(LinearScoreModel):
     def residual(self, scores: Array, y: Array) -> Array:
         signs = y[..., None]
         return -signs * inverse_mills(signs * scores)
-
-    def as_labels(self, y: Array) -> Array:
-        return as_signs(y)
-
-    def facts(self, domain: Domain) -> LossFacts:
-        need_signs(domain, "probit regression")
-        return linear_score_facts(domain, _PROBIT_FACTS)
 
 
 def inverse_mills(z: Array) -> Array:

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import prod
 
 import jax
@@ -41,12 +41,8 @@ def size_of(shapes: Shapes) -> int:
 
 def unpack(theta: Array, shapes: Shapes) -> list[Array]:
     """Cut a flat vector into arrays of these shapes."""
-    parts, start = [], 0
-    for shape in shapes:
-        stop = start + prod(shape)
-        parts.append(theta[start:stop].reshape(shape))
-        start = stop
-    return parts
+    ends = accumulate(map(prod, shapes))
+    return [theta[end - prod(shape) : end].reshape(shape) for end, shape in zip(ends, shapes, strict=True)]
 
 
 def dense(parts: list[Array], x: Array, act: Callable[[Array], Array]) -> Array:
@@ -223,10 +219,8 @@ class SkipNetwork(Model):
 
     def predict(self, theta: Array, x: Array) -> Array:
         """The scores of one row, shape (outputs,)."""
-        cut, ends = jnp.clip(x, -self.cut, self.cut), []
-        for size in self.sizes(x.shape[-1])[:-1]:
-            ends.append(size + (ends[-1] if ends else 0))
-        W, b, V, c, L = jnp.split(theta, ends)
+        cut = jnp.clip(x, -self.cut, self.cut)
+        W, b, V, c, L = jnp.split(theta, list(accumulate(self.sizes(x.shape[-1])[:-1])))
         activity = jnp.tanh(cut[: self.seen] @ W.reshape(self.seen, self.hidden) + b)
         return activity @ V.reshape(self.hidden, self.outputs) + c + cut @ L.reshape(-1, self.outputs)
 
