@@ -1,25 +1,23 @@
 """What one record adds to a sum: computed from that record alone to the last bit, and never longer than its bound.
 
 A private sum is noised for what one record can move it by. Three things could break that in floating point: a record's
-numbers may depend on where it stands among the others, because a fast product treats the edge of a block unlike its
-middle; its contribution may be longer than its bound, by rounding, overflow or underflow; and adding may round. The
-first two are dealt with here, in double precision; `algorithm.noise.exact_sums` adds without rounding.
+numbers may depend on where it stands, because a fast product treats the edge of a block unlike its middle; its
+contribution may exceed its bound by rounding, overflow or underflow; and adding may round. The first two are dealt with
+here, in double precision; `noise.lattice` adds without rounding.
 
 *Products of rows and weights are exact.* A row is cut to 20 binary digits below the power of two 2^e above its largest
-entry, so its entries are whole numbers of at most 2^20 times 2^(e - 20); the weights of a column are cut to whole
-numbers, times a power of two, whose sizes add up to at most 2^32. Products and all partial sums are then whole numbers
-below 2^53 times a power of two: whatever order they are added in, nothing is rounded, so a row's products depend on
-that row and the weights alone. Cutting a row is part of the algorithm: it happens to each record by itself and makes no
-entry larger.
+entry: whole numbers of at most 2^20 times 2^(e - 20). The weights of a column are cut to whole numbers, times a power
+of two, whose sizes add up to at most 2^32. Products and all partial sums are whole numbers below 2^53 times a power of
+two, so nothing is rounded in any order. Cutting a row is part of the algorithm: it happens to each record by itself and
+makes no entry larger.
 
 *Other numbers of a record* come from elementwise functions and from sums along one row, which compiled code evaluates
-alike for every row of a block of one shape. That is tested by comparing bits, not proved, and so is everything inside a
-loss of the caller's own.
+alike for every row of a block. That is tested by comparing bits, not proved, and so is everything inside a custom loss.
 
-*Lengths* have a relative error below 2^-40 in double precision (Higham 2002, Section 4.2, for at most 8,000 entries of
-a part), far less than the `working_bound` leaves. Entries beyond 2^400 make a record count as not finite, so no square
-overflows; squares that underflow belong to entries far below the grid of the sum. A record that is not finite
-contributes zero, and is replaced by zero *before* anything is multiplied by it.
+*Lengths* have a relative error below 2^-40 (Higham 2002, Section 4.2, for at most 8,000 entries of a part), far less
+than the `working_bound` leaves. Entries beyond 2^400 make a record count as not finite, so no square overflows; squares
+that underflow belong to entries far below the grid of the sum. A record that is not finite contributes zero, and is
+replaced by zero *before* anything is multiplied by it.
 """
 
 from typing import NamedTuple

@@ -1,50 +1,43 @@
 """Compiled sums over records on a public lattice, and whole-number noise on them: nothing is rounded on the way.
 
-*Sums.* Let every record's contribution be computed from that record and the state alone, and be at most B long. Then
-the sums of two tables that differ in one record differ by exactly that record's contribution on the grid, which is at
-most B long: for any number of records, in any order, in blocks of any size, on any number of devices.
+*Sums.* Let every contribution be computed from its record and the state alone, and be at most B long. Then the sums of
+two tables that differ in one record differ by exactly its contribution on the grid, which is at most B long: for any
+number of records, in any order, in blocks of any size, on any number of devices.
 
 Proof. Contributions are shortened to a reach r <= B. 2^E is the least power of two above 2r, the unit is 2^(E - 44).
-A row over its power of two has 20 digits (`models.contributions`), so it is at most 2^20 whole numbers of 2^-20. The
-values beside it are at most 2r, because a row that is not zero has length at least 1/2 over its power of two, and
-become whole numbers of 2^(E - 24), at most 2^24. A vector alone is at most r and becomes whole numbers of the unit. A
-group of 512 records adds up to at most 2^53 units: whole numbers that double precision holds, with all partial sums.
-However a matrix product adds them, nothing is rounded. Each group's sum is split into a multiple of 2^27 units and a
-rest below 2^27 units; both parts of up to 2^26 groups, which is 2^35 records, add up below 2^53 again.
+A row over its power of two is at most 2^20 whole numbers of 2^-20 (`models.contributions`). The values beside it are at
+most 2r, because a row that is not zero has length at least 1/2 over its power of two, and become whole numbers of
+2^(E - 24), at most 2^24; a vector alone becomes whole numbers of the unit. So a group of 512 records adds up to at most
+2^53 units, which double precision holds with all partial sums, in any order. Each group's sum is split into a multiple
+of 2^27 units and a rest; both parts of up to 2^26 groups, 2^35 records, stay below 2^53 again.
 
-Length. Where r is the `working_bound` of a clip B, values go to the nearest whole number. That moves an entry by half a
-unit of the values times a row's digit, so a contribution of D entries by at most sqrt(D) 2^(E - 25) <= sqrt(D) 2^-23 r
-in all; the working bound is (D / 2 + 8) 2^-23 B below the clip, which is more by 7 * 2^-23 B, and lengths in double
-precision need far less than that. Where r is the certified bound itself, values are cut towards 0, which makes nothing
-longer.
+Length. Where r is the `working_bound` of a clip B, values go to the nearest whole number. That moves a contribution of
+D entries by at most sqrt(D) 2^(E - 25) <= sqrt(D) 2^-23 r; the working bound leaves (D / 2 + 8) 2^-23 B, which is more
+by 7 * 2^-23 B. Where r is the certified bound itself, values are cut towards 0.
 
 *Noise.* Let sums be floored to a public lattice and whole-number Gaussians of scale s be added (`rounded_gaussian`),
-and let everything else of a run be a function of such answers and of public numbers. Then the run has the law of
-adaptively composed Gaussian mechanisms of sensitivity B + sqrt(D) * spacing (add-remove; 2 B + sqrt(D) * spacing under
-replace-one), post-processed: what is certified, with nothing to add to delta, whatever floating point did before
-contributions were rounded and after noise was added.
+and let all else of a run follow from such answers and public numbers. Then the run has the law of adaptively composed
+Gaussian mechanisms of sensitivity B + sqrt(D) * spacing (add-remove; 2 B + sqrt(D) * spacing under replace-one),
+post-processed, whatever floating point did before contributions were rounded and after noise was added.
 
-Proof. The sums S and S' of neighbours are whole numbers; S - S' is one contribution (or the difference of two), since
-all others are the same whole numbers. Flooring moves each entry of the difference by less than one spacing. A whole
-number plus a whole-number Gaussian is the Gaussian mechanism rounded. The room for flooring is taken from the bound:
-`Lattice.of` refuses a spacing that needs more than 2^-23 of it, which is what the working bound of a clip, and the
-reach of a certified bound, leave.
+Proof. The sums of neighbours are whole numbers that differ by one contribution, or by the difference of two. Flooring
+moves each entry of that by less than one spacing. A whole number plus a whole-number Gaussian is the Gaussian mechanism
+rounded. `Lattice.of` refuses a spacing that needs more than 2^-23 of the bound, which the working bound of a clip, and
+the reach of a certified bound, leave.
 
-What this assumes, besides fair bits and IEEE 754 double precision on the device:
+Assumed, besides fair bits and IEEE 754 double precision on the device:
 
 - *own bits*: a contribution as computed depends on its record and the state alone. That is proved for products of rows
-  and weights, which are exact in any order. Tests compare bit by bit that elementwise operations treat all places of a
-  block alike (`tests/noise/test_exact_sums.py`);
-- *one program*: the step after the noise has the same bits on both of two neighbours, because they run the same
-  compiled program. Under add-remove that holds where both tables fit the same padded size, which changes at few sizes;
-  at those, equal sub-programs are taken to round alike, which tests compare as well. A contribution that rounds
-  differently, by parts in 2^52, moves a value by one unit where it lies that close to an edge; the working bound leaves
-  at least 7 * 2^-23 of the clip for that.
+  and weights. Tests compare bit by bit that elementwise operations treat all places of a block alike
+  (`tests/noise/test_exact_sums.py`);
+- *one program*: the step after the noise has the same bits on two neighbours, because they run the same program. Under
+  add-remove that holds where both tables fit one padded size; where they do not, equal sub-programs are taken to round
+  alike, which tests compare as well. A contribution that rounds differently moves a value by one unit at most, for
+  which the working bound leaves room.
 
-Where noise is a float (`Total.noised`), it goes to the rest first: rest and noise are both far below the sum, so adding
-them rounds by a share of the noise and not of the sum. A chain whose spec states no bound on gradients has no grid. Its
-sums are plain ones in double precision (`plain_total`), off by at most (512 + n / 512) 2^-53 times the sum of all
-lengths.
+Where noise is a float (`Total.noised`), it goes to the rest first, so that adding rounds by a share of the noise. A
+chain whose spec states no bound on gradients has no grid: its sums are plain ones (`plain_total`), off by at most
+(512 + n / 512) 2^-53 times the sum of all lengths.
 """
 
 import math

@@ -1,22 +1,21 @@
-"""What leaves a run: exactly what its view allows, with the spec that ran; and how far a run is.
+"""What leaves a run: exactly what its view allows, with the spec that ran.
 
 A function whose average is released carries its Lipschitz constant. What is released lies on a grid far finer than its
 noise, and coarser than the last bits of a float.
 
 *Averages to the last bit.* Let a chain state `algorithm.rounding` = r (`rounding`), so that a step as computed, with
 its noise, is within r tau_k of the real one with the same noise, two floorings of an iterate included. Then the
-averages of its kept iterates on two neighbouring tables, coupled by the chain's noise and batches, are at most as far
-apart as theorems about real chains say when every step moves by 2 r tau_k more. The average of floored iterates is a
-fraction of whole numbers; it is floored to a lattice of 2^30 or more spacings h to the noise, which moves two of them
-apart by less than h in every value, and whole-number noise is added: a rounded Gaussian (`rounded_gaussian`), which is
-the Gaussian mechanism post-processed, or discrete Laplace noise (`gaussian.whole_laplace`), whose ratio of
-probabilities is at most exp(|k - k'|_1 h / t). `theorems.averages.rounding_of_average` adds both to the move.
+averages of its kept iterates on two neighbouring tables, coupled by noise and batches, are at most as far apart as
+theorems about real chains say when every step moves by 2 r tau_k more. The average of floored iterates is a fraction of
+whole numbers. It is floored to a lattice of 2^30 or more spacings h to the noise, which moves two of them apart by less
+than h in every value, and whole-number noise is added: a rounded Gaussian (`rounded_gaussian`), which is the Gaussian
+mechanism post-processed, or discrete Laplace noise (`gaussian.whole_laplace`), whose ratio of probabilities is at most
+exp(|k - k'|_1 h / t). `theorems.averages.rounding_of_average` adds both to the move.
 
-Proof. |S(x) - S'(y)| <= c |x - y| + s + 2 (p + q) for the steps S, S' as computed, with p + q <= r tau: noise on
-the lattice is the same whole number in both and cutting brings no points further apart. That is the recursion of the
-real chain with longer moves. Sums of whole numbers and their quotient by a public number round nothing. What is
-averaged has to be computed without error: the parameters, or one of them. A run of a spec that states a rounding
-refuses other functions.
+Proof. |S(x) - S'(y)| <= c |x - y| + s + 2 (p + q) for the steps S, S' as computed, with p + q <= r tau: noise on the
+lattice is the same whole number in both, and cutting brings no points further apart. That is the recursion of the real
+chain with longer moves. Sums of whole numbers and their quotient by a public number round nothing. What is averaged has
+to be computed without error: the parameters, or one of them; a run that states a rounding refuses other functions.
 """
 
 from collections.abc import Callable

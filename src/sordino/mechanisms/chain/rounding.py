@@ -7,25 +7,22 @@ A run with `algorithm.rounding` = r makes the steps
 with a lattice of spacing g far below the noise tau and whole-number Gaussians N of scale tau / g. Flooring, and all
 that double precision does before it, is an error p of the step; rounding the noise, cutting at the ends of the lattice
 and projecting is a public function of the floored step plus real Gaussian noise, off by at most q. `shifts.rounding`
-turns p + c q <= r tau into a bound. What stands here is an upper bound on p + c q, with every rounding counted:
+turns p + c q <= r tau into a bound. Here stands an upper bound on p + c q:
 
 - a record's gradient, as computed, is within 2^-40 of its bound G, plus what scores off by `score_error` of |x| |theta|
-  make of a loss of smoothness M. *This is the one assumption*: that compiled exponentials, logarithms, hyperbolic
-  tangents and quotients are accurate to 2^-44 of their largest value, where their authors state a few units of 2^-52.
-  Tests compare gradients with ball arithmetic (`tests/mechanisms/chain/test_rounding.py`);
+  make of a loss of smoothness M. *This is the one assumption*: compiled exponentials, logarithms, hyperbolic tangents
+  and quotients are accurate to 2^-44 of their largest value, where their authors state a few units of 2^-52. Tests
+  compare gradients with ball arithmetic (`tests/mechanisms/chain/test_rounding.py`);
 - sums in double precision over B records, in groups of 512, are off by at most (528 + B / 512) 2^-53 B G;
 - quotient, penalty, product and difference are off by 8 * 2^-53 of the largest number among them; iterates are at most
   sqrt(D) times the end of the lattice long;
-- flooring: sqrt(D) g; the noise: sqrt(D) g / 2; a projection in double precision: 2^-45 of the iterate, or
-  (D + 16) 2^-53 where D is larger. The latter two are what q is made of. They count as often as a step can stretch
-  them: 1 + eta (M + L) times at most, L the smoothness of the penalty.
+- flooring: sqrt(D) g. What q is made of: the noise, sqrt(D) g / 2, and a projection in double precision, 2^-45 of the
+  iterate or (D + 16) 2^-53 where D is larger. A step stretches both 1 + eta (M + L) times at most, L the smoothness of
+  the penalty.
 
-An average along such a chain is one of whole numbers: each kept iterate is floored to the lattice (those of projected
-chains lie beside it), which counts as two spacings of every step here, more than flooring takes two averages apart.
-`release.AverageSum` adds them up without rounding.
-
-Cutting coordinates at public ends never takes two points further apart, so real chains are cut alike; the first point,
-which may be far away, is cut as well.
+For an average each kept iterate is floored to the lattice (those of projected chains lie beside it), which counts as
+two spacings of every step here, more than flooring takes two averages apart. Cutting coordinates at public ends never
+takes two points further apart, so real chains are cut alike; the first point, which may be far away, is cut as well.
 """
 
 import math

@@ -1,31 +1,28 @@
 """The sum of clipped gradients of a training run, in whole numbers, so that floating point can be covered.
 
-Statement. Let a block of examples be worked on by `WholeSums`. Every example then contributes a vector of whole numbers
-of the public spacing 2^exponent, at most the clip long as whole numbers are; the answer is the sum of those vectors,
-without rounding. So the sums of neighbours, over any blocks in any order, differ by one such vector (or two).
+Statement. Every example of a block that `WholeSums` works on contributes a vector of whole numbers of the public
+spacing 2^exponent, at most the clip long as whole numbers are; the answer is the sum of those vectors, without
+rounding. So the sums of neighbours, over any blocks in any order, differ by one such vector (or two).
 
 Proof. A block goes through two programs. The first one is floating point: the loss runs forward and backward once, down
 to what every use of a parameter answered (`jaxpr.Traced`). From what the uses were given and the derivatives of their
-answers follow, for every leaf of the parameters, either gradients of one example each, or factors whose products those
-gradients are, and their lengths (`norms`). Nothing is claimed of its accuracy. The second one makes whole numbers:
+answers follow, for every leaf, either gradients of one example each or factors whose products those gradients are, and
+lengths (`norms`). Nothing is claimed of its accuracy. The second one makes whole numbers:
 
 1. *gradients* times the example's weight are rounded to the lattice, entry by entry;
 2. *factors* are rounded each: what a layer was given to 2^bits whole numbers of a power of two of its own, derivatives
-   times the weight to what makes a product of the two a whole number of spacings. The contribution *is* the product of
-   the rounded factors, for one example a sum over positions; it is never written down;
-3. *the clip* is enforced on those whole numbers: squares are added in double precision, an error bound is added, and an
-   example for which the bound could exceed the squared clip contributes nothing. Of n terms, in any order, a sum is off
-   by at most n 2^-53 times the sum of the terms' sizes;
+   times the weight so that a product of the two is a whole number of spacings. The contribution *is* the product of the
+   rounded factors, for one example a sum over positions; it is never written down;
+3. *the clip* is enforced on those whole numbers: squares are added in double precision, and an example whose sum plus
+   an error bound could exceed the squared clip contributes nothing. In any order a sum of n terms is off by at most
+   n 2^-53 times the sum of the terms' sizes;
 4. *sums* over the block are products and sums of whole numbers in double precision. Each factor is cut to a range in
-   which all partial sums stay below 2^53 (`_room`), so none of them rounds, whatever the order. Blocks are added as
-   whole numbers of 64 bits.
+   which all partial sums stay below 2^53 (`_room`), so none rounds. Blocks are added as whole numbers of 64 bits.
 
-What is left to assume is that a contribution is computed from its own example and the parameters alone: that the first
-program treats all places of a block alike and mixes none. There is one program for all blocks, of one public size, so
-nothing depends on how many examples there are. `places_alike` puts one drawn example into every place of a block and
-compares bits of both programs, before a run begins. Where they differ, as convolutions do on an H200, products with
-weights are made of whole numbers, which have no order (`reproducible_ops`). Where bits differ still, a run is not
-called exact. Tests permute, remove and cut blocks anew.
+Assumed: a contribution is computed from its own example and the parameters alone, that is, the first program treats all
+places of a block alike. There is one program for all blocks, of one public size. `places_alike` puts one drawn example
+into every place of a block and compares bits, before a run begins. Where they differ, products with weights are made of
+whole numbers, which have no order (`reproducible_ops`). Where bits differ still, a run is not called exact.
 """
 
 import math

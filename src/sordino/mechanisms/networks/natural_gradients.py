@@ -1,27 +1,23 @@
 """The query "natural gradients": a network with a linear part, by noised sums of contributions of length 1.
 
 With g the gradient of a record's loss in the parameters, let F be the mean of g g' over rows drawn from a standard
-normal law, and over the labels or unit errors that the network expects there, at the current, released, parameters. A
-record contributes A g / c, A = F^(-1/2), shortened to length 1; the noised sum moves the parameters by A times itself.
-In that metric no direction is louder than another, so that neither the clip c nor the noise is spent on loud ones. F
-reads no record: with rows that earlier releases have whitened it is close to the data's own metric, and where it is
-not, only accuracy suffers. c too is chosen from releases; that contributions are divided by it makes the sensitivity
-the same whatever it is.
+normal law, and over the labels or unit errors that the network expects there, at the released parameters. A record
+contributes A g / c, A = F^(-1/2), shortened to length 1; the noised sum moves the parameters by A times itself. In that
+metric no direction is louder than another, so neither the clip c nor the noise is spent on loud ones. F reads no
+record: where rows that earlier releases have whitened are far from its law, only accuracy suffers. c is chosen from
+releases too; contributions are divided by it, so the sensitivity is the same whatever it is.
 
-*Sensitivity.* A record's contribution depends on that record and on releases alone: derivatives and products with A
-come from exact products or entry by entry (`skip_scores`), in double precision. It is scaled to a length of at most
-1 - 2^-14 as computed and then rounded to whole numbers of 2^-34. Computed lengths are off by less than 2^-40 of
-themselves, products with the scale by 2^-52, and rounding p entries adds at most sqrt(p) / 2 units, less than 2^-20 for
-p up to 2^20: so it is no longer than 1. Adding or removing a record moves the sum by at most 1, replacing one by at
-most 2. Whole numbers of at most 2^34 from at most 2^23 records add up exactly, and noise is drawn exactly
-(`noise.integer_sums`).
+*Sensitivity.* A contribution depends on its record and on releases alone: derivatives and products with A come from
+exact products or entry by entry, in double precision. It is scaled to a length of at most 1 - 2^-14 as computed and
+rounded to whole numbers of 2^-34. Computed lengths are off by less than 2^-40 of themselves, products with the scale by
+2^-52, and rounding p entries adds at most sqrt(p) / 2 units, less than 2^-20 for p up to 2^20: so it is no longer than
+1. Adding or removing a record moves the sum by at most 1, replacing one by at most 2. Whole numbers of at most 2^34
+from at most 2^23 records add up exactly, and noise is drawn exactly (`noise.integer_sums`).
 
 *Classes.* A gradient shortened by its own length would pull less the more a label surprises, and bend probabilities. So
-a row is weighed by the longest contribution that any label could give it, which is known from the row alone: then the
-weighted mean gradient is zero at the truth, whatever the weights are.
-
-*Numbers* are shortened by their own length, so that residuals beyond c / |A j| pull no harder: nearly the median where
-c is small, which costs the least noise.
+a row is weighed by the longest contribution that any label could give it: then the weighted mean gradient is zero at
+the truth. *Numbers* are shortened by their own length, so that residuals beyond c / |A j| pull no harder: nearly the
+median where c is small, which costs the least noise.
 """
 
 import math

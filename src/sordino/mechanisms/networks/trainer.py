@@ -168,7 +168,7 @@ def train(
 
     The spec is of kind noised-sums, its query beginning with "clipped gradients", or of kind matrix-mechanism. `params`
     is a tree of arrays that is public, or drawn without the data; `examples` one with examples along the first axis.
-    A run that was killed resumes from its checkpoint. `progress` is told the steps made and their number.
+    A run that was killed resumes from its checkpoint. `progress` gets the steps made and their number.
     """
     instance_of("randomness", randomness, Randomness)
     check_sums()

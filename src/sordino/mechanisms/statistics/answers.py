@@ -217,7 +217,7 @@ def _cut(counts: Array, noise: float, records: int) -> int:
 
 
 def _sides(question: Bounds, sums: Array, noise: float) -> tuple[float, tuple[Array, Array], Array]:
-    """Of counts over their noise: at zero, and outwards above and below it; and the edges above."""
+    """Counts over their noise at zero, those outwards above and below it, and the edges above."""
     counts = np.asarray(sums[:-1], np.float64) / noise
     zero = len(counts) // 2
     return counts[zero], (counts[zero + 1 :], counts[zero - 1 :: -1]), question.edges[len(question.edges) // 2 :]

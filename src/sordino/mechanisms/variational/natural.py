@@ -2,17 +2,17 @@
 
 The posterior is a Gaussian over the unconstrained parameters. Its precision is the prior's plus the sum of products of
 clipped gradients (the variational online Gauss-Newton method, Khan et al. 2018); its mean moves by covariance times
-gradient, which is taken at opposite draws from it. Three stages, each with its own share of the budget, measure the
-products at a better place and in better coordinates than the last one: in whitened coordinates every direction carries
-the same information and gets the same noise.
+gradient, taken at opposite draws from it. Three stages, each with its own share of the budget, measure the products at
+a better place and in better coordinates than the last one: in whitened coordinates every direction carries the same
+information and gets the same noise.
 
-*The noise of the trace enters the posterior* (as in Alrawajfeh, Jälkö & Honkela 2025, who infer where the gradient is
-zero from the trace of noised gradients). Where gradients are linear in the mean with slope L, mean(m_t) - L^-1
-mean(g_t) over the trace of the last stage is the zero of the gradient without noise, but for L^-1 W^-1 times the mean
-of the rounds' noises, whose law is known. Its covariance, C^2 s^2 / rounds * L^-1 W^-2 L^-1, is added to L^-1. L itself
-is measured once more where the rounds ended, with noise: every draw of the posterior has an L of its own, drawn from
-what is known of it. In the last stage, clipped gradients of simulated units are taken off (`CentredGradients`), and
-steps are running averages, so that the mean is never far from where it ends; where it was, the release says so.
+*The noise of the trace enters the posterior* (as in Alrawajfeh, Jälkö & Honkela 2025). Where gradients are linear in
+the mean with slope L, mean(m_t) - L^-1 mean(g_t) over the trace of the last stage is the zero of the gradient without
+noise, but for L^-1 W^-1 times the mean of the rounds' noises. Its covariance, C^2 s^2 / rounds * L^-1 W^-2 L^-1, is
+added to L^-1. L itself is measured once more where the rounds ended, with noise: every draw of the posterior has an L
+drawn from what is known of it. In the last stage, clipped gradients of simulated units are taken off
+(`CentredGradients`), and steps are running averages, so that the mean is never far from where it ends; where it was,
+the release says so.
 """
 
 import math
