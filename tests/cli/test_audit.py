@@ -103,7 +103,7 @@ def test_a_spec_or_release_of_a_stranger_names_plain_files_only(tmp_path, monkey
         made.sql("CREATE TABLE t AS SELECT * FROM 'rows.csv'")
     # Plain files are found from the spec, wherever it lies.
     monkeypatch.chdir("/")
-    assert len(audit_instance(described(tmp_path / "spec.json")).pair.first) == 200
+    assert len(audit_instance(described(tmp_path / "spec.json")[0]).pair.first) == 200
     monkeypatch.chdir(tmp_path)
     Path("release/release.json").touch()
     before = sorted(tmp_path.rglob("*"))

@@ -92,7 +92,7 @@ def test_changed_specs_that_name_files(tmp_path, with_rows, examples):
     """What an audit does first: the files are read, and nothing else is opened, run, written or asked."""
 
     def use(path: Path) -> None:
-        audit_instance(described(path))
+        audit_instance(described(path)[0])
 
     (tmp_path / "a.json").write_bytes(text(with_rows))
     use(tmp_path / "a.json")  # whatever is imported late is imported by then

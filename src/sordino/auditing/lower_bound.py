@@ -15,6 +15,7 @@ from enum import StrEnum
 from types import ModuleType
 from typing import Any
 
+from sordino.accounting.evaluate import finite
 from sordino.core.bound import Bound, Relation, View
 from sordino.core.gaussian import down, show_down, show_up, up
 from sordino.core.guarantee import check_delta
@@ -71,26 +72,26 @@ def _log_ratio(delta: float, subtracted: float, divisor: float) -> float:
 class Examined(StrEnum):
     """What a lower bound was found out from; the two are not the same, and neither is the code that made a release."""
 
-    DESCRIPTION = "description"
-    RUN = "run"
+    words: str  # what to call such a lower bound
+    sentence: str  # what it does not show
 
-    @property
-    def words(self) -> str:
-        """What to call a lower bound of this kind."""
-        return "tightness of the description" if self is Examined.DESCRIPTION else "attack on a run by this code"
+    def __new__(cls, value: str, words: str, sentence: str) -> "Examined":
+        made = str.__new__(cls, value)
+        made._value_, made.words, made.sentence = value, words, sentence
+        return made
 
-    @property
-    def sentence(self) -> str:
-        """What it does not show."""
-        if self is Examined.RUN:
-            return (
-                "The attack tested the run described above, by the installed code. It did not test the run that made "
-                "a release, nor other parts of the program."
-            )
-        return (
-            "Both bounds are computed from the description. No code was run, so a program that leaves noise out "
-            "would not be noticed here."
-        )
+    DESCRIPTION = (
+        "description",
+        "tightness of the description",
+        "Both bounds are computed from the description. No code was run, so a program that leaves noise out would not "
+        "be noticed here.",
+    )
+    RUN = (
+        "run",
+        "attack on a run by this code",
+        "The attack tested the run described above, by the installed code. It did not test the run that made a "
+        "release, nor other parts of the program.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +145,12 @@ class LowerBound(Result):
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values; an infinite epsilon is null."""
         return {field.name: getattr(self, field.name) for field in fields(self)} | {
-            "epsilon": _finite(self.epsilon),
+            "epsilon": finite(self.epsilon),
             "relation": self.relation.value,
             "view": self.view.value,
             "examined": self.examined.value,
             "counts": dict(self.counts),
-            "cap": None if self.cap is None else _finite(self.cap),
+            "cap": None if self.cap is None else finite(self.cap),
             "curve": [[point.false_positive, point.false_negative] for point in self.curve],
         }
 
@@ -189,7 +190,7 @@ class LowerBound(Result):
         stated = self.as_json()
         certified = None if bound is None else {
             "theorem": bound.theorem,
-            "epsilon": _finite(bound.guarantee.epsilon(self.delta)),
+            "epsilon": finite(bound.guarantee.epsilon(self.delta)),
             "citation": str(bound.citation),
             "status": bound.status.value,
             "evidence": bound.evidence.word,
@@ -211,10 +212,6 @@ class LowerBound(Result):
         axes.plot([0.0, 1.0], [1.0, 0.0], ":", color="grey")
         axes.set(xlabel="false positives", ylabel="false negatives", title=self.shown.title)
         return axes
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,13 +246,9 @@ class AuditOptions:
 
     def bound(self, about: Any, method: str, epsilon: float, evidence: str, **stated: Any) -> LowerBound:
         """What an audit of a run found: `about` has its relation and view; unless stated otherwise code was run."""
-        usual = {
-            "delta": self.delta,
-            "confidence": self.confidence,
-            "cap": None,
-            "examined": Examined.RUN,
-            "seed_policy": f"Coins and run are {self.origin} of the audit.",
-        } | stated
+        usual = {"delta": self.delta, "confidence": self.confidence, "cap": None, "examined": Examined.RUN} | stated
+        if "seed_policy" not in usual:
+            usual["seed_policy"] = f"Coins and run are {self.origin} of the audit."
         return LowerBound(
             epsilon=epsilon, relation=about.relation, view=about.view, method=method, evidence=evidence, **usual
         )
@@ -326,10 +319,20 @@ def verdict(bound: Bound | None, lower: LowerBound) -> Verdict:
     | inconclusive | it is not, but the attack's cap does not exceed the certified epsilon |
     | not-comparable | no bound, or one about another relation, view or delta |
     """
-    mismatch = _mismatch(bound, lower)
-    if bound is None or mismatch:
-        return Verdict(VerdictKind.NOT_COMPARABLE, mismatch)
-    certified = bound.guarantee.epsilon(lower.delta)
+    if bound is None:
+        return Verdict(
+            VerdictKind.NOT_COMPARABLE,
+            f"No theorem gives a finite epsilon for this run at delta {lower.delta:g}: there is nothing to contradict.",
+        )
+    certified, mismatch = bound.guarantee.epsilon(lower.delta), ""
+    if bound.relation is not lower.relation:
+        mismatch = f"is about {bound.relation}, and the audit used neighbours under {lower.relation}."
+    elif bound.view is not lower.view:
+        mismatch = f"is about the view {bound.view}, and the audit saw {lower.view}."
+    elif math.isinf(certified):
+        mismatch = f"gives no finite epsilon at the audit's delta {lower.delta:g}."
+    if mismatch:
+        return Verdict(VerdictKind.NOT_COMPARABLE, f"{bound.theorem} {mismatch}")
     described = lower.examined is Examined.DESCRIPTION
     finder = "neighbours allowed by the description leak" if described else f"the {lower.method} audit finds"
     sure = "" if lower.confidence == 1.0 else f" with confidence {100 * lower.confidence:g} %"
@@ -346,21 +349,6 @@ def verdict(bound: Bound | None, lower: LowerBound) -> Verdict:
             "so it could not have contradicted the certificate.",
         )
     return Verdict(VerdictKind.CONSISTENT, f"{leak}, and {claim}.")
-
-
-def _mismatch(bound: Bound | None, lower: LowerBound) -> str:
-    """Why the two cannot be compared, or nothing."""
-    if bound is None:
-        return (
-            f"No theorem gives a finite epsilon for this run at delta {lower.delta:g}: there is nothing to contradict."
-        )
-    if bound.relation is not lower.relation:
-        return f"{bound.theorem} is about {bound.relation}, and the audit used neighbours under {lower.relation}."
-    if bound.view is not lower.view:
-        return f"{bound.theorem} is about the view {bound.view}, and the audit saw {lower.view}."
-    if math.isinf(bound.guarantee.epsilon(lower.delta)):
-        return f"{bound.theorem} gives no finite epsilon at the audit's delta {lower.delta:g}."
-    return ""
 
 
 def _refuted(lower: LowerBound) -> str:

@@ -4,28 +4,42 @@ import importlib
 import os
 import secrets
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from sordino.cli import library
-from sordino.cli.certify import asked_at
-from sordino.cli.shared import AsJson, among, check_ending, command, json_text, warn_of_open_scheduler, write_text
+from sordino.cli.shared import (
+    AsJson,
+    among,
+    asked_at,
+    check_ending,
+    command,
+    json_text,
+    warn_of_open_scheduler,
+    write_text,
+)
 from sordino.core.spec import FileDataset, Spec, read_spec
 from sordino.core.spec.document import parse, read_text
 from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sordino.auditing.cluster import FitOnCluster
     from sordino.auditing.hunter.search import HunterOptions
     from sordino.auditing.replay.examine import Implementation
+    from sordino.ledger.release import StoredRelease
 
 RELEASE_FILE = "release.json"
 REPLAY = "replay"
 # The exit code of an audit that contradicts the certificate.
 VIOLATED = 4
+# How the kinds of releases begin that `sordino.fit` makes of a model of the caller's.
+_CUSTOM = "own-model/"
 
 
 _TARGET = "RELEASE|SPEC.json|python:MODULE:CALLABLE|program:PATH"
@@ -37,7 +51,6 @@ _METHODS = (
 
 
 def _methods() -> tuple[str, ...]:
-
     return *library.method_names(), REPLAY
 
 
@@ -99,131 +112,95 @@ def audit(
         _hunt(str(path), claim, options, script, out, as_json)
         return
     check_ending("--plot", plot, ".svg")
-    spec = described(path)
+    spec, document = described(path)
+    # A folder of another program may hold a spec alone. A release is read whole, and once.
+    release = library.stored_at(path) if {"bound", "settings"} & document.keys() else None
 
-    replay = _Replay(
-        path, _document(path), spec, library.CONFIDENCE if confidence is None else confidence, seed, model, seconds
+    replayed = partial(
+        _replayed,
+        *(path, release, spec, model),
+        confidence=library.CONFIDENCE if confidence is None else confidence,
+        seed=secrets.randbits(32) if seed is None else seed,
+        seconds=seconds,
     )
+
     if method == REPLAY:
         if cluster is not None or keep is not None or plot is not None:
             raise InputError("`--method replay` cannot be combined with `--cluster`, `--keep` or `--plot`.")
-        tested = _Tested(replay.run())
-        if not _kept(tested.json, out, as_json):
-            typer.echo(tested.text)
-        if tested.violated:
-            raise typer.Exit(VIOLATED)
+        tested = replayed()
+        violated = tested.verdict.kind is library.VerdictKind.VIOLATED
+        _finish(tested.as_json(), str(tested), out, as_json, violated=violated)
         return
-    contradicted = _contradicted(path)
-    tested = replay.of_release() if method is None and os.path.isdir(path) else None
-    method = library.usual_method(spec) if method is None else method
-    fit_sides = _fit_elsewhere(method, cluster, workers, keep, seed)
-    certified, delta = asked_at(spec, delta)
+    contradicted = () if release is None else library.contradictions(release)
+    words, code, violated = "", {}, False
+    if method is None:
+        fitted = release is not None and "task" in release.settings and release.schema is not None
+        if release is not None and (fitted or release.kind.startswith(_CUSTOM)):
+            words, code, violated = _tested(replayed)
+        method = "exact" if spec.instance is None else library.usual_method(spec)
+    elsewhere = cluster is not None or keep is not None
+    asked, delta = asked_at(spec, delta)
     options = library.AuditOptions(
         delta=delta,
         confidence=0.95 if confidence is None else confidence,
         models=models,
         seed=seed,
-        fit_sides=fit_sides,
+        fit_sides=_fit_elsewhere(method, cluster, workers, keep, seed) if elsewhere else None,
     )
     lower = library.audit(spec, method, options)
-    bound = library.tightest(certified, delta)
+    bound = library.explain(asked, delta).tightest
+    answer = lower.answer(bound, spec.unit) | code
+    words = f"{lower.beside(bound, spec.unit)}{words}"
+    if contradicted:
+        answer["contradicted"] = [f"{title} {why}" for title, why in contradicted]
+    for title, why in contradicted:
+        words += "\n\n" + typer.style(printable(title), fg="red", bold=True) + printable(f" {why}")
     if plot is not None:
         write_text(plot, library.trade_off_figure(lower, bound))
-    both = lower.answer(bound, spec.unit) | ({} if tested is None else {"implementation": tested.json})
-    both |= {"contradicted": [f"{title} {words}" for title, words in contradicted]} if contradicted else {}
-    if not _kept(both, out, as_json):
-        typer.echo(str(lower.beside(bound, spec.unit)))
-        if tested is not None:
-            typer.echo(f"\nTest of the implementation\n\n{tested.text}")
-        for title, words in contradicted:
-            typer.echo("\n" + typer.style(printable(title), fg="red", bold=True) + printable(f" {words}"))
-        if plot is not None:
-            typer.echo(f"\nTrade-off curves: {printable(str(plot))}")
-    if library.verdict(bound, lower).kind is library.VerdictKind.VIOLATED or (tested is not None and tested.violated):
-        raise typer.Exit(VIOLATED)
+        words += f"\n\nTrade-off curves: {printable(str(plot))}"
+    violated |= library.verdict(bound, lower).kind is library.VerdictKind.VIOLATED
+    _finish(answer, words, out, as_json, violated=violated)
     if contradicted:
         raise InputError(f"The release {str(path)!r} contradicts itself. See the findings.")
 
 
-def _contradicted(path: Path) -> tuple[tuple[str, str], ...]:
-    """What contradicts a release that was stored whole; a changed file is refused."""
-    if "bound" not in _document(path):
-        return ()
+def _tested(replayed: "Callable[[], Implementation]") -> tuple[str, dict[str, Any], bool]:
+    """What a replay found, or why there is none: in words and as JSON, and whether it is a violation."""
+    title = "\n\nTest of the implementation\n\n"
+    try:
+        found = replayed()
+    except InputError as error:
+        return (
+            f"{title}{printable(f'not replayable: {error}')}",
+            {"implementation": {"not_replayable": str(error)}},
+            False,
+        )
+    code = {"implementation": found.as_json()}
+    return f"{title}{found}", code, found.verdict.kind is library.VerdictKind.VIOLATED
 
-    return library.contradictions(path)
 
-
-def _kept(answer: dict[str, Any], out: Path | None, as_json: bool) -> bool:
-    """Write the answer where it is kept; whether it was printed for a machine, too."""
+def _finish(answer: dict[str, Any], words: str, out: Path | None, as_json: bool, *, violated: bool) -> None:
+    """Write the answer where it is kept, print it for a machine or a person, and end with 4 where it is a violation."""
     text = json_text(answer)
     if out is not None:
         write_text(out, text + "\n")
-    if as_json:
-        typer.echo(text)
-    return as_json
+    typer.echo(text if as_json else words)
+    if violated:
+        raise typer.Exit(VIOLATED)
 
 
-class _Tested(NamedTuple):
-    """What a replay found, or why there is none."""
-
-    found: "Implementation | None"
-    reason: str = ""
-
-    @property
-    def json(self) -> dict[str, Any]:
-        return {"not_replayable": self.reason} if self.found is None else self.found.as_json()
-
-    @property
-    def text(self) -> str:
-        return printable(f"not replayable: {self.reason}") if self.found is None else str(self.found)
-
-    @property
-    def violated(self) -> bool:
-        return self.found is not None and self.found.verdict.kind.value == "violated"
-
-
-class _Replay(NamedTuple):
-    """How the code of a release, or the kernel of a described chain, is tested."""
-
-    path: Path
-    document: dict[str, Any]
-    spec: Spec
-    confidence: float
-    seed: int | None
-    model: str | None
-    seconds: float
-
-    @property
-    def custom(self) -> bool:
-        """Whether it is a release of `sordino.fit` with a model of the caller's."""
-        return str(self.document.get("kind")).startswith("own-model/")
-
-    def of_release(self) -> _Tested | None:
-        """The replay of the fit of a release, or why it cannot be replayed; None for a folder of another kind."""
-        settings = self.document.get("settings")
-        fitted = isinstance(settings, dict) and "task" in settings and self.document.get("schema") is not None
-        if not fitted and not self.custom:
-            return None
-        try:
-            return _Tested(self.run())
-        except InputError as error:
-            return _Tested(None, str(error))
-
-    def run(self) -> "Implementation":
-        """The test of the code: of the fit behind a release, or of the kernel of a described chain."""
-        drawn = secrets.randbits(32) if self.seed is None else self.seed
-        options: dict[str, Any] = {"confidence": self.confidence, "seed": drawn, "seconds": self.seconds}
-        if self.custom:
-            given = None if self.model is None else library.reopen(self.path, **_named_model(self.model))
-            return library.replay_custom_release(
-                given or library.with_model(library.read_release(self.path), None), **options
-            )
-        if self.model is not None:
-            raise InputError("`--model` works only with a release of `sordino.fit`; omit it.")
-        if "settings" in self.document and "task" in (release := library.read_release(self.path)).settings:
-            return library.replay_release(release, **options)
-
-        return library.replay_chain(self.spec, **options)
+def _replayed(
+    path: Path, release: "StoredRelease | None", spec: Spec, model: str | None, **options: Any
+) -> "Implementation":
+    """The test of the code: of the fit behind a release, or of the kernel of a described chain."""
+    if release is not None and release.kind.startswith(_CUSTOM):
+        own = library.with_model(release, None) if model is None else library.reopen(path, **_named_model(model))
+        return library.replay_custom_release(own, **options)
+    if model is not None:
+        raise InputError("`--model` works only with a release of `sordino.fit`; omit it.")
+    if release is not None and "task" in release.settings:
+        return library.replay_release(release, **options)
+    return library.replay_chain(spec, **options)
 
 
 def _named_model(name: str) -> dict[str, Any]:
@@ -258,24 +235,17 @@ def _hunt(
     report = library.hunt(target, claim, options)
     if script is not None and report.violated:
         write_text(script, report.script)
-    if not _kept(report.as_json(), out, as_json):
-        typer.echo(report.sentence)
-        if report.violated:
-            where = "" if script is None else f" It is in {printable(str(script))}."
-            typer.echo(f"\nCounterexample, ready to run.{where}\n")
-            if script is None:
-                typer.echo(report.script)
+    words = [report.sentence]
     if report.violated:
-        raise typer.Exit(VIOLATED)
+        where = "" if script is None else f" It is in {printable(str(script))}."
+        words += ["", f"Counterexample, ready to run.{where}", "", *([report.script] if script is None else [])]
+    _finish(report.as_json(), "\n".join(words), out, as_json, violated=report.violated)
 
 
 def _fit_elsewhere(
     method: str, cluster: str | None, workers: int, keep: Path | None, seed: int | None
-) -> "FitOnCluster | None":
+) -> "FitOnCluster":
     """How an audit fits its models, if not simply here; refused before any data are read."""
-    if cluster is None and keep is None:
-        return None
-
     if not library.fits_models(method):
         option = "--keep" if cluster is None else "--cluster"
         raise InputError(f"Expected {option} with --method attack or fleet, got {method!r}, which fits no two models.")
@@ -288,17 +258,15 @@ def _fit_elsewhere(
     return library.FitOnCluster(options, keep)
 
 
-def described(path: Path) -> Spec:
-    """The spec of a file or of a release folder; files that its instance names are found from there."""
-    is_folder = os.path.isdir(path)  # pathlib's own test raises for a name that is too long
-    spec = Spec.from_dict(_document(path)["spec"]) if is_folder else read_spec(path)
-    folder = path if is_folder else path.parent
+def described(path: Path) -> tuple[Spec, dict[str, Any]]:
+    """The spec of a file or of a release folder, and what release.json says; files are found from the spec."""
+    document = _document(path)
+    spec = Spec.from_dict(document["spec"]) if document else read_spec(path)
     if spec.instance is None or not isinstance(spec.instance.dataset, FileDataset):
-        return spec
-    data = spec.instance.dataset
-    return spec.with_values(
-        {"instance.dataset.path": str(folder / data.path), "instance.dataset.schema": str(folder / data.schema)}
-    )
+        return spec, document
+    folder, data = path if document else path.parent, spec.instance.dataset
+    found = {"instance.dataset.path": str(folder / data.path), "instance.dataset.schema": str(folder / data.schema)}
+    return spec.with_values(found), document
 
 
 def _document(path: Path) -> dict[str, Any]:

@@ -6,26 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from sordino.cli import library
-from sordino.cli.shared import AsJson, SpecPath, TargetDelta, among, answer, check_ending, command, progress, write_text
-from sordino.core import validate
-from sordino.core.spec import Spec, read_spec
-from sordino.core.validate import InputError
+from sordino.cli.shared import (
+    AsJson,
+    SpecPath,
+    TargetDelta,
+    among,
+    answer,
+    asked_at,
+    check_ending,
+    command,
+    progress,
+    write_text,
+)
+from sordino.core.spec import read_spec
 
 if TYPE_CHECKING:
     from sordino.accounting.evaluate import Explanation
     from sordino.report.steps import Crossing
-
-
-def asked_at(spec: Spec, flag: float | None) -> tuple[Spec, float]:
-    """The run with the delta to certify at as its own, and that delta: the flag wins over the spec's.
-
-    Theorems that choose windows, splits or parts choose them for the delta of the run.
-    """
-    delta = spec.delta if flag is None else flag
-    if delta is None:
-        raise InputError("There is no delta. Add it to the spec or pass --delta 1e-5.")
-    delta = validate.number("delta", delta, validate.OPEN_UNIT)
-    return (spec if spec.delta == delta else spec.with_values({"delta": delta})), delta
 
 
 @command(

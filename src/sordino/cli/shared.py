@@ -15,7 +15,8 @@ from typer import Argument, Option
 from sordino.core.atomic_write import write_file
 from sordino.core.bound import Relation
 from sordino.core.gaussian import show_up
-from sordino.core.validate import InputError, printable
+from sordino.core.spec import Spec
+from sordino.core.validate import OPEN_UNIT, InputError, number, printable
 
 if TYPE_CHECKING:
     from sordino.fitting.tasks.base import TaskOption
@@ -110,6 +111,18 @@ def optional_text(path: Path | None) -> str | None:
 def finite(value: float) -> float | None:
     """A number as JSON has it: null where it is infinite."""
     return None if value == float("inf") else value
+
+
+def asked_at(spec: Spec, flag: float | None) -> tuple[Spec, float]:
+    """The run with the delta to certify at as its own, and that delta: the flag wins over the spec's.
+
+    Theorems that choose windows, splits or parts choose them for the delta of the run.
+    """
+    delta = spec.delta if flag is None else flag
+    if delta is None:
+        raise InputError("There is no delta. Add it to the spec or pass --delta 1e-5.")
+    delta = number("delta", delta, OPEN_UNIT)
+    return (spec if spec.delta == delta else spec.with_values({"delta": delta})), delta
 
 
 def check_ending(option: str, path: Path | None, *endings: str) -> None:

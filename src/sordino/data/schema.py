@@ -305,7 +305,7 @@ class Schema(Section):
 
     def source(self, given: object) -> Any:
         """A table as it was given, or the CSV file as the schema says that it is written."""
-        return written_as(given, self.file)
+        return given if self.file is None else written_as(given, self.file)
 
     def _block_norms(self) -> list[float]:
         return [feature.kind.block_norm for feature in self.features]

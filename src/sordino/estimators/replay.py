@@ -8,35 +8,35 @@ debited. Nothing declares corners for a custom model: its units are drawn at ran
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sordino.accounting.evaluate import explain
 from sordino.auditing.replay.examine import SECONDS, Implementation, ReplayTrial, examine
 from sordino.auditing.replay.plan import planned_calls
 from sordino.auditing.replay.port import Recorder, Run, key_faults
 from sordino.auditing.replay.tables import Cells, DrawnTables
 from sordino.core.arrays import Array
-from sordino.core.bound import Relation, floating_point_line
+from sordino.core.bound import Bound, Relation, floating_point_line
 from sordino.core.gaussian import largest_mu
-from sordino.core.spec import NoisyGradient, RepeatAndSelect
-from sordino.core.spec.problem import UNIT
+from sordino.core.spec import NoisyGradient, RepeatAndSelect, Spec
 from sordino.core.validate import InputError, SordinoError, instance_of
 from sordino.fitting.custom_methods import CUSTOM_METHODS, CustomMethod, CustomProblem
-from sordino.fitting.declaration import Declaration, EncodedRows, declared_columns
+from sordino.fitting.declaration import declared_columns
 from sordino.fitting.fit import fit, table_rows
 from sordino.fitting.methods import Plan, choose
 from sordino.fitting.methods.bounded_influence import InfluencePlan
 from sordino.fitting.problem import FitProblem, Sources, delta_cautions
 from sordino.fitting.tasks import asked_of, task_of
 from sordino.inference.release import CustomRelease
-from sordino.ledger import Ledger
+from sordino.ledger import Entry, Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.coverage import WITHHELD_BECAUSE
 from sordino.ledger.release.document import to_document
@@ -75,7 +75,8 @@ def replay_release(
         return run
 
     drawn = DrawnTables(problem.schema, problem.relation, fit_on, np.random.default_rng(seed))
-    faults += key_faults(Sources(None).fresh) + debit_faults(release, problem, plan, drawn.table())
+    table = drawn.table()
+    faults += key_faults(Sources(None).fresh) + debit_faults(release, problem, plan, table)
     odd = ", ".join(drawn.odd_cells) or "none: every rule of the schema refuses them"
     return examine(
         release.spec,
@@ -93,43 +94,46 @@ def replay_release(
     )
 
 
+@dataclass(frozen=True)
+class _RefusingLedger(Ledger):
+    """Notes what a run would debit, and refuses it."""
+
+    path: Path = Path()
+    asked: list[tuple[Sequence[Bound], Spec]] = field(default_factory=list)
+
+    def debit(self, bound: Bound | Sequence[Bound], spec: Spec, *, run: str | None = None) -> Entry:
+        self.asked.append(([bound] if isinstance(bound, Bound) else bound, spec))
+        raise InputError("An audit spends nothing.")
+
+
 def debit_faults(release: StoredRelease, problem: FitProblem, plan: Plan, table: Cells) -> list[str]:
-    """What contradicts that a fit debits a ledger for the run that it makes, and reads no row before."""
-    debited: list[bool] = []
-    with TemporaryDirectory() as folder, warnings.catch_warnings():
+    """What contradicts that a fit debits a ledger for the run that it makes, and reads no row before or if refused."""
+    ledger, read = _RefusingLedger(), []
+    given = replace(table_rows(problem.schema, problem.task, problem.relation, table, None), read=read.append)
+    with warnings.catch_warnings(), suppress(SordinoError):
         warnings.simplefilter("ignore")
-        ledger = Ledger.open(
-            Path(folder) / "ledger",
-            "rows of an audit",
-            problem.relation,
-            2.0 * problem.epsilon,
-            min(2.0 * problem.delta, 0.5),
-            unit=UNIT.write(release.spec.unit),
-        )
-        given = table_rows(problem.schema, problem.task, problem.relation, table, None)
-
-        def read(declaration: Declaration) -> EncodedRows:
-            debited.append(bool(ledger.entries()))
-            return given.read(declaration)
-
-        fit(problem, replace(given, read=read), plan.method.name, ledger, Sources(None))
-        paid = [entry.spec for entry in ledger.entries()] == [release.spec] and ledger.verify().sound
-    faults = [] if all(debited) else ["a row is read before the ledger is debited"]
+        fit(problem, given, plan.method.name, ledger, Sources(None))
+    certified = [bound for bound, _ in explain(release.spec, release.delta).bounds]
+    paid = [spec for _, spec in ledger.asked] == [release.spec] and all(one in certified for one in ledger.asked[0][0])
+    faults = ["a row is read before the ledger is debited"] if read else []
     return faults if paid else [*faults, "the ledger is debited less than the run costs"]
 
 
-def can_plan(release: StoredRelease) -> bool:
-    """Whether a folder holds all that its plan is made from; of a choice and of custom models it does not."""
-    chosen = isinstance(release.spec.algorithm, RepeatAndSelect)
-    return release.schema is not None and task_of(release.settings) is not None and not chosen
+class _Unplannable(InputError):
+    """A folder that does not hold what a plan is made from."""
 
 
-def unplanned(release: StoredRelease) -> str:
-    """Why this version would not plan the run of a release; nothing where it would, or where it cannot say."""
-    if not can_plan(release):
-        return ""
+def unplanned(release: StoredRelease) -> str | None:
+    """Why this version would not plan the run of a release; nothing where it would, and None where it cannot say.
+
+    A folder does not hold all that a choice, or a fit of a custom model, is planned from.
+    """
+    if isinstance(release.spec.algorithm, RepeatAndSelect):
+        return None
     try:
         problem, plan = planned_again(release)
+    except _Unplannable:
+        return None
     except InputError as error:
         return str(error)
     with warnings.catch_warnings():
@@ -150,7 +154,7 @@ def planned_again(release: StoredRelease) -> tuple[FitProblem, Plan]:
     settings, schema = release.settings, release.schema
     task = task_of(settings)
     if schema is None or task is None or "method" not in settings:
-        raise InputError(
+        raise _Unplannable(
             "A replay needs a release of an estimator. This one has no schema or no task; audit its spec instead."
         )
     method, chosen = str(settings["method"]), dict(asked_of(settings))

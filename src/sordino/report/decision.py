@@ -12,7 +12,6 @@ from sordino.core.spec import AnyUnit, ColumnUnit, Unit
 from sordino.data import Boolean, Category, Date, Number, Ordered, Schema
 from sordino.data.columns.base import ColumnKind
 from sordino.data.columns.interaction import Interaction
-from sordino.estimators.replay import can_plan
 from sordino.fitting.tasks import task_of
 from sordino.inference.summary import LOOK
 from sordino.ledger.release import StoredRelease
@@ -90,7 +89,7 @@ def _look_at(subject: Subject) -> tuple[str, ...]:
         said.append(f"It uses a constant that is {_weakest(subject)}. Who can vouch for it?")
     if release.schema is not None and release.schema.charged is not None:
         said.append("Some of its bounds come from an earlier look. Was that charged to the same ledger?")
-    if not can_plan(release):
+    if subject.unplanned is None:
         said.append("The folder lacks part of what the plan was made from. Only the ledger shows what was run.")
     if is_constant(release):
         said.append("Only a constant was learned. Is that worth the budget?")

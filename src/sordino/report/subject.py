@@ -198,6 +198,11 @@ def _stated_records(description: Any) -> Iterator[int]:
         yield from _stated_records(part)
 
 
+def shown_epsilon(epsilon: float) -> str:
+    """A certified epsilon in words."""
+    return f"epsilon {show_up(epsilon)}" if math.isfinite(epsilon) else "no finite epsilon"
+
+
 @dataclass(frozen=True)
 class Subject:
     """One release and everything that may be said about it."""
@@ -214,7 +219,8 @@ class Subject:
     named_by_ledger: bool = False  # whether the debit names this release by its digest
     broken_signature: str = ""  # why the folder is not what was signed; nothing where it is, or is not signed
     signed: bool = False  # whether the folder says that it is signed
-    unplanned: str = ""  # why this version would not plan this run; nothing where it would, or cannot say
+    # Why this version would not plan this run; nothing where it would, None where it cannot say.
+    unplanned: str | None = None
 
     @property
     def shown_unchanged(self) -> bool:
@@ -236,16 +242,6 @@ class Subject:
     def understated(self) -> bool:
         """Whether the folder claims less privacy loss than its spec can be shown to have."""
         return self.release.epsilon < self.explanation.epsilon * (1 - _SAME)
-
-    @property
-    def certified_otherwise(self) -> bool:
-        """Whether the stored theorem, computed again from the stored spec, gives another epsilon than the folder.
-
-        A theorem that a later version adds may give less; that contradicts nothing.
-        """
-        again = {bound.theorem: epsilon for bound, epsilon in self.explanation.bounds}
-        stored = self.release.bound.theorem
-        return stored not in again or not math.isclose(again[stored], self.release.epsilon, rel_tol=_SAME)
 
     @property
     def misreported(self) -> bool:
@@ -274,49 +270,60 @@ class Subject:
     @property
     def discrepancies(self) -> tuple[tuple[str, str], ...]:
         """Whatever contradicts the release: a title and a sentence each, shown in red; with one it must not leave."""
-        claim = f"epsilon {show_up(self.release.epsilon)} at delta {self.release.delta:g}"
-        warnings = []
-        if self.broken_signature:
-            warnings.append(("The signature is not valid.", self.broken_signature))
-        if self.not_as_charged:
-            warnings.append(("The ledger contradicts the folder.", self.not_as_charged))
-        elif self.understated or self.certified_otherwise:
-            finite = math.isfinite(self.explanation.epsilon)
-            proved = f"epsilon {show_up(self.explanation.epsilon)}" if finite else "no finite epsilon"
-            words = (
-                f"The folder claims {claim}. The theorems of this version certify {proved} for the run it describes. "
-                "This page shows the certified number."
+        release, schema = self.release, self.release.schema
+        # A theorem that a later version adds may give less than the stored one; that contradicts nothing.
+        again = {bound.theorem: epsilon for bound, epsilon in self.explanation.bounds}.get(release.bound.theorem)
+        certificate = ""
+        if self.understated or again is None or not math.isclose(again, release.epsilon, rel_tol=_SAME):
+            certificate = (
+                f"The folder claims {self._claim}. The theorems of this version certify "
+                f"{shown_epsilon(self.explanation.epsilon)} for the run it describes. This page shows the certified "
+                "number."
             )
-            warnings.append(("The stored certificate is wrong.", words))
         elif self.misreported:
-            words = "The folder lists other bounds than its description has. The file was changed."
-            warnings.append(("The stored certificate is wrong.", words))
-        schema = self.release.schema
-        records = set() if schema is None else set(_stated_records(self.release.spec.to_dict())) - {schema.records}
-        if schema is not None and records:
-            words = f"Its schema declares {schema.records} records, and its description {min(records)}."
-            warnings.append(("The release contradicts itself.", words))
-        changed = changed_keys(self.release)
-        if changed:
-            words = f"{shown_names(changed)} is not as this version writes it. The file was changed."
-            warnings.append(("The release was changed after it was written.", words))
-        lacking = lacks(self.release)
-        if not lacking and self.release.answers.keys() != as_json(self.explanation).keys():
+            certificate = "The folder lists other bounds than its description has. The file was changed."
+        records = set() if schema is None else set(_stated_records(release.spec.to_dict())) - {schema.records}
+        changed, lacking = changed_keys(release), lacks(release)
+        if not lacking and release.answers.keys() != as_json(self.explanation).keys():
             lacking = "answers of every theorem"
-        if lacking:
-            words = f"A release of kind {self.release.kind!r} has {lacking}. This one has none, so it was changed."
-            warnings.append(("The release is incomplete.", words))
-        if self.unplanned and not self.not_as_charged:
-            warnings.append(("This version would not plan this run.", self.unplanned))
-        stated = self.release.stated_epsilon
-        if stated is not None and not math.isclose(stated, self.release.epsilon, rel_tol=_SAME):
-            words = (
-                f"The folder states epsilon {show_up(stated)}, but its own bound gives {claim}. The file was changed."
-            )
-            warnings.append(("The stated epsilon differs from its own bound.", words))
-        if self.verdict is not None and self.verdict.kind is VerdictKind.VIOLATED:
-            warnings.append(("An audit contradicts the certificate.", self.verdict.evidence))
-        return tuple(warnings)
+        stated = release.stated_epsilon
+        audited = None if self.audit is None else self.verdict
+        warnings = (
+            ("The signature is not valid.", self.broken_signature),
+            ("The ledger contradicts the folder.", self.not_as_charged),
+            ("The stored certificate is wrong.", not self.not_as_charged and certificate),
+            (
+                "The release contradicts itself.",
+                schema is not None
+                and records
+                and f"Its schema declares {schema.records} records, and its description {min(records)}.",
+            ),
+            (
+                "The release was changed after it was written.",
+                changed and f"{shown_names(changed)} is not as this version writes it. The file was changed.",
+            ),
+            (
+                "The release is incomplete.",
+                lacking and f"A release of kind {release.kind!r} has {lacking}. This one has none, so it was changed.",
+            ),
+            ("This version would not plan this run.", not self.not_as_charged and self.unplanned),
+            (
+                "The stated epsilon differs from its own bound.",
+                stated is not None
+                and not math.isclose(stated, release.epsilon, rel_tol=_SAME)
+                and f"The folder states epsilon {show_up(stated)}, but its own bound gives {self._claim}. The file was "
+                "changed.",
+            ),
+            (
+                "An audit contradicts the certificate.",
+                audited is not None and audited.kind is VerdictKind.VIOLATED and audited.evidence,
+            ),
+        )
+        return tuple((title, str(words)) for title, words in warnings if words)
+
+    @property
+    def _claim(self) -> str:
+        return f"epsilon {show_up(self.release.epsilon)} at delta {self.release.delta:g}"
 
     @property
     def discrepancy(self) -> str:
@@ -394,11 +401,9 @@ def open_subject(folder: Path, audit: Path | None = None, account: Account | Non
     )
 
 
-def contradictions(folder: Path) -> tuple[tuple[str, str], ...]:
-    """What in a release folder contradicts the rest of it; no audit and no ledger is asked."""
-    release = stored_at(folder)
-    again = explain(release.spec, release.delta)
-    return Subject(folder.resolve().name, release, again, unplanned=unplanned(release)).discrepancies
+def contradictions(release: StoredRelease) -> tuple[tuple[str, str], ...]:
+    """What in a stored release contradicts the rest of it; no audit and no ledger is asked."""
+    return Subject("", release, explain(release.spec, release.delta), unplanned=unplanned(release)).discrepancies
 
 
 def paid_once(subjects: Sequence[Subject]) -> list[Subject]:
@@ -440,8 +445,7 @@ def _charged(release: StoredRelease, account: Account) -> tuple[str, Entry | Non
     if release.ledger.get("digest", entry.digest) != entry.digest:
         return f"The folder claims entry {number} of another ledger of {dataset!r}, not of the given one.", None
     if entry.spec.to_dict() != release.spec.to_dict():
-        epsilon = explain(entry.spec, release.delta).epsilon
-        proved = "no finite epsilon" if math.isinf(epsilon) else f"epsilon {show_up(epsilon)}"
+        proved = shown_epsilon(explain(entry.spec, release.delta).epsilon)
         return (
             f"The folder describes a different run from the one charged as entry {number}. This page is about the "
             f"charged run, for which this version certifies {proved} at delta {release.delta:g}.",

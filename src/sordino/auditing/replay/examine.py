@@ -21,6 +21,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -173,7 +174,7 @@ class _Found:
     refuted: dict[str, None]
     pairs: int = 0
     worst: tuple[float, str, Replayed] | None = None
-    reached: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    reached: NDArray[np.float64] = field(default_factory=partial(np.zeros, 0))
     taken: list[NDArray[np.float64]] = field(default_factory=list)
     idle: int = 0
     moved: float = 0.0
@@ -187,7 +188,7 @@ class _Found:
         """One of the three calls that are furthest from their plans; none where all are near, or trying is in vain."""
         total = float(self.reached.sum())
         self.idle, self.moved = (0, total) if total > self.moved + 0.01 else (self.idle + 1, self.moved)
-        far = [call for call in sorted(known, key=lambda one: self.reached[one]) if self.reached[call] < REACHED]
+        far = [call for call in sorted(known, key=self.reached.__getitem__) if self.reached[call] < REACHED]
         return far[turn % min(len(far), 3)] if far and not self.over and self.idle <= _IDLE else None
 
     def note(self, faults: Iterable[str], words: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from sordino.auditing.replay.port import Recording, Seen, difference, unlike
+from sordino.auditing.replay.port import Recording, difference, unlike
 from sordino.core.bound import Relation, View
 from sordino.core.spec import (
     AverageNoiseKind,
@@ -198,33 +198,25 @@ def compare(spec: Spec, first: Recording, second: Recording) -> Replayed:
         elif not planned.allows(recorded.call):
             faults.append(f"noised call {place + 1} has less noise than the spec says")
         elif difference(recorded.call, replayed.call) is None:
-            resolution = _resolution(recorded.call, replayed.call)
-            shifts.append(Shift(planned.law, _shift(recorded, replayed), planned.bound, resolution))
+            shifts.append(_shift(recorded.call, replayed.call, planned.bound))
     faults += [f"{name} differs in what leaves" for name in unlike(first.left, second.left)]
     return Replayed(tuple(shifts), tuple(faults))
 
 
-def _shift(recorded: Seen, replayed: Seen) -> float:
-    first, second = recorded.call.statistic, replayed.call.statistic
+def _shift(call: NoisedCall, replayed: NoisedCall, planned: float | None) -> Shift:
+    """How far a call moved; whole numbers are exact, and subtracted before they are rounded to floats."""
+    first, second = call.statistic, replayed.statistic
+    rounded = np.zeros(first.shape)
     if np.issubdtype(first.dtype, np.floating):
+        # Half a unit in the last place of each of two floats.
+        rounded = np.spacing(np.maximum(np.abs(first), np.abs(second))).astype(np.float64)
         first, second = first.astype(np.float64), second.astype(np.float64)
-    # Whole numbers are subtracted before they are rounded to floats.
-    apart = recorded.call.unit * (first - second)
-    return _over_scale(recorded.call, np.abs(apart))
-
-
-def _over_scale(call: NoisedCall, lengths: NDArray[np.float64]) -> float:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        over = np.where(lengths == 0.0, 0.0, lengths / np.asarray(call.scale))
-    return float(np.sqrt(np.sum(over**2))) if call.law is Law.GAUSSIAN else float(over.sum())
-
-
-def _resolution(recorded: NoisedCall, replayed: NoisedCall) -> float:
-    """Half a unit in the last place of each of two floats; whole numbers are exact."""
-    if not np.issubdtype(recorded.statistic.dtype, np.floating):
-        return 0.0
-    largest = np.maximum(np.abs(recorded.statistic), np.abs(replayed.statistic))
-    return _over_scale(recorded, recorded.unit * np.spacing(largest).astype(np.float64))
+    sizes = []
+    for apart in (np.abs(first - second), rounded):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            over = np.where(apart == 0.0, 0.0, call.unit * apart / np.asarray(call.scale))
+        sizes.append(float(np.sqrt(np.sum(over**2))) if call.law is Law.GAUSSIAN else float(over.sum()))
+    return Shift(call.law, sizes[0], planned, sizes[1])
 
 
 # Drawn once a step, whatever the other steps draw.

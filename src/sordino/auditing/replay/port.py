@@ -18,7 +18,7 @@ A replay draws its own random numbers, so `key_faults` looks at the source of a 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
+from itertools import combinations, count
 from typing import Any, NamedTuple
 
 import jax
@@ -104,23 +104,19 @@ class Recorder(NoisePort):
         A release depends on rows, and on which of them were in a batch, through noised answers alone. A sum that is
         divided by the number of records that happened to be in the batch shows here.
         """
-        self._seen, self._faults, self._forced = [], [], recording.calls
-        given = iter(range(2**32))
-        left = run(lambda: _Played(self, recording.seed, next(given), anew=True, batches=True))
-        jax.effects_barrier()
+        left = self._recorded(run, recording.seed, recording.calls, _NOISE | {Purpose.BATCHES}).left
         return [*self._faults, *(f"{name} differs in what leaves" for name in unlike(recording.left, left))]
 
     def unlike_production(self, recording: Recording, run: Run) -> list[str]:
         """The names of what leaves otherwise when the same numbers are drawn and added as in any other run."""
-        given = iter(range(2**32))
-        left = run(lambda: _Played(ADDED, recording.seed, next(given), anew=False))
-        return unlike(recording.left, left)
+        return unlike(recording.left, _played(ADDED, recording.seed, 1, _NOISE, run))
 
-    def _recorded(self, run: Run, seed: int, forced: tuple[Seen, ...] | None) -> Recording:
+    def _recorded(
+        self, run: Run, seed: int, forced: tuple[Seen, ...] | None, anew: frozenset[Purpose] = _NOISE
+    ) -> Recording:
         whole_number("seed", seed, _SEEDS)
         self._seen, self._faults, self._forced = [], [], forced
-        given = iter(range(2**32))
-        left = run(lambda: _Played(self, seed, next(given), anew=forced is not None))
+        left = _played(self, seed, 1 if forced is None else 2, anew, run)
         jax.effects_barrier()
         if forced is not None and len(forced) != len(self._seen):
             self._faults.append(f"{len(self._seen)} noised calls where there were {len(forced)}")
@@ -177,15 +173,18 @@ def _from_words(words: NDArray[np.uint32], dtype: np.dtype) -> NDArray[Any]:
     return np.ascontiguousarray(words).view(dtype).reshape(shape)
 
 
+def _played(port: NoisePort, seed: int, other: int, anew: frozenset[Purpose], run: Run) -> Mapping[str, Any]:
+    """What leaves a run whose sources draw for some purposes otherwise than for the rest."""
+    places = count()
+    return run(lambda: _Played(port, seed, next(places), other, anew))
+
+
 class _Played(Randomness):
     """One source of a recorded run; releases made from it are not private."""
 
-    def __init__(self, port: NoisePort, seed: int, place: int, *, anew: bool, batches: bool = False) -> None:
-        self._port = port
-        self._anew = _NOISE | {Purpose.BATCHES} if batches else _NOISE
-        self._public, self._noise = (
-            SeededRandomness(seed | place << 64 | other << 96) for other in (0, 2 if anew else 1)
-        )
+    def __init__(self, port: NoisePort, seed: int, place: int, other: int, anew: frozenset[Purpose]) -> None:
+        self._port, self._anew = port, anew
+        self._public, self._noise = (SeededRandomness(seed | place << 64 | of << 96) for of in (0, other))
 
     @property
     def port(self) -> NoisePort:

@@ -68,16 +68,13 @@ class DrawnTables:
         self._weight = None if schema.weight is None else schema.weight.column
         if schema.weight is not None:
             self._columns[schema.weight.column] = Number(schema.weight.low, schema.weight.high)
-        self._records = self._ends() | self._odd()
-
-    @property
-    def odd_cells(self) -> tuple[str, ...]:
-        """Which kinds of odd cells the schema allows, so that they were tried."""
-        found = dict.fromkeys(self._odd())
-        for kind in self._columns.values():
-            if isinstance(kind, Number) and kind.out_of_range == OutOfRange.CLIP:
-                found[OUTSIDE] = None
-        return tuple(found)
+        odd = self._odd()
+        self._records = self._ends() | odd
+        clipped = any(
+            isinstance(kind, Number) and kind.out_of_range == OutOfRange.CLIP for kind in self._columns.values()
+        )
+        # The kinds of odd cells that the schema allows, so that they are tried.
+        self.odd_cells = (*odd, *([OUTSIDE] if clipped else []))
 
     def table(self) -> Cells:
         """Rows drawn at random, with one record at a corner."""

@@ -26,6 +26,7 @@ from sordino.data.sources.registry import (
     FilePart,
     check_expansion,
     existing_file,
+    is_path_ending,
     joined,
     register_source,
     unique_names,
@@ -347,13 +348,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def is_csv_path(source: object) -> bool:
-    """Whether something is a path, or a pattern of paths, of CSV files, compressed or not."""
-    if not isinstance(source, str | Path):
-        return False
-    path = Path(source)
-    inner = path.with_suffix("") if path.suffix.lower() in _PACKED_ENDINGS else path
-    return inner.suffix.lower() in _ENDINGS
+# Paths, or patterns of paths, of CSV files, compressed or not.
+is_csv_path = is_path_ending(*_ENDINGS, packed=_PACKED_ENDINGS)
 
 
 def existing_table(path: str | Path) -> None:
@@ -371,6 +367,7 @@ def written_as(source: Any, dialect: Dialect | None) -> Any:
 
 register_source(
     "a path ending in .csv, or a CsvFile",
-    lambda source: isinstance(source, CsvFile) or is_csv_path(source),
+    is_csv_path,
     lambda source: (source if isinstance(source, CsvFile) else CsvFile(source)).parts(),
+    CsvFile,
 )

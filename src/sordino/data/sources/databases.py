@@ -161,11 +161,11 @@ class PostgreSQLTable(DatabaseTable):
 
 def _is_duckdb(source: object) -> bool:
     place, mark, _ = str(source).partition("#") if isinstance(source, str | Path) else ("", "", "")
-    return isinstance(source, DuckDBTable) or (bool(mark) and Path(place).suffix.lower() in _ENDINGS)
+    return bool(mark) and Path(place).suffix.lower() in _ENDINGS
 
 
 def _is_postgresql(source: object) -> bool:
-    return isinstance(source, PostgreSQLTable) or (isinstance(source, str) and source.startswith(_SCHEMES))
+    return isinstance(source, str) and source.startswith(_SCHEMES)
 
 
 def _part(kind: type[DuckDBTable] | type[PostgreSQLTable], source: object) -> list[TablePart]:
@@ -173,7 +173,10 @@ def _part(kind: type[DuckDBTable] | type[PostgreSQLTable], source: object) -> li
     return [source if isinstance(source, kind) else kind(place, query)]
 
 
-register_source("a DuckDBTable, or FILE.duckdb#TABLE", _is_duckdb, partial(_part, DuckDBTable))
+register_source("a DuckDBTable, or FILE.duckdb#TABLE", _is_duckdb, partial(_part, DuckDBTable), DuckDBTable)
 register_source(
-    "a PostgreSQLTable, or postgresql://HOST/DATABASE#TABLE", _is_postgresql, partial(_part, PostgreSQLTable)
+    "a PostgreSQLTable, or postgresql://HOST/DATABASE#TABLE",
+    _is_postgresql,
+    partial(_part, PostgreSQLTable),
+    PostgreSQLTable,
 )

@@ -109,26 +109,32 @@ class FilePart(TablePart):
 
 @dataclass(frozen=True)
 class Source:
-    """One way in: a test that needs no import of the foreign library, and the parts, for which no row is read."""
+    """One way in: a test that needs no import of the foreign library, and the parts, for which no row is read.
+
+    Instances of `own` classes are accepted, too.
+    """
 
     accepts: Callable[[Any], bool]
     parts: Callable[[Any], Sequence[TablePart]]
+    own: tuple[type, ...]
 
 
 _SOURCES: dict[str, Source] = {}
 
 
-def register_source(word: str, accepts: Callable[[Any], bool], parts: Callable[[Any], Sequence[TablePart]]) -> None:
+def register_source(
+    word: str, accepts: Callable[[Any], bool], parts: Callable[[Any], Sequence[TablePart]], *own: type
+) -> None:
     """Add a source under the word that refusals call it; no two accept the same."""
     if word in _SOURCES:
         raise InputError(f"The source {word!r} is already registered; choose another name.")
-    _SOURCES[word] = Source(accepts, parts)
+    _SOURCES[word] = Source(accepts, parts, own)
 
 
 def parts_of(source: object) -> list[TablePart]:
     """The parts of a table, in order; no row is read."""
     for candidate in _SOURCES.values():
-        if candidate.accepts(source):
+        if isinstance(source, candidate.own) or candidate.accepts(source):
             return list(candidate.parts(source))
     given = f"the path {str(source)!r}" if isinstance(source, str | Path) else f"a {type(source).__name__}"
     raise InputError(f"Expected a table as one of: {', '.join(_SOURCES)}; got {given}; convert it first.")
@@ -217,9 +223,16 @@ def column_kinds(table: Table) -> dict[str, str]:
     return {name: column.kind for name, column in table.columns.items() if column.kind is not None}
 
 
-def is_path_ending(*suffixes: str) -> Callable[[Any], bool]:
-    """A test for paths with one of the suffixes, in any case."""
-    return lambda source: isinstance(source, str | Path) and Path(source).suffix.lower() in suffixes
+def is_path_ending(*suffixes: str, packed: tuple[str, ...] = ()) -> Callable[[Any], bool]:
+    """A test for paths with one of the suffixes, in any case, before one of `packed` where there is one."""
+
+    def accepts(source: Any) -> bool:
+        if not isinstance(source, str | Path):
+            return False
+        path = Path(source)
+        return (path.with_suffix("") if path.suffix.lower() in packed else path).suffix.lower() in suffixes
+
+    return accepts
 
 
 def is_instance_named(package: str, *names: str) -> Callable[[Any], bool]:

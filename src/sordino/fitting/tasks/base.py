@@ -170,7 +170,9 @@ class Task(ABC):
 
     def check_target(self, name: str, kind: "ColumnKind") -> None:
         """Refuse a target of another kind."""
-        if kind.bound is None:
+        if self.classifies and kind.classes is None:
+            raise InputError(f"Expected a category or boolean target for {self.word}, got the number {name!r}.")
+        if not self.classifies and kind.bound is None:
             raise InputError(f"Expected a number as target for {self.word}, got the category {name!r}.")
 
     def encoded(self, kind: "ColumnKind", target: Array) -> Array:
@@ -328,10 +330,6 @@ class ClassTask(Task):
     families = ("logistic", "softmax", "mlp-classification", "skip-classification")
     outcome = "probability"
     classifies = True
-
-    def check_target(self, name: str, kind: "ColumnKind") -> None:
-        if kind.classes is None:
-            raise InputError(f"Expected a category or boolean target for {self.word}, got the number {name!r}.")
 
     def outcomes(self, fit: "Predictor", thetas: Array, X: Array) -> Array:
         scores = fit.scores(thetas, X)
