@@ -282,18 +282,19 @@ def _module(method: str) -> ModuleType:
 
 
 class VerdictKind(StrEnum):
-    """What a lower bound says about a certificate."""
+    """What a lower bound says about a certificate; `words` are for people."""
+
+    words: str
+
+    def __init__(self, value: str) -> None:
+        described = value == "tightness-of-description"
+        self.words = Examined.DESCRIPTION.words if described else value.replace("-", " ")
 
     TIGHTNESS = "tightness-of-description"
     CONSISTENT = "consistent"
     VIOLATED = "violated"
     INCONCLUSIVE = "inconclusive"
     NOT_COMPARABLE = "not-comparable"
-
-    @property
-    def words(self) -> str:
-        """The kind as a person reads it."""
-        return Examined.DESCRIPTION.words if self is VerdictKind.TIGHTNESS else self.value.replace("-", " ")
 
 
 @dataclass(frozen=True)

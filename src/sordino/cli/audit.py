@@ -260,24 +260,17 @@ def _fit_elsewhere(
 
 def described(path: Path) -> tuple[Spec, dict[str, Any]]:
     """The spec of a file or of a release folder, and what release.json says; files are found from the spec."""
-    document = _document(path)
+    document: Any = {}
+    if os.path.isdir(path):  # pathlib's own test raises for a name that is too long
+        place = path / RELEASE_FILE
+        if broken := library.broken_signature(path):
+            raise InputError(broken)
+        document = parse(read_text(place), str(place))
+        if not isinstance(document, dict) or "spec" not in document:
+            raise InputError(f"{place} has no spec.")
     spec = Spec.from_dict(document["spec"]) if document else read_spec(path)
     if spec.instance is None or not isinstance(spec.instance.dataset, FileDataset):
         return spec, document
     folder, data = path if document else path.parent, spec.instance.dataset
     found = {"instance.dataset.path": str(folder / data.path), "instance.dataset.schema": str(folder / data.schema)}
     return spec.with_values(found), document
-
-
-def _document(path: Path) -> dict[str, Any]:
-    """What release.json of a folder says, which has a spec; empty for anything else."""
-    if not os.path.isdir(path):
-        return {}
-
-    broken, place = library.broken_signature(path), path / RELEASE_FILE
-    if broken:
-        raise InputError(broken)
-    document = parse(read_text(place), str(place))
-    if not isinstance(document, dict) or "spec" not in document:
-        raise InputError(f"{place} has no spec.")
-    return document

@@ -4,7 +4,7 @@ Everything is read strictly, because the files may come from anywhere.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from sordino.core.bound import (
     without_floating_point,
 )
 from sordino.core.gaussian import show_up
-from sordino.core.spec import FileDataset, RepeatAndSelect, Spec
+from sordino.core.spec import FileDataset, NoisedSums, RepeatAndSelect, Spec
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, number, one_of, refuse
 from sordino.data.words import shown_names
@@ -186,18 +186,6 @@ def _agree(stored: Any, again: Any) -> bool:
     return type(stored) is type(again) and stored == again
 
 
-def _stated_records(description: Any) -> Iterator[int]:
-    """Every number of records that a description states."""
-    if isinstance(description, Mapping):
-        if type(description.get("records")) is int:
-            yield description["records"]
-        description = description.values()
-    elif not isinstance(description, list | tuple):
-        return
-    for part in description:
-        yield from _stated_records(part)
-
-
 def shown_epsilon(epsilon: float) -> str:
     """A certified epsilon in words."""
     return f"epsilon {show_up(epsilon)}" if math.isfinite(epsilon) else "no finite epsilon"
@@ -244,19 +232,6 @@ class Subject:
         return self.release.epsilon < self.explanation.epsilon * (1 - _SAME)
 
     @property
-    def misreported(self) -> bool:
-        """Whether this version wrote the folder, and its bounds are not those that the description has.
-
-        Epsilon at the stated delta may agree all the same, and the rest of a curve not.
-        """
-        if self.release.software != __version__:
-            return False
-        bound = without_floating_point(self.release.bound).to_dict()
-        again = [one.to_dict() for one, _ in self.explanation.bounds]
-        known = any(_agree(bound, one) for one in again)
-        return not known or not _agree(self.release.answers, as_json(self.explanation))
-
-    @property
     def bound(self) -> Bound | None:
         """The bound the page states: what this version certifies, with what the folder says about floating point."""
         bound = self.explanation.tightest
@@ -273,19 +248,26 @@ class Subject:
         release, schema = self.release, self.release.schema
         # A theorem that a later version adds may give less than the stored one; that contradicts nothing.
         again = {bound.theorem: epsilon for bound, epsilon in self.explanation.bounds}.get(release.bound.theorem)
+        wrong = self.understated or again is None or not math.isclose(again, release.epsilon, rel_tol=_SAME)
+        run = release.spec.base() if isinstance(release.spec.algorithm, RepeatAndSelect) else release.spec
+        stated_records = {part.algorithm.records for part in run.runs() if isinstance(part.algorithm, NoisedSums)}
+        records = set() if schema is None else stated_records - {schema.records}
+        changed, lacking, answers = changed_keys(release), lacks(release), as_json(self.explanation)
+        if not lacking and release.answers.keys() != answers.keys():
+            lacking = "answers of every theorem"
         certificate = ""
-        if self.understated or again is None or not math.isclose(again, release.epsilon, rel_tol=_SAME):
+        if wrong:
             certificate = (
                 f"The folder claims {self._claim}. The theorems of this version certify "
                 f"{shown_epsilon(self.explanation.epsilon)} for the run it describes. This page shows the certified "
                 "number."
             )
-        elif self.misreported:
-            certificate = "The folder lists other bounds than its description has. The file was changed."
-        records = set() if schema is None else set(_stated_records(release.spec.to_dict())) - {schema.records}
-        changed, lacking = changed_keys(release), lacks(release)
-        if not lacking and release.answers.keys() != as_json(self.explanation).keys():
-            lacking = "answers of every theorem"
+        elif release.software == __version__:
+            # Epsilon at the stated delta may agree all the same, and the rest of a curve not.
+            stored = without_floating_point(release.bound).to_dict()
+            known = any(_agree(stored, bound.to_dict()) for bound, _ in self.explanation.bounds)
+            if not known or not _agree(release.answers, answers):
+                certificate = "The folder lists other bounds than its description has. The file was changed."
         stated = release.stated_epsilon
         audited = None if self.audit is None else self.verdict
         warnings = (
