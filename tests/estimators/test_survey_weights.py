@@ -11,7 +11,7 @@ from sordino.auditing.replay.plan import compare
 from sordino.auditing.replay.port import Recorder
 from sordino.cli import main
 from sordino.core.bound import Relation
-from sordino.data import DeclaredWeight, declared_lines, read_schema, schema_from_text, schema_to_text
+from sordino.data import DeclaredWeight, declared_lines, from_arrays, read_schema, schema_from_text, schema_to_text
 from sordino.estimators.replay import replay_release
 from sordino.fitting.declaration import declared_columns, encoded_rows
 from sordino.fitting.methods import METHODS
@@ -96,6 +96,13 @@ def test_replay_moves_no_weighted_sum_beyond_its_plan(family, relation, units):
         assert replayed.excesses() == {}, (corner, other)
         reached = max(reached, replayed.ratio)
     assert reached > 0.5
+
+
+def test_weights_outside_their_bounds_count_as_the_bounds():
+    weight = DeclaredWeight(column="w", low=0.2, high=4.0, mean=1.0)
+    cells = from_arrays({"w": np.array([-1.0, 0.2, 2.0, 4.0, 1e300, np.inf])}).columns["w"]
+    assert weight.shares(cells, ("",)).tolist() == [0.05, 0.05, 0.5, 1.0, 1.0, 1.0]
+    assert weight.effective(1000) == 250
 
 
 def drawn(n, rng, weighted=True):

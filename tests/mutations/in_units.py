@@ -39,15 +39,15 @@ IN_UNITS = mutations(
 - keys(self.column, table.columns[self.column], self.tokens, self._code)
 + table.columns[self.column].codes(self._code)
 @@ weights: not cut to their bounds
-@@ | DeclaredWeight.shares | estimators/test_survey_weights.py -k replay or written
+@@ | DeclaredWeight.shares | estimators/test_survey_weights.py -k replay or bounds or written
 - return np.clip(values, self.low, self.high) / self.high
 + return values / self.high
 @@ weights: not divided by the largest
-@@ | DeclaredWeight.shares | estimators/test_survey_weights.py -k replay or written
+@@ | DeclaredWeight.shares | estimators/test_survey_weights.py -k replay or bounds or written
 - return np.clip(values, self.low, self.high) / self.high
 + return np.clip(values, self.low, self.high)
 @@ weights: instead of the share of a unit's record
-@@ | UnitRows.__init__ | estimators/test_survey_weights.py -k replay or written
+@@ | UnitRows.__init__ | estimators/test_survey_weights.py -k replay or bounds or written
 - self.masses = self.masses * weights[order]
 + self.masses = weights[order]
 """

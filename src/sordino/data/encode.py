@@ -47,24 +47,6 @@ def encode(schema: Schema, table: Table, relation: Relation) -> EncodedTable:
     private, so a difference never stops. Where the schema declares a unit's column this holds for units:
     their number is public under replace-one and the number of records never is, and of a unit at most `most_records`
     are encoded, chosen by that unit's own records alone.
-
-    Examples:
-        >>> from sordino.data import Boolean, Feature, Number, RowNorm, Schema, Target, from_arrays
-        >>> schema = Schema(
-        ...     records=2,
-        ...     features=(Feature("age", Number(0, 100)),),
-        ...     target=Target("ill", Boolean()),
-        ...     intercept=True,
-        ...     row_norm=RowNorm(1.25, includes_intercept=True),
-        ... )
-        >>> table = from_arrays({"age": [25, 250], "ill": [True, False]})
-        >>> encoded = encode(schema, table, Relation.REPLACE_ONE)
-        >>> encoded.features.round(3).tolist()
-        [[1.0, -0.5], [1.0, 0.75]]
-        >>> encoded.target.tolist()
-        [1.0, -1.0]
-        >>> schema.feature_norm_certificate().value
-        1.25
     """
     instance_of("relation", relation, Relation)
     declared = schema.declared_target()

@@ -1,18 +1,13 @@
 """The unit of privacy, whose records belong together and which are used; and survey weights, how much each counts.
 
-A unit is all records that share a value of a declared column. That column is a key to group by and nothing else: it is
-no feature, its values are never quoted, and what is released does not depend on how they are spelled.
+A unit is all records that share a value of a declared column, which is a key to group by and nothing else: its values
+are never quoted, and no release depends on how they are spelled. A unit with more than `most_records` records keeps the
+first ones in the order of the table, which its own records alone decide; a refusal would reveal a person with many
+records. Records without a key, or with one that says nothing, are one unit together. Keys are text or integers: beyond
+2^53 floats join neighbours.
 
-A unit with more than `most_records` records keeps the first ones, in the order in which the table holds them. Which
-ones these are is decided by the unit's own records alone, so another unit neither adds nor removes one, and nothing is
-refused: a refusal would reveal a person with many records. Records without a key, or with one that says nothing, are
-one unit together, for nobody knows that they are not.
-
-Keys are text or integers. A column of floats is refused by its type: beyond 2^53 floats join neighbouring integers.
-
-A weight is cut to its declared bounds and divided by the upper one, so that it lies in [0, 1] whatever the cell holds:
-a record counts at most as much as one record does without weights, and every bound on what one record adds holds as it
-is. What weights cost is signal: records add up to `records * mean / high` instead of `records`, and noise stays.
+A weight is cut to its declared bounds and divided by the upper one, so that a record counts at most as much as one does
+without weights. What weights cost is signal: records add up to `records * mean / high`, and noise stays.
 """
 
 from collections.abc import Callable, Iterator, Sequence

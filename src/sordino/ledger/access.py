@@ -2,12 +2,10 @@
 
 Three things keep two debits apart, because each fails somewhere:
 
-- a lock on the file itself (`flock`), whatever name it goes by, so a bind mount changes nothing. Before it is believed
-  it is tried: a second descriptor of the same file must not get it. Where it does, locks do nothing, and the ledger is
-  refused.
-- a lock file beside the ledger, made only where there is none. Network disks may keep locks to one machine; the lock
-  file is seen by all. One left behind by a process of this machine, or on a local disk, is known to be stale once the
-  lock on the ledger is held; one of another machine is for people to remove.
+- a lock on the file itself (`flock`), whatever name it goes by. It is tried first: where a second descriptor of the
+  same file gets it too, locks do nothing, and the ledger is refused.
+- a lock file beside the ledger, which all machines of a network disk see. One left behind by a process of this machine,
+  or on a local disk, is stale once the lock on the ledger is held; one of another machine is for people to remove.
 - the log only grows at its end, and a writer that finds it did not grow has not debited (`log`).
 """
 

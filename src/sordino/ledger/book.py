@@ -1,9 +1,7 @@
 """The records of a ledger: its opening, its entries with the total after each, and fingerprints of rows.
 
-Keyed digests tie the entries into a chain, so that damage is noticed.
-
-The key is random, made at opening, and kept inside the ledger: a reader of the ledger can recompute the digests,
-so they protect against accidents and not against the owner of the file.
+Keyed digests tie the entries into a chain. The key is made at opening and kept inside the ledger, so they find
+accidents and do not stop the owner of the file.
 """
 
 import hashlib

@@ -4,23 +4,20 @@
     mark A, B   number, place and digest of the last record, sealed
     records     a new line, length, digest of the record before, digest of this one, JSON; the first one is the opening
 
-There is no other file: nothing beside the ledger is read, so nothing put beside it matters. Of two records that follow
-the same one the first in the file counts, the other is void, and so is what a killed process began and did not finish;
-nothing is ever cut off. So even processes that no lock keeps apart agree on what was debited.
+Nothing beside the ledger is read. Of two records that follow the same one the first in the file counts; the other is
+void, and so is what a killed process did not finish; nothing is ever cut off. So even processes that no lock keeps
+apart agree on what was debited.
 
-A record is written in this order: the record at the end of the file, mark A, a flush to the disk, mark B. Then it is
-read back through the file's name, and only then does the debit return. Whatever happens in between, and wherever the
-process is killed:
+A debit writes the record at the end of the file, mark A, flushes, writes mark B, reads all of it back through the
+file's name, and returns. Wherever the process is killed:
 
 - A and B agree: the record they name is there, or the file is damaged and refused;
 - B is behind A, or A is torn: the debit has not returned. Whole records beyond B count, a torn one does not;
 - A is whole and B is torn: what A names is there, or the file is damaged.
 
-Damage at rest, when A and B agree, can therefore never take back a debit that has returned. Digests are keyed with a
-key in the opening: they find accidents, and not an owner who restores an older copy of the whole file.
-
-A debit reads the marks, the opening and the last record, which holds the running total: its cost does not grow with
-the log. `records` follows the chain from the beginning.
+So damage at rest never takes back a debit that has returned. Digests are keyed with a key in the opening: they find
+accidents, and not an owner who restores an older copy. A debit reads the marks, the opening and the last record, which
+holds the running total, so its cost does not grow with the log.
 """
 
 import errno

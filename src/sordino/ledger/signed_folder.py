@@ -1,18 +1,13 @@
 """A folder and its signature: a manifest of every file, and one signature over it.
 
-What is signed. `manifest.json` lists name, size and SHA-256 of every file of the folder but two, itself and
-`signature.json`. The signature is over five lines: a title with the version of this scheme, the algorithm, the
-fingerprint of the key, the purpose, and the SHA-256 of the manifest's bytes. So neither algorithm, version, key nor
-purpose can be exchanged without the signature failing, and nothing that a parser might read in two ways is signed: both
-files must be, byte for byte, the one canonical form of what they say.
+`manifest.json` lists name, size and SHA-256 of every file but itself and `signature.json`. The signature is over five
+lines: a title with the version of this scheme, the algorithm, the fingerprint of the key, the purpose, and the SHA-256
+of the manifest, so none of them can be exchanged. Both files must be, byte for byte, the one canonical form of what
+they say. Missing, changed, renamed or extra files are refused, and so is what is no plain file with a plain name, what
+is too large, and a signature by an unknown algorithm.
 
-What is refused. Files that are missing, changed, renamed or extra; folders, links, pipes and devices in the folder;
-names that are not plain (so no path leads out of it, and no two differ in case only); files beyond a size; keys of JSON
-that repeat. A signature by an algorithm that this version does not know is refused, never skipped.
-
-What it shows. With the fingerprint of a key that the reader knows from elsewhere: the holder of that key signed exactly
-these files. Without: that nothing changed since someone unknown made the manifest. The time in a manifest is
-the signer's word and proves nothing.
+With the fingerprint of a key that the reader knows, it shows that the holder of that key signed exactly these files;
+without, that nothing changed since someone made the manifest. The time in a manifest is the signer's word.
 """
 
 import hashlib

@@ -1,11 +1,8 @@
 """Signing keys: Ed25519, in files that only their owner reads, never overwritten, sealed with a passphrase if wished.
 
-A fingerprint is the SHA-256 of the public key in its standard form (SubjectPublicKeyInfo), behind the name of the
-algorithm. That form names the algorithm as well, so a key of another algorithm cannot have the same fingerprint, and
-`openssl pkey -pubin -in KEY.pub -outform DER | sha256sum` computes it without Sordino. It is never shortened: a part of
-it can be searched for.
-
-`cryptography` is an extra and is loaded where a key is used.
+A fingerprint is the SHA-256 of the public key in its standard form (SubjectPublicKeyInfo), which names the algorithm;
+`openssl pkey -pubin -in KEY.pub -outform DER | sha256sum` computes it too. It is never shortened: a part of it can be
+searched for. `cryptography` is an extra and is loaded where a key is used.
 """
 
 import base64

@@ -79,17 +79,8 @@ class CsvFile:
 
     Cells stay text (also ``=1+1`` or ``007``) until a schema says what they are.
 
-    | case | behaviour |
-    | --- | --- |
-    | missing file, directory, empty file | `InputError` |
-    | first line blank, or made of numbers only | `InputError`: a header is needed |
-    | two delimiters that split the header equally often | `InputError`: one has to be given |
-    | repeated or blank column name | `InputError` that names it |
-    | a row with more or fewer cells than the header | `InputError`, before a debit |
-    | a quote that is not closed | `InputError`, before a debit |
-    | a header that is not of the encoding | `InputError` |
-    | a cell that is not of the encoding | a word with its odd bytes spelled out |
-    | header but no rows | a table without records, because how many there are may be private |
+    Rows with more or fewer cells than the header, and quotes that are not closed, are refused before a debit. A header
+    without rows is a table without records, because how many there are may be private.
 
     Attributes:
         path: of the file; a pattern such as ``visits-*.csv`` for a family read one after the other.
