@@ -277,7 +277,7 @@ def test_other_columns_of_the_same_rows_do_not_warn(ledger, gaussian_release):
 
 def test_a_fingerprint_differs_between_ledgers_of_the_same_rows(ledger, tmp_path):
     other = Ledger.open(tmp_path / "other", "clinic", "replace-one", 1.0, 1e-5)
-    keys = [found._header().key for found in (ledger, other)]
+    keys = [found._standing()[0].key for found in (ledger, other)]
     assert keys[0] != keys[1]
     first, second = (fingerprint(key, {"age": np.arange(3)}) for key in keys)
     assert first != second

@@ -133,12 +133,12 @@ def check_columns(schema: Schema, table: Table) -> None:
         refuse_undeclared(undeclared_columns(schema, table))
 
 
-def refuse_undeclared(extra: Sequence[str]) -> None:
+def refuse_undeclared(extra: Sequence[str], about: str = "") -> None:
     """Refuse columns that nobody declared."""
     if extra:
         raise InputError(
             f"Expected only declared columns, got {shown_names(extra)} as well; declare or drop them, or set "
-            "extra_columns to 'ignore'."
+            f"extra_columns to 'ignore'.{about}"
         )
 
 
@@ -186,10 +186,8 @@ def check_parts(
                 f"{shown_names(sorted(names))}; correct the schema or {what}."
             )
         if only is None and schema.extra_columns == ExtraColumns.REFUSE:
-            try:
-                refuse_undeclared([name for name in names if name not in declared])
-            except InputError as error:
-                raise InputError(f"{error} This is about {part.name}." if len(parts) > 1 else str(error)) from None
+            about = f" This is about {part.name}." if len(parts) > 1 else ""
+            refuse_undeclared([name for name in names if name not in declared], about)
         empty = part.empty()
         if empty is None:
             continue

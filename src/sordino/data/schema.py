@@ -115,14 +115,11 @@ class DeclarationShape(Shape):
         }
 
     def schema(self, definitions: dict[str, JsonSchema]) -> JsonSchema:
-        return {"oneOf": [_kind_schema(word, kind, definitions) for word, kind in KINDS.table.items()]}
-
-
-def _kind_schema(word: str, kind: type[Section], definitions: dict[str, JsonSchema]) -> JsonSchema:
-    if kind.__name__ not in definitions:
-        tags = {"name": TextLine(blank=False).schema(definitions), "kind": {"const": word}}
-        definitions[kind.__name__] = object_schema(kind, definitions, tags)
-    return {"$ref": f"#/$defs/{kind.__name__}"}
+        for word, kind in KINDS.table.items():
+            if kind.__name__ not in definitions:
+                tags = {"name": TextLine(blank=False).schema(definitions), "kind": {"const": word}}
+                definitions[kind.__name__] = object_schema(kind, definitions, tags)
+        return {"oneOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in KINDS.table.values()]}
 
 
 class ExtraColumns(StrEnum):

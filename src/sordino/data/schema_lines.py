@@ -28,13 +28,15 @@ from typing import Any
 
 from sordino.core.spec.fields import join, keys_of
 from sordino.core.validate import Checks, InputError, Mistakes
-from sordino.data.columns.base import KINDS
+from sordino.data.columns.base import KINDS, ColumnKind
 from sordino.data.columns.category import Category
 from sordino.data.columns.interaction import Factor, Interaction
 from sordino.data.schema import FORMAT, VERSION, ExtraColumns, Feature, Schema, Target, schema_from_dict
 from sordino.data.units import sounds_like_an_identifier
 from sordino.data.words import shown_names
 
+# The keys of one column, as a schema file has them.
+Keys = dict[str, Any]
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _FLAGS = ("target", "drop_first")
@@ -49,7 +51,7 @@ _SETTINGS: dict[str, Callable[[str], Any]] = {
     "encoding": str,
 }
 _OF_FILE = ("delimiter", "decimal", "encoding")
-_DOMAINS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
+_DOMAINS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Keys]], ...] = (
     (
         re.compile(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})"),
         lambda found: {"kind": "number", "low": float(found[1]), "high": float(found[2])},
@@ -86,16 +88,7 @@ SUGGESTED = {
 def declared_lines(text: str, names: Sequence[str] | None = None, target: str | None = None) -> Schema:
     r"""The schema that lines declare; columns of a table that no line names are asked for, all mistakes at once.
 
-    Args:
-        text: the lines; blank ones and those that begin with # are skipped.
-        names: the columns of the table, if it is known; features keep their order.
-        target: the name of the target, if no line is marked as such.
-
-    Returns:
-        The `Schema`.
-
-    Raises:
-        InputError: that names every line which says nothing, and every column without a line.
+    Blank lines and those that begin with # are skipped; `target` names the target where no line is marked as such.
 
     Examples:
         >>> text = "records = 600\nage: 0..110\nward: medicine|surgery\nill: yes/no [target]"
@@ -103,8 +96,8 @@ def declared_lines(text: str, names: Sequence[str] | None = None, target: str | 
         ('intercept', 'age', 'ward=medicine', 'ward=surgery')
     """
     checks = Checks()
-    columns: dict[str, dict[str, Any]] = {}
-    settings: dict[str, Any] = {}
+    columns: dict[str, Keys] = {}
+    settings: Keys = {}
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.lstrip().startswith("#"):
             checks.attempt(_read_line, f"line {number}", line.strip(), tuple(names or ()), columns, settings)
@@ -124,18 +117,16 @@ def declared_lines(text: str, names: Sequence[str] | None = None, target: str | 
 
 def check_line(line: str) -> None:
     """Refuse a single line that declares nothing."""
-    columns: dict[str, dict[str, Any]] = {}
+    columns: dict[str, Keys] = {}
     _read_line("your answer", line.strip(), (), columns, {})
     for name, column in columns.items():
         if "kind" in column:
             KINDS.read(name, {key: value for key, value in column.items() if key != "target"})
 
 
-def _document(
-    columns: Mapping[str, dict[str, Any]], settings: dict[str, Any], names: Iterable[str] | None
-) -> dict[str, object]:
+def _document(columns: Mapping[str, dict[str, Any]], settings: Keys, names: Iterable[str] | None) -> dict[str, object]:
     """The JSON form of what the lines say."""
-    document: dict[str, Any] = {"format": FORMAT, "version": VERSION, "intercept": True, "columns": []}
+    document: Keys = {"format": FORMAT, "version": VERSION, "intercept": True, "columns": []}
     file = {key: settings.pop(key) for key in _OF_FILE if key in settings}
     document |= settings | ({"file": file} if file else {})
     for name in names or columns:
@@ -153,9 +144,7 @@ def _document(
     return document
 
 
-def _read_line(
-    where: str, line: str, names: tuple[str, ...], columns: dict[str, dict[str, Any]], settings: dict[str, Any]
-) -> None:
+def _read_line(where: str, line: str, names: tuple[str, ...], columns: dict[str, Keys], settings: Keys) -> None:
     """Add what one line says to the columns, or to the settings of the whole."""
     setting = re.fullmatch(r"(\w+)\s*=\s*(.+)", line)
     if setting and setting[1] in _SETTINGS:
@@ -203,7 +192,7 @@ def _domain(where: str, name: str, text: str) -> dict[str, object]:
     return column
 
 
-def _option(where: str, column: dict[str, Any], key: str, value: str) -> Any:
+def _option(where: str, column: Keys, key: str, value: str) -> Any:
     kind = KINDS.table.get(column.get("kind", ""))
     known = (*_FLAGS, *(one.name for one in keys_of(kind))) if kind is not None else ("target",)
     if key not in known:
@@ -250,7 +239,7 @@ def mistakes_by_column(error: InputError, document: Any) -> list[tuple[str | Non
     ]
 
 
-def _gathered(name: str, column: dict[str, Any], texts: list[str]) -> str:
+def _gathered(name: str, column: Keys, texts: list[str]) -> str:
     absent = [found[1] for text in texts if (found := re.match(r"\S*\.(\w+) is missing;", text))]
     others = [text for text in texts if " is missing;" not in text]
     line = suggested_line(name, str(column.get("kind", "number")))
@@ -261,16 +250,8 @@ def _gathered(name: str, column: dict[str, Any], texts: list[str]) -> str:
 def with_formula(schema: Schema, formula: str) -> Schema:
     r"""The schema of a model that a formula describes.
 
-    Args:
-        schema: declares every column that the formula names.
-        formula: the target, a tilde, and terms joined by +; a:b is a product, a*b is a + b + a:b. Names with blanks
-            stand in backticks. The intercept is always part of the model.
-
-    Returns:
-        A `Schema` with the target and features of the formula; other columns are ignored.
-
-    Raises:
-        InputError: for names that are not declared, functions, and whatever else is not a name or a product of names.
+    A formula is the target, a tilde, and terms joined by +; a:b is a product, a*b is a + b + a:b. Names with blanks
+    stand in backticks, functions are refused. The intercept is always part of the model; other columns are ignored.
 
     Examples:
         >>> from sordino.data import declared_lines
@@ -313,7 +294,7 @@ def with_formula(schema: Schema, formula: str) -> Schema:
     )
 
 
-def _features(known: dict[str, Any], term: tuple[str, ...]) -> list[Feature]:
+def _features(known: Mapping[str, ColumnKind], term: tuple[str, ...]) -> list[Feature]:
     if len(term) == 1:
         return [Feature(term[0], known[term[0]])]
     factors = []

@@ -26,8 +26,8 @@ from sordino.inference.release import Release, answering, with_model
 
 
 def fit(
-    model: Any,
-    data: Any,
+    model: object,
+    data: object,
     *,
     epsilon: float,
     delta: float,
@@ -37,16 +37,16 @@ def fit(
     most_records: int | None = None,
     method: str = AUTO,
     loss: Callable[..., Any] | None = None,
-    optimiser: Any = None,
-    params: Any = None,
+    optimiser: object = None,
+    params: object = None,
     constants: Mapping[str, Any] | None = None,
     start: Mapping[str, Any] | None = None,
     draws: int = 1000,
     options: Mapping[str, Any] | None = None,
-    ledger: Any = None,
+    ledger: object = None,
     random_state: int | None = None,
     begin: Callable[[str], None] = ignore_progress,
-    schema: Any = None,
+    schema: object = None,
 ) -> Release:
     """Fit a named model, a NumPyro model, a module of Equinox or Flax, or a JAX loss on a pytree, privately.
 

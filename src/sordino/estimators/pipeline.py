@@ -18,14 +18,12 @@ def public_pipeline(*steps: object) -> "PublicPipeline":
     """A scikit-learn pipeline that ends in a private estimator, with steps that learn nothing from rows.
 
     A step that learns (a scaler, an encoder, a selector) computes something from private rows outside the certificate,
-    so it is refused: declare its constants in the schema instead, or freeze one that was fitted to public rows. What is
-    looked at is the pipeline given: each step's own tag `requires_fit`, inside a `Pipeline`, a `ColumnTransformer` or a
-    `FeatureUnion` as well. The last step must be the private estimator itself: whatever is wrapped around it
-    (`TransformedTargetRegressor`, `CalibratedClassifierCV`, a search) fits something of its own to private rows.
+    so it is refused by its tag `requires_fit`, also inside a `Pipeline`, a `ColumnTransformer` or a `FeatureUnion`:
+    declare its constants in the schema instead, or freeze one that was fitted to public rows. The last step must be the
+    private estimator itself: whatever is wrapped around it fits something of its own to private rows.
 
-    Not seen, and so the caller's to answer for: rows that were scaled before they were given to `fit`, a function in a
-    `FunctionTransformer` that looks at all rows, and what is wrapped around the pipeline. Such a fit is made from
-    arrays, and its release says so: *preprocessing: the caller's word*.
+    The caller answers for what is not seen: rows scaled before, a function in a `FunctionTransformer` that looks at all
+    rows, and what is wrapped around the pipeline. The release of such a fit says so: *the caller's word*.
 
     Args:
         steps: transformers that learn nothing from rows, and the private estimator last.

@@ -1,9 +1,8 @@
 """Replay of a release of an estimator or a custom model: the code that fits it runs again, on drawn tables.
 
-Replay reads no private row. It plans the fit again from the settings of the release, and the plan must have the spec of
-the release. Then it records whole fits, from cells to the last word of a release, and replays them on neighbouring
-tables (`auditing.replay.tables`). It also tests the source of the keys that noise is drawn with, and what a ledger is
-debited. Nothing declares corners for a custom model: its units are drawn at random, at zero, and far out on both sides.
+Replay reads no private row. It plans the fit again from the settings of the release, which must give its spec, records
+whole fits and replays them on neighbouring tables (`auditing.replay.tables`). It also tests the keys that noise is
+drawn with, and what a ledger is debited. Units of a custom model are drawn at random, at zero, and far out.
 """
 
 import json

@@ -1,11 +1,10 @@
 """The plan of a look: what noise every question gets, what is certified for it, and its answers.
 
-The noise of a look is shared out like a budget: a question with the share w of it gets noise of standard deviation B /
-(mu sqrt w), where B is how far one unit moves its sums and mu is what epsilon and delta afford. Sums are stacked, each
-over its noise, so one unit moves the stack by at most sqrt(sum of B^2 / noise^2) = mu noise scales: one Gaussian
-mechanism, whose curve of epsilon and delta is exact. A question for bounds spends half of its share on a second round,
-whose bins depend on what the first one released; Gaussian rounds add up to mu^2 = mu_1^2 + mu_2^2 however the later one
-is chosen in view of the earlier.
+A question with the share w of the budget gets noise of standard deviation B / (mu sqrt w), where B is how far one unit
+moves its sums and mu is what epsilon and delta afford. Sums are stacked, each over its noise, so one unit moves the
+stack by at most sqrt(sum of B^2 / noise^2) = mu: one Gaussian mechanism. A question for bounds spends half of its share
+on a second round, whose bins depend on what the first one released; Gaussian rounds add up to mu^2 = mu_1^2 + mu_2^2
+however the later one is chosen in view of the earlier.
 """
 
 import math

@@ -83,16 +83,8 @@ def bounds_lines(release: StoredRelease) -> tuple[str, ...]:
 def imputed(schema: Schema, release: StoredRelease) -> Schema:
     """The schema with constants for missing cells that a look was charged for: means of numbers, modes of words.
 
-    Args:
-        schema: declares the columns.
-        release: a look with questions such as "mean: bmi" and "histogram: ward".
-
-    Returns:
-        A `Schema` in which these columns take the answer where a cell is missing, marked as charged. A mode is the
-        declared word with the largest noised count.
-
-    Raises:
-        InputError: for a release that is no look, or answers no such question about a declared column.
+    The release is a look with questions such as "mean: bmi" and "histogram: ward". These columns take the answer where
+    a cell is missing, and are marked as charged; a mode is the declared word with the largest noised count.
     """
     answers = release.settings.get("answers") if release.kind == LOOK else None
     found = {}

@@ -5,10 +5,9 @@ class it is -ln of the probability that the model gave it, divided by ln 20 and 
 less has loss 1. For a number or a count it is the distance of the target from its predicted mean, over a quarter of the
 target's declared range and cut there. Both are functions of the record, the release and declared numbers.
 
-What a record adds may depend on that record alone, to the last digit. A matrix product of floats does not promise that:
-how it rounds may depend on where a row stands. So scores are sums of whole numbers, exponentials and logarithms are
-looked up in tables by whole numbers, and what is left is sums, products and roots of single floats, which round alike
-wherever they are computed.
+What a record adds may depend on that record alone, to the last digit. How a matrix product of floats rounds may depend
+on where a row stands, so scores are sums of whole numbers, exponentials and logarithms are looked up by whole numbers,
+and what is left is sums, products and roots of single floats, which round alike wherever they are computed.
 """
 
 import math

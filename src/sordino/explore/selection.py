@@ -139,7 +139,7 @@ def coin_parts(stop: float) -> int:
 
 def choose(
     model: str,
-    data: Any,
+    data: object,
     candidates: Sequence[Candidate | str],
     *,
     schema: Any,
@@ -147,7 +147,7 @@ def choose(
     delta: float,
     relation: str,
     trials: float | None = None,
-    ledger: Any = None,
+    ledger: object = None,
     random_state: int | None = None,
 ) -> Choice:
     r"""Choose among models by their loss on private rows, for one certified charge.

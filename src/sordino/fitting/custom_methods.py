@@ -228,11 +228,11 @@ def _clip(wanted: CustomProblem) -> float | None:
 
 
 def _spec(wanted: CustomProblem, family: VariationalFamily, rounds: int, step_size: float) -> Spec:
-    """A round of lengths, unless a clip is given, and rounds of gradients of every unit."""
+    """A round of lengths, unless a clip is given, and rounds of gradients of every unit; so many if none are asked."""
+    rounds = whole_number("rounds", wanted.options.get("rounds", rounds))
+    step_size = number("step_size", wanted.options.get("step_size", step_size), POSITIVE)
     sizes, lengths = wanted.sizes, 0.0 if _clip(wanted) is not None else _LENGTHS
-    gradients = part_of(
-        sizes, GuidedGradients.name, 1.0 - lengths, whole_number("rounds", rounds), 2.0, step_size=step_size
-    )
+    gradients = part_of(sizes, GuidedGradients.name, 1.0 - lengths, rounds, 2.0, step_size=step_size)
     # Noise that no lattice holds is refused here, before a debit.
     Lattice.of(gradients.contribution, family.size(sizes.size), float(gradients.sum_noise.max()))
     parts = [part_of(sizes, "lengths of gradients", lengths, 1, up(math.sqrt(2.0)))] if lengths else []
@@ -261,9 +261,7 @@ class GuidedVariationalInference(CustomMethod):
 
     def plan(self, wanted: CustomProblem) -> Spec:
         check_worth_while(wanted)
-        family = guide_for(wanted.options.get("guide", "diagonal"))
-        rounds = wanted.options.get("rounds", 300)
-        return _spec(wanted, family, rounds, number("step_size", wanted.options.get("step_size", 0.03), POSITIVE))
+        return _spec(wanted, guide_for(wanted.options.get("guide", "diagonal")), 300, 0.03)
 
     def run(
         self, wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, begin: Callable[[str], None]
@@ -293,8 +291,7 @@ class PointDescent(CustomMethod):
 
     def plan(self, wanted: CustomProblem) -> Spec:
         _optimiser(wanted)
-        rounds = wanted.options.get("rounds", 100)
-        return _spec(wanted, PointMass(), rounds, number("step_size", wanted.options.get("step_size", 0.05), POSITIVE))
+        return _spec(wanted, PointMass(), 100, 0.05)
 
     def run(
         self, wanted: CustomProblem, spec: Spec, rows: Array, sources: Sources, begin: Callable[[str], None]

@@ -42,6 +42,8 @@ from sordino.mechanisms.variational.natural import Sizes
 from sordino.models.custom.base import CustomModel, FrontEnd, RecordLayout, front_end_for, pack, read_layout
 from sordino.noise.lattice import in_doubles
 
+# Arrays, or columns of a table, by name.
+Named = Mapping[str, Any]
 # No parameter means anything beyond; squares of such numbers are floats still, so that a release can be summarised.
 _FARTHEST = 1e100
 # Its methods register themselves, as those of `custom_methods` do.
@@ -263,7 +265,7 @@ def layout_of(
     front: FrontEnd,
     model: Any,
     public: Mapping[str, Any],
-    named: Mapping[str, Any],
+    named: Named,
     unit: str | None,
     most_records: int | None,
 ) -> tuple[RecordLayout, tuple[str, ...]]:
@@ -295,7 +297,7 @@ def layout_of(
     return read_layout(used, rows), tuple(used)
 
 
-def number_of(records: int | None, relation: Relation, named: Mapping[str, Any], unit: str | None) -> int:
+def number_of(records: int | None, relation: Relation, named: Named, unit: str | None) -> int:
     """The public number of records, or of units; that of the rows where the relation makes it public."""
     if records is not None:
         stated = whole_number("records", records)
@@ -310,7 +312,7 @@ def number_of(records: int | None, relation: Relation, named: Mapping[str, Any],
     return len(next(iter(named.values())))
 
 
-def check_units(named: Mapping[str, Any], unit: str | None, sizes: Sizes) -> None:
+def check_units(named: Named, unit: str | None, sizes: Sizes) -> None:
     """Under replace-one the number of units is public, and another one is refused before the debit."""
     if sizes.relation is Relation.REPLACE_ONE and unit is not None:
         there = int(_unit_codes(unit, named[unit]).max(initial=-1)) + 1
@@ -318,7 +320,7 @@ def check_units(named: Mapping[str, Any], unit: str | None, sizes: Sizes) -> Non
             raise refuse("the number of units", f"to be records = {sizes.records} under replace-one", there)
 
 
-def packed_rows(layout: RecordLayout, used: tuple[str, ...], named: Mapping[str, Any], unit: str | None) -> np.ndarray:
+def packed_rows(layout: RecordLayout, used: tuple[str, ...], named: Named, unit: str | None) -> np.ndarray:
     """The packed rows; the first reading of private numbers."""
     codes = None
     values = {name: finite_numbers(f"data[{name!r}]", named[name]) for name in used if name != unit}
@@ -340,6 +342,6 @@ def _unit_codes(unit: str, given: object) -> NDArray[np.intp]:
     return np.unique(codes, return_inverse=True)[1].ravel()
 
 
-def plain_arrays(layout: RecordLayout, named: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def plain_arrays(layout: RecordLayout, named: Named) -> dict[str, np.ndarray]:
     """The arrays by name, as they are; the first reading of private numbers."""
     return {leaf.name: finite_numbers(f"data[{leaf.name!r}]", named[leaf.name]) for leaf in layout.leaves}

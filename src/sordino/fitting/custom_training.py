@@ -1,11 +1,8 @@
 """Methods of custom models that walk by noised gradients of single records: training of networks, and Langevin chains.
 
-Training is the way of networks: gradients of examples are clipped without being held in memory, batches may be drawn by
-chance, the optimiser is any of optax, and canaries make the run audit itself.
-
-The chain is that of `sordino.mechanisms.sgld` on full batches (Wang, Fienberg & Smola 2015), run as any other. Its
-noise is the noise of privacy, so the budget decides the step: a step e puts noise of deviation 2 / sqrt(e) on the sum
-of clipped gradients. All steps of all chains are certified together.
+The chain is that of `sordino.mechanisms.sgld` on full batches (Wang, Fienberg & Smola 2015). Its noise is the noise of
+privacy, so the budget decides the step: a step e puts noise of deviation 2 / sqrt(e) on the sum of clipped gradients.
+All steps of all chains are certified together.
 """
 
 import math

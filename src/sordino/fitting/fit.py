@@ -43,7 +43,7 @@ class RowSource:
     preprocessing: str
     in_parts: TableInParts | None = None
     number: Callable[[], int] | None = None
-    table: Any = None
+    table: object = None
 
 
 def array_rows(

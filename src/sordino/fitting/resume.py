@@ -1,13 +1,11 @@
 """Rounds of a fit on an engine that are kept on disk, so that a fit which was killed goes on where it was.
 
 A file holds what was answered so far, with its noise; marks of rows, by which changed ones are found; and the secret
-name of the run, under which the ledger charges it once. The file is made before the debit and deleted when the release
-is written and named, so that a kill at any moment loses nothing that was paid for. It is a checkpoint like that of a
-chain: its owner's alone, because marks are made of private rows, and with a digest. A question whose answer is kept is
-not asked again, and one that is not kept was never seen by anybody: so a fit releases each sum once however often it is
-killed, and one debit pays for it. The file goes with one plan, one schema, one engine, one ledger, and secret noise or
-that of a seed; with others it is refused. Of fits that resume from copies of it the first to end makes a release,
-because an entry of a ledger names one; without a ledger nothing counts them.
+name of the run, under which the ledger charges it once. It is made before the debit and deleted when the release is
+written and named, and is its owner's alone, because marks are made of private rows. A question whose answer is kept is
+not asked again, and one that is not kept was never seen: so a fit releases each sum once however often it is killed,
+and one debit pays for it. The file goes with one plan, schema, engine, ledger and kind of noise. Of fits that resume
+from copies of it the first to end makes a release, because an entry of a ledger names one.
 """
 
 import hashlib

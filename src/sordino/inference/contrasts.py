@@ -1,8 +1,5 @@
 """What a reader takes from weighted draws of coefficients: tables, contrasts, joint tests and intervals of predictions.
 
-Everything here is a pure function of draws in the table's own units, their weights, their names, and what the widths
-are made of. Nothing here knows how a release keeps them.
-
 An estimate is the posterior's mean, its standard error the posterior's standard deviation, an interval the central
 share of the draws. z is the estimate over its standard error. The p-value is twice the share of the draws on the other
 side of 0: it is below 5 % where a 95 % interval leaves 0 out, and that of z where draws are normal; tails too thin for

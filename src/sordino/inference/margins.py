@@ -1,10 +1,9 @@
 """Predicted margins and effects in natural units: what a release says about the outcome, not about log odds.
 
-A margin is the mean outcome at a value of a column: a probability, a rate, a chance of the event, or a mean in units
-of the target. The other columns are held at representative values, which are declared (the middle of a range, the first
-word of a list) or given; or the margin is averaged over the rows of a public table in which the column is set to the
-value. An effect is a difference of two margins: of a round step of a number's units around the middle of its range, or
-of a word against the first one. Everything is computed from the released draws and from declared or public values.
+A margin is the mean outcome at a value of a column. The other columns are held at declared values (the middle of a
+range, the first word of a list) or given ones; or the margin is averaged over the rows of a public table in which the
+column is set to the value. An effect is a difference of two margins: of a round step of a number around the middle of
+its range, or of a word against the first one. Everything is computed from released draws and public values.
 """
 
 from collections.abc import Mapping, Sequence

@@ -49,11 +49,6 @@ def digest(key: bytes, purpose: str, *parts: str | bytes) -> bytes:
     return mac.digest()
 
 
-def same(left: bytes, right: bytes) -> bool:
-    """Compare two digests in constant time."""
-    return hmac.compare_digest(left, right)
-
-
 @dataclass(frozen=True)
 class Entry:
     """A debit.

@@ -190,11 +190,11 @@ class Ledger:
 
     @property
     def budget(self) -> Budget:
-        return self._header().budget
+        return self._standing()[0].budget
 
     @property
     def rule(self) -> PrivacyFilter:
-        return self._header().rule
+        return self._standing()[0].rule
 
     def debit(self, bound: Bound | Sequence[Bound], spec: Spec, *, run: str | None = None) -> Entry:
         """Charge a release, before it reads a row.
@@ -280,7 +280,7 @@ class Ledger:
         warning is an answer about private rows without noise, so it is marked NON-PRIVATE and stays out of releases.
         """
         validate.instance_of("entry", entry, Entry)
-        rows = fingerprint(self._header().key, columns)
+        rows = fingerprint(self._standing()[0].key, columns)
         try:
             with log.writing(self.path, self.timeout) as open_log:
                 others = other_rows(book.known_rows(open_log), rows)
@@ -313,9 +313,6 @@ class Ledger:
                 raise LedgerError(f"Entry {entry.sequence} of {str(self.path)!r} already names a release.")
             if named is None:
                 book.name_release(open_log, entry.sequence, digest)
-
-    def _header(self) -> book.Header:
-        return self._standing()[0]
 
     def _standing(self) -> tuple[book.Header, book.LedgerState]:
         with log.reading(self.path) as file:

@@ -21,18 +21,18 @@ holds the running total, so its cost does not grow with the log.
 """
 
 import errno
-import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hmac import compare_digest
 from pathlib import Path
-from typing import Any
 
 from sordino.core.spec.document import parse
 from sordino.core.validate import InputError, refuse
 from sordino.ledger import access, book
+from sordino.ledger.book import Json
 from sordino.ledger.budget import LedgerError
 
 FORMAT = 2
@@ -47,7 +47,6 @@ _MARK_BYTES = 3 * 17 + 2 * 65
 _HEAD = 10 + 2 * 65  # a new line, length and two digests, before the JSON of a record
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
-Json = dict[str, Any]
 Read = Callable[[int, int], bytes]
 
 
@@ -69,7 +68,7 @@ class Mark:
     def from_bytes(cls, content: bytes, key: bytes) -> "Mark | None":
         """The mark, or None where it is torn, damaged or of another ledger."""
         words, _, sealed = content.rstrip(b"\n").rpartition(b" ")
-        if len(content) != _MARK_BYTES or not book.same(book.digest(key, "mark", words).hex().encode(), sealed):
+        if len(content) != _MARK_BYTES or not compare_digest(book.digest(key, "mark", words).hex().encode(), sealed):
             return None
         number, start, end, link = words.split(b" ")
         return cls(int(number, 16), int(start, 16), int(end, 16), bytes.fromhex(link.decode()))
@@ -216,7 +215,7 @@ class _Record:
 
     def follows(self, link: bytes, key: bytes) -> bool:
         """Whether the record is what was written after the one with this digest."""
-        return self.before == link and book.same(book.digest(key, "record", link, self.text), self.link)
+        return self.before == link and compare_digest(book.digest(key, "record", link, self.text), self.link)
 
 
 def _record(read: Read, start: int) -> _Record | None:
@@ -317,7 +316,7 @@ def _reader(path: Path, descriptor: int) -> Read:
 
 
 def _line(key: bytes, before: bytes, content: Json) -> bytes:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    text = book.text(content).encode()
     if len(text) > LARGEST_VALUE:
         raise InputError(
             f"Expected an entry of at most {LARGEST_VALUE} bytes, got {len(text)}; describe a smaller run."

@@ -1,14 +1,12 @@
 """The privacy filter of a ledger: Gaussian composition where every release has a Gaussian above it, else Rényi curves.
 
-Delta is divided once, when the first release is debited. Nothing has been released by then, so the division may
-depend on what kind of release that is:
+Delta is divided once, when the first release is debited, by the kind of that release:
 
-- the first release has a dominating Gaussian: most of delta is for ledgers whose releases all have one
-  (`gaussian_delta`, by squared mus, exactly), a little for those that another kind joins later (`late_delta`, by Rényi
-  curves), the reserve for failures;
+- it has a dominating Gaussian: most of delta is for ledgers whose releases all have one (`gaussian_delta`, by squared
+  mus, exactly), a little for those that another kind joins later (`late_delta`, by Rényi curves), the reserve for
+  failures;
 - it has none: all but the reserve is for Rényi curves (`loss_delta`);
-- it fits neither way, and alone it is (epsilon, delta)-private by its own guarantee: it takes the whole budget, and
-  nothing fits afterwards.
+- it fits neither way, and alone it is (epsilon, delta)-private: it takes the whole budget, and nothing fits afterwards.
 
 Statement. Everything released is (epsilon, delta)-differentially private, under fully adaptive choice.
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,7 +145,7 @@ def _cipher(passphrase: str, salt: bytes) -> Any:
     return ChaCha20Poly1305(derived)
 
 
-def _text(document: dict[str, Any]) -> bytes:
+def _text(document: Mapping[str, object]) -> bytes:
     return json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
 
 
@@ -171,7 +172,7 @@ def read_key(path: str | Path, passphrase: str | None = None) -> SigningKey:
     return SigningKey(public, secret)
 
 
-def _unsealed(place: Path, document: dict[str, Any], passphrase: str) -> bytes:
+def _unsealed(place: Path, document: Mapping[str, object], passphrase: str) -> bytes:
     need_cryptography()
     from cryptography.exceptions import InvalidTag  # noqa: PLC0415
 
@@ -220,7 +221,7 @@ def _document(place: Path) -> dict[str, object]:
     return document
 
 
-def _bytes(place: Path, document: dict[str, Any], name: str, size: int) -> bytes:
+def _bytes(place: Path, document: Mapping[str, object], name: str, size: int) -> bytes:
     value = document.get(name)
     if not isinstance(value, str) or len(value) != 2 * size or not _HEX.fullmatch(value):
         raise _no_key(place)

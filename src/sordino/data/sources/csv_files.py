@@ -21,7 +21,7 @@ from typing import Annotated, Any
 
 from sordino.core.spec.fields import Contradiction, Section, Text, Word
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.raw_columns import arrow, stored
+from sordino.data.raw_columns import arrow, parsed_number, stored
 from sordino.data.sources.registry import (
     FilePart,
     check_expansion,
@@ -177,7 +177,7 @@ def _header(file: Path, dialect: Dialect) -> _Header:
     delimiter, names = _chosen(file, text, DELIMITERS if dialect.delimiter is None else (dialect.delimiter,))
     if not names:
         raise InputError(f"The first line of {str(file)!r} is blank. Add a header with column names.")
-    if all(_is_number(name) for name in names):
+    if all(parsed_number(name.strip()) is not None for name in names):
         raise InputError(
             f"The first line of {str(file)!r} has only numbers, like a record. Add a header with column names."
         )
@@ -329,14 +329,6 @@ def _is_encoding(word: str) -> bool:
         return not codecs.lookup(word).name.startswith(_STATEFUL)
     except (LookupError, ValueError, UnicodeError):
         return False
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 # Paths, or patterns of paths, of CSV files, compressed or not.

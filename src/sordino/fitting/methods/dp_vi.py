@@ -1,10 +1,9 @@
 """DP-VI, private variational inference: independent Gaussians over the parameters, noised full gradients.
 
-Every round is released, at the same cost as the last one, so the spread of the last rounds' means around their average
-is known: the privacy noise that wanders in the parameters. It is added to the variational variances, which know nothing
-of it. A twentieth of the budget is spent on what was fitted: for a number on the noised sum of squared residuals, so
-that intervals of new targets have a residual variance that was measured; for classes of a network on the steepness of
-its scores (`temperature`). Logistic regression and mixtures spend all of it on gradients.
+Every round is released, so the spread of the last rounds' means around their average is known: the privacy noise that
+wanders in the parameters, which is added to the variational variances. A twentieth of the budget goes to what was
+fitted: for a number to the noised sum of squared residuals, for classes of a network to the steepness of its scores
+(`temperature`). Logistic regression and mixtures spend all of it on gradients.
 """
 
 import math

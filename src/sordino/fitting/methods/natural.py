@@ -1,9 +1,8 @@
 """Networks with a linear part by private natural gradients: whiten, then follow noised gradients of length 1.
 
-Two noised sums of products of rows whiten them and give a linear start; rounds of natural gradients follow
-(`algorithm.rounds.natural_network`). For a number the scale of the residuals is counted before each stage of rounds,
-which sets the clip, and once more in the end: intervals of new targets have a spread and a shape that were released.
-What is asked, and how large the network is, follows from public numbers (`natural_plan`).
+Two noised sums of products of rows whiten them and give a linear start; rounds of natural gradients follow. For a
+number the scale of the residuals is counted before each stage of rounds, which sets the clip, and once more in the end,
+for intervals of new targets. What is asked, and how large the network is, follows from public numbers (`natural_plan`).
 """
 
 import math

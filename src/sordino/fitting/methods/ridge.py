@@ -1,9 +1,8 @@
 """Regression by ridge steps: a noised centre, lengths of rows, a sketch where it shows anything, then gradients.
 
 For small tables, and for hundreds of columns, where sums of all products of columns are mostly noise. Classes have the
-logistic or softmax loss; numbers Huber's, of targets standardised by their own noised mean and mean square. Columns are
-scaled by their declared kind, effects are drawn to 0 by a normal prior, and the pace of the rounds follows from the
-budget of a coefficient.
+logistic or softmax loss; numbers Huber's, of targets standardised by their noised mean and mean square. Effects are
+drawn to 0 by a normal prior, and the pace of the rounds follows from the budget of a coefficient.
 """
 
 import math
