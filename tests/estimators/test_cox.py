@@ -247,23 +247,3 @@ def test_overdispersed_counts_go_through_the_command_line(tmp_path, capsys):
     # Read with a standard deviation of some .3 here, and of .05 with five times the records and twice the budget.
     assert law.dispersion == pytest.approx(0.5, abs=0.6)
     assert abs(law.mean[1] - 0.01) <= 6 * law.deviation[1]
-
-
-CELLS = ((2000, 4.0, Relation.REPLACE_ONE), (10_000, 1.0, Relation.REPLACE_ONE), (10_000, 1.0, Relation.ADD_REMOVE))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("records", "epsilon", "relation"), CELLS, ids=str)
-def test_intervals_of_log_hazard_ratios_hold_about_as_often_as_they_say(records, epsilon, relation):
-    """200 tables of two columns: binomial errors of the shares are below 2.5, 1.5 and 1.1 points; three of them."""
-    held = dict.fromkeys((0.5, 0.9, 0.95), 0.0)
-    tables = 200
-    for seed in range(tables):
-        frame = subjects(records, seed)
-        model = fitted(frame, epsilon=epsilon, relation=relation.value, random_state=seed)
-        for level in held:
-            lines = [model.summary(level).line(name) for name in ("age", "drug")]
-            held[level] += sum(line.low <= truth <= line.high for line, truth in zip(lines, TRUTH, strict=True))
-    shares = {level: 100 * count / tables / 2 for level, count in held.items()}
-    for level, error in zip(held, (2.5, 1.5, 1.1), strict=True):
-        assert 100 * level - 2 - 3 * error <= shares[level] <= 100 * level + 4 + 3 * error, shares
