@@ -10,11 +10,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from docs.cells import Cell, covered, statable
 from docs.evidence_page import evidence_page
 from sordino.accounting.evaluate import Theorem, theorems
-from sordino.accounting.scope import Cell, CheckedBy, statable
+from sordino.accounting.scope import CheckedBy
 from sordino.core.bound import Relation, View
-from sordino.core.spec import ALGORITHMS, Algorithm
+from sordino.core.spec import ALGORITHMS
 
 FOLDER = Path(__file__).parent
 
@@ -83,16 +84,8 @@ def theorems_page() -> str:
 
 def empty_cells() -> list[Cell]:
     """Every cell that a spec can state and no theorem covers."""
-    covered = {cell for theorem in theorems() for cell in theorem.scope.cells()}
-    stated = (
-        Cell(kind, relation, str(scheme), view, noise)
-        for kind, member in sorted(ALGORITHMS.table.items())
-        for relation in Relation
-        for scheme in sorted(statable(member)[0]) or ["-"]
-        for view in sorted(member.views if issubclass(member, Algorithm) else ())
-        for noise in sorted(statable(member)[1]) or ["-"]
-    )
-    return [cell for cell in stated if cell not in covered]
+    known = {cell for theorem in theorems() for cell in covered(theorem.scope)}
+    return [cell for kind in sorted(ALGORITHMS.table) for cell in statable(kind) if cell not in known]
 
 
 def reason(cell: Cell) -> str | None:
@@ -122,7 +115,7 @@ def _table() -> Iterator[str]:
     yield f"| theorem | relation | scheme | noise | {' | '.join(View)} |"
     yield "| --- | --- | --- | --- |" + " --- |" * len(View)
     for theorem in theorems():
-        cells = sorted(theorem.scope.cells(), key=lambda cell: (_row(cell), cell.kind))
+        cells = sorted(covered(theorem.scope), key=lambda cell: (_row(cell), cell.kind))
         for row, group in groupby(cells, _row):
             members = list(group)
             kinds = [", ".join(cell.kind for cell in members if cell.view is view) for view in View]

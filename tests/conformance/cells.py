@@ -1,11 +1,11 @@
 """One spec for every cell of the table kind x relation x scheme x view x noise that a spec can state."""
 
 from functools import cache
-from itertools import product
 from typing import Any
 
-from sordino.accounting.scope import Cell, noise_of, scheme_of, statable
-from sordino.core.bound import Relation, View
+from docs.cells import Cell, statable
+from sordino.accounting.scope import noise_of, scheme_of
+from sordino.core.bound import View
 from sordino.core.spec import ALGORITHMS, NoisyGradient, Spec
 from tests.conformance.examples import EXAMPLES, changed
 
@@ -19,9 +19,7 @@ def stated_cells() -> dict[Cell, Spec]:
     found: dict[Cell, Spec] = {}
     for spec in EXAMPLES.values():
         kind = ALGORITHMS.word_of(spec.algorithm)
-        schemes, noises = statable(ALGORITHMS.table[kind])
-        for relation, scheme, view, noise in product(Relation, sorted(schemes) or ["-"], View, sorted(noises) or ["-"]):
-            cell = Cell(kind, relation, str(scheme), view, noise)
+        for cell in statable(kind):
             made = None if cell in found else changed(spec, _values(spec, cell))
             if made is not None:
                 found[cell] = made

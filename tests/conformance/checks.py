@@ -9,6 +9,7 @@ from itertools import islice, pairwise
 
 import pytest
 
+from docs.cells import covered
 from sordino.accounting import convert as compose
 from sordino.accounting.evaluate import Theorem, copies, evaluate
 from sordino.accounting.scope import CheckedBy
@@ -147,10 +148,10 @@ def it_refuses_constants_that_read_private_data(theorem: Theorem, most: int | No
 
 @check
 def it_refuses_every_cell_outside_its_scope(theorem: Theorem) -> None:
-    covered, refused = set(theorem.scope.cells()), 0
+    inside, refused = covered(theorem.scope), 0
     for cell, spec in stated_cells().items():
         assert cell_of(spec) == cell
-        if cell not in covered:
+        if cell not in inside:
             reason = theorem.scope.failure(spec)
             assert reason is not None, cell
             assert_refused(theorem, spec, reason)
@@ -160,10 +161,10 @@ def it_refuses_every_cell_outside_its_scope(theorem: Theorem) -> None:
 
 @check
 def it_answers_in_every_cell_of_its_scope(theorem: Theorem, most: int | None = None) -> None:
-    scope = set(theorem.scope.cells())
-    covered = [spec for cell, spec in stated_cells().items() if cell in scope]
-    assert covered
-    for spec in covered[:most]:
+    scope = covered(theorem.scope)
+    inside = [spec for cell, spec in stated_cells().items() if cell in scope]
+    assert inside
+    for spec in inside[:most]:
         answer = evaluate(theorem, spec)
         assert theorem.scope.failure(spec) is None
         failures = [assumption.failure(spec) for assumption in theorem.assumptions]

@@ -7,7 +7,7 @@ noise. Nothing here claims amplification.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -39,17 +39,6 @@ Run = TypeVar("Run", bound=Algorithm)
 
 STEP_KINDS = frozenset({"noisy-gradient", "noised-sums"})
 STEP_VIEWS = frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE, View.POSTERIOR_PARAMETERS})
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One entry of the table theorem x relation x scheme x view x noise."""
-
-    kind: str
-    relation: Relation
-    scheme: str
-    view: View
-    noise: str
 
 
 @dataclass(frozen=True)
@@ -94,18 +83,6 @@ class Scope:
         if spec.view not in self.views:
             return f"covers the views {_listed(self.views)}, and the view is {spec.view}"
         return None
-
-    def cells(self) -> Iterator[Cell]:
-        """Every combination covered that a spec can state."""
-        for kind in sorted(self.kinds):
-            member = ALGORITHMS.table[kind]
-            views = sorted(self.views & member.views) if issubclass(member, Algorithm) else []
-            schemes, noises = statable(member)
-            for relation, covered in self.batches.items():
-                for scheme in sorted(covered & schemes) if schemes else ["-"]:
-                    for view in views:
-                        for noise in sorted(self.noises & noises) if noises else ["-"]:
-                            yield Cell(kind, relation, str(scheme), view, noise)
 
 
 def last_iterate_scope(
@@ -400,13 +377,6 @@ def batches_of(spec: Spec) -> tuple[Batch, int]:
     if isinstance(spec.algorithm, NoisedSums):
         return spec.algorithm.sampling, spec.algorithm.records
     return run_of(spec, NoisyGradient).batch, spec.n
-
-
-def statable(kind: type[Section]) -> tuple[frozenset[Scheme], frozenset[str]]:
-    """The schemes and the noises that a spec of this kind can state; both empty for kinds without steps."""
-    if issubclass(kind, NoisyGradient):
-        return frozenset(Scheme), frozenset({"gaussian", "stable"})
-    return (frozenset(Scheme), frozenset({"gaussian"})) if issubclass(kind, NoisedSums) else (frozenset(), frozenset())
 
 
 def noise_of(algorithm: Algorithm) -> str | None:
